@@ -200,6 +200,8 @@ func TestSources(t *testing.T) {
 			}
 			out := runSource(t, args, ready, o.fire)
 			if verb.args[0] == "record" {
+				out = runSource(t, []string{"count", "-o", "json", "--from", recorded, "sources:order__start", "--by", "len(route)"}, nil, nil)
+				require.Contains(t, out, `{"len(route)":259}`, "of 600 bytes, 256 and an ellipsis")
 				out = runSource(t, []string{"trace", "-o", "json", "--from", recorded}, nil, nil)
 			}
 			got := facts(t, verb.args[0], out)

@@ -26,6 +26,8 @@ type Event struct {
 	// Pod names the pod of the process, or is nil if it is in none, or if that is unknown. Recordings do not
 	// have it.
 	Pod *Pod
+	// Cut has a bit for each text of which only the beginning is known. Recordings do not have it.
+	Cut uint64
 
 	// Ticks is the time by the recording's clock.
 	Ticks uint64

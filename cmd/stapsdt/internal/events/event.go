@@ -98,12 +98,15 @@ func (s *shown) value(e *recording.Event, i int) event.Value {
 	var one expr.Value
 	switch {
 	case s.exprs != nil:
+		if v.Missing = replay.NeedsEnd(s.exprs[i].Root, e); v.Missing {
+			return v
+		}
 		if one, v.Missing = s.exprs[i].Eval(func(i int) expr.Value { return replay.Variable(e, i) }); v.Missing {
 			return v
 		}
-		v.Text = []byte(one.Text())
+		v.Text, v.Cut = []byte(one.Text()), replay.IsCut(s.exprs[i].Root, e)
 	case e.Probe.Args[i].Kind == recording.String:
-		v.Text = e.Text(i)
+		v.Text, v.Cut = e.Text(i), e.Cut>>i&1 != 0
 	default:
 		one = replay.Variable(e, i)
 	}

@@ -384,6 +384,11 @@ func (p *page) deliver(d *delivery, delay time.Duration) error {
 		if err := p.event.Decode(p.probes[i], body(p.probes[i], e.Args)); err != nil {
 			return err
 		}
+		for k, v := range e.Args {
+			if v.Cut {
+				p.event.Cut |= 1 << k
+			}
+		}
 		p.program.Passed(p.event.Monotonic)
 		if !p.filtered && !p.filters[i].Matches(&p.event) {
 			continue
@@ -419,9 +424,6 @@ func body(probe *recording.Probe, args []remote.Value) (words []byte) {
 		text, isText := v.V.(string)
 		switch {
 		case a.Kind == recording.String:
-			if v.Cut {
-				text += "…"
-			}
 			word, texts = uint64(len(text)), appendText(texts, []byte(text))
 		case a.Kind == recording.Float64:
 			f, _ := strconv.ParseFloat(strings.TrimPrefix(fmt.Sprint(v.V), "+"), 64)

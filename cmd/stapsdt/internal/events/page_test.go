@@ -121,4 +121,7 @@ func TestPageQuery(t *testing.T) {
 		require.NoError(t, p.Run(context.Background(), got))
 		require.Len(t, got.all, c.want, c)
 	}
+	p, _, _ := servePage(t, `executable == "shop" && strings.HasSuffix(text, "t")`, []string{"a:y"}, cut)
+	require.NoError(t, p.Run(context.Background(), &taker{page: p}))
+	require.EqualValues(t, 1, p.Faults, "the end of the text is not known")
 }

@@ -77,6 +77,7 @@ type consumer struct {
 	probes map[*recording.Probe]*probe
 
 	unreadable uint64 // events with an argument that could not be read
+	cut        uint64 // strings of which only the beginning is recorded
 	lost       uint64 // events that the source has lost, as far as the recording knows
 }
 
@@ -122,6 +123,10 @@ func (r *consumer) Event(e *events.Event) error {
 			text = items[i].Names.NameOf(v.Bits)
 		case items[i].Type.Kind == expr.String:
 			text = string(v.Text)
+			if v.Cut {
+				text += "…"
+				r.cut++
+			}
 		default:
 			words = append(words, v.Bits)
 			continue
@@ -175,6 +180,9 @@ func (r *consumer) report() error {
 	}
 	if r.unreadable > 0 {
 		r.Warn("%d events are not included, because an argument could not be read", r.unreadable)
+	}
+	if r.cut > 0 {
+		r.Warn("%s recorded as %d bytes and an ellipsis, because of --strlen", render.Number(r.cut, "longer text"), r.options.TextSize)
 	}
 	return r.stream.Report("", r.lost)
 }

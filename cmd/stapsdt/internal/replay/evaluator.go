@@ -72,13 +72,43 @@ func (v *Evaluator) Has(src string) bool {
 	return err == nil
 }
 
-// Bool evaluates a condition. fault means that it divides by zero; match is false then.
-func (v *Evaluator) Bool(e *expr.Expr) (match, fault bool) { return e.Bool(v.get) }
+// Bool evaluates a condition. fault means that it divides by zero, or depends on the end of a text that was cut; match is
+// false then.
+func (v *Evaluator) Bool(e *expr.Expr) (match, fault bool) {
+	if NeedsEnd(e.Root, v.event) {
+		return false, true
+	}
+	return e.Bool(v.get)
+}
 
-// Number evaluates an integer expression and returns its bits. fault means that it divides by zero.
+// NeedsEnd reports whether an expression depends on the end of a text that was cut.
+func NeedsEnd(n *expr.Node, e *recording.Event) bool {
+	if e.Cut == 0 || n == nil {
+		return false
+	}
+	if IsCut(n.X, e) || IsCut(n.Y, e) {
+		switch n.Op {
+		case expr.Len, expr.HasSuffix, expr.Contains:
+			return true
+		}
+		return n.X.Op != expr.Const && n.Y.Op != expr.Const // a constant is shorter than what is left of a text
+	}
+	return NeedsEnd(n.X, e) || NeedsEnd(n.Y, e)
+}
+
+// IsCut reports whether an expression is a text of which only the beginning is known.
+func IsCut(n *expr.Node, e *recording.Event) bool {
+	args := len(e.Probe.Args)
+	return n != nil && n.Op == expr.Load && n.Var < 2*args && e.Cut>>(n.Var%args)&1 != 0
+}
+
+// Number evaluates an integer expression and returns its bits. fault is as for Bool.
 func (v *Evaluator) Number(e *expr.Expr) (bits uint64, fault bool) {
 	if n := len(v.probe.Args); e.Root.Op == expr.Load && e.Root.Var < 2*n { // most expressions are an argument
 		return v.event.Word(e.Root.Var % n), false
+	}
+	if NeedsEnd(e.Root, v.event) {
+		return 0, true
 	}
 	value, fault := e.Eval(v.get)
 	return value.Uint(), fault
@@ -86,6 +116,9 @@ func (v *Evaluator) Number(e *expr.Expr) (bits uint64, fault bool) {
 
 // Value evaluates an expression for the event.
 func (v *Evaluator) Value(e *expr.Expr, item *layout.Item) (value Value, fault bool) {
+	if NeedsEnd(e.Root, v.event) {
+		return value, true
+	}
 	one, fault := e.Eval(v.get)
 	return newValue(item, one), fault
 }

@@ -206,7 +206,7 @@ func (r *Reader) Position() (passed uint64, more bool) {
 // Unevaluated warns of events that were left out because their expressions could not be evaluated.
 func Unevaluated(to *console.Console, n uint64) {
 	if n > 0 {
-		to.Warn("%d events are not included, because an expression divided by zero or shifted by a negative count", n)
+		to.Warn("%d events are not included, because an expression divided by zero, shifted by a negative count, or needed the end of a text that was cut", n)
 	}
 }
 
