@@ -20,12 +20,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// runtimes are providers of the C library and its kin, which nearly every process has, so that
-// they say nothing of a process.
+// runtimes are the providers of the C and C++ libraries, which completions leave out because
+// nearly every process has them.
 var runtimes = []string{"libc", "rtld", "libm", "libpthread", "libstdcxx", "libgcc"}
 
-// completePID completes -p with the processes that have probes, and with what they have: with their PIDs, and with their
-// names if they are unique.
+// completePID completes -p with the PIDs of the processes that have probes, and with their names if these are unique. It
+// describes each by its providers.
 func completePID(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 	pids, err := proc.Processes()
 	if err != nil {
@@ -61,7 +61,7 @@ func completePID(_ *cobra.Command, _ []string, word string) ([]string, cobra.She
 	return all, cobra.ShellCompDirectiveNoFileComp
 }
 
-// isWord reports whether -p and a shell take a name as it is: one that is no number.
+// isWord reports whether -p and a shell take a name as it is: it is no number, and needs no quotes.
 func isWord(name string) bool {
 	return name != "" && !isNumber(name) && name[0] != '-' && strings.IndexFunc(name, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
@@ -119,12 +119,12 @@ func completeExpression(c *cobra.Command, args []string, word string) (all []str
 	return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// offered returns the probes that complete a SPEC, or nil and what the shell does instead.
+// offered returns the probes that complete a SPEC, or nil and another directive for the shell.
 func offered(c *cobra.Command, word string) (*completions, cobra.ShellCompDirective) {
 	var names completions
 	finder := target.NewFinder()
 	defer finder.Close()
-	recordings, _ := c.Flags().GetStringArray("from") // or none: record has no such flag
+	recordings, _ := c.Flags().GetStringArray("from") // none for record, which has no such flag
 	var named probes.Target
 	_ = processList{&named}.Set(c.Flags().Lookup("pid").Value.String())
 	every, _ := c.Flags().GetBool("all")
@@ -159,7 +159,7 @@ type completions struct {
 	probes []completedProbe
 }
 
-// completedProbe is a probe whose arguments can be completed: each is its name, a tab, and its type.
+// completedProbe is a probe whose arguments can be completed. An argument is its name, a tab, and its type.
 type completedProbe struct {
 	provider, name string
 	args           []string
@@ -210,7 +210,7 @@ func (p *completedProbe) add(i int, name, kind string) {
 	p.args = append(p.args, name+"\t"+render.Printable(kind))
 }
 
-// operations returns the names of operations, each with what their start says.
+// operations returns the names of operations, each with the signature of its start.
 func (l *completions) operations() (all []string) {
 	for _, name := range l.all {
 		probe, args, _ := strings.Cut(name, "\t")

@@ -41,7 +41,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 	return c
 }
 
-// countFlags are the flags of the commands that count in tables.
+// countFlags adds the flags of the commands that count in tables.
 func countFlags(c *cobra.Command, o *count.Options) {
 	outputFlag(c, &o.JSON)
 	byFlag(c, &o.By)

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// debuggerCommand is what kubectl stapsdt runs in a pod, and no user.
+// debuggerCommand returns the hidden command that kubectl stapsdt runs in a pod.
 func debuggerCommand(to *console.Console) *cobra.Command {
 	c := &cobra.Command{Use: debugger.Verb, Short: "Serve kubectl stapsdt in a pod", Hidden: true, RunE: func(*cobra.Command, []string) error {
 		return console.Usagef("%s is for kubectl stapsdt", debugger.Verb)
@@ -40,11 +40,11 @@ func waitCommand(to *console.Console) *cobra.Command {
 	return c
 }
 
-// place is the container that is asked about.
+// place is the container in question.
 type place struct {
 	container string
 	alone     bool
-	shared    bool // whether its memory limit is this command's, too
+	shared    bool // whether this command shares its memory limit
 	budget    debugger.Budget
 }
 
@@ -54,7 +54,7 @@ func (p *place) spare(to *console.Console) error {
 	return debugger.Spare(to, p.budget)
 }
 
-// beside says with which container this shares its memory limit.
+// beside adds to the budget the container whose memory limit this command shares.
 func (p *place) beside() {
 	if p.shared {
 		p.budget.Beside, p.budget.Alone = p.container, p.alone
@@ -142,7 +142,7 @@ func runVerb(ctx context.Context, to *console.Console, args []string) error {
 	return root.ExecuteContext(ctx)
 }
 
-// recordInMemory records into memory, and keeps the recording until it was fetched.
+// recordInMemory records into memory, and keeps the recording to be fetched.
 func recordInMemory(ctx context.Context, to *console.Console, budget debugger.Budget, input *debugger.Input, args []string) error {
 	var size int64
 	for _, arg := range args {
@@ -158,7 +158,7 @@ func recordInMemory(ctx context.Context, to *console.Console, budget debugger.Bu
 	if err := runVerb(ctx, to, slices.Insert(args, 1, "--output-file="+f.Name())); err != nil {
 		return err
 	}
-	to.Stay() // a signal has ended the recording, and not this
+	to.Stay() // a signal ends the recording, not this command
 	return debugger.Hold(input.Gone(), to.Out, f)
 }
 

@@ -72,7 +72,7 @@ func (d *diagnosis) parse(args []string) (pid int, only *spec.Spec, err error) {
 	switch {
 	case len(words) == 0:
 		return 0, nil, console.Usagef("no process: give -p PID")
-	case len(words) > 1 || len(args) > 0 && isNumber(args[0]): // as pgrep prints them, with quotes or without
+	case len(words) > 1 || len(args) > 0 && isNumber(args[0]): // the output of pgrep, with quotes or without
 		return 0, nil, console.Usagef("-p takes one process here; pgrep -nx NAME prints the newest of this name")
 	}
 	switch pid, err = processOf(words[0]); {

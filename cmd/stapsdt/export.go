@@ -12,7 +12,7 @@ import (
 
 func exportCommand(to *console.Console) *cobra.Command {
 	var options export.Options
-	var print string // "" for exporting
+	var print string // "" to export
 	c := &cobra.Command{
 		Use:   "export -c FILE [--listen ADDR] [--otlp ENDPOINT]",
 		Short: "Make metrics of probes for Prometheus, and metrics and spans for OpenTelemetry",
@@ -51,7 +51,7 @@ counting. If the file is wrong, the rules in force stay.`,
 	return c
 }
 
-// printRules prints what follows from the rules.
+// printRules prints the alerts or the dashboard for the rules.
 func printRules(to *console.Console, path, what string) error {
 	file, err := rules.Read(path)
 	if err != nil {

@@ -24,11 +24,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// processList is the value of -p: the numbers or names of processes, or the names of pods, between which there
-// are commas or white space, as pgrep prints them.
+// processList is the value of -p: PIDs or names of processes, or names of pods, separated by commas or white
+// space, as pgrep prints them.
 type processList struct{ *probes.Target }
 
-// Type is for the help.
+// Type implements pflag.Value. The help shows it.
 func (processList) Type() string { return "PID" }
 
 func (l processList) String() string {
@@ -86,14 +86,14 @@ func processOf(word string) (int, error) {
 // isNumber reports whether a word consists of digits.
 func isNumber(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
 
-// targetFlags are the flags that say in which processes a command looks for probes.
+// targetFlags adds the flags that select the processes in which a command looks for probes.
 func targetFlags(c *cobra.Command, t *probes.Target) {
 	c.Flags().VarP(processList{t}, "pid", "p", "the process `PID`, or its name if no other has it, or several as pgrep prints them, with their shared libraries; or NAMESPACE/POD[/CONTAINER], with * for any, on a node of Kubernetes")
 	c.Flags().BoolVarP(&t.All, "all", "a", false, "every process on the machine, in containers too")
 	_ = c.RegisterFlagCompletionFunc("pid", completePID)
 }
 
-// runFlags are the flags of the commands that attach to probes.
+// runFlags adds the flags of the commands that attach to probes.
 func runFlags(c *cobra.Command, config *run.Config) {
 	targetFlags(c, &config.Target)
 	c.Flags().StringVarP(&config.Where, "where", "w", "", "only events for which the Go expression `EXPR` is true, such as 'status >= 500'")
@@ -115,7 +115,7 @@ func runFlags(c *cobra.Command, config *run.Config) {
 // share is the value of --budget: a part in percent.
 type share struct{ part *float64 }
 
-// Type is for the help.
+// Type implements pflag.Value. The help shows it.
 func (share) Type() string { return "PERCENT" }
 
 func (s share) String() string {
@@ -143,7 +143,7 @@ type choice struct {
 	set   func(string)
 }
 
-// Type is for the help.
+// Type implements pflag.Value. The help shows it.
 func (*choice) Type() string { return "WORD" }
 
 func (v *choice) String() string { return v.now }
@@ -165,17 +165,17 @@ func choiceFlag(c *cobra.Command, set func(string), name, short, now, usage stri
 	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// viaFlag is the flag of the commands that take events from the kernel or from sockets.
+// viaFlag adds the flag of the commands that take events from the kernel or from sockets.
 func viaFlag(c *cobra.Command, via *string, otherwise string) {
 	choiceFlag(c, func(to string) { *via = to }, "via", "", "", "what delivers the events: `ROUTE`, which is kernel or socket (default: "+otherwise+")", run.Kernel, run.Socket)
 }
 
-// verboseFlag is the flag of the commands that can tell from where the events come.
+// verboseFlag adds the flag of the commands that can report the source of the events.
 func verboseFlag(c *cobra.Command, config *run.Config) {
 	c.Flags().BoolVarP(&config.Verbose, "verbose", "v", false, "say whether the events come from the kernel or from sockets, and when a process is watched by its socket")
 }
 
-// fromFlag is the flag of the commands that read recordings in place of processes.
+// fromFlag adds the flags of the commands that can read recordings instead of processes.
 func fromFlag(c *cobra.Command, from *replay.From) {
 	c.Flags().StringVar(&from.Since, "since", "", "with --from, only events from this `TIME` on, such as 17:28:50, or from that long before the last event on, such as 10s")
 	c.Flags().StringVar(&from.Until, "until", "", "with --from, only events until this `TIME`")
@@ -188,13 +188,13 @@ func fromFlag(c *cobra.Command, from *replay.From) {
 	})
 }
 
-// sourceFlags are those of the commands that read events from recordings and from the page of a program, too.
+// sourceFlags adds the flags of the commands that can read events from recordings and from the page of a program.
 func sourceFlags(c *cobra.Command, from *replay.From) {
 	fromFlag(c, from)
 	c.Flags().BoolVar(&from.Follow, "follow", false, "with --from, go on with what is written from now on, until Ctrl-C")
 }
 
-// cutAddress takes the address of a page from the arguments, of which it is the first.
+// cutAddress removes the address of a page from the arguments, if it is the first one.
 func cutAddress(args []string, from *replay.From) []string {
 	if len(args) > 0 && remote.IsAddress(args[0]) {
 		from.Address = args[0]
@@ -203,7 +203,7 @@ func cutAddress(args []string, from *replay.From) []string {
 	return args
 }
 
-// checkWindow returns an error if a flag about recordings is given without one.
+// checkWindow returns an error if a flag about recordings is given without --from.
 func checkWindow(c *cobra.Command) error {
 	for _, name := range []string{"since", "until", "follow"} {
 		if f := c.Flags().Lookup(name); f != nil && f.Changed && !c.Flags().Changed("from") {
@@ -213,12 +213,12 @@ func checkWindow(c *cobra.Command) error {
 	return nil
 }
 
-// outputFlag is the flag of the commands that print text or JSON.
+// outputFlag adds the flag of the commands that print text or JSON.
 func outputFlag(c *cobra.Command, json *bool) {
 	choiceFlag(c, func(to string) { *json = to == "json" }, "output", "o", "text", "`FORMAT`: text, or json for one object per line", "text", "json")
 }
 
-// checkStrayPID returns an error if the first argument is a PID that was to belong to -p, as in
+// checkStrayPID returns an error if the first argument is a PID that should belong to -p, as in
 // -p $(pgrep NAME) without quotes.
 func checkStrayPID(c *cobra.Command, args []string) error {
 	flag := c.Flags().Lookup("pid")
@@ -237,8 +237,8 @@ func checkStrayPID(c *cobra.Command, args []string) error {
 // schemeless matches an address without http://. No probe has a name of digits.
 var schemeless = regexp.MustCompile(`^[A-Za-z0-9.-]+:[0-9]{1,5}(/.*)?$`)
 
-// checkStrayAddress returns an error if an argument is the address of a page of probes, of which the command cannot ask, or if it lacks the
-// scheme.
+// checkStrayAddress returns an error if an argument is the address of a page of probes and the command cannot read pages, or if the
+// address lacks the scheme.
 func checkStrayAddress(c *cobra.Command, args []string) error {
 	for _, arg := range args {
 		switch {
@@ -251,8 +251,8 @@ func checkStrayAddress(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// flagError describes what is wrong with a flag. Errors of package strconv and time are not for
-// users.
+// flagError rewords an error of a flag for users, who should not see errors of packages strconv
+// and time.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var valueless *pflag.ValueRequiredError
@@ -274,7 +274,7 @@ func flagError(c *cobra.Command, err error) error {
 	return console.Usagef("%w", err)
 }
 
-// flagName is the short name of a flag, if it has one.
+// flagName returns the short name of a flag, if it has one, or else its long name.
 func flagName(f *pflag.Flag) string {
 	if f.Shorthand != "" {
 		return "-" + f.Shorthand
@@ -282,7 +282,7 @@ func flagName(f *pflag.Flag) string {
 	return "--" + f.Name
 }
 
-// invalidValue describes what a flag takes instead of its value.
+// invalidValue describes the values that a flag takes, in the error for an invalid value.
 func invalidValue(e *pflag.InvalidValueError) string {
 	value, cause := e.GetValue(), e.Unwrap()
 	switch kind := e.GetFlag().Value.Type(); {

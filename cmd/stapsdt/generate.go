@@ -62,7 +62,7 @@ func (g *generator) run(files []string) error {
 	code, err := dlang.Generate(name, string(data), g.pkg)
 	var wrong dlang.Errors
 	if errors.As(err, &wrong) {
-		// As compilers do it, so that editors find the place.
+		// Print errors like a compiler, so that editors find the place.
 		scanner.PrintError(g.Err, wrong)
 		return statusError(exitFailure)
 	}
@@ -79,7 +79,7 @@ func (g *generator) run(files []string) error {
 	return os.WriteFile(g.out, code, 0o666)
 }
 
-// read returns the name and the text of the file in D, and settles where the code goes.
+// read returns the name and the text of the file in D, and sets the default of g.out.
 func (g *generator) read(file string) (name string, data []byte, err error) {
 	if file != "-" {
 		if g.out == "" {

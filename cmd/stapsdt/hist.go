@@ -55,7 +55,7 @@ func linearFlag(c *cobra.Command, buckets *layout.Buckets) {
 // linear is the value of --linear: buckets of one size.
 type linear struct{ buckets *layout.Buckets }
 
-// Type is for the help.
+// Type implements pflag.Value. The help shows it.
 func (linear) Type() string { return "LOW:HIGH:STEP" }
 
 func (linear) String() string { return "" }

@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// manCommand writes the manual pages, for packages and for those who install the command by
-// hand.
+// manCommand returns the command that writes the manual pages, for packages and for manual
+// installation.
 func manCommand(to *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIRECTORY",
@@ -43,7 +43,7 @@ func manCommand(to *console.Console) *cobra.Command {
 	}
 }
 
-// documented returns the verbs that have a page: those that are not cobra's.
+// documented returns the verbs that have a page: all except cobra's own.
 func documented(root *cobra.Command) []*cobra.Command {
 	return slices.DeleteFunc(slices.Clone(root.Commands()), func(c *cobra.Command) bool {
 		return !c.IsAvailableCommand() || c.Name() == "completion"
@@ -57,7 +57,7 @@ func newPage(c *cobra.Command, name string) string {
 	section := func(title string, body ...string) {
 		fmt.Fprintf(&p, ".SH %s\n%s\n", title, strings.Join(body, "\n"))
 	}
-	// A package is the same whenever it is built.
+	// With SOURCE_DATE_EPOCH, a package does not depend on the time of its build.
 	at := time.Now()
 	if seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		at = time.Unix(seconds, 0)
@@ -98,10 +98,10 @@ func newPage(c *cobra.Command, name string) string {
 	return p.String()
 }
 
-// item returns a term, which is escaped, and a text about it.
+// item returns an item of a list: a term, which is already escaped, and a text about it.
 func item(term, text string) string { return ".TP\n" + term + "\n" + escaped(text) }
 
-// paragraphs returns the paragraphs of a text. An indented one is an example.
+// paragraphs returns the paragraphs of a text. An indented paragraph is an example.
 func paragraphs(text string) string {
 	all := strings.Split(text, "\n\n")
 	for i, paragraph := range all {

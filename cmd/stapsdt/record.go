@@ -49,7 +49,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 // byteSize is the value of a flag: a number of bytes, with K, M or G for 2^10, 2^20 or 2^30.
 type byteSize int64
 
-// Type is for the help.
+// Type implements pflag.Value. The help shows it.
 func (b *byteSize) Type() string { return "BYTES" }
 
 func (b *byteSize) String() string {

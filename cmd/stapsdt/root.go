@@ -26,12 +26,12 @@ import (
 )
 
 // grace is how long a command may go on after a signal, before it gathers its results: it may wait
-// for a reader that does not read, or for a file system that does not answer. A busy machine takes
-// seconds to look at its processes.
+// for a reader that does not read, or for a file system that does not answer. On a busy machine, a
+// scan of the processes takes seconds.
 const grace = 15 * time.Second
 
-// resultsGrace is how long it may then take to detach and to show the results. To detach from a thousand sites takes most of a minute
-// before Linux 6.6.
+// resultsGrace is how long it may then take to detach and to show the results. Before Linux 6.6, detaching from a thousand sites takes
+// most of a minute.
 const resultsGrace = time.Minute
 
 // execute runs the command and returns its exit status.
@@ -96,7 +96,7 @@ func fail(to *console.Console, c *cobra.Command, err error) int {
 	return exitFailure
 }
 
-// withoutRights says what the processes of a command offer to those who have no rights.
+// withoutRights returns a hint about sources of events that need no rights.
 func withoutRights(c *cobra.Command) string {
 	if flag := c.Flags().Lookup("pid"); flag != nil {
 		if processes, ok := flag.Value.(processList); ok {
@@ -108,7 +108,7 @@ func withoutRights(c *cobra.Command) string {
 	return "without rights, it watches a program that listens (probesock), shows the probes of one that mounts debugprobe, and reads recordings (proberec): see stapsdt help rights"
 }
 
-// noCommand is the error of a word that is no command.
+// noCommand returns the error for a word that is not a command.
 func noCommand(root *cobra.Command, word string) error {
 	var names []string
 	for _, c := range root.Commands() {

@@ -20,7 +20,7 @@ const (
 	exitGone    = 5
 )
 
-// statusMeanings are what the help, the manual pages and docs/command.md say of the exit statuses.
+// statusMeanings describes the exit statuses in the help, the manual pages and docs/command.md.
 var statusMeanings = []struct {
 	status  int
 	meaning string

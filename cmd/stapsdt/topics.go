@@ -4,7 +4,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// topics are the pages of the help that are about no verb. The manual page of stapsdt has them too.
+// topics returns the help pages that are not about a verb. The manual page of stapsdt includes them.
 func topics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "expressions", Short: "The expressions of -w, --by, --show, --sum and --key", Long: expressionsHelp},

@@ -68,7 +68,7 @@ time axis. -w is then about an operation as a whole, as that of latency is.`,
 	return c
 }
 
-// checkFile checks the arguments of a format for a file. Flags about lines have no place there.
+// checkFile checks the arguments of a format for a file. It does not permit flags about lines.
 func checkFile(c *cobra.Command, format string, from *replay.From) error {
 	for _, name := range []string{"show", "strlen", "follow"} {
 		if c.Flags().Changed(name) {

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// release and commit are what scripts/release.sh sets with -ldflags -X. Without them, Go's
-// build information says where the code is from.
+// release and commit are set by scripts/release.sh with -ldflags -X. Without them, Go's build
+// information identifies the code.
 var release, commit string
 
-// versionCommand prints what --version prints.
+// versionCommand returns a command with the output of --version.
 func versionCommand(to *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
@@ -34,7 +34,7 @@ func versionCommand(to *console.Console) *cobra.Command {
 	}
 }
 
-// version returns the version that was released, or that of the module, as go install knows it.
+// version returns the released version, or the module's version as go install records it.
 func version() string {
 	info, _ := debug.ReadBuildInfo()
 	if info == nil {

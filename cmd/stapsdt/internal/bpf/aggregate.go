@@ -38,7 +38,7 @@ type Aggregate struct {
 
 	counting          Counting
 	keys              []item
-	bounds            *layout.Bounds // or nil
+	bounds            *layout.Bounds // the buckets of Counting.Bounds, or nil
 	probe             *Probe
 	filter, value, id *Expr
 	summed            bool // whether values are added
@@ -201,7 +201,7 @@ func (b *builder) sum(value int16, of expr.Type) {
 		asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord),
 		asm.Mov.Reg(asm.R2, asm.R1), half.Imm(asm.R2, 32),
 		asm.LSh.Imm(asm.R1, 32), asm.ArSh.Imm(asm.R1, 32),
-		asm.Mov.Reg(asm.R3, asm.R1), asm.RSh.Imm(asm.R3, 63), asm.Add.Reg(asm.R2, asm.R3), // makes up for a negative lower half
+		asm.Mov.Reg(asm.R3, asm.R1), asm.RSh.Imm(asm.R3, 63), asm.Add.Reg(asm.R2, asm.R3), // compensates for a negative lower half
 		asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, layout.RowSum),
 		asm.AddAtomic.Mem(regRecord, asm.R2, asm.DWord, layout.RowSum+8),
 	)

@@ -231,7 +231,7 @@ func (c *compiler) order(r asm.Register, size int, unordered string) {
 	c.add(
 		asm.Mov.Reg(asm.R2, r),
 		asm.LSh.Imm(asm.R2, 1),
-		asm.RSh.Imm(asm.R2, 1), // without the sign
+		asm.RSh.Imm(asm.R2, 1), // clears the sign
 		asm.JGT.Reg(asm.R2, asm.R3, unordered),
 		asm.JSGE.Imm(r, 0, positive),
 		asm.Mov.Reg(r, asm.R2),

@@ -33,8 +33,8 @@ func (c *compiler) length(n *expr.Node) error {
 	return nil
 }
 
-// full leaves the length with the NUL in R0, if the string was read to its end. The helper ends a string that it cuts
-// with a NUL, so a string of exactly that length counts as cut.
+// full leaves the length with the NUL in R0, if the string was read to its end. The helper puts a NUL at the end of a
+// string that it cuts, so a string of exactly that length counts as cut.
 func (c *compiler) full(t *text) {
 	c.add(
 		asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord),

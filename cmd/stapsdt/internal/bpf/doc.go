@@ -8,13 +8,13 @@
 //
 // R6 is the context, struct pt_regs. R7 is the record or the value of a map that is being
 // written, R8 the time of the event, and R9 the set of its values that could not be read.
-// Expressions compute in R0 to R5, and keep intermediate results on the stack, where the
-// variables are too. Another thread may use the same stack, so a program is not preempted
-// while it uses it (see RATIONALE.md).
+// Expressions compute in R0 to R5, and keep intermediate results and variables on the stack.
+// Another thread may use the same stack, so a program is not preempted while it uses the stack
+// (see RATIONALE.md).
 //
 // # Memory
 //
-// Reading a traced program's memory does not wait for a page that is not resident. A program
-// that may sleep, from Linux 6.0, then lets the kernel fetch it and begins again. Otherwise
+// Reading a traced program's memory does not wait for a page that is not resident. From Linux
+// 6.0, a program that may sleep then lets the kernel fetch the page, and begins again. Otherwise
 // the value is unreadable, which is not the same as empty or 0.
 package bpf

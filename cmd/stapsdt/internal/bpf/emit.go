@@ -14,7 +14,7 @@ type code struct {
 	ins     asm.Instructions
 	labels  int
 	pending []string
-	alias   map[string]string // labels of the same instruction
+	alias   map[string]string // maps a label to the first label of its instruction
 }
 
 // add appends instructions.

@@ -112,7 +112,7 @@ const (
 // The values of regOutcome.
 const (
 	counts      = iota
-	rejected    // by a condition
+	rejected    // a condition is false
 	unevaluated // a condition or a key could not be evaluated
 )
 

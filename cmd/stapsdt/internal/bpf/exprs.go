@@ -12,7 +12,7 @@ import (
 )
 
 // SplitExprs splits lists of expressions at the commas between them. It returns an error if an expression is wrong
-// whatever its names mean.
+// regardless of the meaning of its names.
 func SplitExprs(lists []string) (all []string, err error) {
 	for _, list := range lists {
 		const before = "f("
@@ -33,7 +33,7 @@ func SplitExprs(lists []string) (all []string, err error) {
 	return all, CheckSyntax(all...)
 }
 
-// CheckSyntax returns an error if an expression is wrong whatever its names mean.
+// CheckSyntax returns an error if an expression is wrong regardless of the meaning of its names.
 func CheckSyntax(exprs ...string) error {
 	for _, src := range exprs {
 		if err := expr.Syntax(src, "str"); err != nil {

@@ -20,7 +20,7 @@ type Preemption struct{ Disable, Enable btf.TypeID }
 // is in memory of the processor, which programs of other threads use too.
 const ownStack = 48
 
-// sharedStacks is the first version of Linux that shares such memory.
+// sharedStacks is the first version of Linux in which large frames share memory.
 const sharedStacks = 6<<16 | 13<<8
 
 // detectPreemption returns the functions of the running kernel.
@@ -93,9 +93,9 @@ func (p Preemption) load(spec *ebpf.ProgramSpec) (*ebpf.Program, error) {
 	return ebpf.NewProgram(spec)
 }
 
-// check returns an error if a program could read from its stack data that another thread has written. A program with a
-// large frame may use the stack only while it cannot be preempted. Elsewhere it may only give bpf_copy_from_user a
-// place for bytes that it does not use.
+// check returns an error if a program could read data from its stack that another thread has written. A program with a
+// large frame may use the stack only while it cannot be preempted. Elsewhere it may only pass the stack to
+// bpf_copy_from_user, for bytes that it ignores.
 func (p Preemption) check(ins asm.Instructions) error {
 	if frame(ins) <= ownStack {
 		return nil

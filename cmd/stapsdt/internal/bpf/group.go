@@ -18,7 +18,7 @@ const (
 	groupPathSize = 512
 )
 
-// Groups holds the paths of the control groups of version 2 that are created from now on, including those that are
+// Groups holds the paths of the control groups of version 2 that are created from now on, including groups that are
 // removed before anything can read them.
 type Groups struct {
 	paths, scratch *ebpf.Map
@@ -26,7 +26,7 @@ type Groups struct {
 	link           link.Link
 }
 
-// FollowGroups begins to record new control groups. It needs a kernel that describes its types.
+// FollowGroups starts recording new control groups. It needs a kernel that describes its types.
 func FollowGroups() (g *Groups, err error) {
 	g = &Groups{}
 	defer func() {
@@ -55,7 +55,7 @@ func FollowGroups() (g *Groups, err error) {
 	return g, err
 }
 
-// instructions returns the program. Its arguments are those of the tracepoint cgroup_mkdir: the group and its path.
+// instructions returns the program. It receives the arguments of the tracepoint cgroup_mkdir: the group and its path.
 func (g *Groups) instructions() (asm.Instructions, error) {
 	const group, path = 0, 8
 	b := newBuilder(&Env{}, nil)

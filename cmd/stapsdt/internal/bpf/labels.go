@@ -2,9 +2,9 @@
 
 package bpf
 
-// Labels that several parts of a section jump to. A section ends with what end and put write:
+// Labels that several parts of a section jump to. A section ends with the code that end and put emit:
 //
-//	again:    …                   what there is to do at an event
+//	again:    …                   handle the event
 //	          jump exit
 //	put:      update open         only a start has these three
 //	          count the start, or: jump full
@@ -13,11 +13,11 @@ package bpf
 //	full:     count the start that had no room; jump exit
 //	unpaired: count the end that has no start; jump exit    only an end has this one
 //	fault:    count an event that could not be evaluated; jump exit
-//	lost:     count one that had no room; jump exit
-//	foreign:  count one that no goroutine has fired
+//	lost:     count an event that had no room; jump exit
+//	foreign:  count an event that no goroutine has fired
 //	exit:     return
 //
-// again is where a section begins again when memory that it reads has been fetched. A start that cannot be evaluated is open all the same: unevaluated counts it and goes to put.
+// A section restarts at again after memory was fetched. A start that cannot be evaluated is opened too: unevaluated counts it and jumps to put.
 const (
 	labelAgain       = "again"
 	labelExit        = "exit"

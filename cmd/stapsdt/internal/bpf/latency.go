@@ -11,9 +11,9 @@ import (
 // Latency generates a pair of programs. The start program stores the start time in a map of open
 // operations. The end program removes it and records the elapsed time.
 type Latency struct {
-	// Key is part of the key of the map of open operations, and Open are in its values: the
-	// expressions of By that are evaluated at the start. With Details, the first OpenBy of them are
-	// those of By that the start has, and the others are its arguments.
+	// Key is part of the key of the map of open operations. Open are the items of its values: the
+	// expressions of By that are evaluated at the start. With Details, the first OpenBy items are
+	// the expressions of By that the start has, and the others are the start's arguments.
 	Key    layout.Item
 	Open   []layout.Item
 	OpenBy int
@@ -23,7 +23,7 @@ type Latency struct {
 	endWhere   []string
 	atStart    map[string]int // the indexes in Open of the expressions of By that are evaluated at the start
 	valueSize  int
-	seen       *ebpf.Map // or nil
+	seen       *ebpf.Map // the table of NewSeen, or nil
 }
 
 // MaxOpen is the maximum number of open operations.
@@ -118,8 +118,8 @@ type Operations struct {
 	Kind uint32
 }
 
-// NewTables creates the tables of operations. If they are shared, they have twice the room. The users of the machine
-// share it: one alone can have MaxOpen operations.
+// NewTables creates the tables of operations. Shared tables have twice the room, which the users of the machine divide:
+// one user alone can have MaxOpen operations.
 func (l *Latency) NewTables(shared bool) (t *OperationTables, err error) {
 	most := MaxOpen
 	if shared {

@@ -19,8 +19,8 @@ func (l *Latency) shown(start *Probe, i int) bool {
 	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, func(item layout.Item) bool { return is(item.Name) })
 }
 
-// details appends to Open what describes the operations of a start, as far as a value of most bytes and the stack have
-// room. used is the number of bytes that Open takes already.
+// details appends to Open the items that describe the operations of a start, as long as the stack and a value of most
+// bytes have room. used is the number of bytes that Open takes already.
 func (l *Latency) details(start *Probe, used, most int) {
 	for _, src := range l.pairing.By {
 		if _, asked := l.atStart[src]; !asked {
@@ -46,13 +46,13 @@ func (l *Latency) details(start *Probe, used, most int) {
 	}
 }
 
-// detail appends an expression to Open if the start can evaluate it and there is room. It returns the number of bytes that Open takes then.
+// detail appends an expression to Open if the start can evaluate it and there is room. It returns the new size of Open in bytes.
 func (l *Latency) detail(start *Probe, src string, used, most int) int {
 	if !l.pairing.Details {
 		return used
 	}
 	item, err := start.keyItem(src, used)
-	needed := max(used+item.Size-l.valueSize, 0) // beyond the room in the value
+	needed := max(used+item.Size-l.valueSize, 0) // the bytes beyond the size of the value
 	if err != nil || start.hidden(item.expr) || len(l.Open) == layout.MaxKnown || used+item.Size > most || l.startStack()+needed > stackSize {
 		return used
 	}
@@ -62,8 +62,7 @@ func (l *Latency) detail(start *Probe, src string, used, most int) int {
 	return used
 }
 
-// startStack returns the maximum stack usage of the start program, without the strings in conditions that are not in
-// its value.
+// startStack estimates the stack usage of the start program, with one string for each condition.
 func (l *Latency) startStack() int {
 	const scratch, fetched = 128, 16 // fetched has room for an address and a length
 	texts := 0

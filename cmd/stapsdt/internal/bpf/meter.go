@@ -38,7 +38,7 @@ func NewMeter(env *Env) (*Meter, error) {
 // Close releases the counters.
 func (m *Meter) Close() error { return m.hits.Close() }
 
-// Read returns the counts of the program with a slot.
+// Read returns the counts of the program in a slot.
 func (m *Meter) Read(slot uint32) (layout.Hits, error) { return layout.ReadHits(m.hits, slot) }
 
 // First returns the section that a program begins with. It also counts events that a condition rejects.

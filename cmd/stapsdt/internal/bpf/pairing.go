@@ -30,7 +30,7 @@ type Pairing struct {
 	// Where are conditions, and By are expressions. Each is evaluated at the end if the end has its
 	// variables, and otherwise at the start.
 	Where, By []string
-	// AtStart evaluates all of them at the start.
+	// AtStart evaluates them at the start if the start has the variables.
 	AtStart bool
 	// Details also records By and the arguments of the start in an open operation, as far as the
 	// stack of the start program has room.

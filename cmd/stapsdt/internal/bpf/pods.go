@@ -42,7 +42,7 @@ func (p *PodNames) Put(id uint64, namespace, pod, container string) error {
 		at := value[i*podName:]
 		n := copy(at[8:8+layout.TextSize-1], name)
 		if len(name) > n {
-			n = copy(at[8:8+layout.TextSize], name) // as a string that was cut
+			n = copy(at[8:8+layout.TextSize], name) // a string of this size counts as cut
 		}
 		binary.NativeEndian.PutUint64(at, uint64(n+1))
 	}

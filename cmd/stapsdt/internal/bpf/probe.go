@@ -135,11 +135,11 @@ const (
 	fromCgroup
 	fromComm
 	fromExecutable
-	fromNamespace // of the pod
+	fromNamespace // the namespace of the pod
 	fromPod
 	fromContainer
-	fromGoroutine // in a record only
-	fromCall      // in a record only
+	fromGoroutine // only in records
+	fromCall      // only in records
 )
 
 // origin is the origin of a variable's value.

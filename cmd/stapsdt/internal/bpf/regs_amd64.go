@@ -1,7 +1,7 @@
 package bpf
 
-// registers are the offsets in struct pt_regs by the names that notes use, of 64-bit and of
-// 32-bit programs (arch/x86/include/asm/ptrace.h).
+// registers maps the names of registers in notes, of 64-bit and 32-bit programs, to their
+// offsets in struct pt_regs (arch/x86/include/asm/ptrace.h).
 var registers = func() map[string]int16 {
 	m := map[string]int16{}
 	for i, name := range []string{"r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di"} {

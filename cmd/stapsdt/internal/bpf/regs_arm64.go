@@ -2,7 +2,7 @@ package bpf
 
 import "fmt"
 
-// registers are the offsets in struct user_pt_regs by the names that notes use
+// registers maps the names of registers in notes to their offsets in struct user_pt_regs
 // (arch/arm64/include/uapi/asm/ptrace.h).
 var registers = func() map[string]int16 {
 	m := map[string]int16{"sp": 8 * 31}

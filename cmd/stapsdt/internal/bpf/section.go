@@ -18,7 +18,7 @@ import (
 type Section struct {
 	ins   asm.Instructions
 	sleep bool // whether it reads memory of the traced program, and may sleep to do so
-	awake bool // whether it may not sleep
+	awake bool // whether it must not sleep
 }
 
 // section returns the generated section. It expects the context in R1. It ends with two instructions that return; the

@@ -26,8 +26,8 @@ type Groups struct {
 	known map[uint64]*group
 	ended bool          // see End
 	read  time.Time     // when all groups were last read
-	took  time.Duration // and how long that took
-	stat  string        // the kernel's counts of groups then
+	took  time.Duration // how long that took
+	stat  string        // the kernel's counts of groups at that time
 }
 
 // group is a control group, which may be gone.
@@ -136,9 +136,9 @@ func (g *Groups) All() map[uint64]string {
 }
 
 const (
-	// Reading all groups takes at most 1/rereadShare of a processor.
+	// rereadShare limits the reading of all groups to 1/rereadShare of a processor.
 	rereadShare = 20
-	// rereadInterval is the interval at which they are read even if their number stays the same.
+	// rereadInterval is the interval at which groups are read even if their number stays the same.
 	rereadInterval = 5 * time.Second
 )
 

@@ -34,7 +34,7 @@ func (c *Container) Path() string {
 }
 
 // Sidecar returns the container that the environment names: the container of the programs beside an exporter
-// in their pod. The downward API sets the variables, because nothing else tells.
+// in their pod. The downward API sets the variables. There is no other source for the names.
 func Sidecar() Container {
 	c := Container{Namespace: os.Getenv("STAPSDT_POD_NAMESPACE"), Pod: os.Getenv("STAPSDT_POD_NAME"), UID: os.Getenv("STAPSDT_POD_UID")}
 	if c.InPod() {

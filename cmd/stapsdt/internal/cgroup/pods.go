@@ -29,14 +29,14 @@ type Pods struct {
 	here   bool             // whether the directory could be read
 	stamp  time.Time        // its modification time when it was last read
 	read   time.Time        // when it was last read
-	links  map[string]*link // by their names
-	ids    map[string]*link // by their IDs
+	links  map[string]*link // keyed by name
+	ids    map[string]*link // keyed by container ID
 	cut    []*link          // links whose names have no room for the whole ID
 	living int              // the number of existing links
 	change uint64           // counts the changes
 }
 
-// link holds the data of a link. Its ID may be only the beginning of the ID.
+// link holds the data of a link. Its ID may be only the beginning of the container's ID.
 type link struct {
 	Container
 	// gone is the time at which the link no longer existed, or zero. Such a link is kept, because the events of
@@ -47,7 +47,7 @@ type link struct {
 // maxGone is the maximum number of links that are kept although they no longer exist.
 const maxGone = 8192
 
-// NewPods returns the pods by the links in a directory, which need not exist.
+// NewPods returns the pods by the links in a directory, which may not exist.
 func NewPods(dir string) *Pods {
 	return &Pods{dir: dir, links: map[string]*link{}, ids: map[string]*link{}}
 }
@@ -117,7 +117,7 @@ func (p *Pods) update(names []string) {
 	}
 }
 
-// index indexes the links by ID. If too many links are gone, it removes those that have been gone longest.
+// index indexes the links by ID. If too many links are gone, it removes the links that have been gone longest.
 func (p *Pods) index() {
 	var gone []string
 	for name, l := range p.links {
@@ -149,8 +149,8 @@ const (
 	maxLink = 251
 )
 
-// parseLink parses a link. If its name is too long, the ID is only the beginning of the ID, and can
-// be "".
+// parseLink parses a link. If its name is too long, the ID is only the beginning of the container's
+// ID, and can be "".
 func parseLink(name, target string) (c Container, ok bool) {
 	of := filepath.Dir(target)
 	words := strings.Split(filepath.Base(filepath.Dir(of)), "_")
@@ -204,7 +204,7 @@ func pathOf(pid int) string {
 }
 
 // Find returns the container of a group. A container can create groups below its own, with any names.
-// Therefore the outermost one with a link counts, and only if it belongs to the pod with the outermost
+// Therefore the outermost container with a link counts, and only if it belongs to the pod with the outermost
 // group: before the container's own link exists, another container's link could take its place.
 func (p *Pods) Find(path string) (c Container, ok bool) {
 	if forgeable(path) {

@@ -22,11 +22,11 @@ import (
 // Options select the files to remove.
 type Options struct {
 	Directories []string
-	// Named is whether the user names the directories. They may then be any user's.
+	// Named means that the user named the directories. They may then belong to any user.
 	Named bool
-	// UID is the owner of the directories that are not named, and of the files to remove from the shared one, or -1 for any.
+	// UID is the owner of the directories that are not named, and of the files to remove from the shared directory, or -1 for any.
 	UID int
-	// Older keeps files that were written, read or renamed since.
+	// Older is the time for which a file must not have been written, read or renamed.
 	Older time.Duration
 	// DryRun removes nothing.
 	DryRun bool
@@ -39,8 +39,8 @@ const (
 	Removed Action = "removed"
 	// Removable is a file that would be removed without DryRun, unless the kernel says that it is in use.
 	Removable Action = "removable"
-	Young     Action = "young"  // used too recently
-	Mapped    Action = "mapped" // in use
+	Young     Action = "young"  // the file was used too recently
+	Mapped    Action = "mapped" // the file is in use
 	// Unseen is a file of which the kernel does not say whether it is in use.
 	Unseen Action = "unseen"
 	Failed Action = "failed"
@@ -55,8 +55,8 @@ type File struct {
 	Unused time.Duration `json:"unused"`
 }
 
-// The names of the files of images have a hash of the content after the provider, or six characters
-// of mkstemp in the C library. The prefix is that of a file that was moved aside.
+// The name of an image file has a hash of the content after the provider, or in the C library six
+// characters of mkstemp. asidePrefix marks a file that was moved aside.
 const asidePrefix = ".cleaning-"
 
 var (
@@ -64,11 +64,11 @@ var (
 	randomName = regexp.MustCompile(`^(?:\.cleaning-)?.+-[A-Za-z0-9]{6}\.so$`)
 )
 
-// Clean removes the images in the directories that no process uses, and returns all that it found. It
+// Clean removes the images in the directories that no process uses, and returns the results. It
 // follows no link, and removes only regular files of the directory's owner that are images.
 func Clean(opts Options) []File {
 	c := &cleaner{Options: opts, now: time.Now(), mapped: map[string]int{}}
-	pids, _ := proc.Processes() // the kernel knows those that cannot be seen
+	pids, _ := proc.Processes() // a lease also finds the processes that are hidden here
 	for _, pid := range pids {
 		mappings, _, _ := proc.Mappings(pid)
 		for _, m := range mappings {
@@ -86,7 +86,7 @@ func Clean(opts Options) []File {
 type cleaner struct {
 	Options
 	now    time.Time
-	mapped map[string]int // processes by the names of files that they have visibly mapped
+	mapped map[string]int // PIDs by the names of the files that they have visibly mapped
 	files  []File
 }
 
@@ -110,9 +110,9 @@ func (c *cleaner) directory(path string) error {
 	if path == shared {
 		owner = c.UID
 	} else if !c.expects(path, owner) {
-		return nil // no directory that the library uses
+		return nil // the library does not use this directory
 	} else if !c.DryRun {
-		// Programs that replace a bad file take turns by this lock.
+		// Programs that replace a bad file take this lock.
 		if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 			return fmt.Errorf("another process changes the directory: %w", err)
 		}
@@ -130,12 +130,12 @@ func (c *cleaner) directory(path string) error {
 // file removes a file if it is an image that is not in use.
 func (c *cleaner) file(dir *os.File, name string, owner int) {
 	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	fd, err := unix.Openat(int(dir.Fd()), name, flags|unix.O_NOATIME, 0) // which does not make it younger
-	if err == unix.EPERM {                                               // another user's
+	fd, err := unix.Openat(int(dir.Fd()), name, flags|unix.O_NOATIME, 0) // keeps the access time
+	if err == unix.EPERM {                                               // the file is another user's
 		fd, err = unix.Openat(int(dir.Fd()), name, flags, 0)
 	}
 	if err != nil {
-		return // it is gone, or a link, or cannot be read and is of another user
+		return // it is gone, a link, or an unreadable file of another user
 	}
 	file := os.NewFile(uintptr(fd), name)
 	defer file.Close()
@@ -149,7 +149,7 @@ func (c *cleaner) file(dir *os.File, name string, owner int) {
 			last = at
 		}
 	}
-	unused := max(0, c.now.Sub(last)) // it can be used meanwhile
+	unused := max(0, c.now.Sub(last)) // it may have been used after now
 	f := File{Path: filepath.Join(dir.Name(), name), Size: stat.Size, Unused: unused.Round(time.Second)}
 	switch pid, found := c.mapped[name]; {
 	case unused < c.Older:
@@ -166,7 +166,7 @@ func (c *cleaner) file(dir *os.File, name string, owner int) {
 	c.files = append(c.files, f)
 }
 
-// isImage reports whether a file is an image of this library: no linker makes a file that has no other sections.
+// isImage reports whether a file is an image of this library: the files that linkers make have other sections.
 func isImage(file *os.File) bool {
 	const sections = "  .note.gnu.build-id .hash .dynsym .dynstr .text .stapsdt.base .dynamic .note.stapsdt .debug_info .debug_abbrev .debug_str .debug_aranges .debug_line .shstrtab "
 	f, err := elffile.New(file)
@@ -174,20 +174,20 @@ func isImage(file *os.File) bool {
 		!slices.ContainsFunc(f.Sections, func(s *elf.Section) bool { return !strings.Contains(sections, " "+s.Name+" ") })
 }
 
-// leaseable reports whether a mapped file of this file system counts as open: on overlayfs, the mapping keeps another file.
+// leaseable reports whether a mapped file of this file system counts as open: on overlayfs, a mapping holds another file open.
 func leaseable(fd int) bool {
 	known := []uint32{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC}
 	var fs unix.Statfs_t
 	return unix.Fstatfs(fd, &fs) == nil && slices.Contains(known, uint32(fs.Type))
 }
 
-// remove removes a file unless the kernel says that another process uses it. Meanwhile it has
-// a name by which no process opens it, because opening it fails during the lease. If a process has made
-// the file again by then, this one keeps that name, which /proc/PID/maps shows.
+// remove removes a file unless the kernel says that another process uses it. It renames the file first,
+// so that no process opens it, because opening it fails during the lease. If a process has created the
+// file again meanwhile, the old file keeps the new name, which /proc/PID/maps shows.
 func remove(dir int, name string, fd int, stat *unix.Stat_t) (action Action, why string) {
 	aside := asidePrefix + strings.TrimPrefix(name, asidePrefix)
 	err := unix.Renameat2(dir, name, dir, aside, unix.RENAME_NOREPLACE)
-	if err == unix.EEXIST && aside != name { // an earlier run's, or another user's in the shared directory
+	if err == unix.EEXIST && aside != name { // from an earlier run, or another user's in the shared directory
 		random := rand.Text()
 		aside = asidePrefix + random[:20] + "-" + random[20:] + ".so" // a randomName
 		err = unix.Renameat2(dir, name, dir, aside, unix.RENAME_NOREPLACE)
@@ -201,7 +201,7 @@ func remove(dir int, name string, fd int, stat *unix.Stat_t) (action Action, why
 		action, why = Failed, "the file was replaced meanwhile"
 	} else if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK); err == unix.EAGAIN {
 		action, why = Mapped, "a process has it open"
-	} else if err != nil { // another user's without CAP_LEASE
+	} else if err != nil { // the file is another user's, and CAP_LEASE is missing
 		action, why = Unseen, fmt.Sprintf("the kernel does not say whether it is in use: %v", err)
 	} else if err = unix.Unlinkat(dir, aside, 0); err != nil {
 		action, why = Failed, err.Error()

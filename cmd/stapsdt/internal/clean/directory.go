@@ -9,13 +9,13 @@ import (
 	"strconv"
 )
 
-// shared is the directory of the C library. It has files of other programs, and of all users.
+// shared is the directory that the C library uses. It also has files of other programs, and of all users.
 const shared = "/tmp"
 
-// ownerName matches a directory whose name has the number of its owner.
+// ownerName matches a directory whose name contains the UID of its owner.
 var ownerName = regexp.MustCompile(`/stapsdt-([0-9]+)$|^/run/user/([0-9]+)/stapsdt$`)
 
-// expects reports whether a directory may belong to this owner: another user can make one of that name in /tmp.
+// expects reports whether a directory may belong to this owner: in /tmp, another user can create a directory with the name.
 func (o *Options) expects(path string, owner int) bool {
 	if o.Named || o.UID == owner {
 		return true
@@ -24,8 +24,8 @@ func (o *Options) expects(path string, owner int) bool {
 	return o.UID < 0 && (number == nil || number[1]+number[2] == strconv.Itoa(owner))
 }
 
-// Directories returns the directories that the programs of a user use, with the same
-// environment, or for all those of all users in the usual places. They need not exist. See
+// Directories returns the directories that a user's programs use in this environment. If all is
+// true, it adds the directories of all users in the usual places. A directory may not exist. See
 // internal/region/place.go and cstapsdt/directory.c.
 func Directories(getenv func(string) string, uid int, all bool) (paths []string) {
 	if dir := getenv("STAPSDT_DIR"); dir != "" {

@@ -18,7 +18,7 @@ type Report struct {
 	Verbose bool
 }
 
-// Write writes a line for each file, and for people a summary.
+// Write writes a line for each file, and a summary unless JSON is set.
 func (r Report) Write(to io.Writer, files []File) error {
 	out := bufio.NewWriter(to)
 	encoder := render.NewEncoder(out)

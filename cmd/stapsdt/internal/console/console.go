@@ -25,12 +25,12 @@ type Console struct {
 const (
 	running   = iota
 	finishing // only the results remain to be written
-	staying   // a signal does not end it
+	staying   // a signal does not end the command
 )
 
-// Warn prints a line for people, to standard error, which no program has to read. The line may contain strings from
-// traced programs. Their control characters are not printed, and the lines after a line break are
-// indented, so that no program can forge such a line.
+// Warn prints a line to standard error, for people. The line may contain strings from traced programs. Control
+// characters are not printed, and lines after a line break are indented, so that no program can forge
+// such a line.
 func (c *Console) Warn(format string, args ...any) {
 	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
 	for i, line := range lines {
@@ -39,7 +39,7 @@ func (c *Console) Warn(format string, args ...any) {
 	fmt.Fprintf(c.Err, "stapsdt: %s\n", strings.Join(lines, "\n\t"))
 }
 
-// Slow prints what is being done, unless done is called within a second.
+// Slow prints that the operation what takes a while, unless done is called within a second.
 func (c *Console) Slow(what string) (done func()) {
 	timer := time.AfterFunc(time.Second, func() { c.Warn("%s, which takes a while", what) })
 	return func() { timer.Stop() }
@@ -48,7 +48,7 @@ func (c *Console) Slow(what string) (done func()) {
 // Finish notes that only the results remain to be written, which may take more time.
 func (c *Console) Finish() { c.state.Store(finishing) }
 
-// Stay notes that the signal has ended what it had to end, so that Abandon must not end the rest.
+// Stay notes that the signal has been handled, so that Abandon must not end the command.
 func (c *Console) Stay() { c.state.Store(staying) }
 
 // saying is how long Abandon waits for its message to be written.

@@ -11,7 +11,7 @@ import (
 // elsewhere an empty line separates them.
 type Screen struct {
 	*Console
-	lines int // of the previous text
+	lines int // the number of lines of the previous text
 }
 
 // Show shows a text. On a terminal all but the last one are cut to its size.

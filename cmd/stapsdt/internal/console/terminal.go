@@ -44,7 +44,7 @@ func Size(w any) (rows, columns int, ok bool) {
 
 // Reader is a terminal on another machine that shows the output, such as the terminal of kubectl stapsdt. Its cursor cannot be moved.
 type Reader struct {
-	Columns int // or 0 if it is unknown
+	Columns int // 0 if it is unknown
 	Colored bool
 }
 

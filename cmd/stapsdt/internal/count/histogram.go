@@ -23,7 +23,7 @@ func (r *Row[S]) Histogram(buckets layout.Buckets) *render.Histogram {
 // Histograms defines how the histograms of rows are shown to people.
 type Histograms struct {
 	*Options
-	Columns int // of the terminal
+	Columns int // the width of the terminal
 }
 
 // manyRows is the number of rows from which a table replaces histograms.

@@ -17,7 +17,7 @@ type Table[S Subject] struct {
 	Lost uint64
 
 	subjects []S
-	rows     map[string]*Row[S] // by the subject's index and the values of --by
+	rows     map[string]*Row[S] // keyed by the subject's index and the values of --by
 	key      []byte
 	recent   [1024]recentRow[S]
 	tallies  [1024]recentTally[S]

@@ -29,7 +29,7 @@ type streamCounter struct {
 // recordedProbe holds the expressions for the events of a probe.
 type recordedProbe struct {
 	*replay.Measure
-	number int // the index in Table
+	number int // the index from Table.Number
 }
 
 func newStreamCounter(o *Options) *streamCounter {
@@ -49,7 +49,7 @@ func (c *streamCounter) run(ctx context.Context, s *events.Stream, r *reporter) 
 	return c.Report("values of --by")
 }
 
-// Event implements events.Consumer. The probe has all that the expressions use: the source leaves out other probes.
+// Event implements events.Consumer. The probe has all variables of the expressions: the source leaves out other probes.
 func (c *streamCounter) Event(e *events.Event) error {
 	if !c.began {
 		c.began = true
@@ -81,7 +81,7 @@ func (c *streamCounter) Know(*recording.Probe) {}
 // Gone implements events.Consumer.
 func (c *streamCounter) Gone(*replay.File) {}
 
-// fits returns an error if a probe lacks something that the expressions use.
+// fits returns an error if a probe lacks a variable that the expressions use.
 func (c *streamCounter) fits(p *recording.Probe) error {
 	_, err := c.probe(p)
 	return err
@@ -96,7 +96,7 @@ func (o *Options) needs() live.Needs {
 	return live.Needs{Exprs: exprs, Fits: newStreamCounter(o).fits}
 }
 
-// Report implements source.
+// Report implements results.
 func (c *streamCounter) Report(what string) error {
 	if c.options.JSON {
 		if err := c.stream.Losses().Encode(c.Out); err != nil {

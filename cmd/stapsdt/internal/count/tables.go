@@ -29,8 +29,8 @@ type Tables[S Subject] struct {
 	// Stacks finds the functions of stacks, if these are counted.
 	Stacks *Stacks
 
-	tables   map[string]*layout.Tables // by layout
-	counters []*counter[S]             // by their indexes, which are the IDs in rows
+	tables   map[string]*layout.Tables // keyed by layout
+	counters []*counter[S]             // indexed by the IDs in rows
 }
 
 // counter is the program of a probe.
@@ -45,7 +45,7 @@ type counter[S Subject] struct {
 type Row[S Subject] struct {
 	Of    S
 	Text  []string          // the values of --by for people
-	JSON  []json.RawMessage // the same for programs
+	JSON  []json.RawMessage // the values of --by for programs
 	Count uint64
 	// Value is the type of the value that is counted by bucket. Buckets maps the indexes of buckets to their counts.
 	Value   expr.Type
@@ -53,11 +53,11 @@ type Row[S Subject] struct {
 	Stack   *symbol.Stack
 
 	key   string
-	index int // among the rows of Recorded
+	index int // the index among the rows of a Table
 }
 
-// maxRows and maxBytes bound a table with keys. A histogram's rows grow with the number of processors, so maxBytes is
-// reached first on machines with many. maxPlaces is the maximum number of probes without keys.
+// maxRows and maxBytes bound a table with keys. A histogram's rows grow with the number of processors, so a machine with
+// many processors reaches maxBytes first. maxPlaces is the maximum number of probes without keys.
 const (
 	maxRows   = 16384
 	maxBytes  = 64 << 20

@@ -12,8 +12,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 )
 
-// A command with a terminal does not notice that its connection has died: containerd 1.6 keeps the terminal open. So kubectl
-// stapsdt runs a companion beside it, a command without a terminal, which does. Both have the same token as last argument.
+// A command with a terminal does not notice that its connection has died: containerd 1.6 keeps the terminal open. A command without
+// a terminal does, so kubectl stapsdt runs one as a companion. Both have the same token as last argument.
 
 const (
 	// companionPatience is the time that the companion may take to appear.

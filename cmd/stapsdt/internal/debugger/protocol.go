@@ -30,7 +30,7 @@ type Answer struct {
 // Process is a process of the container in question.
 type Process struct {
 	PID int    `json:"pid"`
-	UID uint32 `json:"uid"` // effective, like the group
+	UID uint32 `json:"uid"` // the effective UID; GID is effective too
 	GID uint32 `json:"gid"`
 	// Readable means that its files can be read, and Listens that it can be watched through its socket.
 	Readable bool `json:"readable"`

@@ -43,7 +43,7 @@ const (
 )
 
 // reserve returns the memory that the command leaves free. The command has to end before the kernel kills: in a pod that requests
-// little memory, the program's own oom_score_adj is nearly 1000, so that the kernel kills whichever is larger.
+// little memory, the program's own oom_score_adj is nearly 1000, so that the kernel kills the larger of the two.
 func (b *Budget) reserve() int64 { return max(b.Limit/reserveShare, minReserve) }
 
 // check returns ErrShort if fewer than needed bytes are left in addition to the reserve.

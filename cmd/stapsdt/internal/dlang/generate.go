@@ -32,7 +32,7 @@ var argTypes = map[string]stapsdt.ArgType{
 type generator struct {
 	out    bytes.Buffer
 	names  map[string]Pos
-	prefix bool // there are several providers
+	prefix bool // whether there are several providers
 	errors Errors
 }
 
@@ -85,7 +85,7 @@ func (g *generator) provider(p *Provider) {
 	}
 }
 
-// probe writes the variable of a probe, and the struct of many arguments.
+// probe writes the variable of a probe, and a struct if the probe has many arguments.
 func (g *generator) probe(p *Provider, probe *Probe, provider, prefix string) {
 	name := g.name(probe.Name, prefix, "", probe.Pos)
 	var declared, types []string

@@ -12,7 +12,7 @@ type Provider struct {
 	Probes []*Probe
 }
 
-// Probe is a probe and what its program passes to it.
+// Probe is a probe and the arguments that its program passes.
 type Probe struct {
 	Name string
 	Pos  Pos
@@ -21,21 +21,21 @@ type Probe struct {
 
 // Arg is an argument of a probe.
 type Arg struct {
-	// Name is "" if the file gives none.
+	// Name is "" if the file gives no name.
 	Name string
 	Pos  Pos
 	// C is the declaration in C, and Type the type in Go.
 	C, Type string
 }
 
-// parser reads declarations. After an error in the syntax it is at the end of the file.
+// parser reads declarations. After a syntax error it is at the end of the file.
 type parser struct {
 	tokens    []token
 	at        int
 	types     map[string]ctype // the types that the file defines
 	providers []*Provider
 	errors    Errors
-	failed    bool // the syntax is wrong
+	failed    bool // whether there was a syntax error
 }
 
 // Parse returns the providers of a file. An error is of the type [Errors].
@@ -74,7 +74,7 @@ func (p *parser) accept(text string) bool {
 	return true
 }
 
-// fail reports an error in the syntax, and reads no further.
+// fail reports a syntax error, and ends the parsing.
 func (p *parser) fail(t token, format string, args ...any) {
 	if !p.failed {
 		add(&p.errors, t.pos, format, args...)
@@ -258,7 +258,7 @@ func spell(tokens []token) string {
 	var b strings.Builder
 	for i, t := range tokens {
 		if t.kind == quote {
-			continue // of any bytes, in the size of an array
+			continue // the size of an array, which can contain any bytes
 		}
 		if i > 0 && tokens[i-1].kind == word && (t.kind == word || t.text == "*") {
 			b.WriteByte(' ')
@@ -268,8 +268,8 @@ func spell(tokens []token) string {
 	return b.String()
 }
 
-// specifiers reads the type before a declarator. One that is unknown is an error only where
-// its size matters.
+// specifiers reads the type before a declarator. An unknown type is an error only where its
+// size matters.
 func (p *parser) specifiers() (t ctype) {
 	var words []string
 	known := false
@@ -321,7 +321,7 @@ func (p *parser) typeName() ctype {
 	return ctype{why: "the type " + t.text + " is not known: define it in the file by typedef or #define, or use a pointer to it"}
 }
 
-// declarator reads a declarator, and returns its name, if any, and the type that it makes of t.
+// declarator reads a declarator, and returns its name, if any, and the type that it derives from t.
 func (p *parser) declarator(t ctype) (name token, _ ctype) {
 	for {
 		if p.accept("*") {
@@ -333,7 +333,7 @@ func (p *parser) declarator(t ctype) (name token, _ ctype) {
 		}
 	}
 	if open := p.peek(); p.accept("(") {
-		// A function or an array, by a pointer: (*name)(int).
+		// A pointer to a function or an array: (*name)(int).
 		name, _ = p.declarator(t)
 		if !p.accept(")") {
 			p.balanced(open)

@@ -30,13 +30,13 @@ const maxExpansion = 1000
 // preprocess is a command line for files that need the full C preprocessor.
 const preprocess = "cpp FILE.d | stapsdt generate --out FILE.go -"
 
-// scanner splits a text into tokens. It follows the lines of the C preprocessor, so that
-// its output can be read and errors are in the original file.
+// scanner splits a text into tokens. It obeys the line markers of the C preprocessor, so that
+// it can read the preprocessor's output, and errors have positions in the original file.
 type scanner struct {
 	text   string
 	at     int
 	pos    Pos
-	fresh  bool // nothing but space was on this line yet
+	fresh  bool // whether this line has had only space so far
 	macros map[string][]token
 	tokens []token
 	errors *Errors
@@ -129,7 +129,7 @@ func (s *scanner) directive(pos Pos) {
 	switch {
 	case !ok: // "#" alone does nothing
 	case name.text == "pragma" || name.text == "ident" || name.text == "!":
-		s.skip(anything) // which need not be tokens
+		s.skip(anything) // the rest may not consist of tokens
 	case name.text == "define":
 		s.define(name, s.line())
 	case name.text == "undef":
@@ -193,7 +193,7 @@ func (s *scanner) moved(from Pos, line []token) {
 	s.pos.Line = max(0, int(number)+s.pos.Line-from.Line-1)
 	if len(line) > 1 && line[1].kind == quote {
 		file, err := strconv.Unquote(line[1].text)
-		if err == nil && strconv.Quote(file) == line[1].text { // no line of its own in a comment
+		if err == nil && strconv.Quote(file) == line[1].text { // only names that strconv.Quote writes in the same way
 			s.pos.Filename = file
 		}
 	}

@@ -40,7 +40,7 @@ var checks = []check{
 	{"traced", "the-code-does-not-fire", traced},
 }
 
-// kernelOnly are the causes that do not keep stapsdt from watching a process that listens.
+// kernelOnly lists the causes that do not keep stapsdt from watching a process that listens.
 const kernelOnly = " user capability not-loaded lockdown seccomp sys uprobes kernel "
 
 // Diagnose returns the findings of the checks, in their order.

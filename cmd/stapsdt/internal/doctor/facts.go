@@ -48,10 +48,10 @@ const (
 // Self is this process.
 type Self struct {
 	UID int
-	// Missing are the capabilities that it lacks of those that attaching can take.
+	// Missing are the capabilities that attaching may need and that this process lacks.
 	Missing []rights.Capability
 	Seccomp bool // whether there is a filter
-	// InPIDNamespace and InUserNamespace tell whether it is in another than the initial one.
+	// InPIDNamespace and InUserNamespace tell whether it is outside the initial namespace.
 	InPIDNamespace, InUserNamespace bool
 	// NoProc tells whether nothing is mounted at /proc, and OwnProc whether it belongs to the PID
 	// namespace of this process.
@@ -67,7 +67,7 @@ type Process struct {
 	Refused error
 	Name    string
 	UID     int // the effective user, or -1
-	// HasLibrary tells whether its build information has this library.
+	// HasLibrary tells whether its build information lists this library.
 	HasLibrary bool
 	// Parked tells whether a provider was loaded and no longer is.
 	Parked bool
@@ -88,7 +88,7 @@ type Process struct {
 
 // Image is a file with probes that the process has mapped.
 type Image struct {
-	Path   string // in the mount namespace of the process
+	Path   string // the path in the mount namespace of the process
 	ID     target.ID
 	Probes []Name
 }
@@ -101,7 +101,7 @@ func (n Name) String() string { return n.Provider + ":" + n.Probe }
 // Named is the file that the user named.
 type Named struct {
 	ID       target.ID
-	Err      error // from opening it, or because it has no probes
+	Err      error // the error from opening the file, or sdt.ErrNoProbes
 	InRoot   bool  // whether the root directory of the process has this path
 	HasProbe bool
 }
@@ -126,7 +126,7 @@ func (f *Facts) named(id target.ID) bool {
 	return f.Spec == nil || f.Spec.File == "" || id == f.Named.ID
 }
 
-// likely returns the image that has a selected probe, whatever its file is, or nil.
+// likely returns the first image with a selected probe, even if the spec names another file, or nil.
 func (f *Facts) likely() *Image {
 	i := slices.IndexFunc(f.Images, func(im Image) bool { return slices.ContainsFunc(im.Probes, f.selects) })
 	if i < 0 {

@@ -2,7 +2,7 @@
 
 package doctor
 
-// Level is how much a finding matters.
+// Level is the severity of a finding.
 type Level string
 
 const (
@@ -10,7 +10,7 @@ const (
 	Fault Level = "fault"
 	// Note can lead a user astray while tracing works.
 	Note Level = "note"
-	// Fine was checked and is as it should be.
+	// Fine means that the check found nothing wrong.
 	Fine Level = "fine"
 )
 
@@ -18,7 +18,7 @@ const (
 type Finding struct {
 	Cause string `json:"cause"`
 	Level Level  `json:"level"`
-	// Says is one sentence or more, and Cure is what to do about it, or "".
+	// Says describes the finding in one or more sentences. Cure says how to mend it, or is "".
 	Says string `json:"says"`
 	Cure string `json:"cure,omitempty"`
 	// See is the section of docs/nothing-shows.md on the cause.
@@ -27,7 +27,7 @@ type Finding struct {
 	status int
 }
 
-// The exit statuses of a diagnosis. Only StatusFault is not one of every command.
+// The exit statuses of a diagnosis. Other commands use all of them except StatusFault.
 const (
 	StatusNothing = 3 // no such process or probe
 	StatusRights  = 4

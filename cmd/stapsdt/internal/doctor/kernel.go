@@ -24,18 +24,18 @@ func (f *Facts) refused() bool {
 	return denied(err) || errors.Is(err, unix.ENOSYS)
 }
 
-// missing returns the capabilities that attaching takes and that are missing.
+// missing returns the capabilities that attaching needs and that this process lacks.
 func (f *Facts) missing() []rights.Capability {
 	admin := func(c rights.Capability) bool { return c == rights.Admin }
 	missing := slices.DeleteFunc(slices.Clone(f.Self.Missing), admin)
-	// Only some kernels demand it, where uprobe_multi cannot be used.
+	// Only some kernels demand CAP_SYS_ADMIN, where uprobe_multi cannot be used.
 	if len(missing) == 0 && f.Trial.BPF == nil && errors.Is(f.Trial.Attach, unix.EACCES) {
 		return f.Self.Missing
 	}
 	return missing
 }
 
-// capability: tracing takes more rights than this process has.
+// capability checks whether tracing takes more rights than this process has.
 func capability(f *Facts) (all []Finding) {
 	switch missing := f.missing(); {
 	case len(missing) > 0:
@@ -65,7 +65,7 @@ func capability(f *Facts) (all []Finding) {
 
 const confidentiality = "confidentiality"
 
-// lockdown: the kernel lets no user look at programs.
+// lockdown checks whether the kernel lets no user trace programs.
 func lockdown(f *Facts) []Finding {
 	if f.Host.Lockdown == confidentiality {
 		return fault(StatusFault, "The kernel is locked down in the mode confidentiality, in which nothing can be traced.", "Boot with lockdown=integrity or lockdown=none.")
@@ -73,7 +73,7 @@ func lockdown(f *Facts) []Finding {
 	return fine("The kernel has no lockdown that forbids tracing.")
 }
 
-// seccomp: a filter refuses the system calls of tracers.
+// seccomp checks whether a filter refuses the system calls of tracers.
 func seccomp(f *Facts) []Finding {
 	switch {
 	case !f.Self.Seccomp:
@@ -85,7 +85,7 @@ func seccomp(f *Facts) []Finding {
 	return fine("There is a seccomp filter, which has refused nothing.")
 }
 
-// noSys: the kernel's uprobes and its processors are found in /sys.
+// noSys checks whether /sys is mounted, which shows the kernel's uprobes and its processors.
 func noSys(f *Facts) []Finding {
 	if f.Host.Uprobes != UprobesUnknown {
 		return nil
@@ -93,7 +93,7 @@ func noSys(f *Facts) []Finding {
 	return fault(StatusFault, "/sys is not mounted, which shows the kernel's uprobes and its processors.", "Mount it: mount -t sysfs sysfs /sys.")
 }
 
-// uprobes: the kernel has no uprobes, or does not show them here. From Linux 6.6, attaching works without.
+// uprobes checks whether the kernel shows an event source for uprobes. From Linux 6.6, attaching works without it.
 func uprobes(f *Facts) []Finding {
 	if f.Host.Uprobes != UprobesMissing || f.Trial.Name.Probe != "" && f.Trial.Attach == nil && f.Trial.BPF == nil {
 		return nil
@@ -102,7 +102,7 @@ func uprobes(f *Facts) []Finding {
 		"Use a kernel that was built with CONFIG_UPROBE_EVENTS. In a container, do not hide /sys/bus.")
 }
 
-// oldKernel: stapsdt needs a newer kernel.
+// oldKernel checks whether stapsdt needs a newer kernel.
 func oldKernel(f *Facts) []Finding {
 	var major, minor int
 	switch _, err := fmt.Sscanf(f.Host.Release, "%d.%d", &major, &minor); {
@@ -114,7 +114,7 @@ func oldKernel(f *Facts) []Finding {
 	return fine("Linux " + f.Host.Release + " is new enough.")
 }
 
-// architecture: an emulator runs the program.
+// architecture checks whether an emulator runs the program.
 func architecture(f *Facts) []Finding {
 	if f.Process.Foreign == elf.EM_NONE {
 		return nil
@@ -126,7 +126,7 @@ func architecture(f *Facts) []Finding {
 		"Build the program for this machine, or trace it inside a virtual machine of its own.")
 }
 
-// site: the kernel does not take the instruction at the site.
+// site checks whether the kernel can probe the instruction at the site.
 func site(f *Facts) []Finding {
 	err := f.Trial.Attach
 	switch {
@@ -139,7 +139,7 @@ func site(f *Facts) []Finding {
 		"Start the program without STAPSDT_SITE in its environment, or with STAPSDT_SITE=nop1.")
 }
 
-// overlay: the kernel traces the file, and the process executes another.
+// overlay checks whether the process executes another file than the kernel traces.
 func overlay(f *Facts) []Finding {
 	if t := f.Trial; !t.Known || t.BPF != nil || t.Attach != nil || t.Before || t.During {
 		return nil
@@ -149,7 +149,7 @@ func overlay(f *Facts) []Finding {
 		"Unload and Load the provider, or start the program again. Keep the files of images out of container images.")
 }
 
-// traced: a tracer is attached, so that the rest is up to the program.
+// traced checks whether a tracer is attached, so that the rest is up to the program.
 func traced(f *Facts) []Finding {
 	if !f.Trial.Known || !f.Trial.Before {
 		return nil

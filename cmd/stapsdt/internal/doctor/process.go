@@ -17,7 +17,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// noProc: processes, and the files that they have mapped, are found in /proc.
+// noProc checks whether /proc is mounted, which shows processes and the files that they have mapped.
 func noProc(f *Facts) []Finding {
 	if !f.Self.NoProc {
 		return nil
@@ -25,7 +25,7 @@ func noProc(f *Facts) []Finding {
 	return fault(StatusFault, "/proc is not mounted.", "Mount it: mount -t proc proc /proc.")
 }
 
-// noProcess: the process has ended, or has another PID here.
+// noProcess checks whether the process has ended, or has another PID here.
 func noProcess(f *Facts) []Finding {
 	switch {
 	case !f.Self.OwnProc:
@@ -41,7 +41,7 @@ func noProcess(f *Facts) []Finding {
 		"pgrep -nx NAME prints the PID that the process has here.")
 }
 
-// siblings: the events are perhaps those of another process.
+// siblings checks whether the events may come from another process of the program.
 func siblings(f *Facts) []Finding {
 	if len(f.Process.Siblings) == 0 {
 		return nil
@@ -49,7 +49,7 @@ func siblings(f *Facts) []Finding {
 	return note(fmt.Sprintf("The program of process %d also runs as %s, whose events are others.", f.PID, list(f.Process.Siblings)), "")
 }
 
-// otherUser: this user may not look at the process.
+// otherUser checks whether this user may not read the process.
 func otherUser(f *Facts) []Finding {
 	if !f.Process.Alive || !denied(f.Process.Refused) {
 		return nil
@@ -64,7 +64,7 @@ func otherUser(f *Facts) []Finding {
 	return fault(StatusRights, fmt.Sprintf("Process %d runs as user %d, and this is user %d: %v.", f.PID, f.Process.UID, f.Self.UID, f.Process.Refused), cure)
 }
 
-// listens tells whether the process can be watched by its socket, without the kernel.
+// listens checks whether the process can be watched by its socket, without the kernel.
 func listens(f *Facts) []Finding {
 	err := f.Process.Socket
 	if !f.Process.Alive || errors.Is(err, proc.ErrNoProcess) {
@@ -89,7 +89,7 @@ func listens(f *Facts) []Finding {
 	return note(fmt.Sprintf("Process %d listens, but its socket cannot be used: %v.", f.PID, err), cure)
 }
 
-// notLoaded: the process has no probes.
+// notLoaded checks whether the process has no probes.
 func notLoaded(f *Facts) []Finding {
 	p := &f.Process
 	if !f.readable() || len(f.Images) > 0 || f.Closed != nil || p.Foreign != 0 {
@@ -112,10 +112,10 @@ func notLoaded(f *Facts) []Finding {
 	return fault(StatusNothing, fmt.Sprintf("Process %d (%s) has no probes%s", f.PID, p.Name, says), cure)
 }
 
-// otherName: the process has probes, but not of this name.
+// otherName checks whether the process has probes, but none of this name.
 func otherName(f *Facts) []Finding {
 	switch {
-	case f.Spec == nil || errors.Is(f.Named.Err, sdt.ErrNoProbes): // otherFile says so
+	case f.Spec == nil || errors.Is(f.Named.Err, sdt.ErrNoProbes): // otherFile reports it
 		return nil
 	case f.Spec.File != "" && f.Named.Err == nil && !f.Named.HasProbe:
 		return fault(StatusNothing, fmt.Sprintf("%s has no probe %s:%s.", f.Spec.File, f.Spec.Provider, f.Spec.Probe), "List its probes: stapsdt list "+f.Spec.File+".")
@@ -133,7 +133,7 @@ func otherName(f *Facts) []Finding {
 	return fault(StatusNothing, says+".", fmt.Sprintf("Use %s, or list the names: stapsdt list -p %d.", names[0], f.PID))
 }
 
-// nearest returns the names of all probes, beginning with those that resemble the spec.
+// nearest returns the names of all probes, beginning with the names that resemble the spec most.
 func (f *Facts) nearest() (names []string) {
 	distances := map[string]int{}
 	for _, im := range f.Images {
@@ -146,7 +146,7 @@ func (f *Facts) nearest() (names []string) {
 	return slices.Compact(names)
 }
 
-// otherFile: the process has not mapped the file that was named.
+// otherFile checks whether the process has not mapped the named file.
 func otherFile(f *Facts) []Finding {
 	if f.Spec == nil || f.Spec.File == "" || !f.readable() {
 		return nil
@@ -172,7 +172,7 @@ func otherFile(f *Facts) []Finding {
 	return fault(StatusFault, fmt.Sprintf("Process %d has not mapped %s, but a file of another user, directory or version, or has mapped it before it was replaced.%s", f.PID, file, mapped), cure)
 }
 
-// stopped: a process that is stopped fires nothing.
+// stopped checks whether the process is stopped, and so fires nothing.
 func stopped(f *Facts) []Finding {
 	if !f.Process.Stopped {
 		return nil

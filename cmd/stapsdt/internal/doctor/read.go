@@ -120,8 +120,8 @@ func (f *Facts) readNamed(finder *target.Finder) {
 	}
 }
 
-// readRelatives looks for processes that the user may have been looking for: those that this one has
-// started, and others of the same program.
+// readRelatives looks for processes that the user may have been looking for: descendants of this process,
+// and other processes of the same program.
 func (f *Facts) readRelatives(finder *target.Finder) {
 	pids, _ := proc.Processes()
 	exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", f.PID))
@@ -143,7 +143,7 @@ func (f *Facts) readRelatives(finder *target.Finder) {
 
 // startedBy reports whether a process is a descendant of another.
 func startedBy(pid, ancestor int) bool {
-	for range 64 { // more than there are, and an end if PIDs are reused meanwhile
+	for range 64 { // deeper than real trees; bounds the loop if PIDs are reused meanwhile
 		if pid = proc.Parent(pid); pid <= 1 || pid == ancestor {
 			return pid == ancestor
 		}
@@ -154,8 +154,8 @@ func startedBy(pid, ancestor int) bool {
 // readProgram reads the files of a process that has no probes.
 func (f *Facts) readProgram() {
 	const library = "github.com/go-stapsdt/stapsdt" // the path of this module
-	// The file is read with debug/elf, so that the headers must be those of a program. It cannot be
-	// changed while it runs.
+	// buildinfo reads the file with debug/elf, so elffile checks its headers first. The file cannot
+	// change while it runs.
 	machine(fmt.Sprintf("/proc/%d/exe", f.PID), func(exe io.ReaderAt) bool {
 		info, err := buildinfo.Read(exe)
 		if err != nil {

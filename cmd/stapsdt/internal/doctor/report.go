@@ -19,7 +19,7 @@ type Report struct {
 	Verbose bool
 }
 
-// Write writes the findings about the probes of a process: all, or those that a spec names.
+// Write writes the findings about the probes of a process: all probes, or the probes that a spec selects.
 func (r *Report) Write(to io.Writer, findings []Finding, pid int, spec *spec.Spec) error {
 	out := bufio.NewWriter(to)
 	encoder := render.NewEncoder(out)

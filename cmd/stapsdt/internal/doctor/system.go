@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// system is the root directory of a system, or a recorded one.
+// system is the root directory of a system, or a recorded copy of one.
 type system struct{ fs.FS }
 
 // text returns the content of a file without the spaces around it, and "" if it cannot be
@@ -93,7 +93,7 @@ func (s system) status(process string) map[string]string {
 	return all
 }
 
-// effective returns the effective user of a line with the real, the effective, the saved and the file system's, or -1.
+// effective returns the effective UID of a line with the real, effective, saved and file-system UIDs, or -1.
 func effective(line string) int {
 	fields := strings.Fields(line)
 	if len(fields) < 2 {

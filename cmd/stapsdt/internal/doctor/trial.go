@@ -17,7 +17,7 @@ import (
 
 // try attaches to the first selected probe, and observes its site.
 func (f *Facts) try(uses []target.Use) {
-	_ = rlimit.RemoveMemlock() // without it, loading says why
+	_ = rlimit.RemoveMemlock() // if this fails, the error of load says why
 	prog, err := load(ebpf.AttachNone)
 	if f.Trial.BPF = err; err == nil {
 		defer prog.Close()
@@ -63,8 +63,8 @@ func (f *Facts) run(u target.Use, p sdt.Site, prog *ebpf.Program) {
 	}
 }
 
-// attach attaches by uprobe_multi, or else by a perf event. If the kernel shows no event source for that, package link would make
-// an event in tracefs, which all tracers see and which can outlive this process.
+// attach attaches by uprobe_multi, or else by a perf event. It tries no perf event if the kernel shows no event source, because package
+// link would create an event in tracefs, which all tracers see and which can outlive this process.
 func (f *Facts) attach(path string, offset uint64, prog *ebpf.Program) (io.Closer, error) {
 	executable, err := link.OpenExecutable(path)
 	if err != nil {
@@ -72,7 +72,7 @@ func (f *Facts) attach(path string, offset uint64, prog *ebpf.Program) (io.Close
 	}
 	multi, err := load(ebpf.AttachTraceUprobeMulti)
 	if err == nil {
-		defer multi.Close() // the link keeps it
+		defer multi.Close() // the link keeps the program
 		var l link.Link
 		if l, err = executable.UprobeMulti(nil, multi, &link.UprobeMultiOptions{Addresses: []uint64{offset}, PID: uint32(f.PID)}); err == nil {
 			return l, nil

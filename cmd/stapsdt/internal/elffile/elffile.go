@@ -17,7 +17,7 @@ const maxHeaders = 64 << 10
 
 var errTooLarge = errors.New("more than a program has")
 
-// reader reads a file as long as its budget has bytes left, and then only the sections.
+// reader limits the bytes that are read from a file until New has set opened.
 type reader struct {
 	io.ReaderAt
 	left   int

@@ -119,11 +119,11 @@ func blocks(r io.Reader, overlap int, visit func(at int, b []byte) bool) error {
 	}
 }
 
-// maxOccurrences is the maximum number of names that end in the name that is looked for.
+// maxOccurrences is the maximum number of names that end in the wanted name.
 const maxOccurrences = 1 << 10
 
-// occurrences returns the offsets at which name occurs at the end of a name, because a table need
-// not repeat a name that is the end of another one.
+// occurrences returns the offsets at which name occurs at the end of a name, because a table can
+// store a name as the end of another name.
 func occurrences(r io.Reader, name string) (map[uint32]bool, error) {
 	all := map[uint32]bool{}
 	want := append([]byte(name), 0)

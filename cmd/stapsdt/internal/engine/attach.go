@@ -17,12 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Links keep programs attached. They end with this process, however that ends: the kernel then restores the sites, and lowers
+// Links keep programs attached. They end with this process, even if it is killed: the kernel then restores the sites, and lowers
 // the semaphores that it has raised.
 type Links []io.Closer
 
-// Close detaches. Where each site has an event of its own, the kernel takes its time for
-// each, which is why they are closed at the same time.
+// Close detaches. It closes the links concurrently: there can be a perf event for each site,
+// and the kernel is slow to close one.
 func (l Links) Close() error {
 	errs := make([]error, len(l))
 	var wg sync.WaitGroup
@@ -38,10 +38,10 @@ func (l Links) Close() error {
 	return errors.Join(errs...)
 }
 
-// AttachSites attaches a program to sites of the file at path: in one process, or for 0 in all that
-// have mapped the file and that will. With multi it uses uprobe_multi, and otherwise one perf
-// event for each site, which is for 0 only. If a site is wrong, the others are attached, and the
-// error says so. After a refusal or a shortage, none of the others is tried.
+// AttachSites attaches a program to sites of the file at path, in the process pid, or if pid is 0, in
+// all processes that map the file now or later. With multi it uses uprobe_multi, and otherwise one
+// perf event for each site, which requires pid 0. If a site is wrong, the others are attached, and
+// the error says so. After a refusal or a shortage, no further site is tried.
 func AttachSites(prog *ebpf.Program, path string, sites []sdt.Site, pid int, multi bool) (Links, error) {
 	executable, err := link.OpenExecutable(path)
 	if err != nil {

@@ -23,17 +23,17 @@ type file struct {
 	*target.File
 	has         map[*Subscription]bool // whether it has probes that a subscription selects
 	attachments []*attachment
-	used        time.Time // when a process was last seen that has mapped the file
-	retry       time.Time // not to be attached to before, after a shortage, or zero
+	used        time.Time // when a process that maps the file was last seen
+	retry       time.Time // the earliest time of the next attempt after a shortage, or zero
 }
 
-// attachment records what was attached to a file for some subscriptions at the same time.
+// attachment records the programs that were attached to a file for some subscriptions at the same time.
 type attachment struct {
 	subscriptions []*Subscription
 	groups        []*group
-	// links keep the first of the groups attached, by PID, or under 0 if they are for all processes. They are for one
-	// process each where the file can be changed while it is attached to: otherwise the kernel
-	// would put the breakpoints of the old content into each process that maps the new one.
+	// links holds the links of the groups attached so far, by PID; PID 0 stands for all processes. If the file
+	// can change while it is attached to, each link is for one process: otherwise the kernel would put the
+	// breakpoints of the old content into each process that maps the new content.
 	links map[int][]*lease.Attachment
 }
 
@@ -110,7 +110,7 @@ func (e *Engine) postpone(f *file, short error, subscriptions []*Subscription) {
 	e.pace.want(f.retry)
 }
 
-// Short reports whether a shortage keeps a file from being attached to, which is tried again.
+// Short reports whether a file awaits another attempt to attach to it after a shortage.
 func (e *Engine) Short() bool {
 	for _, f := range e.files {
 		if !f.retry.IsZero() {
@@ -120,8 +120,8 @@ func (e *Engine) Short() bool {
 	return false
 }
 
-// Everywhere reports whether a file is attached to in all processes. Without uprobe_multi there
-// is no other way to reach all threads of one.
+// Everywhere reports whether a file is attached to in all processes at once. Without uprobe_multi,
+// this is the only way to reach all threads of a process.
 func (e *Engine) Everywhere(f *target.File) bool { return f.Guarded() || !e.kernel.PerProcess() }
 
 // attachProcess attaches to a file in one process, or in all if pid is 0. When it is called again after
@@ -147,16 +147,16 @@ func (e *Engine) attachProcess(f *file, a *attachment, pid int) (short, fatal er
 			return err, nil
 		}
 		kept := held.Keep(links)
-		a.links[pid] = append(a.links[pid], kept) // where Withdraw finds it
+		a.links[pid] = append(a.links[pid], kept) // Withdraw finds it there
 		switch {
-		case g.withdrawn: // now, or meanwhile
+		case g.withdrawn: // before the attempt, or during it
 			_ = kept.Close()
 			continue
 		case err == nil:
 			g.count(len(g.sites))
 			continue
 		}
-		g.count(len(links)) // each site has its own, now that not all could be attached to at once
+		g.count(len(links)) // each site has a link of its own if they could not all be attached to at once
 		if gone {
 			return nil, nil
 		}
@@ -167,8 +167,8 @@ func (e *Engine) attachProcess(f *file, a *attachment, pid int) (short, fatal er
 	return nil, nil
 }
 
-// refuse tells the subscriptions of a group that not all of its sites could be attached to, which ends the engine if that was
-// refused and others do not.
+// refuse tells the subscriptions of a group that some of its sites could not be attached to. If the error is a refusal, it may end
+// the engine.
 func (e *Engine) refuse(f *file, g *group, err error) error {
 	var refused *rights.Error
 	for _, s := range g.subscriptions {
@@ -211,7 +211,7 @@ func (a *attachment) detach() (all Links) {
 }
 
 // Withdraw detaches the programs of some probes, by their bpf.Probe.Key. They are not attached again,
-// whatever is found later.
+// even to files that are found later.
 func (e *Engine) Withdraw(keys map[string]bool) error {
 	for _, all := range e.loaded {
 		for _, p := range all {
@@ -243,7 +243,7 @@ func (a *attachment) withdraw() (all Links) {
 	return all
 }
 
-// drop detaches from a file, and closes it. If a process is found that has it mapped, it is attached to again.
+// drop detaches from a file, and closes it. The file is attached to again if a process that maps it is found.
 func (e *Engine) drop(f *file) {
 	defer f.Charge(time.Now())
 	for _, a := range f.attachments {
@@ -257,18 +257,18 @@ func (e *Engine) drop(f *file) {
 }
 
 const (
-	// deletedFileTTL is how long a file stays open that no process has mapped and none can map
-	// again.
+	// deletedFileTTL is how long a file that no process can map again stays open after its last
+	// use.
 	deletedFileTTL = 30 * time.Second
-	// fileTTL is how long any other file stays open that no process has mapped. stapsdt clean
-	// leaves files that are open.
+	// fileTTL is how long any other file stays open after its last use. stapsdt clean leaves files
+	// that are open.
 	fileTTL = 10 * time.Minute
 )
 
-// purge detaches from processes that have ended, and drops files that no process has mapped for a while, sooner those that
-// nothing can map again: they were deleted, as the images of processes that have ended are, or
-// their file system is gone, as that of a container is. It drops files at once that
-// others could change, and where descriptors are short, all that no process has mapped.
+// purge detaches from processes that have ended, and drops files that no process has mapped for a while. Files that nothing
+// can map again go sooner: deleted files, such as the images of processes that have ended, and files
+// whose file system is gone, such as a container's. Unmapped files that others could change go at
+// once, and if descriptors are short, so do all unmapped files.
 func (e *Engine) purge() {
 	crowded := e.crowded
 	e.crowded = false
@@ -276,7 +276,7 @@ func (e *Engine) purge() {
 	for _, f := range e.files {
 		f.purge(e.processes)
 		unseen, unused := f.used.Before(e.scanned), time.Since(f.used)
-		if f.used.IsZero() || e.isNamed(f.File) || scans && !unseen { // a scan can be followed by a rest that is longer than unused
+		if f.used.IsZero() || e.isNamed(f.File) || scans && !unseen { // the rest after a scan can be longer than unused
 			continue
 		}
 		if unused > fileTTL || (crowded || !f.Guarded()) && unseen || unused > deletedFileTTL && f.Unreachable() {

@@ -16,7 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// Files finds the files of processes, and remembers them. A *target.Finder is one.
+// Files finds the files of processes, and remembers them. *target.Finder implements it.
 type Files interface {
 	Process(pid int) (uses []target.Use, skipped error, err error)
 	Open(path string) (*target.File, error)
@@ -24,27 +24,27 @@ type Files interface {
 	Waiting() []int
 	// Order returns pids with the processes of users who have exceeded their budget last.
 	Order(pids []int) []int
-	// Recheck makes it compare all files with what it knows of them, and Reconsider find those again that were ignored.
+	// Recheck makes it compare all known files again, and Reconsider makes it find ignored files again.
 	Recheck()
 	Reconsider()
-	// Ignore closes a file without selected probes, which is not found again for a while, and Drop one that is.
+	// Ignore closes a file without selected probes, which is then not found for a while. Drop closes a file that can be found again.
 	Ignore(f *target.File)
 	Drop(f *target.File)
 }
 
-// Processes are the processes that files are looked for in.
+// Processes are the processes that are searched for files.
 type Processes interface {
-	// List returns them.
+	// List returns their PIDs.
 	List() ([]int, error)
 	// Has reports whether a process is one of them.
 	Has(pid int) bool
-	// Alive reports whether a process exists, whichever it is.
+	// Alive reports whether a process exists, even if Has reports false for it.
 	Alive(pid int) bool
-	// FDs returns descriptors that are readable when one of them has ended, as far as the kernel
-	// tells. Ended reports whether one has.
+	// FDs returns descriptors that become readable when a process ends, if the kernel reports that.
+	// Ended reports whether a process has ended.
 	FDs() []int
 	Ended() bool
-	// Left removes those that have ended, and reports whether any can still have events.
+	// Left removes the processes that have ended, and reports whether events can still come.
 	Left() bool
 }
 
@@ -57,13 +57,13 @@ type Kernel interface {
 	PerProcess() bool
 }
 
-// Program is a program that is loaded.
+// Program is a loaded program.
 type Program interface{ Close() error }
 
-// Watcher hears which processes map files. A *proc.Watcher is one.
+// Watcher reports which processes map files. *proc.Watcher implements it.
 type Watcher interface {
 	Mapped(skip func(pid int, m *proc.Mapping) bool) (pids []int, all bool)
-	// Pending reports whether there is something for Mapped.
+	// Pending reports whether Mapped has something to return.
 	Pending() bool
 	// FDs returns descriptors that are readable when something is pending.
 	FDs() []int
@@ -79,13 +79,13 @@ type Options struct {
 	Skips *target.Skips
 	// Broken receives a value when others begin to write to a file. It may be nil.
 	Broken <-chan struct{}
-	// All means that Processes are all processes of the machine, of which some always end during
+	// All means that Processes are all processes of the machine. Some of these always end during
 	// a scan.
 	All bool
-	// Scan makes the engine look for files in the processes, and not only at those that specs
+	// Scan makes the engine search the processes for files, in addition to the files that specs
 	// name.
 	Scan bool
-	// Watch begins to watch processes. If that is not permitted, the engine polls them.
+	// Watch starts watching processes. If that is not permitted, the engine polls them.
 	Watch func() (Watcher, error)
 	// Daemon means that no error ends the engine after it has begun: an error is a problem of the
 	// subscriptions that it concerns.
@@ -102,20 +102,20 @@ type Engine struct {
 	options   Options
 
 	poller        *poller
-	watcher       Watcher // nil if it is not permitted
-	running       bool    // whether it has begun, so that it goes on if a new probe is wrong
+	watcher       Watcher // nil if watching is not permitted
+	running       bool    // whether Run was called; from then on, a bad probe is a problem, not an error
 	subscriptions []*Subscription
-	added         uint64 // the number of subscriptions so far, with those that were removed
+	added         uint64 // the number of subscriptions added so far, including removed ones
 	files         map[*target.File]*file
-	loaded        map[string][]*sharedProgram // by the probe and the subscriptions
-	scanned       time.Time                   // when the processes were last looked at
-	pace          pace                        // of looking at all of them
-	lost          bool                        // whether the kernel had no room to tell what was mapped since
-	broken        atomic.Bool                 // whether a file is being written
-	short         bool                        // whether a shortage kept processes from being looked at
-	crowded       bool                        // whether one of descriptors has kept anything from being done
+	loaded        map[string][]*sharedProgram // keyed by the probe and the subscriptions
+	scanned       time.Time                   // start of the last successful scan
+	pace          pace                        // limits scans of all processes
+	lost          bool                        // whether the kernel has dropped reports of mappings since that scan
+	broken        atomic.Bool                 // whether others have begun to write to a file
+	short         bool                        // whether a shortage kept the last scan from reading processes
+	crowded       bool                        // whether anything has failed for lack of descriptors since the last purge
 
-	processorTime func() time.Duration // of this process, so far
+	processorTime func() time.Duration // returns the processor time that this process has used
 
 	scanTime atomic.Int64  // nanoseconds
 	missed   atomic.Uint64 // processes that had ended before their files could be looked at
@@ -133,7 +133,7 @@ func New(o Options) (*Engine, error) {
 	}, nil
 }
 
-// Add adds a subscriber, for which nothing is attached before the next scan.
+// Add adds a subscriber. Nothing is attached for it before the next scan.
 func (e *Engine) Add(s Subscriber, selection Selection) *Subscription {
 	e.added++
 	added := &Subscription{Subscriber: s, Selection: selection, id: e.added, sections: map[string]*bpf.Section{}}
@@ -143,7 +143,7 @@ func (e *Engine) Add(s Subscriber, selection Selection) *Subscription {
 	return added
 }
 
-// Remove ends subscriptions. An attachment that another subscription shares remains until that ends too.
+// Remove ends subscriptions. An attachment that another subscription shares remains until that subscription ends too.
 func (e *Engine) Remove(gone ...*Subscription) {
 	for _, s := range gone {
 		s.removed = true
@@ -172,16 +172,16 @@ func (e *Engine) Remove(gone ...*Subscription) {
 				ended++
 			}
 		}
-		if ended == len(all) { // which no other subscriptions have
+		if ended == len(all) { // no other subscription uses them
 			delete(e.loaded, key)
 		}
 	}
 }
 
-// ends reports whether an error that concerns a subscription, or all of them for nil, ends the
-// engine. Nothing else decides that. Only an error that keeps a daemon from beginning ends it. A
-// command ends if something is wrong before it has attached to anything, if attaching is refused,
-// and if the processes cannot be listed. A shortage after the beginning ends neither.
+// ends reports whether an error ends the engine. The error concerns s, or all subscriptions if s is
+// nil. Nothing else decides that. A daemon ends only if the error keeps it from starting. A command
+// ends if something is wrong before it has attached to anything, if attaching is refused, or if the
+// processes cannot be listed. After the start, a shortage ends neither.
 func (e *Engine) ends(s *Subscription, err error) bool {
 	var refused *rights.Error
 	if e.running && (e.options.Daemon || stall.Passes(err)) {
@@ -190,7 +190,7 @@ func (e *Engine) ends(s *Subscription, err error) bool {
 	return s == nil || errors.As(err, &refused) || !e.options.Daemon && !e.running
 }
 
-// fatal returns an error if it ends the engine. Otherwise it tells the problem.
+// fatal returns err if it ends the engine. Otherwise it reports err as a problem.
 func (e *Engine) fatal(s *Subscription, err error) error {
 	switch {
 	case err == nil:
@@ -214,7 +214,7 @@ func (e *Engine) Files(yield func(*target.File)) {
 	}
 }
 
-// ScanTime returns how long looking at the processes took so far. It may be called by any
+// ScanTime returns the time that scans of the processes have taken so far. It may be called by any
 // goroutine.
 func (e *Engine) ScanTime() time.Duration { return time.Duration(e.scanTime.Load()) }
 
@@ -226,8 +226,8 @@ func (e *Engine) Skips(yield func(reason string, n uint64)) { e.options.Skips.Co
 // may be called by any goroutine.
 func (e *Engine) Missed() uint64 { return e.missed.Load() }
 
-// Detach ends the attachments. When it returns, the programs have stored everything that was
-// fired before.
+// Detach ends the attachments. When it returns, the programs have stored all events that fired
+// before.
 func (e *Engine) Detach() error {
 	var links Links
 	for _, f := range e.files {

@@ -16,7 +16,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// BPF is the Kernel of this machine.
+// BPF implements Kernel for this machine.
 type BPF struct{ bpf.Kernel }
 
 // Load loads a program.
@@ -28,8 +28,8 @@ func (b BPF) Load(p *bpf.Probe, sections []*bpf.Section) (Program, error) {
 	return prog, nil
 }
 
-// Attach attaches a program to sites of a file. If the kernel takes too long, the error is stall.Err, and what it has attached is
-// closed as soon as it returns. Until then, the lease keeps writers waiting.
+// Attach attaches a program to sites of a file. If the kernel takes too long, the error is stall.Err, and the links are closed as
+// soon as it returns. Until then, the lease keeps writers waiting.
 func (b BPF) Attach(p Program, f *target.File, sites []sdt.Site, pid int) (Links, error) {
 	key, err := f.Answers()
 	if err != nil {
@@ -80,7 +80,7 @@ func (Everyone) Ended() bool { return false }
 // Left reports true, because there are always other processes to come.
 func (Everyone) Left() bool { return true }
 
-// Pods are the processes of pods, or all of a machine that has pods. Others can always come.
+// Pods are the processes of pods, or all processes of a machine that has pods. New processes can always appear.
 type Pods struct {
 	Everyone
 	*pods.Follower
@@ -101,7 +101,7 @@ func (f Family) List() ([]int, error) { return f.Processes.List(), nil }
 // Alive reports whether a process exists.
 func (Family) Alive(pid int) bool { return proc.Alive(pid) }
 
-// Left removes the processes that have ended, and reports whether there are others.
+// Left removes the processes that have ended, and reports whether any are left.
 func (f Family) Left() bool { return f.Purge() }
 
 // WatchProcesses is an Options.Watch for the machine's processes.

@@ -17,11 +17,11 @@ func (e *Engine) named() (files []*target.File) {
 	return files
 }
 
-// isNamed reports whether a spec names the file, so that no process need be looked at to find it.
+// isNamed reports whether a spec names the file, so that it is found without a scan.
 func (e *Engine) isNamed(f *target.File) bool { return slices.Contains(e.named(), f) }
 
-// renew attaches again to the named files that were changed. changed means that processes have to be looked at, and waiting that
-// renew has to be called again soon, because a file is still being written.
+// renew drops the files that were changed, and attaches again to the named ones. changed means that a scan is due. waiting means
+// that a file is still being written, so that renew has to be called again soon.
 func (e *Engine) renew() (changed, waiting bool, err error) {
 	for _, f := range e.files {
 		if f.Changed() {

@@ -14,11 +14,11 @@ import (
 // poller waits until descriptors are readable. It waits with the runtime's poller, because a
 // thread that blocks in a system call keeps the runtime busy.
 type poller struct {
-	fd     int      // of epoll
-	file   *os.File // the same
-	woken  *os.File // an eventfd, and a file so that a wake after close is harmless
-	fds    []int    // that are waited for
-	heard  []int    // the descriptors of listen, which are waited for too
+	fd     int      // the epoll descriptor
+	file   *os.File // the file of fd
+	woken  *os.File // an eventfd; a file makes a wake after close harmless
+	fds    []int    // the descriptors of watch
+	heard  []int    // the descriptors of listen
 	hears  func() bool
 	events [16]unix.EpollEvent
 }
@@ -56,9 +56,9 @@ func (p *poller) wake() { _, _ = p.woken.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0}) }
 // watch sets the descriptors that end a wait as long as they are readable.
 func (p *poller) watch(fds []int) error { return p.set(&p.fds, fds) }
 
-// listen sets the descriptors that end a wait if hears returns true then. Asking the kernel whether
-// such a descriptor is readable changes the answer (perf_event_open(2), overflow handling), and
-// epoll asks twice, so that only what is in the memory says so.
+// listen sets descriptors that end a wait only if hears returns true when they become readable.
+// Polling such a descriptor changes the answer (perf_event_open(2), overflow handling), and epoll
+// polls twice, so hears has to read the answer from memory.
 func (p *poller) listen(fds []int, hears func() bool) error {
 	p.hears = hears
 	return p.set(&p.heard, fds)
@@ -81,7 +81,7 @@ func (p *poller) set(old *[]int, fds []int) error {
 	return nil
 }
 
-// wait waits for at most the given time, and reports whether that has passed.
+// wait waits for at most the given time, and reports whether that time has passed.
 func (p *poller) wait(most time.Duration) (over bool, err error) {
 	if err := p.file.SetReadDeadline(time.Now().Add(max(most, 0))); err != nil {
 		return false, err

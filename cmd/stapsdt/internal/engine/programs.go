@@ -20,15 +20,15 @@ type group struct {
 	*sharedProgram
 	sites    []sdt.Site
 	attached int
-	order    int // of the first spec of its subscription that selects a site
+	order    int // index of the spec that selects the first site, in the first subscription
 }
 
-// sharedProgram is a program that the kernel has, and its subscriptions.
+// sharedProgram is a loaded program and its subscriptions.
 type sharedProgram struct {
 	Program
 	probe         *bpf.Probe
 	subscriptions []*Subscription
-	withdrawn     bool // and not attached again
+	withdrawn     bool // never attached again
 }
 
 // join makes an attachment for the subscriptions that wait for one. complete is false if some are
@@ -52,7 +52,7 @@ func (e *Engine) join(f *file, uses []probes.Use) (complete bool, err error) {
 			return false, err
 		}
 		f.attachments = append(f.attachments, a)
-		if f.Problem != nil { // which is known when the types of the selected probes have been read
+		if f.Problem != nil { // known once the types of the selected probes have been read
 			for _, s := range waiting {
 				s.Problem(fmt.Errorf("%s: %w", f.Path, f.Problem))
 			}
@@ -68,7 +68,7 @@ type sectionError struct {
 	subscription *Subscription
 }
 
-// groups divides the selected sites of a file by their programs. If the error is a shortage, the same
+// groups divides the selected sites of a file by their programs. After a shortage, the same call
 // may succeed later.
 func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 	for i := range f.Probes {
@@ -97,7 +97,7 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 			a.groups[g].sites = append(a.groups[g].sites, *site)
 		}
 	}
-	// The first spec of a pair is that of the starts. An operation that starts before its end is attached to would be open for ever.
+	// The first spec of a pair selects the starts. Attach it last: an operation that starts before its end is attached to would stay open.
 	slices.SortStableFunc(a.groups, func(x, y *group) int { return y.order - x.order })
 	return nil
 }
@@ -137,12 +137,12 @@ func (e *Engine) programs(c candidate, subscriptions []*Subscription) ([]*shared
 		}
 		return nil, err
 	}
-	e.loaded[id] = all // none after a verdict, which is reported once
+	e.loaded[id] = all // empty after a verdict, so that it is reported only once
 	return all, nil
 }
 
-// load loads a program with sections, or two with half of them each if that fails, as it does if
-// there are too many: a program can have 64 maps, of which a rule of an exporter uses seven or more.
+// load loads one program with all sections. If that fails, it loads two with half of them each:
+// a program can use 64 maps, and each rule of an exporter uses seven or more.
 func (e *Engine) load(c candidate, with []*Subscription, sections []*bpf.Section) ([]*sharedProgram, error) {
 	prog, err := e.kernel.Load(c.Probe, sections)
 	switch {

@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// Ticker takes what the programs of subscriptions deliver.
+// Ticker takes the events that the programs of subscriptions deliver.
 type Ticker interface {
 	// FDs returns descriptors that are readable when there is something to take.
 	FDs() []int
-	// Tick takes what there is. It is called when one of the FDs is readable, after Wake, and at
-	// the latest after the time that it returned last. more tells whether to go on.
+	// Tick takes all pending events. It is called when one of the FDs is readable, after Wake, and
+	// when the time that it last returned has passed. more reports whether to go on.
 	Tick() (next time.Duration, more bool, err error)
 }
 
 const (
-	// Interval is how long a process can have a new file before it is found, and how long its end
-	// can go unnoticed, if the kernel does not tell.
+	// Interval is how long a new mapping or the end of a process can go unnoticed if the kernel
+	// does not report it.
 	Interval = 250 * time.Millisecond
 	// Rest is how long a consumer with nothing to do can wait, and how long the end of a forked
 	// process can go unnoticed.
 	Rest = time.Second
-	// watchedInterval is the time between two scans if the kernel does tell. It finds the file at once then,
-	// and the scans are for what the kernel had no room to tell.
+	// watchedInterval is the time between two scans if the kernel reports mappings. Files are then found at
+	// once, and the scans find those whose reports the kernel dropped.
 	watchedInterval = 2 * time.Second
-	// pause is the shortest time between two looks at what processes have mapped, because on a
-	// busy machine processes map files all the time.
+	// pause is the shortest time between two looks at new mappings, because on a busy machine
+	// processes map files all the time.
 	pause = 20 * time.Millisecond
 )
 
@@ -42,8 +42,8 @@ func (e *Engine) Run(ctx context.Context, c Ticker) error {
 	defer context.AfterFunc(ctx, e.Wake)()
 	go e.wakeWhenBroken(ctx, e.options.Broken)
 	check := time.Now().Add(Interval)
-	look := true           // whether to look at what was mapped
-	pausing := time.Time{} // but not before
+	look := true           // whether to look for new mappings
+	pausing := time.Time{} // the earliest time of the next look
 	for ctx.Err() == nil {
 		next, more, err := c.Tick()
 		if err != nil || !more {
@@ -76,7 +76,7 @@ func (e *Engine) Run(ctx context.Context, c Ticker) error {
 	return nil
 }
 
-// rest waits for at most the given time, and reports whether to look for new mappings. News of these need not end the
+// rest waits for at most the given time, and reports whether to look for new mappings. New mappings do not end the
 // pause. Without a watcher, it always reports true.
 func (e *Engine) rest(look bool, most, pause time.Duration) (_ bool, err error) {
 	if look {
@@ -112,7 +112,7 @@ func (e *Engine) wakeWhenBroken(ctx context.Context, broken <-chan struct{}) {
 // isDue reports whether it is time to look at all processes again.
 func (e *Engine) isDue() bool { return e.pace.allows(time.Now(), e.interval(watchedInterval)) }
 
-// interval returns an interval for when the kernel tells what processes map, and Interval if it does not.
+// interval returns watched if the kernel reports mappings, and Interval if it does not.
 func (e *Engine) interval(watched time.Duration) time.Duration {
 	if e.watcher == nil {
 		return Interval

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scans reports whether the processes are looked at: they need not be if all files are named, and
-// are attached to in all processes.
+// Scans reports whether the processes are scanned. They are not if all files are named and attached
+// to in all processes.
 func (e *Engine) Scans() bool {
 	return e.options.Scan || slices.ContainsFunc(e.named(), func(f *target.File) bool { return !e.Everywhere(f) })
 }
@@ -27,7 +27,7 @@ func (e *Engine) asks() bool {
 	return slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool { return s.ProcessFound != nil })
 }
 
-// watch begins to watch what processes map, once, if it is permitted.
+// watch starts watching mappings at its first call, if that is permitted.
 func (e *Engine) watch() {
 	if watch := e.options.Watch; watch != nil {
 		e.options.Watch = nil
@@ -37,8 +37,8 @@ func (e *Engine) watch() {
 	}
 }
 
-// Scan attaches to the selected probes of the files that are named, and of those that processes have mapped. Before Run it is an
-// error if one of the processes that were named has exited or cannot be read.
+// Scan attaches to the selected probes of the named files and of the files that processes have mapped. Before Run, a named process
+// that has exited or cannot be read is an error.
 func (e *Engine) Scan() (found *probes.Found, err error) {
 	e.watch()
 	start, used := time.Now(), e.processorTime()
@@ -55,8 +55,8 @@ func (e *Engine) Scan() (found *probes.Found, err error) {
 	return found, e.attachTo(found)
 }
 
-// lookAtAll finds the files of all processes, or none if the processes need not be looked at. It also finds the files of
-// which the kernel had no room to tell.
+// lookAtAll finds the files of all processes, or none if Scans reports false. It also finds the files whose mappings the
+// kernel failed to report.
 func (e *Engine) lookAtAll() (*probes.Found, error) {
 	lost := e.lost
 	e.lost = false
@@ -78,8 +78,8 @@ func (e *Engine) lookAtAll() (*probes.Found, error) {
 	return found, err
 }
 
-// lookAt finds the files with selected probes that processes have mapped, and closes the others, so that those of all processes are
-// never open at the same time.
+// lookAt finds the files with selected probes that processes have mapped. It closes the other files of each process before it looks
+// at the next, so that few are open at the same time.
 func (e *Engine) lookAt(pids []int, all bool) (*probes.Found, error) {
 	found := &probes.Found{}
 	for _, pid := range pids {
@@ -113,11 +113,11 @@ func (e *Engine) match(f *target.File) {
 	}
 }
 
-// attachTo attaches to the files that are named and that were found.
+// attachTo attaches to the named files and to the found files.
 func (e *Engine) attachTo(found *probes.Found) error {
 	files := slices.Concat(e.named(), found.Files)
 	for _, f := range files {
-		e.match(f) // all of them before the first is attached to, because some subscriptions need several
+		e.match(f) // before the first is attached to, because some subscriptions need several files
 	}
 	for _, f := range files {
 		for _, u := range found.Uses[f] {
@@ -136,7 +136,7 @@ func (e *Engine) attachTo(found *probes.Found) error {
 	return nil
 }
 
-// tell tells the subscriptions of a process that has mapped a file.
+// tell notifies the subscriptions of a file that a process has mapped it.
 func (e *Engine) tell(f *file, pid int) error {
 	for _, s := range e.subscriptions {
 		if f.has[s] && s.ProcessFound != nil {
@@ -148,8 +148,8 @@ func (e *Engine) tell(f *file, pid int) error {
 	return nil
 }
 
-// complete reports that a shortage kept processes from being looked at, once until that succeeds,
-// and what was left out.
+// complete reports a shortage that kept processes from being read, once until a scan succeeds, and
+// the files that were left out.
 func (e *Engine) complete(found *probes.Found) {
 	if found.Short != nil && !e.short {
 		e.options.Problem(fmt.Errorf("%w; trying again", found.Short))
@@ -162,35 +162,35 @@ func (e *Engine) complete(found *probes.Found) {
 	}
 }
 
-// retry makes a scan due after an error that may not come again.
+// retry schedules a scan after an error that may be temporary.
 func (e *Engine) retry(err error) {
 	if stall.Passes(err) {
 		e.pace.want(time.Now().Add(retryDelay))
 	}
 }
 
-// crowd notes that an error is one of descriptors.
+// crowd notes whether an error is a shortage of descriptors.
 func (e *Engine) crowd(err error) {
 	e.crowded = e.crowded || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
-// look attaches to what processes have just mapped, as far as the kernel tells, and again to
-// files that were changed. It looks at all processes if it is time to, or if the kernel had no
-// room to tell. waiting means that it has to be called again soon.
+// look attaches to files whose mappings the kernel has just reported, and again to files that were
+// changed. It scans all processes if a scan is due, or if the kernel dropped reports. waiting means
+// that look has to be called again soon.
 func (e *Engine) look() (waiting bool, err error) {
-	// Ask the kernel before looking at the files: otherwise a process could have mapped a later version of a file, which would be
+	// Ask the kernel before comparing the named files: otherwise a process could have mapped a newer version of one, which would be
 	// taken for a file that the command line does not name.
 	var pids []int
 	if e.watcher != nil {
 		var lost bool
-		scans, asks := e.Scans(), e.asks() // otherwise files that are known are of no interest
+		scans, asks := e.Scans(), e.asks() // if neither, no mapping matters
 		pids, lost = e.watcher.Mapped(func(pid int, m *proc.Mapping) bool {
-			known := !scans && !asks || e.finder.Knows(pid, m) // which also makes it compare the file again
+			known := !scans && !asks || e.finder.Knows(pid, m) // Knows also compares the file again
 			return known && !asks
 		})
 		e.lost = e.lost || lost
 	}
-	changed, waiting, err := e.renew() // some file systems do not say that a file has changed
+	changed, waiting, err := e.renew() // some file systems do not report that a file has changed
 	if changed {
 		e.pace.want(time.Now())
 	}
@@ -207,7 +207,7 @@ func (e *Engine) look() (waiting bool, err error) {
 		}
 		found, err := e.lookAt([]int{pid}, false)
 		e.retry(err)
-		if err != nil || !found.Any { // it may not be looked at, or has no probes
+		if err != nil || !found.Any { // the process cannot be read, or has no probes
 			if !e.processes.Alive(pid) {
 				e.missed.Add(1)
 			}

@@ -19,13 +19,13 @@ type Subscriber interface {
 	Problem(err error)
 }
 
-// Selection is what a subscriber selects.
+// Selection says which probes a subscriber selects.
 type Selection struct {
 	Selector *probes.Selector
-	// Together means that nothing is attached to before each spec of the selector has a probe.
+	// Together means that nothing is attached to until each spec of the selector has a probe.
 	Together bool
-	// ProcessFound, unless it is nil, is called for each process that has mapped a file with selected probes, whenever
-	// the engine notices one, and before it attaches to the probes if it has not yet.
+	// ProcessFound, if not nil, is called whenever the engine notices a process that has mapped a file with selected
+	// probes, before it attaches to the probes.
 	ProcessFound func(pid int) error
 }
 
@@ -34,7 +34,7 @@ type Subscription struct {
 	Subscriber
 	Selection
 	id       uint64
-	sections map[string]*bpf.Section // by bpf.Probe.Key; nil after an error, which is reported once
+	sections map[string]*bpf.Section // keyed by bpf.Probe.Key; nil after an error, which is reported once
 	sites    atomic.Int64
 	removed  bool
 	// excluded and included are for Settle.

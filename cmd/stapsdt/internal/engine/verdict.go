@@ -14,7 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// candidate is a probe of a file, as it was found.
+// candidate is a probe of a file, and the place where it was found.
 type candidate struct {
 	*bpf.Probe
 	site  sdt.Site
@@ -42,8 +42,8 @@ func (v verdict) problem() error {
 	return fmt.Errorf("%v in %s is not included: %w", v.Probe, v.place, v.err)
 }
 
-// exclude leaves a probe out for a subscription. Before a command has begun, that may yet be an error,
-// which Settle decides. A refusal ends the engine if others do.
+// exclude leaves a probe out for a subscription. Before a command runs, Settle decides whether that is
+// an error. A refusal may end the engine.
 func (e *Engine) exclude(s *Subscription, v verdict) error {
 	var refused *rights.Error
 	switch {
@@ -57,7 +57,7 @@ func (e *Engine) exclude(s *Subscription, v verdict) error {
 	return nil
 }
 
-// include notes that a probe is attached to for subscriptions, for Settle.
+// include records for Settle that a probe is attached to for subscriptions.
 func (e *Engine) include(c candidate, subscriptions []*Subscription) {
 	if e.options.Daemon || e.running {
 		return
@@ -67,10 +67,10 @@ func (e *Engine) include(c candidate, subscriptions []*Subscription) {
 	}
 }
 
-// Settle decides before Run about the probes of a subscription that had to be left out. It is an
-// error if none is left for one of the specs, or, if these are not needed together and an expression has excluded them, for any. Otherwise the
-// subscription is told which they are, in one line if they do not have what an expression asks for: a
-// file of another user that does not fit must not keep the others from being traced.
+// Settle decides, before Run, whether the excluded probes of a subscription are an error. They are if a spec has no other probe,
+// unless an expression has excluded them, another spec has probes, and the specs are not needed together. Otherwise Settle reports
+// each as a problem, with a single line for all that do not fit an expression: a file of another user that does not fit must not
+// keep the others from being traced.
 func (e *Engine) Settle(s *Subscription) error {
 	excluded, included := s.excluded, s.included
 	s.excluded, s.included = nil, nil
@@ -98,7 +98,7 @@ func (e *Engine) Settle(s *Subscription) error {
 	return nil
 }
 
-// unfit reports whether the probe does not have what an expression asks for.
+// unfit reports whether an expression does not fit the probe.
 func (v verdict) unfit() bool {
 	var wrong *expr.Error
 	return errors.As(v.err, &wrong)

@@ -27,7 +27,7 @@ import (
 type Event struct {
 	// Time is CLOCK_MONOTONIC.
 	Time     time.Duration
-	ID       uint32 // of the probe
+	ID       uint32 // the ID of the probe
 	PID, TID uint32
 	raw      []byte
 }

@@ -37,7 +37,7 @@ type Call struct {
 
 // Calls asks the kernel for the Call of each event.
 type Calls struct {
-	// Where are conditions. Each is evaluated at the calls and at the returns that have all that it uses.
+	// Where are conditions. Each is evaluated at the calls and returns that have all the variables it uses.
 	Where []string
 }
 
@@ -45,7 +45,7 @@ type Calls struct {
 type callItems struct {
 	call   int
 	where  []int // -1 for a condition that the probe cannot evaluate
-	errors []int // the results that are errors
+	errors []int // the indexes of the results that are errors
 }
 
 // add adds the values of a Call to the records of a probe.
@@ -71,7 +71,7 @@ func (c *Calls) add(t *bpf.Trace, p *bpf.Probe) (items callItems, err error) {
 	return items, nil
 }
 
-// check returns an error if no function has all that a condition uses.
+// check returns an error if no function has all the variables that a condition uses.
 func (c *Calls) check(all []*bpf.Probe) error {
 	for _, src := range c.Where {
 		var first error

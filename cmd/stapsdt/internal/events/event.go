@@ -71,7 +71,7 @@ type Show struct {
 // shown holds the values to show for the events of a probe.
 type shown struct {
 	items []layout.Item
-	all   []layout.Item // of the kernel's records: items and those added to them
+	all   []layout.Item // all items in the kernel's records
 	exprs []*expr.Expr  // nil for the arguments
 }
 

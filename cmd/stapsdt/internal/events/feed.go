@@ -18,7 +18,7 @@ type feed struct {
 
 // Run implements Source.
 func (f *feed) Run(ctx context.Context, c Consumer) error {
-	for _, p := range f.Probes() { // of the programs that Open already watches
+	for _, p := range f.Probes() { // the probes of programs that Open already watches
 		c.Know(p)
 	}
 	f.Came = func(all []*recording.Probe) {

@@ -103,7 +103,7 @@ func (f *files) Run(ctx context.Context, c Consumer) error {
 	}
 }
 
-// deliver delivers the events that were written until now, all of them or until ctx is done, and reports whether there were any.
+// deliver delivers the events that were written until now, and reports whether there were any. Unless whole is true, it ends when ctx is done.
 func (f *files) deliver(ctx context.Context, d *delivery, whole bool) (found bool, err error) {
 	found, err = f.More()
 	if err != nil || !found {

@@ -34,10 +34,10 @@ const checkInterval = 2 * time.Second
 type kernel struct {
 	*run.Ring
 	run        *run.Run
-	goroutines *probes.Goroutines // or nil
+	goroutines *probes.Goroutines // nil unless Options.Goroutines is set
 	consumer   Consumer           // set by Run
 	enough     bool               // the consumer needs no more events
-	sources    []*tracedProbe     // by the IDs of the probes
+	sources    []*tracedProbe     // indexed by the IDs of the probes
 	processes  map[uint32]*replay.File
 	checked    time.Time
 	clock      event.Clock
@@ -340,7 +340,7 @@ func (k *kernel) word(e *event.Event, s *tracedProbe, i int) uint64 {
 	v := e.Value(s.shown.all, i)
 	isText := s.probe.Args[i].Kind == recording.String
 	item := &s.shown.items[i]
-	if v.Missing && item.Unreadable == nil && (!isText || v.Bits != 0 || item.Names != nil) { // and not a null pointer
+	if v.Missing && item.Unreadable == nil && (!isText || v.Bits != 0 || item.Names != nil) { // not a null pointer
 		k.unreadable++
 	}
 	switch {

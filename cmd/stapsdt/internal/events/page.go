@@ -50,7 +50,7 @@ type page struct {
 	cancel         context.CancelFunc // cancels the stream
 	program        *replay.File
 	probes         []*recording.Probe // the selected probes
-	filters        []*replay.Filter   // by the indexes of probes
+	filters        []*replay.Filter   // the filters of probes, with the same indexes
 	byName         map[string][]int   // the indexes of the probes by name
 	pending        []pendingEvent
 	delay          time.Duration // how long an event waits for earlier ones
@@ -209,7 +209,7 @@ func (p *page) names() string {
 	return strings.Join(all, " || ")
 }
 
-// refuses reports whether the program leaves out the events of a probe because of the condition, which may use variables that only this command knows.
+// refuses reports whether the program leaves out the events of a probe because the condition uses variables that only this command knows.
 func (p *page) refuses(one *recording.Probe) bool {
 	vars := []expr.Var{{Name: "pid", Type: expr.Type{Kind: expr.Int, Size: 8}}}
 	vars = append(vars, replay.Variables(one)[:2*len(one.Args)]...)
@@ -376,7 +376,7 @@ func (p *page) deliver(d *delivery, delay time.Duration) error {
 		n++
 		i := p.find(e)
 		if i < 0 {
-			continue // not selected, or defined later
+			continue // the probe is not selected, or was defined later
 		}
 		p.event = recording.Event{
 			Number: uint32(i), Monotonic: time.Duration(e.Time.UnixNano()), Realtime: e.Time.UnixNano(), PID: e.PID, Executable: p.program.Process.Executable,

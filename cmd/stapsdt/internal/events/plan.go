@@ -17,7 +17,7 @@ import (
 
 // Plan selects the operations for a command.
 type Plan struct {
-	// Where are conditions, and By are expressions. At least one operation must have all that they use.
+	// Where are conditions, and By are expressions. At least one operation must have all the variables they use.
 	Where, By []string
 
 	others []string

@@ -67,7 +67,7 @@ type Source interface {
 // Unended is the consequence of lost events for operations.
 const Unended = "operations that have ended may be shown as open, and others may be missing"
 
-// tooFast is the reason for lost events that a program fires.
+// tooFast is the reason for losing events that a program fires.
 const tooFast = "they came faster than they could be read"
 
 // warnLost warns of lost events. consequence says what this means for the result, or is "".
@@ -102,8 +102,8 @@ type Stream struct {
 	Source
 	// Live means that the events happen now.
 	Live bool
-	// TellsOpen means that the source knows whether the end of an operation without one may have been lost. The kernel
-	// does not say when it lost events.
+	// TellsOpen means that the source knows whether the end of an open operation may have been lost. The kernel does
+	// not say when it lost events.
 	TellsOpen bool
 	// Pods means that the events come from several pods, so the output must name the pods.
 	Pods bool

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package export makes metrics and spans of probes, by a file of rules.
+// Package export makes metrics and spans from the events of probes, according to a file of rules.
 package export
 
 import (
@@ -191,7 +191,7 @@ func (e *exporter) reload() {
 // group updates the selected control groups. It must run before their processes fire, so that their events are counted,
 // and before the groups are removed, so that their containers are known.
 func (e *exporter) group() {
-	e.Cgroups.Pods().Refresh() // before links go
+	e.Cgroups.Pods().Refresh() // before the links of removed containers disappear
 	if !e.Cgroups.Changed() {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 )
 
-// Collect reads the metrics of all rules, and those about the exporter itself. It implements
+// Collect reads the metrics of all rules, and the metrics about the exporter itself. It implements
 // expose.Collector.
 func (e *exporter) Collect() ([]expose.Family, error) {
 	e.mu.RLock()

@@ -18,7 +18,7 @@ type rulesState struct {
 	file    os.FileInfo // the file at the last check, or nil
 	checked time.Time   // when the file was last checked
 	hangup  atomic.Bool // whether the file must be read again
-	failed  bool        // whether its content is not in force
+	failed  bool        // whether the last reload failed
 	at      time.Time   // when the rules in force were read
 }
 

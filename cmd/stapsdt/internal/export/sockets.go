@@ -79,7 +79,7 @@ func (e *socketExporter) read(before *watch) (*watch, error) {
 
 func (e *socketExporter) problem(err error) { e.complaints.Complain(err.Error()) }
 
-// reload begins to read the rules again, and to watch by them, if they may have changed.
+// reload starts reading the rules again, and watching by them, if they may have changed.
 func (e *socketExporter) reload() {
 	if e.reloading || !e.state.due() {
 		return

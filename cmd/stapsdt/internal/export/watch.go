@@ -19,8 +19,8 @@ type watch struct {
 	exporter *socketExporter
 	feed     *live.Feed
 	metrics  []*metric.Recorded
-	// next is the watch that has the events from the time until on, by CLOCK_MONOTONIC, or nil. earlier are the programs
-	// whose events before that time belong to the previous watch; next has the time as since.
+	// next is the watch that takes over at the time until, by CLOCK_MONOTONIC, or nil. Its since is the same time. earlier
+	// holds the programs whose events before since belong to the previous watch.
 	next         *watch
 	since, until time.Duration
 	earlier      map[program]bool

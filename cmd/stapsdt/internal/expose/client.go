@@ -32,7 +32,7 @@ const (
 	// maxReason limits the part of an answer that an error contains.
 	maxReason      = 256
 	defaultTimeout = 10 * time.Second
-	firstDelay     = time.Second // before the second attempt
+	firstDelay     = time.Second // the delay before the second attempt
 	maxDelay       = 30 * time.Second
 	// maxRetryAfter limits the delay that a collector can request.
 	maxRetryAfter = 10 * time.Minute
@@ -81,7 +81,7 @@ func newClient(endpoint *url.URL, signal string) (*client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableCompression = true // answers are short
 	c.http.Transport = transport
-	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // which would become a GET
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a redirected POST would become a GET
 	var err error
 	transport.TLSClientConfig, err = certificates(signal)
 	return c, err

@@ -41,7 +41,7 @@ type Family struct {
 // Series holds the numbers for one combination of labels.
 type Series struct {
 	// Values are the values of Family.Labels. They come from traced programs: they can be hostile,
-	// and need not be UTF-8.
+	// and may be invalid UTF-8.
 	Values []string
 	// Container is the container of the events. It is zero outside of containers, and if the labels do not distinguish
 	// containers.
@@ -49,7 +49,7 @@ type Series struct {
 	// Overflow marks the series of all events without room in a series of their own. Its Values are nil.
 	Overflow bool
 
-	Value float64 // of a counter or a gauge
+	Value float64 // the value of a counter or a gauge
 
 	// Sum and Buckets describe a histogram. Buckets are not cumulative, and there is one more than Bounds.
 	Sum     float64
@@ -76,10 +76,10 @@ type Collector interface {
 	Collect() ([]Family, error)
 }
 
-// Span is an operation that has ended. All strings can be hostile, and need not be UTF-8.
+// Span is an operation that has ended. All strings can be hostile, and may be invalid UTF-8.
 type Span struct {
 	Provider, Name string // "shop", "request"
-	// TraceID is 16 bytes; SpanID and Parent are never 0, but for the Parent of a root.
+	// SpanID is never 0. Parent is 0 only for a root.
 	TraceID        [16]byte
 	SpanID, Parent uint64
 	Start, End     time.Time

@@ -27,7 +27,7 @@ func NewHandler(m *Metrics) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without _created samples, which double the series of counters: the protobuf formats have a field for the time when
+	// Leave out _created samples, which double the series of counters: the protobuf formats have a field for the time when
 	// counting began.
 	metrics := promhttp.HandlerFor(m, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, Registry: m.own, MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true,

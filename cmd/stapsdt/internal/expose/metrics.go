@@ -10,7 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Metrics combines the metrics of a Source with the exporter's own, for /metrics and for OTLP. It is a
+// Metrics combines the metrics of a Collector with the exporter's own, for /metrics and for OTLP. It is a
 // [prometheus.Gatherer].
 type Metrics struct {
 	source Collector

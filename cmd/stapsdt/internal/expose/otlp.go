@@ -53,7 +53,7 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
-// NewOTLP begins to send metrics to an endpoint such as "http://host:4318". It appends v1/metrics and v1/traces to the
+// NewOTLP starts sending metrics to an endpoint such as "http://host:4318". It appends v1/metrics and v1/traces to the
 // path. complain is called with each failure. An absent collector is no error: it gets the counts when it is back.
 func NewOTLP(ctx context.Context, endpoint string, m *Metrics, complain func(string)) (*OTLP, error) {
 	u, err := parseEndpoint(endpoint)
@@ -132,7 +132,7 @@ func (o *OTLP) resources(now time.Time) (all []*metrics.ResourceMetrics) {
 	return all
 }
 
-// Shutdown sends all that has not been sent, and ends the sending. It must be called only once.
+// Shutdown stops the goroutines, and sends the remaining metrics and spans. It must be called only once.
 func (o *OTLP) Shutdown(ctx context.Context) error {
 	o.stop()
 	o.running.Wait()

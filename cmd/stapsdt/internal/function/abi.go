@@ -44,8 +44,8 @@ func whole(register string) sdt.Register {
 // place is the place of a parameter: in registers, or on the stack.
 type place struct {
 	inRegisters     bool
-	integer, float_ int   // the first of its registers of each kind
-	offset          int64 // on the stack
+	integer, float_ int   // the index of its first register of each kind
+	offset          int64 // the offset on the stack
 }
 
 // sequence assigns places to parameters or results, in their order.

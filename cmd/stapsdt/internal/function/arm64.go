@@ -34,7 +34,7 @@ func callARM64(code []byte) (offset uint64, at Place) {
 // isScratchARM64 reports whether an instruction computes with registers and changes no register other than
 // R16, R17 and R27.
 func isScratchARM64(word uint32) bool {
-	group := word >> 25 & 0xf // of the encoding: data processing is 100x and x101
+	group := word >> 25 & 0xf // the group of the encoding: data processing is 100x and x101
 	rd := word & 0x1f
 	return (group&0xe == 8 || group&7 == 5) && (rd == 16 || rd == 17 || rd == 27 || rd == 31)
 }

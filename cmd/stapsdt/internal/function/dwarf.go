@@ -43,7 +43,7 @@ type debugging struct {
 	err     error // the reason why there is no DWARF, or nil
 	entries debuginfo.Entries
 	types   types
-	ranges  int // the number that may still be read
+	ranges  int // the number of ranges that may still be read
 }
 
 func newDebugging(f *elf.File) *debugging {
@@ -77,7 +77,7 @@ func newDebugging(f *elf.File) *debugging {
 	return d
 }
 
-// signatures reads the signatures of functions and returns them by entry. errs holds the errors of those that could not be read.
+// signatures reads the signatures of functions and returns them by entry. errs holds the errors of the others.
 func (d *debugging) signatures(fns []*Function) (found map[uint64]*signature, errs map[uint64]error) {
 	found, errs = map[uint64]*signature{}, map[uint64]error{}
 	if d.err != nil {

@@ -35,7 +35,7 @@ func (p *Program) functions(visit func(gotable.Function) bool) {
 	}
 }
 
-// inlinedCalls calls visit with each inlined call, with some more than once.
+// inlinedCalls calls visit with each inlined call, and with some calls more than once.
 func (p *Program) inlinedCalls(visit func(callee, caller string)) {
 	if p.index.inlined == nil {
 		p.table.Inlined(func(callee, caller string) {

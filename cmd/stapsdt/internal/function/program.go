@@ -100,7 +100,7 @@ type Program struct {
 	version string
 	release int // the minor number of the release, such as 26, or 0 if it is unknown
 	debug   *debugging
-	names   map[uint64]string // of types
+	names   map[uint64]string // the names of types, by address
 	found   map[uint64]*Function
 	index   index
 }
@@ -153,7 +153,7 @@ func (p *Program) Runs(on elf.Machine) error {
 const maxNames = 1 << 14
 
 // NameOf returns the name of the Go type at an address, "nil" for 0, and "?" if there is no type, as for types
-// that a program has made at run time. It implements record.Names.
+// that a program has made at run time. It implements layout.Names.
 func (p *Program) NameOf(address uint64) string {
 	if address == 0 {
 		return "nil"
@@ -194,7 +194,7 @@ const fips = "crypto/internal/fips140"
 
 var errFIPS = errors.New("in FIPS mode, the program hashes the code of " + fips + " and ends if a breakpoint has changed it")
 
-// Select returns the functions that a pattern selects, with their arguments. The errors are those of Find.
+// Select returns the functions that a pattern selects, with their arguments. It returns the same errors as Find.
 func (p *Program) Select(pattern Pattern) ([]*Function, error) {
 	fns, err := p.Find(pattern)
 	if err == nil {
@@ -204,7 +204,7 @@ func (p *Program) Select(pattern Pattern) ([]*Function, error) {
 }
 
 // Find returns the functions that a pattern selects. The error is a *NoneError if there is no function. Describe
-// adds their arguments. It is called once for all of them, because reading the DWARF of a package takes the same time
+// adds their arguments. Call it once for all of them, because reading the DWARF of a package takes the same time
 // for one function as for many.
 func (p *Program) Find(pattern Pattern) ([]*Function, error) {
 	matches, err := p.matches(pattern)
@@ -233,7 +233,7 @@ func (p *Program) Find(pattern Pattern) ([]*Function, error) {
 // matches returns the function whose name is the pattern or, if there is none, all functions in source code whose
 // names match it.
 func (p *Program) matches(pattern Pattern) (matches []gotable.Function, err error) {
-	equal := map[bool]*gotable.Function{} // whether it is a wrapper → function
+	equal := map[bool]*gotable.Function{} // the function, by whether it is a wrapper
 	tokens, refused := pattern.tokens(), false
 	p.functions(func(f gotable.Function) bool {
 		if f.Name == string(pattern) {

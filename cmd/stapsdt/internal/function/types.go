@@ -17,8 +17,8 @@ type goType struct {
 	name        string
 	kind        reflect.Kind
 	size, align int64
-	count       int64   // of an array
-	elem        *goType // of an array, or of a pointer that was followed
+	count       int64   // the length of an array
+	elem        *goType // the element of an array, or the target of a pointer that was followed
 	fields      []goField
 	methods     bool // an interface with methods
 }

@@ -11,8 +11,8 @@ import (
 // relocations hold the pointers.
 type memory struct {
 	file *elf.File
-	// The addresses of pointers that the loader writes, in order, and their values before
-	// the file's own address is added.
+	// at holds the addresses of the pointers that the loader writes, in order, and to their
+	// values before the load address is added.
 	at, to []uint64
 }
 
@@ -30,7 +30,7 @@ func newMemory(f *elf.File) *memory {
 	if err != nil {
 		return m
 	}
-	const size = 24 // of an Elf64_Rela
+	const size = 24 // the size of an Elf64_Rela
 	type rela struct{ at, to uint64 }
 	var all []rela
 	for ; len(data) >= size; data = data[size:] {

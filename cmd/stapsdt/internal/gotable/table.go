@@ -12,13 +12,13 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 )
 
-// Table finds Go functions, and the functions that are inlined in them, in the runtime's pclntab.
-// It has the format of Go 1.20 (runtime/symtab.go, symtabinl.go). debug/gosym reads it too, but
-// not inlined functions. Its caller must know the start of the text, which a stripped
-// program has only in the runtime's moduledata. It is immutable.
+// Table finds Go functions, and the functions that are inlined in them, in the runtime's pclntab,
+// in the format of Go 1.20 (runtime/symtab.go, symtabinl.go). debug/gosym reads the pclntab too, but
+// no inlined functions, and its caller must know the start of the text, which a stripped program has
+// only in the runtime's moduledata. A Table is immutable.
 type Table struct {
 	order   binary.ByteOrder
-	quantum uint64 // of the addresses
+	quantum uint64 // the unit of differences between addresses
 	text    uint64 // the address of the first function
 	funcs   uint64 // the number of functions
 	names   []byte
@@ -41,9 +41,9 @@ const (
 	flagTop      = 1  // abi.FuncFlagTopFrame
 	maxInlined   = 64
 	moduleFirst  = 160 // the offset of minpc in a runtime.moduledata, since Go 1.18
-	moduleText   = 176 // of text
-	moduleTypes  = 296 // of types
-	moduleGoFunc = 320 // and of gofunc, since Go 1.20, or later in the struct
+	moduleText   = 176 // the offset of text
+	moduleTypes  = 296 // the offset of types
+	moduleGoFunc = 320 // the lowest offset of gofunc, since Go 1.20
 )
 
 var (
@@ -123,8 +123,8 @@ func (t *Table) locate(f *elf.File, s *elf.Section) bool {
 	return false
 }
 
-// goFunc returns the gofunc of a moduledata. Without it, inlined functions are unknown. The field follows rodata, and points into it. Since Go 1.26
-// the end of the table follows the field, wherever that is; in older versions textsectmap does, a slice whose length is its capacity.
+// goFunc returns the gofunc of a moduledata. Without it, inlined functions are unknown. The field follows rodata, and points into it.
+// Since Go 1.26, its offset varies and the end of the table follows it. Before, textsectmap follows it, a slice whose length is its capacity.
 func (m *memory) goFunc(module uint64, table *elf.Section) (at uint64, ok bool) {
 	word := func(offset uint64) uint64 {
 		word, _ := m.pointer(module + offset)

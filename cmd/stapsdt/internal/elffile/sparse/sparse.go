@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// Size is more than any table of a file may have, and costs nothing on the disk.
+// Size exceeds the limit of every table of a file. A section of this size takes no space on the disk.
 const Size = 512 << 20
 
 // File returns a file that claims sections of these sizes, with almost nothing on the disk. The
-// first one has the names of the sections.
+// first section has the names of the sections.
 func File(t testing.TB, sections ...elf.Section64) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "sparse"))

@@ -17,7 +17,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// definition holds the data that follows from a rule, whatever the source of its events.
+// definition holds the data that follows from a rule, regardless of the source of its events.
 type definition struct {
 	rules.Metric
 	by     []string // the expressions of the first labels
@@ -110,7 +110,7 @@ func (m *definition) divide(s *expose.Series) {
 	}
 }
 
-// count adds n events to the bucket of a series with the index slot in the list of the bounds.
+// count adds n events to a bucket of a series. slot is the bucket's index in the list of bounds.
 func (m *definition) count(s *expose.Series, slot int, n uint64) {
 	switch {
 	case n == 0:

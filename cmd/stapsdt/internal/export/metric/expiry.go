@@ -10,9 +10,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 )
 
-// history is the past of a metric's rows. A row without events for the time that the rule says is
-// removed from its table, so that others have room. Its numbers are kept, so that the series goes
-// on where it was if it returns.
+// history is the past of a metric's rows. A row that has had no events for the rule's Expire is
+// removed from its table, so that others have room. Its numbers are kept, so that the series
+// continues where it was if it returns.
 //
 // The metric's lock guards it.
 type history struct {
@@ -45,7 +45,7 @@ type retiredRow struct {
 	at, since time.Time
 }
 
-// retiredPerSeries bounds the retired rows of a metric, by the number of its series.
+// retiredPerSeries is the maximum number of retired rows for each series that a metric may have.
 const retiredPerSeries = 4
 
 // purgeInterval returns the interval in which a metric removes expired rows.

@@ -26,8 +26,8 @@ func (m *Traced) Family() (f *expose.Family, events uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	c := &collection{Traced: m, series: map[string]*expose.Series{}, shown: map[string]bool{}, latest: map[string]time.Duration{}, owned: map[uint64]int{}}
-	// Prometheus sees how much a series rises from the second value on, so that the first events
-	// need a 0 before them. Which labels there will be is not known.
+	// Prometheus computes the increase of a series from its second value on, so the first events
+	// need a 0 before them. This is possible only if the labels are known in advance.
 	if m.isOne() && m.Kind != rules.Gauge {
 		c.divide(c.at(m.containers.Append(nil, &cgroup.Container{}), cgroup.Container{}))
 	}
@@ -45,7 +45,7 @@ func (m *Traced) Family() (f *expose.Family, events uint64, err error) {
 // collection is the state of one Family call.
 type collection struct {
 	*Traced
-	series map[string]*expose.Series // by their labels and containers
+	series map[string]*expose.Series // keyed by labels and container
 	shown  map[string]bool           // the labels that exist
 	latest map[string]time.Duration  // the time of a gauge's value, by its labels
 	owned  map[uint64]int            // the number of series of open operations that each user of the machine has begun
@@ -118,7 +118,7 @@ func (m *Traced) tableShapes() iter.Seq2[*layout.Tables, *shape] {
 	return func(yield func(*layout.Tables, *shape) bool) {
 		for _, t := range m.tables {
 			i := slices.IndexFunc(m.shapes, func(s *shape) bool { return s.tables == t })
-			if i >= 0 && !yield(t, m.shapes[i]) { // otherwise its program could not be loaded
+			if i >= 0 && !yield(t, m.shapes[i]) { // i is -1 if the program could not be loaded
 				return
 			}
 		}
@@ -266,8 +266,8 @@ func (c *collection) zeros() error {
 // nobody is the owner of series whose operations have all ended.
 const nobody = math.MaxUint64
 
-// full reports whether a series with these labels would be too many for the user, who may have as many as are free. One alone can have
-// the limit, as of rows: see layout.Limits.
+// full reports whether a series with these labels would exceed the user's share. A user may have as many series as are free. One user
+// alone can have the limit, as with rows: see layout.Limits.
 func (c *collection) full(owner uint64, labels []string, of cgroup.Container) bool {
 	if c.series[c.keyOf(labels, of)] != nil {
 		return false

@@ -26,11 +26,11 @@ type Traced struct {
 	group   int // the index of the control group in by, or -1
 
 	mu     sync.RWMutex              // guards the following fields, which scrapes read and the engine changes
-	shapes []*shape                  // by their indexes, which are the IDs in rows
-	tables map[string]*layout.Tables // by layout
+	shapes []*shape                  // indexed by the IDs in rows
+	tables map[string]*layout.Tables // keyed by layout
 
 	pairs   *pairTables // nil for a metric of Probe
-	removed removedRows // of a gauge
+	removed removedRows // the removed rows of a gauge
 	history history
 }
 

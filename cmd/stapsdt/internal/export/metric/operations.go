@@ -15,7 +15,7 @@ import (
 // pairTables holds the tables of a metric that measures operations.
 type pairTables struct {
 	operations.Operations
-	seen *ebpf.Map // for InFlight with labels, or nil
+	seen *ebpf.Map // the table of NewSeen for an InFlight with labels, or nil
 }
 
 // pairSection generates the code of a start or of an end.

@@ -45,7 +45,7 @@ type Recorded struct {
 type recordedSeries struct {
 	expose.Series
 	events  uint64
-	seen    uint64    // events then
+	seen    uint64    // events at that call
 	changed time.Time // when events was last seen to change
 }
 
@@ -60,11 +60,11 @@ type recordedProbe struct {
 type recordedValue struct {
 	of     expr.Type
 	scale  float64
-	bounds *layout.Bounds // of a histogram, or nil
+	bounds *layout.Bounds // the bounds of a histogram, or nil
 }
 
-// NewRecorded returns the metric of a rule for events since a time, of programs in a container, if it is
-// known. problem is called with the reason why the events of a probe are not counted.
+// NewRecorded returns the metric of a rule for events since created. of is the container of the programs,
+// if it is known. problem is called with the reason why the events of a probe are not counted.
 func NewRecorded(text rules.Metric, of cgroup.Container, created time.Time, problem func(error)) (m *Recorded, err error) {
 	m = &Recorded{definition: define(text), of: of, created: created, probes: map[*recording.Probe]*recordedProbe{}, series: map[string]*recordedSeries{}, retired: map[string]*recordedSeries{}}
 	m.problem = func(err error) { problem(fmt.Errorf("%s: %w", m.Name, err)) }
@@ -246,7 +246,7 @@ func (m *Recorded) at(labels []string) *recordedSeries {
 	return s
 }
 
-// expire removes the series without events for as long as the rule says.
+// expire removes the series that have had no events for the rule's Expire.
 func (m *Recorded) expire(now time.Time) {
 	for id, s := range m.series {
 		switch {
@@ -264,7 +264,7 @@ func (m *Recorded) expire(now time.Time) {
 	for len(m.retired) > retiredPerSeries*m.Series {
 		oldest := slices.MinFunc(slices.Collect(maps.Keys(m.retired)), func(a, b string) int { return m.retired[a].changed.Compare(m.retired[b].changed) })
 		delete(m.retired, oldest)
-		m.created = now // of a series that appears later, and may have been there
+		m.created = now // a series that appears later may have been dropped before
 	}
 }
 
@@ -284,7 +284,7 @@ func (m *Recorded) Family() *expose.Family {
 			s.Value = 0
 		}
 	}
-	if m.isOne() && m.Kind != rules.Gauge { // as an exporter shows it before the first event
+	if m.isOne() && m.Kind != rules.Gauge { // an exporter shows the series before the first event
 		m.divide(&m.at(m.labelsOf(nil, nil)).Series)
 	}
 	if m.pairs != nil && m.Kind == rules.InFlight {

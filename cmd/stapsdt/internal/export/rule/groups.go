@@ -56,7 +56,7 @@ func (g *groups) update(now map[uint64]string) (err error) {
 
 // match reports whether a path matches, where * matches slashes too.
 func (g *groups) match(name string) bool {
-	const slash = "\x01" // is not special, and in no path
+	const slash = "\x01" // is not special in a pattern, and occurs in no path
 	ok, _ := path.Match(strings.ReplaceAll(g.pattern, "/", slash), strings.ReplaceAll(name, "/", slash))
 	return ok
 }

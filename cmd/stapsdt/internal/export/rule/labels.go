@@ -20,11 +20,11 @@ type ContainerLabels struct {
 	// Names are the names of all these labels, which the rule may not use otherwise.
 	Names []string
 	asked []string
-	ids   bool // whether containers in pods have them too
+	ids   bool // whether containers in pods have IDs too
 }
 
-// NewContainerLabels returns the container labels of a metric: those that the rule asks for, and rules.PodLabels unless
-// the rule has a label with such a name.
+// NewContainerLabels returns the container labels of a metric: the labels that the rule asks for, and each of
+// rules.PodLabels unless the rule has its own label with the name.
 func NewContainerLabels(m *rules.Metric) ContainerLabels {
 	l := ContainerLabels{ids: m.PodIDs}
 	for _, name := range rules.ProcessLabels {

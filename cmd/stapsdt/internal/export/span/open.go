@@ -20,7 +20,7 @@ import (
 // openSpans are the spans that have started and not ended.
 type openSpans struct {
 	spans  map[spanKey]*openSpan
-	owners map[uint32]any // of processes
+	owners map[uint32]any // the owners of processes, by PID
 	owned  map[any]int    // the number of spans of each owner
 	purged time.Time
 }

@@ -27,7 +27,7 @@ type Rule struct {
 
 	ring    *ebpf.Map
 	stream  *event.Stream
-	sources []*spanSource // by the IDs of their programs
+	sources []*spanSource // indexed by the IDs of their programs
 	open    openSpans
 	clock   event.Clock
 	held    []heldSpan
@@ -37,7 +37,7 @@ type Rule struct {
 // spanSource is a probe of a span.
 type spanSource struct {
 	*bpf.Trace
-	provider, name string // of the span
+	provider, name string // the names of the span
 	part           string
 	items          map[string]int // the indexes of its values
 }
@@ -186,7 +186,7 @@ func (s *Rule) end(key spanKey, v values) {
 		}
 	}
 	s.open.remove(key)
-	end := s.clock.At(v.Time) // before its start, which then is by the same reading of the clock
+	end := s.clock.At(v.Time) // computed first, so that the start uses the same reading of the clock
 	span := expose.Span{
 		Provider: v.provider, Name: v.name, PID: int(v.PID), Error: v.text("error"),
 		TraceID: o.trace, SpanID: layout.SpanID(v.PID, key.id), Parent: o.remote,
