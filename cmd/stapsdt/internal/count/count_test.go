@@ -3,10 +3,13 @@
 package count
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 
 	"github.com/stretchr/testify/require"
 )
@@ -28,4 +31,14 @@ func TestRates(t *testing.T) {
 		row.Count = at.count
 		require.InDelta(t, at.want, c.rates([]*Row[Probe]{row}, at.last)[row], 1e-6, at)
 	}
+}
+
+// TestTitles: histograms can be told apart by their titles, however long the names are.
+func TestTitles(t *testing.T) {
+	subject := Probe{"provider", strings.Repeat("n", 100)}
+	var b bytes.Buffer
+	WriteHistograms(&b, Histograms{Options: &Options{Expressions: Expressions{By: []string{"path"}, Buckets: layout.Powers{}}}, Columns: 80},
+		[]*Row[Probe]{{Of: subject, Text: []string{"/a"}}, {Of: subject, Text: []string{"/b"}}}, " value")
+	require.Contains(t, b.String(), "\n path=/a\n")
+	require.Contains(t, b.String(), "\n path=/b\n")
 }

@@ -39,11 +39,17 @@ func WriteHistograms[S Subject](b *bytes.Buffer, h Histograms, rows []*Row[S], o
 	if len(rows) < manyRows {
 		for _, r := range shown {
 			Separate(b)
-			title := render.Printable(r.Of.String()) + of
+			title, by := render.Printable(r.Of.String())+of, ""
 			for i, text := range r.Text {
-				title += fmt.Sprintf(" %s=%s", h.By[i], text)
+				by += fmt.Sprintf(" %s=%s", h.By[i], text)
+			}
+			if whole := title + by; render.Cut(whole, h.Columns) == whole {
+				title, by = whole, ""
 			}
 			fmt.Fprintln(b, render.Cut(title, h.Columns))
+			if by != "" { // by which histograms can be told apart
+				fmt.Fprintln(b, render.Cut(by, h.Columns))
+			}
 			r.Histogram(h.Buckets).Text(b, h.Columns)
 		}
 		b.WriteString(others)

@@ -155,8 +155,8 @@ func (h *Histogram) grouped() (all []Bucket) {
 			all[n-1].Count += b.Count
 			continue
 		}
-		if n > 0 && h.Group != nil {
-			all = append(all, h.gap(all[n-1].High, b.Low)...)
+		if n > 0 {
+			all = append(all, h.gap(all[n-1], b)...)
 		}
 		all = append(all, b)
 	}
@@ -166,15 +166,18 @@ func (h *Histogram) grouped() (all []Bucket) {
 // maxGap is the maximum number of empty rows between two others.
 const maxGap = 8
 
-// gap returns the empty rows between two numbers, or one row without a size if there are many.
-func (h *Histogram) gap(from, to float64) (empty []Bucket) {
-	for at := from; at < to; {
-		_, high := h.Group(Bucket{Low: at, High: at + 1})
-		empty = append(empty, Bucket{Low: at, High: high})
+// gap returns the empty rows between two others, or one row without a size if there are many.
+func (h *Histogram) gap(before, after Bucket) (empty []Bucket) {
+	width := min(before.High-before.Low, after.High-after.Low)
+	for at := before.High; at < after.Low; {
+		high := at + width
+		if h.Group != nil {
+			_, high = h.Group(Bucket{Low: at, High: at + 1})
+		}
+		if empty = append(empty, Bucket{Low: at, High: high}); len(empty) > maxGap || math.IsInf(high, 0) {
+			return []Bucket{{Low: before.High, High: before.High}}
+		}
 		at = high
-	}
-	if len(empty) > maxGap {
-		return []Bucket{{Low: from, High: from}}
 	}
 	return empty
 }
@@ -193,20 +196,20 @@ func (h *Histogram) label(b Bucket) string {
 	return fmt.Sprintf("[%s, %s)", h.Format(b.Low), h.Format(b.High))
 }
 
-// Format formats a number with at most four digits: as a duration, or with bpftrace's suffixes for powers of 1024 if it
-// is an integer multiple of one.
+// Format formats a number: as a duration, with bpftrace's suffixes for powers of 1024 if it is up to 1023 of one, as an integer
+// from 1000 on, or else with four digits.
 func (h *Histogram) Format(f float64) string {
 	if h.Type.Duration {
 		return Duration(f)
 	}
 	for i, suffix := range []string{"E", "P", "T", "G", "M", "K"} {
 		unit := math.Exp2(float64(60 - 10*i))
-		if math.Abs(f) >= unit && math.Mod(f, unit) == 0 {
+		if math.Abs(f) >= unit && math.Abs(f) < 1024*unit && math.Mod(f, unit) == 0 {
 			return strconv.FormatFloat(f/unit, 'f', -1, 64) + suffix
 		}
 	}
-	if f == math.Trunc(f) {
-		return strconv.FormatFloat(f, 'f', -1, 64)
+	if whole := math.Round(f); f == whole || math.Abs(f) >= 1000 {
+		return strconv.FormatFloat(whole, 'f', -1, 64)
 	}
 	return strconv.FormatFloat(f, 'g', 4, 64)
 }

@@ -48,6 +48,14 @@ func TestHistogram(t *testing.T) {
 	for part, want := range map[float64]float64{0.01: -5, 0.12: 1, 0.3: 4, 0.4: 1050, 0.5: 1050, 0.6: 1200, 1: 1200} {
 		assert.Equal(t, want, h.Quantile(part), part)
 	}
+	for number, want := range map[float64]string{148300.5: "148301", 105891: "105891", 1023 << 50: "1023P", 1 << 63: "8E", 1025 << 10: "1049600", 766.66: "766.7"} {
+		assert.Equal(t, want, h.Format(number))
+	}
+	// A linear histogram has its empty rows too, and many are one.
+	h = &Histogram{Type: of, Buckets: []Bucket{{Low: math.Inf(-1), High: -8, Count: 1}, {Low: 0, High: 4, Count: 1}, {Low: 8, High: 12, Count: 1}, {Low: 100, High: 104, Count: 1}}}
+	b.Reset()
+	h.Text(&b, 80)
+	assert.Regexp(t, `^\(\.\.\., -8\) +1 .*\n\[-8, -4\) +0 .*\n\[-4, 0\) +0 .*\n\[0, 4\) +1 .*\n\[4, 8\) +0 .*\n\[8, 12\) +1 .*\n\.\.\.\n\[100, 104\) +1 `, b.String())
 	// Many empty rows are one.
 	h = &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Duration: true}, Group: PowersOfTwo, Buckets: []Bucket{{Low: 0, High: 1, Count: 1}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 1, Sum: layout.Sum{Low: 1 << 20}}}}
 	b.Reset()
