@@ -54,14 +54,15 @@ func otherUser(f *Facts) []Finding {
 	if !f.Process.Alive || !denied(f.Process.Refused) {
 		return nil
 	}
-	cure := "Run stapsdt as root (sudo)."
+	says, cure := fmt.Sprintf("Process %d runs as user %d, and this is user %d: %v.", f.PID, f.Process.UID, f.Self.UID, f.Process.Refused), "Run stapsdt as root (sudo)."
 	switch {
 	case errors.Is(f.Process.Socket, socket.ErrUser):
 		cure = fmt.Sprintf("Run stapsdt as user %d: the process listens, and root is not needed.", f.Process.UID)
 	case f.Process.UID == f.Self.UID:
+		says = fmt.Sprintf("Process %d runs as this user, %d, and is hidden all the same: %v.", f.PID, f.Self.UID, f.Process.Refused)
 		cure = "Run stapsdt as root outside of the container, with every capability that the process has."
 	}
-	return fault(StatusRights, fmt.Sprintf("Process %d runs as user %d, and this is user %d: %v.", f.PID, f.Process.UID, f.Self.UID, f.Process.Refused), cure)
+	return fault(StatusRights, says, cure)
 }
 
 // listens checks whether the process can be watched by its socket, without the kernel.
@@ -73,7 +74,7 @@ func listens(f *Facts) []Finding {
 	cure := "Let the program Close what Listen returned and call Listen again, or start it again."
 	switch {
 	case err == nil:
-		return fine(fmt.Sprintf("Process %d listens: stapsdt watches its Go probes without rights and without the kernel.", f.PID))
+		return fine(fmt.Sprintf("Process %d listens: stapsdt watches its probes without rights and without the kernel.", f.PID))
 	case errors.Is(err, socket.ErrNone) && f.Process.Asked:
 		return note(fmt.Sprintf("Process %d does not listen, although STAPSDT_SOCKET=1 is in its environment.", f.PID),
 			"Let the program call probeenv.Load, or load a provider of the C library, and look at the error that it prints or returns.")

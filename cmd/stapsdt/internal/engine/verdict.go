@@ -79,14 +79,19 @@ func (e *Engine) Settle(s *Subscription) error {
 		if slices.ContainsFunc(included, matches) {
 			continue
 		}
-		i := slices.IndexFunc(excluded, func(v verdict) bool { return matches(v.Probe) })
-		if i >= 0 && (len(included) == 0 || s.Together || !excluded[i].unfit()) {
-			return excluded[i].error()
+		var all probes.Unfit
+		for _, v := range excluded {
+			if matches(v.Probe) {
+				all.Add(v.error())
+			}
+		}
+		if err := all.Err(); err != nil && (len(included) == 0 || s.Together || !isUnfit(err)) {
+			return err
 		}
 	}
 	var unfit probes.Unfit
 	for _, v := range excluded {
-		if v.unfit() {
+		if isUnfit(v.err) {
 			unfit.Add(v.err)
 		} else {
 			s.Problem(v.problem())
@@ -98,8 +103,8 @@ func (e *Engine) Settle(s *Subscription) error {
 	return nil
 }
 
-// unfit reports whether an expression does not fit the probe.
-func (v verdict) unfit() bool {
+// isUnfit reports whether an error means that an expression does not fit a probe.
+func isUnfit(err error) bool {
 	var wrong *expr.Error
-	return errors.As(v.err, &wrong)
+	return errors.As(err, &wrong)
 }

@@ -282,7 +282,7 @@ func patterns(specs []string) []wire.Pattern {
 // command needs.
 func (f *Feed) check(n *Needs) error {
 	all, fit := f.Probes(), false
-	var unfit error
+	var unfit probes.Unfit
 	for _, probe := range all {
 		if n.Check != nil {
 			if err := n.Check(probe); err != nil {
@@ -291,8 +291,8 @@ func (f *Feed) check(n *Needs) error {
 		}
 		if err := n.fit(probe); err == nil {
 			fit = true
-		} else if unfit == nil {
-			unfit = err
+		} else {
+			unfit.Add(err)
 		}
 	}
 	switch {
@@ -301,7 +301,7 @@ func (f *Feed) check(n *Needs) error {
 	case len(all) == 0:
 		return fmt.Errorf("%w: the process has no %s%s", probes.ErrNothing, strings.Join(f.config.Specs, " or "), f.Nearest(f.every))
 	case !fit:
-		return unfit
+		return unfit.Err()
 	case n.All != nil:
 		return n.All(f.Probes())
 	}

@@ -13,17 +13,30 @@ import (
 // Unfit counts the probes that are left out because they do not have what an expression asks for.
 type Unfit struct {
 	Probes int
-	err    error // of the first
+	err    error
 }
 
 // Add adds a probe that is left out because of an error.
 func (u *Unfit) Add(err error) {
-	if u.Probes++; u.err == nil {
+	if u.Probes++; u.err == nil || undefined(u.err) != "" && undefined(err) == "" {
 		u.err = err
 	}
 }
 
-// Err returns why the first was left out, or nil.
+// undefined returns the name that the expression uses and the probe does not have, or "" if the error is another one.
+func undefined(err error) string {
+	var wrong *expr.Error
+	if !errors.As(err, &wrong) {
+		return ""
+	}
+	name, ok := strings.CutPrefix(wrong.Msg, "undefined: ")
+	if name, _, _ = strings.Cut(name, ";"); !ok {
+		return ""
+	}
+	return name
+}
+
+// Err returns why a probe was left out, or nil. A probe that has the names of the expression says most about it.
 func (u *Unfit) Err() error { return u.err }
 
 // Take returns a line about those that were added since the last call, of a number of probes, or "".
@@ -38,13 +51,9 @@ func (u *Unfit) Take(of int) string {
 		have, are = "has", "is"
 	}
 	line := fmt.Sprintf("%d of %d probes", n, of)
-	var wrong *expr.Error
-	if errors.As(err, &wrong) {
-		if name, ok := strings.CutPrefix(wrong.Msg, "undefined: "); ok {
-			name, _, _ = strings.Cut(name, ";")
-			return fmt.Sprintf("%s %s no %s and %s left out", line, have, name, are)
-		}
+	if name := undefined(err); name != "" {
+		return fmt.Sprintf("%s %s no %s and %s left out", line, have, name, are)
 	}
 	why, _, _ := strings.Cut(err.Error(), "\n")
-	return fmt.Sprintf("%s %s left out, the first because of this: %s", line, are, why)
+	return fmt.Sprintf("%s %s left out, one because of this: %s", line, are, why)
 }
