@@ -46,6 +46,8 @@ func TestWrongFlags(t *testing.T) {
 	}{
 		{[]string{"trac", "-p", "1"}, `there is no command "trac"; the nearest name is trace: see stapsdt help`},
 		{[]string{"nothing-like-it"}, `there is no command "nothing-like-it": see stapsdt help`},
+		{[]string{"help", "nothing"}, `there is no command "nothing": see stapsdt help`},
+		{[]string{"completion", "tcsh"}, `there is no completion for "tcsh"`},
 		{[]string{"trace", "localhost:8090", "a:b"}, "localhost:8090 is no SPEC: the address of a page of probes begins with http://"},
 		{[]string{"list", "localhost:8090"}, "as in http://localhost:8090"},
 		{[]string{"count", "-p", me, "a:b", "--sort", "p99"}, `--sort takes count here, and not "p99"`},

@@ -157,5 +157,30 @@ says what -w and --by take.
 	root.AddCommand(generateCommand(to), doctorCommand(to), cleanCommand(to), manCommand(to), versionCommand(to), debuggerCommand(to))
 	root.AddCommand(topics()...)
 	completeSpecs(root)
+	refuseOthers(root)
 	return root
+}
+
+// refuseOthers makes it an error to ask for the help of a command that does not exist, or for the completion of another shell.
+func refuseOthers(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				if found, _, _ := root.Find(args); found == root && len(args) > 0 {
+					return noCommand(root, args[0])
+				}
+				return nil
+			}
+		case "completion":
+			c.Args, c.RunE = cobra.ArbitraryArgs, func(c *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return console.Usagef("there is no completion for %q: see stapsdt completion --help", args[0])
+				}
+				return c.Help()
+			}
+		}
+	}
 }

@@ -55,6 +55,9 @@ func TestScriptBpftrace(t *testing.T) {
 	}
 	// Semaphores, and an argument that the file does not call a text.
 	p, path := startCSubject(t)
+	r := runCommand(t, "script", path+":csubject:text", "--str", "nothing", "--for", "bpftrace")
+	require.Equal(t, 2, r.status)
+	require.Equal(t, "stapsdt: --str nothing: no probe has such an argument\n", r.stderr)
 	script := runScript(t, path+":csubject:text", path+":csubject:other", "--str", "arg0", "--for", "bpftrace")
 	require.Contains(t, script, `printf("%d %s csubject:text arg0=\"%s\"\n", pid, comm, str(arg0));`)
 	tr := tracetest.Bpftrace(t, script)

@@ -174,6 +174,8 @@ func TestErrors(t *testing.T) {
 		{in("probe x(void a);"), "a.d:2:9: probe x: void is no type"},
 		{in("probe x(int, void);"), "a.d:2:14: void is no type of an argument"},
 		{in("probe x(short long a);"), "a.d:2:9: short long is no type"},
+		{in("probe x(int string);"), "a.d:2:9: int string is no type"},
+		{"# 5 \"b\\nvar injected = 1\"\n{", "a.d:5:1: { begins nothing"},
 		{in("probe x(int,int,int,int,int,int,int,int,int,int,int,int,\nint);"), "a.d:3:1: probe x: too many arguments"},
 		{in("probe x(int,int,int,int,int,int a_b,int aB);"), "a.d:2:41: aB would have the name AB in Go, which the definition at a.d:2:33 has already"},
 		{in("probe x(int a, int a);"), `a.d:2:20: probe x: invalid name: the name "a" of argument 1 occurs twice`},

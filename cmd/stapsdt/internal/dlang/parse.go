@@ -247,7 +247,7 @@ func (p *parser) arg(probe token, passed bool) (arg Arg, none bool) {
 	if name.kind == word {
 		arg.Name, arg.Pos = name.text, name.pos
 	}
-	if passed && typ.goType == "" {
+	if passed && typ.goType == "" && typ.why != "" {
 		add(&p.errors, first.pos, "probe %s: %s", probe.text, typ.why)
 	}
 	return arg, false

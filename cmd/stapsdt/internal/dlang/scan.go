@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 )
 
 // kind is the kind of a token.
@@ -193,7 +195,7 @@ func (s *scanner) moved(from Pos, line []token) {
 	s.pos.Line = max(0, int(number)+s.pos.Line-from.Line-1)
 	if len(line) > 1 && line[1].kind == quote {
 		file, err := strconv.Unquote(line[1].text)
-		if err == nil && strconv.Quote(file) == line[1].text { // only names that strconv.Quote writes in the same way
+		if err == nil && text.Printable(file) == file { // no line of its own in a comment of the code
 			s.pos.Filename = file
 		}
 	}

@@ -69,14 +69,19 @@ func basicType(words []string) (ctype, bool) {
 	if t, ok := basic[strings.Join(words, " ")]; ok {
 		return t, ok
 	}
+	for _, word := range words {
+		if !slices.Contains([]string{"signed", "unsigned", "short", "long", "int"}, word) {
+			return ctype{}, false
+		}
+	}
 	// signed short int is short, and signed is int.
-	if i := slices.Index(words, "signed"); i >= 0 && !slices.Contains(words, "char") && !slices.Contains(words, "unsigned") {
+	if i := slices.Index(words, "signed"); i >= 0 && !slices.Contains(words, "unsigned") {
 		words = slices.Delete(words, i, i+1)
 		if len(words) == 0 {
 			words = []string{"int"}
 		}
 	}
-	if i := slices.Index(words, "int"); i >= 0 && len(words) > 1 && !slices.Contains(words, "char") {
+	if i := slices.Index(words, "int"); i >= 0 && len(words) > 1 {
 		words = slices.Delete(words, i, i+1)
 	}
 	t, ok := basic[strings.Join(words, " ")]

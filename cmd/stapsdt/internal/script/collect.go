@@ -57,6 +57,13 @@ func Run(to *console.Console, where probes.Target, specs []string, o Options) er
 		return err
 	}
 	script := &Script{Specs: strings.Join(specs, " "), PIDs: slices.Sorted(slices.Values(where.PIDs)), Sites: sites, Texts: o.Texts}
+	for _, name := range o.Texts {
+		if !slices.ContainsFunc(sites, func(site Site) bool {
+			return slices.ContainsFunc(script.values(&site), func(v value) bool { return v.asked == name })
+		}) {
+			return console.Usagef("--str %s: no probe has such an argument", name)
+		}
+	}
 	write := script.Bpftrace
 	if o.Tracer == "tracefs" {
 		write = script.Tracefs

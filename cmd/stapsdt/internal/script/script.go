@@ -88,6 +88,7 @@ type value struct {
 	sdt.Arg
 	name   string // an identifier
 	named  bool   // whether the file knows the name
+	asked  string // its name in Texts, or ""
 	format format
 }
 
@@ -101,8 +102,10 @@ func (s *Script) values(site *Site) []value {
 			v.name, v.named = position, false
 		}
 		v.format = formatOf(a)
-		if slices.Contains(s.Texts, position) || v.named && slices.Contains(s.Texts, v.name) {
-			v.format = text
+		for _, name := range s.Texts {
+			if name == position || v.named && name == v.name {
+				v.format, v.asked = text, name
+			}
 		}
 		all = append(all, v)
 	}
