@@ -7,12 +7,12 @@ import (
 )
 
 // Tracers treat two providers of one name as one. While both are loaded, a probe of the
-// same name must therefore have the same arguments in both, and the same names of them if
+// same name must therefore have the same arguments in both, and the same argument names if
 // it has names in both.
 
-// claim adds a provider, whose lock is held, to the loaded ones and returns nil. If a
-// loaded provider of the same name has a probe that has the name of one of p's, but other
-// arguments or other names of them, claim adds nothing and returns that probe.
+// claim adds p, whose lock is held, to the loaded providers and returns nil. If a loaded
+// provider of the same name has a probe with the name of one of p's probes, but with other
+// arguments or argument names, claim adds nothing and returns that probe.
 func (g *registry) claim(p *Provider) (conflict *Probe) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -38,7 +38,7 @@
 //
 // # Arguments
 //
-// A probe has up to [MaxArgs] arguments. The compiler checks those of a typed probe:
+// A probe has up to [MaxArgs] arguments. The compiler checks the arguments of a typed probe:
 // up to six, or the fields of a struct. A tracer sees them as follows:
 //
 //	Go                                note   bpftrace
@@ -48,7 +48,7 @@
 //	uint32, int32                     4@ -4@
 //	uint64, uint, uintptr             8@
 //	int64, int                        -8@
-//	unsafe.Pointer                    8@     *(struct name *)arg0, and what it points to
+//	unsafe.Pointer                    8@     *(struct name *)arg0, the memory that it points to
 //	string, []byte                    8@     str(arg0)
 //	float32, float64                  4@ 8@  arg0, the bits of the number
 //
@@ -73,7 +73,7 @@
 //	var request = stapsdt.NewProbe2[string, int32](app, "request__done", "path", "status")
 //
 // [NewProbeOf] takes the arguments, up to twelve, from the fields of a struct. They have
-// the fields' names in snake case, or those in the fields' tags:
+// the fields' names in snake case, or the names in the fields' tags:
 //
 //	type Request struct {
 //		Path     string
@@ -108,7 +108,7 @@
 //
 // While no tracer is attached, Fire of a typed probe is inlined: it loads an address,
 // loads a byte, compares it and branches. It allocates and copies nothing. Its
-// arguments are evaluated, like those of any call: if that is expensive, use FireFunc,
+// arguments are evaluated, as for any call: if that is expensive, use FireFunc,
 // or ask Enabled first. A ProbeOf also copies a struct that does not fit into registers.
 // While a tracer is attached, a fire costs what the kernel needs for a uprobe; it copies
 // strings and allocates nothing. On a virtual Intel Xeon with Linux 6.18 an idle fire took
@@ -126,11 +126,11 @@
 // Being traced never changes a program. While it is traced, observed, recorded or watched,
 // instrumentation calls no method of the program's values and reads none of its memory that the
 // program would not have called or read at that point anyway. It keeps no thread, no goroutine
-// and no lock for an operation in flight. What it keeps in memory per operation is bounded and
+// and no lock for an operation in flight. The memory that it keeps per operation is bounded and
 // stated, and is released. The one exception is Error of an error that an operation returned,
-// with its panics recovered. This holds for this package, package span and those in
-// instrument/, and it is what your own instrumentation should hold: fire values that are
-// already there. SECURITY.md states the bounds, with the tests that keep them.
+// with its panics recovered. This holds for this package, package span and the packages in
+// instrument/. Your own instrumentation should do the same: fire only values that already
+// exist. SECURITY.md states the bounds, with the tests that keep them.
 //
 // # Observers
 //
@@ -156,8 +156,8 @@
 // it. With STAPSDT_DEBUG=1 in the environment, each Load writes to standard error where it
 // placed the image.
 //
-// The rules of the place, what hides the probes from tracers, and a table of what was tried
-// are in https://github.com/go-stapsdt/stapsdt/blob/main/docs/tracers.md.
+// The rules for directories, the reasons why tracers may not find the probes, and a table of
+// tested tracers are in https://github.com/go-stapsdt/stapsdt/blob/main/docs/tracers.md.
 //
 // # Platforms
 //

@@ -16,8 +16,8 @@ var (
 	// ErrName means that tracers do not accept the name of a provider, a probe or an
 	// argument, or that two arguments have the same name.
 	ErrName = errors.New("invalid name")
-	// ErrConflict means that the name of a probe belongs to one with other arguments, or
-	// with other names of them, in the same provider or in a loaded one of that name.
+	// ErrConflict means that a probe of the same name has other arguments, or other argument
+	// names, in the same provider or in a loaded provider of the same name.
 	ErrConflict = errors.New("conflicting arguments")
 	// ErrTooManyArgs means that a probe was defined with more than MaxArgs arguments.
 	ErrTooManyArgs = errors.New("too many arguments")
@@ -53,7 +53,7 @@ type Error struct {
 	// Provider and Probe are the names of the provider and the probe for which the
 	// operation failed. Probe is "" if the error concerns the provider as a whole.
 	Provider, Probe string
-	// Code is libstapsdt's SDTError_t for the error. It is NoError if that has none, as for an invalid name.
+	// Code is libstapsdt's SDTError_t for the error. It is NoError if there is none, as for an invalid name.
 	Code ErrorCode
 	// Err is the reason.
 	Err error
@@ -106,7 +106,7 @@ func (e *Error) Unwrap() error {
 }
 
 // ErrorCode is libstapsdt's SDTError_t for Go: the step of loading or unloading that failed. It serves programs that
-// compare codes with those of libstapsdt; for everything else, test for the errors above. Each value is one greater than in
+// compare codes with libstapsdt's codes; for everything else, test for the errors above. Each value is one greater than in
 // SDTError_t, so that the zero ErrorCode is no failure.
 type ErrorCode int
 

@@ -32,8 +32,8 @@ func (e *Event) Time() time.Duration { return e.time }
 // NumArgs returns the number of arguments.
 func (e *Event) NumArgs() int { return len(e.probe.args) }
 
-// Arg returns the i-th argument. It panics if there is none. The text of a string is what a
-// tracer sees: at most MaxString-1 bytes.
+// Arg returns the i-th argument. It panics if there is none. A string is cut as for a tracer:
+// it has at most MaxString-1 bytes.
 func (e *Event) Arg(i int) Value {
 	p := e.probe
 	v := Value{kind: p.kinds[:len(p.args)][i], num: e.arguments.Words[i]}

@@ -13,14 +13,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/site"
 )
 
-// loader holds what a provider has outside the Go heap: the addresses that its images were
-// mapped at, the memory of an image that is in no file, and the builder of the images.
+// loader holds a provider's resources outside the Go heap: the addresses at which its images
+// were mapped, the memory of an image that is in no file, and the builder of the images.
 // Its methods are called with the provider's lock held.
 type loader struct {
 	imager imager
 	space  region.Space
 	home   *region.Home
-	nop    *image.Nop // of the live image
+	nop    *image.Nop // the nop of the live image
 	forks  forkGuard
 }
 
@@ -60,8 +60,8 @@ func (l *loader) load(p *Provider) error {
 	return nil
 }
 
-// place returns where a tracer finds the loaded image, and reports whether that is in
-// memory.
+// place returns the path at which a tracer finds the loaded image, and reports whether the
+// image is in memory.
 func (l *loader) place() (path string, memory bool) { return l.home.Path(), l.home.InMemory() }
 
 // unload replaces the image with slots that do nothing. No probe may refer to the image
@@ -73,8 +73,8 @@ func (l *loader) place() (path string, memory bool) { return l.home.Path(), l.ho
 // the world stops only after each of them has returned.
 //
 // With a nop that the kernel may split, unload always does this. A thread can be in the
-// middle of what the kernel made of the nop: a parked slot returns from there, but the nop
-// of the next load does not.
+// middle of the instructions that the kernel made of the nop: a parked slot returns from
+// there, but the nop of the next load does not.
 func (l *loader) unload(traced bool) error {
 	if traced || l.nop.Split {
 		stopTheWorldOnce()
@@ -90,8 +90,8 @@ func (l *loader) unload(traced bool) error {
 // preempted, and continued. ReadMemStats is called for this effect alone.
 func stopTheWorldOnce() { runtime.ReadMemStats(new(runtime.MemStats)) }
 
-// close releases what only another load would need. The addresses stay mapped, because a
-// goroutine may have just loaded one.
+// close releases the resources that only another load would need. The addresses stay mapped,
+// because a goroutine may have just loaded one.
 func (l *loader) close() { l.imager.release() }
 
 // release releases everything after the provider and its probes have become unreachable.

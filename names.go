@@ -11,7 +11,7 @@ import (
 type ArgInfo struct {
 	Name string // "" if it has none: see NameArgs
 	Type ArgType
-	Kind Kind // of the Value that an Event has
+	Kind Kind // the kind of the Value in an Event
 }
 
 // Args describes the probe's arguments. Either all of them have names or none.
@@ -40,9 +40,9 @@ func (p *Probe) argNames() []string {
 // A name is a C identifier of at most 32 ASCII letters, digits and underscores, and neither
 // a keyword of C or bpftrace nor a name that perf's events reserve, such as common_pid.
 //
-// NameArgs fails with ErrArgCount if the number of names is not that of the arguments,
-// with ErrName if a name is invalid or occurs twice, with ErrConflict if it differs from the
-// one that the argument already has, with ErrLoaded while the provider is loaded with the
+// NameArgs fails with ErrArgCount if the number of names differs from the number of arguments,
+// with ErrName if a name is invalid or occurs twice, with ErrConflict if a name differs from
+// the name that the argument already has, with ErrLoaded while the provider is loaded with the
 // probe, and with ErrClosed. The names then stay as they were. NameArgs also fails for a
 // probe that AddProbe has rejected.
 func (p *Probe) NameArgs(names ...string) error {
@@ -77,9 +77,9 @@ func (p *Provider) setArgNames(probe *Probe, names []string) error {
 	return nil
 }
 
-// shareArgNames gives names to all sites of a probe or, without names, those of the other
-// sites to this one. The names of a name never change once it has some. Its first site also
-// has the Go types that describe all of them, because AddProbe's sites have none.
+// shareArgNames gives names to all sites of a probe or, without names, the names of the other
+// sites to this one. The argument names of a probe never change once it has some. Its first
+// site also has the Go types that describe all sites, because AddProbe's sites have none.
 func (p *Provider) shareArgNames(probe *Probe, names []string) {
 	first := p.byName[probe.name]
 	if first.types == nil {
@@ -96,7 +96,7 @@ func (p *Provider) shareArgNames(probe *Probe, names []string) {
 	}
 }
 
-// checkArgNames reports what is wrong with the names of a probe's arguments, or returns nil.
+// checkArgNames returns an error if the names of a probe's arguments are invalid.
 func (p *Provider) checkArgNames(probe string, args []ArgType, names []string) error {
 	if len(names) != len(args) {
 		return p.fail("define", probe, fmt.Errorf("%w: got %d names, want %d", ErrArgCount, len(names), len(args)))
@@ -119,8 +119,8 @@ func (p *Provider) checkArgNames(probe string, args []ArgType, names []string) e
 // compatibleNames reports whether probes with these names of arguments can have the same name.
 func compatibleNames(a, b []string) bool { return a == nil || b == nil || slices.Equal(a, b) }
 
-// signature returns the arguments for an error about their difference from those of other:
-// their types and, if these are the same, their names.
+// signature returns the arguments for an error that they differ from other's arguments: their
+// types or, if these are the same, their names.
 func (p *Probe) signature(other *Probe) any {
 	if slices.Equal(p.args, other.args) {
 		return p.argNames()
@@ -128,7 +128,7 @@ func (p *Probe) signature(other *Probe) any {
 	return p.args
 }
 
-// argNameFault returns what is wrong with the name of an argument, or "".
+// argNameFault returns the reason why the name of an argument is invalid, or "".
 func argNameFault(name string) string {
 	switch {
 	case name == "":
@@ -152,9 +152,9 @@ func argNameFault(name string) string {
 // is how perf shows arguments (MAX_ARG_NAME_LEN in kernel/trace/trace_probe.h).
 const maxArgName = 32
 
-// keywords are those of C, up to C23, which gdb and perf parse; those of bpftrace; and the
-// names of the fields that the kernel gives each event (reserved_field_names in
-// kernel/trace/trace_probe.h).
+// keywords are the keywords of C, up to C23, which gdb and perf parse; the keywords of
+// bpftrace; and the names of the fields that the kernel gives each event
+// (reserved_field_names in kernel/trace/trace_probe.h).
 const keywords = `
 	auto bool break case char const constexpr continue default do double else enum extern
 	false float for goto if inline int long nullptr register restrict return short signed

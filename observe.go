@@ -17,12 +17,12 @@ import (
 // observers are the observers of a provider, and the recordings to which its fires are appended.
 type observers struct {
 	list     []*observer
-	delivery delivery // calls those in list; nil if Observe was not called
+	delivery delivery // calls the observers in list; nil if Observe was not called
 	sinks    []sink.Sink
 }
 
-// delivery calls observers: see observing. Only Observe makes a value of it: the linker leaves what observers need, which are
-// 24 KiB of code, out of programs that do not call Observe.
+// delivery calls observers: see observing. Only Observe makes a value of it, so that the linker leaves the 24 KiB of code for
+// observers out of programs that do not call Observe.
 type delivery interface {
 	deliver(list []*observer, p *Probe, a *words.Arguments)
 }
@@ -45,7 +45,7 @@ var observedByte = [1]byte{call.Bits}
 // probes if none is given, until stop is called. f runs in the goroutine that fires, before
 // Fire returns. Observe needs no tracer, no privileges and no Load, and works on every
 // operating system: an observer sees the events of a provider that is loaded, not yet
-// loaded, or unloaded, and, if no probes are given, those of probes that are defined later.
+// loaded, or unloaded, and, if no probes are given, the events of probes that are defined later.
 // A provider may have any number of observers. An observer sees every event whose Fire begins
 // after Observe has returned and returns before stop is called.
 //
@@ -75,7 +75,7 @@ func (p *Provider) Observe(f func(*Event), probes ...*Probe) (stop func()) {
 	if p.closed {
 		return func() {}
 	}
-	clock.Now() // sets the clock's origin, which takes longer than to read it
+	clock.Now() // sets the clock's origin, which takes longer than a later call
 	o := &observer{f: f, only: slices.Clone(probes)}
 	all := p.copyObservers()
 	all.list, all.delivery = append(all.list, o), new(observing)
@@ -127,8 +127,8 @@ func (p *Provider) observerList() []*observer {
 	return nil
 }
 
-// watch lets on find the probe enabled if one of the observers wants its events, or look at its
-// site again. The provider's lock is held.
+// watch makes on report that the probe is enabled if one of the observers wants its events, and
+// otherwise makes it look at the site again. The provider's lock is held.
 func (p *Probe) watch(o *observers) {
 	var s *sinks
 	observed := false
@@ -137,7 +137,7 @@ func (p *Probe) watch(o *observers) {
 		observed = observed || slices.ContainsFunc(o.list, func(o *observer) bool { return o.observes(p) })
 	}
 	p.sinks.Store(s)
-	// SAFETY: at only ever points to a byte that may be read: observedByte, or what site has.
+	// SAFETY: at only ever points to a byte that may be read: observedByte, or the byte of site.
 	if observed {
 		atomic.StorePointer(&p.at, unsafe.Pointer(&observedByte[0]))
 	} else {
@@ -166,8 +166,8 @@ func (p *Probe) notify(a *words.Arguments) {
 	}
 }
 
-// onlyRecorded returns the recordings of the probe if nobody else sees a fire, and nil otherwise: for
-// observers and a tracer the arguments have to be converted.
+// onlyRecorded returns the recordings of the probe if only they see a fire. It returns nil if there
+// are observers or a tracer, for which the arguments must be converted.
 func (p *Probe) onlyRecorded() *sinks {
 	if s := p.sinks.Load(); s != nil && s.alone && !patched((*byte)(atomic.LoadPointer(&p.site))) {
 		return s
@@ -175,8 +175,8 @@ func (p *Probe) onlyRecorded() *sinks {
 	return nil
 }
 
-// noescape returns a pointer of which the compiler does not know that it is p, for calls of
-// interfaces' methods: whatever they get would escape to the heap otherwise. They must not keep it.
+// noescape returns p, but hides this from the compiler: otherwise every argument of an interface's
+// method would escape to the heap. The method must not keep the pointer.
 //
 //go:nosplit
 func noescape(p unsafe.Pointer) unsafe.Pointer {
@@ -189,13 +189,13 @@ func noescape(p unsafe.Pointer) unsafe.Pointer {
 // observing implements delivery.
 type observing struct{}
 
-// deliver calls observers with an event, unless the goroutine is in one.
+// deliver calls observers with an event, unless the goroutine is already in an observer.
 func (*observing) deliver(list []*observer, p *Probe, a *words.Arguments) {
 	m := observerGoroutines.add(call.Goroutine())
 	if m.event == nil {
 		return
 	}
-	defer observerGoroutines.remove(m) // also if an observer ends the goroutine
+	defer observerGoroutines.remove(m) // even if an observer ends the goroutine
 	e := m.event
 	e.probe, e.arguments.Texts = p, a.Texts
 	for i := range min(len(p.args), MaxArgs) { // faster than a copy: the words have only just been stored

@@ -35,12 +35,12 @@ type Probe struct {
 	name     string
 	args     []ArgType
 
-	names atomic.Pointer[[]string] // of the arguments, or nil; see Provider.shareArgNames
-	types []reflect.Type           // of the arguments of a typed probe; see Provider.shareArgNames
+	names atomic.Pointer[[]string] // names of the arguments, or nil; see Provider.shareArgNames
+	types []reflect.Type           // Go types of the arguments of a typed probe; see Provider.shareArgNames
 
-	kinds   [MaxArgs]Kind // of the arguments' values
+	kinds   [MaxArgs]Kind // kinds of the arguments' values
 	strings int           // the number of Strings in args
-	index   int           // in the provider's probes
+	index   int           // index in the provider's probes
 
 	sinks    atomic.Pointer[sinks] // the recordings of its fires, or nil
 	pointers uint16                // a bit for each argument of a typed probe: whether it is a pointer
@@ -165,7 +165,7 @@ func (p *Probe) fireAny(args []any) error {
 			// SAFETY: the second word of an interface that holds a pointer is the pointer.
 			variables[i] = unsafe.Add(unsafe.Pointer(&args[i]), unsafe.Sizeof(uintptr(0)))
 			pointers |= 1 << i
-			a.Words[i] = uint64(*(*uintptr)(variables[i])) // for the observers
+			a.Words[i] = uint64(*(*uintptr)(variables[i])) // the observers read the words
 		default:
 			a.Release()
 			return p.argError(i, arg)
@@ -224,9 +224,9 @@ func (p *Probe) fireError(err error) error {
 	return err
 }
 
-// argError returns the error for a value that the argument's type cannot hold. The text
-// has the name of the value's type and not the value, which therefore need not escape to
-// the heap.
+// argError returns the error for a value that the argument's type cannot hold. The message
+// has the name of the value's type instead of the value, so that the value does not escape
+// to the heap.
 func (p *Probe) argError(i int, arg any) error {
 	name := "nil"
 	if t := reflect.TypeOf(arg); t != nil {

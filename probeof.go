@@ -13,12 +13,12 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
-// ProbeOf is a probe whose arguments are the fields of a struct, T. [NewProbeOf] says which
-// fields T can have.
+// ProbeOf is a probe whose arguments are the fields of a struct, T. [NewProbeOf] describes
+// the fields that T can have.
 type ProbeOf[T any] struct {
 	Probe
 
-	// offsets are those of the arguments in T.
+	// offsets are the offsets of the arguments in T.
 	offsets []uintptr
 }
 
@@ -29,9 +29,9 @@ type ProbeOf[T any] struct {
 // as its address. The struct is kept alive until Fire returns.
 //
 // An argument has the name in the field's tag, as in `probe:"name"`, or else the field's
-// name in snake case: HTTPStatus becomes http_status. [Probe.NameArgs] says which names are
-// valid. A field with the tag `probe:"-"` and a field named _ are omitted. The fields of an
-// embedded struct without a tag become arguments like T's own, and so do those of a struct
+// name in snake case: HTTPStatus becomes http_status. [Probe.NameArgs] describes valid
+// names. A field with the tag `probe:"-"` and a field named _ are omitted. The fields of an
+// embedded struct without a tag become arguments like T's own, and so do the fields of a struct
 // with the tag `probe:",inline"`, whose type may be a type parameter, which Go cannot embed.
 // Any other unexported field is an error, so that none is lost by mistake.
 //
@@ -66,13 +66,13 @@ func (p *ProbeOf[T]) FireFunc(args func() T) {
 //go:noinline
 func (p *ProbeOf[T]) fireFunc(args func() T) { p.fire(args()) }
 
-// fire is like that of the probes in typed_gen.go.
+// fire is like the fire method of the probes in typed_gen.go.
 //
 //go:noinline
 func (p *ProbeOf[T]) fire(args T) (fired bool) {
 	var fields [MaxArgs]unsafe.Pointer
 	for i, offset := range p.offsets {
-		// SAFETY: offset is that of a field of T.
+		// SAFETY: offset is the offset of a field of T.
 		fields[i] = unsafe.Add(unsafe.Pointer(&args), offset)
 	}
 	if p.observed() {

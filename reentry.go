@@ -11,8 +11,8 @@ import (
 var observerGoroutines goroutines
 
 // goroutines is a set of goroutines. A goroutine adds, finds and removes only itself, so
-// that no other can invalidate what it has found. It owns an event while it is in the set,
-// which is cheaper than one from a pool.
+// that no other can invalidate its entry. It owns an event while it is in the set, which is
+// cheaper than an event from a pool.
 type goroutines struct {
 	buckets [64]bucket
 	events  [64][len(bucket{})]Event
@@ -27,7 +27,7 @@ type goroutines struct {
 type bucket [8]atomic.Uintptr
 
 // mark is the entry of a goroutine in the set: an event, and the slot that it leaves, or nil if
-// it is one of others.
+// the goroutine is in others.
 type mark struct {
 	event *Event
 	slot  *atomic.Uintptr
@@ -68,7 +68,7 @@ func (s *goroutines) add(id uintptr) mark {
 	return mark{new(Event), nil}
 }
 
-// other reports whether id is one of others.
+// other reports whether id is in others.
 func (s *goroutines) other(id uintptr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,6 +86,6 @@ func (s *goroutines) remove(m mark) {
 	defer s.mu.Unlock()
 	delete(s.others, call.Goroutine())
 	if s.count.Add(-1) == 0 {
-		s.others = nil // a map keeps the memory of what was deleted
+		s.others = nil // a map keeps the memory of deleted entries
 	}
 }

@@ -30,9 +30,9 @@ var providers registry
 type record struct {
 	provider weak.Pointer[Provider]
 	name     string
-	// waiting is whether the provider was never loaded, so that LoadAll does it.
+	// waiting reports whether the provider was never loaded, so that LoadAll loads it.
 	waiting bool
-	open    *list.Element // of the registry's open, or nil
+	open    *list.Element // element of the registry's open, or nil
 }
 
 // define records a new provider.

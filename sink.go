@@ -13,12 +13,12 @@ import (
 
 // sinks are the recordings of a provider for one probe.
 type sinks struct {
-	sink.Probe // appends to all of them that have the probe
+	sink.Probe // appends to all recordings that have the probe
 	list       []probeSink
 	alone      bool // whether the provider has no observers
 }
 
-// probeSink is a recording, and what appends the fires of one probe to it, or nil if it does not have the probe.
+// probeSink is a recording, and the sink.Probe that appends the fires of one probe to it, or nil if it does not have the probe.
 type probeSink struct {
 	sink.Sink
 	probe sink.Probe
@@ -50,7 +50,7 @@ func RecordTo(s sink.Sink, some ...*Provider) (stop func()) {
 	}
 }
 
-// recordTo appends the provider's fires to a recording, unless that has ended in the meantime.
+// recordTo appends the provider's fires to a recording, unless the recording has ended in the meantime.
 func (p *Provider) recordTo(s sink.Sink, stopped *atomic.Bool) {
 	if p.zero() {
 		return
@@ -77,8 +77,8 @@ func (p *Provider) endRecording(s sink.Sink) {
 	p.setObservers(all)
 }
 
-// sinksOf returns the recordings, or nil if there are none, and whether one of them has the probe. Each is asked only once. The provider's
-// lock is held.
+// sinksOf returns the recordings, or nil if there are none, and whether one of them has the probe. It asks each recording only once. The
+// provider's lock is held.
 func (p *Probe) sinksOf(o *observers) (all *sinks, recorded bool) {
 	if len(o.sinks) == 0 {
 		return nil, false
@@ -136,8 +136,8 @@ func (p *Probe) recorded() (r *recording.Probe, named bool) {
 	return r, len(p.args) == 0 || names != nil
 }
 
-// The kinds, types and lengths of package recording are those of this package, or else this does not compile:
-// neither difference may be negative.
+// This compiles only if package recording has the same kinds, types and lengths as this package: neither
+// difference may be negative.
 const (
 	_ = uint(KindInt64-Kind(recording.Int64)) + uint(Kind(recording.Int64)-KindInt64)
 	_ = uint(KindPointer-Kind(recording.Pointer)) + uint(Kind(recording.Pointer)-KindPointer)

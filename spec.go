@@ -6,7 +6,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/image"
 )
 
-// spec returns what the provider's image shows. The lock is held.
+// spec returns the contents of the provider's image. The lock is held.
 func (p *Provider) spec() image.Spec {
 	probes := make([]image.Probe, len(p.probes))
 	for i, probe := range p.probes {
@@ -45,12 +45,12 @@ var defaultNames = [MaxArgs]string{
 	"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8", "arg9", "arg10", "arg11",
 }
 
-// goTypes has a value of the type that has the name of an ArgType, at the ArgType plus 8.
+// goTypes has, at index 8+t, a value of the Go type that has the name of the ArgType t.
 var goTypes = [...]any{
 	8 + Uint8: uint8(0), 8 + Uint16: uint16(0), 8 + Uint32: uint32(0), 8 + Uint64: uint64(0),
 	8 + Int8: int8(0), 8 + Int16: int16(0), 8 + Int32: int32(0), 8 + Int64: int64(0),
 	8 + Float32: float32(0), 8 + Float64: float64(0), 8 + String: "",
 }
 
-// goType returns the type that has the name of a valid ArgType.
+// goType returns the Go type that has the name of a valid ArgType.
 func goType(t ArgType) reflect.Type { return reflect.TypeOf(goTypes[8+t]) }

@@ -17,8 +17,8 @@ import (
 // MaxName is the maximum length of the name of a provider or a probe, in bytes.
 const MaxName = 255
 
-// Provider is a set of probes that are loaded together. Its name is the first half of
-// theirs. Create it with NewProvider: the zero Provider and a nil one have no name,
+// Provider is a set of probes that are loaded together. Its name is the first half of their
+// names. Create it with NewProvider: the zero Provider and a nil one have no name,
 // accept no probes, and cannot be loaded. Its methods are safe for concurrent use.
 // Load, Unload, Close and Observe wait for each other; nothing ever waits for a fire.
 type Provider struct {
@@ -31,8 +31,8 @@ type Provider struct {
 
 	mu     sync.Mutex
 	probes []*Probe
-	live   int               // the number of the first probes, which are in the image
-	byName map[string]*Probe // the first of each name
+	live   int               // the number of probes that are in the image: the first ones
+	byName map[string]*Probe // the first probe of each name
 	err    error             // the first definition that failed
 	loaded bool
 	closed bool
@@ -41,8 +41,8 @@ type Provider struct {
 	// the lock held.
 	observers atomic.Pointer[observers]
 
-	// claimed are the probes that the loaded image has, or will have. It is
-	// the registry's, and guarded by its lock.
+	// claimed are the probes that the loaded image has, or will have. It belongs
+	// to the registry, whose lock guards it.
 	claimed []*Probe
 
 	// loader holds the provider's resources outside the Go heap. It does not refer to the
@@ -86,8 +86,8 @@ func (p *Provider) Name() string {
 // zero reports whether p is nil or the zero Provider.
 func (p *Provider) zero() bool { return p == nil || p.loader == nil }
 
-// Path returns where a tracer finds the loaded image: a file, or /proc/PID/fd/N if it
-// is in memory. PID is this process's number in the program's /proc. If the program has
+// Path returns the path at which a tracer finds the loaded image: a file, or /proc/PID/fd/N
+// if it is in memory. PID is this process's PID in the program's /proc. If the program has
 // closed the descriptor, as daemons do, or has reused its number for another file, Path
 // returns /proc/PID/map_files/START-END, the mapping itself, which root can open.
 //
@@ -176,7 +176,7 @@ func (p *Provider) add(probe *Probe, name string, args []ArgType, names []string
 	return nil
 }
 
-// checkProbe reports why a probe cannot be added, or nil.
+// checkProbe returns an error if a probe cannot be added.
 func (p *Provider) checkProbe(name string, args []ArgType) error {
 	if p.closed {
 		return p.fail("define", name, ErrClosed)
@@ -198,7 +198,7 @@ func (p *Provider) checkProbe(name string, args []ArgType) error {
 	return nil
 }
 
-// checkName reports what is wrong with the name of a provider or a probe, or returns nil.
+// checkName returns an error if the name of a provider or a probe is invalid.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -227,7 +227,7 @@ func checkName(name string) error {
 // Load fails with
 //
 //   - ErrClosed, ErrLoaded or ErrUnsupported;
-//   - the error of a typed probe's definition, as every Load then does;
+//   - the error of a typed probe's definition, which every Load then returns;
 //   - ErrConflict, while another provider of the same name is loaded and has a probe of the
 //     same name with other arguments or argument names, because a tracer takes the two for one;
 //   - ErrPlace or ErrMap, with the reason for each place tried;
@@ -262,7 +262,7 @@ func (p *Provider) load() error {
 	return nil
 }
 
-// Unload hides the probes from tracers. They become no-ops, also for goroutines that
+// Unload hides the probes from tracers. They become no-ops, even for goroutines that
 // are firing at that moment; tracers still see the events that have begun. The provider
 // can be reloaded. Unload does nothing if the provider is not loaded.
 //

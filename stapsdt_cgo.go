@@ -21,7 +21,7 @@ type imager struct {
 }
 
 // image builds the image that the spec describes. Every spec begins with the probes of the
-// one before.
+// previous spec.
 func (im *imager) image(spec image.Spec, arch *image.Arch, nop *image.Nop) (*image.Image, error) {
 	if !cstapsdt.HasLibelf() {
 		return buildInGo(spec, arch, nop)

@@ -19,7 +19,7 @@ type Arg interface {
 }
 
 // argTypeOf returns the ArgType of the Go type of an argument, or noArg if an argument
-// cannot have the type. Only that of a ProbeOf can be a pointer to a struct.
+// cannot have the type. Only an argument of a ProbeOf can be a pointer to a struct.
 func argTypeOf(typ reflect.Type) ArgType {
 	switch typ.Kind() {
 	case reflect.String:
@@ -54,7 +54,7 @@ func isPointer(typ reflect.Type) bool {
 // nil provider to make the library's probes do nothing.
 func (p *Provider) define(probe *Probe, name string, names []string, types ...reflect.Type) {
 	probe.types = types
-	args := slices.Grow([]ArgType(nil), len(types)) // nil for none
+	args := slices.Grow([]ArgType(nil), len(types)) // nil if there are none
 	for i, typ := range types {
 		args = append(args, argTypeOf(typ))
 		if isPointer(typ) {
@@ -83,7 +83,7 @@ func keepAlive[T any](T) {}
 //go:generate go run typed_template.go
 
 // The typed probes are in typed_gen.go. Each Fire is inlined: while no tracer is attached
-// it does what on does. Its branch leads to a function of its own, fire, so that the
+// it does the same as on. Its branch leads to a function of its own, fire, so that the
 // arguments stay in registers until then. fire returns the same result as enter. Without
 // pointer arguments it enters the site itself, because every frame above the site costs
 // time: after a system call, which a traced site makes, many processors have forgotten
@@ -93,4 +93,4 @@ func keepAlive[T any](T) {}
 // the memory that pointers refer to requires. No test could detect their absence: the probe
 // and the arguments are in use until WithRegisters or enter has read them, and from then until the
 // site has returned the goroutine cannot stop, so that no collection can end. (In Enabled and
-// Traced one can. TestIdleIsInlined checks for the KeepAlive of Enabled, which is inlined.)
+// Traced it can stop. TestIdleIsInlined checks for the KeepAlive of Enabled, which is inlined.)

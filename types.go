@@ -16,7 +16,7 @@ const (
 	MaxString = 4096
 )
 
-// ArgType is the type of a probe's argument, as a tracer sees it. The values are those of
+// ArgType is the type of a probe's argument, as a tracer sees it. The values are the same as in
 // libstapsdt's ArgType_t: the size in bytes, negative for a signed type. String, Float32 and
 // Float64 are additions.
 type ArgType int8
@@ -114,18 +114,18 @@ func (t ArgType) holdsUint(v uint64) bool {
 	return bits == 64 || v>>bits == 0
 }
 
-// argKind tells how an argument of Fire is passed.
+// argKind is the way in which an argument of Fire is passed.
 type argKind int
 
 const (
-	badArg     argKind = iota // not at all: its ArgType cannot hold it
-	wordArg                   // as 64 bits
-	textArg                   // as the address of a copy of its text
-	pointerArg                // as itself
+	badArg     argKind = iota // not passed: its ArgType cannot hold it
+	wordArg                   // passed as 64 bits
+	textArg                   // passed as the address of a copy of its text
+	pointerArg                // passed as the pointer itself
 )
 
 // word converts an argument of Fire into the 64 bits that a tracer sees, or into the text
-// that the tracer is to find at an address.
+// whose address the tracer sees.
 func (t ArgType) word(arg any) (w uint64, text string, kind argKind) {
 	if t == String {
 		return textWord(arg)

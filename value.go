@@ -45,7 +45,7 @@ func (k Kind) String() string {
 }
 
 // Value is the value of an event's argument. Making one does not allocate. The zero Value
-// is of no kind, and its methods return zero values.
+// has no kind, and its methods return zero values.
 type Value struct {
 	kind Kind
 	num  uint64 // the number, with its sign extended, or the bits of the float64
@@ -57,7 +57,7 @@ func float32Value(bits uint64) Value {
 	return Value{kind: KindFloat64, num: math.Float64bits(float64(math.Float32frombits(uint32(bits))))}
 }
 
-// kindOf returns the kind of an argument's values: that of its Go type, or of its ArgType.
+// kindOf returns the kind of an argument's values, by its Go type or by its ArgType.
 func (p *Probe) kindOf(i int) Kind {
 	if p.types != nil {
 		switch typ := p.types[i]; {

@@ -4,17 +4,17 @@
 //
 //	mux.Handle("/debug/probes/", debugprobe.Handler())
 //
-// Given a flight recorder (package proberec), the page also shows what it holds:
+// Given a flight recorder (package proberec), the page also shows its events:
 //
 //	mux.Handle("/debug/probes/", debugprobe.Handler(recorder))
 //
 // # Warning
 //
-// The page shows the arguments of every probe of the process, including those of libraries.
+// The page shows the arguments of every probe of the process, including probes of libraries.
 // They may contain personal data, queries, or secrets. Anyone who can reach the handler can read
-// them, and can make watched probes slower. Mount it where only those who operate the program
+// them, and can make watched probes slower. Mount it where only the operators of the program
 // can reach it: on a server of its own that listens on localhost, or below a handler that
-// checks who is asking. Importing this package mounts nothing.
+// authenticates the client. Importing this package mounts nothing.
 //
 // The handler answers no request that a browser makes on behalf of another site. A server that
 // is reached on a loopback address answers only requests for localhost or a loopback address,
@@ -31,8 +31,8 @@
 //	events            live events, as server-sent events
 //	events.json       live events, as JSON lines
 //	histogram.json    a histogram of the next seconds' events
-//	recorder.json     what flight recorders hold, as JSON lines; ?last=100 restricts it
-//	recording.rec     what one of them holds, as a file for stapsdt --from; ?recorder=2 selects the second
+//	recorder.json     the events of flight recorders, as JSON lines; ?last=100 restricts them
+//	recording.rec     the events of one recorder, as a file for stapsdt --from; ?recorder=2 selects the second
 //
 // Live events and histograms have these parameters, all of which are optional:
 //
@@ -44,11 +44,11 @@
 //	value             make a histogram of this number
 //	by                make a histogram, or count, for each value of this expression
 //
-// filter, value and by are Go expressions. Their names are those of the arguments, arg0, arg1
+// filter, value and by are Go expressions. They may use the names of the arguments, arg0, arg1
 // and so on, and pid, provider and probe. They may contain literals, the usual operators, len,
 // strings.HasPrefix, strings.HasSuffix, strings.Contains, and time.Second and the like. They
-// are evaluated in the program, while the probe fires. Probes that do not have what an
-// expression asks for are left out; if all are, the request fails.
+// are evaluated in the program, while the probe fires. Probes that lack a name that an
+// expression uses are left out; if all are, the request fails.
 //
 //	curl -N 'localhost:8080/debug/probes/events.json?probe=request__done&filter=status>=500'
 //
@@ -58,7 +58,7 @@
 //
 // The arguments are in their order and have their names, or arg0, arg1 and so on. A duration is
 // in nanoseconds. A pointer is a string in hexadecimal. Numbers that JSON lacks are the
-// strings "NaN", "+Inf" and "-Inf". Strings are cut at 1024 bytes; a cut one ends in "…".
+// strings "NaN", "+Inf" and "-Inf". Strings are cut at 1024 bytes; a cut string ends in "…".
 //
 // Unless the client ends the stream, the last line of events.json says why the stream ended,
 // and how many events there were:
@@ -70,8 +70,8 @@
 // expression has no value, because it divides by zero or is not a finite number.
 //
 // In the stream of server-sent events, a message without a name is an event. Every second there
-// is also one named "stats", with an object like the one above, and, if value or by is given,
-// one named "histogram", with the content of histogram.json. The last is named "end".
+// is also a message named "stats", with an object like the one above, and, if value or by is given,
+// a message named "histogram", with the content of histogram.json. The last is named "end".
 //
 // An error is answered with an HTTP status of at least 400 and an object:
 //
@@ -82,8 +82,8 @@
 // # Cost
 //
 // Without a viewer, the handler costs nothing. While a probe is watched, each Fire of it
-// calls the viewer's filter in the goroutine that fires, and counts the event. What a viewer
-// can cost is limited:
+// calls the viewer's filter in the goroutine that fires, and counts the event. The cost of a
+// viewer is limited:
 //
 //   - At most 8 viewers watch at the same time, in all handlers of a process. A ninth is
 //     answered with the status 503.

@@ -18,7 +18,7 @@ const (
 	maxKey     = 128 // bytes of a group's key
 	perOctave  = 4
 	minExp     = -31 // smaller numbers count as 0
-	maxExp     = 64  // larger ones are in the last bucket
+	maxExp     = 64  // larger numbers are in the last bucket
 	numBuckets = (maxExp - minExp + 1) * perOctave
 )
 
@@ -57,7 +57,7 @@ func (h *histogram) add(w *watchedProbe, value, by expr.Value) bool {
 	if w.by != nil {
 		h.scratch = appendKey(h.scratch, w.by.Type(), by)
 	}
-	g := h.groups[string(h.scratch)] // without a copy
+	g := h.groups[string(h.scratch)] // the conversion makes no copy
 	if g == nil {
 		if len(h.groups) == maxGroups {
 			h.others++
@@ -106,7 +106,7 @@ func appendKey(b []byte, t expr.Type, v expr.Value) []byte {
 	return b
 }
 
-// sumScale is more than the number of events that there can be.
+// sumScale exceeds the maximum number of events.
 const sumScale = 1 << 64
 
 func (g *group) add(f float64) {
@@ -156,7 +156,7 @@ func bucketStart(i int) float64 {
 type chart struct {
 	Value  string `json:"value,omitempty"`
 	By     string `json:"by,omitempty"`
-	Type   string `json:"type,omitempty"` // of the value; that of a time.Duration is in nanoseconds
+	Type   string `json:"type,omitempty"` // the type of the value; a time.Duration is in nanoseconds
 	Groups []bars `json:"groups"`
 	Others uint64 `json:"others"` // the events of groups that are not kept
 	Stats  *stats `json:"stats,omitempty"`
@@ -203,7 +203,7 @@ func (h *histogram) chart(w *watchedProbe) *chart {
 	return c
 }
 
-// buckets returns those that have a count, in ascending order.
+// buckets returns the buckets that have a count, in ascending order.
 func (g *group) buckets() (list [][3]float64) {
 	for i := len(g.negative) - 1; i >= 0; i-- {
 		if n := g.negative[i]; n > 0 {
@@ -221,8 +221,8 @@ func (g *group) buckets() (list [][3]float64) {
 	return list
 }
 
-// quantile estimates the number that a fraction q of the values does not exceed: a bucket's
-// values are taken to be spread evenly over it.
+// quantile estimates the number that a fraction q of the values does not exceed. It assumes that
+// a bucket's values are spread evenly over it.
 func (g *group) quantile(buckets [][3]float64, q float64) float64 {
 	rank := q * float64(g.count)
 	for _, b := range buckets {

@@ -83,7 +83,7 @@ func describe(p *stapsdt.Provider) *providerInfo {
 	return info
 }
 
-// positions are the names of arguments that have none.
+// positions are the names of arguments without names.
 var positions = [stapsdt.MaxArgs]string{"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8", "arg9", "arg10", "arg11"}
 
 // typeName returns the type of an argument in Go, as far as a tracer could know it.

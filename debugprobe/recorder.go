@@ -20,10 +20,10 @@ type Recorder interface {
 	WriteJSON(w io.Writer) (int64, error) // writes a line for each event
 }
 
-// flight serves what flight recorders hold.
+// flight serves the events of flight recorders.
 type flight struct {
 	recorders []Recorder
-	// busy is held while one is written, because that takes as much memory as the recorder.
+	// busy is held while a recorder is written, because that takes as much memory as the recorder.
 	busy sync.Mutex
 }
 
@@ -117,7 +117,7 @@ func (p *patientWriter) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
-// lastLines writes at most the last most lines that it is given, or all if most is 0.
+// lastLines writes only the last most of the lines that it receives, or all if most is 0.
 type lastLines struct {
 	w     io.Writer
 	most  int

@@ -15,10 +15,10 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// The limits of what a viewer can ask for, and what applies if it does not say.
+// The limits and the defaults of a viewer's request.
 const (
 	maxViewers   = 8
-	maxSource    = 1024 // of an expression, in bytes
+	maxSource    = 1024 // bytes of an expression
 	maxSeconds   = 600
 	usualSeconds = 60
 	maxRate      = 1000 // events per second
@@ -40,11 +40,11 @@ type watchedProbe struct {
 	probe *stapsdt.Probe
 }
 
-// expressions are those of a request for all probes whose arguments have the same names and
-// types.
+// expressions are the checked expressions of a request, for all probes whose arguments have the
+// same names and types.
 type expressions struct {
 	filter    *expr.Expr // or nil
-	value, by *expr.Expr // of the histogram, or nil
+	value, by *expr.Expr // the expressions of the histogram, or nil
 	numArgs   int
 }
 
@@ -96,12 +96,12 @@ func bad(parameter, format string, args ...any) error {
 	return &problem{Status: http.StatusBadRequest, Parameter: parameter, Message: fmt.Sprintf(format, args...)}
 }
 
-// choose finds the probes and checks the expressions for each of them. Probes that do not have what the expressions ask for are left out, unless
-// all are.
+// choose finds the probes and checks the expressions for each of them. Probes that lack a name that the expressions use are left out. It is an
+// error if all are.
 func (q *request) choose(query url.Values) error {
 	provider, name := query.Get("provider"), query.Get("probe")
 	q.grouped = query.Get("value") != "" || query.Get("by") != ""
-	parsed := map[string]*expressions{} // nil for those that are left out
+	parsed := map[string]*expressions{} // nil for probes that are left out
 	var unfit error
 	for _, p := range stapsdt.Providers() {
 		if provider != "" && p.Name() != provider {

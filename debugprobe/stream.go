@@ -13,7 +13,7 @@ const (
 	flushEvery = 100 * time.Millisecond
 	// statsEvery is how often the counts and the histogram are sent.
 	statsEvery = time.Second
-	// patience is how long a connection may take to accept what is sent.
+	// patience is how long a connection may take to accept data.
 	patience = 5 * time.Second
 )
 
@@ -70,7 +70,7 @@ func (s *stream) run(ctx context.Context) {
 	ticker := time.NewTicker(flushEvery)
 	defer ticker.Stop()
 	next := time.Now().Add(statsEvery)
-	if s.named && !s.send([]byte(":\n\n"), stats{}, false, "") { // so that the client sees a beginning
+	if s.named && !s.send([]byte(":\n\n"), stats{}, false, "") { // the client sees a beginning
 		return
 	}
 	for {
@@ -120,9 +120,9 @@ func (s *stream) send(b []byte, counts stats, due bool, end string) bool {
 	if len(b) == 0 {
 		return true
 	}
-	// A server that limits the time of all its responses would end the stream too soon, and
-	// one that does not would wait for a slow client. It may not support a deadline, which
-	// is no reason to stop.
+	// Without this deadline, a server with a time limit for responses would end the stream too
+	// soon, and a server without one would wait for a slow client. If the server does not
+	// support deadlines, this is no reason to stop.
 	_ = s.control.SetWriteDeadline(time.Now().Add(patience))
 	if _, err := s.w.Write(b); err != nil {
 		return false
@@ -146,7 +146,7 @@ func (v *viewer) chart() *chart {
 	return nil
 }
 
-// usualHistogram is the time that histogram.json takes unless the client says how long.
+// usualHistogram is the default of the parameter seconds of histogram.json.
 const usualHistogram = "10"
 
 func serveHistogram(w http.ResponseWriter, r *http.Request) error {
@@ -189,8 +189,8 @@ func serveHistogram(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// shutdowns has a channel for each server, which its Shutdown closes. Otherwise Shutdown would
-// wait for the streams.
+// shutdowns has a channel for each server, which the server's Shutdown closes. Otherwise Shutdown
+// would wait for the streams.
 var shutdowns = struct {
 	sync.Mutex
 	of map[weak.Pointer[http.Server]]chan struct{}

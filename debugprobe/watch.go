@@ -34,12 +34,12 @@ func enter() error {
 
 func leave() { viewers.Add(-1) }
 
-// viewer receives events in the goroutines that fire them, and keeps what fits in its
-// buffers until another goroutine takes it. None waits for the other, except for the lock,
-// which is held for moments.
+// viewer receives events in the goroutines that fire them, and keeps the events that fit in
+// its buffers until another goroutine takes them. Neither waits for the other, except for the
+// lock, which is held only briefly.
 type viewer struct {
 	*request
-	before, after string // what surrounds an event in pending; without after, no events are kept
+	before, after string // the text around an event in pending; without after, no events are kept
 	faults        atomic.Uint64
 
 	mu      sync.Mutex
@@ -52,10 +52,10 @@ type viewer struct {
 
 // stats counts the events that a viewer has met.
 type stats struct {
-	Matched uint64 `json:"matched"` // those that the filter accepts
+	Matched uint64 `json:"matched"` // events that the filter accepts
 	Sent    uint64 `json:"sent"`
-	Dropped uint64 `json:"dropped"` // those that were more than the rate, or than fit
-	Faults  uint64 `json:"faults"`  // those for which an expression has no value
+	Dropped uint64 `json:"dropped"` // events that exceeded the rate, or did not fit
+	Faults  uint64 `json:"faults"`  // events for which an expression has no value
 }
 
 // tokens limits a rate. A burst may have as many events as a second.
@@ -85,7 +85,7 @@ func newViewer(q *request, before, after string) *viewer {
 	return v
 }
 
-// start begins to observe. The function that it returns ends that.
+// start begins to observe. stop ends the observation.
 func (v *viewer) start() (stop func()) {
 	providers := map[*stapsdt.Provider][]*stapsdt.Probe{}
 	for probe := range v.probes {
@@ -137,7 +137,7 @@ func (v *viewer) observe(e *stapsdt.Event) {
 	}
 }
 
-// keep adds an event to those that wait to be sent. The lock is held.
+// keep adds an event to pending. The lock is held.
 func (v *viewer) keep(e *stapsdt.Event) {
 	if v.most > 0 && v.stats.Sent >= uint64(v.most) {
 		return
@@ -159,7 +159,7 @@ func (v *viewer) keep(e *stapsdt.Event) {
 	v.stats.Sent++
 }
 
-// take returns what waits to be sent, and the counts. It keeps spare for what comes next.
+// take returns the events that wait to be sent, and the counts. It keeps spare for the next events.
 func (v *viewer) take(spare []byte) ([]byte, stats) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package probeenv loads all providers of a program, and obeys two environment variables, so that whoever deploys the program
-// decides how its probes can be watched:
+// Package probeenv loads all providers of a program, and obeys two environment variables, which determine how the program's
+// probes can be watched:
 //
 //	func main() {
 //		if err := probeenv.Load(); err != nil {
@@ -14,11 +14,11 @@
 //
 //	$ STAPSDT_SOCKET=1 STAPSDT_RECORD=/dev/shm/myapp-%p.rec,16M ./myapp
 //
-// What a program asks for wins over its environment: proberec.Create and probesock.Listen have their effect before Load and
-// after it, and take the place of what the variables ask for.
+// A program takes precedence over its environment: proberec.Create and probesock.Listen work before and after Load, and replace
+// the recording and the socket that the variables ask for.
 //
-// It is a call, and not an import, because the package variables of a program are its providers: when an import is initialized,
-// those of the packages that import it do not exist yet.
+// Load is a call, and not an effect of an import, because providers are package variables: when a package is initialized, the
+// variables of the packages that import it do not exist yet.
 package probeenv
 
 import (
@@ -29,15 +29,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/probesock"
 )
 
-// An Option is called by [Load] with the recorder that the environment asks for, or nil if there is none. That of package
-// debugprobe serves the page of the program's probes:
+// An Option is called by [Load] with the recorder that the environment asks for, or nil if there is none. The option of
+// package debugprobe serves the page of the program's probes:
 //
 //	err := probeenv.Load(debugprobe.On(mux))
 type Option func(*proberec.Recorder)
 
 // Load loads all providers as [stapsdt.LoadAll] does, and obeys STAPSDT_RECORD and STAPSDT_SOCKET: see [proberec.FromEnvironment]
-// and [probesock.FromEnvironment]. It does everything that it can do, and returns the joined errors of the rest. Another
-// call tries again what has failed, and loads the providers that were defined since.
+// and [probesock.FromEnvironment]. It does as much as it can, and returns the joined errors of the rest. Another call
+// retries the parts that have failed, and loads the providers that were defined since.
 func Load(options ...Option) error {
 	recorder, err := proberec.FromEnvironment()
 	for _, o := range options {

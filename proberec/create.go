@@ -9,23 +9,23 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
 )
 
-// Create is like New, but what the recorder holds is in a file, which survives the process however it
-// ends: stapsdt reads it with --from FILE, and docs/recording.md describes it. The file takes size
-// bytes, at least 256 KiB, and a little for its head and the names of probes. All of them are
-// allocated at once, and the file belongs to the user alone (mode 0600).
+// Create is like New, but the recorder keeps the events in a file, which survives the process however
+// it ends: stapsdt reads it with --from FILE, and docs/recording.md describes it. The file takes size
+// bytes, at least 256 KiB, and a little more for its head and the names of probes. Create allocates
+// all of it at once, and only the user may access the file (mode 0600).
 //
-// If the process records to the path already, or another one does, or a file of another user has the name, the file is called PATH.PID, or
-// PATH.PID.2 and so on if that is in use. A recording at the path that no process records to was left by an earlier one. It is
-// renamed: the new name has the present time, and [Recorder.Previous] returns it. Of such files, five are kept, those that were called PATH.PID included.
-// Nothing is renamed or removed but recordings of the own user, which begin like one.
+// If this or another process already records to the path, or the path is a file of another user, the file is called PATH.PID, or
+// PATH.PID.2 and so on if that is in use. If the path is a recording that an earlier process has left, Create renames it: the
+// new name has the present time, and [Recorder.Previous] returns it. Five such files are kept, including files that were called PATH.PID.
+// Create renames and removes only files of this user that begin like a recording.
 //
-// Create fails if the path is that of another file of the user, and where a recording could not be kept safely: in a directory in which
-// other users could replace the file, or that they could replace; on a file system of a network or of FUSE, or one that cannot promise room
-// (btrfs, zfs); if there is not enough room, or memory on tmpfs; and with [stapsdt.ErrUnsupported] on other
-// systems than Linux. Choose tmpfs, such as /dev/shm, if the program must not wait for a disk: a fire
+// Create fails if the path is a file of the user that is not a recording, and if a recording could not be kept safely: in a directory in
+// which other users could replace the file, or that they could replace; on a network or FUSE file system, or one that cannot reserve space
+// (btrfs, zfs); if there is not enough space, or memory on tmpfs; and with [stapsdt.ErrUnsupported] on
+// systems other than Linux. Choose tmpfs, such as /dev/shm, if the program must not wait for a disk: a fire
 // that writes to a page of a file while the kernel writes this page to the disk can wait for it.
 //
-// If the file is truncated or its disk fails, the recording ends, and the program goes on: see [Recorder.Err].
+// If the file is truncated or its disk fails, the recording ends, and the program continues: see [Recorder.Err].
 func Create(path string, size int64, providers ...*stapsdt.Provider) (*Recorder, error) {
 	r, err := create(path, size, providers)
 	if err == nil {
@@ -59,8 +59,8 @@ func (r *Recorder) Path() string {
 	return r.file.Path
 }
 
-// Previous returns the path of the file that an earlier process has left, or "" if Create has found none. Of more than five
-// such files, Create removes the oldest.
+// Previous returns the new path of the file that an earlier process had left, or "" if Create found none. If there are more
+// than five such files, Create removes the oldest.
 func (r *Recorder) Previous() string {
 	if r.file == nil {
 		return ""
@@ -68,9 +68,9 @@ func (r *Recorder) Previous() string {
 	return r.file.Previous
 }
 
-// Err returns nil while the recorder can record. It returns why the recording has ended by itself, if it has: the file was truncated, or its
-// file system has failed. The program goes on, and nothing is recorded any longer. [Create] makes another one, once the file is gone or
-// renamed.
+// Err returns nil while the recorder can record, or the reason why the recording has ended by itself: the file was truncated, or its
+// file system has failed. The program continues, and nothing more is recorded. [Create] can make another recording once the file is
+// removed or renamed.
 func (r *Recorder) Err() error {
 	r.state.Lock()
 	defer r.state.Unlock()

@@ -23,13 +23,13 @@ var environment struct {
 	own      bool // the program has called Create
 }
 
-// FromEnvironment records to a file if the environment variable STAPSDT_RECORD says so, as FILE or FILE,SIZE: [Create] makes
-// the file, and the recorder is started and has all providers. In FILE, %p is the PID. SIZE is a number of bytes, or of
-// K, M or G, and 16M by default.
+// FromEnvironment records all providers to a file if the environment variable STAPSDT_RECORD is FILE or FILE,SIZE: it makes
+// the file with [Create], and starts the recorder. In FILE, %p stands for the PID. SIZE is a number of bytes, optionally with
+// the suffix K, M or G; the default is 16M.
 //
 // FromEnvironment returns nil if the variable is not set, if the program has called Create successfully, or if it
-// gained rights when it was started, as a set-user-ID program does. A later Create ends the recording: what the program asks for
-// wins. Package probeenv calls FromEnvironment.
+// gained rights when it was started, as a set-user-ID program does. A later Create ends the recording, because the program takes
+// precedence. Package probeenv calls FromEnvironment.
 func FromEnvironment() (*Recorder, error) {
 	environment.Lock()
 	defer environment.Unlock()
@@ -50,7 +50,7 @@ func FromEnvironment() (*Recorder, error) {
 	return r, nil
 }
 
-// endEnvironment ends the recording that the environment has asked for: the program has one of its own.
+// endEnvironment ends the recording that the environment has asked for, because the program has its own.
 func endEnvironment() {
 	environment.Lock()
 	defer environment.Unlock()
@@ -73,7 +73,7 @@ func parse(value string) (path string, size int64, err error) {
 	return path, size, nil
 }
 
-// parseSize parses a number of bytes, or of K, M or G. It returns 0 for anything else.
+// parseSize parses a number of bytes, optionally with the suffix K, M or G. It returns 0 for anything else.
 func parseSize(text string) int64 {
 	shift := 0
 	if last := len(text) - 1; last >= 0 {

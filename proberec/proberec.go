@@ -1,5 +1,5 @@
 // Package proberec is a flight recorder for probes: it keeps the last events of providers, so
-// that they tell, after a failure, what happened just before it. It needs no tracer, no root,
+// that you can see, after a failure, what happened just before it. It needs no tracer, no root,
 // and no Load.
 //
 // A recorder that New returns keeps the events in memory, and the program writes them:
@@ -14,9 +14,9 @@
 //		}
 //	}
 //
-// One that Create returns keeps them in a file, which survives the program, also after a crash,
-// SIGKILL, or the kernel's OOM killer. The command stapsdt reads it with --from FILE, also while
-// the program goes on; docs/recording.md is a guide to that, and describes the format:
+// A recorder that Create returns keeps them in a file, which survives the program, even after a
+// crash, SIGKILL, or the kernel's OOM killer. The command stapsdt reads it with --from FILE, even
+// while the program runs; docs/recording.md is a guide, and describes the format:
 //
 //	recorder, err := proberec.Create("/dev/shm/myapp.rec", 8<<20, probes)
 //	if err != nil {
@@ -24,7 +24,7 @@
 //	}
 //	recorder.Start()
 //
-// WriteTo writes such a file for both. WriteJSON writes events as lines of JSON:
+// WriteTo writes such a file for both kinds. WriteJSON writes events as lines of JSON:
 //
 //	{"time":"2026-01-02T15:04:05.123456789Z","provider":"myapp","probe":"request__done","pid":4711,"args":{"path":"/","status":200}}
 //
@@ -33,9 +33,9 @@
 // strings such as "0xc000012345". NaN and the infinities are the strings "NaN", "+Inf" and
 // "-Inf". In a string, bytes that are not UTF-8 become U+FFFD.
 //
-// With package probeenv, whoever deploys the program decides by an environment variable whether it records, and where.
+// With package probeenv, an environment variable determines whether the program records, and where.
 //
-// Arguments can be confidential. If they are, so is what WriteTo and WriteJSON write, and the
+// Arguments can be confidential. If they are, so are the output of WriteTo and WriteJSON, and the
 // file of Create.
 package proberec
 
@@ -60,18 +60,18 @@ const minBytes = 4 * recording.ChunkBytes
 // zero Recorder records nothing.
 //
 // While it is started, the probes of its providers are enabled. Recording allocates nothing, and
-// a fire does not wait for another one. On amd64 with a version of Go that the package knows, a recorded event costs less
-// than a reading of the clock, and elsewhere that and a compare-and-swap: docs/cost.md has the figures. A child that is forked without
+// a fire does not wait for another. On amd64 with a version of Go that the package knows, a recorded event costs less than a
+// reading of the clock, and elsewhere a reading and a compare-and-swap: docs/cost.md has the figures. A child that is forked without
 // exec records nothing.
 type Recorder struct {
 	size      int64
 	providers []*stapsdt.Provider
 
-	// state guards what follows.
+	// state guards the following fields.
 	state  sync.Mutex
-	stop   func() // while it is started
+	stop   func() // nil unless it is started
 	writer *recorder.Writer
-	file   *recordfile.File // of a recorder that Create has made
+	file   *recordfile.File // the file of a recorder that Create has made, or nil
 	closed bool
 }
 
@@ -125,7 +125,7 @@ func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
 	if copied == nil {
 		return 0, err
 	}
-	// Only Read and Write: what writes all at once could not tell a slow reader from none.
+	// Hide the other methods: one that writes everything at once could not tell a slow reader from none.
 	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{copied}, make([]byte, recording.ChunkBytes))
 }
 
@@ -146,7 +146,7 @@ func (r *Recorder) snapshot() (until uint64, copied *io.SectionReader, err error
 	r.state.Lock()
 	source := io.ReaderAt(r.writer)
 	if r.file != nil {
-		source = r.file // another process may have truncated it, which a mapping does not survive
+		source = r.file // another process may have truncated it, so that reading the mapping would be fatal
 	} else if r.writer == nil {
 		source = nil // it was never started
 	}

@@ -17,9 +17,9 @@ type writer struct {
 	heads map[*recording.Probe]*eventjson.Head
 }
 
-// write writes the events of a recording: from the first on that is later than all that were
-// replaced, to the last that is not later than a moment by the recording's clock. After that moment, the
-// chunks of some shards were copied later than those of others.
+// write writes the events of a recording that are later than all events that were replaced, and not
+// later than until, by the recording's clock. Later events are incomplete, because the chunks of the
+// shards were copied one after another.
 func (w *writer) write(file io.ReaderAt, until uint64) error {
 	r, err := recording.NewReader(file)
 	if err != nil {

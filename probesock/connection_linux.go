@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// requestPatience is how long a connection may be silent that watches nothing, and answerPatience how
-	// long it may take to read an answer.
+	// requestPatience is how long a connection that watches nothing may be silent, and answerPatience how
+	// long a connection may take to read an answer.
 	requestPatience = 10 * time.Second
 	answerPatience  = 5 * time.Second
 )
 
-// connection is a process that is connected. Its goroutine serves one request after the other.
+// connection is a connection to another process. Its goroutine serves one request after the other.
 type connection struct {
 	*net.UnixConn
 	listener *listener
 
-	mu     sync.Mutex // guards what follows
-	memory *memory    // of a watch, or nil
+	mu     sync.Mutex // guards the following fields
+	memory *memory    // the memory of a watch, or nil
 	writer *recorder.Writer
-	stop   func() // ends what Watch began
+	stop   func() // ends the recording of a watch
 }
 
-// serve answers requests until the other side is gone, or has sent what is no request.
+// serve answers requests until the other side is gone, or has sent an invalid request.
 func (c *connection) serve() {
 	if err := c.greet(); err != nil {
 		return
@@ -59,7 +59,7 @@ func (c *connection) serve() {
 	}
 }
 
-// greet exchanges the versions. The answer to another major version is this one's.
+// greet exchanges the versions. It answers another major version with its own.
 func (c *connection) greet() error {
 	_ = c.SetReadDeadline(time.Now().Add(requestPatience))
 	kind, body, err := wire.Read(c)
@@ -118,7 +118,7 @@ func (c *connection) list() error {
 		for _, probe := range p.Probes() {
 			entry := describe(probe).Append(nil)
 			if len(entry) > wire.MaxBody {
-				continue // its names take more than a message
+				continue // its names do not fit in a message
 			}
 			if len(body)+len(entry) > wire.MaxBody {
 				if err := flush(); err != nil {
@@ -174,14 +174,14 @@ func (c *connection) watch(w *wire.Watch) error {
 	return m.send(c.UnixConn, wire.Append(nil, wire.KindWatching, body))
 }
 
-// end ends a watch: when it returns, the memory has every event that was fired, and says that it has ended.
+// end ends a watch: when it returns, the memory has every event that was fired, and states that it has ended.
 func (c *connection) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.writer != nil {
 		c.stop()
 		c.listener.rest()
-		c.writer.Close() // no fire is in the memory from here on
+		c.writer.Close() // no fire writes to the memory from here on
 		c.writer = nil
 	}
 	if c.memory != nil {

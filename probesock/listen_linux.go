@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	// maxConnections is how many processes may be connected at a time. Others are told that, and
-	// disconnected.
+	// maxConnections is the maximum number of processes that are connected at a time. Others get an
+	// error, and are disconnected.
 	maxConnections = 32
-	// acceptPause is how long the listener rests after it could not accept a connection, for want of descriptors perhaps.
+	// acceptPause is how long the listener rests after it could not accept a connection, for example without free descriptors.
 	acceptPause = 100 * time.Millisecond
-	// endPause is the least time between the ends of two watches.
+	// endPause is the minimum time between the ends of two watches.
 	endPause = 10 * time.Millisecond
-	// maxAddress is the longest address of a socket.
+	// maxAddress is the maximum length of the address of a socket.
 	maxAddress = 107
-	// staleAge is how old a socket is at least before it is removed as stale: another process may
-	// just have made it.
+	// staleAge is the minimum age of a socket that is removed as stale: another process may have just
+	// made a younger one.
 	staleAge = time.Minute
-	// maxWatchers is how many connections may watch at a time, maxRing how many bytes of chunks each has at
-	// most, and minChunks how many chunks at least; maxMemory is how much memory all of them have.
+	// maxWatchers is the maximum number of connections that watch at a time, maxRing the maximum bytes of chunks
+	// of each, and minChunks the minimum number of chunks. maxMemory is the maximum memory of all connections.
 	maxWatchers = 8
 	maxRing     = 64 << 20
 	minChunks   = 4
@@ -46,13 +46,13 @@ type listener struct {
 	socket *net.UnixListener
 	path   string
 	hello  wire.Hello
-	head   recording.Head // of the recordings, without what they differ in
+	head   recording.Head // the part that the heads of all recordings have in common
 
-	mu          sync.Mutex // guards what follows; a connection's lock may be held
+	mu          sync.Mutex // guards the following fields; a connection's lock may be held
 	closed      bool
 	connections map[*connection]bool
 	watchers    int
-	memory      int64 // of all watchers
+	memory      int64 // the memory of all watchers
 	served      sync.WaitGroup
 
 	resting sync.Mutex // guards ended
@@ -63,12 +63,12 @@ type listener struct {
 var only struct {
 	sync.Mutex
 	*listener
-	own bool // the program has called Listen, and not its environment alone
+	own bool // the program itself has called Listen
 }
 
 var errListens = errors.New("this process listens already")
 
-// listen listens for the program itself, or for its environment, which gets nothing that the program has asked for.
+// listen listens for the program itself, or for its environment, which never takes over a listener of the program.
 func listen(own bool) (*listener, error) {
 	only.Lock()
 	defer only.Unlock()
@@ -81,7 +81,7 @@ func listen(own bool) (*listener, error) {
 		only.own = true
 		return only.listener, nil
 	}
-	recorder.StartTemplateThread() // before the process may have no more threads, and not when a watcher comes
+	recorder.StartTemplateThread() // now, because the process may have no more threads when a watcher comes
 	l := &listener{connections: map[*connection]bool{}, head: recording.Head{PID: uint32(os.Getpid())}}
 	recordfile.Describe(&l.head)
 	l.hello = wire.Hello{Major: wire.Major, Minor: wire.Minor, PID: l.head.PID, Start: l.head.Start}
@@ -106,7 +106,7 @@ func (l *listener) open(dir string, fd int) error {
 		socket, err = net.ListenUnix("unix", address)
 		switch {
 		case !errors.Is(err, unix.EADDRINUSE):
-		case !listens(address): // this process has left it, and then executed this program
+		case !listens(address): // this process left it before it executed this program
 			_ = os.Remove(at)
 			socket, err = net.ListenUnix("unix", address)
 		case n < wire.MaxNamesakes: // a process of another PID namespace, as in another container, shares the directory
@@ -126,7 +126,7 @@ func (l *listener) open(dir string, fd int) error {
 	return nil
 }
 
-// listens reports whether a process listens on a socket. One that has just made the socket will do so in a moment.
+// listens reports whether a process listens on a socket. A process that has just made the socket will listen in a moment.
 func listens(address *net.UnixAddr) bool {
 	for range 10 {
 		if !refuses(address.Name) {
@@ -219,8 +219,8 @@ func (l *listener) remove(c *connection) {
 	delete(l.connections, c)
 }
 
-// reserve takes memory for a watcher that asks for a number of bytes of chunks, and returns how many chunks
-// it gets. It refuses the watcher if there are too many.
+// reserve takes memory for a watcher that asks for a number of bytes of chunks, and returns the number of
+// chunks that it gets. It refuses the watcher if there are too many.
 func (l *listener) reserve(bytes uint64) (chunks uint64, size int64, err error) {
 	room, _ := recordfile.MemoryRoom()
 	l.mu.Lock()
@@ -228,7 +228,7 @@ func (l *listener) reserve(bytes uint64) (chunks uint64, size int64, err error) 
 	if l.watchers >= maxWatchers {
 		return 0, 0, &wire.Error{Code: wire.CodeBusy, Text: fmt.Sprintf("%d processes watch it already", l.watchers)}
 	}
-	later := int64(maxWatchers-l.watchers-1) * recorder.Size(minChunks) // for each of them there is some
+	later := int64(maxWatchers-l.watchers-1) * recorder.Size(minChunks) // keeps some for each later watcher
 	room = min(room/16, maxMemory-l.memory-later)
 	for chunks = recorder.Chunks(int64(min(bytes, maxRing))); ; chunks = max(chunks/2, minChunks) {
 		if size = recorder.Size(chunks); size <= room {
@@ -242,8 +242,8 @@ func (l *listener) reserve(bytes uint64) (chunks uint64, size int64, err error) 
 	}
 }
 
-// rest waits until some time after a watch has ended: the end of one stops the world for a moment, and watchers may come and go without
-// end.
+// rest waits until some time after a watch has ended: the end of a watch stops the world for a moment, and watchers may come and go
+// without end.
 func (l *listener) rest() {
 	l.resting.Lock()
 	defer l.resting.Unlock()
@@ -251,7 +251,7 @@ func (l *listener) rest() {
 	l.ended = time.Now()
 }
 
-// release gives the memory of a watcher back.
+// release releases the memory of a watcher.
 func (l *listener) release(size int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -294,7 +294,7 @@ func admitted(c *net.UnixConn) (ok bool) {
 }
 
 // isAdmitted reports whether a user may watch the processes of another. The kernel reports every user that has
-// no number in a user namespace as the overflow user, whose number then stands for all of them.
+// no UID in a user namespace as the overflow user, whose UID then stands for all of them.
 func isAdmitted(peer, own uint32, allMapped func() bool) bool {
 	if peer == region.OverflowUser && !allMapped() {
 		return false
@@ -302,7 +302,7 @@ func isAdmitted(peer, own uint32, allMapped func() bool) bool {
 	return peer == own || peer == 0
 }
 
-// globs is how patterns match: as in path.Match, with a slash that is a character like others.
+// globs reports whether a pattern matches a name, as path.Match does, but treats the slash like any other character.
 func globs(pattern, name string) bool {
 	const slash = "\x00"
 	ok, err := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(name, "/", slash))

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is what a watcher reads, mapped by this process. Where the kernel knows the seals, no other process can write to it, shorten it or
-// replace it.
+// memory is the memory that a watcher reads, mapped by this process. If the kernel has the seals, no other process can write to it,
+// shorten it or replace it.
 type memory struct {
-	fd    int // until it was sent
+	fd    int // valid until it was sent
 	size  int64
 	bytes []byte
 }
 
-// newMemory makes memory of a size, all of which is allocated: no fire finds it used up.
+// newMemory makes memory of a size. It allocates all of it, so that no fire finds memory exhausted.
 func newMemory(pid uint32, size int64) (m *memory, err error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
@@ -55,7 +55,7 @@ func (m *memory) fill() (err error) {
 	if m.bytes, err = unix.Mmap(m.fd, 0, int(m.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
-	// A child that is forked without exec has no part in it.
+	// A child that is forked without exec does not inherit it.
 	_ = unix.Madvise(m.bytes, unix.MADV_DONTFORK)
 	const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 	if _, err = unix.FcntlInt(uintptr(m.fd), unix.F_ADD_SEALS, seals|unix.F_SEAL_FUTURE_WRITE); err == unix.EINVAL {
@@ -78,7 +78,7 @@ func (m *memory) closeDescriptor() {
 	}
 }
 
-// unmap unmaps the memory, in which no fire is.
+// unmap unmaps the memory, to which no fire may write any longer.
 func (m *memory) unmap() {
 	if m.bytes != nil {
 		_ = unix.Munmap(m.bytes)

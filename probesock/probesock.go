@@ -22,12 +22,12 @@
 // A watcher sees the arguments of the probes that it selects, which may be confidential. The socket admits
 // only processes of the program's own user and of root. Such a process could also attach a
 // debugger, unless the system forbids that (Yama's ptrace_scope). This is why watching is opt-in: a program has to
-// call Listen. SECURITY.md states what is promised.
+// call Listen. SECURITY.md states the promises.
 //
 // # What it costs
 //
 // Listen itself takes one goroutine and one descriptor. At most 8 watchers are admitted at a time. Each uses at
-// most 64 MiB, all of them together at most 128 MiB, and never more than a 16th of what the control group has left.
+// most 64 MiB, all of them together at most 128 MiB, and never more than a 16th of the memory that the control group has left.
 package probesock
 
 import (
@@ -42,8 +42,8 @@ import (
 //
 // The socket is in the directory in which images are kept: $STAPSDT_DIR, or stapsdt in
 // $XDG_RUNTIME_DIR, or stapsdt-UID in $TMPDIR or /tmp. Listen fails if none of them can be used, if the process
-// already listens, and with [stapsdt.ErrUnsupported] on systems other than Linux. What [FromEnvironment] has opened
-// becomes what this call has opened.
+// already listens, and with [stapsdt.ErrUnsupported] on systems other than Linux. If [FromEnvironment] has opened the
+// socket, Listen takes it over.
 func Listen() (io.Closer, error) {
 	l, err := listen(true)
 	if err != nil {

@@ -16,14 +16,14 @@ type Arg struct {
 	// Size is the size of the value in bytes: 1, 2, 4 or 8 unless Err is set, and 0 if
 	// the note does not state it.
 	Size int
-	// Signed means that the value is signed, and Float that its bits are those of a
-	// floating-point number, wherever the operand is.
+	// Signed means that the value is signed, and Float that its bits are a floating-point
+	// number, wherever the operand is.
 	Signed, Float bool
 
-	// Operand is where the value is when a thread reaches the site.
+	// Operand is the place of the value when a thread reaches the site.
 	Operand Operand
 
-	// Err is nil if the value can be read, and otherwise says why not: either the operand's
+	// Err is nil if the value can be read, and otherwise the reason why not: either the operand's
 	// Kind is [OperandUnknown], for example because its notation is not understood, or the Size is
 	// not one that a tracer reads.
 	Err error
@@ -47,8 +47,8 @@ func (a Arg) String() string {
 
 // ParseArgs reads the arguments of a note for an architecture, as in "-4@%esi 8@16(%rsp)".
 // It always returns one Arg for each argument, and sets Err of those that it does not
-// understand. The architectures are amd64, arm64, riscv64, s390x, ppc64le, 386 and arm; of
-// any other machine, no operand is understood.
+// understand. The architectures are amd64, arm64, riscv64, s390x, ppc64le, 386 and arm; for
+// any other machine, it understands no operand.
 func ParseArgs(machine elf.Machine, text string) []Arg {
 	return parseArgs(machine, splitArgs(text))
 }
@@ -102,8 +102,8 @@ func cutSize(word string) (a Arg, operand string, ok bool) {
 
 // splitArgs splits arguments at spaces that are not inside brackets, as in "[sp, 8]". A
 // word without a size continues the argument before it ("4@DWORD PTR [rsp+8]"), so that
-// one operand in another notation is one that is not understood, and not three. If no
-// word has a size, each is an argument.
+// an operand in another notation becomes one unknown operand, and not three. If no word
+// has a size, each is an argument.
 func splitArgs(s string) []string {
 	var words []string
 	sized := false

@@ -8,7 +8,7 @@ import (
 
 // parseBracket reads operands of arm64 and arm: x0, 5, #5, [sp], [sp, 8], [sp, #8],
 // [x6, x5], [x6, x5, lsl 3]. A symbol alone is not understood: compilers write it for the
-// symbol's address, where those of x86 mean what is there.
+// symbol's address, where compilers for x86 mean the value at this address.
 func parseBracket(s *syntax, text string) (Operand, error) {
 	inside, ok := strings.CutPrefix(text, "[")
 	if !ok {
@@ -49,7 +49,7 @@ func parseBracket(s *syntax, text string) (Operand, error) {
 	return o, err
 }
 
-// index reads an index register and how far it is shifted.
+// index reads an index register and its shift.
 func (s *syntax) index(name, shift string) (Register, int, error) {
 	r, err := s.pointer(name)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
 )
 
-// How much is read of a file's DWARF to find the functions of sites, and of types: about 0.1 seconds'
+// The limits of the work to find the functions of sites, and types, in a file's DWARF: about 0.1 seconds'
 // worth, as debuginfo.Entries counts.
 const (
 	functionWork = 1 << 21
@@ -31,7 +31,7 @@ const (
 // If ReadTypes returns an error, it has still described the sites that the error does not
 // concern. More than 64 MiB of DWARF are an error, and so is a section that is compressed by
 // anything but zlib, or more of it than can be read in about 0.1 seconds. Units that have none of
-// the sites are not read, so give it only those that matter.
+// the sites are not read, so pass only the sites that matter.
 func ReadTypes(r io.ReaderAt, sites []Site) error {
 	f, err := openELF(r)
 	if err != nil {
@@ -101,8 +101,8 @@ func (d *describer) unit(u debuginfo.Unit) error {
 	if err != nil || root == nil || !root.Children || !d.relevant(root) {
 		return err
 	}
-	// Depth counts the entries that we are in. Those in an opaque one are skipped by
-	// reading them, since a sibling attribute could lead anywhere.
+	// depth counts the enclosing entries. The entries in an opaque one are skipped by
+	// reading them, because a sibling attribute could lead anywhere.
 	opaque := 0
 	for depth := 1; depth > 0; {
 		e, err := d.entries.Next()
@@ -124,7 +124,7 @@ func (d *describer) unit(u debuginfo.Unit) error {
 				return err
 			}
 			if done {
-				continue // the entry's children, up to their end
+				continue // function has read the children
 			}
 		}
 		if e.Children {

@@ -35,16 +35,16 @@
 //	}
 //
 // and then cut it to arg.Size bytes, and extend it by its sign if arg.Signed is set. A float
-// is in a general register or in memory more often than in one of its own: arg.Float says
-// that the bits are those of a floating-point number.
+// is more often in a general register or in memory than in a floating-point register:
+// arg.Float means that the bits are a floating-point number.
 //
 // The operands are as the compiler of the program wrote them, in the notation of the
-// architecture's assembler. This package reads those of amd64, arm64, riscv64, s390x,
+// architecture's assembler. This package reads the operands of amd64, arm64, riscv64, s390x,
 // ppc64le, 386 and arm. If it does not understand an operand, or if the operand has more
-// than one meaning, the argument's Err says why, its Kind is [OperandUnknown], and its String is
-// still what the note says. Examples are thread-local variables, addresses that need a
-// relocation, and on ARM a symbol, for which compilers do not say whether they mean the
-// symbol's address or what is there.
+// than one meaning, the argument's Err says why, its Kind is [OperandUnknown], and its String
+// still returns the text of the note. Examples are thread-local variables, addresses that need
+// a relocation, and on ARM a symbol, for which compilers do not say whether they mean the
+// symbol's address or the value there.
 //
 // # Names and types
 //
@@ -57,6 +57,6 @@
 //
 // This package can be used on files of unknown origin. A damaged note is an error that says
 // which note and which bytes are wrong, and does not hide the other notes. No length is
-// trusted before its bytes have been read, and limits, far above what real programs have,
+// trusted before its bytes have been read, and limits, far above the needs of real programs,
 // bound the time and the memory that a file costs.
 package sdt

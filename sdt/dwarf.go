@@ -12,10 +12,10 @@ import (
 
 const (
 	maxDWARF     = 64 << 20
-	maxExpansion = 32 // of a compressed section, which real ones stay well below
+	maxExpansion = 32 // limit for a compressed section; real sections stay well below
 )
 
-// debugName reports whether a section has something that the types of parameters need.
+// debugName reports whether a section is needed for the types of parameters.
 func debugName(name string) bool {
 	switch name {
 	case ".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_addr", ".debug_ranges", ".debug_rnglists":
@@ -24,7 +24,7 @@ func debugName(name string) bool {
 	return false
 }
 
-// readDWARF returns nil if the file has none.
+// readDWARF reads the DWARF of the file. It returns nil if the file has none.
 func (f *elfFile) readDWARF() (*debuginfo.Data, error) {
 	data := map[string][]byte{}
 	left := uint64(maxDWARF)

@@ -13,21 +13,21 @@ const (
 	noteSection = ".note.stapsdt"
 	baseSection = ".stapsdt.base"
 
-	// These limits are above what real files have. A file that exceeds one is refused, so
-	// that reading a file costs little time and memory whatever it contains.
+	// Real files are below these limits. A file that exceeds one is refused, so that reading
+	// a file costs little time and memory whatever it contains.
 	maxSections = 1 << 18
 	maxSegments = 256
 	maxNotes    = 8 << 20
 	maxOffset   = 1 << 62
 )
 
-// elfFile reads those parts of an ELF file that this package needs. debug/elf is not used,
+// elfFile reads the parts of an ELF file that this package needs. debug/elf is not used,
 // because it reads whole tables into memory, as large as the headers claim them to be.
 type elfFile struct {
 	r        io.ReaderAt
-	buffer   [64]byte // for one header at a time
+	buffer   [64]byte // buffer for one header at a time
 	order    binary.ByteOrder
-	wide     bool // of 64 bits
+	wide     bool // the file has 64 bits
 	machine  elf.Machine
 	kind     elf.Type
 	segments []segment
@@ -115,8 +115,8 @@ func (f *elfFile) readHeader() (header, error) {
 	return h, nil
 }
 
-// extend replaces the numbers that are too large for the header by those that are in the
-// first section header, and returns the section of the sections' names.
+// extend replaces the numbers that are too large for the header by the numbers in the first
+// section header, and returns the section with the sections' names.
 func (f *elfFile) extend(h *header) (names elf.Section64, err error) {
 	if h.shoff == 0 {
 		h.shnum = 0
@@ -191,7 +191,7 @@ func (f *elfFile) readSegments(h header) error {
 	return nil
 }
 
-// readSections keeps the sections of notes, .stapsdt.base and those with DWARF.
+// readSections keeps the sections of notes, .stapsdt.base and the sections of DWARF.
 func (f *elfFile) readSections(h header, names elf.Section64) error {
 	for i := range h.shnum {
 		at := h.shoff + i*h.shentsize
@@ -221,7 +221,7 @@ func (f *elfFile) readSections(h header, names elf.Section64) error {
 	return nil
 }
 
-// sectionName returns a section's name, or "" if it is longer than those that matter.
+// sectionName returns a section's name, or "" if it is longer than any name that matters.
 func (f *elfFile) sectionName(names elf.Section64, at uint64) string {
 	var b [24]byte
 	if at >= names.Size || names.Off > maxOffset {
@@ -264,8 +264,8 @@ func (f *elfFile) decode(at uint64, v any) error {
 	return err
 }
 
-// shift is how far the file was moved since its notes were written: that of a note whose
-// base is known, in a file that has .stapsdt.base.
+// shift returns how far the file was moved since a note with this base was written. It returns
+// 0 if the base is unknown or the file has no .stapsdt.base.
 func (f *elfFile) shift(base uint64) uint64 {
 	if f.base == nil || base == 0 {
 		return 0
@@ -273,8 +273,8 @@ func (f *elfFile) shift(base uint64) uint64 {
 	return f.mask(f.base.addr - base)
 }
 
-// notation is the machine whose operands the notes have. A machine of 64 bits whose files
-// are of 32, as x32's, has registers of another width, and is none that we know.
+// notation returns the machine in whose notation the operands are. A 64-bit machine with
+// 32-bit files, such as x32, has registers of another width, and is unknown.
 func (f *elfFile) notation() elf.Machine {
 	if s := syntaxOf(f.machine); s != nil && s.address != f.pick(32, 64) {
 		return elf.EM_NONE
@@ -289,8 +289,8 @@ func (f *elfFile) mask(addr uint64) uint64 {
 	return addr & 0xffffffff
 }
 
-// fileOffset finds an address through the program headers, which is where the kernel maps
-// it from. Section headers may say otherwise.
+// fileOffset returns the file offset of an address according to the program headers, by which
+// the kernel maps the file. Section headers may differ.
 func (f *elfFile) fileOffset(addr uint64, executable bool) (uint64, bool) {
 	for _, s := range f.segments {
 		if addr >= s.addr && addr-s.addr < s.size && (s.executable || !executable) {
@@ -300,8 +300,8 @@ func (f *elfFile) fileOffset(addr uint64, executable bool) (uint64, bool) {
 	return 0, false
 }
 
-// readFull fills b from an offset of the file. A file that ends before is an
-// io.ErrUnexpectedEOF.
+// readFull fills b from an offset of the file. The error is io.ErrUnexpectedEOF if the
+// file ends before.
 func readFull(r io.ReaderAt, b []byte, at uint64) error {
 	if at > maxOffset {
 		return io.ErrUnexpectedEOF
@@ -316,7 +316,7 @@ func readFull(r io.ReaderAt, b []byte, at uint64) error {
 	return err
 }
 
-// readRange reads size bytes. It allocates what is there, and not what a header claims.
+// readRange reads size bytes. It allocates memory only for existing bytes, whatever a header claims.
 func readRange(r io.ReaderAt, at, size uint64) ([]byte, error) {
 	const first = 64 << 10
 	var data []byte

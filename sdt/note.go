@@ -11,22 +11,22 @@ const (
 	noteOwner = "stapsdt\x00"
 	noteType  = 3
 
-	// maxArgs is how many arguments the notes of one file may have, and maxErrors how
-	// many damaged notes are named.
+	// maxArgs is the maximum number of arguments in the notes of a file, and maxErrors the
+	// maximum number of damaged notes that are named.
 	maxArgs   = 1 << 18
 	maxErrors = 100
 
-	// maxName is how many bytes the name of a provider, a probe, an argument or a type may have,
-	// so that every line about it is short.
+	// maxName is the maximum number of bytes of the name of a provider, a probe, an argument or
+	// a type, so that every line about it is short.
 	maxName = 1024
 )
 
-// walker collects the sites of a file's notes, and what is wrong with them.
+// walker collects the sites of a file's notes, and the errors in the notes.
 type walker struct {
 	file   *elfFile
 	sites  []Site
 	errs   []error
-	budget int // of arguments
+	budget int // number of arguments that may still be read
 }
 
 var errTooMany = errors.New("too many errors")
@@ -51,7 +51,7 @@ func (w *walker) section(s section) {
 	}
 	switch {
 	case s.kind == elf.SHT_NOBITS:
-		return // of a file of debug information whose notes are in another one
+		return // a file of debug information, whose notes are in another file
 	case s.kind != elf.SHT_NOTE:
 		fail(0, "the section's type is %v", s.kind)
 		return
@@ -67,7 +67,7 @@ func (w *walker) section(s section) {
 		fail(0, "%d bytes at %#x of the file: %w", s.size, s.offset, err)
 		return
 	}
-	// The padding follows the section's alignment. Readers take 0, 1 and 2 for 4.
+	// The padding follows the section's alignment. Readers treat 0, 1 and 2 as 4.
 	pad := max(s.align, 4)
 	pad &^= 3
 	const header = 12
@@ -155,7 +155,7 @@ func (w *walker) place(p *Site) error {
 	}
 	shift := w.file.shift(p.base)
 	var ok bool
-	if w.file.mask(p.Address+shift) < w.file.code && len(w.file.segments) > 0 { // the offset in a section that is not there
+	if w.file.mask(p.Address+shift) < w.file.code && len(w.file.segments) > 0 { // only an offset in a discarded section
 		return errDiscarded
 	}
 	if p.Offset, ok = w.file.fileOffset(w.file.mask(p.Address+shift), true); !ok {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// OperandKind says what an operand is.
+// OperandKind is the kind of an operand.
 type OperandKind uint8
 
 // The kinds of operands.
@@ -35,7 +35,7 @@ const (
 type Operand struct {
 	Kind OperandKind
 	Base Register
-	// Index and Scale are those of an indexed address in memory. Scale is 1, 2, 4 or 8 on
+	// Index and Scale belong to an indexed address in memory. Scale is 1, 2, 4 or 8 on
 	// x86 and another power of two on ARM, and 0 without an index.
 	Index Register
 	Scale int
@@ -51,25 +51,25 @@ type Operand struct {
 
 // Register is a register, or a part of one.
 type Register struct {
-	// Name is the register as the note spells it, and "" for none: "%eax", "x0", "3".
+	// Name is the register as the note spells it, or "" for none: "%eax", "x0", "3".
 	Name string
 	// Full is the whole register that Name is a part of, always by the same name: "%rax",
 	// "x0", "r3".
 	Full string
-	// The value is Bits bits wide, above the Shift lowest bits of Full: for "%ah" these are 8
-	// and 8.
+	// The value is Bits bits wide, above the Shift lowest bits of Full: for "%ah", both are
+	// 8.
 	Bits, Shift int
 }
 
-// syntax is the notation of an architecture's operands. Its parse reads those that are not
-// a register alone.
+// syntax is the notation of an architecture's operands. Its parse reads the operands that are
+// not a register alone.
 type syntax struct {
 	registers map[string]Register
 	vectors   map[string]Register
 	zero      []string // registers that are always 0
 	address   int      // bits of an address, which a base or an index must have
 	numbered  bool     // registers are numbers, and constants are marked
-	indexed   bool     // an address in parentheses has an index
+	indexed   bool     // an address in parentheses can have an index
 	parse     func(*syntax, string) (Operand, error)
 }
 
@@ -93,7 +93,7 @@ func parseOperand(machine elf.Machine, text string) (Operand, error) {
 	return o, nil
 }
 
-// register returns the operand that is a register alone.
+// register returns the operand for a register alone.
 func (s *syntax) register(name string) (Operand, bool) {
 	if r, ok := s.registers[name]; ok {
 		return Operand{Kind: OperandRegister, Base: r}, true
@@ -104,7 +104,7 @@ func (s *syntax) register(name string) (Operand, bool) {
 	return Operand{}, false
 }
 
-// pointer returns the register of a name that is part of an address.
+// pointer returns the register with a name in an address.
 func (s *syntax) pointer(name string) (Register, error) {
 	r, ok := s.registers[name]
 	if !ok {

@@ -8,7 +8,7 @@ import (
 
 // parseParen reads operands of riscv64 (a0, 5, 8(sp)), of s390x (%r2, 5, 160(%r15),
 // 8(%r1,%r2)) and of ppc64le (3, i5, 96(1)). The symbol of "sym@toc@l(9)" is not
-// understood, and neither is one alone, which can stand for its address.
+// understood, and neither is a symbol alone, which can stand for its address.
 func parseParen(s *syntax, text string) (Operand, error) {
 	offset, inside, ok := strings.Cut(text, "(")
 	if !ok {

@@ -56,8 +56,8 @@ var i386 = sync.OnceValue(func() *syntax {
 	return &syntax{registers: x86Registers(32), vectors: x86Vectors(8), address: 32, parse: parseATT}
 })
 
-// x86Registers has the eight registers of 386, which are the lower halves of eight of
-// amd64.
+// x86Registers returns the eight registers of 386, which are the lower halves of eight
+// registers of amd64.
 func x86Registers(bits int) names {
 	n := names{}
 	for _, r := range []string{"ax", "bx", "cx", "dx", "si", "di", "bp", "sp"} {

@@ -11,7 +11,7 @@ import (
 var ErrNoProbes = errors.New("no SDT probes")
 
 // Site is a place at which a program fires a probe, as one note describes it. A probe that is
-// fired in several places, or whose function the compiler has inlined, has one for each.
+// fired in several places, or whose function the compiler has inlined, has a Site for each.
 type Site struct {
 	Provider, Name string
 
@@ -21,7 +21,7 @@ type Site struct {
 	Address, Semaphore uint64
 
 	// Offset and SemaphoreOffset are the offsets of the site and its semaphore in the file,
-	// which the kernel's uprobes take. If the file was prelinked, they differ from the note's addresses by that distance.
+	// which the kernel's uprobes take. If the file was prelinked, they take into account how far it was moved.
 	// SemaphoreOffset is 0 if there is no semaphore.
 	Offset, SemaphoreOffset uint64
 
@@ -48,11 +48,11 @@ func ReadFile(path string) ([]Site, error) {
 // bits and of either byte order are read, on every system. The error wraps [ErrNoProbes] if
 // the file has none.
 //
-// A damaged note does not hide the others: Read returns the sites of those that it could
-// read, and an error that names each of the others by its offset in the section and says
-// which bytes are wrong. Notes whose code the linker has discarded are left out.
+// A damaged note does not hide the others: Read returns the sites of the readable notes, and
+// an error that names each damaged note by its offset in the section and says which bytes are
+// wrong. Notes whose code the linker has discarded are left out.
 //
-// Read asks r for nothing but headers and notes, and allocates no more than they need. It
+// Read reads only headers and notes from r, and allocates no more than they need. It
 // reads at most 8 MiB of notes and 262144 arguments, and fails if a file has more.
 func Read(r io.ReaderAt) ([]Site, error) {
 	f, err := openELF(r)

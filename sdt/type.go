@@ -1,8 +1,8 @@
 package sdt
 
 // Type is the type of an argument as DWARF describes it. Typedefs and qualifiers are
-// resolved, except that a typedef gives its name. A type can refer to itself through a
-// pointer and in no other way.
+// resolved, except that a typedef gives its name. A type can refer to itself only through a
+// pointer.
 type Type struct {
 	// Name is the name in the program's source: "int", "time.Duration", "request". It is
 	// empty for pointers without a typedef and for anonymous structs.
@@ -10,11 +10,11 @@ type Type struct {
 	Kind Kind
 	// Size is in bytes.
 	Size int64
-	// Elem is the type that a pointer points to or of an array's elements, and nil for others.
+	// Elem is the type that a pointer points to, or the type of an array's elements, or nil.
 	Elem *Type
 	// Count is the number of an array's elements, or 0 if it is not known.
 	Count int64
-	// Fields are those of a struct, in their order. A struct that was only declared has
+	// Fields are the fields of a struct, in their order. A struct that was only declared has
 	// none.
 	Fields []Field
 }
@@ -30,7 +30,7 @@ type Field struct {
 	BitOffset, BitSize int64
 }
 
-// Kind says what values a type has.
+// Kind is the kind of a type's values.
 type Kind uint8
 
 // The kinds of types.
@@ -50,7 +50,7 @@ const (
 	KindPointer
 	// KindArray is Count Elems in a row.
 	KindArray
-	// KindStruct has Fields. Those of a union overlap.
+	// KindStruct has Fields. The fields of a union overlap.
 	KindStruct
 )
 

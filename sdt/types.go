@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// maxTypes is how many types those of a file's arguments may lead to.
+	// maxTypes is the maximum number of types to which the types of a file's arguments may lead.
 	maxTypes = 1 << 16
-	// maxNesting is how deep structs and arrays contain each other, and how many
-	// typedefs and qualifiers stand before a type.
+	// maxNesting is the maximum depth of structs and arrays in each other, and the maximum
+	// number of typedefs and qualifiers before a type.
 	maxNesting = 64
 )
 
@@ -80,7 +80,7 @@ func (t *types) attr(e *dwarf.Entry, a dwarf.Attr) any {
 	return nil
 }
 
-// resolve completes all types. What it cannot read stays a KindOther.
+// resolve completes all types. A type that it cannot read stays a KindOther.
 func (t *types) resolve() error {
 	for len(t.queue) > 0 {
 		at := t.queue[len(t.queue)-1]
@@ -99,8 +99,8 @@ func (t *types) resolve() error {
 	return t.err
 }
 
-// follow copies to an alias what it stands for. Chains of aliases are short, and those
-// that are not, or lead back to themselves, stand for nothing.
+// follow copies to an alias the type that it stands for. Real chains of aliases are short: a
+// long chain, or one that leads back to itself, stands for nothing.
 func (t *types) follow(typ *Type) {
 	name := ""
 	to := typ
@@ -122,8 +122,8 @@ func (t *types) follow(typ *Type) {
 	typ.Name = name
 }
 
-// contain makes a struct or an array opaque that contains itself, or others too deep. It
-// reports whether it left this one as it is.
+// contain makes a struct or an array opaque if it contains itself, or others too deep. It
+// reports whether it left typ as it is.
 func (t *types) contain(typ *Type, done map[*Type]bool, depth int) bool {
 	if typ.Kind != KindStruct && typ.Kind != KindArray {
 		return true
@@ -132,7 +132,7 @@ func (t *types) contain(typ *Type, done map[*Type]bool, depth int) bool {
 	if seen {
 		return finite
 	}
-	done[typ] = false // until all that is inside was seen
+	done[typ] = false // until everything inside was seen
 	finite = depth < maxNesting
 	if finite && typ.Kind == KindArray {
 		finite = t.contain(typ.Elem, done, depth+1)
@@ -187,7 +187,7 @@ func (t *types) read(at dwarf.Offset, typ *Type) error {
 	return nil
 }
 
-// target returns the type that an entry refers to, and void if it refers to none.
+// target returns the type that an entry refers to, or void if it refers to none.
 func (t *types) target(e *dwarf.Entry) *Type {
 	if at, ok := e.Val(dwarf.AttrType).(dwarf.Offset); ok {
 		return t.of(at)
@@ -271,7 +271,7 @@ func (t *types) readStruct(e *dwarf.Entry, typ *Type) error {
 		if f.BitSize, _ = c.Val(dwarf.AttrBitSize).(int64); f.BitSize > 0 {
 			at, ok := c.Val(dwarf.AttrDataBitOffset).(int64)
 			if !ok {
-				return // in a notation that depends on the byte order
+				return // its notation depends on the byte order
 			}
 			f.BitOffset, f.Offset = at, at/8
 		}

@@ -12,8 +12,8 @@ import (
 // at each scope.
 const maxDepth = operation.MaxDepth
 
-// ID returns the id of the span that a context belongs to, or 0 if there is none that is
-// reported. It is the first argument of the span's probes.
+// ID returns the id of the reported span that a context belongs to, or 0 if there is none. It
+// is the first argument of the span's probes.
 //
 // ID calls no method of the context, which could lock, block or panic: it knows the types of
 // package context, and stops at a context whose type is not from package context.
@@ -28,7 +28,7 @@ func ID(ctx context.Context) uint64 {
 type scope struct {
 	context.Context
 	id    uint64
-	depth uint32 // the number of scopes in the list, with this one
+	depth uint32 // the number of scopes in the list, including this one
 }
 
 // Within lets package operation look through it.
@@ -36,8 +36,8 @@ func (c *scope) Within() operation.Parent { return operation.Parent{Context: c.C
 
 func (c *scope) String() string { return fmt.Sprintf("%v.Span(%d)", c.Context, c.id) }
 
-// scopeOfAfterFuncer is a scope in a context that has a method AfterFunc. Package context starts
-// a goroutine for each context below one without it, if it does not know the context's type.
+// scopeOfAfterFuncer is a scope in a context that has a method AfterFunc. If package context does not
+// know the type of a context without this method, it starts a goroutine for each context below it.
 type scopeOfAfterFuncer scope
 
 type afterFuncer interface {
@@ -64,7 +64,7 @@ func of(ctx context.Context) *scope {
 }
 
 // derive makes c the scope of a span that starts in ctx, whose nearest scope is within, and
-// returns the span's context. A scope has nothing that one directly in it lacks, except for the id.
+// returns the span's context. A scope directly in another has everything that the other has, except the id.
 func (c *scope) derive(ctx context.Context, within *scope, found bool) context.Context {
 	c.depth = 1
 	if direct := of(ctx); direct != nil {

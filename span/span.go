@@ -21,9 +21,9 @@
 //	query__start(id, parent, text)
 //	query__end(id, parent, nanoseconds, error, rows)
 //
-// The id is unique in the process, also among several providers and when they are unloaded
+// The id is unique in the process, even among several providers and when they are unloaded
 // and loaded again, and is never 0. parent is the id of the span that the context of Start
-// belongs to. It is 0 if there is none that is reported: a span whose own probes nothing traced when it
+// belongs to. It is 0 if there is no reported one: a span whose own probes were not traced when it
 // started has no id, so trace the probes of both. nanoseconds is how long the operation took, without the time that
 // tracers took to see its start. error is the text of the error that it ended with, or empty.
 // One probe is therefore enough for most questions:
@@ -45,16 +45,16 @@
 // # What differs while traced
 //
 // Start returns a context of another type, which has the values, the deadline and the
-// cancellation of the one that it was called with. Of the program's values, a span calls
+// cancellation of its argument. Of the program's values, a span calls
 // Error of the error that its operation ended with, and the functions that the program
-// has passed for it: those of StartFunc, EndFunc and WithTraceContext. It calls no method of a
+// has passed to StartFunc, EndFunc and WithTraceContext. It calls no method of a
 // context. So a span has no parent if a context of a type that is not of package context
 // lies between it and the span that it belongs to.
 //
 // A span that starts directly with the context of another takes the other's place in it, so
-// that a loop that passes the context of each span on to the next one keeps only the last. If
+// that a loop that passes the context of each span on to the next span keeps only the last. If
 // the program puts contexts of its own between them, at most 256 spans are in a context. Start then returns the context
-// that it was called with, so that its span is no other's parent.
+// that it was called with, so that its span is not the parent of any other.
 package span
 
 import (
@@ -75,7 +75,7 @@ import (
 // its end. Its methods are safe for concurrent use, at any time. The zero Operation has no
 // probes, and its methods panic.
 type Operation[S, E any] struct {
-	// These are tested. context is nil if there is none.
+	// Enabled and Start test these probes. context is nil if there is none.
 	start, end, context *stapsdt.Probe
 
 	starts *stapsdt.ProbeOf[startArgs[S]]
@@ -121,14 +121,14 @@ type options struct{ trace TraceContextFunc }
 //
 //	NAME__context(id, trace_high, trace_low, span)
 //
-// id is that of NAME__start. The others are the trace's id in two halves, and the id of the
+// id is the id of NAME__start. The others are the trace's id in two halves, and the id of the
 // span that is current in ctx, all in big-endian order: printed with %016x they are the W3C
 // traceparent's text. Of several such options, the last one applies.
 func WithTraceContext(f TraceContextFunc) Option { return func(o *options) { o.trace = f } }
 
 // New defines an operation of the provider, and its probes NAME__start and NAME__end. S and E
 // are structs whose fields are as [stapsdt.NewProbeOf] requires, at most 10 in S and 8 in E.
-// Use struct{} for no fields. The names id, parent, nanoseconds and error are taken.
+// Use struct{} for no fields. The names id, parent, nanoseconds and error are reserved.
 //
 // If the definition is invalid, the provider's Load reports it, and the operation may still
 // be used. With a nil provider the operation is never reported.
@@ -208,10 +208,10 @@ func (o *Operation[S, E]) begin(ctx context.Context, fields S) (context.Context,
 	return inside, s
 }
 
-// Span is an operation that has started and is reported. A nil Span is one that is not: its
+// Span is an operation that has started and is reported. A nil Span is not reported: its
 // methods do nothing. Its methods are safe for concurrent use, and any goroutine may end it.
 // A span that is never ended keeps 64 bytes and the context of Start until the program refers
-// neither to it nor to its context. There is no goroutine, timer or list that knows it.
+// neither to it nor to its context. No goroutine, timer or list refers to it.
 type Span[E any] struct {
 	scope  scope
 	parent uint64
@@ -220,7 +220,7 @@ type Span[E any] struct {
 	ends   *stapsdt.ProbeOf[endArgs[E]]
 }
 
-// ID returns the span's id, or 0 for one that is not reported.
+// ID returns the span's id, or 0 if the span is not reported.
 func (s *Span[E]) ID() uint64 {
 	if s == nil {
 		return 0
@@ -229,7 +229,7 @@ func (s *Span[E]) ID() uint64 {
 }
 
 // End reports that the operation has ended, with err or, if it is nil, without an error. Only
-// the first call does. The error's text is made only while a tracer is attached to the end's
+// the first call does so. The error's text is made only while a tracer is attached to the end's
 // probe. If Error panics, as it may for a nil pointer, or returns no text, the error is reported
 // with the name of its type.
 func (s *Span[E]) End(fields E, err error) {
@@ -260,7 +260,7 @@ func (s *Span[E]) finishFunc(fields func() E, err error) {
 	}
 }
 
-// stop ends the span. It returns how long it took, and whether this is to be reported.
+// stop ends the span. It returns the span's duration, and whether to report the end.
 func (s *Span[E]) stop() (elapsed time.Duration, report bool) {
 	now := clock.Now()
 	if s.ended.Swap(true) {

@@ -17,8 +17,8 @@ const (
 	MaxArgs = 12
 )
 
-// Enabled is the method of a *stapsdt.Probe, for packages of this module that keep the probe
-// alive themselves. The method, which keeps it alive, takes longer.
+// Enabled is the method Enabled of a *stapsdt.Probe, for packages of this module that keep the
+// probe alive themselves. The method itself keeps it alive, and takes longer.
 func Enabled(probe unsafe.Pointer) bool {
 	// SAFETY: the first field of a Probe is a pointer to a byte that shows whether the probe
 	// is enabled. The probe keeps that byte alive.

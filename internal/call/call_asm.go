@@ -19,13 +19,13 @@ import "unsafe"
 //go:noescape
 func WithRegisters(at *unsafe.Pointer, words *[MaxRegs]uint64) (called bool)
 
-// WithStack is like WithRegisters with up to twelve arguments. Those that do not fit into
+// WithStack is like WithRegisters with up to twelve arguments. Arguments that do not fit into
 // registers are on the stack.
 //
 //go:noescape
 func WithStack(at *unsafe.Pointer, words *[MaxArgs]uint64) (called bool)
 
-// GoroutineIsG is whether Goroutine returns the address of the runtime's g.
+// GoroutineIsG means that Goroutine returns the address of the runtime's g.
 const GoroutineIsG = true
 
 // Goroutine returns the address of the runtime's g, which identifies the calling goroutine

@@ -25,7 +25,7 @@ func WithStack(at *unsafe.Pointer, words *[MaxArgs]uint64) (called bool) { retur
 // traces are buffers for the beginnings of stack traces.
 var traces = sync.Pool{New: func() any { return new([64]byte) }}
 
-// GoroutineIsG is whether Goroutine returns the address of the runtime's g.
+// GoroutineIsG means that Goroutine returns the address of the runtime's g.
 const GoroutineIsG = false
 
 // Goroutine returns a number other than 0 that identifies the calling goroutine. It takes

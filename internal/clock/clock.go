@@ -8,7 +8,7 @@ import (
 
 // origin relates a time.Time to the clock. It does not change once it is set.
 type origin struct {
-	start time.Time     // with a monotonic reading
+	start time.Time     // has a monotonic reading
 	at    time.Duration // the clock at start
 }
 

@@ -4,5 +4,5 @@ package clock
 
 import "time"
 
-// monotonic returns a point in time that is as good as any other.
+// monotonic returns the arbitrary origin of the clock.
 func monotonic() time.Duration { return 0 }

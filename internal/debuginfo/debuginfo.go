@@ -16,7 +16,7 @@ import (
 const (
 	// MaxUnits is the maximum number of units.
 	MaxUnits      = 1 << 17
-	maxAttributes = 128 // of one kind of entry
+	maxAttributes = 128 // attributes of one kind of entry
 	maxAbbrevs    = 4 << 20
 	// MaxString is the maximum length of a string in bytes.
 	MaxString = 64 << 10
@@ -92,7 +92,7 @@ func splitUnits(info []byte, order binary.ByteOrder) ([]Unit, error) {
 func unitHeader(info []byte, at uint64, order binary.ByteOrder) (u Unit, end uint64, err error) {
 	b := info[at:]
 	if len(b) < 24 {
-		// No unit with an entry is shorter, but padded sections are.
+		// Pad the header: no unit with an entry is shorter, but a section may end in padding.
 		b = append(slices.Clone(b), make([]byte, 24)...)
 	}
 	length, word, size := uint64(order.Uint32(b)), uint64(4), uint64(4)
@@ -108,7 +108,7 @@ func unitHeader(info []byte, at uint64, order binary.ByteOrder) (u Unit, end uin
 	abbrev, header := size+2, size+2+word+1
 	if version >= 5 {
 		abbrev, header = size+4, size+4+word
-		// Type and skeleton units have further fields. Those of types are not needed.
+		// Type and skeleton units have further fields. The fields of type units are not needed.
 		switch b[size+2] {
 		case 4, 5: // DW_UT_skeleton, DW_UT_split_compile
 			header += 8

@@ -15,7 +15,7 @@ const entryWork = 3
 // bytes of a string.
 type Entries struct {
 	R    *dwarf.Reader
-	Left int // of the budget
+	Left int // the rest of the budget
 }
 
 // At returns the entry at an offset.
@@ -46,7 +46,7 @@ func (s *Entries) Next() (*dwarf.Entry, error) {
 	return e, nil
 }
 
-// Children reads what is below the entry that was read last, all of which counts as work, and calls visit with its children.
+// Children reads everything below the entry that was read last, all of which counts as work, and calls visit with its children.
 func (s *Entries) Children(e *dwarf.Entry, visit func(*dwarf.Entry)) error {
 	if !e.Children {
 		return nil

@@ -30,7 +30,7 @@ func Describe(arch *image.Arch, nop *image.Nop, spec image.Spec) image.Describe 
 // unit holds the properties of an image as a whole.
 type unit struct {
 	arch      *image.Arch
-	name      string // the provider's
+	name      string // the provider's name
 	low, high uint64 // the addresses of the first site, and after the last
 	code      uint64 // the size of a site's code, in bytes
 }
@@ -112,7 +112,7 @@ const (
 	languageC = 0x0c // DW_LANG_C99
 
 	producer = "stapsdt"
-	// directory is the one of the provider's name as a file name: perf dereferences it.
+	// directory is the directory of the file that has the provider's name: perf dereferences it.
 	directory = "/"
 )
 
@@ -132,7 +132,7 @@ func (e *encoder) header() {
 	e.u32(0) // the offset of the line table
 }
 
-// site appends the function at site i, that of probe p. Its line is its number.
+// site appends the function at site i, which belongs to probe p. Its line is i.
 func (e *encoder) site(i int, p *image.Probe) {
 	if len(p.Params) > 0 {
 		e.u8(abbrevSite)
@@ -165,7 +165,7 @@ const (
 	opBreg0 = 0x70 // DW_OP_breg0: the value is at an offset from the register
 )
 
-// location appends where argument i is when the site is entered.
+// location appends the place of argument i when the site is entered.
 func (e *encoder) location(i int) {
 	arch, registers := e.unit.arch, e.unit.arch.DWARF
 	if i < len(registers.Args) {

@@ -11,14 +11,14 @@ import (
 // a pointer to a struct with many relatives does not describe half of the program.
 const maxTypes = 256
 
-// form tells which entry describes a Go type.
+// form selects the entry that describes a Go type.
 type form byte
 
 const (
 	formType       form = iota // the type itself
-	formUnderlying             // of a defined pointer or array, without its name
+	formUnderlying             // the underlying type of a defined pointer or array, without its name
 	formPointer                // a pointer to the type
-	formBits                   // a number whose bits are those of the type, which is a float
+	formBits                   // a number with the bits of the type, which is a float
 
 	// These have no Go type.
 	formText      // const char *
@@ -44,7 +44,7 @@ type types struct {
 	refs  []ref
 }
 
-// entry is a type and where it is in .debug_info.
+// entry is a type and its offset in .debug_info.
 type entry struct {
 	key
 	at uint32
@@ -73,8 +73,8 @@ func (t *types) add(k key) int {
 // with a NUL, whatever the type's name.
 //
 // A float is in a register for integers. It is described as an unsigned number that has
-// the float's name: bpftrace does not know floats, and if an argument is one, version 0.27
-// crashes on every argument of the probe.
+// the float's name: bpftrace does not know floats, and if an argument is a float, version
+// 0.27 crashes on every argument of the probe.
 func (t *types) param(typ reflect.Type) int {
 	switch typ.Kind() {
 	case reflect.String:
@@ -289,7 +289,7 @@ func (e *encoder) text(typ reflect.Type) {
 	e.words("string", word{"str", e.add(key{reflect.TypeFor[byte](), formPointer})}, word{"len", e.integer()})
 }
 
-// composite appends a pointer or an array. The name of a defined one is a typedef.
+// composite appends a pointer or an array. The name of a defined type becomes a typedef.
 func (e *encoder) composite(k key) {
 	typ := k.typ
 	switch {
@@ -348,7 +348,7 @@ func (t *types) name(typ reflect.Type) string {
 	return name
 }
 
-// claim reports whether a name belongs to the type, which gets it if it is free.
+// claim reports whether a name belongs to the type. A free name is given to the type.
 //
 //go:noinline
 func (t *types) claim(name string, typ reflect.Type) bool {

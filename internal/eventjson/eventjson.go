@@ -25,8 +25,8 @@ import (
 )
 
 // Encoder writes events of this process. It relates their times, which are monotonic, to the time
-// of day when it was made, so that a long-lived one does not follow changes of the clock. It is
-// not safe for concurrent use.
+// of day when it was made, so that a long-lived Encoder does not follow changes of the clock. It
+// is not safe for concurrent use.
 type Encoder struct {
 	epoch time.Time // when the monotonic clock was 0
 	heads map[*stapsdt.Probe]*Head
@@ -59,7 +59,7 @@ func (enc *Encoder) Append(dst []byte, e *stapsdt.Event, most int) []byte {
 	return append(dst, "}}"...)
 }
 
-// Cut shortens a text to a number of bytes, but not within a character. What is cut ends in "…".
+// Cut shortens a text to a number of bytes, but not within a character. A text that was cut ends in "…".
 func Cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -74,7 +74,7 @@ func Cut(s string, most int) string {
 // Time returns the time of day of an event.
 func (enc *Encoder) Time(e *stapsdt.Event) time.Time { return enc.epoch.Add(e.Time()) }
 
-// Head returns what the events of a probe have in common.
+// Head returns the JSON that the events of a probe have in common.
 func (enc *Encoder) Head(p *stapsdt.Probe) *Head {
 	h := enc.heads[p]
 	if h == nil {
@@ -90,8 +90,8 @@ func (enc *Encoder) Head(p *stapsdt.Probe) *Head {
 
 // Head holds the JSON that all events of a probe have in common.
 type Head struct {
-	text   []byte   // what follows the time
-	fields [][]byte // before each argument: a comma, its name and a colon
+	text   []byte   // the text after the time
+	fields [][]byte // the text before each argument: a comma, its name and a colon
 }
 
 // NewHead returns the Head of a probe's events in a process.
@@ -114,7 +114,7 @@ func NewHead(provider, probe string, pid int, args []string) *Head {
 	return h
 }
 
-// Begin appends what precedes the arguments of an event. The caller appends each argument
+// Begin appends the part of an event before its arguments. The caller appends each argument
 // after its Field, and then }}.
 func (h *Head) Begin(dst []byte, at time.Time) []byte {
 	dst = append(dst, `{"time":"`...)
@@ -122,7 +122,7 @@ func (h *Head) Begin(dst []byte, at time.Time) []byte {
 	return append(dst, h.text...)
 }
 
-// Field appends what precedes the i-th argument's value.
+// Field appends the text before the i-th argument's value.
 func (h *Head) Field(dst []byte, i int) []byte { return append(dst, h.fields[i]...) }
 
 // AppendNumber appends a value of a kind other than string. bits is its number, or the bits of
@@ -149,8 +149,8 @@ func AppendNumber(dst []byte, k stapsdt.Kind, bits uint64) []byte {
 	return append(dst, "null"...)
 }
 
-// AppendString appends a string of JSON. It escapes what HTML and JavaScript would read as
-// their own, as encoding/json does.
+// AppendString appends a string of JSON. Like encoding/json, it escapes characters that are
+// special in HTML and JavaScript.
 func AppendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')

@@ -1,4 +1,4 @@
-// Package eventtest has what the tests of packages that define probes have in common.
+// Package eventtest has helpers for the tests of packages that define probes.
 package eventtest
 
 import (

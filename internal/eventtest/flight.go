@@ -20,7 +20,7 @@ const Flight = 20_000
 // operation. It requires that events were observed and that the operations have no goroutine of the library's.
 //
 // The rest is measured, and so left out with -short: operations that are observed keep at most limit bytes each more than
-// untraced ones, and no thread, and release all of it when they have ended, and when the observer has gone before they end.
+// untraced operations, and no thread. They release all of it when they have ended, even if the observer has gone before.
 func InFlight(t *testing.T, p *stapsdt.Provider, limit int, begin func() (end func())) {
 	t.Helper()
 	few := make([]func(), 100)
@@ -89,7 +89,7 @@ func measure(t *testing.T, p *stapsdt.Provider, limit int, begin func() (end fun
 
 // use is the memory and the goroutines and threads of a program.
 type use struct {
-	bytes               int64 // of the heap
+	bytes               int64 // bytes of the heap
 	goroutines, threads int
 }
 

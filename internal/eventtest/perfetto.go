@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Drawn is a slice or, if it takes no time and cannot have others in it, an instant of a trace, as Perfetto draws it.
+// Drawn is a slice or an instant of a trace, as Perfetto draws it. An instant takes no time, and cannot contain others.
 type Drawn struct {
 	Process, Track, Category, Name string
 	// Start and End are in nanoseconds of the trace's clock, and End is -1 if the slice has none. Depth is the number of slices around it.

@@ -8,7 +8,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Recording makes a recording without a writer, with what one has lost. Its clock is CLOCK_MONOTONIC.
+// Recording makes a recording without a writer, including lost events. Its clock is CLOCK_MONOTONIC.
 type Recording struct {
 	Head   recording.Head
 	probes []*recording.Probe
@@ -16,7 +16,7 @@ type Recording struct {
 	chunks []byte
 }
 
-// Fired is an event of a Recording. Its arguments are in the words, but for those that are texts.
+// Fired is an event of a Recording. Its arguments are in the words, except for texts.
 type Fired struct {
 	Probe *recording.Probe
 	At    time.Duration
@@ -38,7 +38,7 @@ func (r *Recording) Probe(provider, name string, args ...string) *recording.Prob
 	return p
 }
 
-// Chunk adds a chunk of a shard, which had that many events before those of the chunk. They are of a goroutine of process 7.
+// Chunk adds a chunk of a shard. before is the number of the shard's earlier events. All events are of a goroutine of process 7.
 func (r *Recording) Chunk(shard uint32, before uint64, events ...Fired) {
 	le := binary.LittleEndian
 	b := make([]byte, recording.ChunkBytes)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Log records what a program sees, in lines. It is safe for concurrent use.
+// Log records a program's observations, in lines. It is safe for concurrent use.
 type Log struct {
 	mu    sync.Mutex
 	lines []string
@@ -35,8 +35,8 @@ func (l *Log) Lines() []string {
 }
 
 // Unchanged runs a program while nothing traces and while the provider is observed, and
-// requires that it sees the same: what it logs and what it panics with. It also requires that all goroutines end that the
-// program starts, and that an event was observed.
+// requires that its log and the value of its panic are the same. It also requires that all goroutines that the
+// program starts end, and that an event was observed.
 func Unchanged(t *testing.T, p *stapsdt.Provider, program func(*Log)) {
 	t.Helper()
 	untraced := watch(t, program)
@@ -54,13 +54,13 @@ func Observe(t testing.TB, p *stapsdt.Provider) (events func() int64) {
 	return n.Load
 }
 
-// watch runs a program and returns what it saw.
+// watch runs a program and returns its log.
 func watch(t *testing.T, program func(*Log)) []string {
 	t.Helper()
 	var seen Log
 	before := runtime.NumGoroutine()
 	done := make(chan struct{})
-	go func() { // which the program may end
+	go func() { // the program may end this goroutine
 		defer close(done)
 		defer func() {
 			if value := recover(); value != nil {

@@ -17,7 +17,7 @@ type checker struct {
 	src       string
 	vars      []Var
 	file      *token.File
-	durations map[int]int64 // by the offsets of their literals
+	durations map[int]int64 // durations by the offsets of their literals
 }
 
 func (c *checker) errorf(pos int, format string, args ...any) error {
@@ -36,7 +36,7 @@ func (c *checker) source(e ast.Expr) string {
 	return cut(c.src[c.offset(e.Pos()):c.offset(e.End())])
 }
 
-// expr checks a part of the expression that is depth deep.
+// expr checks a part of the expression at a depth.
 func (c *checker) expr(e ast.Expr, depth int) (operand, error) {
 	x, err := c.part(e, depth)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *checker) name(e *ast.Ident, pos int) (operand, error) {
 	return operand{}, c.errorf(pos, "undefined: %s%s%s", e.Name, c.nearest(e.Name), c.known())
 }
 
-// nearest names the variable that resembles a name.
+// nearest returns a hint with the variable that resembles a name.
 func (c *checker) nearest(asked string) string {
 	near := nearest.To(asked)
 	for _, v := range c.vars {
@@ -118,8 +118,8 @@ func usable(name string) bool {
 	return len(name) <= longest && !slices.ContainsFunc(strings.Split(name, "."), func(part string) bool { return !token.IsIdentifier(part) })
 }
 
-// known lists the names for an error message. Those that are no identifiers cannot be used, and may
-// come from a hostile program.
+// known lists the names for an error message. It omits names that are not identifiers: they cannot be
+// used, and may come from a hostile program.
 func (c *checker) known() string { return c.knownAfter("") }
 
 // knownParts lists the parts of the value to which a path leads, or all names if the path leads to no value.

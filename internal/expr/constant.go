@@ -24,8 +24,8 @@ func (c *checker) constant(v constant.Value, pos int) (operand, error) {
 		return operand{}, c.errorf(pos, "the constant is too large or too small")
 	case constant.Float:
 		if f, _ := constant.Float64Val(v); math.IsInf(f, 0) {
-			// It may still be part of an expression with a sensible result, but then it is
-			// no filter.
+			// The constant may still be part of an expression with a sensible result, but
+			// not of a filter.
 			return operand{}, c.errorf(pos, "the constant is too large")
 		}
 	}
@@ -115,7 +115,7 @@ func (c *checker) unaryConstant(tok token.Token, x operand, pos int) (operand, e
 	return c.result(x.typ, x.untyped, constant.UnaryOp(tok, x.val, bits), pos, pos)
 }
 
-// result returns a constant that was computed at pos. A typed one must fit its type.
+// result returns a constant that was computed at pos. A typed constant must fit its type.
 func (c *checker) result(t Type, untyped bool, v constant.Value, start, pos int) (operand, error) {
 	if untyped {
 		x, err := c.constant(v, pos)

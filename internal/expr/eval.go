@@ -179,9 +179,9 @@ func compare(op Op, xk Kind, x Value, yk Kind, y Value) bool {
 		less, equal = c < 0, c == 0
 	case xk == yk && xk == Int:
 		less, equal = x.Int() < y.Int(), x.bits == y.bits
-	case xk == Int: // and y is a Uint
+	case xk == Int: // y is a Uint
 		less, equal = x.Int() < 0 || x.bits < y.bits, x.Int() >= 0 && x.bits == y.bits
-	case yk == Int: // and x is a Uint
+	case yk == Int: // x is a Uint
 		less, equal = y.Int() >= 0 && x.bits < y.bits, y.Int() >= 0 && x.bits == y.bits
 	default:
 		less, equal = x.bits < y.bits, x.bits == y.bits

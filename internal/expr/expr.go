@@ -11,18 +11,18 @@
 //	% & | ^ &^ << >>                 integers
 //	len(s)                           the length of a string in bytes
 //	strings.HasPrefix, HasSuffix, Contains
-//	a.B                              a variable of this name, which is a part of another one
+//	a.B                              a variable of this name, which is a part of another variable
 //	time.Nanosecond, Microsecond, Millisecond, Second, Minute, Hour
 //	1ms, 2.5s, 1h30m                 the same as 1*time.Millisecond and so on
 //
-// Everything means what it means in Go. In particular, literals are untyped constants: they
+// Everything has the same meaning as in Go. In particular, literals are untyped constants: they
 // take the type of the other operand, and a constant that this type cannot represent is an
 // error. Integer arithmetic wraps around. The differences are:
 //
 //   - Operands may have different numeric types. They are compared by their mathematical
 //     values: an int8 of -1 is less than every uint64. For arithmetic, two unsigned integers
-//     become the larger of their types, two signed ones likewise, an unsigned and a signed
-//     one become int64, and an integer and a float become float64.
+//     become the larger of their types, and so do two signed integers; an unsigned and a
+//     signed integer become int64, and an integer and a float become float64.
 //   - A division by zero and a shift by a negative count do not panic. They are a fault, and
 //     the whole expression does not match, whatever operators surround the fault. && and ||
 //     do not evaluate their right operand needlessly, so n != 0 && sum/n > 10 has no fault.
@@ -52,8 +52,8 @@ const (
 	MaxDepth = 250
 )
 
-// Var is a name that an expression may use. In a list of several, the first of a name
-// applies, and all hide Go's true and false.
+// Var is a name that an expression may use. If a list has several of the same name, the first
+// applies. All hide Go's true and false.
 type Var struct {
 	Name string
 	Type Type
@@ -97,7 +97,7 @@ func (e *Error) Error() string {
 	var shown, caret strings.Builder
 	for i, r := range line {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {
-			r = '.' // also for a tab, so that the caret stays in its column
+			r = '.' // even for a tab, so that the caret stays in its column
 			if i < len(line) && line[i] == '\t' {
 				r = ' '
 			}

@@ -130,11 +130,11 @@ const (
 	BitOr
 	BitXor
 	BitAndNot
-	ShiftLeft  // Y is an integer of any type, and a fault if negative
+	ShiftLeft  // Y is an integer of any type; a fault if Y is negative
 	ShiftRight // like ShiftLeft
 
 	// Functions of strings. Len is an int64, the others are Bools.
-	Len       // of X
+	Len       // the length of X
 	HasPrefix // X begins with Y
 	HasSuffix // X ends with Y
 	Contains  // X contains Y

@@ -92,7 +92,7 @@ func (c *checker) binary(e *ast.BinaryExpr, depth int) (operand, error) {
 	if op == ShiftLeft || op == ShiftRight {
 		return c.shift(op, e.Op, x, y, pos)
 	}
-	// The untyped one takes the type of the other.
+	// An untyped operand takes the type of the other.
 	switch {
 	case x.untyped && !y.untyped:
 		if !fits(x, y.typ) {

@@ -13,8 +13,8 @@ import (
 )
 
 // Tree returns the Go syntax of an expression, in which each duration such as 1.5ms is an
-// identifier of underscores, which is as long. Names and types are not checked. If the
-// expression is wrong, Tree returns an *Error.
+// identifier of as many underscores. Names and types are not checked. If the expression is
+// wrong, Tree returns an *Error.
 func Tree(src string) (ast.Expr, *token.File, error) {
 	tree, file, _, err := scan(src)
 	return tree, file, err

@@ -19,7 +19,7 @@ func Syntax(src string, functions ...string) error {
 	return c.syntax(tree, functions, 0)
 }
 
-// syntax checks a part of the expression that is depth deep.
+// syntax checks a part of the expression at a depth.
 func (c *checker) syntax(e ast.Expr, functions []string, depth int) error {
 	pos := c.offset(e.Pos())
 	if depth > MaxDepth {
@@ -41,7 +41,7 @@ func (c *checker) syntax(e ast.Expr, functions []string, depth int) error {
 		parts = []ast.Expr{e.X, e.Y}
 	case *ast.CallExpr:
 		if f, ok := e.Fun.(*ast.Ident); ok && slices.Contains(functions, f.Name) {
-			return nil // its owner knows what it takes
+			return nil // the caller of Syntax knows the arguments
 		}
 		if _, err := c.callee(e); err != nil {
 			return err

@@ -101,7 +101,7 @@ var sectionTypes = [secCount]struct {
 	secDebugString: {name: 111, kind: shtProgbits, flags: shfMerge | shfStrings, align: 1},
 	secDebug + 3:   {name: 122, kind: shtProgbits, align: 1},
 	secDebug + 4:   {name: 137, kind: shtProgbits, align: 1},
-	secSectionName: {kind: shtStrtab, align: 1}, // its name is the last
+	secSectionName: {kind: shtStrtab, align: 1}, // the last name
 }
 
 // absent reports whether the image does not have section i.
@@ -143,7 +143,7 @@ func (w *writer) entrySize(i int) uint64 {
 		return w.sym
 	case secDynamic:
 		return w.dyn
-	case secDebugString: // of strings, their character
+	case secDebugString: // the size of a string's character
 		return 1
 	}
 	return 0

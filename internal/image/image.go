@@ -41,7 +41,7 @@ type Param struct {
 // .debug_info, .debug_abbrev, .debug_str, .debug_aranges and .debug_line.
 const DebugSections = 5
 
-// Debug holds the contents of these sections. They are part of the file, but not loaded.
+// Debug holds the contents of the debug sections. They are part of the file, but not loaded.
 type Debug = [DebugSections][]byte
 
 // Describe returns the debug sections of an image whose first site is at the address text,
@@ -78,7 +78,7 @@ func (im *Image) BuildID() [buildIDSize]byte {
 var errTooLarge = errors.New("the image is too large")
 
 // Build builds the image that the spec describes. It has no debug sections if describe is
-// nil, and its other sections are where they would be without them. Package dwarf describes
+// nil. Debug sections do not move the other sections. Package dwarf describes
 // a Spec.
 func Build(a *Arch, nop *Nop, spec Spec, describe Describe) (*Image, error) {
 	w := newWriter(a, nop, spec)
@@ -329,7 +329,7 @@ func (w *writer) dynamic() {
 }
 
 const (
-	noteHeader = noteHead + 8 // and "stapsdt\0"
+	noteHeader = noteHead + 8 // with "stapsdt\0"
 	noteWords  = 3            // location, base, semaphore
 	noteType   = 3
 )

@@ -13,7 +13,7 @@ type Name struct {
 
 // Names may come from hostile programs.
 const (
-	maxName  = 128 // bytes of a name that is compared
+	maxName  = 128 // bytes of a name that are compared
 	maxNames = 4096
 )
 
@@ -65,7 +65,7 @@ func Distance(a, b string) int {
 	}
 	for _, r := range a {
 		free := r == '*'
-		before := row[0] // of the row above, one to the left
+		before := row[0] // from the row above, one to the left
 		if !free {
 			row[0]++
 		}

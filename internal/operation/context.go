@@ -11,10 +11,10 @@ import (
 	"unsafe"
 )
 
-// MaxDepth limits how many contexts are searched: a context is a list, and a program can make it arbitrarily long.
+// MaxDepth is the maximum number of contexts that are searched: a context is a list, and a program can make it arbitrarily long.
 const MaxDepth = 256
 
-// Parent is the context that another one is derived from.
+// Parent is the context that another context is derived from.
 type Parent struct{ Context context.Context }
 
 // Context is a context of this module. No other module can have one, because it cannot name the type Parent.
@@ -33,7 +33,7 @@ func Within(ctx context.Context) (parent context.Context, ok bool) {
 	for i := range types {
 		if types[i].t == t {
 			// SAFETY: the second word of an interface is the address of a value of type t, or,
-			// for a pointer, the pointer. Either way it is that of a struct that has a
+			// for a pointer, the pointer. Either way it is the address of a struct that has a
 			// context.Context at this offset, which package context does not change once it has
 			// returned the context. ctx keeps the struct alive.
 			data := (*[2]unsafe.Pointer)(unsafe.Pointer(&ctx))[1]
@@ -43,7 +43,7 @@ func Within(ctx context.Context) (parent context.Context, ok bool) {
 	return nil, false
 }
 
-// place is where a type of package context, t, has its parent.
+// place is the place of the parent in a type of package context, t.
 type place struct {
 	t      reflect.Type
 	offset uintptr
@@ -88,8 +88,8 @@ var derived = sync.OnceValue(func() (list []place) {
 	return list
 })
 
-// offset returns the offset of a field that may be one of an embedded struct, but not of one
-// that is embedded by a pointer.
+// offset returns the offset of a field. The field may be in an embedded struct, but not in a
+// struct that is embedded by a pointer.
 func offset(t reflect.Type, index []int) (sum uintptr, ok bool) {
 	for _, i := range index {
 		if t.Kind() != reflect.Struct {
@@ -111,7 +111,7 @@ func inner(ctx context.Context) reflect.Type {
 	return nil
 }
 
-// stoppable is a context in front of which package context puts one of its own.
+// stoppable is a context that package context wraps in a context of its own.
 type stoppable struct {
 	context.Context
 	done chan struct{}

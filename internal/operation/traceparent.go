@@ -6,7 +6,7 @@ import (
 )
 
 // ParseTraceparent returns the ids of a traceparent header, the W3C trace context of a request:
-// VERSION-TRACE-SPAN-FLAGS in lower-case hexadecimal, which a later version may continue
+// VERSION-TRACE-SPAN-FLAGS in lower-case hexadecimal. A later version may append fields
 // (https://www.w3.org/TR/trace-context/).
 func ParseTraceparent(text string) (trace [16]byte, span [8]byte, ok bool) {
 	const length = len("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")

@@ -13,7 +13,7 @@ const atSecure = 23
 
 // Getenv is os.Getenv, except that it returns "" in a program that gained rights when it was
 // started (set-user-ID, file capabilities): the user who starts such a program must not
-// control what it does with them. It corresponds to glibc's secure_getenv.
+// control how it uses these rights. It corresponds to glibc's secure_getenv.
 func Getenv(name string) string {
 	if secure() {
 		return ""

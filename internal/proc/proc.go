@@ -5,9 +5,9 @@ package proc
 
 import "golang.org/x/sys/unix"
 
-// Read returns the first bytes of a file, at most max. It returns as many as can be read,
-// which is none if the file cannot be opened. (os.ReadFile would add a third of this
-// module's size to every program.)
+// Read returns the first bytes of a file, at most max. It returns the bytes that can be read:
+// none if the file cannot be opened. (os.ReadFile would add a third of this module's size to
+// every program.)
 func Read(path string, max int) []byte {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -16,7 +16,7 @@ type chunkHead struct {
 	before    uint64
 	reading   Reading
 	committed uint64
-	cut       bool // the file has less than that
+	cut       bool // the file has fewer records than were committed
 }
 
 func decodeChunkHead(b []byte) chunkHead {
@@ -31,7 +31,7 @@ func decodeChunkHead(b []byte) chunkHead {
 	}
 }
 
-// check checks what is true of every chunk in use.
+// check returns an error if no chunk in use can have the head.
 func (c *chunkHead) check(h *Head) error {
 	switch {
 	case c.shard >= h.Shards:
@@ -46,11 +46,11 @@ func (c *chunkHead) check(h *Head) error {
 type source struct {
 	file io.ReaderAt
 	head *Head
-	size int64 // of the file
+	size int64 // size of the file
 	buf  [ChunkHeadBytes]byte
 }
 
-// chunks returns how many of the chunks begin in the file.
+// chunks returns the number of chunks that begin in the file.
 func (s *source) chunks() uint64 {
 	room := s.size - s.head.ChunkOffset(0) - ChunkHeadBytes
 	if room < 0 {
@@ -70,8 +70,8 @@ func (s *source) chunkHead(index uint64) (c chunkHead, ok bool, err error) {
 			return c, false, err
 		}
 		if again.sequence == c.sequence {
-			// What was read first was of this sequence throughout. The smaller size is right even if
-			// the kernel copied one of them in two parts.
+			// The head that was read first belongs to this sequence as a whole. The smaller size is
+			// right even if the kernel copied one of the sizes in two parts.
 			c.committed = min(c.committed, again.committed)
 			if err := c.check(s.head); err != nil {
 				return c, false, err
@@ -85,7 +85,7 @@ func (s *source) chunkHead(index uint64) (c chunkHead, ok bool, err error) {
 	return c, false, nil
 }
 
-// sequence reads the sequence number of a chunk, whose head is read whole if it is another one than before.
+// sequence reads the sequence number of a chunk. If it has changed, the caller reads the whole head.
 func (s *source) sequence(index uint64) (uint64, error) {
 	b := s.buf[:8]
 	if err := readFull(s.file, b, s.head.ChunkOffset(index)+OffSequence); err != nil {

@@ -6,17 +6,17 @@
 // A recording is a head, a table of probes and chunks of one size:
 //
 //	offset  size
-//	     0  4,096       head: what the recording is, its clock, the size of what follows
+//	     0  4,096       head: the version and the clock of the recording, the sizes of its parts
 //	 4,096  TableBytes  a description of each probe, in the order of the probes' numbers
 //	        ChunkBytes  each chunk: a head, and the records of one shard
 //
-// All integers are little-endian. What grows is written before the size that says how much of
-// it there is, so that a reader finds whole records at any instant. A chunk that is reused for
-// later events has another sequence number afterwards, and 0 meanwhile: a reader compares the
-// number before and after it has copied a chunk.
+// All integers are little-endian. A part that grows is written before its size, so that a reader
+// finds whole records at any instant. A chunk that is reused for later events has the sequence
+// number 0 meanwhile, and another one afterwards: a reader compares the number before and after
+// it has copied a chunk.
 package recording
 
-// Magic is how a recording begins.
+// Magic is the beginning of a recording.
 const Magic = "stapsdt\x1a"
 
 // The version of the format. A reader accepts every minor version of its major version, and no
@@ -46,7 +46,7 @@ const (
 	// maxProbe is the largest number of a probe.
 	maxProbe = 1<<24 - 1
 	// ReadingRecord is the number of a record that is a Reading of the clocks, and no event: its
-	// time is that of the recording's clock, its origin is 0, and two words follow,
+	// time is by the recording's clock, its origin is 0, and two words follow,
 	// CLOCK_MONOTONIC and CLOCK_REALTIME in nanoseconds.
 	ReadingRecord = 1<<32 - 1
 )
@@ -58,7 +58,7 @@ const (
 	offMinor      = 10 // 2 bytes
 	offClock      = 12 // 4 bytes: a ClockKind
 	offTableBytes = 16
-	OffTableUsed  = 24  // how much of the table is written
+	OffTableUsed  = 24  // the number of bytes of the table that are written
 	offChunks     = 32  // the number of chunks
 	offShards     = 40  // 4 bytes: the number of shards
 	OffPID        = 44  // 4 bytes
@@ -72,9 +72,9 @@ const (
 
 // The offsets of a chunk's head.
 const (
-	OffSequence  = 0  // of the recording: 1 and so on, or 0 while the chunk is empty or being reused
+	OffSequence  = 0  // the sequence number in the recording, from 1 on, or 0 while the chunk is empty or being reused
 	OffShard     = 8  // 4 bytes
-	OffProcess   = 12 // 4 bytes: the PID, or 0 if the origins of the records say it
+	OffProcess   = 12 // 4 bytes: the PID, or 0 if the origins of the records have it
 	OffBefore    = 16 // the number of the shard's events before this chunk
 	OffReading   = 24 // 24 bytes: a Reading when the chunk was begun
 	OffCommitted = 48 // the size of the records

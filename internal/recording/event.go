@@ -11,20 +11,20 @@ type Event struct {
 	Probe *Probe
 	// Number is the probe's number in the table.
 	Number uint32
-	// Monotonic is the time by CLOCK_MONOTONIC, and Realtime that of the day, in nanoseconds.
+	// Monotonic is the time by CLOCK_MONOTONIC, and Realtime the time of day, in nanoseconds.
 	Monotonic time.Duration
 	Realtime  int64
-	// PID is the process. Goroutine is the number of the goroutine that fired, and TID the
-	// thread; one of them is 0, which is unknown.
+	// PID is the process. Goroutine is the ID of the goroutine that fired, and TID the
+	// thread; one of them is 0, because it is unknown.
 	PID       uint32
 	TID       uint32
 	Goroutine uint64
-	// Missing is how many events are missing before this one, besides those before an earlier one that Next has returned.
+	// Missing is the number of events missing before this one that no earlier event of Next has counted.
 	Missing uint64
-	// Executable is the path of what the process runs, or "" if it is unknown.
+	// Executable is the path of the process's program, or "" if it is unknown.
 	Executable string
-	// Pod names the pod of the process, or is nil if it is in none, or if that is unknown. Recordings do not
-	// have it.
+	// Pod names the pod of the process, or is nil if the process is in no pod, or the pod is unknown.
+	// Recordings do not have it.
 	Pod *Pod
 	// Cut has a bit for each text of which only the beginning is known. Recordings do not have it.
 	Cut uint64

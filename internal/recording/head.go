@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// ClockKind says what a recording's clock counts.
+// ClockKind is the kind of a recording's clock.
 type ClockKind uint32
 
 // The clocks.
@@ -57,14 +57,14 @@ type Head struct {
 	Boot         [16]byte // the boot's id, or zeros if it is unknown
 	Reading      Reading
 	Dropped      uint64 // events that no shard has committed
-	Ended        bool   // by its writer
+	Ended        bool   // ended by its writer
 	Executable   string
 }
 
 // ErrVersion is the error for a recording of another major version.
 var ErrVersion = errors.New("the recording has another version of the format")
 
-// ErrCorrupt is the error for bytes that no writer has written.
+// ErrCorrupt is the error for bytes that no writer writes.
 var ErrCorrupt = errors.New("this is not a recording, or a damaged one")
 
 func corrupt(format string, args ...any) error {
@@ -142,7 +142,7 @@ func DecodeHead(b []byte) (*Head, error) {
 // maxChunks is the largest number of chunks: 16 GB.
 const maxChunks = 1 << 18
 
-// ChunkOffset returns where a chunk is.
+// ChunkOffset returns the offset of a chunk.
 func (h *Head) ChunkOffset(i uint64) int64 {
 	return HeadBytes + int64(h.TableBytes) + int64(i)*ChunkBytes
 }

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// knownChunk is what the Reader knows of a chunk: its head, or nothing if its sequence number is 0.
+// knownChunk is the Reader's copy of a chunk's head. It is empty if its sequence number is 0.
 type knownChunk struct {
 	chunkHead
 	full bool // its shard had gone on to another chunk before the head was read
 }
 
-// find finds the parts of chunks that were not read yet. It looks at the heads of all chunks, and while it does, a shard may go on
-// from a chunk that it has looked at to one that it has not: what is committed between the two looks would seem to be lost. Therefore, if there
-// are new chunks, it looks at all heads again, and takes no chunk that is newer than those of the first time: then the older ones are full.
+// find finds the parts of chunks that were not read yet. While it looks at the heads of all chunks, a shard may go on from a chunk that
+// find has looked at to a later one: the events that are committed between the two looks would seem to be lost. Therefore, if there are
+// new chunks, find looks at all heads again, and takes no chunk that is newer than the chunks of the first look: all older ones are then full.
 func (r *Reader) find() error {
 	for i := range r.shards {
 		r.shards[i].newest = math.MaxUint64
@@ -59,7 +59,7 @@ func (r *Reader) look() ([]place, error) {
 	r.found = r.found[:0]
 	changed := r.readings == nil
 	for i := range r.src.chunks() {
-		if i == uint64(len(r.chunks)) { // what a head says alone takes no memory
+		if i == uint64(len(r.chunks)) { // only chunks in the file take memory, whatever the head claims
 			r.chunks = append(r.chunks, knownChunk{})
 		}
 		known := &r.chunks[i]
@@ -88,8 +88,8 @@ func (r *Reader) look() ([]place, error) {
 	return r.found, nil
 }
 
-// renew reads the head of a chunk, unless it is that of a full chunk that has not been reused. It reports false if the chunk is empty or
-// being reused. What others write to a full chunk meanwhile is none of a writer: its records are checked when they are read.
+// renew reads the head of a chunk, unless the chunk is full and has not been reused. It reports false if the chunk is empty or being
+// reused. No writer changes a full chunk, and if others do, its records are checked when they are read.
 func (r *Reader) renew(known *knownChunk, index uint64) (ok bool, err error) {
 	if known.full {
 		sequence, err := r.src.sequence(index)
@@ -105,8 +105,8 @@ func (r *Reader) renew(known *knownChunk, index uint64) (ok bool, err error) {
 	return true, nil
 }
 
-// isNew reports whether a reading is so much newer than those from which the rate was learned that the rate should be learned again.
-// So it should if the reading is older than the latest of them, which may have been damaged.
+// isNew reports whether a reading is so much newer than the readings from which the rate was learned that the rate should be learned again.
+// It also reports true if the reading is older than the latest of them, which may have been damaged.
 func (r *Reader) isNew(reading Reading) bool {
 	const enough = int64(100 * time.Millisecond)
 	since := reading.Monotonic - r.learned

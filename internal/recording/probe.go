@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Kind is the kind of an argument's value. The numbers are those of stapsdt.Kind.
+// Kind is the kind of an argument's value. The numbers are the same as of stapsdt.Kind.
 type Kind uint8
 
 // The kinds.
@@ -19,7 +19,7 @@ const (
 	Pointer
 )
 
-// The types that are no sizes. The numbers are those of stapsdt.ArgType.
+// The types that are not sizes. The numbers are the same as of stapsdt.ArgType.
 const (
 	TypeString  = 16
 	TypeFloat32 = 32 + 4
@@ -32,7 +32,7 @@ type Arg struct {
 	Kind Kind
 }
 
-// MaxName is the length to which a reader cuts names: that of the names of providers and probes.
+// MaxName is the length to which a reader cuts names: the maximum length of the names of providers and probes.
 const MaxName = 255
 
 // valid reports whether the type fits the kind.
@@ -68,7 +68,7 @@ type Probe struct {
 	// PID is the process that has the probe, or 0 for the recording's.
 	PID  uint32
 	Args []Arg
-	// NoThread and NoGoroutine say that a recording is known not to have them of its events. They are not in its table.
+	// NoThread and NoGoroutine mean that a recording is known to lack the threads or goroutines of its events. They are not in its table.
 	NoThread, NoGoroutine bool
 }
 

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// rate is how many nanoseconds a tick of a recording's Counter takes.
+// rate is the number of nanoseconds that a tick of a recording's Counter takes.
 type rate struct{ perTick float64 }
 
 // minBase is the shortest time between two readings from which a rate is learned, if there are
 // others.
 const minBase = int64(time.Millisecond)
 
-// learn computes the rate from readings. Each pair of successive ones gives a rate, and the one in
-// the middle is taken, weighted by the time between them: what happened while the machine was
-// suspended, when one of the clocks stood still, is an exception.
+// learn computes the rate from readings. Each pair of successive readings gives a rate. learn takes
+// the median, weighted by the time between the readings, because a pair is wrong if the machine was
+// suspended in between and one of the clocks stood still.
 func (r *rate) learn(readings []Reading) {
 	slices.SortFunc(readings, func(a, b Reading) int { return cmp.Compare(a.Monotonic, b.Monotonic) })
 	type step struct {
@@ -49,8 +49,8 @@ func (r *rate) learn(readings []Reading) {
 }
 
 // convert returns the other clocks' times of a moment after a reading. A moment up to a second
-// before the reading is converted too: a thread may read its clock before another one does, and
-// write after it.
+// before the reading is converted too: a thread may read its clock before another thread does,
+// and write after it.
 func (r *rate) convert(kind ClockKind, from Reading, ticks uint64) (monotonic time.Duration, realtime int64) {
 	ns := int64(ticks - from.Ticks)
 	if kind == Counter {

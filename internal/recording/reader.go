@@ -21,68 +21,68 @@ type Reader struct {
 	src    source
 	head   Head
 	probes []*Probe
-	used   uint64 // of the table
+	used   uint64 // the bytes of the table that were read
 	shards []shard
 	// active are the shards whose rest has an event, in the order of their times.
 	active []*shard
-	// lapped are the shards whose newest chunk was reused before it was read, so that what they have lost is not known.
+	// lapped are the shards whose newest chunk was reused before it was read, so that their lost events are unknown.
 	lapped map[*shard]bool
-	taken  bool // the first event of the first of them is event
+	taken  bool // event is the first event of the first active shard
 	rate   rate
 	event  Event
-	// chunks are the heads of all chunks as they were read last, and found and readings are those of find,
-	// kept for the next time.
+	// chunks are the heads of all chunks as they were read last. found and readings are buffers of find,
+	// kept for the next call.
 	chunks   []knownChunk
 	found    []place
 	readings []Reading
 	learned  int64         // the time by CLOCK_MONOTONIC of the latest reading from which the rate was learned
-	until    time.Duration // by CLOCK_MONOTONIC: Next returns no later event
+	until    time.Duration // a time by CLOCK_MONOTONIC: Next returns no later event
 	// whole is the time from which on no event is missing, by CLOCK_MONOTONIC and CLOCK_REALTIME, and hole the number of events that are
 	// missing before it and were not counted in missing yet.
 	whole   time.Duration
 	wholeAt int64
 	hole    uint64
 	missing Missing
-	// unplaced is how many events had found no room when the recording was opened: it does not say when that was.
+	// unplaced is the number of events that had found no room when the recording was opened, at unknown times.
 	unplaced uint64
 	began    bool // Next has returned an event
 }
 
-// Missing says where events are missing that were committed or had no room: how many before the first event that Next has returned, between two
-// of its events, and after the last one. Of Unplaced, the time is unknown.
+// Missing counts missing events, which were committed or had no room: before the first event that Next has returned, between two of its events,
+// after the last one, and at unknown times.
 type Missing struct {
 	Before, Between, After, Unplaced uint64
-	// Until is the time by CLOCK_REALTIME from which on none of Before and Between is missing, or 0.
+	// Until is the time by CLOCK_REALTIME from which on no events of Before and Between are missing, or 0.
 	Until int64
 }
 
-// shard is what the Reader knows of a shard.
+// shard is the Reader's state of a shard.
 type shard struct {
 	next    uint64  // the number of the shard's events that were seen or lost
-	lost    uint64  // how many of them were lost
-	gap     uint64  // those of them that were lost before the next event
-	at      place   // what was read last; its from is where the Reader continues
-	reading Reading // the latest before the next record
+	lost    uint64  // the number of them that were lost
+	gap     uint64  // the number of them that were lost directly before the next event
+	at      place   // the place that was read last; the Reader continues at its from
+	reading Reading // the latest Reading before the next record
 	newest  uint64  // the sequence number of its newest chunk, as far as find has to look
 	begun   uint64  // the sequence number of its newest chunk before the heads are looked at
-	pending []place // what More has found, in its order
+	pending []place // the places that More has found, in their order
 	buf     []byte  // records that were read
-	rest    []byte  // of buf
-	first   record  // with which rest begins, if that is an event
-	ticks   uint64  // of it
+	rest    []byte  // the rest of buf
+	first   record  // the first record of rest, if it is an event
+	ticks   uint64  // the time of first
 }
 
 // place is a part of a chunk that holds records of a shard.
 type place struct {
 	index     uint64
-	chunkHead        // as it was found; the part ends where its committed records did
+	chunkHead        // as it was found; the part ends at the end of its committed records
 	from      uint64 // where the part begins
 }
 
 // NewReader returns a Reader of a recording whose head and table of probes it has read.
 func NewReader(file io.ReaderAt) (*Reader, error) { return NewPart(file, math.MaxInt64) }
 
-// NewPart is NewReader for a file of a size, which may lack the end of the recording: what is whole is read. See [Reader.Cut].
+// NewPart is NewReader for a file of a size, which may lack the end of the recording: whole records are read. See [Reader.Cut].
 func NewPart(file io.ReaderAt, size int64) (*Reader, error) {
 	if size < HeadBytes {
 		return nil, corrupt("it has %d bytes", size)
@@ -113,8 +113,8 @@ func (r *Reader) Head() *Head { return &r.head }
 // Probes returns the probes that were known when the table was last read, by their numbers.
 func (r *Reader) Probes() []*Probe { return r.probes }
 
-// Lost returns the number of events that were committed and that Next has not returned and will
-// not return: those that were replaced by later ones, and those for which there was no room.
+// Lost returns the number of events that Next has not returned and will not return, because
+// later events replaced them or because there was no room for them.
 func (r *Reader) Lost() uint64 {
 	lost := r.head.Dropped
 	for i := range r.shards {
@@ -133,8 +133,8 @@ func (r *Reader) Origins() (threads, goroutines bool) {
 	return threads, goroutines
 }
 
-// Position returns how many events Next has returned or were found to be lost in their shards, and whether others are known, which Next
-// will return after a later MoreUntil.
+// Position returns the number of events that Next has returned or that were lost in their shards, and whether more events are known,
+// which Next will return after a later MoreUntil.
 func (r *Reader) Position() (passed uint64, more bool) {
 	for i := range r.shards {
 		passed += r.shards[i].next
@@ -142,7 +142,7 @@ func (r *Reader) Position() (passed uint64, more bool) {
 	return passed, len(r.active) > 0
 }
 
-// Cut returns the sizes of the file and of the recording if the file lacks the end, and else 0 and 0.
+// Cut returns the sizes of the file and of the recording if the file lacks the end, and otherwise 0 and 0.
 func (r *Reader) Cut() (size, whole int64) {
 	if r.src.size >= r.head.Size() {
 		return 0, 0
@@ -150,24 +150,24 @@ func (r *Reader) Cut() (size, whole int64) {
 	return r.src.size, r.head.Size()
 }
 
-// Missing says where the events of Lost are missing.
+// Missing returns where the events of Lost are missing.
 func (r *Reader) Missing() Missing {
 	m := r.missing
 	m.After, m.Unplaced = r.hole, r.unplaced
 	return m
 }
 
-// Whole reports whether an event that Next has returned is later than all that were lost at a time that is known.
+// Whole reports whether an event that Next has returned is later than all events that were lost at a known time.
 func (r *Reader) Whole(e *Event) bool { return e.Monotonic >= r.whole }
 
-// Keeps reports whether the recording has every event from a time on, by CLOCK_MONOTONIC. The times of shards differ by what it takes to read
-// two clocks.
+// Keeps reports whether the recording has every event from a time on, by CLOCK_MONOTONIC. It allows for the differences between the times of
+// shards.
 func (r *Reader) Keeps(since time.Duration) bool {
 	size, _ := r.Cut()
 	return size == 0 && r.unplaced == 0 && len(r.lapped) == 0 && (r.whole == 0 || since-r.whole >= skew)
 }
 
-// skew is more than the times of two shards differ.
+// skew exceeds the difference between the times of two shards, which is the time of reading two clocks.
 const skew = time.Millisecond
 
 // miss counts events that a shard has lost before a moment.
@@ -190,7 +190,7 @@ func (r *Reader) readTable() error {
 	if head.TableBytes != r.head.TableBytes || head.Chunks != r.head.Chunks || head.Shards != r.head.Shards || head.TableUsed < r.used {
 		return corrupt("its head has changed")
 	}
-	if more := head.Dropped - r.head.Dropped; more > 0 && more <= head.Dropped { // a moment ago
+	if more := head.Dropped - r.head.Dropped; more > 0 && more <= head.Dropped { // they were dropped a moment ago
 		r.hole, r.whole, r.wholeAt = r.hole+more, max(r.whole, clock.Now()), time.Now().UnixNano()
 	}
 	r.head = *head
@@ -211,8 +211,8 @@ func (r *Reader) readTable() error {
 // there are any that Next has not returned.
 func (r *Reader) More() (bool, error) { return r.MoreUntil(math.MaxInt64) }
 
-// MoreUntil is More, but Next returns no event after a time by CLOCK_MONOTONIC until the next call. An event
-// is committed a moment after its time: if until is a little before the present, the events of
+// MoreUntil is More, but until the next call, Next returns no event later than until, by CLOCK_MONOTONIC. An
+// event is committed a moment after its time: if until is a little before the present, the events of
 // all calls are in the order of their times.
 func (r *Reader) MoreUntil(until time.Duration) (bool, error) {
 	r.until = until
@@ -222,7 +222,7 @@ func (r *Reader) MoreUntil(until time.Duration) (bool, error) {
 	if err := r.readTable(); err != nil {
 		return false, err
 	}
-	const most = 4 // a writer is hardly ahead so often of a reader that has just looked
+	const most = 4 // a writer hardly overtakes so often a reader that has just looked
 	for range most {
 		if err := r.findAll(); err != nil {
 			return false, err
@@ -235,7 +235,7 @@ func (r *Reader) MoreUntil(until time.Duration) (bool, error) {
 	return r.ready(), nil
 }
 
-// findAll finds what has been committed, and makes each shard that has events active.
+// findAll finds the committed events, and makes each shard that has events active.
 func (r *Reader) findAll() error {
 	if err := r.find(); err != nil {
 		return err
@@ -266,8 +266,7 @@ func (r *Reader) ready() bool {
 	return at <= r.until
 }
 
-// fill makes rest begin with the shard's next event, and reports whether there is one among what was
-// found.
+// fill makes rest begin with the shard's next event, and reports whether one was found.
 func (r *Reader) fill(s *shard) (ok bool, err error) {
 	for {
 		if ok, err = s.skip(); ok || err != nil {
@@ -333,7 +332,7 @@ func (s *shard) skip() (ok bool, err error) {
 	return false, nil
 }
 
-// Next returns the next event of those that More has found, or io.EOF. The events are in the order
+// Next returns the next of the events that More has found, or io.EOF. The events are in the order
 // of their times.
 func (r *Reader) Next() (*Event, error) {
 	if err := r.advance(); err != nil {
@@ -378,7 +377,7 @@ func (r *Reader) advance() error {
 func (r *Reader) take(s *shard, monotonic time.Duration, realtime int64) error {
 	rec := &s.first
 	if int(rec.number) >= len(r.probes) {
-		// It was added after the table was read, and before the record.
+		// The probe was added after the table was read, and before the record.
 		if err := r.readTable(); err != nil {
 			return err
 		}
@@ -406,8 +405,8 @@ func (r *Reader) take(s *shard, monotonic time.Duration, realtime int64) error {
 	return nil
 }
 
-// fillHole returns how many events are missing before one, of those that were not counted yet. A shard has nothing from the time when the last
-// event of its own was written to the next: the hole is where no shard has one any more.
+// fillHole returns the number of missing events before an event, without events that were already counted. The hole ends when every shard
+// has its events again.
 func (r *Reader) fillHole(e *Event) (missing uint64) {
 	if r.hole > 0 && r.Whole(e) {
 		missing, r.hole = r.hole, 0
@@ -422,8 +421,8 @@ func (r *Reader) fillHole(e *Event) (missing uint64) {
 	return missing
 }
 
-// inOrder returns a time, or that of the event before if it is a little later: shards have
-// readings of their own, which differ by what it takes to read two clocks.
+// inOrder returns a time, or the time of the event before if that is a little later: the readings
+// of shards differ a little (see skew).
 func inOrder[T ~int64](at, before T) T {
 	if d := before - at; d > 0 && d < T(skew) {
 		return before

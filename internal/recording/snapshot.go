@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Snapshot copies a recording that is being written, so that what the copy lacks are the oldest
-// events, as far as possible: chunks that are reused while it copies are missing as a whole, and
-// the newest are copied first. It needs as much memory as the recording takes, which is size: what
-// the file says of that is not believed.
+// Snapshot copies a recording that is being written. As far as possible, the copy lacks only the
+// oldest events: chunks that are reused while it copies are missing as a whole, and the newest are
+// copied first. It needs as much memory as the recording takes, which is size, whatever the file
+// claims.
 func Snapshot(file io.ReaderAt, size int64) (io.ReaderAt, error) {
 	head, err := readHead(file)
 	if err != nil {
@@ -39,7 +39,7 @@ func Snapshot(file io.ReaderAt, size int64) (io.ReaderAt, error) {
 			return nil, err
 		}
 	}
-	// The table last: it has the probes of all that was copied.
+	// The table last, so that it has the probes of all copied events.
 	if err := readFull(file, b[:head.ChunkOffset(0)], 0); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// debugLoaded prints where an image was placed and what it is, if STAPSDT_DEBUG=1 is in the
+// debugLoaded prints an image and its place, if STAPSDT_DEBUG=1 is in the
 // environment.
 func debugLoaded(im *image.Image, home *Home) {
 	if debugging() {
@@ -25,7 +25,7 @@ func debugLoaded(im *image.Image, home *Home) {
 	}
 }
 
-// debugSkipped prints why a place was not used.
+// debugSkipped prints the reason why a place was not used.
 func debugSkipped(im *image.Image, err error) {
 	if debugging() {
 		debug(im, fmt.Sprintf("skipped: %v", err))

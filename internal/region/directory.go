@@ -95,7 +95,7 @@ func makeDirectory(dir string, check func(*unix.Statfs_t) error) (int, error) {
 }
 
 // allowOwner gives the owner of a directory that was just created the permissions that the
-// umask removed. It changes what the descriptor refers to, because another user may have
+// umask removed. It changes the file of the descriptor, because another user may have
 // replaced the directory by a link since. It removes no permission, in case the descriptor
 // refers to another directory of ours.
 func allowOwner(dirfd int) error {
@@ -140,12 +140,12 @@ func checkOwner(st *unix.Stat_t) error {
 	return nil
 }
 
-// OverflowUser is the number by which the kernel reports every user that has no number in a
-// user namespace (user_namespaces(7)), both as the owner of a file and to a process that
-// asks for its own.
+// OverflowUser is the UID by which the kernel reports every user that has no UID in a user
+// namespace (user_namespaces(7)), both as the owner of a file and to a process that asks
+// for its own.
 const OverflowUser = 65534
 
-// AllUsersMapped reports whether every user has a number here, so that OverflowUser is a
+// AllUsersMapped reports whether every user has a UID here, so that OverflowUser is a
 // single user.
 func AllUsersMapped() bool {
 	users := strings.Fields(string(proc.Read("/proc/self/uid_map", 80)))

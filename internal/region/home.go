@@ -1,7 +1,7 @@
 //go:build linux
 
 // Package region keeps images: it manages the files and memfds that hold their bytes, and
-// the address ranges that they are mapped at. An address that was once a site can be called
+// the address ranges at which they are mapped. An address that was once a site can be called
 // until its Space is freed.
 package region
 
@@ -18,17 +18,17 @@ import (
 // Options says where to keep an image. The zero Options leaves the choice to the
 // environment.
 type Options struct {
-	// Dir is the directory that the image must be kept in, or "".
+	// Dir is the directory in which the image must be kept, or "".
 	Dir string
 	// Memfd keeps the image in memory, without trying any file.
 	Memfd bool
 }
 
-// Home is where an image's bytes are: a file, or memory that has a descriptor.
+// Home holds an image's bytes: a file, or memory that has a descriptor.
 type Home struct {
-	path    string // of a file
-	process string // for memory: see process
-	mapping string // for memory, once it is mapped: see Path
+	path    string // path of a file
+	process string // directory in /proc, for memory: see process
+	mapping string // link of the mapping, for memory once it is mapped: see Path
 
 	file   inode
 	fd     int    // the descriptor that the image is mapped from, or -1
@@ -36,7 +36,7 @@ type Home struct {
 	dirfd  int    // the file's directory, or -1
 }
 
-// Path returns where a tracer finds the image, or "". A tracer finds memory through its
+// Path returns the path at which a tracer finds the image, or "". A tracer finds memory through its
 // descriptor. If the program has put another file under the descriptor's number (a daemon's
 // dup2), Path returns the link of the mapping, which root can follow.
 func (h *Home) Path() string {
@@ -56,7 +56,7 @@ func (h *Home) Path() string {
 // InMemory reports whether the image is in memory and not in a file.
 func (h *Home) InMemory() bool { return h.memory != nil }
 
-// File identifies the file that the image is in. memfd is its descriptor if the image is in
+// File identifies the file of the image. memfd is its descriptor if the image is in
 // memory, and -1 otherwise.
 func (h *Home) File() (dev, ino uint64, memfd int) {
 	memfd = -1
@@ -108,8 +108,8 @@ func (e *Error) Error() string {
 // Unwrap returns the reasons.
 func (e *Error) Unwrap() []error { return e.Reasons }
 
-// Load keeps an image in the first place that it can be written to and mapped from, and maps
-// its sites in the space. It fails with an *Error.
+// Load keeps an image in the first place where it can be written and mapped, and maps its
+// sites in the space. It fails with an *Error.
 func Load(space *Space, im *image.Image, opts Options) (*Home, Sites, error) {
 	failure := new(Error)
 	for _, p := range places(opts) {

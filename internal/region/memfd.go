@@ -157,7 +157,7 @@ func process() string {
 	}
 	var fs unix.Statfs_t
 	if unix.Statfs("/proc", &fs) == nil && fs.Type == unix.PROC_SUPER_MAGIC {
-		return "" // it belongs to a PID namespace that this process is not in
+		return "" // /proc belongs to a PID namespace in which this process is not
 	}
 	// There is no /proc here, but a tracer that shares the PID namespace has one.
 	return "/proc/" + strconv.Itoa(os.Getpid())

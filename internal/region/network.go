@@ -15,8 +15,8 @@ import (
 // dropped the page, the read waits for that server, perhaps forever; if the server reports
 // an error, the read is a SIGBUS.
 //
-// The numbers are those of linux/magic.h and, for file systems that are not in the kernel,
-// of stat(1). The same table is in cstapsdt/filesystem.c, and a test compares the two.
+// The numbers are from linux/magic.h and, for file systems that are not in the kernel, from
+// stat(1). The same table is in cstapsdt/filesystem.c, and a test compares the two.
 var networks = []uint32{
 	0x0000517b, // SMB
 	0x0000564c, // NCP

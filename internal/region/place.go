@@ -17,10 +17,10 @@ import (
 
 // place is a place where an image may be kept.
 type place struct {
-	dir string // or "" for memory
+	dir string // "" for memory
 	// demand names the option or variable that demands this place and no other, or is "".
 	demand string
-	err    error // why the place cannot be used, if this is already known
+	err    error // the reason why the place cannot be used, if it is already known
 }
 
 // store puts an image into the place.

@@ -38,14 +38,14 @@ type span struct {
 	// of its predecessor's slots.
 	phase   uintptr
 	nop     *image.Nop
-	mapping Mapping // of the live image
+	mapping Mapping // the mapping of the live image
 }
 
 // Mapping describes the pages of a loaded image that hold its sites.
 type Mapping struct {
 	Start  unsafe.Pointer
 	Size   uintptr
-	Offset uint64 // in the file
+	Offset uint64 // offset in the file
 }
 
 // name returns the name of the mapping in /proc/PID/map_files.
@@ -118,7 +118,7 @@ func mapNew(fd int, start int64, size, page uintptr, prot int) (addr unsafe.Poin
 	return addr, whole, nil
 }
 
-// find returns a range over which an image of that shape can be mapped, or nil.
+// find returns a range over which an image of this shape can be mapped, or nil.
 func (s *Space) find(size, phase uintptr, nop *image.Nop) *span {
 	for _, r := range s.ranges {
 		if r != s.live && r.size >= size && r.phase == phase && r.nop == nop {

@@ -30,8 +30,8 @@ type kernel struct {
 }
 
 func choose() string {
-	// Seccomp filters belong to threads: the thread that is examined must be the one
-	// that makes the call.
+	// Seccomp filters belong to threads: the call must be made by the thread that was
+	// examined.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	k := kernel{seccomp: filtered(), uprobe: func() error {
@@ -66,7 +66,7 @@ func (k *kernel) site() string {
 	return "nop1"
 }
 
-// filtered reports whether a seccomp filter may be in force.
+// filtered reports whether a seccomp filter may be active.
 func filtered() bool {
 	return !bytes.Contains(proc.Read("/proc/thread-self/status", 16<<10), []byte("\nSeccomp:\t0\n"))
 }

@@ -30,7 +30,7 @@ type Client struct {
 	conn     *net.UnixConn
 	patience time.Duration
 	hello    Hello
-	unsent   error // from sending the last request, or nil
+	unsent   error // the error from sending the last request, or nil
 }
 
 // NewClient exchanges the versions. Each request may take as long as patience.
@@ -71,7 +71,7 @@ func (c *Client) List() (all []*recording.Probe, err error) {
 		case kind == KindDone:
 			return all, nil
 		case kind != KindProbes:
-			continue // of a later version
+			continue // the message is of a later version
 		}
 		if size += len(body); size > maxProbes {
 			return nil, malformed("its list of probes has more than %d bytes", maxProbes)
@@ -100,7 +100,7 @@ func (c *Client) Watch(w Watch) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = c.conn.SetDeadline(time.Time{}) // for Gone
+	_ = c.conn.SetDeadline(time.Time{}) // Gone waits without a deadline
 	return mapMemory(file, watching.Bytes, w.Bytes)
 }
 

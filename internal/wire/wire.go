@@ -1,5 +1,5 @@
-// Package wire defines the messages between a program that listens, and those that watch its probes:
-// see docs/protocol.md. All of it is bounded and checked: either side distrusts the other.
+// Package wire defines the messages between a program that listens and the watchers of its probes: see
+// docs/protocol.md. All messages are bounded and checked: neither side trusts the other.
 package wire
 
 import (
@@ -34,7 +34,7 @@ const (
 const (
 	// HeadBytes is the size of the head before a body: the body's size and the Kind.
 	HeadBytes = 8
-	// MaxNamesakes is how many processes of the same PID and start time may share a directory, each in a PID namespace of its own.
+	// MaxNamesakes is the maximum number of processes of the same PID and start time that share a directory, each in its own PID namespace.
 	MaxNamesakes = 9
 	// MaxBody is the largest size of a body.
 	MaxBody = 64 << 10
@@ -120,8 +120,8 @@ func DecodeHello(b []byte) (h Hello, err error) {
 // Pattern selects probes by two globs, with *, ? and [a-z].
 type Pattern struct{ Provider, Probe string }
 
-// Watch asks for the events of the probes that one of the patterns selects, also of those that are defined
-// later, in a recording in memory with chunks of about that many bytes.
+// Watch asks for the events of the probes that one of the patterns selects, including probes that are defined
+// later, in a recording in memory with chunks of about Bytes bytes.
 type Watch struct {
 	Bytes    uint64
 	Patterns []Pattern
@@ -175,7 +175,7 @@ type Code uint32
 // The codes.
 const (
 	CodeVersion   Code = 1 + iota // the other side has another Major
-	CodeMalformed                 // the request is no message, or has no place here
+	CodeMalformed                 // the request is not a message, or is not allowed here
 	CodeUnknown                   // the Kind of the request is unknown
 	CodeBusy                      // there are too many watchers
 	CodeMemory                    // there is no memory for a watcher

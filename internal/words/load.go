@@ -2,8 +2,8 @@ package words
 
 import "unsafe"
 
-// Load returns the word of a variable whose type is no string, by the number that stapsdt.ArgType has for
-// it: the size, negative for a signed integer, and 32 more for a float.
+// Load returns the word of a variable whose type is not a string. t is the stapsdt.ArgType of the
+// variable: the size, negative for a signed integer, and 32 more for a float.
 func Load(t int8, arg unsafe.Pointer) uint64 {
 	// SAFETY: the caller says that arg is the address of a variable of this type.
 	switch t {

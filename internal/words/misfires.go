@@ -7,23 +7,23 @@ import (
 	"unsafe"
 )
 
-// Misfires are the functions that hear of a provider's fires whose arguments cannot be words. Such
-// a fire is no event, so that no observer sees it. The zero Misfires has none. Its methods are safe
-// for concurrent use.
+// Misfires are the functions that are called for a provider's fires whose arguments cannot be words.
+// Such a fire is not an event, so that no observer sees it. The zero Misfires has no functions. Its
+// methods are safe for concurrent use.
 type Misfires struct {
 	mu      sync.Mutex
 	reports atomic.Pointer[[]*func(error)] // replaced and never changed, with mu held
 }
 
-// MisfiresOf returns those of a *stapsdt.Provider, which it keeps alive.
+// MisfiresOf returns the Misfires of a *stapsdt.Provider, which they keep alive.
 func MisfiresOf(provider unsafe.Pointer) *Misfires {
 	// SAFETY: the first field of a Provider is its Misfires, which package stapsdt checks when
 	// it is compiled. A pointer to a field keeps the whole alive.
 	return (*Misfires)(provider)
 }
 
-// Add lets report be called with the error of each such fire, on the goroutine that fires. It may
-// still be called while stop is, but no fire that begins later calls it.
+// Add makes each such fire call report with its error, on the goroutine that fires. A fire may still
+// call report while stop runs, but no fire that begins later does.
 func (m *Misfires) Add(report func(error)) (stop func()) {
 	added := &report
 	m.replace(func(list []*func(error)) []*func(error) { return append(list, added) })
@@ -34,7 +34,7 @@ func (m *Misfires) Add(report func(error)) (stop func()) {
 	}
 }
 
-// replace replaces the functions by what edit makes of a copy.
+// replace replaces the functions by the result of edit, which gets a copy.
 func (m *Misfires) replace(edit func([]*func(error)) []*func(error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 type Texts struct {
 	buf  []byte
 	n    int
-	ends [call.MaxArgs]uint16 // where the n copies end in buf, before their NULs
+	ends [call.MaxArgs]uint16 // the ends of the n copies in buf, before their NULs
 }
 
 // Add copies a string and returns the address of the copy.
@@ -42,8 +42,8 @@ func (t *Texts) At(i int) string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-// All returns the copies, each with a NUL after it, and where each one ends, before its NUL.
-// There are none in a nil Texts.
+// All returns the copies, each with a NUL after it, and the end of each, before its NUL.
+// A nil Texts has none.
 func (t *Texts) All() (copies []byte, ends []uint16) {
 	if t == nil {
 		return nil, nil
@@ -51,7 +51,7 @@ func (t *Texts) All() (copies []byte, ends []uint16) {
 	return t.buf, t.ends[:t.n]
 }
 
-// Clone returns a copy that stays valid. That of a nil Texts is nil.
+// Clone returns a copy that stays valid. The clone of a nil Texts is nil.
 func (t *Texts) Clone() *Texts {
 	if t == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package words defines what a fire passes to tracers and observers: a word for each argument,
-// and the copies of strings whose addresses some of the words are. Packages of this module
+// Package words defines the data that a fire passes to tracers and observers: a word for each
+// argument, and the copies of strings whose addresses are words. Packages of this module
 // read them from an Event as a whole, where its methods, which return one argument at a time,
 // would take too long.
 package words
@@ -12,7 +12,7 @@ import (
 
 // Arguments holds the arguments of a fire.
 type Arguments struct {
-	// Words has a word for each argument. That of a string is the address of its copy.
+	// Words has a word for each argument. The word of a string is the address of its copy.
 	Words [call.MaxArgs]uint64
 	// Texts holds the copies of strings, or is nil if there are none.
 	Texts *Texts

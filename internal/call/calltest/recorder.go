@@ -1,7 +1,7 @@
 //go:build 386 || amd64 || arm || arm64 || ppc64le || riscv64 || s390x
 
 // Package calltest makes machine code that tests put in the place of a site: a function that
-// stores twelve arguments of 8 bytes, which it reads from where the notes say that they are.
+// stores twelve arguments of 8 bytes, which it reads from the places in the notes.
 // Each architecture's file writes the function from the encoding of the instruction set, and
 // uses nothing of the code that it tests.
 package calltest
@@ -11,7 +11,7 @@ import "unsafe"
 // Arguments is the number of arguments that are stored.
 const Arguments = 12
 
-// Record is what the function stores: the arguments and, on architectures on which Go keeps
+// Record has the values that the function stores: the arguments and, on architectures on which Go keeps
 // frame pointers, the frame pointer and the value that it points to, which is the caller's.
 type Record struct {
 	Args          [Arguments]uint64

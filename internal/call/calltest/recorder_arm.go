@@ -10,7 +10,7 @@ const Frames = false
 func code(addr uint64) (a asm) {
 	const words = 2 * Arguments
 	a.little(0xe31000f0) // tst r0, #0xf0
-	// The program counter reads as two instructions on.
+	// The program counter reads as two instructions ahead.
 	a.little(0xe59f1000 | 4*(2*words)) // ldr r1, the literal
 	for i := range uint32(words) {
 		a.little(0xe59d2000 | 4*i) // ldr r2, [sp, #4i]

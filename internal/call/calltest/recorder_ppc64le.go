@@ -1,7 +1,7 @@
 package calltest
 
-// Breakpoints are the first bytes that a tracer can leave at a site: that of
-// the kernel's trap, 7fe00008, and of debuggers' 7d821008.
+// Breakpoints are the first bytes that a tracer can leave at a site: the first
+// byte of the kernel's trap, 7fe00008, and of debuggers' 7d821008.
 var Breakpoints = []byte{0x08}
 
 // Frames reports whether Go keeps frame pointers.

@@ -2,8 +2,8 @@ package calltest
 
 import "encoding/binary"
 
-// Breakpoints are the first bytes that a tracer can leave at a site: that of the
-// kernel's 00 02, and of debuggers' 00 01.
+// Breakpoints are the first bytes that a tracer can leave at a site: the first byte
+// of the kernel's 00 02, and of debuggers' 00 01.
 var Breakpoints = []byte{0x00}
 
 // Frames reports whether Go keeps frame pointers.

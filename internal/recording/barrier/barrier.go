@@ -1,4 +1,4 @@
 // Package barrier orders accesses to memory that other processes share, where the guarantees
-// of sync/atomic do not suffice: they order what precedes a store and what follows a load, and a
-// chunk of a recording that is reused needs the opposite.
+// of sync/atomic do not suffice: they order the accesses before a store and after a load, but
+// the reuse of a recording's chunk needs the opposite.
 package barrier

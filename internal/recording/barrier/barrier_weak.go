@@ -2,8 +2,8 @@
 
 package barrier
 
-// Load orders the loads before it before those after it.
+// Load orders the loads before it before the loads after it.
 func Load()
 
-// Store orders the stores before it before those after it.
+// Store orders the stores before it before the stores after it.
 func Store()

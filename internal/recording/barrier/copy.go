@@ -2,5 +2,5 @@
 
 package barrier
 
-// Copy is copy, from memory to which others write meanwhile.
+// Copy is copy from memory that others may write at the same time.
 func Copy(to, from []byte) int { return copy(to, from) }

@@ -8,10 +8,10 @@ import (
 )
 
 // nextChunk gives a shard, whose lock is held, the oldest chunk that nobody writes to, and retires the
-// one that the shard has. It reports false if the writer has none.
+// shard's present chunk. It reports false if there is no chunk.
 //
 // The shard's chunk is retired when the next one is readable. So a reader always finds the last
-// chunk of a shard, which says how many events the shard has had.
+// chunk of a shard, which has the number of the shard's earlier events.
 func (w *Writer) nextChunk(s *slot, shard uint64) bool {
 	chunk, sequence, ok := w.oldest()
 	if !ok {
@@ -19,7 +19,7 @@ func (w *Writer) nextChunk(s *slot, shard uint64) bool {
 	}
 	at := w.head.ChunkOffset(chunk)
 	w.store64(at+recording.OffSequence, 0)
-	// A reader that finds something of what follows finds another sequence number too.
+	// A reader that finds any of the following stores finds another sequence number too.
 	barrier.Store()
 	reading := w.clock.reading()
 	w.store32(at+recording.OffShard, uint32(shard))

@@ -13,12 +13,12 @@ import (
 // clockReader reads a recording's clock.
 type clockReader struct {
 	useCounter bool
-	second     uint64 // in ticks, roughly
+	second     uint64 // a second in ticks, roughly
 }
 
-// counterIsTrusted reports whether the counter can be the clock: whether the processor says so,
-// and the kernel, which compares processors and watches, uses it. A test binary uses the
-// monotonic clock, because only that knows the time of testing/synctest.
+// counterIsTrusted reports whether the counter can be the clock: the processor must declare it
+// invariant, and the kernel, which compares and watches the processors, must use it. A test binary
+// uses the monotonic clock, because only this clock has the time of testing/synctest.
 func counterIsTrusted() bool {
 	if !invariantCounter() || inTest() {
 		return false
@@ -61,8 +61,8 @@ func (c clockReader) now() uint64 {
 	return uint64(clock.Now())
 }
 
-// reading reads the clocks. Of a few readings it takes the one that took the shortest time, as far as
-// the recording's clock can tell: the thread may have been interrupted.
+// reading reads the clocks. Of a few readings it takes the one that took the shortest time by the
+// recording's clock, because the thread may have been interrupted during the others.
 func (c clockReader) reading() (best recording.Reading) {
 	shortest := ^uint64(0)
 	for range 3 {

@@ -12,8 +12,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/call"
 )
 
-// Where the runtime's g has the goroutine's M, its number, and what debug.SetPanicOnFault sets, on 64-bit architectures; and
-// by which bits the addresses of Ms differ. RATIONALE.md says what is done with these fields.
+// The offsets in the runtime's g of the goroutine's M, its ID, and the flag that debug.SetPanicOnFault sets, on 64-bit
+// architectures; and the bits by which the addresses of Ms differ. RATIONALE.md describes the use of these fields.
 const (
 	offM     = 48
 	offGoid  = 152
@@ -22,11 +22,11 @@ const (
 )
 
 // testedReleases are the releases of Go in whose g TestG has found these fields. With others, no field is used: every
-// event takes a compare-and-swap, and has no number of a goroutine.
+// event takes a compare-and-swap, and has no goroutine ID.
 var testedReleases = [...]string{"go1.25", "go1.26", "go1.27"}
 
-// tested reports whether a version of Go is of one of these releases. One with experiments or changes of its own is not:
-// those can change structs.
+// tested reports whether a version of Go is of one of these releases. A version with experiments or changes of its own is
+// not, because these can change structs.
 func tested(version string) bool {
 	return !strings.ContainsAny(version, " -+") && slices.ContainsFunc(testedReleases[:], func(release string) bool {
 		rest, ok := strings.CutPrefix(version, release)
@@ -34,13 +34,13 @@ func tested(version string) bool {
 	})
 }
 
-// usesG is whether the fields of g are used. New calls checkG before.
+// usesG reports whether the fields of g are used. New calls checkG before.
 var usesG = call.GoroutineIsG && (runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64") && tested(runtime.Version())
 
 // checkG checks once that g has the fields. A patched Go can have the version of a release.
 var checkG = sync.OnceFunc(func() { usesG = usesG && found(offGoid, offFault) })
 
-// found reports whether g has the goroutine's number, and what debug.SetPanicOnFault sets, at these offsets.
+// found reports whether g has the goroutine's ID and the flag of debug.SetPanicOnFault at these offsets.
 func found(goid, fault uintptr) bool {
 	var trace [64]byte
 	n := runtime.Stack(trace[:], false)
@@ -53,7 +53,7 @@ func found(goid, fault uintptr) bool {
 	return strings.HasPrefix(string(trace[:n]), "goroutine "+number+" ") && on == 1 && off == 0
 }
 
-// goroutine returns the number of the calling goroutine, or 0 if it is unknown: to look for it in a stack trace takes a
+// goroutine returns the ID of the calling goroutine, or 0 if it is unknown, because reading it from a stack trace takes a
 // microsecond.
 func goroutine() uint64 {
 	if !usesG {

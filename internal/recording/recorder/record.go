@@ -13,24 +13,24 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
-// record is a record to be appended, as the assembly reads it. It has no padding, and code that makes one sets
-// every field, so that the compiler need not clear it first.
+// record is a record to be appended, as the assembly reads it. It has no padding, and code that makes a record
+// sets every field, so that the compiler does not clear it first.
 type record struct {
 	head  uint64         // the size, and above it the probe's number
 	n     uint64         // the number of words
-	words unsafe.Pointer // to the words, or to pointers to numbers
-	types unsafe.Pointer // to the types of the numbers, as in recording.Arg, or nil
+	words unsafe.Pointer // points to the words, or to pointers to numbers
+	types unsafe.Pointer // points to the types of the numbers, as in recording.Arg, or is nil
 	count uint64         // the number of texts
 	texts *string
-	done  uint32 // 1 if it was appended, or lost, or inShared and more while the assembly is in a shared slot
+	done  uint32 // 1 if the record was appended or lost; inShared plus the slot's index while the assembly is in a shared slot
 	fault uint32 // 1 if debug.SetPanicOnFault was set before the assembly set it
 }
 
 // Append appends a record of a probe with these arguments. The word of a string is its length, and
 // the strings are in texts. Append does not allocate, and it does not wait for other fires.
 func (w *Writer) Append(number uint32, list []uint64, texts []string) {
-	// A composite literal would be copied, in larger pieces than it was stored, for which a processor
-	// waits.
+	// A composite literal would be copied in larger pieces than it was stored, which makes a processor
+	// wait.
 	var r record
 	r.head = headOf(number, list, texts)
 	r.n, r.words, r.types = uint64(len(list)), unsafe.Pointer(unsafe.SliceData(list)), nil
@@ -51,7 +51,7 @@ func headOf(number uint32, list []uint64, texts []string) uint64 {
 	return head
 }
 
-// now returns the time for the assembly, or 0 if that reads the counter. It returns false if there is no assembly.
+// now returns the time for the assembly, or 0 if the assembly reads the counter. It returns false if there is no assembly.
 func (w *Writer) now() (now uint64, ok bool) {
 	if w.hasSlots {
 		return 0, true
@@ -84,10 +84,10 @@ func (w *Writer) AppendForeign(number uint32, at uint64, pid, tid uint32, list [
 	r.done = 1
 }
 
-// paddedLength returns how many bytes of a record a text takes.
+// paddedLength returns the number of bytes that a text takes in a record.
 func paddedLength(text string) uint64 { return (uint64(len(text)) + 8) &^ 7 }
 
-// panicOnFault calls debug.SetPanicOnFault, and returns what is to be restored.
+// panicOnFault calls debug.SetPanicOnFault, and returns the setting to restore.
 func (r *record) panicOnFault() (old bool) {
 	if old = debug.SetPanicOnFault(true); old {
 		r.fault = 1
@@ -95,11 +95,11 @@ func (r *record) panicOnFault() (old bool) {
 	return old
 }
 
-// check ends the recording if the memory has failed: that of a file that is truncated, or of a file
-// system that has lost its device.
+// check ends the recording if its memory has failed, because the file was truncated or the file system
+// has lost its device.
 func (w *Writer) check(r *record) {
 	if r.done != 1 {
-		if r.done >= inShared { // what was to be recorded has failed, and not the recording
+		if r.done >= inShared { // reading the arguments has failed, and not the recording
 			atomic.StoreUint64(&w.table.shared[r.done-inShared].key, 0)
 		}
 		debug.SetPanicOnFault(r.fault != 0)
@@ -133,7 +133,7 @@ func (w *Writer) appendSlowly(r *record) {
 	}
 }
 
-// recordLocked appends a record to a slot that the calling thread has or can have, and reports whether it did.
+// recordLocked appends a record to a slot that the calling thread has or can have, and reports whether it did so.
 func (w *Writer) recordLocked(r *record) bool {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -166,7 +166,7 @@ func (w *Writer) ownSlot() (i uint64, ok bool) {
 }
 
 // recordInSlot appends a record to a slot of the calling thread, which is locked, and makes the slot
-// its own if nobody has it. It reports whether it did.
+// its own if nobody has it. It reports whether it appended the record.
 func (w *Writer) recordInSlot(i uint64, r *record) bool {
 	lock := &w.locks[i]
 	if !lock.TryLock() {
@@ -199,7 +199,7 @@ func (w *Writer) recordShared(r *record) {
 }
 
 func (w *Writer) appendLocked(s *sharedShard, r *record) {
-	defer w.unlock(s) // also after a fault
+	defer w.unlock(s) // even after a fault
 	if w.open() && !w.appendTo(s.slot, s.shard, r) {
 		w.Drop()
 	}
@@ -228,7 +228,7 @@ func (w *Writer) appendTo(s *slot, shard uint64, r *record) bool {
 	return true
 }
 
-// put appends a record to a shard whose lock is held, and that has room for it. origin is who has fired.
+// put appends a record to a shard whose lock is held, and that has room for it. origin identifies the goroutine or thread that has fired.
 func (w *Writer) put(s *slot, r *record, now, origin uint64) {
 	at := w.offset(s.next)
 	le := binary.LittleEndian
@@ -237,7 +237,7 @@ func (w *Writer) put(s *slot, r *record, now, origin uint64) {
 	le.PutUint64(b[8:], now)
 	le.PutUint64(b[16:], origin)
 	b = b[recording.RecordHeadBytes:]
-	// SAFETY: Append and AppendNumbers say that there are r.n of each.
+	// SAFETY: Append and AppendNumbers guarantee that there are r.n of each.
 	if r.types == nil {
 		for _, word := range unsafe.Slice((*uint64)(r.words), r.n) {
 			le.PutUint64(b, word)
@@ -258,21 +258,21 @@ func (w *Writer) put(s *slot, r *record, now, origin uint64) {
 	w.commit(s, r.size())
 }
 
-// commit makes what was written to a shard readable.
+// commit makes the record that was written to a shard readable.
 func (w *Writer) commit(s *slot, size uint64) {
 	s.next += size
 	w.store64(w.offset(s.committed), s.next-s.base)
 }
 
-// offset returns where an address is in the memory.
+// offset returns the offset of an address in the memory.
 func (w *Writer) offset(address uint64) int64 {
 	return int64(address - uint64(uintptr(unsafe.Pointer(unsafe.SliceData(w.memory)))))
 }
 
 const readingRecordBytes = recording.RecordHeadBytes + 16
 
-// appendReading appends a Reading to a shard that has room for it. Readings are rarer and rarer, up to
-// one a second: a short recording has enough of them too.
+// appendReading appends a Reading to a shard that has room for it. The interval between readings grows up
+// to a second, so that a short recording has enough of them too.
 func (w *Writer) appendReading(s *slot) {
 	r := w.clock.reading()
 	b := w.memory[w.offset(s.next):][:readingRecordBytes]

@@ -16,10 +16,10 @@ type Sink struct {
 	Selects func(provider, probe string) bool
 }
 
-// probe appends the fires of a probe to a recording. It is embedded by what reads the variables of typed probes.
+// probe appends the fires of a probe to a recording. The types that read the variables of typed probes embed it.
 type probe struct {
 	writer *Writer
-	// number is 1 more than the probe's number in the recording, 0 if that is not known yet, or noNumber.
+	// number is the probe's number in the recording plus 1, 0 if it is not known yet, or noNumber.
 	number   atomic.Uint32
 	types    []int8
 	describe func() (*recording.Probe, bool)
@@ -55,7 +55,7 @@ func (s *Sink) Probe(describe func() (p *recording.Probe, named bool)) sink.Prob
 	return (*numbers)(all)
 }
 
-// known returns 1 more than the probe's number in the recording, or what find returns.
+// known returns the probe's number in the recording plus 1, or the result of find.
 func (p *probe) known() uint32 {
 	if number := p.number.Load(); number-1 < noNumber-1 {
 		return number
@@ -63,7 +63,7 @@ func (p *probe) known() uint32 {
 	return p.find()
 }
 
-// find adds the probe to the recording if it is not there, and returns 1 more than its number. It returns 0, and counts the
+// find adds the probe to the recording if it is not there, and returns its number plus 1. It returns 0, and counts the
 // event as lost, if the recording has no room for the probe.
 //
 //go:noinline

@@ -9,10 +9,10 @@ import (
 // slots is the number of shards that threads can own. It is a power of two.
 const slots = 64
 
-// commons is the largest number of shards that threads without one share.
+// commons is the maximum number of shards that threads without one share.
 const commons = recording.MaxShards - slots
 
-// Keys of slots that are no address of an M.
+// Keys of slots that are not the address of an M.
 const (
 	reserved = 1 // no thread may take the slot
 	sharing  = 2 // a fire is in a slot that threads share
@@ -21,11 +21,11 @@ const (
 // inShared is added to the number of a shared slot in record.done.
 const inShared = 2
 
-// window is the number of slots in which a thread's is found, from that of its hash on.
+// window is the number of slots, from the slot of a thread's hash on, in which its slot is found.
 const window = 4
 
-// table is what the assembly knows of a writer. It is in memory of its own, which a forked
-// child finds filled with zeros.
+// table is the state of a writer that the assembly uses. It is in memory of its own, which a
+// forked child finds filled with zeros.
 type table struct {
 	alive   uint64 // 1, or 0 in a forked child
 	counter uint64 // 1 if the time is the processor's counter, or 0 if it is passed
@@ -37,17 +37,17 @@ type table struct {
 }
 
 // slot is a shard that one of the runtime's threads (an M) owns. Only this thread writes to it,
-// in assembly, or in Go with the thread locked and the slot's lock held. Or threads share it, whose key is then a lock, under which the
-// assembly is never preempted: a fire that would hold it until it runs again costs others their events.
+// in assembly, or in Go with the thread locked and the slot's lock held. Or threads share the slot, and its key is a lock, under which the
+// assembly is never preempted: a preempted fire that held the lock would cost others their events.
 type slot struct {
-	key       uint64 // the address of the M, or 0, or one of those above
+	key       uint64 // the address of the M, or 0, or one of the keys above
 	next      uint64 // the address of the next record
 	end       uint64 // the address of the chunk's end
 	base      uint64 // the address of the chunk's first record
 	committed uint64 // the address of the size of the chunk's records
 	events    uint64 // the number of the shard's events
 	read      uint64 // the counter at the last Reading in the chunk or, without a counter, the time of the last record
-	interval  uint64 // after how many ticks another Reading follows
+	interval  uint64 // the number of ticks after which another Reading follows
 }
 
 const tableBytes = unsafe.Sizeof(table{})

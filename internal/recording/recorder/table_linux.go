@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newTable maps a table, and returns what unmaps it. A child that is forked without exec finds it
-// filled with zeros, and its fires find no slot: otherwise they would write into the parent's
-// chunks.
+// newTable maps a table, and returns a function that unmaps it. A child that is forked without exec
+// finds it filled with zeros, so that its fires find no slot: otherwise they would write into the
+// parent's chunks.
 func newTable() (t *table, free func()) {
 	b, err := unix.Mmap(-1, 0, int(tableBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {

@@ -6,7 +6,7 @@ import "unsafe"
 
 func write(*unsafe.Pointer, *record, uint64) (done bool) { return false }
 
-// hasAssembly is whether write can append, and there is a counter to be read.
+// hasAssembly means that write can append, and that there is a counter to read.
 const hasAssembly = false
 
 func counter() uint64 { return 0 }

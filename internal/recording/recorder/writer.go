@@ -21,28 +21,28 @@ const (
 	maxTable = 1020 << 10
 )
 
-// Options say what a Writer writes in the head, and how it keeps time.
+// Options set the head that a Writer writes, and its clock.
 type Options struct {
-	Head recording.Head // without sizes and readings
+	Head recording.Head // sizes and readings are not used
 	// Counter demands the processor's counter, for benchmarks: a test has the clock.
 	Counter bool
-	// Foreign says that the events are those of other processes, which AppendForeign appends. The clock is
+	// Foreign means that AppendForeign appends the events of other processes. The clock is
 	// CLOCK_MONOTONIC.
 	Foreign bool
 }
 
 // Writer appends events to a recording in memory.
 //
-// Whoever stores to the memory has found the writer open, and then Close waits for the store. In Go it is under a lock that
-// Close takes, and the writer was found open under that lock:
+// A store to the memory requires that the writer was found open, and Close waits for the store. In Go, the store is under a
+// lock that Close takes, and the writer was found open under this lock:
 //
 //	locks[i]      a record or a chunk of the slot i
-//	shared[i].mu  one of a shared shard
+//	shared[i].mu  a record or a chunk of a shared shard
 //	storing       the number of dropped events
 //	mu            the table of probes
 //
-// In assembly it is under no lock, but between a look at the pointer to the table and the store no goroutine is preempted, so that
-// Close stops the world once. In a forked child the writer is not open, and no slot has an owner.
+// In assembly, the store is under no lock, but no goroutine is preempted between the look at the pointer to the table and the
+// store. Close therefore stops the world once. In a forked child the writer is not open, and no slot has an owner.
 type Writer struct {
 	// at points to the table while the writer is open. It is accessed atomically, and read by
 	// the assembly.
@@ -53,38 +53,38 @@ type Writer struct {
 	locks  [slots]sync.Mutex
 	shared []sharedShard
 	clock  clockReader
-	// inAssembly says that records are appended in assembly, and hasSlots that threads can then own slots.
+	// inAssembly means that records are appended in assembly, and hasSlots that threads can own slots.
 	inAssembly, hasSlots bool
 	memory               []byte
 	head                 recording.Head
-	// process is what chunks say of the process: 0 if records do.
+	// process is the PID in the heads of chunks, or 0 if each record has it.
 	process uint32
 
-	// mu guards what follows. No memory of the recording is touched while it is held, but the table of
-	// probes.
+	// mu guards the following fields. While it is held, only the table of probes is touched in the
+	// recording's memory.
 	mu       sync.Mutex
 	retired  queue
 	sequence uint64
-	probes   map[string]uint32 // the numbers of those in the table, by their entries
+	probes   map[string]uint32 // the numbers of the probes in the table, by their entries
 
 	dropped atomic.Uint64
-	stored  atomic.Uint64 // of dropped, in the memory
-	storing sync.Mutex    // held while that is stored
+	stored  atomic.Uint64 // the value of dropped in the memory
+	storing sync.Mutex    // held while the value is stored
 
 	failed     atomic.Bool
-	tookBack   atomic.Int64 // when, by CLOCK_MONOTONIC
+	tookBack   atomic.Int64 // the time of the last takeBack, by CLOCK_MONOTONIC
 	takingBack sync.Mutex
 }
 
-// sharedShard is a shard for goroutines whose thread has no slot. In Go, whoever is in it holds mu and, if others are in assembly, has then set the key.
+// sharedShard is a shard for goroutines whose thread has no slot. In Go, a fire in it holds mu and, if others are in assembly, has then set the key.
 type sharedShard struct {
 	mu sync.Mutex
 	*slot
 	shard uint64
-	_     [40]byte // the next one is in another cache line
+	_     [40]byte // the next shard is in another cache line
 }
 
-// tryLock lets a fire into the shard, and reports whether it did.
+// tryLock locks the shard for a fire, unless another fire is in it, and reports whether it did so.
 func (w *Writer) tryLock(s *sharedShard) bool {
 	if !s.mu.TryLock() {
 		return false
@@ -135,8 +135,8 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 	if w.inAssembly = hasAssembly && usesG && !o.Foreign; w.inAssembly {
 		shared = min(shared, uint64(max(4*runtime.GOMAXPROCS(0), 4))) // a fire in one of them is rarely preempted
 	}
-	// Times that are passed can be equal, in a synctest bubble all of them are: then a goroutine stays with one shard on any thread, for the
-	// order of its events, unless another fire is in it.
+	// Without the counter, times can be equal, as all are in a synctest bubble: then a goroutine stays with one shard on any thread, which keeps
+	// the order of its events unless another fire is in the shard.
 	if w.hasSlots = w.inAssembly && w.clock.useCounter; w.hasSlots {
 		for owned = 1; 2*owned <= min(slots, shards/2-1); owned *= 2 {
 		}
@@ -183,8 +183,8 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 	return w
 }
 
-// StartTemplateThread lets the runtime start the thread that it needs as soon as a goroutine locks its own, because it cannot fail:
-// where the process may have no more threads, it must not be a fire that ends it.
+// StartTemplateThread makes the runtime start the thread that it needs when a goroutine first locks its thread. If the process may have
+// no more threads, the runtime ends it, which must not happen during a fire.
 func StartTemplateThread() {
 	runtime.LockOSThread()
 	runtime.UnlockOSThread()
@@ -196,14 +196,14 @@ func (w *Writer) Bytes() int64 { return w.head.Size() }
 // Now returns the time by the recording's clock.
 func (w *Writer) Now() uint64 { return w.clock.now() }
 
-// Dropped returns how many events found no shard or no number.
+// Dropped returns the number of events that found no shard or no number.
 func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
 
 // Drop counts an event that is lost.
 func (w *Writer) Drop() { w.DropSome(1) }
 
-// DropSome counts events that are lost. It does not wait: what another goroutine counts meanwhile is
-// stored by one of the two.
+// DropSome counts events that are lost. It does not wait: if another goroutine counts at the same time,
+// one of the two stores both counts.
 func (w *Writer) DropSome(n uint64) {
 	w.dropped.Add(n)
 	for w.open() && w.stored.Load() != w.dropped.Load() && w.storing.TryLock() {
@@ -254,12 +254,12 @@ func (w *Writer) guard(f func()) {
 	f()
 }
 
-// AddProbe adds a probe to the table and returns its number, and false if there is no room for it. A probe that is described as
-// another is the same one: a program may define its providers repeatedly.
+// AddProbe adds a probe to the table and returns its number, or false if there is no room for it. Probes with the same
+// description are one probe, because a program may define its providers repeatedly.
 func (w *Writer) AddProbe(p *recording.Probe) (number uint32, ok bool) {
 	entry := p.Append(nil)
 	if !w.open() {
-		return 0, false // in a forked child, somebody may hold the lock for ever
+		return 0, false // in a forked child, the lock may be held forever
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -289,7 +289,7 @@ func (w *Writer) AddProbe(p *recording.Probe) (number uint32, ok bool) {
 func (w *Writer) open() bool { return atomic.LoadPointer(&w.at) != nil && w.table.alive != 0 }
 
 // ReadAt implements io.ReaderAt. Writers do not wait for it: like the reader of a file, it may
-// copy what they change meanwhile.
+// copy bytes that they change meanwhile.
 func (w *Writer) ReadAt(b []byte, offset int64) (n int, err error) {
 	if offset < 0 || offset >= w.Bytes() {
 		return 0, io.EOF
@@ -309,14 +309,14 @@ func (w *Writer) Fail() {
 // Failed reports whether the recording has ended with a fault.
 func (w *Writer) Failed() bool { return w.failed.Load() }
 
-// Close ends the recording. When it has returned, no fire is in the memory or will be.
+// Close ends the recording. After it has returned, no fire writes to the memory.
 func (w *Writer) Close() {
 	w.stop()
 	stopTheWorldOnce()
 }
 
-// stop clears the pointer to the table. Every lock is taken once: what has found the pointer
-// before is at its end then, and what takes a lock later finds it cleared.
+// stop clears the pointer to the table. It takes every lock once: every store under a lock that
+// found the pointer has then ended, and a later holder of the lock finds it cleared.
 func (w *Writer) stop() {
 	for i := range w.locks {
 		w.locks[i].Lock()
@@ -337,8 +337,8 @@ func (w *Writer) stop() {
 }
 
 // takeBack takes the slots from threads that may have ended. Each thread that records takes one
-// again. Before another thread may take a slot, the world stops: the one that had it may be writing. Two at once would free what the
-// other has reserved before the world has stopped for it.
+// again. Before another thread may take a slot, the world stops, because its former owner may be writing. Two calls at once would free
+// the slots that the other has reserved before the world has stopped for it.
 func (w *Writer) takeBack() {
 	w.takingBack.Lock()
 	defer w.takingBack.Unlock()
@@ -356,8 +356,8 @@ func (w *Writer) takeBack() {
 	}
 }
 
-// crowded lets a goroutine take the slots back, at most once a second: threads that come and go leave slots
-// without a thread behind.
+// crowded calls takeBack in a goroutine, at most once a second: threads that end leave slots without a
+// thread.
 func (w *Writer) crowded() {
 	now := int64(clock.Now())
 	last := w.tookBack.Load()

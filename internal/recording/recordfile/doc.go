@@ -1,3 +1,3 @@
-// Package recordfile makes the files of recordings: files with a promise of room, which their process
-// locks, and which take the place of earlier ones without losing them.
+// Package recordfile makes the files of recordings: files with reserved space, which their process
+// locks, and which replace earlier files without losing them.
 package recordfile

@@ -23,15 +23,15 @@ type File struct {
 	Memory []byte
 	Chunks uint64
 	Path   string
-	// Previous is what the recording of an earlier process is called now, and Removed the oldest of such
-	// recordings, which had to go; both are empty if there is none.
+	// Previous is the new path of the recording of an earlier process, and Removed the oldest of such
+	// recordings, which were removed; both are empty if there is none.
 	Previous, Removed string
 }
 
-// Keep is how many recordings of earlier processes are kept.
+// Keep is the number of recordings of earlier processes that are kept.
 const Keep = 5
 
-// Create makes the file of a recording, with all of its room. It is complete when Publish gives it
+// Create makes the file of a recording, with all of its space. It is complete when Publish gives it
 // its name: other processes never find a part of it.
 func Create(path string, size int64) (*File, error) {
 	if path == "" {
@@ -74,7 +74,7 @@ func Use(fd int, size int64) (*File, error) {
 	}
 	f := &File{File: os.NewFile(uintptr(duplicate), fmt.Sprintf("/dev/fd/%d", fd)), Chunks: recorder.Chunks(size)}
 	bytes := recorder.Size(f.Chunks)
-	_ = unix.Flock(duplicate, unix.LOCK_EX|unix.LOCK_NB) // so that a reader knows that it is written, if nobody else has locked it
+	_ = unix.Flock(duplicate, unix.LOCK_EX|unix.LOCK_NB) // shows readers that the file is written; another process may have locked it
 	if err = checkRoom(f.File, bytes); err == nil {
 		err = f.mapRoom(bytes)
 	}
@@ -85,9 +85,9 @@ func Use(fd int, size int64) (*File, error) {
 	return f, nil
 }
 
-// createBeside creates the file under a name of this process: PATH.PID or, where that is taken, PATH.PID.2 and so on. It is taken by another
-// recording of this process, by that of a process with the same PID in a container that shares the directory, or by somebody who wants to be in
-// the way: therefore the numbers are random in the end.
+// createBeside creates the file under a name of this process: PATH.PID or, if that is taken, PATH.PID.2 and so on. A name may be taken by another
+// recording of this process, by a process with the same PID in a container that shares the directory, or by a user who takes all names on
+// purpose: therefore the later numbers are random.
 func (f *File) createBeside(path string) (err error) {
 	for n := range uint32(maxBeside) {
 		f.Path = path + "." + strconv.Itoa(os.Getpid())
@@ -104,10 +104,10 @@ func (f *File) createBeside(path string) (err error) {
 	return err
 }
 
-// maxBeside is how many names beside a recording are tried.
+// maxBeside is the maximum number of names beside a recording that are tried.
 const maxBeside = 1000
 
-// mapRoom allocates the file's room and maps it.
+// mapRoom allocates the file's space and maps it.
 func (f *File) mapRoom(bytes int64) (err error) {
 	if err := allocate(f.File, bytes); err != nil {
 		return err
@@ -115,12 +115,12 @@ func (f *File) mapRoom(bytes int64) (err error) {
 	if f.Memory, err = unix.Mmap(int(f.Fd()), 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
-	// A child that is forked without exec has no part in the recording.
+	// A child that is forked without exec does not inherit the mapping.
 	_ = unix.Madvise(f.Memory, unix.MADV_DONTFORK)
 	return nil
 }
 
-// Publish gives the file the path that was asked for, unless another process records there, or a file of another user is there.
+// Publish gives the file the requested path, unless another process records there, or a file of another user is there.
 func (f *File) Publish(path string) error {
 	for range maxRenames {
 		err := rename(f.Path, path)
@@ -133,14 +133,14 @@ func (f *File) Publish(path string) error {
 			continue
 		} else if !errors.Is(err, errTaken) {
 			return err
-		} // else this one stays beside it
+		} // otherwise this file stays beside it
 		f.Removed = tidy(path)
 		return nil
 	}
 	return fmt.Errorf("%s: other processes create it all the time", path)
 }
 
-// Close unmaps the recording, in which no fire is, and unlocks the file.
+// Close unmaps the recording, to which no fire may write any longer, and unlocks the file.
 func (f *File) Close() error {
 	var err error
 	if f.Memory != nil {
@@ -150,25 +150,25 @@ func (f *File) Close() error {
 	return errors.Join(err, f.File.Close())
 }
 
-// Remove removes what could not be published.
+// Remove removes a file that could not be published.
 func (f *File) Remove() {
 	_ = os.Remove(f.Path)
 	_ = f.Close()
 }
 
-// Describe sets what the head says of this process.
+// Describe sets the fields of the head that describe this process.
 func Describe(h *recording.Head) {
 	h.Executable, _ = os.Readlink("/proc/self/exe")
 	h.Boot, h.Start = lifeOf("self")
 }
 
-// Runs reports whether the process that a head names is known to run. If not, it has ended, or has another number here.
+// Runs reports whether the process that a head names is known to run. If not, it has ended, or has another PID here.
 func Runs(h *recording.Head) bool {
 	boot, start := lifeOf(strconv.FormatUint(uint64(h.PID), 10))
 	return start != 0 && start == h.Start && boot == h.Boot
 }
 
-// lifeOf returns the boot, and when a process was started.
+// lifeOf returns the ID of the boot, and the start time of a process.
 func lifeOf(process string) (boot [16]byte, start uint64) {
 	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		boot = bootID(string(b))
@@ -188,7 +188,7 @@ func bootID(text string) (id [16]byte) {
 	return id
 }
 
-// startTime returns when a process was started, in ticks since the boot, from its
+// startTime returns the start time of a process, in ticks since the boot, from its
 // /proc/PID/stat. The name in it may contain spaces and parentheses.
 func startTime(stat string) uint64 {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// MemoryRoom returns how much more memory the machine has for the process and its control groups allow it, and which file says so.
-// Allocating more ends in the OOM killer. What the kernel takes back first, contents of files that were not used
-// lately, counts as room: in a container that has read a file, it is all that there is.
+// MemoryRoom returns the memory that the machine has left and that the control groups of the process still allow, and the file with
+// this limit. Allocating more ends in the OOM killer. Contents of files that were not used lately, which the kernel
+// takes back first, count as room: in a container that has read a file, there may be no other room.
 func MemoryRoom() (room int64, group string) {
 	room, group = math.MaxInt64, ""
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -35,7 +35,7 @@ func MemoryRoom() (room int64, group string) {
 	return room, group
 }
 
-// available returns what /proc/meminfo says can be used without swapping, or -1.
+// available returns the memory that can be used without swapping, according to /proc/meminfo, or -1.
 func available(meminfo string) int64 {
 	for line := range strings.Lines(meminfo) {
 		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
@@ -48,8 +48,8 @@ func available(meminfo string) int64 {
 	return -1
 }
 
-// files are what the two versions of control groups call the limit and the usage, and the field of memory.stat with the contents of
-// files that were not used lately.
+// files are the names, in a version of control groups, of the files with the limit and the usage, and of the field of memory.stat with
+// the contents of files that were not used lately.
 type files struct{ limit, usage, inactive string }
 
 var (
@@ -57,7 +57,7 @@ var (
 	v2 = files{"memory.max", "memory.current", "inactive_file"}
 )
 
-// least returns the smallest room in a control group and those above it. In a container without a
+// least returns the smallest room in a control group and its ancestors. In a container without a
 // namespace of control groups, the path is not below the mount; its own group is then at the root.
 func least(room int64, group, mount, at string, version files) (int64, string) {
 	for at = path.Clean("/" + at); ; at = path.Dir(at) {

@@ -13,8 +13,8 @@ import (
 )
 
 // checkWay refuses a directory in which another user could replace the file, and one that another user could replace: each directory that
-// leads to it, and each link. On the way, one of root's may be for a group that root has chosen, as /var/log is, and one that is mounted may
-// be for everyone: a volume of Kubernetes is like that, and those who share it share the pod.
+// leads to it, and each link. On the way, a directory of root may be writable for a group that root has chosen, as /var/log is, and a mounted
+// directory may be writable for everyone: a volume of Kubernetes is like that, and all its users share the pod.
 func checkWay(dir *os.File) error {
 	var last unix.Stat_t
 	if err := unix.Fstat(int(dir.Fd()), &last); err != nil {
@@ -35,7 +35,7 @@ func checkWay(dir *os.File) error {
 			continue
 		}
 		if name == ".." {
-			at = filepath.Dir(at) // which was looked at
+			at = filepath.Dir(at) // the parent was already checked
 			continue
 		}
 		next := filepath.Join(at, name)
@@ -44,7 +44,7 @@ func checkWay(dir *os.File) error {
 			return &os.PathError{Op: "lstat", Path: next, Err: err}
 		}
 		if st.Uid == region.OverflowUser && !region.AllUsersMapped() {
-			st.Uid = 0 // it cannot be told, and the root of a sandbox often belongs to such a user
+			st.Uid = 0 // the owner is unknown, and the root of a sandbox often belongs to such a user
 		}
 		if st.Mode&unix.S_IFMT != unix.S_IFLNK {
 			if st.Dev != above.Dev {
@@ -65,7 +65,7 @@ func checkWay(dir *os.File) error {
 				at = "/"
 			}
 			rest = append(strings.Split(target, "/"), rest...)
-			st.Mode = 0 // everyone may do what a link's mode says
+			st.Mode = 0 // a link's mode grants everyone everything
 		}
 		if err := checkDirectory(next, &st); err != nil {
 			return err
@@ -74,7 +74,7 @@ func checkWay(dir *os.File) error {
 	return nil
 }
 
-// maxLinks is how many links the kernel follows.
+// maxLinks is the maximum number of links that the kernel follows.
 const maxLinks = 40
 
 // checkDirectory refuses a directory, or a link, in which or by which another user could replace a recording.
@@ -88,8 +88,8 @@ func checkDirectory(name string, st *unix.Stat_t) error {
 	return nil
 }
 
-// The file systems that copy what is written to another place, so that a block that was allocated
-// once does not promise that there will be room.
+// The file systems that write changes to another place (copy-on-write), so that an allocated block
+// does not guarantee that there will be space.
 const (
 	btrfs    = 0x9123683e
 	zfs      = 0x2fc12fc1
@@ -97,8 +97,8 @@ const (
 	tmpfs    = 0x01021994
 )
 
-// checkRoom refuses a file system on which allocated room is no promise, and sizes for which asking
-// would be fatal.
+// checkRoom refuses a file system on which allocated space is not guaranteed, and sizes for which
+// allocating would be fatal.
 func checkRoom(dir *os.File, size int64) error {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(int(dir.Fd()), &fs); err != nil {
@@ -124,7 +124,7 @@ func checkRoom(dir *os.File, size int64) error {
 	return nil
 }
 
-// allocate reserves all the room of the file, so that no write to its mapping needs more.
+// allocate reserves all the space of the file, so that no write to its mapping needs more.
 func allocate(f *os.File, size int64) error {
 	for {
 		switch err := unix.Fallocate(int(f.Fd()), 0, 0, size); err {

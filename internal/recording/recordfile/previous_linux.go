@@ -19,18 +19,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxRenames is how often a name is tried that other processes take and leave meanwhile.
+// maxRenames is the maximum number of attempts with a name that other processes take and leave meanwhile.
 const maxRenames = 100
 
 var (
 	// errTaken means that a process has locked a file, or that it belongs to another user.
 	errTaken = errors.New("another process or another user has it")
-	// errOther means that a file of this user is no recording.
+	// errOther means that a file of this user is not a recording.
 	errOther = errors.New("the file there is no recording")
 )
 
-// openOurs opens a file that this user's processes have made as a recording: what is renamed, counted or removed is known by its owner
-// and by its first bytes. Files of others are not even opened.
+// openOurs opens a recording of this user's processes. Files that are renamed, counted or removed are identified by their owner and
+// their first bytes. Files of others are not even opened.
 func openOurs(path string) (f *os.File, info os.FileInfo, err error) {
 	if info, err = os.Lstat(path); err != nil {
 		return nil, nil, err
@@ -49,7 +49,7 @@ func openOurs(path string) (f *os.File, info os.FileInfo, err error) {
 	switch {
 	case err != nil:
 	case !os.SameFile(info, now):
-		err = errTaken // by a process that works on the same files
+		err = errTaken // a process works on the same files
 	default:
 		if _, err = f.ReadAt(magic[:], 0); err == io.EOF || err == nil && string(magic[:]) != recording.Magic {
 			err = errOther
@@ -62,13 +62,13 @@ func openOurs(path string) (f *os.File, info os.FileInfo, err error) {
 	return f, info, nil
 }
 
-// isMine reports whether a file is this user's. In a user namespace without most users, those that it lacks have one number.
+// isMine reports whether a file is this user's. In a user namespace, all users without a UID there have the same number.
 func isMine(uid uint32) bool {
 	return uid == uint32(os.Geteuid()) && (uid != region.OverflowUser || region.AllUsersMapped())
 }
 
-// createLocked creates a file beside a recording, locks it, and then makes it known as a recording: whoever finds one that is not locked knows that
-// its process has ended. One of the same name is of an earlier process, which had the same number, and is moved away.
+// createLocked creates a file beside a recording, locks it, and then makes it known as a recording: a recording that is not locked is therefore one
+// whose process has ended. A file of the same name is of an earlier process with the same PID, and is moved away.
 func createLocked(path, beside string) (f *os.File, err error) {
 	for range maxRenames {
 		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -91,7 +91,7 @@ func createLocked(path, beside string) (f *os.File, err error) {
 		_, err = f.WriteString(recording.Magic)
 	}
 	if err == nil {
-		err = f.Sync() // after a failure of power it is known as ours, too
+		err = f.Sync() // it is known as ours even after a power failure
 	}
 	if err != nil {
 		os.Remove(path)
@@ -101,8 +101,8 @@ func createLocked(path, beside string) (f *os.File, err error) {
 	return f, nil
 }
 
-// moveAway renames a recording that an earlier process has left: it becomes an earlier one of the recording, whose name it has or, if it was beside
-// that, had wanted. It returns its new name, or "" if there is no file. A file that is not ours stays.
+// moveAway renames a recording that an earlier process has left. The new name is the path of, with the present time. It returns the new name, or ""
+// if there is no file. A file that is not ours stays.
 func moveAway(path, of string) (name string, err error) {
 	old, info, err := openOurs(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -124,7 +124,7 @@ func moveAway(path, of string) (name string, err error) {
 		return "", err
 	}
 	if now, err := os.Lstat(name); err == nil && !os.SameFile(info, now) {
-		// Another process has moved it away meanwhile, and this is a recording that has just been made.
+		// Another process has moved the recording away meanwhile, and this is a new one.
 		if err := rename(name, path); err != nil {
 			return "", err
 		}
@@ -133,8 +133,8 @@ func moveAway(path, of string) (name string, err error) {
 	return name, nil
 }
 
-// moveFile renames a file to that of a recording with the present time, and returns that, or "" if the file is
-// gone.
+// moveFile renames a file to the name of a recording with the present time, and returns the new name, or "" if
+// the file is gone.
 func moveFile(path, of string) (name string, err error) {
 	for range maxRenames {
 		name = of + time.Now().UTC().Format(suffix)
@@ -151,7 +151,7 @@ func moveFile(path, of string) (name string, err error) {
 // rename renames a file to a name that no other file has.
 func rename(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if err == unix.EINVAL || err == unix.ENOSYS { // the file system, or the kernel, cannot
+	if err == unix.EINVAL || err == unix.ENOSYS { // the file system or the kernel does not support the flag
 		if err = os.Link(from, to); err == nil {
 			return os.Remove(from)
 		}
@@ -162,14 +162,14 @@ func rename(from, to string) error {
 	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 }
 
-// suffix is the format of what is added to the name of an earlier recording: the time at which
-// another process found it.
+// suffix is the format of the suffix of an earlier recording's name: the time at which another
+// process found it.
 const suffix = "-20060102T150405.000000000Z"
 
-// tidy gives the recordings that ended processes have left beside a path the names of earlier ones, and removes the oldest of these, if there are
-// more than Keep. It returns what it has removed. What cannot be moved or removed stays, and does not count.
+// tidy renames the recordings that ended processes have left beside a path to the names of earlier recordings, and removes the oldest of these
+// if there are more than Keep. It returns the removed files. A file that cannot be moved or removed stays, and does not count.
 func tidy(path string) (removed string) {
-	path = filepath.Clean(path) // so that all names begin alike, and have the order of their times
+	path = filepath.Clean(path) // so that all names have the same beginning, and sort by their times
 	dir := filepath.Dir(path)
 	entries, _ := os.ReadDir(dir)
 	var earlier, all []string
@@ -191,7 +191,7 @@ func tidy(path string) (removed string) {
 			earlier = append(earlier, name)
 		}
 	}
-	slices.Sort(earlier) // the times are of one length
+	slices.Sort(earlier) // the times have the same length
 	for len(earlier) > Keep {
 		if os.Remove(earlier[0]) == nil {
 			all = append(all, earlier[0])
@@ -201,7 +201,7 @@ func tidy(path string) (removed string) {
 	return strings.Join(all, ", ")
 }
 
-// processOf returns the process in the name of a file beside a recording, which has this in addition: .PID or .PID.N.
+// processOf returns the process in the name of a file beside a recording. rest is the end of the name: .PID or .PID.N.
 func processOf(rest string) (pid uint32, ok bool) {
 	parts := strings.Split(rest, ".")
 	if len(parts) != 2 && len(parts) != 3 || parts[0] != "" {
@@ -217,8 +217,8 @@ func processOf(rest string) (pid uint32, ok bool) {
 	return uint32(numbers[0]), true
 }
 
-// isOf reports whether a recording is of a process, as far as its head was written. Another program's recording can have a name
-// that looks like one beside this.
+// isOf reports whether a recording is of a process, or its head was not written yet. Another program's recording can have a name
+// that looks like a name beside this recording.
 func isOf(f *os.File, pid uint32) bool {
 	var b [4]byte
 	if _, err := f.ReadAt(b[:], recording.OffPID); err != nil {

@@ -1,5 +1,5 @@
-// Package sink is what package stapsdt knows of recordings: stapsdt.RecordTo takes a Sink, which package recorder
-// implements. So a program that records nothing contains no recorder.
+// Package sink is the interface between package stapsdt and recordings: stapsdt.RecordTo takes a Sink, which package
+// recorder implements. A program that records nothing therefore contains no recorder.
 package sink
 
 import (
@@ -11,12 +11,12 @@ import (
 
 // Sink is a recording to which fires are appended. It is a pointer.
 type Sink interface {
-	// Probe returns what appends the fires of a probe, or nil if the recording does not have the probe. named
+	// Probe returns a Probe that appends the fires of a probe, or nil if the recording does not have the probe. named
 	// reports whether the description is final: the arguments of a probe may get their names later.
 	Probe(describe func() (p *recording.Probe, named bool)) Probe
 }
 
-// Probe appends the fires of a probe to a recording. Neither method keeps what its parameter refers to.
+// Probe appends the fires of a probe to a recording. Neither method keeps the memory that its parameter refers to.
 type Probe interface {
 	// Append appends a fire. args is the address of as many pointers as the probe has arguments: to variables of the
 	// arguments' types, in which a []byte is read as a string.

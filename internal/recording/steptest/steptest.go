@@ -18,11 +18,11 @@ import (
 // The caller has skipped the test where programs are emulated, before it started the thread.
 func EachInstruction(t *testing.T, tid int, committed func() uint64) {
 	t.Helper()
-	steps, often := 40_000, 5 // it would take long to read it at each step, most of which copy texts
+	steps, often := 40_000, 5 // reading at each step would take long, and most steps copy texts
 	if testing.Short() {
 		steps, often = 2_000, 2
 	}
-	runtime.LockOSThread() // that traces
+	runtime.LockOSThread() // only this thread may trace
 	defer runtime.UnlockOSThread()
 	wait := func() {
 		var status unix.WaitStatus
@@ -35,7 +35,7 @@ func EachInstruction(t *testing.T, tid int, committed func() uint64) {
 	wait()
 	first := committed()
 	before, unread := first, false
-	visits := map[uint64]int{} // of each instruction
+	visits := map[uint64]int{} // the number of visits of each instruction
 	var regs unix.PtraceRegs
 	for last := uint64(0); steps > 0; {
 		require.NoError(t, unix.PtraceGetRegs(tid, &regs))

@@ -46,7 +46,7 @@ func (p *place) String() string {
 // Bounds of place.memory.
 const (
 	minMemory   = 24 << 20
-	memoryShare = 8 // of the limit
+	memoryShare = 8 // the memory is 1/memoryShare of the limit
 )
 
 // newPlace returns a place whose commands may use a share of the memory limit.

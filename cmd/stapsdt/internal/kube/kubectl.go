@@ -26,7 +26,7 @@ var (
 // kubectl runs kubectl, with the user's rights.
 type kubectl struct {
 	path  string
-	flags []string // that select the cluster and the user
+	flags []string // the flags that select the cluster and the user
 }
 
 // newKubectl finds kubectl.
@@ -117,7 +117,7 @@ func (e *clusterError) Unwrap() error { return e.cause }
 // podError is an error that the command in a pod has printed.
 type podError struct {
 	text    string
-	isUsage bool // of its command line
+	isUsage bool // the error is in the command line
 }
 
 func (e *podError) Error() string { return e.text }

@@ -79,7 +79,7 @@ type asking struct {
 	kubectl  *kubectl
 	subject  *subject
 	out, err *os.File
-	token    string // of a command with a terminal and its companion
+	token    string // shared by a command with a terminal and its companion
 }
 
 func (a *asking) warn(format string, args ...any) { warn(a.err, format, args...) }

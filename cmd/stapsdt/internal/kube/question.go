@@ -30,7 +30,7 @@ type Question struct {
 	image        string
 	agents       string // the namespace of the node agents
 	patience     time.Duration
-	clusterFlags []string // of kubectl
+	clusterFlags []string // flags of kubectl
 }
 
 // flagValue is the value of a flag. It passes each new value to the question.

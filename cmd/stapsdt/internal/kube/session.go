@@ -176,7 +176,7 @@ var kubectlLine = regexp.MustCompile(`^(error: |Error from server|Unable to conn
 // may be called by one goroutine at a time.
 type filter struct {
 	to     io.Writer
-	rest   []byte // of a line
+	rest   []byte // an incomplete line
 	status int
 	said   strings.Builder
 }

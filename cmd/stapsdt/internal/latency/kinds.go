@@ -15,7 +15,7 @@ import (
 // operation is a kind of operation, which is the subject of a row.
 type operation struct {
 	start, end string
-	unfit      bool // a probe lacks something that is asked for: the kind is not shown
+	unfit      bool // a probe lacks something that the expressions use: the kind is not shown
 }
 
 // String returns both probes, with their common file only once. For a function it returns its name.

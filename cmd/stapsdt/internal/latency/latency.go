@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package latency measures in the kernel how long operations take, which start at one probe and end
-// at another.
+// Package latency measures, in the kernel or from a stream of events, the times of operations that
+// start at one probe and end at another.
 package latency
 
 import (
@@ -97,11 +97,11 @@ type pairs struct {
 	// functions means that the operations are calls of functions.
 	functions bool
 	specs     []string
-	others    map[string]string // further specs for which the second spec stands
+	others    map[string]string // the alternative of the second spec
 	key       string
 }
 
-// otherSpecs returns the further specs for which the specs stand.
+// otherSpecs returns the alternatives of the specs.
 func (p *pairs) otherSpecs() (all []string) {
 	for _, other := range p.others {
 		all = append(all, other)

@@ -62,7 +62,7 @@ func (r *streamed) Know(*recording.Probe) {}
 // Gone implements events.Consumer.
 func (r *streamed) Gone(f *replay.File) { r.pairs.Forget(f) }
 
-// Event pairs an event. A program may have new probes. They are left out if they lack something that is asked for.
+// Event pairs an event. A program may have new probes. They are left out if they lack something that the expressions use.
 func (r *streamed) Event(event *events.Event) error {
 	e := event.Event
 	if !r.pairs.Knows(e.Probe) {

@@ -22,7 +22,7 @@ type traced struct {
 	latency    *latency
 	run        *run.Run
 	operations operations.Operations
-	plans      map[uint32]*bpf.Latency // of the kinds, by the first start of each
+	plans      map[uint32]*bpf.Latency // the plan of each kind, for its first start
 	interval   *run.Interval
 	full       uint64 // starts for which there was no room
 }

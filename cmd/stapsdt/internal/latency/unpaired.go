@@ -17,22 +17,22 @@ type unpaired struct {
 	starts, ends uint64 // starts without an end, and ends without a start
 	open         int
 	unknown      int             // starts whose end may have been lost
-	oldest       []openOperation // at most maxOpenShown: open operations, then those that may be open
-	columns      replay.Columns  // of oldest
+	oldest       []openOperation // at most maxOpenShown: open operations, then operations that may be open
+	columns      replay.Columns  // the columns of oldest
 }
 
-// maxOpenShown is the maximum number of open operations that are shown: those that have been open longest.
+// maxOpenShown is the maximum number of open operations that are shown. The longest open are shown.
 const maxOpenShown = 10
 
 // openOperation is an open operation in the form in which it is shown.
 type openOperation struct {
-	since     time.Duration // how long it has been open, or at most, if its end may have been lost
+	since     time.Duration // how long it has been open, or the maximum if its end may have been lost
 	unknown   bool
 	pid       int
-	tid       int    // or 0 if it is unknown
-	goroutine uint64 // or 0 if it is unknown
+	tid       int    // 0 if unknown
+	goroutine uint64 // 0 if unknown
 	key       replay.Value
-	details   []replay.Value // in the order of the columns
+	details   []replay.Value // values in the order of the columns
 }
 
 // unpaired reads the unpaired events.

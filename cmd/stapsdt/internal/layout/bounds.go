@@ -13,7 +13,7 @@ import (
 
 // Bounds defines buckets by their inclusive upper bounds.
 type Bounds struct {
-	Upper []int64 // sorted, without duplicates; for unsigned numbers their bits
+	Upper []int64 // sorted, without duplicates; unsigned numbers have the same bits
 	// Slots has the index of each bucket in the list from which the bounds were made.
 	Slots []int
 }

@@ -36,7 +36,7 @@ type Powers struct{}
 
 // The buckets of Powers.
 const (
-	SubBits   = 3                               // of a number after its first bit
+	SubBits   = 3                               // bits of a number, after its first bit, that select a bucket
 	Exact     = 2 << SubBits                    // the first number that has no bucket of its own
 	Negative  = Exact + (64-SubBits-1)<<SubBits // the bucket of negative numbers
 	powersLen = Negative + 1

@@ -24,7 +24,7 @@ type DetailText struct {
 	Offset, TextSize int
 }
 
-// IsGoString reports whether a type is Go's string type, or is defined as it.
+// IsGoString reports whether a type is Go's string type, or has the same layout.
 func IsGoString(t *sdt.Type) bool {
 	return t.Kind == sdt.KindStruct && t.Size == 16 && len(t.Fields) == 2 && t.Fields[0].Name == "str" && t.Fields[1].Name == "len" &&
 		t.Fields[0].Type != nil && t.Fields[0].Type.Kind == sdt.KindPointer && t.Fields[1].Offset == 8

@@ -27,7 +27,7 @@ func each(m *ebpf.Map, yield func(key, value []byte)) error {
 		n, err := m.BatchLookup(&cursor, keys.Interface(), parts.Interface(), nil)
 		last := errors.Is(err, ebpf.ErrKeyNotExist)
 		if err != nil && !last {
-			if first { // before Linux 5.6, or before 5.13 for per-CPU maps
+			if first { // there are no batches before Linux 5.6, or before 5.13 for per-CPU maps
 				return eachAlone(m, yield)
 			}
 			return err

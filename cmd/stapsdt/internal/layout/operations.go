@@ -62,7 +62,7 @@ type Open struct {
 	Kind uint32
 	// Since is the time of its start on CLOCK_MONOTONIC, or 0 if a condition was false then.
 	Since    time.Duration
-	PID, TID int // of the start
+	PID, TID int // the process and the thread of the start
 	// Key is read with the Key of a bpf.Latency, and Value with the items of its Open.
 	Key, Value []byte
 

@@ -76,7 +76,7 @@ type Row struct {
 	Tally
 	// Bucket is the index of the bucket, if each bucket has a row.
 	Bucket int
-	// Stack is set in tables of stacks, and Process also in those of latest values. A process without a PID in our namespace is 0.
+	// Stack is set in tables of stacks, and Process also in tables of latest values. A process without a PID in our namespace is 0.
 	Stack   StackID
 	Process int
 	// Latest is the latest value. Time is when it was set, by CLOCK_MONOTONIC.

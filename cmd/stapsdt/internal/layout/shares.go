@@ -17,7 +17,7 @@ type Shares struct {
 	Limit  int
 }
 
-// maxOwners is the number of owners that are kept. The kernel drops those that were not seen for the longest time.
+// maxOwners is the number of owners that are kept. The kernel drops the owners that were not seen for the longest time.
 const maxOwners = 1 << 13
 
 // NewShares divides the room for a number of entries.

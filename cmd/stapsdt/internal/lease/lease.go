@@ -5,7 +5,7 @@
 // A breakpoint belongs to an offset of a file. If the file is overwritten, the kernel puts the
 // breakpoint at this offset of the next process, in the middle of whatever is there by then. A
 // read lease (F_SETLEASE in fcntl(2)) prevents that: an open for writing waits until the lease
-// is released, which happens after everything has been detached. A lease takes a file of the
+// is released, which happens after everything has been detached. A lease requires a file of the
 // same user, or CAP_LEASE, and a file system that has leases.
 package lease
 
@@ -26,10 +26,10 @@ var ErrWritten = errors.New("the file is open for writing")
 // ErrBroken means that a file is being changed, or may have been.
 var ErrBroken = errors.New("the file is being changed")
 
-// Leases answers the kernel when it breaks a lease: at once, and whatever else the program is
-// doing. Its methods may be called by any goroutine.
+// Leases releases a lease at once when the kernel demands it, no matter what else the program is
+// doing. Any goroutine may call its methods.
 type Leases struct {
-	// Broken has an element when a lease was broken since it was last received from.
+	// Broken has an element if a lease was broken since the last receive.
 	Broken  chan struct{}
 	signals chan os.Signal
 	closing chan struct{} // has an element for each attachment that a broken lease is closing
@@ -41,7 +41,7 @@ type Leases struct {
 // maxClosing bounds the threads that close attachments of broken leases, because each waits in the kernel.
 const maxClosing = 64
 
-// New begins to listen to the kernel, until Close.
+// New returns Leases that listen to the kernel until Close.
 func New() *Leases {
 	l := &Leases{Broken: make(chan struct{}, 1), signals: make(chan os.Signal, 1), closing: make(chan struct{}, maxClosing), held: map[*Lease]bool{}}
 	signal.Notify(l.signals, unix.SIGIO)
@@ -49,13 +49,13 @@ func New() *Leases {
 	return l
 }
 
-// Close ends the listening. The leases must have been released.
+// Close stops listening. The leases must have been released.
 func (l *Leases) Close() {
 	signal.Stop(l.signals)
 	close(l.signals)
 }
 
-// listen breaks leases. A signal can stand for several of them, so it asks each.
+// listen breaks the leases that the kernel demands. One signal can stand for several leases, so it checks all.
 func (l *Leases) listen() {
 	for range l.signals {
 		l.mu.Lock()
@@ -77,7 +77,7 @@ func (l *Leases) give(lease *Lease) {
 	}
 }
 
-// Without returns a Lease on a file that the kernel does not hold: nothing keeps writers back.
+// Without returns a Lease on a file for which the kernel has none: nothing holds writers back.
 func (l *Leases) Without(file *os.File) *Lease {
 	return &Lease{leases: l, file: file, attached: map[*Attachment]bool{}}
 }
@@ -86,7 +86,7 @@ func (l *Leases) Without(file *os.File) *Lease {
 // on the file. The Lease can then be used all the same, but nothing holds writers back.
 func (l *Leases) Take(file *os.File) (*Lease, error) {
 	lease := l.Without(file)
-	// Otherwise the signal goes to this thread, which may have ended by then.
+	// Without an owner, the signal goes to this thread, which may have ended by then.
 	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETOWN, os.Getpid()); err != nil {
 		return lease, os.NewSyscallError("fcntl", err)
 	}
@@ -101,18 +101,18 @@ func (l *Leases) Take(file *os.File) (*Lease, error) {
 	l.mu.Lock()
 	l.held[lease] = true
 	l.mu.Unlock()
-	if lease.demanded() { // before it could be found
+	if lease.demanded() { // it may have been broken before listen could find it
 		lease.Break()
 	}
 	return lease, nil
 }
 
-// Lease is a lease on a file, and what is attached to the file. To attach something, hold the lease, keep what detaches
-// it, and let the lease go. Of a nil Lease nothing holds writers back, and it is never broken.
+// Lease is a lease on a file, with the attachments to the file. To attach something, call Hold, pass the links to Keep,
+// and call Let. A nil Lease holds no writers back, and is never broken.
 type Lease struct {
 	leases *Leases
 	file   *os.File
-	held   bool // and writers wait, until it is broken
+	held   bool // the kernel makes writers wait until the lease is broken
 	broken atomic.Bool
 
 	attaching sync.Mutex // locked from Hold to Let
@@ -120,7 +120,7 @@ type Lease struct {
 	attached  map[*Attachment]bool
 
 	late int  // calls of Delay that have not ended; like owed, guarded by the mu of leases
-	owed bool // it was released while there were such calls
+	owed bool // the lease was released while there were such calls
 }
 
 // Attachment is something that is attached to a file, until it is closed or the lease is broken.
@@ -135,10 +135,10 @@ type Attachment struct {
 // broken.
 func (l *Lease) Held() bool { return l.held }
 
-// Broken reports whether the lease was broken. It stays so.
+// Broken reports whether the lease was broken. It stays broken.
 func (l *Lease) Broken() bool { return l.broken.Load() }
 
-// Hold keeps the lease from being broken until Let. The error is ErrBroken.
+// Hold keeps the lease from being broken until Let. The error is ErrBroken if it was broken already.
 func (l *Lease) Hold() error {
 	if l == nil {
 		return nil
@@ -158,7 +158,7 @@ func (l *Lease) Let() {
 	}
 }
 
-// Keep returns an Attachment that closes links once. The lease must be held. When it is broken, the links are closed too.
+// Keep returns an Attachment that closes links once. The lease must be held. When it is broken, it closes the links too.
 func (l *Lease) Keep(links io.Closer) *Attachment {
 	a := &Attachment{lease: l, links: links}
 	if l != nil {
@@ -169,7 +169,7 @@ func (l *Lease) Keep(links io.Closer) *Attachment {
 	return a
 }
 
-// Close detaches. It may be called again, and by several goroutines.
+// Close closes the links. It may be called again, and by several goroutines.
 func (a *Attachment) Close() error {
 	a.detach()
 	if l := a.lease; l != nil {
@@ -182,7 +182,7 @@ func (a *Attachment) Close() error {
 
 func (a *Attachment) detach() { a.once.Do(func() { a.err = a.links.Close() }) }
 
-// Break detaches everything from the file, and lets those go on who wait to write to it.
+// Break detaches everything from the file, and lets waiting writers continue.
 func (l *Lease) Break() {
 	l.broken.Store(true)
 	l.attaching.Lock()
@@ -203,7 +203,7 @@ func (l *Lease) Break() {
 	l.Release()
 }
 
-// Release gives the lease up, at the end of the last Delay if there is one. It must be called before the file is closed.
+// Release gives the lease up, or lets the end of the last Delay do so. It must be called before the file is closed.
 func (l *Lease) Release() {
 	l.leases.mu.Lock()
 	defer l.leases.mu.Unlock()
@@ -217,14 +217,14 @@ func (l *Lease) Release() {
 }
 
 // Delay keeps the lease from being given up before end is called, even if it is broken: the kernel may attach something for longer
-// than the caller waits. The file is a duplicate of the leased file's descriptor, and stays open until then. The error is ErrBroken.
+// than the caller waits. same is a duplicate of the leased file's descriptor, and stays open until end. The error is ErrBroken.
 func (l *Lease) Delay(same *os.File) (end func(), err error) {
 	if l == nil {
 		return func() {}, nil
 	}
 	l.leases.mu.Lock()
 	defer l.leases.mu.Unlock()
-	if l.Broken() { // before it was released, which takes the lock too
+	if l.Broken() { // Break sets it before Release, which takes the lock too
 		return nil, ErrBroken
 	}
 	l.late++

@@ -35,7 +35,7 @@ type Options struct {
 // lister runs the command list.
 type lister struct {
 	target    probes.Target
-	pods      map[int]cgroup.Container // of the processes that are in a pod
+	pods      map[int]cgroup.Container // the containers of the processes that are in a pod
 	options   Options
 	listening []*listener // the processes that listen
 	recording []Recording
@@ -155,7 +155,7 @@ func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, err
 	return found, nil
 }
 
-// ofFile returns the probes of a file, sorted by name, and what describes the file.
+// ofFile returns the probes of a file, sorted by name, and the heading and lines that describe the file.
 func (l *lister) ofFile(f *target.File, uses []probes.Use) (heading string, lines []string, all []*probe) {
 	byName := map[string]*probe{}
 	pids := pidsOf(uses)
@@ -191,7 +191,7 @@ func (l *lister) ofFile(f *target.File, uses []probes.Use) (heading string, line
 	return heading, lines, all
 }
 
-// tracedSites returns the number of sites of each probe to which a tracer is attached in some process, and the probes of which that is known.
+// tracedSites returns the number of sites of each probe to which a tracer is attached in some process, and the probes with a site that could be read.
 func tracedSites(uses []probes.Use, all []*probe) (traced map[*probe]int, known map[*probe]bool) {
 	traced, known = map[*probe]int{}, map[*probe]bool{}
 	seen := map[*sdt.Site]bool{}

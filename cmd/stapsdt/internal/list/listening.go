@@ -98,7 +98,7 @@ func (one *listener) shown(recordings []Recording) (all []*probe) {
 	return all
 }
 
-// listeningOf returns those processes that listen.
+// listeningOf returns the processes among pids that listen.
 func (l *lister) listeningOf(pids []int) (listening []int) {
 	for _, pid := range pids {
 		if slices.ContainsFunc(l.listening, func(one *listener) bool { return !one.Elsewhere && one.PID == pid }) {

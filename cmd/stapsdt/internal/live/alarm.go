@@ -49,7 +49,7 @@ func (a *alarm) set(after time.Duration) { a.timer.set(after) }
 // sleep lets the calling goroutine sleep. This takes less processor time than an alarm, which has to wake another goroutine first.
 func (a *alarm) sleep(d time.Duration) {
 	a.doze.set(d)
-	_ = a.doze.wait() // it is open
+	_ = a.doze.wait() // the timer is open
 }
 
 func (a *alarm) close() {
@@ -57,7 +57,7 @@ func (a *alarm) close() {
 	a.doze.Close()
 }
 
-// timer is a timer of the kernel. Its system calls never block, and the runtime is not told of them: otherwise it would wake its
+// timer is a timer of the kernel. Its system calls never block, and bypass the runtime: otherwise the runtime would wake its
 // monitor each time, which then looks at the process every 20 µs for a while.
 type timer struct {
 	*os.File
@@ -79,7 +79,7 @@ func newTimer() (*timer, error) {
 		return errno != unix.EAGAIN
 	}
 	if t.raw, err = t.SyscallConn(); err == nil {
-		err = t.SetReadDeadline(time.Time{}) // an error if the runtime cannot wait for it
+		err = t.SetReadDeadline(time.Time{}) // fails if the runtime cannot wait for the timer
 	}
 	return t, err
 }
@@ -90,7 +90,7 @@ func (t *timer) set(after time.Duration) {
 	// SAFETY: the kernel reads spec during the call.
 	_, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, t.fd, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 	if errno != 0 {
-		panic(errno) // it is a timer, and the time is valid
+		panic(errno) // impossible: fd is a timer, and the time is valid
 	}
 }
 

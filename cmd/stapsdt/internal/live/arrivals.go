@@ -173,7 +173,7 @@ func (f *Feed) add(a arrival) (err error) {
 		delete(f.pending, k)
 		return a.err
 	}
-	if f.watching && a.memory == nil { // it was connected already
+	if f.watching && a.memory == nil { // the connection began before the watch
 		f.watchOne(a.connection, f.request())
 		return nil
 	}

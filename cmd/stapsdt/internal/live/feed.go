@@ -39,7 +39,7 @@ const (
 	// in the memory.
 	share      = 16
 	eventBytes = 64
-	// lookShare is the part of a processor that the search for events takes, without the events, as 1/lookShare.
+	// lookShare is the part of a processor that the search for events takes, without their delivery, as 1/lookShare.
 	lookShare = 10
 	// lookLimit is the maximum duration of a look that counts for the pause, for each program.
 	lookLimit = time.Millisecond
@@ -65,7 +65,7 @@ type Receiver interface {
 	Tick() (next time.Duration, more bool, err error)
 }
 
-// Feed delivers the events of listening programs. Only dialing and scanning have goroutines of their own.
+// Feed delivers the events of listening programs. Only one goroutine, the caller of Run, reads and delivers them.
 type Feed struct {
 	*replay.Reader
 	*console.Console
@@ -104,7 +104,7 @@ type program struct {
 	gone chan struct{} // closed when the connection has ended, or was interrupted
 }
 
-// newFeed returns a feed without programs. Its alarm comes before these take the descriptors that there are.
+// newFeed returns a feed without programs. It creates the alarm first, before programs use up the descriptors.
 func newFeed(to *console.Console, c *run.Config, reader *replay.Reader, patterns []wire.Pattern) (*Feed, error) {
 	alarm, err := newAlarm()
 	return &Feed{
@@ -114,7 +114,7 @@ func newFeed(to *console.Console, c *run.Config, reader *replay.Reader, patterns
 	}, err
 }
 
-// Announce prints what is watched, as run.Run does.
+// Announce prints the numbers of watched probes and programs, as run.Run does.
 func (f *Feed) Announce() {
 	names := map[string]bool{}
 	for _, p := range f.Probes() {
@@ -263,7 +263,7 @@ func (f *Feed) deliverRecent(ctx context.Context, c Receiver) (*look, error) {
 	}
 	after, more := f.Position()
 	l := &look{took: f.took, more: more, size: f.smallest(), programs: len(f.programs)}
-	if after > before { // fewer if a program was dropped
+	if after > before { // the number falls if a program was dropped
 		l.events = after - before
 	}
 	return l, nil
@@ -298,7 +298,7 @@ func (f *Feed) deliver(ctx context.Context, c Receiver, until time.Duration) (fo
 
 // deliverAll delivers all events that exist.
 func (f *Feed) deliverAll(c Receiver) error {
-	for range 2 { // in the first round, some files may only return what was read before
+	for range 2 { // in the first round, some files may only return events that were read before
 		if _, err := f.deliver(context.Background(), c, math.MaxInt64); err != nil {
 			return err
 		}

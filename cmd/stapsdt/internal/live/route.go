@@ -36,8 +36,8 @@ func lacks(err error) bool {
 	return errors.As(err, new(*rights.Error)) || errors.Is(err, unix.ENOSYS) || errors.Is(err, ebpf.ErrNotSupported)
 }
 
-// Replaces reports whether sockets replace the kernel for a command that selects more than some processes, after an error of the kernel's route. They
-// do not if this process has some capabilities and lacks others, because then it is expected to see all processes of the machine.
+// Replaces reports whether sockets replace the kernel, after an error of the kernel's route, for a command that selects all processes or pods.
+// They do not if this process has some capabilities and lacks others, because then it is expected to see all processes of the machine.
 func Replaces(err error) bool {
 	return lacks(err) && (rights.None() || !errors.As(err, new(*rights.Error)))
 }
@@ -57,7 +57,7 @@ var errThread = errors.New("tid needs the kernel, which alone knows the thread")
 // thread matches the variable with the thread that fires.
 var thread = regexp.MustCompile(`\btid\b`)
 
-// Thread returns the name of that variable if one of the expressions uses it, or "". Only the kernel knows the thread.
+// Thread returns "tid" if one of the expressions uses this variable, or "". Only the kernel knows the thread.
 func Thread(exprs ...string) string {
 	if slices.ContainsFunc(exprs, thread.MatchString) {
 		return "tid"
@@ -79,13 +79,13 @@ type Needs struct {
 	// All returns an error if the events of all selected probes together lack something that the command needs. It may be
 	// nil.
 	All func([]*recording.Probe) error
-	// Others are further specs for which one of the configuration's Specs stands.
+	// Others are the alternatives of the configuration's Specs.
 	Others []string
 
-	where string // the condition
+	where string // the condition of the configuration
 }
 
-// Specs returns the specs of the configuration, and those of Others.
+// Specs returns the specs of the configuration and their alternatives.
 func (n *Needs) Specs(c *run.Config) []string { return slices.Concat(c.Specs, n.Others) }
 
 // Unfit returns an error if a probe of a recording lacks something that the command needs.

@@ -14,7 +14,7 @@ const window = time.Second
 // Budget is the share of the programs' processor time that their probes may take.
 type Budget struct {
 	share   float64
-	history []sample // of the last window, the oldest first
+	history []sample // the samples of the last window, the oldest first
 }
 
 // sample is a measurement at a time.

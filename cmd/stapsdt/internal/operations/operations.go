@@ -15,7 +15,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Operations are the operations that start at the probe of a selector's first spec and end at the probe of its second one.
+// Operations are the operations that start at the probe of a selector's first spec and end at the probe of its second spec.
 type Operations struct {
 	// Plan and Tables are nil until both a start and an end exist.
 	Plan   *bpf.Latency

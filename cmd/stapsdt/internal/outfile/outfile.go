@@ -14,7 +14,7 @@ import (
 // Timelines are the bytes with which timeline files begin, by their formats.
 var Timelines = map[string]string{
 	"chrome":   "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n",
-	"perfetto": "\n\x12@\x00P\x01\xe2\x03\v\b\x01\x12\astapsdt", // the track for what concerns no process
+	"perfetto": "\n\x12@\x00P\x01\xe2\x03\v\b\x01\x12\astapsdt", // the track for marks that belong to no process
 }
 
 // Create creates a file for an output. If Check refuses to replace an existing file, it returns that error.

@@ -85,7 +85,7 @@ func measure(k bpf.Kernel) (Table, error) {
 			return nil, err
 		}
 		links, err := engine.AttachSites(prog, "/proc/self/exe", []sdt.Site{{Provider: "price", Name: string(name), Offset: offset}}, pid, k.Multi)
-		if errors.Is(err, errNotTraced) { // such as a nop of ten bytes before Linux 7.2
+		if errors.Is(err, errNotTraced) { // example: a nop of ten bytes before Linux 7.2
 			continue
 		}
 		defer links.Close()
@@ -108,13 +108,13 @@ func execute(functions map[bpf.Instruction]uintptr) Table {
 	for name, address := range functions {
 		call(address, warmup)
 		if price := priceOf(func(hits int) { call(address, hits) }, used); price > 0 {
-			table[name] = price // otherwise the price of the dearest one counts
+			table[name] = price // without an entry, Of returns the highest price
 		}
 	}
 	return table
 }
 
-// priceOf returns the time that a hit takes by a clock, or 0 if that stands still.
+// priceOf returns the time that a hit takes by a clock, or 0 if the clock stands still.
 func priceOf(hit func(hits int), clock func() time.Duration) time.Duration {
 	for n := hits; n <= mostHits; n *= 4 {
 		var times []time.Duration

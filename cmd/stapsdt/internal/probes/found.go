@@ -14,11 +14,11 @@ import (
 // finding finds the files with probes that a process has mapped. The method Process of a *target.Finder is one.
 type finding = func(pid int) (uses []target.Use, skipped error, err error)
 
-// Found is the result of looking at processes.
+// Found is the result of a look at processes.
 type Found struct {
 	Files []*target.File
 	Uses  map[*target.File][]Use
-	// Any reports whether there are files with probes at all, also if none of them was kept.
+	// Any reports whether any file with probes was found, even if none was kept.
 	Any bool
 	// Refused is the first refusal to look at a process, or nil. Incomplete counts the processes that could not be read
 	// completely.
@@ -27,7 +27,7 @@ type Found struct {
 	// First is the refusal to look at process 1 although no right is missing, or nil: a hardened machine
 	// hides its first process, which has no probes, and nothing can be done about it.
 	First *rights.Error
-	// Short is the first shortage that kept a process from being looked at, or a file of it, or nil.
+	// Short is the first shortage that kept a process or one of its files from being looked at, or nil.
 	Short error
 }
 
@@ -66,7 +66,7 @@ type Use struct {
 	target.Use
 }
 
-// Look returns what was found in processes, as Found.Look does.
+// Look looks at processes, as Found.Look does, and keeps all files with probes.
 func Look(find finding, pids []int, all bool) (*Found, error) {
 	found := &Found{}
 	for _, pid := range pids {

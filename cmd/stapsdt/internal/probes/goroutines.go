@@ -28,7 +28,7 @@ func (g *Goroutines) open() (err error) {
 	return err
 }
 
-// Prepare gives an environment the map of the processes, of which Find adds the first.
+// Prepare sets the environment's map of goroutine offsets. Find adds processes to the map.
 func (g *Goroutines) Prepare(env *bpf.Env) error {
 	if err := g.open(); err != nil {
 		return bpf.MapError(err)
@@ -45,12 +45,12 @@ func (g *Goroutines) Purge() {
 	for pid := range g.visited {
 		if !proc.Alive(pid) {
 			delete(g.visited, pid)
-			_ = g.offsets.Delete(uint32(pid)) // it may have had no goroutines
+			_ = g.offsets.Delete(uint32(pid)) // there may be no offset
 		}
 	}
 }
 
-// Find finds out where the goroutines of a process have their IDs. It returns an error if that is
+// Find finds the offset of the goroutine IDs in a process. It returns an error if the offset is
 // unknown, once for each program that a process runs.
 func (g *Goroutines) Find(env *bpf.Env, pid int) error {
 	if err := g.Prepare(env); err != nil {
@@ -68,7 +68,7 @@ func (g *Goroutines) Find(env *bpf.Env, pid int) error {
 		g.visited[pid] = exe
 	}
 	if err != nil {
-		_ = g.offsets.Delete(uint32(pid)) // it had another program before
+		_ = g.offsets.Delete(uint32(pid)) // the offset may be of an earlier program
 		return err
 	}
 	return g.offsets.Put(uint32(pid), offset)

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processes are those that a command names, and their descendants.
+// Processes are the processes that a command names, and their descendants.
 type Processes struct {
-	// Set has their PIDs, and those of new threads.
+	// Set has their PIDs, and the IDs of new threads.
 	Set  *ebpf.Map
 	prog *ebpf.Program
 	ends []int // descriptors of the named processes that have not ended
@@ -27,7 +27,7 @@ type Processes struct {
 // maxProcesses is the size of the set.
 const maxProcesses = 16384
 
-// Follow returns the processes with PIDs, to which the kernel adds what they fork.
+// Follow returns the processes with some PIDs. The kernel adds the processes that they fork.
 func Follow(pids []int, ns *bpf.Namespace) (p *Processes, err error) {
 	p = &Processes{}
 	defer func() {
@@ -45,11 +45,11 @@ func Follow(pids []int, ns *bpf.Namespace) (p *Processes, err error) {
 		}
 	}
 	for _, pid := range pids {
-		if fd, err := unix.PidfdOpen(pid, 0); err == nil { // else its end is noticed later
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil { // without a descriptor, the end is noticed later
 			p.ends = append(p.ends, fd)
 		}
 	}
-	// The tracepoint has the number of the child in the initial PID namespace.
+	// The tracepoint has the child's PID in the initial PID namespace.
 	if ns == nil {
 		p.prog, p.link, err = bpf.FollowForks(p.Set)
 	}
@@ -59,7 +59,7 @@ func Follow(pids []int, ns *bpf.Namespace) (p *Processes, err error) {
 	return p, nil
 }
 
-// List returns the processes that are known.
+// List returns the PIDs of the processes in the set.
 func (p *Processes) List() (pids []int) {
 	var pid uint32
 	var value uint8
@@ -77,7 +77,7 @@ func (p *Processes) Has(pid int) bool {
 	return p.Set.Lookup(uint32(pid), &value) == nil
 }
 
-// isProcess reports whether an ID is the ID of a process, and not of another of its threads.
+// isProcess reports whether an ID is a PID, and not the ID of another thread.
 func isProcess(pid int) bool {
 	status, _ := proc.ReadStatus(pid)
 	return status.Word("Tgid", 0) == strconv.Itoa(pid)
@@ -105,7 +105,7 @@ func (p *Processes) Purge() (left bool) {
 	return left
 }
 
-// FDs are readable when one of the named processes has ended.
+// FDs returns descriptors that are readable when one of the named processes has ended.
 func (p *Processes) FDs() []int { return p.ends }
 
 // Ended reports whether one of the named processes has ended since the last call.
@@ -129,7 +129,7 @@ func (p *Processes) addChildren() {
 	}
 }
 
-// Detach ends the following of forks.
+// Detach stops following forks.
 func (p *Processes) Detach() {
 	if p.link != nil {
 		p.link.Close()

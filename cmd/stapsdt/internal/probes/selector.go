@@ -39,7 +39,7 @@ type Spec struct {
 	other spec.Spec     // its alternative, or zero
 	file  *target.File  // nil while it is being written
 	path  string        // where the file was found
-	wrong os.FileInfo   // the file there that could not be taken instead, or nil
+	wrong os.FileInfo   // a later file at path that could not be opened, or nil
 }
 
 // NewSelector parses specs. others maps a spec to its alternative.
@@ -73,7 +73,7 @@ func (s *Selector) FunctionSpecs() (specs []spec.Spec) {
 	return specs
 }
 
-// Match reports whether the spec stands for a probe.
+// Match reports whether the spec or its alternative matches a probe.
 func (s *Spec) Match(provider, probe string) bool {
 	return s.Spec.Match(provider, probe) || s.other.Probe != "" && s.other.Match(provider, probe)
 }
@@ -83,7 +83,7 @@ func (s *Spec) selects(f *target.File, site *sdt.Site) bool {
 	return (f.Selects(s.Spec, site) || s.other.Probe != "" && f.Selects(s.other, site)) && (s.File == "" || s.file == f)
 }
 
-// in reports whether a file has what the spec names.
+// in reports whether a file has a site that the spec selects.
 func (s *Spec) in(f *target.File) bool {
 	return slices.ContainsFunc(f.Probes, func(p sdt.Site) bool { return s.selects(f, &p) })
 }
@@ -115,7 +115,7 @@ func (s *Selector) Find(f *target.File) (has bool) {
 	return has
 }
 
-// Nearest returns the end of a message that says which specs are missing.
+// Nearest returns the end of a message about missing specs, which suggests a similar name, or "".
 func (s *Selector) Nearest() string {
 	for _, spec := range s.Specs {
 		if hint := spec.near.Hint(); spec.First == nil && hint != "" {
@@ -125,7 +125,7 @@ func (s *Selector) Nearest() string {
 	return ""
 }
 
-// Nearest returns the end of a message that says that none of the names is one that specs select.
+// Nearest returns the end of a message that specs select none of the names, which suggests a similar name, or "".
 func Nearest(specs []spec.Spec, names iter.Seq2[string, string]) string {
 	for _, spec := range specs {
 		near := nearest.To(spec.Provider + ":" + spec.Probe)
@@ -139,7 +139,7 @@ func Nearest(specs []spec.Spec, names iter.Seq2[string, string]) string {
 	return ""
 }
 
-// Missing names the specs for which no probe was found, and is "" if there is none.
+// Missing returns the specs for which no probe was found, joined by "or", or "" if there are none.
 func (s *Selector) Missing() string {
 	var all []string
 	for _, spec := range s.Specs {
@@ -155,7 +155,7 @@ func (s *Selector) NamesFiles() bool {
 	return slices.ContainsFunc(s.Specs, func(spec *Spec) bool { return spec.File != "" })
 }
 
-// Files returns the files that the specs name, as far as they are open.
+// Files returns the open files that the specs name.
 func (s *Selector) Files() (files []*target.File) {
 	for _, spec := range s.Specs {
 		if spec.file != nil {
@@ -170,7 +170,7 @@ func (s *Selector) Closed() bool {
 	return slices.ContainsFunc(s.Specs, func(spec *Spec) bool { return spec.File != "" && spec.file == nil })
 }
 
-// Drop notes that a file was closed. It is opened again by Reopen.
+// Drop notes that a file was closed. Reopen opens it again.
 func (s *Selector) Drop(f *target.File) {
 	for _, spec := range s.Specs {
 		if spec.file == f {
@@ -215,8 +215,8 @@ func (s *Selector) Open(open opening) error {
 // incomplete.
 const minAge = 250 * time.Millisecond
 
-// Reopen opens the files whose paths lead to other ones by now, and reports whether there are any.
-// problems are the files that were not taken instead, and those that lack what is selected.
+// Reopen opens the files whose paths lead to other files by now, and reports whether it opened any.
+// problems has an error for each of them that cannot be opened, or that lacks the selected probes.
 func (s *Selector) Reopen(open opening) (reopened bool, problems []error) {
 	for _, spec := range s.Specs {
 		if spec.File == "" {
@@ -235,7 +235,7 @@ func (s *Selector) Reopen(open opening) (reopened bool, problems []error) {
 			}
 		case !errors.Is(err, lease.ErrWritten) && time.Since(now.ModTime()) > minAge:
 			if later, statErr := stall.Stat(spec.path); statErr != nil || !SameContent(later, now) {
-				continue // what was read was not all of it
+				continue // the file was still incomplete
 			}
 			spec.wrong = now
 			problems = append(problems, fmt.Errorf("another file was found: %w", err))
@@ -244,12 +244,12 @@ func (s *Selector) Reopen(open opening) (reopened bool, problems []error) {
 	return reopened, problems
 }
 
-// SameContent reports whether both describe one file, which was not written in between.
+// SameContent reports whether both describe the same file, and it was not written in between.
 func SameContent(now, was os.FileInfo) bool {
 	return os.SameFile(now, was) && now.Size() == was.Size() && now.ModTime().Equal(was.ModTime())
 }
 
-// NewProbe returns the description of a site for a program.
+// NewProbe returns the description of a site for a BPF program.
 func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
 	p := &bpf.Probe{Provider: site.Provider, Name: site.Name}
 	for i, delta := range f.Deltas(&site) {

@@ -14,15 +14,15 @@ import (
 // Target selects the processes in which a command looks for probes.
 type Target struct {
 	PIDs []int
-	// Pods select the processes of pods, later ones too.
+	// Pods select the processes of pods, including later ones.
 	Pods []cgroup.Pattern
 	All  bool
 }
 
-// Given reports whether there are any.
+// Given reports whether the target selects any processes.
 func (t *Target) Given() bool { return t.All || len(t.PIDs)+len(t.Pods) > 0 }
 
-// Now returns the target with the processes that its pods have now in place of these.
+// Now returns the target with the present processes of its pods in place of the pods.
 func (t *Target) Now() (Target, error) {
 	if len(t.Pods) == 0 {
 		return *t, nil
@@ -42,8 +42,8 @@ func (t *Target) Check() error {
 	return nil
 }
 
-// Selector checks the target and the specs of a command, and returns what they select. others
-// maps a spec to its alternative.
+// Selector checks the target and the specs of a command, and returns the selector of the specs.
+// others maps a spec to its alternative.
 func (t *Target) Selector(specs []string, others map[string]string) (*Selector, error) {
 	if len(specs) == 0 {
 		return nil, console.Usagef("no probes: give [FILE:]PROVIDER:PROBE, such as 'myapp:*'")

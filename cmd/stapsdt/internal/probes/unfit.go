@@ -10,7 +10,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// Unfit counts the probes that are left out because they do not have what an expression asks for.
+// Unfit counts the probes that are left out because they lack something that an expression uses.
 type Unfit struct {
 	Probes int
 	err    error
@@ -39,7 +39,7 @@ func undefined(err error) string {
 // Err returns why a probe was left out, or nil. A probe that has the names of the expression says most about it.
 func (u *Unfit) Err() error { return u.err }
 
-// Take returns a line about those that were added since the last call, of a number of probes, or "".
+// Take returns a line about the probes that were added since the last call, or "". of is the number of all probes.
 func (u *Unfit) Take(of int) string {
 	n, err := u.Probes, u.err
 	*u = Unfit{}

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Called returns the process with a name: that of its program, or the one that it has given to itself. Of a
-// process and its descendants with the same name, it is the first. It is an error if there is none, with
-// ErrNoProcess, or more than one.
+// Called returns the process with a name: the name of its program, or the name that it has given to itself. If
+// descendants of the process have the same name, they are ignored. The error wraps ErrNoProcess if there is no
+// such process. It is also an error if there are several.
 func Called(name string) (int, error) {
 	pids, err := Processes()
 	if err != nil {
@@ -38,7 +38,7 @@ func Called(name string) (int, error) {
 	return 0, fmt.Errorf("is not unique: %d processes are called %q, with the PIDs %s", len(roots), name, strings.Join(all, ","))
 }
 
-// isCalled reports whether a process or its program has a name. The kernel cuts that of a process after 15 bytes.
+// isCalled reports whether a process or its program has a name. The kernel cuts a process's name after 15 bytes.
 func isCalled(pid int, name string) bool {
 	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {

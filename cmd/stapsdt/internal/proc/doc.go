@@ -1,4 +1,4 @@
 //go:build linux
 
-// Package proc reads what the kernel says of processes in /proc, and hears which of them map files.
+// Package proc reads the kernel's data about processes in /proc, and watches which of them map files.
 package proc

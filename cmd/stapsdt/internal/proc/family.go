@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Family returns processes and their descendants, as far as the parents of these live. The named ones need not exist.
+// Family returns processes and those of their descendants whose parents are alive. The named processes may be dead.
 func Family(pids []int) []int {
 	if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())); err != nil {
 		return familyOfAll(pids) // Linux without CONFIG_PROC_CHILDREN
@@ -28,7 +28,7 @@ func Family(pids []int) []int {
 	for i := 0; i < len(family); i++ {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", family[i]))
 		for _, path := range threads {
-			text, _ := os.ReadFile(path) // of a thread that has ended, nothing
+			text, _ := os.ReadFile(path) // fails if the thread has ended
 			for _, field := range strings.Fields(string(text)) {
 				if pid, err := strconv.Atoi(field); err == nil {
 					add(pid)
@@ -39,14 +39,14 @@ func Family(pids []int) []int {
 	return family
 }
 
-// familyOfAll is Family by the parents of all processes.
+// familyOfAll is Family, but looks at the parents of all processes.
 func familyOfAll(pids []int) []int {
 	family, known := []int{}, map[int]bool{}
 	for _, pid := range pids {
 		known[pid] = true
 	}
 	all, _ := Processes()
-	for _, pid := range all { // children often have higher numbers than their parents
+	for _, pid := range all { // children often have higher PIDs than their parents
 		if known[pid] || known[Parent(pid)] {
 			known[pid] = true
 			family = append(family, pid)

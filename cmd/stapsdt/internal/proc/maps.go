@@ -24,17 +24,17 @@ type Mapping struct {
 	Start, End, Offset uint64
 	Executable         bool
 	Device, Inode      uint64
-	// Path is as the kernel shows it: in the mount namespace of the process, and with
-	// " (deleted)" after the path of a deleted file. Memory that is not of a file has a name
-	// such as [vdso], or none.
+	// Path is the path as the kernel shows it: in the mount namespace of the process, and with
+	// " (deleted)" after the path of a deleted file. For memory without a file, it is a name
+	// such as [vdso], or "".
 	Path string
 }
 
 // IsFile reports whether the mapping is a part of a file.
 func (m *Mapping) IsFile() bool { return m.Inode != 0 && strings.HasPrefix(m.Path, "/") }
 
-// Parked reports whether the mapping is what is left of an image that the process has
-// unloaded, which has no probes.
+// Parked reports whether the mapping is the rest of an image that the process has unloaded.
+// It has no probes.
 func (m *Mapping) Parked() bool { return strings.HasPrefix(m.Path, "/memfd:stapsdt-parked") }
 
 // Mappings returns the mappings of files in a process, and reports whether there are more. The error is
@@ -43,18 +43,18 @@ func Mappings(pid int) (all []Mapping, more bool, err error) {
 	return mappings(pid, (*Mapping).IsFile)
 }
 
-// CodeMappings returns the memory of a process that can be executed, in the order of the
-// addresses, whether it is of a file or not. The errors are those of Mappings.
+// CodeMappings returns the executable mappings of a process, in the order of the addresses,
+// whether they are of files or not. The errors are the same as for Mappings.
 func CodeMappings(pid int) ([]Mapping, error) {
 	all, _, err := mappings(pid, func(m *Mapping) bool { return m.Executable })
 	return all, err
 }
 
-// maxPaths is how many bytes the paths of the mappings of a process may have. A process can have 65,530
-// mappings with paths of 4 KB each, and those of programs have a few kilobytes together.
+// maxPaths is the maximum size in bytes of all paths of a process's mappings. A process can have 65,530
+// mappings with paths of 4 KB each. The paths of ordinary programs have a few kilobytes together.
 const maxPaths = 4 << 20
 
-// mappings also reports whether there are more than it returns.
+// mappings returns the wanted mappings, and reports whether there are more.
 func mappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, err error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -78,7 +78,7 @@ func mappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, er
 	return all, false, nil
 }
 
-// Wrap returns an error of reading a file of a process, which is ErrNoProcess if that has exited.
+// Wrap adds the PID to an error from reading a file of a process. The error is ErrNoProcess if the process has exited.
 func Wrap(pid int, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("process %d: %w", pid, ErrNoProcess)
@@ -121,7 +121,7 @@ func parseMapping(line []byte) (m Mapping, ok bool) {
 		Start: numbers[0], End: numbers[1], Offset: numbers[2],
 		Executable: parts[1][2] == 'x',
 		Device:     unix.Mkdev(uint32(numbers[3]), uint32(numbers[4])), Inode: inode,
-		// The kernel writes a newline in a path as \012, and nothing else differently.
+		// The kernel writes a newline in a path as \012, and escapes nothing else.
 		Path: strings.ReplaceAll(path, `\012`, "\n"),
 	}, true
 }

@@ -8,10 +8,10 @@ import (
 	"os"
 )
 
-// Memory reads the memory of a process, to see what is traced in it now.
+// Memory reads the memory of a process, to see which sites are traced now.
 type Memory struct{ file *os.File }
 
-// OpenMemory opens the memory of a process, for which CAP_SYS_PTRACE may be needed.
+// OpenMemory opens the memory of a process. It may require CAP_SYS_PTRACE.
 func OpenMemory(pid int) (*Memory, error) {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if err != nil {
@@ -24,8 +24,8 @@ func OpenMemory(pid int) (*Memory, error) {
 func (m *Memory) Close() error { return m.file.Close() }
 
 // Traced reports whether a tracer is attached to an offset of a file that the process has
-// mapped: the kernel has then replaced the instruction. The semaphore, which several sites can
-// share, is raised before that. It reports false for known if the memory cannot be read.
+// mapped: if so, the kernel has replaced the instruction. The semaphore is not used, because several
+// sites can share it, and it is raised earlier. known is false if the memory cannot be read.
 func (m *Memory) Traced(file io.ReaderAt, mappings []Mapping, offset uint64) (traced, known bool) {
 	var now, nop [1]byte
 	if _, err := file.ReadAt(nop[:], int64(offset)); err != nil || !m.read(mappings, offset, now[:]) {
@@ -34,8 +34,8 @@ func (m *Memory) Traced(file io.ReaderAt, mappings []Mapping, offset uint64) (tr
 	return now != nop, true
 }
 
-// read reads what is at an offset of the file where the process can execute it. The same
-// page of a file can be part of several mappings.
+// read reads the process's executable memory of an offset of the file. The same page of a file
+// can be part of several mappings.
 func (m *Memory) read(mappings []Mapping, offset uint64, to []byte) bool {
 	for _, at := range mappings {
 		if at.Executable && offset >= at.Offset && offset-at.Offset < at.End-at.Start {

@@ -15,7 +15,7 @@ type Status []byte
 // ReadStatus reads the status of a process or a thread.
 func ReadStatus(pid int) (Status, error) { return os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) }
 
-// Word returns the i-th word of a line other than the first, or the last one if i is -1. It is "" if there is none.
+// Word returns the i-th word of a line other than the first, or the last word if i is -1, or "" if there is none.
 func (s Status) Word(name string, i int) string {
 	_, rest, _ := bytes.Cut(s, []byte("\n"+name+":"))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))

@@ -18,20 +18,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher hears from the kernel which processes map executable files, so that their probes
-// are found within moments and not only when all processes are looked at again. It takes
-// CAP_PERFMON, or CAP_SYS_ADMIN.
+// Watcher learns from the kernel which processes map executable files, so that their probes
+// are found at once, without waiting for the next look at all processes. It requires
+// CAP_PERFMON or CAP_SYS_ADMIN.
 type Watcher struct {
 	rings []*mmapRing
 }
 
-// mmapRing is the event of one processor, and the memory where its records are.
+// mmapRing is the perf event of one processor, with the memory for its records.
 type mmapRing struct {
 	fd     int
 	memory []byte
 }
 
-// ringPages is how many pages of records a processor has.
+// ringPages is the number of pages for the records of a processor.
 const ringPages = 16
 
 // NewWatcher begins to watch all processors that are online.
@@ -82,7 +82,7 @@ func (w *Watcher) FDs() (fds []int) {
 	return fds
 }
 
-// Close ends the watching.
+// Close stops watching.
 func (w *Watcher) Close() {
 	for _, r := range w.rings {
 		if r.memory != nil {
@@ -95,7 +95,7 @@ func (w *Watcher) Close() {
 
 // Mapped returns the processes that have mapped executable files since the last call, except for
 // mappings for which skip returns true. It does not call skip, which costs more than reading a
-// record, for a process that is returned anyway. all is true if the kernel had no room for some.
+// record, for a process that is returned anyway. all is true if the kernel had no room for some records.
 func (w *Watcher) Mapped(skip func(pid int, m *Mapping) bool) (pids []int, all bool) {
 	told := map[int]bool{}
 	for _, r := range w.rings {
@@ -137,10 +137,10 @@ func (r *mmapRing) read(yield func(kind uint32, body []byte)) {
 	mask := uint64(len(data) - 1)
 	head, tail := atomic.LoadUint64(&page.Data_head), page.Data_tail
 	for tail < head {
-		header := data[tail&mask:] // of 8 bytes, which records are multiples of
+		header := data[tail&mask:] // 8 bytes, never wrapped: the size of a record is a multiple of 8
 		kind, size := binary.NativeEndian.Uint32(header), uint64(binary.NativeEndian.Uint16(header[6:]))
 		if size < 8 || size > head-tail {
-			tail = head // cannot be
+			tail = head // impossible
 			break
 		}
 		body := make([]byte, size-8)
@@ -153,7 +153,7 @@ func (r *mmapRing) read(yield func(kind uint32, body []byte)) {
 	atomic.StoreUint64(&page.Data_tail, tail)
 }
 
-// onlineCPUs returns the numbers in a list such as "0-3,8".
+// onlineCPUs returns the numbers of the online processors. The kernel's list of them looks like "0-3,8".
 func onlineCPUs() ([]int, error) {
 	list, err := os.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {

@@ -27,7 +27,7 @@ type output struct {
 	numbers   map[string]uint32 // the indexes of probes, by their entries in the table
 	recorded  uint64
 
-	words []uint64 // for the next event
+	words []uint64 // buffer for the next event
 	texts []string
 }
 

@@ -81,7 +81,7 @@ type consumer struct {
 	lost       uint64 // events that the source has lost, as far as the recording knows
 }
 
-// probe holds what is recorded of the events of a probe.
+// probe describes the recorded items of a probe's events.
 type probe struct {
 	number uint32 // the index in the recording
 	full   bool   // the recording has no room for it

@@ -39,7 +39,7 @@ func ParseAddress(text string) (*Address, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("the address is not a URL") // without the text, which may contain a password
+		return nil, errors.New("the address is not a URL") // the message omits the text, which may contain a password
 	}
 	switch {
 	case u.Host == "":

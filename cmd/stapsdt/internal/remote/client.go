@@ -22,8 +22,8 @@ type Client struct {
 	http    http.Client
 }
 
-// patience is the time that a server may take to answer, or be silent in a stream, although it
-// writes to it every second.
+// patience is the time that a server may take to answer, or be silent in a stream, to which it
+// writes every second.
 const patience = 15 * time.Second
 
 // NewClient returns a client for the handler at an address.
@@ -42,9 +42,9 @@ func NewClient(a *Address) *Client {
 	return &Client{address: a, http: http.Client{Transport: transport}}
 }
 
-// Error is a refusal of the server, or an answer that is not one of a debugprobe handler.
+// Error is a refusal of the server, or an answer that does not come from a debugprobe handler.
 type Error struct {
-	Status int // of HTTP
+	Status int // the HTTP status
 	// Message is one sentence. Text, if it is not "", marks the error in an expression, on
 	// several lines.
 	Message, Text string
@@ -72,7 +72,7 @@ type Listing struct {
 type Provider struct {
 	Name   string
 	Loaded bool
-	Path   string // of the image, if it is loaded
+	Path   string // the path of the image, if it is loaded
 	Probes []Probe
 }
 
@@ -82,10 +82,10 @@ type Probe struct {
 	Name     string
 	Args     []struct{ Name, Type string }
 	Sites    int  // the number of sites
-	Traced   bool // by the kernel
+	Traced   bool // whether the kernel traces the probe
 }
 
-// maxListing limits the bytes of a listing. No program has that many.
+// maxListing is the maximum size of a listing in bytes. No program has a larger one.
 const maxListing = 64 << 20
 
 // Probes asks for the probes of the program.

@@ -21,7 +21,7 @@ const (
 	MaxSeconds = 600
 	MaxRate    = 1000
 	MaxFilter  = 1024 // bytes
-	maxText    = 1024 // bytes; what follows is replaced by "…"
+	maxText    = 1024 // bytes; the rest is replaced by "…"
 )
 
 // Event is an event of a program.
@@ -158,7 +158,7 @@ func decode(data []byte) (*Event, error) {
 	if start, err := d.Token(); err != nil || start != json.Delim('{') {
 		return nil, errors.New("an event without arguments")
 	}
-	for d.More() { // in their order
+	for d.More() { // the arguments keep their order
 		name, err := d.Token()
 		if err != nil {
 			return nil, err

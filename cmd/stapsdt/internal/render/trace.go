@@ -50,7 +50,7 @@ func (l *Lines) Known(provider, probe string) {
 type Fired struct {
 	At   time.Time
 	PID  uint32
-	TID  int64 // or -1 if it is unknown
+	TID  int64 // -1 if unknown
 	Comm []byte
 	// Pod is NAMESPACE/POD/CONTAINER, or "".
 	Pod string

@@ -10,7 +10,7 @@ import (
 
 // Condition selects events by an expression.
 type Condition struct {
-	reader  Reader // of its filters
+	reader  Reader // makes the filters
 	filters map[*recording.Probe]*Filter
 }
 
@@ -40,7 +40,7 @@ func (c *Condition) Check(all []*recording.Probe) (err error) {
 	return console.Usagef("%w", err)
 }
 
-// Meets reports whether an event meets the condition. It is false if the probe does not have what the condition asks for.
+// Meets reports whether an event meets the condition. It reports false if the probe lacks a variable of the condition.
 func (c *Condition) Meets(e *recording.Event) bool {
 	if c.reader.where == "" {
 		return true

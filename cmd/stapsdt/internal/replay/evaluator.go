@@ -66,7 +66,7 @@ func (v *Evaluator) named(e *expr.Expr, err error) (*expr.Expr, error) {
 	return e, nil
 }
 
-// Has reports whether the probe has all that an expression asks for.
+// Has reports whether the probe has all variables of an expression.
 func (v *Evaluator) Has(src string) bool {
 	_, err := expr.Parse(src, v.vars)
 	return err == nil
@@ -151,7 +151,7 @@ func ValueIn(item *layout.Item, key []byte) Value {
 	return Value{item, bits, string(text), cut}
 }
 
-// ForText formats the value for people.
+// ForText formats the value for a table.
 func (v *Value) ForText() string {
 	return string(render.KeyText(v.Item, v.Bits, []byte(v.Text), v.Cut))
 }

@@ -18,12 +18,12 @@ import (
 type File struct {
 	Path string
 	*recording.Reader
-	// Process is the process that writes to the recording, if it is known better than the recording says.
+	// Process is the process that writes to the recording. It is nil if only the recording describes the process.
 	Process *Process
 	file    *os.File // nil for a recording in memory
 	ended   int      // counts the calls of Follow that found no writer
 	close   func()
-	filters []*Filter // by the indexes of the probes
+	filters []*Filter // filters by the indexes of the probes
 	event   *recording.Event
 	missing uint64        // lost events before the next selected event
 	held    bool          // event was read, but Next has not returned it
@@ -81,7 +81,7 @@ func read(f *os.File) (*recording.Reader, error) {
 	return reader, nil
 }
 
-// at returns the time by which the file's event is ordered among those of all files.
+// at returns the time by which the file's event is ordered among the events of all files.
 func (f *File) at(r *Reader) time.Duration { return r.Clock(f.event) }
 
 // advance moves to the file's next selected event, and reports whether there is one.

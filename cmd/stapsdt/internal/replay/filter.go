@@ -11,7 +11,7 @@ import (
 type Filter struct {
 	// Selected means that the filter selects any events.
 	Selected bool
-	where    *Measure // or nil
+	where    *Measure // nil if there is no condition
 	faults   *uint64  // counts the events for which where could not be evaluated
 }
 

@@ -19,7 +19,7 @@ func (r *Reader) Follow(to *console.Console) (replaced []*File) {
 			continue
 		}
 		switch f.ended++; f.ended {
-		case 1: // More has to find what was written until now first
+		case 1: // More must first find the events that were written until now
 			continue
 		case 2:
 			to.Warn("the recording %s of process %d has ended", f.Path, f.Head().PID)

@@ -47,8 +47,8 @@ func (r *Reader) Report(to *console.Console, consequence string) {
 // LowerBounds is the consequence of lost events for counts.
 const LowerBounds = "the numbers are lower bounds"
 
-// Losses counts lost events: all of them, those before the first event and between others, those after the last event
-// that was read, and those whose time is unknown.
+// Losses counts lost events: in all, before the first event, between events, after the last event that was read, and
+// at unknown times.
 type Losses struct {
 	Lost     uint64 `json:"lost"`
 	Before   uint64 `json:"before,omitempty"`

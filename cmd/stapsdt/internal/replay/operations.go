@@ -16,7 +16,7 @@ import (
 
 // Operations pairs the events of all operations by their first arguments: NAME__start with NAME__end or NAME__done.
 type Operations struct {
-	// Where and By apply to each kind of operation that has what they ask for. All is as in Plan.
+	// Where and By apply to each kind of operation that has their variables. All is as in Plan.
 	Where, By []string
 	All       bool
 	// TextSize is the number of bytes of a string that are kept.
@@ -39,7 +39,7 @@ type Kind struct {
 	// if an open operation does not have them.
 	By      []int
 	Columns []int
-	// Fits reports whether the kind has what the conditions ask for.
+	// Fits reports whether the kind has the variables of the conditions.
 	Fits bool
 
 	Pairs  *Pairs // nil until both a start and an end are known
@@ -72,8 +72,7 @@ func NameOf(probe string) (name string, isStart bool) {
 	return "", false
 }
 
-// OperationSpecs returns specs of the probes of the operations with some names. others has the further specs for which
-// a spec stands.
+// OperationSpecs returns specs of the probes of the operations with some names. others maps a spec to its alternative.
 func OperationSpecs(names []string) (specs []string, others map[string]string) {
 	others = map[string]string{}
 	for _, name := range names {
@@ -178,7 +177,7 @@ func (o *Operations) pair(k *Kind) {
 	k.Pairs = pairs
 }
 
-// Check returns an error if no operation has what Where and By ask for.
+// Check returns an error if no operation has the variables of an expression in Where or By.
 func (o *Operations) Check(all []*recording.Probe) error {
 	for _, p := range all {
 		o.Know(p)

@@ -18,9 +18,9 @@ type Pairs struct {
 	sides  map[*recording.Probe]*side // nil for a probe that is ignored
 	first  [2]*Evaluator              // the first start and the first end
 	kinds  map[int]*kindSides
-	unfit  map[int]error // why kinds were left out, by kind
+	unfit  map[int]error // the errors of kinds that were left out, by kind
 	open   map[pairKey]*Operation
-	totals map[int]*layout.Totals // by kind
+	totals map[int]*layout.Totals // totals by kind
 	// Full counts the starts for which there was no room, Unknown the events for which the recording lacks the value that
 	// pairs them, and Unevaluated the events with an expression that divides by zero.
 	Full, Unknown, Unevaluated uint64
@@ -47,7 +47,7 @@ type Plan struct {
 	TextSize int
 	// All also returns operations that do not meet the conditions.
 	All bool
-	// Unfit, if it is not nil, leaves out kinds that have a side without what is asked for, and counts their sides. It is
+	// Unfit, if it is not nil, counts the sides of kinds that are left out because a side lacks variables of the plan. It is
 	// an error if all kinds are left out.
 	Unfit *probes.Unfit
 }
@@ -245,7 +245,7 @@ func (p *Pairs) keyOf(s *side, e *recording.Event) (key Value, ok bool) {
 }
 
 // start opens an operation, and reports whether it is returned. An operation that is not selected is opened too, so
-// that its end is not counted as one without a start.
+// that its end is not counted as an end without a start.
 func (p *Pairs) start(s *side, at pairKey, o *Operation, totals *layout.Totals) bool {
 	if p.open[at] == nil && len(p.open) == bpf.MaxOpen {
 		p.Full++

@@ -34,7 +34,7 @@ type Reader struct {
 	live     bool // processes write to the recordings
 	realtime bool // the files may be of different boots: only this clock relates them
 	active   []*File
-	taken    bool // the first file of active has to be advanced
+	taken    bool // the first file of active must be advanced
 }
 
 // Open opens recordings. The reader delivers the events of the probes that the specs name, or of all probes if there
@@ -50,7 +50,7 @@ func Open(from From, texts []string, where string, fits func(*recording.Probe) e
 	return opened, opened.open(from, texts)
 }
 
-// New returns a reader without recordings; Add adds them. Its parameters are those of Open.
+// New returns a reader without recordings; Add adds them. Its parameters are as for Open.
 func New(texts []string, where string, fits func(*recording.Probe) error) (*Reader, error) {
 	r := &Reader{where: where, fits: fits, window: always, live: true}
 	return r, r.parse(texts)
@@ -131,7 +131,7 @@ func (r *Reader) check() error {
 		return nil
 	case r.selected > 0:
 		return console.Usagef("%w", r.unfit.Err())
-	case len(r.specs) == 0 && !events: // nothing was fired
+	case len(r.specs) == 0 && !events: // no probe has fired
 		return nil
 	}
 	return fmt.Errorf("%w: no recording has %s%s", probes.ErrNothing, r.names(), r.Nearest(r.every))

@@ -71,7 +71,7 @@ func NewArguments(p *recording.Probe, textSize int) *Arguments {
 	return &Arguments{Evaluator: NewEvaluator(p), items: ArgItems(p, textSize)}
 }
 
-// Show formats the arguments of an event, without those with the given names.
+// Show formats the arguments of an event, except for the arguments named in without.
 func (a *Arguments) Show(e *recording.Event, without ...string) (all []Shown) {
 	a.At(e)
 	for i := range a.items {

@@ -20,7 +20,7 @@ type Side struct {
 	IsStart bool
 }
 
-// side holds what is evaluated for the events of a Side.
+// side holds the expressions that are evaluated for the events of a Side.
 type side struct {
 	*Evaluator
 	Side
@@ -36,7 +36,7 @@ type side struct {
 type evaluation struct {
 	expr *expr.Expr
 	arg  int
-	item *layout.Item // nil if the probe does not have it
+	item *layout.Item // nil if this side does not evaluate it
 }
 
 // parse parses the expressions that this side evaluates.
@@ -98,7 +98,7 @@ func (s *side) detail(p *Pairs) {
 	for i, name := range s.columns.Names {
 		one := evaluation{}
 		if i < s.columns.By {
-			one, _ = s.evaluation(name) // empty if the start does not have it
+			one, _ = s.evaluation(name) // empty if the start lacks it
 		} else {
 			for j, a := range s.probe.Args {
 				if a.Name == name {

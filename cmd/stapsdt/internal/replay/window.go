@@ -27,7 +27,7 @@ type From struct {
 // Given reports whether a source is named.
 func (f *From) Given() bool { return len(f.Paths) > 0 || f.Address != "" }
 
-// window is the range of times of the events that are read, by CLOCK_REALTIME.
+// window is the range of times, by CLOCK_REALTIME, in which events are read.
 type window struct{ since, until int64 }
 
 // always is the window of all events.

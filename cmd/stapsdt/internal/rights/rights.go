@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package rights says which capabilities are missing.
+// Package rights determines which capabilities are missing.
 package rights
 
 import (
@@ -16,7 +16,7 @@ import (
 // Capability is a Linux capability.
 type Capability int
 
-// The capabilities that tracing may take.
+// The capabilities that tracing may need.
 const (
 	// Ptrace opens the files, the memory and the memory map of other users' processes.
 	Ptrace Capability = unix.CAP_SYS_PTRACE
@@ -28,9 +28,9 @@ const (
 	BPF     Capability = unix.CAP_BPF
 	Perfmon Capability = unix.CAP_PERFMON
 	// Admin opens the perf event of a uprobe, from Linux 6.16 and in older kernels with the
-	// same repair (CVE-2025-38466).
+	// same fix (CVE-2025-38466).
 	Admin Capability = unix.CAP_SYS_ADMIN
-	// Resource raises the limit of locked memory, which BPF maps count for before
+	// Resource raises the limit of locked memory, against which BPF maps count before
 	// Linux 5.11.
 	Resource Capability = unix.CAP_SYS_RESOURCE
 )
@@ -43,15 +43,15 @@ var names = map[Capability]string{
 // String returns the name, as in CAP_BPF.
 func (c Capability) String() string { return names[c] }
 
-// Error means that something was refused. It names the capabilities that it needs and that
-// this process does not have.
+// Error means that an operation was refused. It names the capabilities that the operation needs
+// and this process does not have.
 type Error struct {
-	Op      string // "attaching to probes"
+	Op      string // the operation, such as "attaching to probes"
 	Missing []Capability
-	Err     error // the kernel's
+	Err     error // the kernel's error
 }
 
-// New returns an Error for what an operation needs.
+// New returns an Error for an operation that needs capabilities.
 func New(op string, err error, needed ...Capability) *Error {
 	e := &Error{Op: op, Err: err}
 	for _, c := range needed {
@@ -62,7 +62,7 @@ func New(op string, err error, needed ...Capability) *Error {
 	return e
 }
 
-// Wrap returns an Error if the kernel has refused an operation, and otherwise what went wrong with it.
+// Wrap returns an Error if the kernel has refused an operation, and otherwise adds the operation to err.
 func Wrap(op string, err error, needed ...Capability) error {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
 		return New(op, err, needed...)
@@ -70,18 +70,18 @@ func Wrap(op string, err error, needed ...Capability) error {
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// Has reports whether this process has what a capability allows. The newer ones are
-// included in CAP_SYS_ADMIN.
+// Has reports whether this process may do what a capability allows. CAP_SYS_ADMIN includes
+// the newer capabilities.
 func Has(c Capability) bool {
 	effective := effective()
 	admin := (c == Restore || c == BPF || c == Perfmon) && effective&(1<<unix.CAP_SYS_ADMIN) != 0
 	return effective&(1<<c) != 0 || admin
 }
 
-// None reports whether this process has no capability at all, as the program of an ordinary user.
+// None reports whether this process has no capability at all, like the program of an ordinary user.
 func None() bool { return effective() == 0 }
 
-// effective returns the set of effective capabilities, and all if it cannot be read.
+// effective returns the set of effective capabilities, or all capabilities if the set cannot be read.
 func effective() uint64 {
 	status, err := os.ReadFile("/proc/thread-self/status")
 	if err != nil {
@@ -101,7 +101,7 @@ func effective() uint64 {
 func (e *Error) Error() string {
 	switch len(e.Missing) {
 	case 0:
-		// All capabilities are there, so that something else forbids it, such as a security
+		// No capability is missing, so something else forbids the operation, such as a security
 		// module, seccomp or a user namespace.
 		return fmt.Sprintf("%s is not permitted here, although no capability is missing: %v", e.Op, e.Err)
 	case 1:

@@ -147,7 +147,7 @@ func (r *reader) probe(n *yaml.Node) string {
 	return ""
 }
 
-// maxName is the maximum length of a name with which the kernel compares: strings are cut after 64 bytes, with the NUL.
+// maxName is the maximum length of a name that the kernel compares: strings are cut after 64 bytes, including the NUL.
 const maxName = 63
 
 // selection reads the selection of processes.

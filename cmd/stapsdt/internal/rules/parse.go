@@ -21,7 +21,7 @@ import (
 // maxFile is the maximum size of a file in bytes.
 const maxFile = 1 << 20
 
-// Read reads a file of rules. Its errors are those of Parse. It does not wait for the writer of a named pipe.
+// Read reads a file of rules. Its errors are the same as for Parse. It does not wait for the writer of a named pipe.
 func Read(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -67,8 +67,8 @@ func (m *Metric) allFailures() bool {
 	return failure.MatchString(m.Name) || failure.MatchString(m.Where) || failure.MatchString(m.Probe)
 }
 
-// events returns the name of the series that counts a metric's events. It is "" if no series does, or none that every
-// format has.
+// events returns the name of the series that counts a metric's events. It returns "" if no series does, or only a
+// series that some formats lack.
 func (m *Metric) events() string {
 	switch {
 	case m.Kind == Counter && m.Value == "":

@@ -12,7 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
-// Announce prints what the run is attached to, if the command is verbose or writes to a terminal: nothing else is printed
+// Announce prints the numbers of probes and processes, if the command is verbose or writes to a terminal: nothing else is printed
 // before the first event or the end.
 func (r *Run) Announce() {
 	if !r.Config.Announces(r.Console) || r.subscription.Sites() == 0 {

@@ -36,13 +36,13 @@ type cost struct {
 	meter     *meter.Meter // nil as long as no program is metered
 	budget    *meter.Budget
 	processor meter.Processor
-	began     bool          // to be attached
-	used      time.Duration // by the programs
+	began     bool          // whether attaching has begun
+	used      time.Duration // the processor time of the programs
 	checked   time.Time
-	wait      time.Duration // until the next check
+	wait      time.Duration // the time until the next check
 	stepped   uint64        // events at the last check
 	warned    bool
-	withdrawn int // probes
+	withdrawn int // number of detached probes
 }
 
 // newCost measures the prices of probes if there is a budget.

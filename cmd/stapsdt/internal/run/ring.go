@@ -18,7 +18,7 @@ type Ring struct {
 	run    *Run
 	events *ebpf.Map
 	stream *event.Stream
-	sizes  []int // of the records, by program ID
+	sizes  []int // the sizes of the records, by program ID
 }
 
 // NewRing returns a ring of size bytes, a power of two.

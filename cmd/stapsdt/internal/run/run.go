@@ -25,7 +25,7 @@ import (
 // Config selects the processes and events of a command, and determines when it ends.
 type Config struct {
 	probes.Target
-	// Specs select the probes. Others maps a spec to the other names that it stands for.
+	// Specs select the probes. Others maps a spec to its alternative.
 	Specs  []string
 	Others map[string]string
 	// Together delays attaching until each spec has a probe.
@@ -56,7 +56,7 @@ const (
 	Socket = "socket"
 )
 
-// Check returns an error if the command line is invalid. It checks only what does not depend on the processes.
+// Check returns an error if the command line is invalid. It does not look at the processes.
 func (c *Config) Check() error {
 	_, err := c.check()
 	return err
@@ -279,7 +279,7 @@ func (r *Run) orNothing(err error) error {
 
 // Wait lets the consumer take the events of the probes until ctx is done, the time is over or the
 // processes have exited, and attaches to probes that appear meanwhile. It then detaches: the maps have
-// everything that was fired.
+// all events that were fired.
 func (r *Run) Wait(ctx context.Context, c engine.Ticker) error {
 	r.began = true
 	r.stopped()

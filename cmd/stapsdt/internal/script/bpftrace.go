@@ -14,8 +14,8 @@ import (
 )
 
 // Bpftrace returns a program for bpftrace, from version 0.17 on, that prints a line for each
-// event: the process, its name, the probe and the arguments. skipped says of the probes that
-// are not in the program why bpftrace cannot trace them.
+// event: the process, its name, the probe and the arguments. skipped has a message for each
+// probe that bpftrace cannot trace and that is therefore not in the program.
 func (s *Script) Bpftrace() (program string, skipped []string) {
 	var b strings.Builder
 	s.head(&b, "//", "", "bpftrace FILE")
@@ -29,7 +29,7 @@ func (s *Script) Bpftrace() (program string, skipped []string) {
 	return b.String(), skipped
 }
 
-// byName returns the sites of each name in a file. A clause of bpftrace covers them all.
+// byName groups the sites by file and name. A clause of bpftrace covers all sites of a group.
 func (s *Script) byName() (all [][]Site) {
 	for _, site := range s.Sites {
 		i := slices.IndexFunc(all, func(sites []Site) bool {
@@ -44,7 +44,7 @@ func (s *Script) byName() (all [][]Site) {
 	return all
 }
 
-// obstacle returns why bpftrace cannot trace a probe, or "".
+// obstacle returns the reason that bpftrace cannot trace a probe, or "".
 func obstacle(sites []Site) string {
 	for _, name := range []string{sites[0].Provider, sites[0].Name} {
 		if !printable(name) || strings.ContainsAny(name, ` :*?/",{}`) {
@@ -56,8 +56,8 @@ func obstacle(sites []Site) string {
 	}
 	for _, site := range sites {
 		for _, a := range site.Args {
-			// 0.17 reads another value, or the values of other arguments, and 0.27 refuses
-			// the probe.
+			// bpftrace 0.17 reads a wrong value, or the values of other arguments, and
+			// 0.27 refuses the probe.
 			spelled, _, _ := strings.Cut(a.String(), "@")
 			if a.Err != nil || a.Operand.Symbol != "" || a.Operand.Kind == sdt.OperandVector || strings.HasSuffix(spelled, "f") {
 				return fmt.Sprintf("bpftrace does not understand the operand %s; --for tracefs does more", render.Printable(a.String()))
@@ -101,8 +101,8 @@ func (s *Script) clause(b *strings.Builder, sites []Site) {
 	fmt.Fprintf(b, "\tprintf(\"%%d %%s %s%s\\n\", %s);\n}\n", name, list, args)
 }
 
-// common returns the arguments that all sites of a name have. bpftrace extends each value by
-// the sign in the note of its site, so that one of 64 bits fits all.
+// common returns the arguments that all sites of a name have. bpftrace extends each value to
+// 64 bits according to the signedness in the note of its site, so that one format fits all.
 func (s *Script) common(sites []Site) []value {
 	values := s.values(&sites[0])
 	for i := range sites[1:] {
@@ -117,7 +117,7 @@ func (s *Script) common(sites []Site) []value {
 	return values
 }
 
-// bpftrace returns how bpftrace prints the i-th argument: the verb, and the expression.
+// bpftrace returns the verb and the expression with which bpftrace prints the i-th argument.
 func (v *value) bpftrace(i int) (verb, arg string) {
 	arg = fmt.Sprintf("arg%d", i)
 	switch v.format {

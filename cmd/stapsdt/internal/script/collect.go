@@ -23,12 +23,12 @@ import (
 type Options struct {
 	// Tracer is bpftrace or tracefs.
 	Tracer string
-	// Texts are the names of arguments that are strings, although the file does not describe them
-	// as such.
+	// Texts are the names of arguments that are strings although the file does not describe them
+	// as strings.
 	Texts []string
 }
 
-// collector finds the sites that a script is about.
+// collector finds the sites for a script.
 type collector struct {
 	*console.Console
 	where probes.Target
@@ -76,7 +76,7 @@ func Run(to *console.Console, where probes.Target, specs []string, o Options) er
 	return err
 }
 
-// sites returns the sites that are selected, in the order of their files and names.
+// sites returns the selected sites, in the order of their files and names.
 func (g *collector) sites(finder *target.Finder, selector *probes.Selector) (sites []Site, err error) {
 	if err := selector.Open(finder.Open); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (g *collector) sites(finder *target.Finder, selector *probes.Selector) (sit
 	return sites, nil
 }
 
-// of returns the sites of a file that are selected.
+// of returns the selected sites of a file.
 func (g *collector) of(selector *probes.Selector, f *target.File, uses []probes.Use) (sites []Site, err error) {
 	selected := slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return !selector.Selects(f, &p) })
 	if len(selected) == 0 {
@@ -146,7 +146,7 @@ func (g *collector) of(selector *probes.Selector, f *target.File, uses []probes.
 	return sites, nil
 }
 
-// found returns a path that leads to a file, if need be through one of the processes that have
+// found returns a path that leads to a file, if necessary through one of the processes that have
 // mapped it.
 func found(f *target.File, uses []probes.Use) (*File, error) {
 	path, err := filepath.Abs(strings.TrimSuffix(f.Path, " (deleted)"))

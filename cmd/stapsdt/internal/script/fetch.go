@@ -10,8 +10,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// fetch returns how tracefs reads the i-th argument of a site, as in "%dx:s32", or "" if it
-// cannot. The notation is that of the kernel's Documentation/trace/uprobetracer.rst.
+// fetch returns the fetch argument with which tracefs reads the i-th argument of a site, such as
+// "%dx:s32", or "" if it cannot. See the kernel's Documentation/trace/uprobetracer.rst.
 func (s *Site) fetch(i int, v *value) string {
 	place := s.place(i, v)
 	switch {
@@ -32,7 +32,7 @@ func (s *Site) fetch(i int, v *value) string {
 	return fmt.Sprintf("%s:%s%d", place, kind, 8*v.size())
 }
 
-// place returns where the value is, or "". A text that is a constant is at that address.
+// place returns the place of the value, or "". A string with a constant operand is at this address.
 func (s *Site) place(i int, v *value) string {
 	o := v.Operand
 	isMemory := o.Kind == sdt.OperandMemory || o.Kind == sdt.OperandConstant && v.format == text
@@ -46,7 +46,7 @@ func (s *Site) place(i int, v *value) string {
 	case !isMemory || o.Symbol != "" && o.Base.Name != "":
 		return ""
 	case o.Symbol != "":
-		// The kernel adds the distance of two offsets, this one and that of the site, to the address of the site.
+		// The kernel adds the distance from the site's offset to this offset to the address of the site.
 		offset := int64(s.Offset) + s.Deltas[i] + o.Displacement
 		if offset < 0 {
 			return ""
@@ -74,7 +74,7 @@ func register(r sdt.Register) string {
 	return "%" + name
 }
 
-// The longest names of events, groups and arguments.
+// The maximum lengths of the names of events, groups and arguments.
 const (
 	maxEvent    = 63
 	maxArgument = 31
@@ -84,8 +84,8 @@ const (
 var reserved = []string{"common_type", "common_flags", "common_preempt_count", "common_pid", "common_tgid",
 	"__probe_ip", "__probe_ret_ip", "__probe_func"}
 
-// unique returns a name that tracefs accepts, and that is not among others: the name itself,
-// as far as possible.
+// unique returns a name that tracefs accepts, and that is not among others. It is as close to
+// the given name as possible.
 func unique(name string, most int, others []string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < 128 && cName("x"+string(r)) {

@@ -1,10 +1,10 @@
 //go:build linux
 
-// Package script writes scripts that print the events of probes by tracers that a machine
-// has already: bpftrace, and the kernel's own events in tracefs.
+// Package script writes scripts that print the events of probes with tracers that a machine
+// already has: bpftrace, and the kernel's own events in tracefs.
 //
-// Root will run them, and files of unknown origin have given the names in them. Whatever is
-// not known to be harmless is therefore quoted, replaced, or left out.
+// Root runs the scripts, and their names come from files of unknown origin. Names that are
+// not known to be harmless are therefore quoted, replaced, or left out.
 package script
 
 import (
@@ -31,27 +31,27 @@ type Site struct {
 
 // File is a file with sites.
 type File struct {
-	// Path leads to it, and is absolute.
+	// Path is the absolute path of the file.
 	Path string
 	// PID is the process through whose /proc/PID/root Path leads, or 0.
 	PID int
-	// SHA256 is its checksum, in hexadecimal digits.
+	// SHA256 is the checksum of the file, in hexadecimal digits.
 	SHA256 string
 }
 
-// Script is what a script will trace.
+// Script defines the events that a script traces.
 type Script struct {
-	// Specs are the probes that were asked for, in the words of the user.
+	// Specs are the specs of the probes, as the user wrote them.
 	Specs string
-	// PIDs are the processes to which the script is restricted, and nil for all.
+	// PIDs are the processes to which the script is restricted, or nil for all.
 	PIDs  []int
 	Sites []Site
-	// Texts are the arguments that are texts, by their names or as arg0, although the files
-	// do not say so.
+	// Texts are the arguments that are strings although the files do not describe them as
+	// strings, by their names or as arg0.
 	Texts []string
 }
 
-// head writes the comment that begins a script: its events, and how it is run. mark begins a comment.
+// head writes the comment that begins a script: its events, and how to run it. mark begins a comment.
 func (s *Script) head(b *strings.Builder, mark, restriction string, usage ...string) {
 	fmt.Fprintf(b, "%s Prints the events of %s", mark, render.Printable(s.Specs))
 	if len(s.PIDs) > 0 {
@@ -70,7 +70,7 @@ func (s *Script) head(b *strings.Builder, mark, restriction string, usage ...str
 	}
 }
 
-// format is how a value is shown.
+// format is the format in which a value is shown.
 type format uint8
 
 const (
@@ -79,14 +79,14 @@ const (
 	address
 	boolean
 	duration
-	float // its bits
+	float // shown as its bits
 	text
 )
 
-// value is an argument as scripts show it.
+// value is an argument, with the name and the format that scripts use.
 type value struct {
 	sdt.Arg
-	name   string // an identifier
+	name   string // a valid identifier
 	named  bool   // whether the file knows the name
 	asked  string // its name in Texts, or ""
 	format format
@@ -140,7 +140,7 @@ func identifier(name string) bool {
 	return name != ""
 }
 
-// size is that of an argument in bytes.
+// size returns the size of an argument in bytes.
 func (v *value) size() int {
 	if v.Size == 0 {
 		return 8

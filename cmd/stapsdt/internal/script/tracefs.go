@@ -11,15 +11,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
-// body follows the head of the script, which is a comment, and its definitions. It adds the probes that these define, prints their
-// events, and removes them.
+// body is the part of the script after the head, which is a comment, and the definitions. It adds the probes that these define,
+// prints their events, and removes them.
 //
 //go:embed tracefs.sh
 var body string
 
-// Tracefs returns a shell script that makes an event of the kernel of each site, with typed
-// arguments, prints what happens, and removes the events. skipped says of the arguments that
-// are not in the events why tracefs cannot read them.
+// Tracefs returns a shell script that creates a kernel event for each site, with typed
+// arguments, prints the events, and removes them. skipped has a message for each argument
+// that tracefs cannot read and that is therefore not in the events.
 func (s *Script) Tracefs() (script string, skipped []string) {
 	var head, define strings.Builder
 	head.WriteString("#!/bin/sh\n")
@@ -65,7 +65,7 @@ func after(names []string, prefix string) (rests []string) {
 	return rests
 }
 
-// definition returns the arguments of an event, each after a space. They have no quotes.
+// definition returns the arguments of an event, each after a space. They contain no quotes.
 func (s *Script) definition(site *Site) (definition string, without []string) {
 	var names []string
 	for i, v := range s.values(site) {

@@ -47,7 +47,7 @@ type Process struct {
 type Key struct {
 	pid   int
 	start uint64
-	path  string // if it is Elsewhere
+	path  string // set if it is Elsewhere
 }
 
 // Key returns the key of the process.
@@ -166,8 +166,8 @@ func (c *Connection) close() {
 	}
 }
 
-// likely returns the places to try: first the sockets that the user of the process owns, then those whose owner is
-// unknown. It returns none on a file system that does not answer.
+// likely returns the places to try: first the sockets that the user of the process owns, then sockets whose owner is
+// unknown, then others. It returns none on a file system that does not answer.
 func (p *Process) likely() (all []place) {
 	if len(p.places) == 1 {
 		return p.places

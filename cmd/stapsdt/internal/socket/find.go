@@ -44,15 +44,15 @@ func (e missingRight) Is(target error) bool { return target == fs.ErrPermission 
 // place is a path on which a process may listen.
 type place struct {
 	root string // /proc/PID/root, or ""
-	path string // below root
+	path string // relative to root
 }
 
-// process describes a process as /proc does.
+// process describes a process with data from /proc.
 type process struct {
 	pid   int
 	own   int    // its PID in its own namespace
-	start uint64 // in ticks since the boot
-	uid   uint32 // effective
+	start uint64 // start time in ticks since the boot
+	uid   uint32 // the effective UID
 }
 
 // Started returns the start time of a process in ticks since the boot, or 0 if there is no such process.
@@ -82,7 +82,7 @@ func readProcess(pid int) (p process, err error) {
 	return p, nil
 }
 
-// stallKey returns the key for package stall of a file system to which a process has led.
+// stallKey returns the key, for package stall, of a file system to which a process has led.
 func stallKey(pid int, system any) any {
 	return stall.Of{Owner: target.OwnerOf(pid), System: [2]any{pid, system}}
 }
@@ -129,7 +129,7 @@ func listening(pid int) map[string][]string {
 	return all
 }
 
-// name returns what the name of the process's socket begins with.
+// name returns the beginning of the name of the process's socket.
 func (p *process) name() string { return fmt.Sprintf("%d-%d", p.own, p.start) }
 
 // places returns the places where a process may listen: the sockets listed in its network namespace or,
@@ -137,7 +137,7 @@ func (p *process) name() string { return fmt.Sprintf("%d-%d", p.own, p.start) }
 func (p *process) places(sockets map[string][]string) (all []place) {
 	root := fmt.Sprintf("/proc/%d/root", p.pid)
 	paths := sockets[p.name()]
-	if len(paths) > maxPaths { // most belong to others; its own is in one of its directories
+	if len(paths) > maxPaths { // most belong to other processes; the process's own socket is in one of its directories
 		usual, _ := stall.Do(stallKey(p.pid, root), func() ([]string, error) { return p.directories(), nil }, nil)
 		paths = slices.Clone(paths)
 		slices.SortStableFunc(paths, func(a, b string) int {
@@ -147,7 +147,7 @@ func (p *process) places(sockets map[string][]string) (all []place) {
 	}
 	long := false
 	for _, at := range paths {
-		if strings.HasPrefix(at, "/proc/") { // by a descriptor of the directory, as the path is too long for an address
+		if strings.HasPrefix(at, "/proc/") { // bound through a descriptor of the directory, as the path is too long for an address
 			long = true
 			continue
 		}
@@ -225,7 +225,7 @@ func Processes() []*Process {
 			continue
 		}
 		namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
-		if err != nil { // of another user namespace, perhaps: its socket may be in reach, or is reported
+		if err != nil { // the process may be in another user namespace: its socket may still be in reach, or is reported
 			namespace = fmt.Sprint(pid)
 		}
 		sockets := byNamespace[namespace]
@@ -236,7 +236,7 @@ func Processes() []*Process {
 		if places := p.places(sockets); len(places) > 0 {
 			for _, at := range places {
 				name := path.Base(at.path)
-				seen[name] = seen[name] || len(places) == 1 // of several, one is its own
+				seen[name] = seen[name] || len(places) == 1 // only one of several places is the process's own
 			}
 			all = append(all, &Process{PID: pid, UID: p.uid, Start: p.start, places: places})
 		}

@@ -24,8 +24,8 @@ func Signature(p sdt.Site) string {
 	return strings.Join(all, ", ")
 }
 
-// TypeName returns the type of an argument: as DWARF describes it, "string" for text that
-// ends with a NUL, and if there is no description, what the note says: "int32", "float64".
+// TypeName returns the type of an argument: as DWARF describes it, "string" for text that ends
+// with a NUL, or, without a description, the type in the note, such as "int32" or "float64".
 func TypeName(a sdt.Arg) string {
 	switch {
 	case a.Type.IsString():

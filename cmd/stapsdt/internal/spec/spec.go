@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package spec has the specifications of probes on command lines, and the signatures of probes.
+// Package spec parses the specifications of probes on command lines, and formats the signatures of probes.
 package spec
 
 import (
@@ -15,7 +15,7 @@ import (
 const (
 	// FunctionProvider is the provider of the functions of Go programs, which are probes without notes.
 	FunctionProvider = "go"
-	// ReturnSuffix follows the name of a function in that of its returns.
+	// ReturnSuffix follows the name of a function in the name of its returns.
 	ReturnSuffix = ":return"
 )
 
@@ -26,7 +26,7 @@ func functionSpec(text string) (pattern function.Pattern, returns, ok bool) {
 		return "", false, false
 	}
 	name, returns := strings.CutSuffix(rest, ReturnSuffix)
-	if strings.Contains(name, ":") { // a FILE of this name
+	if strings.Contains(name, ":") { // text begins with a FILE of this name
 		return "", false, false
 	}
 	return function.Pattern(name), returns, true
@@ -36,9 +36,9 @@ func functionSpec(text string) (pattern function.Pattern, returns, ok bool) {
 // and [a-z]. As go:PATTERN it selects calls of functions of Go programs, and as go:PATTERN:return their
 // returns.
 type Spec struct {
-	File            string // "" means the files of the processes that were asked for
+	File            string // "" means the files of the selected processes
 	Provider, Probe string
-	// Functions means that it selects functions: those of Pattern, or their returns.
+	// Functions means that the spec selects the functions of Pattern, or their returns.
 	Functions bool
 	Pattern   function.Pattern
 	Returns   bool
@@ -88,7 +88,7 @@ func cutLast(s string) (before, after string, found bool) {
 	return s[:i], s[i+1:], true
 }
 
-// Match reports whether the spec selects a probe, in whatever file it is.
+// Match reports whether the spec selects a probe, regardless of its file.
 func (s Spec) Match(provider, probe string) bool {
 	if s.Functions {
 		name, returns := strings.CutSuffix(probe, ReturnSuffix)
@@ -97,7 +97,7 @@ func (s Spec) Match(provider, probe string) bool {
 	return match(s.Provider, provider) && match(s.Probe, probe)
 }
 
-// match is path.Match in which the slash is a character like others.
+// match is path.Match, but treats the slash like any other character.
 func match(pattern, name string) bool {
 	const slash = "\x00"
 	ok, err := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(name, "/", slash))

@@ -11,7 +11,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Profile returns the stacks in the format of pprof. The label probe is the probe, and each expression of
+// Profile returns the stacks in the format of pprof. The label probe has the probe, and each expression of
 // --by is the name of a label.
 func (t *Table) Profile() *profile.Profile {
 	b := &profiler{
@@ -41,7 +41,7 @@ func (t *Table) Profile() *profile.Profile {
 // profiler numbers the parts of a profile.
 type profiler struct {
 	profile   *profile.Profile
-	functions map[symbol.Function]*profile.Function // without lines
+	functions map[symbol.Function]*profile.Function // the functions, without lines
 	mappings  map[mappingKey]*profile.Mapping
 	locations map[string]*profile.Location
 }

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package stall keeps a file system that does not answer, such as that of a network server that is
-// gone, from stopping the command. A system call that waits for one cannot be interrupted, so that
-// each is made by a goroutine of its own, which is left alone if it takes too long.
+// Package stall keeps a file system that does not answer, such as NFS without its server, from
+// stopping the command. A system call that waits for such a file system cannot be interrupted, so
+// each call is made by a goroutine of its own, which is left alone if it takes too long.
 package stall
 
 import (
@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// Err means that a file system does not answer. The same may succeed later.
+// Err means that a file system does not answer. The operation may succeed later.
 var Err = errors.New("its file system does not answer")
 
-// Patience is how long a file system may take for a call. One that takes longer is asked nothing else
-// until it has answered.
+// Patience is how long a file system may take for a call. A file system that takes longer is asked
+// nothing else until it has answered.
 const Patience = time.Second
 
 // Of is a key of a file system to which a user of the machine has led. If it does not answer, only that user's calls wait,
@@ -30,9 +30,9 @@ const maxStalls = 4
 
 var (
 	mu sync.Mutex
-	// stalls is how many calls hang, by their keys and by their owners.
+	// stalls counts the calls that hang, by their keys and by their owners.
 	stalls = map[any]int{}
-	// closers are to be closed when a call has returned that has the same key or, if there is one, the same owner.
+	// closers are closed when a call with the same owner or, without an owner, the same key has returned.
 	closers = map[any][]io.Closer{}
 	count   atomic.Uint64
 )
@@ -42,7 +42,7 @@ func hangs(key any) bool {
 	return stalls[key] > 0 || owned && stalls[of.Owner] >= maxStalls
 }
 
-// add counts calls that hang, or no longer do.
+// add adds n to the number of calls that hang. n is negative for calls that have returned.
 func add(key any, n int) {
 	keys := []any{key}
 	if of, owned := key.(Of); owned {
@@ -55,8 +55,8 @@ func add(key any, n int) {
 	}
 }
 
-// nextCloser returns what is to be closed now that a call has returned. If there is nothing, the call no longer
-// counts.
+// nextCloser returns the next closer for the goroutine of a call that has returned. If there is none, the call no
+// longer counts.
 func nextCloser(key any) io.Closer {
 	mu.Lock()
 	defer mu.Unlock()
@@ -78,18 +78,18 @@ func queueOf(key any) any {
 	return key
 }
 
-// Count returns how often a call took longer than Patience.
+// Count returns the number of calls that took too long.
 func Count() uint64 { return count.Load() }
 
-// Do calls f, which asks a file system, and returns its results. The key is that of the file system: a
-// device, a path if that is unknown, or an Of. The error is Err if there is no answer, or if an earlier call
-// still waits for one. If f returns later nevertheless, late is called with what it has returned,
-// unless late is nil. f must not write to what the caller uses.
+// Do calls f, which asks a file system, and returns its results. key identifies the file system: a
+// device, a path if the device is unknown, or an Of. The error is Err if there is no answer, or if an
+// earlier call still waits for one. If f returns a value later and without an error, late is called with
+// it, unless late is nil. f must not write to memory that the caller uses.
 func Do[T any](key any, f func() (T, error), late func(T)) (T, error) {
 	return Within(Patience, key, f, late)
 }
 
-// Within is Do for what may take another time than Patience.
+// Within is Do with a patience of its own.
 func Within[T any](patience time.Duration, key any, f func() (T, error), late func(T)) (T, error) {
 	var none T
 	mu.Lock()
@@ -135,8 +135,8 @@ func call[T any](patience time.Duration, key any, f func() (T, error), late func
 	return none, Err
 }
 
-// Close closes a file, and waits for Patience at most. While no other call may be made with the key, it leaves the file to
-// be closed after one that hangs.
+// Close closes a file, and waits for Patience at most. While calls with the key hang, it returns Err, and the file is closed
+// after one of them.
 func Close(key any, c io.Closer) error {
 	mu.Lock()
 	known := hangs(key)
@@ -151,7 +151,7 @@ func Close(key any, c io.Closer) error {
 	return err
 }
 
-// Stat returns what a path leads to, as os.Stat does. The path can lead to any file system.
+// Stat is os.Stat for a path that can lead to any file system.
 func Stat(path string) (os.FileInfo, error) {
 	return Do(path, func() (os.FileInfo, error) { return os.Stat(path) }, nil)
 }
@@ -163,11 +163,11 @@ type Reader struct {
 	Key any
 }
 
-// chunk is how much is read at once.
+// chunk is the number of bytes that are read at once.
 const chunk = 64 << 10
 
-// A call may go on after ReadAt has returned, when the memory that it was given belongs to the caller
-// again, so that it reads into a buffer of its own. That of a call that does not return is lost.
+// A call may go on after ReadAt has returned, when p belongs to the caller again. It therefore reads into
+// a buffer of its own. The buffer of a call that takes too long is lost.
 var buffers = sync.Pool{New: func() any { return new([chunk]byte) }}
 
 // ReadAt reads into p, as io.ReaderAt does.

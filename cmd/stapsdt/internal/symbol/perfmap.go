@@ -25,9 +25,9 @@ import (
 type perfMap struct {
 	path  string
 	total *int64    // the bytes left for the maps of all processes
-	size  int64     // of the file when it was read
-	taken int64     // of the total
-	next  time.Time // when to read it again even if it is not needed
+	size  int64     // the size of the file when it was read
+	taken int64     // the bytes that this map takes of the total
+	next  time.Time // when keep reads the file again
 	funcs []jitFunction
 }
 

@@ -36,7 +36,7 @@ type Cut int
 
 // The values of a Cut.
 const (
-	Whole Cut = iota // it has all callers
+	Whole Cut = iota // the stack has all callers
 	// CutDepth means that the stack has more frames than the kernel reads.
 	CutDepth
 	// CutFrame means that a function has no frame pointer, so that its callers are unknown.

@@ -9,8 +9,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 )
 
-// onlyDebugging reports whether a file is what objcopy --only-keep-debug and eu-strip -f separate
-// from a program: it has the notes, and sections of code without the code.
+// onlyDebugging reports whether a file has only the debugging information that objcopy --only-keep-debug
+// and eu-strip -f separate from a program: it has the notes, and sections of code without the code.
 func onlyDebugging(file io.ReaderAt) bool {
 	f, err := elffile.New(file)
 	if err != nil {

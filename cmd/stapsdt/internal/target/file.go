@@ -29,32 +29,32 @@ type ID struct{ Device, Inode uint64 }
 // a tracer can attach to it even if it was deleted or was never in a file system that this
 // process sees.
 type File struct {
-	// Path is for people. It may be a path in another mount namespace.
+	// Path is for messages. It may be a path in another mount namespace.
 	Path   string
 	ID     ID
 	Probes []sdt.Site
-	// Problem is the error from reading notes or types, or nil if all could be read. A tracer's
-	// file has its types when Deltas was called.
+	// Problem is the error from reading notes or types, or nil if all could be read. The types of
+	// a tracer's file are read by Deltas.
 	Problem error
 
 	content  *Content
-	stamp    stamp // when the probes were read
+	stamp    stamp // the stamp when the probes were read
 	overlaid bool
-	birth    unix.StatxTimestamp // if it is overlaid
+	birth    unix.StatxTimestamp // zero unless overlaid
 	lease    *lease.Lease        // nil if nothing will be attached
-	nameless bool                // it has no path, as memory has none, so that only its program can write to it
-	symbols  *symbols            // read when an operand names one
+	nameless bool                // the file has no path, as in memory, so that only its program can write to it
+	symbols  *symbols            // read when an operand names a symbol
 	types    *types              // nil if all were read
-	owner    *owner              // whose budget it counts against, or nil
+	owner    *owner              // the user whose budget is charged, or nil
 	kinds    map[string]bool
 
 	functions *functions // nil if none were looked for or found
 
-	// Lower is the file of which an overlay has made this copy, or nil. Processes can have mapped either.
+	// Lower is the file that an overlay has copied to this one, or nil. Processes can have mapped either.
 	Lower *File
 }
 
-// stamp identifies the content of a file: with another stamp, it is another file.
+// stamp identifies a file and its content: if the stamp differs, the file was changed or replaced.
 type stamp struct {
 	ID
 	size         int64
@@ -65,8 +65,8 @@ func newStamp(stat *unix.Stat_t) stamp {
 	return stamp{ID{stat.Dev, stat.Ino}, stat.Size, stat.Mtim, stat.Ctim}
 }
 
-// Hold returns the lease of the file, which is as it was when its probes were read, and stays so until the lease is let go. If
-// the file is changed later, what the lease keeps is detached. The error is lease.ErrBroken if it was changed already.
+// Hold holds and returns the lease of the file. Until Let, the file stays as it was when its probes were read. If the file is
+// changed later, everything that the lease keeps is detached. The error is lease.ErrBroken if the file was changed already.
 func (f *File) Hold() (*lease.Lease, error) {
 	if f.Changed() {
 		return nil, lease.ErrBroken
@@ -74,11 +74,11 @@ func (f *File) Hold() (*lease.Lease, error) {
 	return f.lease, f.lease.Hold()
 }
 
-// Guarded reports whether the file cannot be changed while something is attached to it. If it
-// can, Changed finds out later. It also reports true if nothing will be attached.
+// Guarded reports whether the file cannot be changed while something is attached to it. Otherwise,
+// Changed detects a change later. Guarded also reports true if nothing will be attached.
 func (f *File) Guarded() bool { return f.lease == nil || f.lease.Held() || f.nameless }
 
-// Changed reports whether the file is being changed, or has been. Nothing is attached to it then.
+// Changed reports whether the file is being changed, or has been. If so, everything is detached from it.
 func (f *File) Changed() bool {
 	if f.lease == nil || f.lease.Broken() {
 		return f.lease != nil
@@ -96,8 +96,8 @@ func (f *File) Changed() bool {
 	return true
 }
 
-// Copied reports whether an overlay has made a copy of the file, as it does when anything of it changes, such as its mode. Its
-// content is the same, but processes that map it from now on map the copy, to which nothing is attached.
+// Copied reports whether an overlay has copied the file, as it does for any change, even of the mode. The content is the same,
+// but processes that map the file from now on map the copy, to which nothing is attached.
 func (f *File) Copied() bool {
 	if !f.overlaid || f.birth == (unix.StatxTimestamp{}) {
 		return false
@@ -115,13 +115,13 @@ func (f *File) Stalled() bool { return f.content != nil && f.content.stalled.Loa
 
 // Answers returns the key of the file system for package stall. The error is stall.Err if the file system does not answer.
 func (f *File) Answers() (key any, err error) {
-	if _, err = f.content.stat(); err == stall.Err { // of whom it was opened for
+	if _, err = f.content.stat(); err == stall.Err { // content's key is of the user for whom it was opened
 		f.content.stalled.Store(true)
 	}
 	return f.owner.stallKey(f.ID), err
 }
 
-// Again is a descriptor by which something is attached to a file. Until it is closed, nobody can change the file.
+// Again is a second descriptor of a file, for attaching to it. The lease is kept until Close, so that no process can change the file.
 type Again struct {
 	// Path is valid until Close.
 	Path string
@@ -153,18 +153,18 @@ func (a *Again) Close() error {
 	return stall.Close(a.key, a.file)
 }
 
-// Is reports whether a path with this information leads to the file.
+// Is reports whether info describes the file.
 func (f *File) Is(info os.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && f.ID == ID{stat.Dev, stat.Ino}
 }
 
-// ReadAt reads the file.
+// ReadAt implements io.ReaderAt.
 func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.content.ReadAt(p, off) }
 
-// Unreachable reports whether no process can map the file again: it has no name any more, or its
-// name leads to it neither here nor for the first process, as after the end of a container. If a
-// process maps it nevertheless, it is found again.
+// Unreachable reports whether no process can map the file again: it has no name any longer, or its
+// path leads to it neither here nor for process 1, as after the end of a container. If a process
+// maps it nevertheless, it is found again.
 func (f *File) Unreachable() bool {
 	defer f.owner.charge(time.Now())
 	stat, err := f.content.stat()
@@ -188,7 +188,7 @@ func (f *File) Unreachable() bool {
 	return true
 }
 
-// Close closes the file, and detaches from it.
+// Close detaches everything from the file, and closes it.
 func (f *File) Close() error {
 	if f.lease != nil {
 		f.lease.Break()
@@ -196,8 +196,8 @@ func (f *File) Close() error {
 	return f.content.Close()
 }
 
-// find opens a file, for which a name without a slash is looked for in $PATH if there is no
-// such file in the current directory. It returns the path that it opened.
+// find opens a file, and returns the path that it opened. It looks up a name without a slash in
+// $PATH if there is no such file in the current directory.
 func find(path string) (string, *Content, error) {
 	open := func() (*Content, error) { return openContent(path, func() (*os.File, error) { return open(path) }) }
 	content, err := open()
@@ -214,7 +214,7 @@ func find(path string) (string, *Content, error) {
 }
 
 // leasedError means that another process has a write lease on a file, which an open for reading would wait for.
-// Nobody else can have the file open meanwhile, so that no program runs it but that of the lease.
+// No other process can have the file open meanwhile, and so none can run it.
 type leasedError struct {
 	ID
 	path string
@@ -224,7 +224,7 @@ func (e *leasedError) Error() string {
 	return e.path + ": another process has a write lease on the file"
 }
 
-// open opens a regular file. Opening anything else could have effects, so it looks first.
+// open opens a regular file. It checks the type first, because opening other files can have side effects.
 func open(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -250,8 +250,8 @@ func open(path string) (*os.File, error) {
 }
 
 // guard keeps the file from being changed from now on, if that is possible. The error is
-// lease.ErrWritten if another process may be writing it. Of a foreign file there can be a lease, but it
-// holds no writers back elsewhere.
+// lease.ErrWritten if another process may be writing it. No lease is taken on a foreign file, because
+// it would not hold back writers elsewhere.
 func (f *File) guard(leases *lease.Leases) (err error) {
 	foreign, overlaid, err := f.content.system()
 	if f.overlaid = overlaid; overlaid {
@@ -288,8 +288,8 @@ func (f *File) guard(leases *lease.Leases) (err error) {
 	return err
 }
 
-// identify finds out which file it is. It fails if the file is not ELF, so that nothing more is
-// read of most files without probes.
+// identify sets the ID and the stamp of the file. It fails if the file is not ELF, so that most
+// files without probes are read no further.
 func (f *File) identify() error {
 	stat, err := f.content.stat()
 	if err != nil {
@@ -306,8 +306,8 @@ func (f *File) identify() error {
 	return nil
 }
 
-// once returns the sites without those that a probe has again at the same place, as after a linker has found that functions are the
-// same (--icf): a fire there is one event.
+// once removes sites that have the same probe and offset as an earlier one. A linker leaves such sites when it merges identical
+// functions (--icf), and a fire there is one event.
 func once(sites []sdt.Site) []sdt.Site {
 	type place struct {
 		provider, name string

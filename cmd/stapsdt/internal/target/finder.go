@@ -25,31 +25,31 @@ type Finder struct {
 	known  map[mapKey]*entry
 	purged time.Time // when expired entries were last removed
 	byID   map[ID]*File
-	named  map[ID]bool   // what was opened by a name that a user has given
+	named  map[ID]bool   // files that a user has named
 	leases *lease.Leases // nil if nothing will be attached
 	mounts mounts
 	owners *owners // nil if there are no budgets
 	skips  Skips
-	// written has the files that were open for writing when they were looked at.
+	// written holds the files that were open for writing when the finder looked at them.
 	written map[ID]*openWriter
-	// specs select functions. reasons says why a spec, by its string, selects none.
+	// specs select functions. reasons maps the string of a spec to the reason why it selects none.
 	specs   []spec.Spec
 	reasons map[string]error
 }
 
-// openWriter is a file that another process is writing, or could.
+// openWriter is a file that another process has open for writing.
 type openWriter struct {
-	since time.Time // when it was first found so
-	pids  []int     // that have mapped it
+	since time.Time // when this was first found
+	pids  []int     // processes that have mapped the file
 }
 
 const (
 	entryTTL = 30 * time.Second
-	// timestampStep is how long after a change another one may leave the times of a file as they are.
+	// timestampStep is how long after a change another change may leave the timestamps of a file unchanged.
 	timestampStep = time.Second
 	// slowMaps is how long reading a memory map may take before it counts against a budget.
 	slowMaps = 5 * time.Millisecond
-	// patience is how long a file that is open for writing is not attached to.
+	// patience is how long to wait before attaching to a file that stays open for writing.
 	patience = 2 * time.Second
 )
 
@@ -58,16 +58,16 @@ func NewFinder() *Finder {
 	return &Finder{known: map[mapKey]*entry{}, mounts: mounts{}, byID: map[ID]*File{}, named: map[ID]bool{}, written: map[ID]*openWriter{}}
 }
 
-// NewTracer returns a Finder that has found nothing. While it has a file, others wait to write
-// to the file until nothing is attached to it.
+// NewTracer returns a Finder that has found nothing. A process that opens one of its files for
+// writing waits until nothing is attached to the file.
 func NewTracer() *Finder {
 	f := NewFinder()
 	f.leases = lease.New()
 	return f
 }
 
-// Limit gives each user of the machine a budget, so that the files of one cannot delay or displace
-// those of another. It is for processes that the user has not named.
+// Limit gives each user of the machine a budget, so that the files of one user cannot delay or displace
+// the files of another. It is for processes that the command does not name.
 func (f *Finder) Limit() {
 	if f.owners == nil {
 		f.owners = newOwners(&f.skips)
@@ -94,8 +94,8 @@ func (f *Finder) Order(pids []int) []int {
 	return ordered
 }
 
-// Broken receives a value when others begin to write to a file. It is nil if nothing will be
-// attached.
+// Broken returns a channel that has a value when another process has opened one of the files for
+// writing. It returns nil if nothing will be attached.
 func (f *Finder) Broken() <-chan struct{} {
 	if f.leases == nil {
 		return nil
@@ -106,13 +106,13 @@ func (f *Finder) Broken() <-chan struct{} {
 // Use is a file with probes that a process has mapped.
 type Use struct {
 	*File
-	// Mappings are those of the file, in the order of their addresses.
+	// Mappings are the mappings of the file, in the order of their addresses.
 	Mappings []proc.Mapping
 }
 
 // Process returns the files with probes that a process has mapped. The error is
 // ErrNoProcess if it has exited, and a *rights.Error if rights are missing to read the process.
-// Files that cannot be opened are skipped: skipped is the reason of the first of them.
+// Files that cannot be opened are skipped: skipped is the error for the first of them, or nil.
 func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 	if f.owners.indebted() {
 		if o := f.owners.of(pid); o.late(time.Now()) {
@@ -138,7 +138,7 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 		if file == nil {
 			continue
 		}
-		if i, known := at[file]; known { // by another name
+		if i, known := at[file]; known { // the file is mapped by another name too
 			uses[i].Mappings = append(uses[i].Mappings, all...)
 			continue
 		}
@@ -167,7 +167,7 @@ func (f *Finder) mappings(pid int) ([]proc.Mapping, error) {
 	return mappings, err
 }
 
-// byFile divides mappings by their files, in the order of the first of each.
+// byFile groups mappings by file, in the order of the first mapping of each file.
 func byFile(mappings []proc.Mapping) (all [][]proc.Mapping) {
 	at := map[mapKey]int{}
 	for _, m := range mappings {
@@ -188,7 +188,7 @@ func (f *Finder) file(pid int, m *proc.Mapping, whose func() *owner) (*File, err
 		return e.file, nil
 	}
 	now, key := time.Now(), keyOf(m)
-	// Only now are the rights needed that opening takes.
+	// The rights to open the file are not needed before this point.
 	o := whose()
 	if f.refuses(o, now) {
 		return nil, nil
@@ -230,7 +230,7 @@ func (f *Finder) refuses(o *owner, now time.Time) bool {
 	return true
 }
 
-// readMapped returns the File of what a process has mapped, or nil.
+// readMapped returns the File of an opened file that a process has mapped, or nil.
 func (f *Finder) readMapped(pid int, key mapKey, opened *Content, o *owner) (*File, error) {
 	file, err := f.read(key.path, opened, o)
 	switch {
@@ -243,7 +243,7 @@ func (f *Finder) readMapped(pid int, key mapKey, opened *Content, o *owner) (*Fi
 		w := f.written[file.ID]
 		w.pids = append(w.pids, pid)
 	case errors.Is(err, errManyProbes):
-		// It is not remembered, because others can map the same file.
+		// The file is not remembered, because other users can map it too.
 		f.skips.add(skipProbes, "%v has files with more than %d probes: the others are left out", o.id, maxProbes)
 	default:
 		f.remember(key, file.stamp, o)
@@ -255,8 +255,8 @@ func (f *Finder) readMapped(pid int, key mapKey, opened *Content, o *owner) (*Fi
 var errManyProbes = errors.New("too many probes")
 
 // read returns the File of an open file: the one that exists already, or a new one with its
-// probes. The file is closed otherwise. The error is lease.ErrWritten if the file must not be
-// attached to yet.
+// probes. It closes opened unless a new File keeps it. The error is lease.ErrWritten if the
+// file must not be attached to yet.
 func (f *Finder) read(path string, opened *Content, o *owner) (file *File, err error) {
 	file = &File{Path: path, content: opened}
 	defer func() {
@@ -273,7 +273,7 @@ func (f *Finder) read(path string, opened *Content, o *owner) (file *File, err e
 		}
 		file.Lower = same
 	}
-	err = file.read(f) // most files have no probes
+	err = file.read(f) // without a lease, because most files have no probes
 	if err == nil && o != nil && o.probes+len(file.Probes) > maxProbes {
 		return file, errManyProbes
 	}
@@ -286,7 +286,7 @@ func (f *Finder) read(path string, opened *Content, o *owner) (file *File, err e
 				file.lease.Release()
 			}
 		}()
-		err = file.read(f) // what is in the file from now on
+		err = file.read(f) // again, because the file may have changed before the lease
 	} else if err == nil {
 		file.describeAll()
 	}
@@ -301,8 +301,8 @@ func (f *Finder) read(path string, opened *Content, o *owner) (file *File, err e
 	return file, nil
 }
 
-// waits reports whether to wait for the end of a file's writing. Some keep a file open for
-// longer, so that the wait has an end.
+// waits reports whether to wait until a file is closed for writing. The wait is limited, because
+// some programs keep a file open for longer.
 func (f *Finder) waits(id ID) bool {
 	w := f.written[id]
 	if w == nil {
@@ -312,8 +312,8 @@ func (f *Finder) waits(id ID) bool {
 	return time.Since(w.since) < patience
 }
 
-// Waiting returns the processes that have mapped a file that was being written, to look at them
-// again.
+// Waiting returns the processes that had mapped a file while it was being written, so that the
+// caller looks at them again.
 func (f *Finder) Waiting() (pids []int) {
 	for id, w := range f.written {
 		pids = append(pids, w.pids...)
@@ -325,9 +325,9 @@ func (f *Finder) Waiting() (pids []int) {
 	return pids
 }
 
-// Open opens a file with probes, for which a name without a slash is looked for in $PATH if
-// there is no such file in the current directory. It returns the same File for the same file.
-// The error wraps sdt.ErrNoProbes if it has none, and is lease.ErrWritten if it must not be
+// Open opens a file with probes. It looks up a name without a slash in $PATH if there is no
+// such file in the current directory. It returns the same File for the same file. The error
+// wraps sdt.ErrNoProbes if the file has no probes, and is lease.ErrWritten if it must not be
 // attached to yet.
 func (f *Finder) Open(path string) (*File, error) {
 	path, opened, err := find(path)
@@ -343,7 +343,7 @@ func (f *Finder) Open(path string) (*File, error) {
 		return nil, fmt.Errorf("%s holds only debugging information, and no code to attach to: give the program or library that it belongs to", path)
 	}
 	file, err := f.read(path, opened, nil)
-	f.named[file.ID] = true // also if it is being written
+	f.named[file.ID] = true // even if it is being written
 	if err != nil {
 		return nil, err
 	}

@@ -18,23 +18,23 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// FunctionSite is a site in a function: where a call is seen, or one of its returns.
+// FunctionSite is a site in a function: the place where calls are seen, or one of the returns.
 type FunctionSite struct {
 	*function.Function
-	// Return means that the site is where the function returns.
+	// Return means that the function returns at the site.
 	Return bool
 	// Args are the arguments of the site in the file, with the details that only functions have. Fields are the fields of
 	// the structs to which they point.
 	Args, Fields []function.Arg
 
-	specs map[string]bool // that select it
+	specs map[string]bool // the specs that select the site
 }
 
 // functions are the functions of a file that specs select.
 type functions struct {
 	program *function.Program
 	sites   map[string]*FunctionSite // by functionKey
-	inlined map[string]int           // how many functions have inlined one, by its name
+	inlined map[string]int           // number of functions that have inlined a function, by its name
 }
 
 // functionKey identifies the site of a function.
@@ -48,8 +48,8 @@ func (f *File) Function(p *sdt.Site) *FunctionSite {
 	return f.functions.sites[functionKey(p)]
 }
 
-// Selects reports whether a spec selects a site of the file. A spec of functions selects nothing else, and
-// no other selects functions.
+// Selects reports whether a spec selects a site of the file. A spec of functions selects only functions, and
+// no other spec selects functions.
 func (f *File) Selects(s spec.Spec, p *sdt.Site) bool {
 	fn := f.Function(p)
 	if fn != nil || s.Functions {
@@ -76,8 +76,8 @@ func (f *Finder) explain(s spec.Spec, err error) {
 	}
 }
 
-// readFunctions adds the functions that specs select to the probes of a file. It keeps the reasons for
-// those that select none.
+// readFunctions adds the functions that specs select to the probes of a file. It keeps the reasons why
+// specs select none.
 func (f *File) readFunctions(finder *Finder) {
 	f.functions = nil
 	program, err := function.Open(f.content)
@@ -115,7 +115,7 @@ func (f *File) readFunctions(finder *Finder) {
 	f.functions = found
 }
 
-// TypeNames has the names of the types of Go in a file in which functions were found, by their addresses.
+// TypeNames returns the names of the file's Go types, by their addresses. The file must have selected functions.
 func (f *File) TypeNames() layout.Names { return f.functions.program }
 
 // addFunction adds the sites of a function that a spec selects.
@@ -143,7 +143,7 @@ func (f *File) addFunction(found *functions, fn *function.Function, by spec.Spec
 	return nil
 }
 
-// inlinedProblem says which functions have calls that are not seen, and is nil if there are none.
+// inlinedProblem returns an error that names the functions with calls that are not seen, or nil if there are none.
 func inlinedProblem(callers map[string]int) error {
 	if len(callers) == 0 {
 		return nil

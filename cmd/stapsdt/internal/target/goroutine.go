@@ -20,24 +20,24 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 )
 
-// ErrNoGoid means that it is unknown where the goroutines of a program have their IDs.
+// ErrNoGoid means that the offset of the goroutine ID in a program is unknown.
 var ErrNoGoid = errors.New("goroutines cannot be told apart")
 
 // goidOffsets are the offsets of goid in runtime.g on 64-bit architectures, by the version of
 // Go. Older versions cannot build programs with the probes of this library.
 var goidOffsets = map[string]uint32{"go1.25": 152, "go1.26": 152, "go1.27": 152}
 
-// exeKey is a key for package stall of the program of a process.
+// exeKey returns the key of a process's program for package stall.
 func exeKey(pid int) any { return stall.Of{Owner: identify(pid), System: pid} }
 
-// StatExe returns what the program of a process is.
+// StatExe returns the file information of a process's program.
 func StatExe(pid int) (os.FileInfo, error) {
 	return stall.Do(exeKey(pid), func() (os.FileInfo, error) { return os.Stat(fmt.Sprintf("/proc/%d/exe", pid)) }, nil)
 }
 
 // GoidOffset returns the offset of the goroutine's ID in the runtime.g of a process: from a
-// table, if that has the version of Go that its build information names, and otherwise from its
-// debug information. The error is ErrNoGoid if neither has it, ErrNoProcess or a *rights.Error.
+// table, if the table has the program's Go version, and otherwise from the program's debug
+// information. The error is ErrNoGoid if neither has it, ErrNoProcess or a *rights.Error.
 func GoidOffset(pid int) (uint32, error) {
 	path := fmt.Sprintf("/proc/%d/exe", pid)
 	exe, err := openContent(exeKey(pid), func() (*os.File, error) { return open(path) })
@@ -77,8 +77,8 @@ func goidOffset(exe io.ReaderAt) (uint32, error) {
 	return offset, nil
 }
 
-// release returns the major Go release of a version: go1.26 for go1.26.8 and go1.26rc1. It is ""
-// for a version that was not released, or with experiments, which can change structs.
+// release returns the major Go release of a version: go1.26 for go1.26.8 and go1.26rc1. It returns
+// "" for an unreleased version, and for a version with experiments, which can change structs.
 func release(version string) string {
 	if strings.ContainsAny(version, " -+") {
 		return ""

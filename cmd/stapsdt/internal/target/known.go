@@ -12,8 +12,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 )
 
-// mapKey is a file as it appears in /proc/PID/maps. The device and the inode are not always
-// those of its ID, for example on btrfs and overlayfs.
+// mapKey is a file as it appears in /proc/PID/maps. The device and the inode can differ from the
+// file's ID, for example on btrfs and overlayfs.
 type mapKey struct {
 	device, inode uint64
 	path          string
@@ -21,26 +21,26 @@ type mapKey struct {
 
 func keyOf(m *proc.Mapping) mapKey { return mapKey{m.Device, m.Inode, m.Path} }
 
-// entry is what a finder knows about a file.
+// entry is the record of a file that a finder has looked at.
 type entry struct {
 	file *File // nil if it has no probes that matter
-	// stamp tells the file from later ones with its inode. It is not compared before until.
+	// stamp distinguishes the file from later ones with the same inode. It is not compared before until.
 	stamp stamp
 	until time.Time
-	skip  bool   // the file must not be looked at until then
+	skip  bool   // the file must not be looked at before until
 	owner *owner // the user to whom this entry is charged, or nil
 }
 
-// Knows reports whether a file that a process has mapped just now was looked at already, so that its
-// probes are known, or that it has none.
+// Knows reports whether the finder has already looked at a file that a process has just mapped, so that
+// it knows the file's probes, or knows that there are none.
 func (f *Finder) Knows(pid int, m *proc.Mapping) bool {
 	if e := f.known[keyOf(m)]; e != nil && !e.skip {
-		e.until = time.Time{} // the mapping may be another one by now
+		e.until = time.Time{} // the mapping may have another file by now
 	}
 	return f.lookup(pid, m) != nil
 }
 
-// lookup returns what is known of a file that a process has mapped, or nil if it has to be looked at.
+// lookup returns the entry of a file that a process has mapped, or nil if the file must be looked at.
 func (f *Finder) lookup(pid int, m *proc.Mapping) *entry {
 	e, now := f.known[keyOf(m)], time.Now()
 	switch {
@@ -55,13 +55,13 @@ func (f *Finder) lookup(pid int, m *proc.Mapping) *entry {
 	return e
 }
 
-// same reports whether a mapping is of the file that an entry is about.
+// same reports whether a mapping has the file of an entry.
 func (f *Finder) same(e *entry, pid int, m *proc.Mapping) bool {
 	o := e.owner
 	defer func(start time.Time) { o.charge(start) }(time.Now())
 	stat, err := statPath(o.stallKey(m.Device), mapFile(pid, m))
 	if errors.Is(err, fs.ErrPermission) {
-		o = f.owners.of(pid) // whose mounts the path leads through
+		o = f.owners.of(pid) // the path leads through the mounts of this owner
 		stat, err = statPath(o.stallKey(m.Device), fmt.Sprintf("/proc/%d/root%s", pid, m.Path))
 	}
 	return err == nil && newStamp(&stat) == e.stamp
@@ -76,8 +76,8 @@ func (f *Finder) Recheck() {
 	}
 }
 
-// remember notes that a file has no probes that matter. If its owner has too many of them, it is
-// looked at again.
+// remember notes that a file has no probes that matter. If its owner has too many such files, the
+// file is not remembered, and is looked at again.
 func (f *Finder) remember(key mapKey, s stamp, o *owner) {
 	now := time.Now()
 	if now.Sub(f.purged) > entryTTL {
@@ -101,7 +101,7 @@ func (f *Finder) remember(key mapKey, s stamp, o *owner) {
 // entrySize is the approximate size of an entry in bytes, apart from its path.
 const entrySize = 256
 
-// purge removes what is known of files without probes that matter.
+// purge removes selected entries of files without probes that matter.
 func (f *Finder) purge(which func(*entry) bool) {
 	for key, e := range f.known {
 		if e.file == nil && which(e) {
@@ -110,7 +110,7 @@ func (f *Finder) purge(which func(*entry) bool) {
 	}
 }
 
-// remove removes what is known of a file.
+// remove removes the entry of a file.
 func (f *Finder) remove(key mapKey) {
 	if e := f.known[key]; e != nil && e.owner != nil {
 		e.owner.ignored -= entrySize + len(key.path)
@@ -129,12 +129,12 @@ func (f *Finder) Ignore(file *File) {
 	f.Drop(file)
 }
 
-// Reconsider finds files again that were ignored.
+// Reconsider lets ignored files be found again.
 func (f *Finder) Reconsider() {
 	f.purge(func(*entry) bool { return true })
 }
 
-// Drop closes a file, which is found again if a process has it.
+// Drop closes a file. The file is found again if a process has mapped it.
 func (f *Finder) Drop(file *File) {
 	maps.DeleteFunc(f.known, func(_ mapKey, e *entry) bool { return e.file == file })
 	if f.byID[file.ID] == file {

@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFile returns the path that leads to what a process has mapped.
+// mapFile returns the path in /proc that leads to the file of a mapping.
 func mapFile(pid int, m *proc.Mapping) string {
 	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
 }
 
-// openMapped opens what a process has mapped. /proc/PID/map_files leads to exactly that,
-// even if it is deleted or in memory. That takes root or CAP_CHECKPOINT_RESTORE;
-// without them, the path will do if it still leads to the same file.
+// openMapped opens the file of a mapping. /proc/PID/map_files leads to exactly this file, even
+// if it is deleted or in memory, but requires root or CAP_CHECKPOINT_RESTORE. Without them,
+// openMapped opens the path if it still leads to the same file.
 func openMapped(pid int, m *proc.Mapping) (*os.File, error) {
 	file, err := open(mapFile(pid, m))
 	var leased *leasedError
@@ -43,7 +43,7 @@ func openMapped(pid int, m *proc.Mapping) (*os.File, error) {
 			continue
 		}
 		var stat unix.Stat_t
-		// The device in maps is a file system's own idea where stat shows an anonymous one.
+		// On file systems for which stat shows an anonymous device, maps may show another one.
 		if unix.Fstat(int(file.Fd()), &stat) == nil && stat.Ino == m.Inode && (stat.Dev == m.Device || unix.Major(stat.Dev) == 0) {
 			return file, nil
 		}
@@ -60,7 +60,7 @@ func openMapped(pid int, m *proc.Mapping) (*os.File, error) {
 	return nil, rights.Wrap(op, err, needed...)
 }
 
-// OpenMapping opens the file of a mapping of a process, as a Finder does: also if it was
+// OpenMapping opens the file of a mapping of a process, as a Finder does: even if it was
 // deleted, is in memory, or is in another mount namespace. The error is a *rights.Error if
 // rights are missing.
 func OpenMapping(pid int, m proc.Mapping) (*Content, error) {

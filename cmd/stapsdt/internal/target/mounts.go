@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mounts knows which devices are FUSE file systems. A thread that waits for the server of one cannot
-// even be killed once the server has read the request, so that files there are left alone, unless
-// they were named. Asking the file system itself would be a request too, so that mountinfo is read.
+// mounts records which devices are FUSE file systems. A thread that waits for a FUSE server cannot
+// even be killed once the server has read the request. Files there are therefore left alone unless
+// they were named. A statfs would be a request too, so the type is read from mountinfo.
 type mounts map[uint64]mount
 
 type mount struct {
@@ -22,7 +22,7 @@ type mount struct {
 	until time.Time // when to look again
 }
 
-// isFUSE reports whether a device that a process has mapped files of is a FUSE file system.
+// isFUSE reports whether a device is a FUSE file system. The process has mapped files of the device.
 func (m mounts) isFUSE(pid int, device uint64) bool {
 	now := time.Now()
 	known, ok := m[device]
@@ -33,7 +33,7 @@ func (m mounts) isFUSE(pid int, device uint64) bool {
 	return known.fuse
 }
 
-// readType reports whether a device is mounted as FUSE where a process is. A line of mountinfo is
+// readType reports whether a device is mounted as FUSE in the mount namespace of a process. A line of mountinfo is
 //
 //	36 35 0:52 / /mnt rw,noatime master:1 - fuse.sshfs host:/ rw
 func readType(pid int, device uint64) (fuse bool) {

@@ -11,7 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// nop1 is the nop that all kernels for x86 know, and trap at.
+// nop1 is the one-byte nop. Every kernel for x86 can trace it, with a trap.
 const nop1 = "\x90"
 
 // preferFastNops moves the sites that have two nops to the second one, if this kernel traces it
@@ -43,7 +43,7 @@ func (f *File) Nop(p *sdt.Site) string {
 		return ""
 	}
 	code := make([]byte, maxNop)
-	n, _ := f.ReadAt(code, int64(p.Offset)) // which ends early at the end of the file
+	n, _ := f.ReadAt(code, int64(p.Offset)) // fewer bytes at the end of the file
 	for _, nop := range host.Nops {
 		if strings.HasPrefix(string(code[:n]), nop.Code) {
 			return nop.Name

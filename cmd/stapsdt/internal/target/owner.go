@@ -13,31 +13,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every user of the machine has a budget in a tracer, so that the files of one cannot delay or displace
-// those of another. Root of the machine itself has none.
+// Every user of the machine has a budget in a tracer, so that the files of one user cannot delay or displace
+// the files of another. Root of the machine itself has none.
 const (
-	// timeShare is the part of a processor that reading the files of an owner may take: one in this
-	// many. allShare is that of all owners together, who get equal parts of it. timeBurst is how much
-	// the files of one may take at once.
+	// timeShare is the part of a processor that reading the files of an owner may take, as
+	// 1/timeShare. 1/allShare is the part for all owners together, who get equal parts of it.
+	// timeBurst is the time that the files of one owner may take at once.
 	timeShare = 10
 	allShare  = 2
 	timeBurst = 300 * time.Millisecond
-	// maxProbes is how many probes the files of an owner may have that are kept, which is also how
-	// many can be attached to. Each takes about half a kilobyte.
+	// maxProbes is the maximum number of probes in the files that are kept for an owner, and so of
+	// the probes that can be attached to. Each takes about half a kilobyte.
 	maxProbes = 1 << 16
-	// descriptorShare is the part of the descriptors that an owner may take: one in this many. A file
-	// takes one, and another one for each kind of its probes. A kind takes one that is never released.
+	// descriptorShare is the part of the descriptors that an owner may take, as 1/descriptorShare. A file
+	// takes one, and another for each kind of its probes. A kind takes one more, which is never released.
 	descriptorShare = 8
-	// maxKinds is how many kinds of selected probes the files of an owner may have had.
+	// maxKinds is the maximum number of kinds of selected probes that an owner's files may ever have had.
 	maxKinds = 4096
-	// maxIgnored is how many bytes of paths are kept of an owner's files that do not matter.
+	// maxIgnored is the maximum size in bytes of the entries of an owner's files that do not matter.
 	maxIgnored = 2 << 20
 )
 
 // ownerID identifies the owner of a process: a user, or root of a container.
 type ownerID struct {
 	uid uint32
-	// namespace is the mount namespace of a root that is not that of the machine.
+	// namespace is the inode of the mount namespace if the user is root, and otherwise 0.
 	namespace uint64
 }
 
@@ -48,28 +48,28 @@ func (id ownerID) String() string {
 	return fmt.Sprintf("user %d", id.uid)
 }
 
-// owner records what a user has used of a tracer.
+// owner records the resources of a tracer that a user has used.
 type owner struct {
 	id  ownerID
 	all *owners
-	// debt is the time that was taken for the files, less that which has been granted until at.
+	// debt is the time that was taken for the files, minus the time that was granted until at.
 	debt time.Duration
 	at   time.Time
-	// files counts the open files, and probes and descriptors count what these have.
+	// files counts the open files. probes and descriptors count their probes and descriptors.
 	files, probes, descriptors int
 	kinds                      map[string]bool // by bpf.Probe.Key
-	ignored                    int             // bytes of paths
+	ignored                    int             // size in bytes of the entries of files that do not matter
 	skips                      *Skips
 }
 
-// owners are the users of the machine, as far as they have files.
+// owners are the users of the machine who have files.
 type owners struct {
 	byID  map[ownerID]*owner
 	skips *Skips
-	// root has the mount namespaces whose root directory is the machine's.
+	// root holds the mount namespaces whose root is not limited: of process 1, and of this process.
 	root map[uint64]bool
 	now  func() time.Time
-	// share is the part of a processor that each owner has now: one in this many.
+	// share is the part of a processor that each owner has now, as 1/share.
 	share time.Duration
 }
 
@@ -83,15 +83,15 @@ func newOwners(skips *Skips) *owners {
 	return o
 }
 
-// maxDescriptors is how many descriptors an owner may take. The limit of the process can change.
+// maxDescriptors returns the maximum number of descriptors of an owner. The limit of the process can change.
 func maxDescriptors() int {
 	limit := unix.Rlimit{Cur: 1024}
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
 	return int(min(limit.Cur, 1<<30)) / descriptorShare
 }
 
-// Spend reports whether probes of a kind may be attached to, as far as the budget of the file's owner
-// goes.
+// Spend reports whether the budget of the file's owner allows attaching to probes of a kind. If so, it
+// counts their descriptors.
 func (f *File) Spend(kind string) bool {
 	o := f.owner
 	if o == nil || f.kinds[kind] {
@@ -116,7 +116,7 @@ func (f *File) Spend(kind string) bool {
 	return true
 }
 
-// Charge adds the time since a start to what the owner of the file owes, also after the file was closed.
+// Charge adds the time since a start to the debt of the file's owner. It may be called after the file was closed.
 func (f *File) Charge(start time.Time) { f.owner.charge(start) }
 
 // open counts a file.
@@ -138,7 +138,7 @@ func (o *owner) close(f *File) {
 	}
 }
 
-// of returns the owner of a process, which is nil for root of the machine, and if there are no
+// of returns the owner of a process, or nil if the owner is root of the machine or there are no
 // budgets.
 func (o *owners) of(pid int) *owner {
 	if o == nil {
@@ -157,10 +157,10 @@ func (o *owners) of(pid int) *owner {
 	return known
 }
 
-// OwnerOf returns the owner of a process, which is equal for processes that share a budget.
+// OwnerOf returns the owner of a process. Owners are equal for processes that share a budget.
 func OwnerOf(pid int) any { return identify(pid) }
 
-// identify returns the owner of a process, whose namespace is 0 if it has ended.
+// identify returns the owner of a process. Its namespace is 0 if the process has ended.
 func identify(pid int) ownerID {
 	id := ownerID{uid: userOf(pid)}
 	if id.uid == 0 {
@@ -169,7 +169,7 @@ func identify(pid int) ownerID {
 	return id
 }
 
-// stallKey returns the key for package stall of a file system to which files of the owner have led.
+// stallKey returns the key, for package stall, of a file system to which the owner's files lead.
 func (o *owner) stallKey(system any) any {
 	if o == nil {
 		return system
@@ -177,7 +177,7 @@ func (o *owner) stallKey(system any) any {
 	return stall.Of{Owner: o.id, System: system}
 }
 
-// purge removes owners who have had nothing and owe nothing.
+// purge removes owners without files, kinds and debt.
 func (o *owners) purge() {
 	for id, owner := range o.byID {
 		if owner.files == 0 && len(owner.kinds) == 0 && owner.owed(o.now()) == 0 {
@@ -186,14 +186,14 @@ func (o *owners) purge() {
 	}
 }
 
-// owed returns the time that is owed now.
+// owed updates and returns the debt.
 func (o *owner) owed(now time.Time) time.Duration {
 	o.debt = max(o.debt-now.Sub(o.at)/o.all.share, 0)
 	o.at = now
 	return o.debt
 }
 
-// charge adds the time since a start to what is owed.
+// charge adds the time since a start to the debt.
 func (o *owner) charge(start time.Time) {
 	if o != nil {
 		now := time.Now()
@@ -201,10 +201,10 @@ func (o *owner) charge(start time.Time) {
 	}
 }
 
-// late reports whether the owner's files have to wait for those of others.
+// late reports whether the owner's files have to wait for the files of others.
 func (o *owner) late(now time.Time) bool { return o != nil && o.owed(now) > timeBurst }
 
-// outOfTime counts a file that has to wait for those of others.
+// outOfTime counts a file that has to wait for the files of others.
 func (o *owner) outOfTime() {
 	o.skips.add(skipTime, "%v has used up the time for reading files: the others have to wait", o.id)
 }
@@ -214,8 +214,8 @@ func (o *owner) outOfDescriptors() {
 	o.skips.add(skipDescriptors, "%v has used up its descriptors: its other files and probes are left out", o.id)
 }
 
-// indebted reports whether any owner's files have to wait. It divides the time that is granted among those
-// who owe some.
+// indebted reports whether any owner's files have to wait. It divides the granted time among the owners
+// with a debt.
 func (o *owners) indebted() (late bool) {
 	if o == nil {
 		return false
@@ -231,8 +231,8 @@ func (o *owners) indebted() (late bool) {
 	return late
 }
 
-// userOf returns the user who started a process: the real user, because a program that has the rights
-// of another one may still have been made to map something. For a process in a user namespace, whose
+// userOf returns the user who started a process: the real user, who can make even a program with the
+// rights of another user map a file. For a process in a user namespace, whose
 // users anyone can have made up, it is the user who created the namespace.
 func userOf(pid int) uint32 {
 	status, _ := proc.ReadStatus(pid)

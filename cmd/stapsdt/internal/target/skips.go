@@ -15,7 +15,7 @@ const (
 	skipFUSE reason = iota
 	// skipUnresponsive is for files of file systems that do not answer.
 	skipUnresponsive
-	// skipTime, skipDescriptors, skipProbes and skipMappings are for users who have used up what they may take of a tracer.
+	// skipTime, skipDescriptors, skipProbes and skipMappings are for users who have used up their share of a tracer.
 	skipTime
 	skipDescriptors
 	skipProbes
@@ -48,16 +48,16 @@ func (s *Skips) add(r reason, format string, args ...any) {
 	}
 }
 
-// Unsaid returns the messages about files that were left out or postponed that it has not
-// returned before.
+// Unsaid returns the messages, about files that were left out or postponed, that were added since
+// its last call.
 func (s *Skips) Unsaid() []error {
 	unsaid := s.unsaid
 	s.unsaid = nil
 	return unsaid
 }
 
-// Counts calls yield with the number of times that a file was left out or postponed, by reason. It
-// may be called by any goroutine.
+// Counts calls yield with the number of times that a file was left out or postponed, by reason. Any
+// goroutine may call it.
 func (s *Skips) Counts(yield func(reason string, n uint64)) {
 	for r, name := range reasonNames {
 		yield(name, s.counts[r].Load())

@@ -11,15 +11,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// maxSearched is how many bytes of a file's tables are read to find the symbols of its operands, so
-// that a file costs little, however many symbols its operands name.
+// maxSearched is the maximum number of bytes of a file's tables that are read to find the symbols of
+// its operands. It limits the cost of a file whose operands name many symbols.
 const maxSearched = 256 << 20
 
-// symbols finds the addresses that operands name.
+// symbols finds the addresses of the symbols that operands name.
 type symbols struct {
 	file   *elf.File
 	found  map[string]symbol
-	budget uint64 // of bytes
+	budget uint64 // number of bytes that may still be read
 }
 
 type symbol struct {
@@ -28,8 +28,8 @@ type symbol struct {
 }
 
 // Deltas returns for each argument of a probe the distance from the site to the symbol that
-// the argument's operand names, and 0 if it names none. A symbol that the file does not have
-// any more is the argument's error. The arguments have their names and types afterwards.
+// the argument's operand names, and 0 if it names none. If the file no longer has the symbol,
+// the argument has an error. Deltas also sets the names and types of the arguments.
 func (f *File) Deltas(p *sdt.Site) []int64 {
 	defer f.owner.charge(time.Now())
 	f.describe(p)

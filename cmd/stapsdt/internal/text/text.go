@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns s with what is not printable replaced, so that a hostile program cannot control
+// Printable returns s with unprintable characters replaced, so that a hostile program cannot control
 // the terminal or forge a line of a log.
 func Printable(s string) string {
 	ok := true

@@ -6,7 +6,7 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Width returns the number of a terminal's columns that text takes, in which wide characters have two and those that combine none.
+// Width returns the number of a terminal's columns that text takes. Wide characters take two, and combining characters none.
 func Width(text string) int {
 	for i := range len(text) {
 		if text[i] >= utf8.RuneSelf {

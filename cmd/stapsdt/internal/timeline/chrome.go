@@ -40,7 +40,7 @@ func micros(nanoseconds int64) json.Number {
 func (c *chrome) event(e event) []byte {
 	b, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // its types can be encoded
+		panic(err) // impossible: all types can be encoded
 	}
 	if c.began {
 		b = append([]byte(",\n"), b...)

@@ -19,33 +19,33 @@ type perfetto struct{}
 
 // The numbers of fields in Perfetto's messages, which are in protos/perfetto/trace.
 const (
-	tracePacket = 1 // of Trace
+	tracePacket = 1 // field of Trace
 
-	packetClocks     = 6 // of TracePacket: a ClockSnapshot
+	packetClocks     = 6 // field of TracePacket: a ClockSnapshot
 	packetTimestamp  = 8 // in nanoseconds
 	packetSequence   = 10
 	packetEvent      = 11 // a TrackEvent
 	packetDescriptor = 60 // a TrackDescriptor
 
-	clocksClock    = 1 // of ClockSnapshot: a Clock
-	clockID        = 1 // of Clock
+	clocksClock    = 1 // field of ClockSnapshot: a Clock
+	clockID        = 1 // field of Clock
 	clockTimestamp = 2
 
-	trackUUID    = 1 // of TrackDescriptor
+	trackUUID    = 1 // field of TrackDescriptor
 	trackName    = 2
 	trackProcess = 3 // a ProcessDescriptor
 	trackParent  = 5
 
-	processPID  = 1 // of ProcessDescriptor
+	processPID  = 1 // field of ProcessDescriptor
 	processName = 6
 
-	eventArgument = 4 // of TrackEvent: a DebugAnnotation
+	eventArgument = 4 // field of TrackEvent: a DebugAnnotation
 	eventType     = 9
 	eventTrack    = 11
 	eventCategory = 22
 	eventName     = 23
 
-	argumentBool   = 2 // of DebugAnnotation
+	argumentBool   = 2 // field of DebugAnnotation
 	argumentUint   = 3
 	argumentInt    = 4
 	argumentDouble = 5
@@ -60,13 +60,13 @@ const (
 	instant    = 3
 )
 
-// The clocks of a ClockSnapshot: that of the timestamps, and the time of day.
+// The clocks of a ClockSnapshot: the clock of the timestamps, and the time of day.
 const (
 	clockTrace    = 6 // BOOTTIME, which is the default
 	clockRealtime = 1
 )
 
-// noTrack is the UUID of the track that outfile.Timelines describes. It is not drawn unless there is something in it.
+// noTrack is the UUID of the track that outfile.Timelines describes. Viewers draw it only if it has events.
 const noTrack = 1
 
 // message is a protobuf message that is being built.
@@ -84,7 +84,7 @@ func (m *message) text(field protowire.Number, v string) {
 	m.bytes(field, []byte(strings.ToValidUTF8(v, "\uFFFD")))
 }
 
-// packet encodes a packet of the only sequence. at is the time of an event, and 0 for descriptions.
+// packet encodes a packet of the only sequence. at is the time of an event, or 0 for a description.
 func packet(at int64, field protowire.Number, content message) []byte {
 	var p, trace message
 	p.number(packetTimestamp, uint64(max(at, 0)))
@@ -155,8 +155,8 @@ func (m *message) value(text json.RawMessage) {
 	}
 }
 
-// span encodes the beginning and the end of an operation. Readers order packets by their times, and those of the same time as they
-// are in the file, where operations are in the order of their ends.
+// span encodes the beginning and the end of an operation. Readers order packets by their times, and packets with the same time by
+// their order in the file, where operations are in the order of their ends.
 func (perfetto) span(m *mark, took int64) []byte {
 	var end message
 	end.number(eventType, sliceEnd)
@@ -168,7 +168,7 @@ func (perfetto) instant(m *mark) []byte {
 	return packet(m.at, packetEvent, m.event(instant, threadUUID(m.track)))
 }
 
-// end encodes what the time of day is at the time 0, and how many events were lost.
+// end encodes the time of day at the time 0, and the number of lost events.
 func (perfetto) end(first time.Time, lost uint64) []byte {
 	var clocks message
 	for _, clock := range [][2]uint64{{clockTrace, 0}, {clockRealtime, uint64(first.UnixNano())}} {

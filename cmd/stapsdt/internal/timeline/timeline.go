@@ -38,7 +38,7 @@ type view struct {
 	options    *Options
 	stream     *events.Stream
 	operations replay.Operations
-	condition  *replay.Condition // on events that are not part of an operation
+	condition  *replay.Condition // condition on events that are not part of an operation
 	writer     *writer
 	tracks     tracks
 	open       map[*replay.Operation]*span
@@ -52,10 +52,10 @@ type view struct {
 // span is an operation that is open.
 type span struct {
 	name  string
-	at    int64 // by the stream's clock, in nanoseconds
+	at    int64 // start by the stream's clock, in nanoseconds
 	track *track
 	args  []replay.Shown
-	// selected means that it meets the conditions that were evaluated so far.
+	// selected means that the operation meets the conditions that were evaluated so far.
 	selected bool
 }
 
@@ -169,7 +169,7 @@ func (v *view) Event(event *events.Event) error {
 	return v.writer.err
 }
 
-// merge appends the arguments of the end to those of the start, without arguments that are equal in both.
+// merge appends the arguments of the end to the arguments of the start, without arguments that are equal in both.
 func merge(start, end []replay.Shown) []replay.Shown {
 	all := start
 	for _, one := range end {

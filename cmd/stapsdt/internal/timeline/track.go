@@ -24,7 +24,7 @@ type tracks struct {
 	writer  *writer
 	all     map[place]*track
 	numbers map[process]int // the PIDs under which the processes are drawn
-	taken   map[int]bool    // these PIDs, also of processes that have ended
+	taken   map[int]bool    // these PIDs, including PIDs of processes that have ended
 	extra   int             // the last number above maxPID
 	last    int             // the last number of a track
 }
@@ -47,7 +47,7 @@ type place struct {
 type track struct {
 	name    string
 	process int // the PID under which it is drawn
-	open    int // spans
+	open    int // number of open spans
 	lanes   []lane
 }
 
@@ -149,7 +149,7 @@ func (t *track) lane(start, end int64) int {
 	return len(t.lanes) - 1
 }
 
-// add adds a span and returns true, unless another span ended within it that did not begin after it.
+// add adds a span and returns true, unless another span has ended within it but did not begin after its beginning.
 func (l *lane) add(start, end int64) bool {
 	n := len(l.finished)
 	for n > 0 && l.finished[n-1].start > start {

@@ -14,7 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
-// format encodes what follows the beginning of a file, which outfile.Timelines has. Times are nanoseconds since the first event.
+// format encodes a file after its beginning, which is in outfile.Timelines. Times are nanoseconds since the first event.
 type format interface {
 	// process names the process that is drawn under a number, and thread one of its tracks.
 	process(number, pid int, name string) []byte

@@ -157,7 +157,7 @@ func (o *opened) identity() string { return fmt.Sprint(o.name, " ", o.pid, " ", 
 // subject is a row that is shown alone: an operation, or an open operation.
 type subject struct {
 	title string
-	open  *opened // or nil
+	open  *opened // nil if an operation is shown
 }
 
 // open shows the selected row alone.

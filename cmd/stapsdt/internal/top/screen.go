@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// screen shows snapshots on a terminal, and handles keys. One goroutine draws, and another one makes the
+// screen shows snapshots on a terminal, and handles keys. One goroutine draws, and another makes the
 // snapshots.
 type screen struct {
 	tcell.Screen
@@ -68,7 +68,7 @@ func openScreen(to *console.Console) (*screen, error) {
 		err = t.Init()
 	}
 	if err != nil {
-		return nil, nil // such as an unknown terminal, which gets screens without keys
+		return nil, nil // for example, an unknown terminal gets screens without keys
 	}
 	return &screen{Screen: t, to: to, snapshots: make(chan *snapshot, 1), state: state{sort: defaultColumn}}, nil
 }
@@ -260,7 +260,7 @@ func (s *screen) drawTables(width, height int) {
 	st := &s.state
 	rows, open := s.now.sorted(st.sort, st.filter), s.now.filtered(st.filter)
 	st.follow(rows, open)
-	room := max(height-1-y-3, 2) // without the headings and the line between the tables
+	room := max(height-1-y-3, 2) // all but the headings and the line between the tables
 	forRows := min(len(rows), max(room-len(open), room/2))
 	st.first = window(st.first, st.at, forRows, len(rows), !st.lower)
 	st.firstOpen = window(st.firstOpen, st.at, max(room-forRows, 1), len(open), st.lower)

@@ -12,7 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
-// maxOpen is the maximum number of open operations in a snapshot. It keeps those that have been open longest.
+// maxOpen is the maximum number of open operations in a snapshot. It keeps the longest open.
 const maxOpen = 1000
 
 // snapshot is the content of a screen at a time. It is immutable.
@@ -21,7 +21,7 @@ type snapshot struct {
 	window time.Duration // the time that rates and quantiles cover
 	lines  []line
 	open   []opened
-	names  []string // of --by
+	names  []string // names of the values of --by
 	// allOpen counts the open operations, others the operations of rows for which there was no room, full the operations
 	// whose start found no room, and before the operations that began before the run. lost counts events.
 	allOpen              int
@@ -30,36 +30,36 @@ type snapshot struct {
 	// unknown counts operations whose end may have been lost. If the source cannot identify them, they count as open.
 	unknown int
 	told    bool
-	nested  bool // open operations follow those that they are parts of
+	nested  bool // open operations follow the operations that they are parts of
 }
 
 // line is a row of a snapshot.
 type line struct {
 	name         string
-	by           []replay.Shown // in the order of --by
-	count        uint64         // of all operations
+	by           []replay.Shown // values in the order of --by
+	count        uint64         // number of all operations
 	rate, errors float64        // per second
 	open         int
 	longest      time.Duration
-	p50, p99     float64 // or 0 if nothing has ended
+	p50, p99     float64 // 0 if nothing has ended
 	histogram    *render.Histogram
 }
 
 // opened is an operation that is open.
 type opened struct {
 	name      string
-	since     time.Duration // how long it is open, at most if its end may have been lost
+	since     time.Duration // how long it is open, or the maximum if its end may have been lost
 	unknown   bool
 	pid, tid  uint32
 	goroutine uint64
 	parent    uint64 // its ID, or 0
-	depth     int    // if they are nested
+	depth     int    // nesting depth, if operations are nested
 	key       replay.Shown
-	by        []replay.Shown // in the order of --by
+	by        []replay.Shown // values in the order of --by
 	args      []replay.Shown
 }
 
-// snapshot returns a snapshot of the table. That of a recording nests the open operations.
+// snapshot returns a snapshot of the table. The snapshot of a recording nests the open operations.
 func (t *table) snapshot(at time.Time, now time.Duration, recorded bool) *snapshot {
 	s := &snapshot{at: at, nested: recorded, window: t.window(now), names: t.operations.By, others: t.others, full: t.operations.Full, before: t.operations.Ends()}
 	s.take(t)
@@ -117,7 +117,7 @@ func (s *snapshot) take(t *table) {
 	}
 }
 
-// nest orders operations so that each follows the one that it is a part of, and returns how many it is in.
+// nest orders operations so that each follows the operation that it is a part of, and returns their nesting depths.
 func nest(all []*replay.Operation, kinds map[*replay.Operation]*replay.Kind) (nested []*replay.Operation, depths []int) {
 	type id struct {
 		file *replay.File
@@ -130,7 +130,7 @@ func nest(all []*replay.Operation, kinds map[*replay.Operation]*replay.Kind) (ne
 			spans[id{o.File, o.PID, o.Key.Bits}] = o
 		}
 	}
-	parts := map[*replay.Operation][]*replay.Operation{} // by the operation that contains them, or nil
+	parts := map[*replay.Operation][]*replay.Operation{} // keyed by the operation that contains them, or nil
 	for _, o := range all {
 		var whole *replay.Operation
 		if o.Parent != 0 {

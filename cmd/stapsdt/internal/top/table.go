@@ -35,9 +35,9 @@ type table struct {
 // row is a line of the table.
 type row struct {
 	kind   *replay.Kind
-	values []replay.Value // of --by; an unknown value has no item
+	values []replay.Value // values of --by; an unknown value has no item
 	slots  [slots]slot
-	count  uint64 // of all operations that have ended
+	count  uint64 // number of all operations that have ended
 	open   int
 	oldest time.Duration // how long the oldest operation has been open
 }
@@ -45,7 +45,7 @@ type row struct {
 // slot counts the operations that have ended in a part of the time.
 type slot struct {
 	count, errors uint64
-	took          layout.Tallies // by the buckets of layout.Powers
+	took          layout.Tallies // durations by the buckets of layout.Powers
 }
 
 func newTable(where, by []string) *table {

@@ -51,7 +51,7 @@ var columns = []column{
 // defaultColumn is the column by which rows are sorted initially, so that the busiest ones come first.
 var defaultColumn = &columns[0]
 
-// head returns the first line. What is most important is not cut on a narrow terminal.
+// head returns the first line. The most important part comes first, so that a narrow terminal does not cut it.
 func (s *snapshot) head(width int) string {
 	var rate, errors float64
 	for i := range s.lines {
@@ -68,7 +68,7 @@ func (s *snapshot) head(width int) string {
 	return strings.Join(parts, "  ")
 }
 
-// notes returns lines about what is not shown.
+// notes returns lines about events and operations that are not shown.
 func (s *snapshot) notes() (all []string) {
 	if s.lost > 0 && !s.told {
 		all = append(all, fmt.Sprintf("%s lost: what has ended may be open here", render.Number(s.lost, "event")))
@@ -182,7 +182,7 @@ func (s *snapshot) text(width int) []byte {
 }
 
 const (
-	// longest is the maximum number of open operations on a screen without keys, and longestRecorded that of a recording.
+	// longest is the maximum number of open operations on a screen without keys, and longestRecorded the maximum for a recording.
 	longest         = 10
 	longestRecorded = 100
 	// maxIndent is the depth beyond which operations are not indented further.

@@ -67,7 +67,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	return t.report()
 }
 
-// needs returns the requirements for a program's own events. Only the kernel reads what an argument points to.
+// needs returns the requirements for a program's own events. Only the kernel reads the data that an argument points to.
 func (o *Options) needs() live.Needs {
 	return live.Needs{Exprs: o.Show, Check: func(p *recording.Probe) error {
 		for _, a := range p.Args {

@@ -33,7 +33,7 @@ type goroutine struct {
 // callStack holds the open calls of a goroutine, the outermost first. There is at least one.
 type callStack struct {
 	of     goroutine
-	id     uint64 // of the goroutine, or 0
+	id     uint64 // ID of the goroutine, or 0
 	tree   *tree
 	frames []frame
 }

@@ -57,14 +57,14 @@ func (g *growth) unknown() (n int) {
 type node struct {
 	name      string
 	id        uint64
-	at        time.Time     // of the start
-	since     time.Duration // by CLOCK_MONOTONIC
+	at        time.Time     // time of the start
+	since     time.Duration // start by CLOCK_MONOTONIC
 	took      time.Duration
 	ended     bool
 	unwound   bool // a call that has ended although its return was not seen
 	failed    bool
-	args      []replay.Shown // of the start
-	result    []replay.Shown // of the end, without those of the start
+	args      []replay.Shown // arguments of the start
+	result    []replay.Shown // arguments of the end, without the start's arguments
 	process   *replay.File
 	pid, tid  uint32
 	goroutine uint64
@@ -76,15 +76,15 @@ type node struct {
 // tree is a root operation with its descendants.
 type tree struct {
 	root *node
-	// nodes counts the operations, and dropped counts those for which there was no room.
+	// nodes counts the operations, and dropped counts the operations for which there was no room.
 	nodes, dropped int
 	failed         bool // an operation has failed
 	// lost is the number of events that were lost before the root began. When the root has ended, it is the number of events
 	// that were lost while it was open.
 	lost uint64
-	// partial means that the recording has lost events of the time when the root began.
+	// partial means that the recording has lost events from the time when the root began.
 	partial bool
-	key     replay.Value // of the root
+	key     replay.Value // key of the root
 	keys    []key
 	place   *list.Element // in growth.trees
 	calls   *callStack    // of its goroutine, if the operations are calls

@@ -20,7 +20,7 @@ const (
 // writer writes trees for people.
 type writer struct {
 	color bool
-	width int // of a line, or 0 for no limit
+	width int // maximum width of a line, or 0 for no limit
 }
 
 // text formats a tree.

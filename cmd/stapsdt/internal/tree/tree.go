@@ -25,7 +25,7 @@ type Options struct {
 	JSON bool
 	// Limit is the number of trees after which the run ends, or 0 for none.
 	Limit int
-	// Slowest is the number of trees that are shown when the run ends: those whose roots took longest. If it is 0, each
+	// Slowest is the number of trees that are shown when the run ends: the trees whose roots took longest. If it is 0, each
 	// tree is shown when its root has ended.
 	Slowest int
 	// Errors selects only trees in which an operation has failed.
@@ -48,9 +48,9 @@ type view struct {
 	stream  *events.Stream
 	writer  writer
 	shown   int
-	slowest []*tree // in the order of their times, the slowest first
+	slowest []*tree // slowest trees in the order of their times, the slowest first
 	kept    int     // operations in the slowest
-	crowded bool    // fewer trees are kept than asked for, because of their operations
+	crowded bool    // fewer trees are kept than requested, because they have too many operations
 }
 
 // Run shows trees until the run ends. names are names of operations, PROVIDER:NAME.
@@ -116,7 +116,7 @@ func (v *view) plan(config *run.Config, names []string) (events.Options, error) 
 // lost notes how many events were lost, for the trees whose roots begin now.
 func (v *view) lost() { v.growth.lost = v.stream.Lost() }
 
-// report prints what is not shown.
+// report prints the numbers of trees and events that are not shown.
 func (v *view) report() error {
 	err := v.stream.Report(events.Unended, 0)
 	v.builder.report(v.Console)
@@ -198,7 +198,7 @@ func (v *view) keep(t *tree) {
 	}
 }
 
-// unfinished returns the trees with the ID that is asked for whose roots have not ended.
+// unfinished returns the trees with the requested ID whose roots have not ended.
 func (v *view) unfinished() (all []*tree) {
 	if v.options.Request == "" { // functions have none
 		return nil
@@ -212,7 +212,7 @@ func (v *view) unfinished() (all []*tree) {
 	return all
 }
 
-// requested reports whether a tree has the ID that is asked for, or none is.
+// requested reports whether the root of the tree has the ID, or the ID is "".
 func (t *tree) requested(id string) bool {
 	return id == "" || slices.Contains([]string{id, strconv.Quote(id)}, t.key.ForText())
 }
