@@ -32,7 +32,7 @@ const checkInterval = 2 * time.Second
 
 // kernel delivers the kernel's events in the form of recorded ones. It is an engine.Subscriber and an engine.Ticker.
 type kernel struct {
-	*run.Ring
+	ring       *event.Ring
 	run        *run.Run
 	goroutines *probes.Goroutines // nil unless Options.Goroutines is set
 	consumer   Consumer           // set by Run
@@ -84,7 +84,7 @@ func openKernel(to *console.Console, config *run.Config, o *Options) (k *kernel,
 		return k, err
 	}
 	k.pods = k.run.ShowsPods()
-	if k.Ring, err = k.run.NewRing(ringSize); err != nil {
+	if k.ring, err = event.NewRing(k.run.Env, "events", ringSize); err != nil {
 		return k, err
 	}
 	var found func(pid int) error
@@ -125,9 +125,7 @@ func (k *kernel) Clock(e *recording.Event) time.Duration { return e.Monotonic }
 
 // Close implements Source.
 func (k *kernel) Close() {
-	if k.Ring != nil {
-		k.Ring.Close()
-	}
+	k.ring.Close()
 	if k.goroutines != nil {
 		k.goroutines.Close()
 	}
@@ -176,7 +174,7 @@ func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 		tr.AddCgroup()
 	}
 	s.shown = shown{items: tr.Items[:own], all: tr.Items}
-	section, err := k.Add(tr)
+	section, err := k.ring.Add(tr)
 	if err != nil {
 		return nil, err
 	}
@@ -206,8 +204,8 @@ func (k *kernel) Run(ctx context.Context, c Consumer) error {
 		c.Know(s.probe)
 	}
 	err := k.run.Wait(ctx, k)
-	if err == nil && !k.enough {
-		err = k.Drain(k.deliver)
+	for more := err == nil && !k.enough; more && err == nil; { // the events that were sent before the detachment
+		more, err = k.take(true)
 	}
 	if errors.Is(err, live.ErrEnough) {
 		return nil
@@ -215,9 +213,24 @@ func (k *kernel) Run(ctx context.Context, c Consumer) error {
 	return err
 }
 
+// take delivers the events whose order is final, or all with drain.
+func (k *kernel) take(drain bool) (any bool, err error) {
+	events, err := k.ring.Read(0, drain)
+	if err == nil {
+		err = k.deliver(events)
+	}
+	return len(events) > 0, err
+}
+
+// Problem implements engine.Subscriber.
+func (k *kernel) Problem(err error) { k.run.Problem(err) }
+
+// FDs implements engine.Ticker.
+func (k *kernel) FDs() []int { return []int{k.ring.FD()} }
+
 // Tick implements engine.Ticker.
 func (k *kernel) Tick() (next time.Duration, more bool, err error) {
-	due, err := k.Take(k.deliver)
+	_, err = k.take(false)
 	if errors.Is(err, live.ErrEnough) {
 		k.enough = true
 		_, _, err = k.consumer.Tick()
@@ -227,8 +240,10 @@ func (k *kernel) Tick() (next time.Duration, more bool, err error) {
 		return 0, false, err
 	}
 	k.forget()
-	next, more, err = k.consumer.Tick()
-	return min(next, due), more, err
+	if next, more, err = k.consumer.Tick(); k.ring.Waiting() {
+		next = min(next, event.Slack)
+	}
+	return min(next, engine.Rest), more, err
 }
 
 // forget records that the events until now were delivered, and drops the processes that have ended.

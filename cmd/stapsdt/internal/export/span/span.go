@@ -16,8 +16,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
-
-	"github.com/cilium/ebpf"
 )
 
 // Rule makes the spans of a rule. It is an engine.Subscriber.
@@ -25,8 +23,7 @@ type Rule struct {
 	rule.Base
 	rules.Span
 
-	ring    *ebpf.Map
-	stream  *event.Stream
+	ring    *event.Ring
 	sources []*spanSource // indexed by the IDs of their programs
 	open    openSpans
 	clock   event.Clock
@@ -66,15 +63,7 @@ func (s *Rule) prepare(h *rule.Host) (err error) {
 	if err := s.Open(h, s.Probe, &s.Select, []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd}); err != nil {
 		return err
 	}
-	if s.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "spans", Type: ebpf.RingBuf, MaxEntries: spanRing}); err != nil {
-		return bpf.MapError(err)
-	}
-	s.stream, err = event.NewStream(s.ring, func(id uint32) int {
-		if int(id) >= len(s.sources) {
-			return 0
-		}
-		return s.sources[id].Size
-	})
+	s.ring, err = event.NewRing(s.Env, "spans", spanRing)
 	return err
 }
 
@@ -105,7 +94,7 @@ func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	section, err := trace.Section(s.Env, s.ring, uint32(len(s.sources)))
+	section, err := s.ring.Add(trace)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +109,7 @@ func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
 // Read converts the events in the ring buffer to spans. If drain is true, it does not wait for events.
 func (s *Rule) Read(drain bool) error {
 	for {
-		events, err := s.stream.Read(0, drain)
+		events, err := s.ring.Read(0, drain)
 		if err != nil {
 			return err
 		}
@@ -231,10 +220,10 @@ func attribute(v event.Value) any {
 }
 
 // FD returns a descriptor that is readable when events can be read.
-func (s *Rule) FD() int { return s.stream.FD() }
+func (s *Rule) FD() int { return s.ring.FD() }
 
 // Waiting reports whether there are events that wait for possible earlier ones.
-func (s *Rule) Waiting() bool { return s.stream.Waiting() }
+func (s *Rule) Waiting() bool { return s.ring.Waiting() }
 
 // Events returns the number of events that were read.
 func (s *Rule) Events() uint64 { return s.events.Load() }
@@ -248,8 +237,5 @@ func (s *Rule) Purge() error {
 // Close releases everything.
 func (s *Rule) Close() {
 	s.Base.Close()
-	if s.stream != nil {
-		s.stream.Close()
-	}
 	s.ring.Close()
 }
