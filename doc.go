@@ -148,16 +148,9 @@
 //
 // # Tracers
 //
-// bpftrace, bcc, perf, libbpf and the kernel's own tracefs trace these probes like any
-// others, and need not know that they were made at run time. The image that describes the
-// probes is a small file, which processes with the same probes share, or a memfd if no
-// directory can be used. [Provider.Path] returns where it is; [WithDir], [WithMemfd] and
-// $STAPSDT_DIR choose the place. The file stays when the program ends, and the next run uses
-// it. With STAPSDT_DEBUG=1 in the environment, each Load writes to standard error where it
-// placed the image.
-//
-// The rules for directories, the reasons why tracers may not find the probes, and a table of
-// tested tracers are in https://github.com/go-stapsdt/stapsdt/blob/main/docs/tracers.md.
+// Tracers need not know that the probes were made at run time. They read a small file, whose
+// place [WithDir], [WithMemfd] and $STAPSDT_DIR choose, and STAPSDT_DEBUG=1 prints: see
+// https://github.com/go-stapsdt/stapsdt/blob/main/docs/tracers.md.
 //
 // # Platforms
 //

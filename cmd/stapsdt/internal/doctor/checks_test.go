@@ -61,7 +61,7 @@ var diagnoses = []struct {
 	{"healthy", func(*Facts) {}, nil, 0},
 	{"healthy, asked for", func(f *Facts) { f.asks("shop:ord*") }, nil, 0},
 	{"siblings", func(f *Facts) { f.Process.Siblings = []int{13, 14} }, []string{"siblings note also runs as 13, 14,"}, 0},
-	{"many siblings", func(f *Facts) { f.Process.Siblings = make([]int, 10) }, []string{"siblings note 0, 0 and 2 others,"}, 0},
+	{"many siblings", func(f *Facts) { f.Process.Siblings = make([]int, 10) }, []string{"siblings note 0, 0 and 2 more,"}, 0},
 	{"no process", func(f *Facts) { *f = Facts{PID: 12, Self: f.Self, Host: f.Host} }, []string{"no-process fault There is no process 12"}, 3},
 	{"no process in a container", func(f *Facts) {
 		*f = Facts{PID: 12, Self: f.Self, Host: f.Host}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -125,11 +126,8 @@ func otherName(f *Facts) []Finding {
 	}
 	names := f.nearest()
 	says := fmt.Sprintf("Process %d has no probe %s:%s. The nearest name is %s", f.PID, f.Spec.Provider, f.Spec.Probe, names[0])
-	if rest := names[1:min(len(names), 5)]; len(rest) > 0 {
-		says += "; it also has " + strings.Join(rest, ", ")
-		if more := len(names) - 5; more > 0 {
-			says += fmt.Sprintf(" and %d others", more)
-		}
+	if len(names) > 1 {
+		says += "; it also has " + text.Some(names[1:], 4)
 	}
 	return fault(StatusNothing, says+".", fmt.Sprintf("Use %s, or list the names: stapsdt list -p %d.", names[0], f.PID))
 }
@@ -183,10 +181,5 @@ func stopped(f *Facts) []Finding {
 }
 
 func list(pids []int) string {
-	const most = 8
-	words := strings.ReplaceAll(strings.Trim(fmt.Sprint(pids[:min(len(pids), most)]), "[]"), " ", ", ")
-	if rest := len(pids) - most; rest > 0 {
-		words += fmt.Sprintf(" and %d others", rest)
-	}
-	return words
+	return text.Some(strings.Fields(strings.Trim(fmt.Sprint(pids), "[]")), 8)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -133,18 +134,10 @@ func (o *printer) sites(p *probe) {
 	}
 }
 
-// processList returns "process 12" or "processes 12, 13 and 5 others".
+// processList returns "process 12" or "processes 12, 13 and 5 more".
 func processList(pids []int) string {
 	if len(pids) == 1 {
 		return fmt.Sprintf("process %d", pids[0])
 	}
-	const most = 8
-	var all []string
-	for _, pid := range pids[:min(len(pids), most)] {
-		all = append(all, fmt.Sprint(pid))
-	}
-	if len(pids) > most {
-		return fmt.Sprintf("processes %s and %d others", strings.Join(all, ", "), len(pids)-most)
-	}
-	return "processes " + strings.Join(all, ", ")
+	return "processes " + text.Some(strings.Fields(strings.Trim(fmt.Sprint(pids), "[]")), 8)
 }

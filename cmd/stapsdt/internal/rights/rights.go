@@ -6,8 +6,6 @@ package rights
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -83,18 +81,11 @@ func None() bool { return effective() == 0 }
 
 // effective returns the set of effective capabilities, or all capabilities if the set cannot be read.
 func effective() uint64 {
-	status, err := os.ReadFile("/proc/thread-self/status")
-	if err != nil {
+	var halves [2]unix.CapUserData
+	if unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &halves[0]) != nil {
 		return ^uint64(0)
 	}
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			if set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64); err == nil {
-				return set
-			}
-		}
-	}
-	return ^uint64(0)
+	return uint64(halves[1].Effective)<<32 | uint64(halves[0].Effective)
 }
 
 // Error returns one sentence.

@@ -5,8 +5,6 @@ package run
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
@@ -15,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/price"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -159,7 +158,7 @@ func (c *cost) withdraw(units []*meter.Unit, taken float64) error {
 	c.withdrawn += len(probes)
 	err := c.run.engine.Withdraw(keys)
 	c.run.Warn("detached from %s, because the probes took %s of the program's processor time, and --budget allows %s",
-		some(names), percent(taken), percent(c.run.Budget))
+		text.Some(names, 5), percent(taken), percent(c.run.Budget))
 	if !c.run.JSON || err != nil {
 		return err
 	}
@@ -183,15 +182,6 @@ func part(share float64) json.Number { return json.Number(fmt.Sprintf("%.6g", sh
 
 // percent formats a share of the processor time for people.
 func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
-
-// some formats a list of names, possibly a long one, for people.
-func some(names []string) string {
-	const most = 5
-	if len(names) > most {
-		names = append(slices.Clone(names[:most]), fmt.Sprintf("%d more", len(names)-most))
-	}
-	return strings.Join(names, ", ")
-}
 
 // exhausted reports whether every probe was detached to keep the budget.
 func (c *cost) exhausted() bool { return c.withdrawn > 0 && c.run.subscription.Sites() == 0 }

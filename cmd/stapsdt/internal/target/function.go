@@ -9,12 +9,12 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -148,16 +148,11 @@ func inlinedProblem(callers map[string]int) error {
 	if len(callers) == 0 {
 		return nil
 	}
-	const most = 5
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(callers)) {
-		if len(names) == most {
-			names = append(names, fmt.Sprintf("%d more", len(callers)-most))
-			break
-		}
 		names = append(names, fmt.Sprintf("%s in %d", name, callers[name]))
 	}
-	return fmt.Errorf("not every call is seen, because the compiler has inlined functions in others, at least %s", strings.Join(names, ", "))
+	return fmt.Errorf("not every call is seen, because the compiler has inlined functions in others, at least %s", text.Some(names, 5))
 }
 
 // notes returns the probes that are not functions.

@@ -2,6 +2,7 @@
 package text
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -23,4 +24,13 @@ func Printable(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// Some joins the first names of a list, at most most, and says how many more there are.
+func Some(names []string, most int) string {
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if rest := len(names) - most; rest > 0 {
+		text += fmt.Sprintf(" and %d more", rest)
+	}
+	return text
 }
