@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/go-stapsdt/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // variable is the environment variable that asks for a recording.
@@ -65,25 +66,10 @@ func endEnvironment() {
 func parse(value string) (path string, size int64, err error) {
 	path, size = value, defaultBytes
 	if comma := strings.LastIndexByte(value, ','); comma >= 0 {
-		path, size = value[:comma], parseSize(value[comma+1:])
+		path, size = value[:comma], recording.ParseSize(value[comma+1:])
 	}
 	if path == "" || size <= 0 {
 		return "", 0, fmt.Errorf("%s=%s: it is FILE or FILE,SIZE, where SIZE may end in K, M or G", variable, value)
 	}
 	return path, size, nil
-}
-
-// parseSize parses a number of bytes, optionally with the suffix K, M or G. It returns 0 for anything else.
-func parseSize(text string) int64 {
-	shift := 0
-	if last := len(text) - 1; last >= 0 {
-		if i := strings.IndexByte("KMG", text[last]); i >= 0 {
-			text, shift = text[:last], 10*(i+1)
-		}
-	}
-	n, err := strconv.ParseUint(text, 10, 63-shift)
-	if err != nil {
-		return 0
-	}
-	return int64(n) << shift
 }

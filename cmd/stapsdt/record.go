@@ -5,13 +5,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
-	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/spf13/cobra"
 )
@@ -65,14 +64,8 @@ func (b *byteSize) String() string {
 
 // Set parses a size.
 func (b *byteSize) Set(text string) error {
-	number, shift := text, 0
-	if i := strings.LastIndexAny(text, "KMG"); i >= 0 && i == len(text)-1 {
-		number, shift = text[:i], 10*(1+strings.IndexByte("KMG", text[i]))
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n <= 0 || n > math.MaxInt64>>shift {
+	if *b = byteSize(recording.ParseSize(text)); *b <= 0 {
 		return errors.New("takes a number of bytes, such as 65536, 64M or 1G")
 	}
-	*b = byteSize(n << shift)
 	return nil
 }

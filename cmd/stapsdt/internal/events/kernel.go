@@ -20,7 +20,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
-	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -326,12 +325,6 @@ func (k *kernel) process(pid uint32) *replay.File {
 	return f
 }
 
-// appendText appends a string to the body of a record.
-func appendText(body, text []byte) []byte {
-	body = append(body, text...)
-	return append(body, make([]byte, (len(text)+8)&^7-len(text))...)
-}
-
 // pod returns the pod of the process that fired the event, or nil.
 func (k *kernel) pod(e *event.Event, s *tracedProbe, f *replay.File) *recording.Pod {
 	if s.cgroup < 0 {
@@ -348,39 +341,6 @@ func (k *kernel) pod(e *event.Event, s *tracedProbe, f *replay.File) *recording.
 		f.Process.Pod = &recording.Pod{Namespace: c.Namespace, Name: c.Pod, Container: c.Name}
 	}
 	return f.Process.Pod
-}
-
-// word returns an argument, or the length of a string.
-func (k *kernel) word(e *event.Event, s *tracedProbe, i int) uint64 {
-	v := e.Value(s.shown.all, i)
-	isText := s.probe.Args[i].Kind == recording.String
-	item := &s.shown.items[i]
-	if v.Missing && item.Unreadable == nil && (!isText || v.Bits != 0 || item.Names != nil) { // not a null pointer
-		k.unreadable++
-	}
-	switch {
-	case isText:
-		return uint64(len(k.text(e, s, i)))
-	case v.Missing:
-		return 0
-	}
-	return v.Bits
-}
-
-// text returns a string argument. A string that was cut ends in an ellipsis.
-func (k *kernel) text(e *event.Event, s *tracedProbe, i int) []byte {
-	v, item := e.Value(s.shown.all, i), &s.shown.items[i]
-	switch {
-	case item.Unreadable != nil:
-		return []byte("<unavailable>")
-	case v.Missing && (v.Bits != 0 || item.Names != nil):
-		return []byte("<unreadable>")
-	case item.Names != nil:
-		return []byte(item.Names.NameOf(v.Bits))
-	case v.Cut:
-		return append(v.Text[:len(v.Text):len(v.Text)], "…"...)
-	}
-	return v.Text
 }
 
 // Lost implements Source.
@@ -406,24 +366,4 @@ func (k *kernel) Report(consequence string, reported uint64) error {
 	}
 	k.run.Unevaluated(stats)
 	return nil
-}
-
-// ArgOf describes the values of an item as a recording would. An item that can never be read becomes a string that says so.
-func ArgOf(item *layout.Item) recording.Arg {
-	a := recording.Arg{Name: item.Name, Type: int8(item.Type.Size), Kind: recording.Uint64}
-	switch {
-	case item.Type.Kind == expr.String, item.Names != nil, item.Unreadable != nil:
-		a.Type, a.Kind = recording.TypeString, recording.String
-	case item.Type.Kind == expr.Float:
-		a.Type, a.Kind = int8(recording.TypeFloat32-4+item.Type.Size), recording.Float64
-	case item.Type.Kind == expr.Bool:
-		a.Kind = recording.Bool
-	case item.Type.Duration:
-		a.Type, a.Kind = -a.Type, recording.Duration
-	case item.Type.Kind == expr.Int:
-		a.Type, a.Kind = -a.Type, recording.Int64
-	case item.IsPointer():
-		a.Kind = recording.Pointer
-	}
-	return a
 }

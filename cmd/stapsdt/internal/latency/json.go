@@ -3,7 +3,6 @@
 package latency
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
@@ -28,23 +27,11 @@ type jsonTimes struct {
 // jsonUnpaired describes the unpaired events of a kind of operation.
 type jsonUnpaired struct {
 	jsonHead
-	Starts  uint64     `json:"starts_without_end"`
-	Ends    uint64     `json:"ends_without_start"`
-	Open    int        `json:"open"`
-	Unknown int        `json:"end_may_be_lost"`
-	Longest []jsonOpen `json:"longest"`
-}
-
-// jsonOpen is an open operation.
-type jsonOpen struct {
-	Nanoseconds time.Duration     `json:"nanoseconds"`
-	Unknown     bool              `json:"end_may_be_lost,omitempty"`
-	PID         int               `json:"pid"`
-	TID         int               `json:"tid,omitempty"`
-	Goroutine   uint64            `json:"goroutine,omitempty"`
-	Key         json.RawMessage   `json:"key"`
-	By          render.JSONObject `json:"by"`
-	Args        render.JSONObject `json:"args"`
+	Starts  uint64            `json:"starts_without_end"`
+	Ends    uint64            `json:"ends_without_start"`
+	Open    int               `json:"open"`
+	Unknown int               `json:"end_may_be_lost"`
+	Longest []replay.JSONOpen `json:"longest"`
 }
 
 // encode writes an object for each row, and one for the unpaired events of each kind of operation.
@@ -63,7 +50,7 @@ func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
 			continue
 		}
 		u := &all[i]
-		object := jsonUnpaired{head(o), u.starts, u.ends, u.open, u.unknown, []jsonOpen{}}
+		object := jsonUnpaired{head(o), u.starts, u.ends, u.open, u.unknown, []replay.JSONOpen{}}
 		for j := range u.oldest {
 			object.Longest = append(object.Longest, u.oldest[j].forJSON(&u.columns))
 		}
@@ -74,8 +61,8 @@ func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
 	return nil
 }
 
-func (o *openOperation) forJSON(names *replay.Columns) jsonOpen {
-	j := jsonOpen{Nanoseconds: o.since, Unknown: o.unknown, PID: o.pid, TID: o.tid, Goroutine: o.goroutine, Key: o.key.ForJSON()}
+func (o *openOperation) forJSON(names *replay.Columns) replay.JSONOpen {
+	j := replay.JSONOpen{Nanoseconds: o.since, Unknown: o.unknown, PID: uint32(o.pid), TID: uint32(o.tid), Goroutine: o.goroutine, Key: o.key.ForJSON()}
 	for i, v := range o.details {
 		if v.Item == nil {
 			continue

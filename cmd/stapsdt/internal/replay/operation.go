@@ -4,8 +4,11 @@ package replay
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
 // Operation is an operation that has started and not ended.
@@ -26,6 +29,20 @@ type Operation struct {
 	By []Value
 
 	selected bool
+}
+
+// JSONOpen is the object of an open operation, for how long it has been open.
+type JSONOpen struct {
+	Operation   render.JSONText   `json:"operation,omitempty"`
+	Nanoseconds time.Duration     `json:"nanoseconds"`
+	Unknown     bool              `json:"end_may_be_lost,omitempty"`
+	PID         uint32            `json:"pid"`
+	TID         uint32            `json:"tid,omitempty"`
+	Goroutine   uint64            `json:"goroutine,omitempty"`
+	Parent      uint64            `json:"parent,omitempty"`
+	Key         json.RawMessage   `json:"key"`
+	By          render.JSONObject `json:"by"`
+	Args        render.JSONObject `json:"args"`
 }
 
 // Selected reports whether the operation meets the conditions that were evaluated at its start.

@@ -3,7 +3,6 @@
 package top
 
 import (
-	"encoding/json"
 	"io"
 	"time"
 
@@ -13,16 +12,16 @@ import (
 
 // jsonSnapshot is a snapshot in JSON.
 type jsonSnapshot struct {
-	Time       time.Time  `json:"time"`
-	Seconds    float64    `json:"seconds"`
-	Operations []jsonLine `json:"operations"`
-	Open       int        `json:"open"`
-	Unknown    int        `json:"end_may_be_lost"`
-	Longest    []jsonOpen `json:"longest"`
-	Others     uint64     `json:"others"`
-	Full       uint64     `json:"full"`
-	Before     uint64     `json:"before"`
-	Lost       uint64     `json:"lost"`
+	Time       time.Time         `json:"time"`
+	Seconds    float64           `json:"seconds"`
+	Operations []jsonLine        `json:"operations"`
+	Open       int               `json:"open"`
+	Unknown    int               `json:"end_may_be_lost"`
+	Longest    []replay.JSONOpen `json:"longest"`
+	Others     uint64            `json:"others"`
+	Full       uint64            `json:"full"`
+	Before     uint64            `json:"before"`
+	Lost       uint64            `json:"lost"`
 }
 
 type jsonLine struct {
@@ -37,23 +36,10 @@ type jsonLine struct {
 	P99       *render.JSONFloat `json:"p99"`
 }
 
-type jsonOpen struct {
-	Operation   render.JSONText   `json:"operation"`
-	Nanoseconds time.Duration     `json:"nanoseconds"`
-	Unknown     bool              `json:"end_may_be_lost,omitempty"`
-	PID         uint32            `json:"pid"`
-	TID         uint32            `json:"tid,omitempty"`
-	Goroutine   uint64            `json:"goroutine,omitempty"`
-	Parent      uint64            `json:"parent,omitempty"`
-	Key         json.RawMessage   `json:"key"`
-	By          render.JSONObject `json:"by"`
-	Args        render.JSONObject `json:"args"`
-}
-
 // encode writes the snapshot as an object.
 func (s *snapshot) encode(w io.Writer) error {
 	j := jsonSnapshot{
-		Time: s.at.UTC(), Seconds: s.window.Seconds(), Operations: []jsonLine{}, Open: s.allOpen, Unknown: s.unknown, Longest: []jsonOpen{},
+		Time: s.at.UTC(), Seconds: s.window.Seconds(), Operations: []jsonLine{}, Open: s.allOpen, Unknown: s.unknown, Longest: []replay.JSONOpen{},
 		Others: s.others, Full: s.full, Before: s.before, Lost: s.lost,
 	}
 	for _, l := range s.sorted(defaultColumn, "") {
@@ -68,8 +54,9 @@ func (s *snapshot) encode(w io.Writer) error {
 	}
 	for i := range s.open {
 		o := &s.open[i]
-		j.Longest = append(j.Longest, jsonOpen{
-			render.JSONText(o.name), o.since, o.unknown, o.pid, o.tid, o.goroutine, o.parent, o.key.JSON, replay.Object(o.by), replay.Object(o.args),
+		j.Longest = append(j.Longest, replay.JSONOpen{
+			Operation: render.JSONText(o.name), Nanoseconds: o.since, Unknown: o.unknown, PID: o.pid, TID: o.tid, Goroutine: o.goroutine, Parent: o.parent,
+			Key: o.key.JSON, By: replay.Object(o.by), Args: replay.Object(o.args),
 		})
 	}
 	return render.NewEncoder(w).Encode(j)
