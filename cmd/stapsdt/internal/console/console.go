@@ -51,8 +51,8 @@ func (c *Console) Finish() { c.state.Store(finishing) }
 // Stay notes that the signal has been handled, so that Abandon must not end the command.
 func (c *Console) Stay() { c.state.Store(staying) }
 
-// saying is how long Abandon waits for its message to be written.
-const saying = 200 * time.Millisecond
+// writePatience is how long Abandon waits for its message to be written.
+const writePatience = 200 * time.Millisecond
 
 // Abandon calls exit after the time after, extended by results if Finish was called by then, unless Stay was called. It prints a
 // message, but does not wait long for it: standard error may be the reason why the command hangs.
@@ -72,7 +72,7 @@ func (c *Console) Abandon(after, results time.Duration, exit func()) {
 	}()
 	select {
 	case <-said:
-	case <-time.After(saying):
+	case <-time.After(writePatience):
 	}
 	exit()
 }

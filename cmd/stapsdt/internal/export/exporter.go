@@ -242,9 +242,9 @@ func (e *exporter) sweep() {
 	}
 }
 
-// settling is the time an exporter takes to read the kernel's types and to attach to running programs. The memory for
+// settleTime is the time an exporter takes to read the kernel's types and to attach to running programs. The memory for
 // this is released afterwards, because an exporter may run for months.
-const settling = time.Second
+const settleTime = time.Second
 
 // run runs the exporter until ctx is done.
 func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
@@ -254,7 +254,7 @@ func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 		e.state.hangup.Store(true)
 		e.engine.Wake()
 	})
-	defer time.AfterFunc(settling, debug.FreeOSMemory).Stop()
+	defer time.AfterFunc(settleTime, debug.FreeOSMemory).Stop()
 	return e.engine.Run(ctx, e)
 }
 

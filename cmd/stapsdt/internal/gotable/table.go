@@ -189,11 +189,11 @@ func (t *Table) u32(b []byte, at uint64) uint32 {
 
 // text returns the string before the first NUL.
 func text(b []byte, at uint64) string {
-	const longest = 4096
+	const maxLength = 4096
 	if at >= uint64(len(b)) {
 		return ""
 	}
-	b = b[at:min(uint64(len(b)), at+longest)]
+	b = b[at:min(uint64(len(b)), at+maxLength)]
 	if end := bytes.IndexByte(b, 0); end >= 0 {
 		b = b[:end]
 	}

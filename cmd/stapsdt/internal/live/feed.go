@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// shortest and longestBusy are the minimum and maximum pause between two looks at the programs' memory after events
-	// were found, and longest is the maximum pause otherwise. If every program has at least roomy bytes, the pause is up to
-	// longestRoomy after events were found, and up to longestIdle after the time idle without events: within it, five million
+	// minPause and maxBusyPause are the minimum and maximum pause between two looks at the programs' memory after events
+	// were found, and maxPause is the maximum pause otherwise. If every program has at least roomySize bytes, the pause is up
+	// to maxRoomyPause after events were found, and up to maxIdlePause after idleTime without events: within it, five million
 	// events a second do not fill this memory.
-	shortest     = time.Millisecond
-	longestBusy  = 8 * time.Millisecond
-	longestRoomy = 25 * time.Millisecond
-	longest      = 50 * time.Millisecond
-	longestIdle  = 100 * time.Millisecond
-	idle         = 5 * time.Second
-	roomy        = 16 << 20
+	minPause      = time.Millisecond
+	maxBusyPause  = 8 * time.Millisecond
+	maxRoomyPause = 25 * time.Millisecond
+	maxPause      = 50 * time.Millisecond
+	maxIdlePause  = 100 * time.Millisecond
+	idleTime      = 5 * time.Second
+	roomySize     = 16 << 20
 	// share is the part of the memory that may be filled between two looks, as 1/share. eventBytes is the size of an event
 	// in the memory.
 	share      = 16
@@ -149,7 +149,7 @@ func (f *Feed) Run(ctx context.Context, c Receiver) error {
 
 // follow delivers events until there is a reason to end the run.
 func (f *Feed) follow(ctx context.Context, c Receiver) error {
-	wait, scanned := shortest, time.Now()
+	wait, scanned := minPause, time.Now()
 	for found := scanned; ctx.Err() == nil; {
 		l, err := f.deliverRecent(ctx, c)
 		if err != nil {
@@ -176,7 +176,7 @@ func (f *Feed) follow(ctx context.Context, c Receiver) error {
 		l.last, l.ago = wait, time.Since(found)
 		wait = l.pause()
 		rang := over
-		if next = min(wait, next); l.events > 0 && next <= longestRoomy {
+		if next = min(wait, next); l.events > 0 && next <= maxRoomyPause {
 			f.alarm.sleep(next)
 		} else {
 			f.alarm.set(next)
@@ -238,19 +238,19 @@ type look struct {
 // pause returns the time until the next look. While events come, about a 16th of the memory is filled in it. The
 // duration of a look counts up to a limit, because a busy machine may have delayed it while the memory was filling.
 func (l *look) pause() time.Duration {
-	next := min(2*l.last, longest)
+	next := min(2*l.last, maxPause)
 	switch {
 	case l.events > 0:
 		room := time.Duration(l.size / share / eventBytes)
-		most := longestBusy
-		if l.size >= roomy {
-			most = longestRoomy
+		most := maxBusyPause
+		if l.size >= roomySize {
+			most = maxRoomyPause
 		}
-		next = max(shortest, min(2*l.last, most, l.last*room/time.Duration(l.events)))
+		next = max(minPause, min(2*l.last, most, l.last*room/time.Duration(l.events)))
 	case l.more:
-		next = shortest
-	case l.ago > idle && l.size >= roomy:
-		next = longestIdle
+		next = minPause
+	case l.ago > idleTime && l.size >= roomySize:
+		next = maxIdlePause
 	}
 	return max(next, min(lookShare*l.took, time.Duration(l.programs)*lookLimit))
 }

@@ -16,8 +16,8 @@ type Address struct {
 	socket string
 }
 
-// usual is the path on which the documentation mounts the handler.
-const usual = "/debug/probes/"
+// defaultPath is the path on which the documentation mounts the handler.
+const defaultPath = "/debug/probes/"
 
 // IsAddress reports whether an argument is an address and not a spec.
 func IsAddress(word string) bool {
@@ -49,7 +49,7 @@ func ParseAddress(text string) (*Address, error) {
 	}
 	a.url = url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/") + "/"}
 	if a.url.Path == "/" {
-		a.url.Path = usual
+		a.url.Path = defaultPath
 	}
 	return a, nil
 }

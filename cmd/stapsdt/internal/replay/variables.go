@@ -13,8 +13,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// others are the variables that follow the arguments.
-var others = []expr.Var{
+// commonVars are the variables that follow the arguments.
+var commonVars = []expr.Var{
 	{Name: "pid", Type: expr.Type{Kind: expr.Uint, Size: 4}},
 	{Name: "tid", Type: expr.Type{Kind: expr.Uint, Size: 4}},
 	{Name: "goroutine", Type: expr.Type{Kind: expr.Uint, Size: 8}},
@@ -36,8 +36,8 @@ func Variables(p *recording.Probe) []expr.Var {
 		named = append(named, expr.Var{Name: a.Name, Type: t})
 		numbered = append(numbered, expr.Var{Name: "arg" + strconv.Itoa(i), Type: t})
 	}
-	all := append(append(named, numbered...), others...)
-	rest := all[len(all)-len(others):]
+	all := append(append(named, numbered...), commonVars...)
+	rest := all[len(all)-len(commonVars):]
 	if p.NoThread {
 		rest[1].Name = ""
 	}

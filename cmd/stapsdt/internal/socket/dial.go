@@ -23,8 +23,8 @@ import (
 const (
 	// patience is the time that a process may take to answer.
 	patience = 2 * time.Second
-	// longest is the time that connecting to a process and asking it may take.
-	longest = 3 * patience
+	// askPatience is the time that connecting to a process and asking it may take.
+	askPatience = 3 * patience
 	// together is the number of processes of a user that are asked at a time.
 	together = 8
 	// maxPlaces is the maximum number of sockets that are tried for a process.
@@ -83,7 +83,7 @@ type Connection struct {
 // Dial connects to the process, and asks for its probes. The path on which the process claims to listen may be on a
 // file system that does not answer.
 func (p *Process) Dial() (*Connection, error) {
-	c, err := stall.Within(longest, p.stallKey(p.Key()), p.dialAny, func(c *Connection) {
+	c, err := stall.Within(askPatience, p.stallKey(p.Key()), p.dialAny, func(c *Connection) {
 		if c != nil {
 			c.Close()
 		}

@@ -167,9 +167,9 @@ func (s *snapshot) text(width int) []byte {
 	}
 	if len(s.open) > 0 {
 		fmt.Fprintln(&b)
-		most := min(len(s.open), longest)
+		most := min(len(s.open), maxListed)
 		if s.nested {
-			most = min(len(s.open), longestRecorded)
+			most = min(len(s.open), maxListedRecorded)
 		}
 		for _, line := range openRows(s.open[:most], width, s.nested) {
 			fmt.Fprintln(&b, line)
@@ -182,9 +182,9 @@ func (s *snapshot) text(width int) []byte {
 }
 
 const (
-	// longest is the maximum number of open operations on a screen without keys, and longestRecorded the maximum for a recording.
-	longest         = 10
-	longestRecorded = 100
+	// maxListed is the maximum number of open operations on a screen without keys, and maxListedRecorded the maximum for a recording.
+	maxListed         = 10
+	maxListedRecorded = 100
 	// maxIndent is the depth beyond which operations are not indented further.
 	maxIndent = 10
 )
