@@ -238,15 +238,15 @@ func (k *kernel) Tick() (next time.Duration, more bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	k.forget()
+	k.purge()
 	if next, more, err = k.consumer.Tick(); k.ring.Waiting() {
 		next = min(next, event.Slack)
 	}
 	return min(next, engine.Rest), more, err
 }
 
-// forget records that the events until now were delivered, and drops the processes that have ended.
-func (k *kernel) forget() {
+// purge records that the events until now were delivered, and drops the processes that have ended.
+func (k *kernel) purge() {
 	now := clock.Now()
 	for _, f := range k.processes {
 		f.Passed(now)

@@ -226,13 +226,13 @@ func (e *exporter) Tick() (next time.Duration, more bool, err error) {
 	}
 	if time.Since(e.purged) >= engine.Interval {
 		e.purged = time.Now()
-		e.sweep()
+		e.purge()
 	}
 	return next, true, nil
 }
 
-// sweep removes the data of processes that have ended.
-func (e *exporter) sweep() {
+// purge removes the data of processes that have ended.
+func (e *exporter) purge() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, r := range e.rules() {

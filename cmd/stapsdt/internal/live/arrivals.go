@@ -73,7 +73,7 @@ func (f *Feed) await(patience time.Duration, take func(arrival) error) (err erro
 // dial begins to connect to new processes, and to watch them if the feed watches.
 func (f *Feed) dial(all []*socket.Process) {
 	now := time.Now()
-	f.refused.prune(all, now)
+	f.refused.purge(all, now)
 	var fresh []*socket.Process
 	for _, p := range all {
 		if k := p.Key(); f.programs[k] == nil && !f.pending[k] && !f.refused.has(k, now) {

@@ -162,7 +162,7 @@ func (f *Feed) follow(ctx context.Context, c Receiver) error {
 		if err != nil || !more {
 			return err
 		}
-		left, err := f.forget(c)
+		left, err := f.purge(c)
 		if err != nil || !left {
 			return err
 		}
@@ -319,9 +319,9 @@ func (f *Feed) drop(file *replay.File, err error) {
 	f.Remove(file)
 }
 
-// forget delivers the last events of programs that are gone. It reports whether the run goes on, because programs
+// purge delivers the last events of programs that are gone. It reports whether the run goes on, because programs
 // remain or may come.
-func (f *Feed) forget(c Receiver) (left bool, err error) {
+func (f *Feed) purge(c Receiver) (left bool, err error) {
 	var gone []socket.Key
 	for k, p := range f.programs {
 		select {

@@ -127,8 +127,8 @@ func TestRefusals(t *testing.T) {
 	}
 	require.True(t, r.has(k, now.Add(time.Minute-1)))
 	require.False(t, r.has(k, now.Add(time.Minute)))
-	r.prune([]*socket.Process{{PID: 1, Start: 2}}, now.Add(61*time.Second))
+	r.purge([]*socket.Process{{PID: 1, Start: 2}}, now.Add(61*time.Second))
 	require.Len(t, r, 1)
-	r.prune([]*socket.Process{{PID: 1, Start: 3}}, now.Add(61*time.Second))
+	r.purge([]*socket.Process{{PID: 1, Start: 3}}, now.Add(61*time.Second))
 	require.Empty(t, r, "another process has its PID")
 }

@@ -47,8 +47,8 @@ func (r refusals) due(now time.Time) bool {
 	return false
 }
 
-// prune drops processes that do not listen any longer, or that were watched since.
-func (r refusals) prune(listening []*socket.Process, now time.Time) {
+// purge removes processes that do not listen any longer, or that were watched since.
+func (r refusals) purge(listening []*socket.Process, now time.Time) {
 	listed := make(map[socket.Key]bool, len(listening))
 	for _, p := range listening {
 		listed[p.Key()] = true

@@ -88,7 +88,7 @@ func (t *table) row(kind *replay.Kind, values []replay.Value) *row {
 	if r := t.rows[string(t.key)]; r != nil {
 		return r
 	}
-	if len(t.rows) >= maxRows && (t.full || !t.evict()) {
+	if len(t.rows) >= maxRows && (t.full || !t.drop()) {
 		return nil
 	}
 	r := &row{kind: kind, values: append([]replay.Value(nil), values...)}
@@ -108,8 +108,8 @@ func appendKey(to []byte, v *replay.Value) []byte {
 	return append(to, v.Text...)
 }
 
-// evict removes the rows of idle operations, and reports whether it removed any.
-func (t *table) evict() (found bool) {
+// drop drops the rows of idle operations, and reports whether there were any.
+func (t *table) drop() (found bool) {
 	isBusy := func(s slot) bool { return s.count > 0 }
 	for key, r := range t.rows {
 		if r.open == 0 && !slices.ContainsFunc(r.slots[:], isBusy) {

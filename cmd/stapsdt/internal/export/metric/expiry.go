@@ -23,7 +23,7 @@ type history struct {
 	// appears after that may have been there before: its counting begins then.
 	dropped  time.Time
 	events   uint64 // events of the rows that were removed
-	overflow uint64 // the events that had no room, at the last sweep
+	overflow uint64 // the events that had no room, at the last purge
 	warned   bool   // true after a warning, while overflow still rises
 }
 
@@ -33,7 +33,7 @@ type rowKey struct {
 	key string
 }
 
-// activity is the state of a row at the last sweep.
+// activity is the state of a row at the last purge.
 type activity struct {
 	count   uint64
 	changed time.Time // when count was last seen to change
@@ -56,8 +56,8 @@ func (m *Traced) purgeInterval() time.Duration {
 	return min(m.Expire/8, time.Minute)
 }
 
-// sweepRows removes the rows that have expired, and warns if the table is full.
-func (m *Traced) sweepRows(now time.Time) error {
+// purgeRows removes the rows that have expired, and warns if the table is full.
+func (m *Traced) purgeRows(now time.Time) error {
 	h := &m.history
 	if m.Kind == rules.InFlight || now.Sub(h.purged) < m.purgeInterval() {
 		return nil
@@ -105,7 +105,7 @@ func (h *history) activityOf(id rowKey, count uint64, now time.Time) activity {
 	return a
 }
 
-// began returns when counting began for a row that the last sweep did not see.
+// began returns when counting began for a row that the last purge did not see.
 func (h *history) began(id rowKey) time.Time {
 	if before, ok := h.retired[id]; ok {
 		return before.since

@@ -150,10 +150,10 @@ func (s *shape) equal(other *shape) bool {
 func (m *Traced) Purge() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.sweepRows(time.Now()); err != nil || m.pairs == nil {
+	if err := m.purgeRows(time.Now()); err != nil || m.pairs == nil {
 		return err
 	}
-	return m.pairs.sweep()
+	return m.pairs.purge()
 }
 
 // Close releases everything.

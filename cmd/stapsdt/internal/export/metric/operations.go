@@ -72,8 +72,8 @@ func (m *Traced) Stop() error {
 	return m.pairs.Tables.Stop()
 }
 
-// sweep removes the operations and labels of processes that have exited.
-func (o *pairTables) sweep() error {
+// purge removes the operations and labels of processes that have exited.
+func (o *pairTables) purge() error {
 	if o.seen != nil && o.Due() {
 		if _, err := o.labels(); err != nil {
 			return err

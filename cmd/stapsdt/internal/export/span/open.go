@@ -113,8 +113,8 @@ func (o *openSpan) took(end time.Duration, nanoseconds uint64) {
 // longestSpan is how long the start of a span is kept.
 const longestSpan = 10 * time.Minute
 
-// sweep drops the spans of processes that have ended, and spans that take too long.
-func (o *openSpans) sweep() {
+// purge removes the spans of processes that have ended, and spans that take too long.
+func (o *openSpans) purge() {
 	if time.Since(o.purged) < operations.PurgeInterval {
 		return
 	}

@@ -230,7 +230,7 @@ func (s *Rule) Events() uint64 { return s.events.Load() }
 
 // Purge removes the spans that will not end.
 func (s *Rule) Purge() error {
-	s.open.sweep()
+	s.open.purge()
 	return nil
 }
 

@@ -31,7 +31,7 @@ func TestOpenSpans(t *testing.T) {
 	for key := range o.spans {
 		o.remove(key)
 	}
-	o.sweep()
+	o.purge()
 	assert.Empty(t, o.owned)
 }
 
