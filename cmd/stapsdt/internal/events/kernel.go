@@ -41,6 +41,7 @@ type kernel struct {
 	checked    time.Time
 	clock      event.Clock
 	unreadable uint64
+	lost       uint64 // events that were lost until the last look
 	// These fields describe the event that is delivered.
 	event    Event
 	recorded recording.Event
@@ -217,6 +218,12 @@ func (k *kernel) take(drain bool) (any bool, err error) {
 	events, err := k.ring.Read(0, drain)
 	if err == nil {
 		err = k.deliver(events)
+	}
+	if lost := k.Lost(); lost > k.lost { // the ends of operations may be among them
+		k.lost = lost
+		for _, f := range k.processes {
+			f.Missed(clock.Now())
+		}
 	}
 	return len(events) > 0, err
 }

@@ -102,9 +102,6 @@ type Stream struct {
 	Source
 	// Live means that the events happen now.
 	Live bool
-	// TellsOpen means that the source knows whether the end of an open operation may have been lost. The kernel does
-	// not say when it lost events.
-	TellsOpen bool
 	// Pods means that the events come from several pods, so the output must name the pods.
 	Pods bool
 
@@ -140,17 +137,17 @@ func OpenOutside(to *console.Console, config *run.Config, o Options) (*Stream, e
 		if err != nil {
 			return nil, err
 		}
-		return &Stream{Source: p, Live: true, TellsOpen: true, why: tooMany}, nil
+		return &Stream{Source: p, Live: true, why: tooMany}, nil
 	case o.From.Given():
 		f, err := openFiles(to, config, &o)
 		if err != nil {
 			return nil, err
 		}
-		return &Stream{Source: f, TellsOpen: true}, nil
+		return &Stream{Source: f}, nil
 	}
 	f, err := live.Open(to, config, o.Needs)
 	if err != nil || f == nil {
 		return nil, err
 	}
-	return &Stream{Source: &feed{Feed: f, show: o.Show}, Live: true, TellsOpen: true, why: tooFast}, nil
+	return &Stream{Source: &feed{Feed: f, show: o.Show}, Live: true, why: tooFast}, nil
 }

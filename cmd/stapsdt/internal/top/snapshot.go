@@ -27,9 +27,8 @@ type snapshot struct {
 	allOpen              int
 	others, full, before uint64
 	lost                 uint64
-	// unknown counts operations whose end may have been lost. If the source cannot identify them, they count as open.
+	// unknown counts operations whose end may have been lost.
 	unknown int
-	told    bool
 	nested  bool // open operations follow the operations that they are parts of
 }
 

@@ -70,8 +70,8 @@ func (s *snapshot) head(width int) string {
 
 // notes returns lines about events and operations that are not shown.
 func (s *snapshot) notes() (all []string) {
-	if s.lost > 0 && !s.told {
-		all = append(all, fmt.Sprintf("%s lost: what has ended may be open here", render.Number(s.lost, "event")))
+	if s.lost > 0 {
+		all = append(all, render.Number(s.lost, "event")+" lost")
 	}
 	if s.unknown > 0 {
 		all = append(all, fmt.Sprintf("%s not counted as open, because their ends may be lost", render.Number(s.unknown, "operation")))

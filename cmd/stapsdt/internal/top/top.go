@@ -151,7 +151,7 @@ func (v *view) snapshot() *snapshot {
 		at, now = time.Now(), clock.Now()
 	}
 	s := v.table.snapshot(at, now, !v.stream.Live)
-	s.lost, s.told = v.stream.Lost(), v.stream.TellsOpen
+	s.lost = v.stream.Lost()
 	return s
 }
 
