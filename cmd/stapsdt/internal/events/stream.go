@@ -65,7 +65,7 @@ type Source interface {
 }
 
 // Unended is the consequence of lost events for operations.
-const Unended = "operations that have ended may be shown as open, and others may be missing"
+const Unended = "operations may be missing, and ends may be lost"
 
 // tooFast is the reason for losing events that a program fires.
 const tooFast = "they came faster than they could be read"
