@@ -65,7 +65,7 @@ func newStamp(stat *unix.Stat_t) stamp {
 	return stamp{ID{stat.Dev, stat.Ino}, stat.Size, stat.Mtim, stat.Ctim}
 }
 
-// Hold holds and returns the lease of the file. Until Let, the file stays as it was when its probes were read. If the file is
+// Hold holds and returns the lease of the file. Until Let, a guarded file stays as it was when its probes were read. If the file is
 // changed later, everything that the lease keeps is detached. The error is lease.ErrBroken if the file was changed already.
 func (f *File) Hold() (*lease.Lease, error) {
 	if f.Changed() {

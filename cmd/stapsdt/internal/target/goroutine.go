@@ -77,7 +77,7 @@ func goidOffset(exe io.ReaderAt) (uint32, error) {
 	return offset, nil
 }
 
-// release returns the major Go release of a version: go1.26 for go1.26.8 and go1.26rc1. It returns
+// release returns the Go release of a version: go1.26 for go1.26.8 and go1.26rc1. It returns
 // "" for an unreleased version, and for a version with experiments, which can change structs.
 func release(version string) string {
 	if strings.ContainsAny(version, " -+") {
