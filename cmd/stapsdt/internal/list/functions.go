@@ -49,9 +49,9 @@ func runFunctions(to *console.Console, where probes.Target, specs []spec.Spec, p
 	if len(found.Files) == 0 && found.Refused != nil {
 		return found.Refused
 	}
-	out := bufio.NewWriter(to.Out)
+	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &o}
 	shown := map[string]bool{}
-	for i, f := range found.Files {
+	for _, f := range found.Files {
 		fns := functionsOf(f, specs, shown)
 		if len(fns) == 0 {
 			continue
@@ -59,10 +59,7 @@ func runFunctions(to *console.Console, where probes.Target, specs []spec.Spec, p
 		if o.JSON {
 			err = functionsJSON(out, f, found.Uses[f], fns)
 		} else {
-			if i > 0 {
-				fmt.Fprintln(out)
-			}
-			l.functionsText(out, f, found.Uses[f], fns)
+			out.functions(f, found.Uses[f], fns)
 		}
 		if err != nil {
 			return err
@@ -113,15 +110,11 @@ func pidsOf(uses []probes.Use) []int {
 	return pids
 }
 
-func (l *lister) functionsText(out *bufio.Writer, f *target.File, uses []probes.Use, fns []*function.Function) {
-	fmt.Fprint(out, render.Printable(f.Path))
-	if len(uses) > 0 {
-		fmt.Fprintf(out, " (%s)", processList(pidsOf(uses)))
-	}
-	fmt.Fprintln(out)
+func (out *printer) functions(f *target.File, uses []probes.Use, fns []*function.Function) {
+	out.heading(mapped(f.Path, pidsOf(uses)))
 	for _, fn := range fns {
 		fmt.Fprintf(out, "  %s:%s%s  # %s:%d\n", spec.FunctionProvider, render.Printable(fn.Name), render.Printable(fn.Signature), render.Printable(fn.File), fn.Line)
-		if !l.options.Verbose {
+		if !out.Verbose {
 			continue
 		}
 		fmt.Fprintf(out, "      calls at %#x, %v\n", fn.Call.Offset, fn.Place)
@@ -147,7 +140,7 @@ func (l *lister) functionsText(out *bufio.Writer, f *target.File, uses []probes.
 }
 
 // printOperands prints the places from which arguments are read.
-func printOperands(out *bufio.Writer, kind string, args []function.Arg) {
+func printOperands(out *printer, kind string, args []function.Arg) {
 	for _, a := range args {
 		name := render.Printable(a.Name)
 		switch {
@@ -184,7 +177,7 @@ type jsonFunction struct {
 
 var places = map[function.Place]string{function.AtEntry: "entry", function.AtPush: "push", function.AtBranch: "branch"}
 
-func functionsJSON(out *bufio.Writer, f *target.File, uses []probes.Use, fns []*function.Function) error {
+func functionsJSON(out *printer, f *target.File, uses []probes.Use, fns []*function.Function) error {
 	encoder := render.NewEncoder(out)
 	for _, fn := range fns {
 		j := jsonFunction{

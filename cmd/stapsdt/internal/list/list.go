@@ -159,10 +159,6 @@ func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, err
 func (l *lister) ofFile(f *target.File, uses []probes.Use) (heading string, lines []string, all []*probe) {
 	byName := map[string]*probe{}
 	pids := pidsOf(uses)
-	heading = f.Path
-	if len(pids) > 0 {
-		heading += " (" + processList(pids) + ")"
-	}
 	lines = l.podLines(pids)
 	listening := l.listeningOf(pids)
 	if len(listening) > 0 {
@@ -188,7 +184,7 @@ func (l *lister) ofFile(f *target.File, uses []probes.Use) (heading string, line
 	for _, p := range all {
 		p.remark(traced[p], known[p])
 	}
-	return heading, lines, all
+	return mapped(f.Path, pids), lines, all
 }
 
 // tracedSites returns the number of sites of each probe to which a tracer is attached in some process, and the probes with a site that could be read.

@@ -86,11 +86,7 @@ func (o *printer) group(heading string, lines []string, probes []*probe) error {
 		}
 		return nil
 	}
-	if o.began {
-		fmt.Fprintln(o)
-	}
-	o.began = true
-	fmt.Fprintln(o, render.Printable(heading))
+	o.heading(heading)
 	for _, line := range lines {
 		fmt.Fprintln(o, "  "+render.Printable(line))
 	}
@@ -101,6 +97,23 @@ func (o *printer) group(heading string, lines []string, probes []*probe) error {
 		}
 	}
 	return nil
+}
+
+// heading prints the heading of a group.
+func (o *printer) heading(text string) {
+	if o.began {
+		fmt.Fprintln(o)
+	}
+	o.began = true
+	fmt.Fprintln(o, render.Printable(text))
+}
+
+// mapped returns the heading of a file that processes have mapped.
+func mapped(path string, pids []int) string {
+	if len(pids) == 0 {
+		return path
+	}
+	return path + " (" + processList(pids) + ")"
 }
 
 func (p *probe) text() string {
