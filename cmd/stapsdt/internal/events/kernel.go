@@ -207,6 +207,9 @@ func (k *kernel) Run(ctx context.Context, c Consumer) error {
 	for more := err == nil && !k.enough; more && err == nil; { // the events that were sent before the detachment
 		more, err = k.take(true)
 	}
+	for _, f := range k.processes {
+		f.Passed(max(f.Last(), k.run.Ended))
+	}
 	if errors.Is(err, live.ErrEnough) {
 		return nil
 	}

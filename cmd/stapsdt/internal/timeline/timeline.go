@@ -227,7 +227,8 @@ func (v *view) leave(f *replay.File) {
 		if !o.IsOpen() {
 			note = "end_may_be_lost"
 		}
-		v.write(v.open[o], v.last, note)
+		s := v.open[o]
+		v.write(s, s.at+int64(o.For()), note)
 		delete(v.open, o)
 	}
 }

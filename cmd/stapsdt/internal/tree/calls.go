@@ -4,6 +4,7 @@ package tree
 
 import (
 	"strings"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
@@ -61,18 +62,18 @@ func (c *calls) add(event *events.Event) error {
 	at := goroutine{event.File, call.G}
 	s := c.goroutines[at]
 	if s != nil && s.id != e.Goroutine { // another goroutine uses this g now
-		c.unwind(s, 0)
+		c.unwind(s, 0, e.Monotonic)
 		s = nil
 	}
 	name := e.Probe.Provider + ":" + strings.TrimSuffix(e.Probe.Name, spec.ReturnSuffix)
 	if !call.Return {
-		if s != nil && !c.unwind(s, call.Depth) {
+		if s != nil && !c.unwind(s, call.Depth, e.Monotonic) {
 			s = nil
 		}
 		c.start(s, at, frame{name: name, depth: call.Depth}, e, call)
 		return nil
 	}
-	if s != nil && !c.unwind(s, call.Depth+1) {
+	if s != nil && !c.unwind(s, call.Depth+1, e.Monotonic) {
 		s = nil
 	}
 	if s == nil {
@@ -88,10 +89,10 @@ func (c *calls) add(event *events.Event) error {
 }
 
 // unwind removes the calls of a goroutine at a depth or deeper, and reports whether a call is left.
-func (c *calls) unwind(s *callStack, depth uint64) bool {
+func (c *calls) unwind(s *callStack, depth uint64, now time.Duration) bool {
 	for len(s.frames) > 0 && s.frames[len(s.frames)-1].depth >= depth {
 		if n := s.frames[len(s.frames)-1].node; n != nil {
-			n.unwound = true
+			n.unwound, n.took = true, now-n.since
 		}
 		s.frames = s.frames[:len(s.frames)-1]
 		c.size--

@@ -47,6 +47,17 @@ func TestCalls(t *testing.T) {
 	require.False(t, done[0].root.children[0].ended)
 
 	call("a", 1, 10)
+	call("b", 1, 20)
+	call("b", 1, 20) // the earlier one was left by a panic that a has recovered
+	end("b", 1, 20)
+	end("a", 1, 10)
+	root := done[1].root
+	require.EqualValues(t, 1, root.children[0].end(root)-root.children[0].since, "until the next event at most")
+	require.EqualValues(t, 2, root.own(root))
+	require.Contains(t, root.children[0].columns(root), "<1ns")
+	done = done[:1]
+
+	call("a", 1, 10)
 	call("b", 1, 20) // the goroutine ends by Goexit, and 2 gets its g
 	call("b", 2, 40)
 	end("b", 2, 40)

@@ -61,7 +61,7 @@ type node struct {
 	since     time.Duration // start by CLOCK_MONOTONIC
 	took      time.Duration
 	ended     bool
-	unwound   bool // a call that has ended although its return was not seen
+	unwound   bool // a call that has ended although its return was not seen, after took at the latest
 	failed    bool
 	args      []replay.Shown // arguments of the start
 	result    []replay.Shown // arguments of the end, without the start's arguments

@@ -38,6 +38,7 @@ type jsonNode struct {
 	TID         uint32            `json:"tid,omitempty"`
 	Goroutine   uint64            `json:"goroutine,omitempty"`
 	Ended       bool              `json:"ended"`
+	Unwound     bool              `json:"unwound,omitempty"` // it ended without a return, after nanoseconds at the latest
 	Unknown     bool              `json:"end_may_be_lost,omitempty"`
 	Failed      bool              `json:"failed"`
 	Args        render.JSONObject `json:"args"`
@@ -52,7 +53,7 @@ func (t *tree) encode(w io.Writer) error {
 		took := n.end(root) - n.since
 		j.Operations = append(j.Operations, jsonNode{
 			n.id, n.parent, depth, render.JSONText(n.name), n.since - root.since, took, n.own(root), float64(took) / float64(max(root.took, 1)),
-			n.tid, n.goroutine, n.ended, !n.ended && !n.isOpen(), n.failed, replay.Object(n.args), replay.Object(n.result),
+			n.tid, n.goroutine, n.ended, n.unwound, !n.ended && !n.unwound && !n.isOpen(), n.failed, replay.Object(n.args), replay.Object(n.result),
 		})
 	})
 	return render.NewEncoder(w).Encode(j)

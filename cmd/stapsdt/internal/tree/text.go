@@ -75,7 +75,10 @@ func indent(depth int) string {
 func (n *node) columns(root *node) string {
 	took := n.end(root) - n.since
 	text := render.Duration(float64(took))
-	if !n.ended {
+	switch {
+	case n.unwound:
+		text = "<" + text
+	case !n.ended:
 		text = ">" + text
 	}
 	return fmt.Sprintf("%8s %8s  %3d%%  ", text, render.Duration(float64(n.own(root))), n.part(root))

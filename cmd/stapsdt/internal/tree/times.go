@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// end returns the end of an operation or, if its own end was not seen, the end of its root.
+// end returns the end of an operation or, if its own end was not seen, the latest time at which it can have been.
 func (n *node) end(root *node) time.Duration {
-	if n.ended {
+	if n.ended || n.unwound {
 		return n.since + n.took
 	}
 	return max(n.since, root.since+root.took)
