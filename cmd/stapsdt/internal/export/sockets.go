@@ -126,10 +126,12 @@ func (e *socketExporter) run(ctx context.Context, hangup <-chan os.Signal) error
 			}
 			return err
 		}
-		for _, f := range w.feed.Files() {
-			w.gone(f) // the next watch has other files of the same programs
-		}
 		e.mu.Lock()
+		for _, f := range w.feed.Files() { // the next watch has other files of the same programs
+			for _, m := range w.metrics {
+				m.Forget(f)
+			}
+		}
 		e.lost += w.feed.Missing()
 		e.now, e.state.at = w.next, time.Now()
 		e.mu.Unlock()
@@ -152,7 +154,7 @@ func (e *socketExporter) Collect() ([]expose.Family, error) {
 		}
 		all = append(all, *f)
 		own.metric(f, m.Events())
-		own.lost.add(float64(m.Overflow()), m.Name, "full")
+		own.lost.add(float64(m.Full()), m.Name, "full")
 		own.lost.add(float64(m.Unevaluated()), m.Name, "unevaluated")
 	}
 	all = append(all,

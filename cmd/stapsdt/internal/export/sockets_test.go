@@ -57,6 +57,7 @@ metrics:
   - {name: took_seconds, probe: "shop:done", histogram: took, unit: seconds, buckets: [1, 2], labels: []}
   - {name: job_seconds, start: "shop:job__start", end: "shop:job__end", duration: true, buckets: [60], labels: [], by: [queue, status]}
   - {name: jobs, start: "shop:job__start", end: "shop:job__end", in_flight: true, labels: [container], by: [queue]}
+  - {name: few_jobs, start: "shop:job__start", end: "shop:job__end", in_flight: true, labels: [container], by: [queue], series: 1}
   - {name: other_total, probe: "other:done", counter: 1, labels: []}
 `))
 	require.NoError(t, err)
@@ -113,8 +114,14 @@ metrics:
 		`job_seconds_bucket{container="",namespace="",pod="",queue="qa",status="200",le="60"}`: "3", `job_seconds_bucket{container="",namespace="",pod="",queue="qa",status="200",le="+Inf"}`: "3",
 		`job_seconds_count{container="",namespace="",pod="",queue="qa",status="200"}`: "3",
 		`jobs{container="",namespace="",pod="",queue="qa"}`:                           "0", `jobs{container="",namespace="",pod="",queue="qb"}`: "1",
-		`other_total{container="",namespace="",pod=""}`:               "0",
-		`stapsdt_lost_events_total{metric="few_total",reason="full"}`: "1", `stapsdt_lost_events_total{metric="bytes_total",reason="unevaluated"}`: "1",
+		`few_jobs{container="",namespace="",pod="",queue="qb"}`:                "1", // and not the one that is 0
+		`other_total{container="",namespace="",pod=""}`:                        "0",
+		`stapsdt_lost_events_total{metric="bytes_total",reason="unevaluated"}`: "1",
 	}, values)
 	require.Contains(t, strings.Join(warnings, "\n"), "last_bytes: shop:job__start: ")
+	e.now.gone(source.Files()[0])
+	page = httptest.NewRecorder()
+	handler.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	require.NotRegexp(t, `(?m)^(last_bytes|jobs|few_jobs)\{`, page.Body.String(), "a process that has ended has no gauges")
+	require.Contains(t, page.Body.String(), "\nbytes_total{container=\"\",namespace=\"\",pod=\"\"} 3000")
 }

@@ -72,12 +72,12 @@ func (w *watch) came(all []*recording.Probe) {
 	}
 }
 
-// gone drops the operations of a program that were open when it ended.
+// gone removes what the metrics have of a program that has ended.
 func (w *watch) gone(f *replay.File) {
 	w.exporter.mu.Lock()
 	defer w.exporter.mu.Unlock()
 	for _, m := range w.metrics {
-		m.Forget(f)
+		m.Gone(f)
 	}
 }
 

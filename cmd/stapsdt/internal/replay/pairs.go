@@ -299,8 +299,13 @@ func (p *Pairs) Totals(kind int) layout.Totals {
 	return layout.Totals{}
 }
 
-// Forget drops the operations that are open in a recording.
+// Forget removes the probes of a recording, and the operations that are open in it.
 func (p *Pairs) Forget(f *File) {
+	if f.Reader != nil {
+		for _, probe := range f.Probes() {
+			delete(p.sides, probe)
+		}
+	}
 	for at := range p.open {
 		if at.file == f {
 			delete(p.open, at)

@@ -56,7 +56,8 @@ func (m *definition) counting() bpf.Counting {
 // labelOf converts a value to a label. Gauges whose labels would become equal later must share a series, which has their latest value.
 func labelOf(v *replay.Value) string {
 	if v.Item.Type.Kind == expr.String {
-		return strings.ToValidUTF8(v.Text, "\uFFFD")
+		text, _, _ := strings.Cut(v.Text, "\x00") // where the kernel ends it
+		return strings.ToValidUTF8(text, "\uFFFD")
 	}
 	return string(render.AppendNumber(nil, v.Item.Type, v.Bits))
 }

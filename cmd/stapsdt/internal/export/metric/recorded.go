@@ -25,20 +25,18 @@ import (
 // Recorded makes the metric of a rule from the events of recordings, or of programs that listen.
 type Recorded struct {
 	definition
-	of       cgroup.Container
-	selector *probes.Selector
-	problem  func(error)
-	sides    []replay.Side // sides seen before pairs exists
-	events   uint64
-	probes   map[*recording.Probe]*recordedProbe
-	pairs    *replay.Pairs // nil for a metric of Probe
-	series   map[string]*recordedSeries
-	retired  map[string]*recordedSeries // the expired series, for when they return
-	created  time.Time                  // when the counting of other series begins
-	elapsed  *recordedValue
-	// overflow counts the events without room in a series of their own, and unevaluated the events with an expression that
-	// could not be evaluated.
-	overflow, unevaluated uint64
+	of          cgroup.Container
+	selector    *probes.Selector
+	problem     func(error)
+	sides       []replay.Side // sides seen before pairs exists
+	events      uint64
+	probes      map[*recording.Probe]*recordedProbe
+	pairs       *replay.Pairs // nil for a metric of Probe
+	series      map[string]*recordedSeries
+	retired     map[string]*recordedSeries // the expired series, for when they return
+	created     time.Time                  // when the counting of other series begins
+	elapsed     *recordedValue
+	unevaluated uint64 // events with an expression that could not be evaluated
 }
 
 // recordedSeries is a series, and its activity at the last call of Family.
@@ -47,6 +45,30 @@ type recordedSeries struct {
 	events  uint64
 	seen    uint64    // events at that call
 	changed time.Time // when events was last seen to change
+	// latest are the latest values of the processes of a gauge, which is removed with the last of them.
+	latest map[process]sample
+}
+
+// process identifies a process by the head of its recording.
+type process struct {
+	pid   uint32
+	start uint64
+}
+
+func processOf(f *replay.File) process { return process{f.Head().PID, f.Head().Start} }
+
+// sample is a value at a time by CLOCK_MONOTONIC.
+type sample struct {
+	at    time.Duration
+	value float64
+}
+
+// hold keeps the value of a process at a time.
+func (s *recordedSeries) hold(p process, at time.Duration) {
+	if s.latest == nil {
+		s.latest = map[process]sample{}
+	}
+	s.latest[p] = sample{at, s.Value}
 }
 
 // recordedProbe holds the expressions for the events of a probe.
@@ -152,18 +174,48 @@ func (m *Recorded) pair(p *recording.Probe) error {
 	return nil
 }
 
-// Forget drops the operations that are open in a recording.
+// Forget removes the probes of a recording, and the operations that are open in it.
 func (m *Recorded) Forget(f *replay.File) {
+	for _, p := range f.Probes() {
+		delete(m.probes, p)
+		m.sides = slices.DeleteFunc(m.sides, func(s replay.Side) bool { return s.Probe == p })
+	}
 	if m.pairs != nil {
 		m.pairs.Forget(f)
+	}
+}
+
+// Gone is Forget for a recording whose process has ended, and which therefore has no gauges any more.
+func (m *Recorded) Gone(f *replay.File) {
+	m.Forget(f)
+	for id, s := range m.series {
+		if delete(s.latest, processOf(f)); s.latest == nil {
+			continue
+		}
+		if len(s.latest) == 0 {
+			delete(m.series, id)
+			continue
+		}
+		last := sample{at: -1}
+		for _, one := range s.latest {
+			if one.at > last.at {
+				last = one
+			}
+		}
+		s.Value = last.value
 	}
 }
 
 // Events returns the number of events in the metric.
 func (m *Recorded) Events() uint64 { return m.events }
 
-// Overflow returns the number of events without a series of their own.
-func (m *Recorded) Overflow() uint64 { return m.overflow }
+// Full returns the number of starts for which there was no room.
+func (m *Recorded) Full() uint64 {
+	if m.pairs == nil {
+		return 0
+	}
+	return m.pairs.Full
+}
 
 // Unevaluated returns the number of events that were left out because an expression could not be evaluated.
 func (m *Recorded) Unevaluated() uint64 {
@@ -182,10 +234,15 @@ func (m *Recorded) Add(e *recording.Event, f *replay.File) {
 		}
 	}
 	if m.pairs != nil {
-		if o := m.pairs.Add(e, f); o.HasEnded {
+		o := m.pairs.Add(e, f)
+		switch isInFlight := m.Kind == rules.InFlight; {
+		case o.HasEnded && !isInFlight:
 			m.events++
-			if s := m.at(m.labelsOf(o.Ended.By, nil)); m.elapsed != nil {
-				m.record(s, m.elapsed, uint64(o.Ended.Took))
+			m.record(m.at(m.labelsOf(o.Ended.By, nil)), m.elapsed, uint64(o.Ended.Took))
+		case o.HasEnded, isInFlight && o.Started != nil && o.Started.Selected():
+			m.events++
+			if by := o.Ended.By; o.HasEnded && m.hasRoom() { // a series that is 0 while its process runs
+				m.at(m.labelsOf(by, nil)).hold(processOf(f), 0)
 			}
 		}
 		return
@@ -197,7 +254,10 @@ func (m *Recorded) Add(e *recording.Event, f *replay.File) {
 	switch counts, fault := p.Take(e); {
 	case counts:
 		m.events++
-		m.record(m.at(m.labelsOf(p.Values, p.open)), p.value, p.Bits)
+		s := m.at(m.labelsOf(p.Values, p.open))
+		if m.record(s, p.value, p.Bits); m.Kind == rules.Gauge {
+			s.hold(processOf(f), e.Monotonic)
+		}
 	case fault:
 		m.unevaluated++
 	}
@@ -227,12 +287,7 @@ func (m *Recorded) at(labels []string) *recordedSeries {
 	if s != nil {
 		return s
 	}
-	used := len(m.series)
-	if m.series[key(nil)] != nil {
-		used--
-	}
-	if labels != nil && used >= m.Series {
-		m.overflow++
+	if labels != nil && !m.hasRoom() {
 		return m.at(nil)
 	}
 	if s = m.retired[id]; s == nil {
@@ -244,6 +299,15 @@ func (m *Recorded) at(labels []string) *recordedSeries {
 	delete(m.retired, id)
 	m.series[id] = s
 	return s
+}
+
+// hasRoom reports whether there is room for another series, apart from the overflow series.
+func (m *Recorded) hasRoom() bool {
+	used := len(m.series)
+	if m.series[key(nil)] != nil {
+		used--
+	}
+	return used < m.Series
 }
 
 // expire removes the series that have had no events for the rule's Expire.
@@ -279,16 +343,11 @@ func (m *Recorded) labelsOf(values []replay.Value, probe []string) []string {
 
 // Family returns the metric.
 func (m *Recorded) Family() *expose.Family {
-	if m.Kind == rules.InFlight { // drop operations that were open at an earlier call
-		for _, s := range m.series {
-			s.Value = 0
-		}
+	if m.Kind == rules.InFlight {
+		m.open()
 	}
 	if m.isOne() && m.Kind != rules.Gauge { // an exporter shows the series before the first event
 		m.divide(&m.at(m.labelsOf(nil, nil)).Series)
-	}
-	if m.pairs != nil && m.Kind == rules.InFlight {
-		m.pairs.Open(func(o *replay.Operation) { m.at(m.labelsOf(o.By, nil)).Value++ })
 	}
 	m.expire(time.Now())
 	all := make(map[string]*expose.Series, len(m.series))
@@ -296,4 +355,25 @@ func (m *Recorded) Family() *expose.Family {
 		all[id] = &s.Series
 	}
 	return m.family(all)
+}
+
+// open counts the operations that are open. Those have a series before others, which are 0.
+func (m *Recorded) open() {
+	m.retired, m.series = m.series, map[string]*recordedSeries{}
+	for _, s := range m.retired {
+		s.Value = 0
+	}
+	if m.pairs != nil {
+		m.pairs.Open(func(o *replay.Operation) {
+			s := m.at(m.labelsOf(o.By, nil))
+			s.Value++
+			s.hold(processOf(o.File), 0)
+		})
+	}
+	for id, s := range m.retired {
+		if m.hasRoom() && !s.Overflow {
+			m.series[id] = s
+		}
+	}
+	clear(m.retired)
 }

@@ -3,12 +3,18 @@
 package metric
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/proberec"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestExpiry: a series without events leaves its room to others, and goes on where it was when it returns.
@@ -27,7 +33,6 @@ func TestExpiry(t *testing.T) {
 		now = now.Add(time.Minute - 1)
 		m.expire(now)
 		assert.True(t, add("b").Overflow)
-		assert.Equal(t, uint64(1), m.overflow)
 		now = now.Add(1)
 		m.expire(now)
 		assert.Equal(t, kind != rules.InFlight, !add("b").Overflow, kind)
@@ -49,4 +54,39 @@ func TestExpiry(t *testing.T) {
 		}
 		assert.Equal(t, kind == rules.Counter, m.created.Equal(now), "b was dropped")
 	}
+}
+
+// TestGone: a process that has ended leaves nothing but the series of its counters, and a gauge has the latest value of the others.
+func TestGone(t *testing.T) {
+	p := stapsdt.NewProvider("p")
+	defer p.Close()
+	probe := stapsdt.NewProbe1[int](p, "n", "n")
+	path := filepath.Join(t.TempDir(), "recording")
+	r, err := proberec.Create(path, 1<<20, p)
+	require.NoError(t, err)
+	r.Start()
+	probe.Fire(7)
+	require.NoError(t, r.Close())
+	reader, err := replay.Open(replay.From{Paths: []string{path}}, nil, "", nil)
+	require.NoError(t, err)
+	defer reader.Close()
+	_, err = reader.More()
+	require.NoError(t, err)
+	e, file, err := reader.Next()
+	require.NoError(t, err)
+	m, err := NewRecorded(rules.Metric{Name: "n", Probe: "p:n", Kind: rules.Gauge, Value: "n", Scale: 1, Series: 1}, cgroup.Container{}, time.Now(), nil)
+	require.NoError(t, err)
+	m.Add(e, file)
+	require.Len(t, m.series, 1)
+	for _, s := range m.series {
+		s.Value = 5
+		s.hold(process{pid: 1}, e.Monotonic-2)
+		s.Value = 6
+		s.hold(process{pid: 2}, e.Monotonic-1)
+	}
+	m.Gone(file)
+	for _, s := range m.series {
+		require.Equal(t, 6., s.Value)
+	}
+	require.Empty(t, m.probes)
 }
