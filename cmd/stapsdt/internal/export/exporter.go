@@ -39,6 +39,7 @@ type exporter struct {
 	mu      sync.RWMutex // guards the rules
 	metrics []*metric.Traced
 	spans   []*span.Rule
+	traces  *span.Traces
 	state   rulesState
 }
 
@@ -55,7 +56,7 @@ type anyRule interface {
 func newExporter(to *console.Console, file string) *exporter {
 	return &exporter{
 		Host:  &rule.Host{Console: to, Complaints: rule.NewComplaints(to), File: file, Spans: func(expose.Span) {}},
-		state: rulesState{path: file},
+		state: rulesState{path: file}, traces: span.NewTraces(),
 	}
 }
 
@@ -156,7 +157,7 @@ func (e *exporter) make(file *rules.File) (metrics []*metric.Traced, spans []*sp
 	for _, text := range file.Spans {
 		s := find(e.spans, func(s *span.Rule) bool { return s.Span == text })
 		if s == nil {
-			if s, err = span.New(e.Host, text); err != nil {
+			if s, err = span.New(e.Host, e.traces, text); err != nil {
 				return nil, nil, fresh, err
 			}
 			fresh = append(fresh, s)
@@ -213,13 +214,11 @@ func (e *exporter) FDs() (fds []int) {
 func (e *exporter) Tick() (next time.Duration, more bool, err error) {
 	next = engine.Interval
 	e.group()
-	for _, s := range e.spans {
-		if err := s.Read(false); err != nil {
-			s.Problem(err)
-		}
-		if s.Waiting() {
-			next = event.Slack
-		}
+	if err := span.Read(e.spans, false); err != nil {
+		e.Complaints.Complain(err.Error())
+	}
+	if slices.ContainsFunc(e.spans, (*span.Rule).Waiting) {
+		next = event.Slack
 	}
 	if e.state.due() {
 		e.reload()
@@ -266,10 +265,7 @@ func (e *exporter) detach() error {
 	}
 	errs = append(errs, e.engine.Detach())
 	e.Cgroups.End()
-	for _, s := range e.spans {
-		errs = append(errs, s.Read(true))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, span.Read(e.spans, true))...)
 }
 
 // close releases everything. It waits for a scrape that is being answered.

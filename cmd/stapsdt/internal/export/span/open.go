@@ -19,14 +19,15 @@ import (
 
 // openSpans are the spans that have started and not ended.
 type openSpans struct {
+	traces *Traces
 	spans  map[spanKey]*openSpan
 	owners map[uint32]any // the owners of processes, by PID
 	owned  map[any]int    // the number of spans of each owner
 	purged time.Time
 }
 
-func newOpenSpans() openSpans {
-	return openSpans{spans: map[spanKey]*openSpan{}, owners: map[uint32]any{}, owned: map[any]int{}}
+func newOpenSpans(traces *Traces) openSpans {
+	return openSpans{traces: traces, spans: map[spanKey]*openSpan{}, owners: map[uint32]any{}, owned: map[any]int{}}
 }
 
 // spanKey identifies a span.
@@ -41,6 +42,8 @@ type openSpan struct {
 	parent     uint64        // the parent in the same process, or 0
 	remote     uint64        // the parent in the context
 	trace      [16]byte
+	isSpan     bool // it is a span of package span, whose ID no other one of its process has
+	orphan     bool // the trace of the parent was not known when the span started
 	attributes []expose.Attribute
 }
 
@@ -61,30 +64,41 @@ func (o *openSpans) add(key spanKey, span *openSpan) {
 	if o.owned[owner] < maxOpenSpans-len(o.spans) {
 		o.spans[key] = span
 		o.owned[owner]++
+		o.note(key, span)
+	}
+}
+
+// note notes the trace of a span for its children.
+func (o *openSpans) note(key spanKey, span *openSpan) {
+	if span.isSpan {
+		o.traces.set(key, span.trace)
 	}
 }
 
 func (o *openSpans) remove(key spanKey) {
-	if o.spans[key] != nil {
+	if span := o.spans[key]; span != nil {
 		delete(o.spans, key)
 		o.owned[o.owners[key.pid]]--
+		if span.isSpan {
+			o.traces.end(key)
+		}
 	}
 }
 
 // traceOf returns the trace of a span: the trace of its parent if that is known, or a new one that differs for each
 // root, process and boot.
-func (o *openSpans) traceOf(pid uint32, parent, id uint64) (trace [16]byte) {
+func (o *openSpans) traceOf(pid uint32, parent, id uint64) (trace [16]byte, orphan bool) {
 	root := id
 	if parent != 0 {
-		if p := o.spans[spanKey{pid, parent}]; p != nil {
-			return p.trace
+		if trace, known := o.traces.of[spanKey{pid, parent}]; known {
+			return trace, false
 		}
 		root = parent
 	}
 	text := binary.BigEndian.AppendUint64([]byte(bootID()), uint64(pid))
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64(text, root))
 	copy(trace[:], sum[:])
-	return trace
+	return trace, parent != 0
 }
 
 // bootID differs after each boot.
@@ -101,7 +115,7 @@ func (o *openSpan) join(high, low, span uint64) {
 	}
 	binary.BigEndian.PutUint64(o.trace[:8], high)
 	binary.BigEndian.PutUint64(o.trace[8:], low)
-	o.remote = span
+	o.remote, o.orphan = span, false
 }
 
 // took sets the start of a span from the duration in its end. The start is never after the end, or before the machine's

@@ -4,6 +4,8 @@
 package span
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,9 +51,10 @@ const (
 // spanRing is the size of the ring buffer of a rule, which is mapped twice.
 const spanRing = 1 << 20
 
-// New returns the rule. It checks everything that does not depend on the probes.
-func New(h *rule.Host, text rules.Span) (*Rule, error) {
-	s := &Rule{Span: text, open: newOpenSpans()}
+// New returns the rule, whose spans can be in the traces of those of other rules. It checks everything that does not depend on the
+// probes.
+func New(h *rule.Host, traces *Traces, text rules.Span) (*Rule, error) {
+	s := &Rule{Span: text, open: newOpenSpans(traces)}
 	if err := s.prepare(h); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("%s: spans of %s: %w", h.File, s.Probe, err)
@@ -106,20 +109,37 @@ func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
 	return section, nil
 }
 
-// Read converts the events in the ring buffer to spans. If drain is true, it does not wait for events.
-func (s *Rule) Read(drain bool) error {
+// ruleEvent is an event for a rule.
+type ruleEvent struct {
+	rule *Rule
+	*event.Event
+}
+
+// Read converts the events in the ring buffers of rules to spans. If drain is true, it does not wait for events. The events are
+// taken in the order of their times: a span can have a parent of another rule.
+func Read(all []*Rule, drain bool) error {
 	for {
-		events, err := s.ring.Read(0, drain)
-		if err != nil {
+		var errs []error
+		var batch []ruleEvent
+		for _, s := range all {
+			events, err := s.ring.Read(0, drain)
+			if errs = append(errs, err); err != nil {
+				continue
+			}
+			s.events.Add(uint64(len(events)))
+			for _, e := range events {
+				batch = append(batch, ruleEvent{s, e})
+			}
+		}
+		slices.SortStableFunc(batch, func(a, b ruleEvent) int { return cmp.Compare(a.Time, b.Time) })
+		for _, one := range batch {
+			one.rule.event(one.rule.sources[one.ID], one.Event)
+		}
+		for _, s := range all {
+			s.release(drain)
+		}
+		if err := errors.Join(errs...); err != nil || !drain || len(batch) == 0 {
 			return err
-		}
-		for _, e := range events {
-			s.event(s.sources[e.ID], e)
-		}
-		s.events.Add(uint64(len(events)))
-		s.release(drain)
-		if !drain || len(events) == 0 {
-			return nil
 		}
 	}
 }
@@ -153,11 +173,14 @@ func (s *Rule) event(source *spanSource, e *event.Event) {
 	key := spanKey{e.PID, v.number("id")}
 	switch source.part {
 	case spanStart:
-		parent := v.number("parent")
-		s.open.add(key, &openSpan{start: e.Time, parent: parent, trace: s.open.traceOf(e.PID, parent, key.id), attributes: v.attributes()})
+		o := &openSpan{start: e.Time, parent: v.number("parent"), attributes: v.attributes()}
+		o.trace, o.orphan = s.open.traceOf(e.PID, o.parent, key.id)
+		_, o.isSpan = source.items["parent"]
+		s.open.add(key, o)
 	case spanContext:
 		if o := s.open.spans[key]; o != nil {
 			o.join(v.number("trace_high"), v.number("trace_low"), v.number("span"))
+			s.open.note(key, o)
 		}
 	default:
 		s.end(key, v)
@@ -169,10 +192,13 @@ func (s *Rule) end(key spanKey, v values) {
 	parent := v.number("parent")
 	o := s.open.spans[key]
 	if o == nil { // it began before the exporter attached to the probes
-		o = &openSpan{start: v.Time, parent: parent, trace: s.open.traceOf(v.PID, parent, key.id)}
+		o = &openSpan{start: v.Time, parent: parent, orphan: true}
 		if ns, ok := v.items["nanoseconds"]; ok {
 			o.took(v.Time, v.Value(v.Items, ns).Bits)
 		}
+	}
+	if o.orphan { // the start of its parent may have been read meanwhile
+		o.trace, _ = s.open.traceOf(v.PID, o.parent, key.id)
 	}
 	s.open.remove(key)
 	end := s.clock.At(v.Time) // computed first, so that the start uses the same reading of the clock
@@ -180,13 +206,20 @@ func (s *Rule) end(key spanKey, v values) {
 		Provider: v.provider, Name: v.name, PID: int(v.PID), Error: v.text("error"),
 		TraceID: o.trace, SpanID: layout.SpanID(v.PID, key.id), Parent: o.remote,
 		Start: s.clock.At(o.start), End: end,
-		Attributes: append(o.attributes, v.attributes()...),
+		Attributes: merge(o.attributes, v.attributes()),
 		Executable: v.text(rule.Executable),
 	}
 	if o.parent != 0 && o.parent != key.id {
 		span.Parent = layout.SpanID(v.PID, o.parent)
 	}
 	s.hold(heldSpan{span, v.number(rule.Cgroup)})
+}
+
+// merge returns the attributes of a start and of an end, which has the later value of one that both have.
+func merge(start, end []expose.Attribute) []expose.Attribute {
+	return append(slices.DeleteFunc(start, func(a expose.Attribute) bool {
+		return slices.ContainsFunc(end, func(b expose.Attribute) bool { return a.Name == b.Name })
+	}), end...)
 }
 
 // attributes returns the arguments that are not part of the convention.
@@ -238,4 +271,7 @@ func (s *Rule) Purge() error {
 func (s *Rule) Close() {
 	s.Base.Close()
 	s.ring.Close()
+	for key := range s.open.spans { // their children begin traces of their own
+		s.open.remove(key)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"github.com/stretchr/testify/assert"
@@ -15,7 +16,7 @@ import (
 func TestOpenSpans(t *testing.T) {
 	defer func() { ownerOf = target.OwnerOf }()
 	ownerOf = func(pid int) any { return pid / 100 }
-	o := newOpenSpans()
+	o := newOpenSpans(NewTraces())
 	for id := range uint64(maxOpenSpans) {
 		o.add(spanKey{uint32(100 + id%100), id}, &openSpan{})
 	}
@@ -48,4 +49,34 @@ func TestHostileSpan(t *testing.T) {
 		o.took(100, nanoseconds)
 		assert.Equal(t, want, o.start, nanoseconds)
 	}
+}
+
+// TestTraces: a span is in the trace of its parent, whichever rules they are of, also if the parent has ended. The IDs of other probes
+// are not its parents.
+func TestTraces(t *testing.T) {
+	traces := NewTraces()
+	one, other := newOpenSpans(traces), newOpenSpans(traces)
+	start := func(o *openSpans, id, parent uint64, isSpan bool) *openSpan {
+		s := &openSpan{parent: parent, isSpan: isSpan}
+		s.trace, s.orphan = o.traceOf(1, parent, id)
+		o.add(spanKey{1, id}, s)
+		return s
+	}
+	root := start(&one, 1, 0, true)
+	root.join(7, 8, 9)
+	one.note(spanKey{1, 1}, root)
+	child := start(&other, 2, 1, true)
+	assert.Equal(t, root.trace, child.trace)
+	other.remove(spanKey{1, 2})
+	assert.Equal(t, root.trace, start(&one, 3, 2, true).trace, "its parent has ended")
+	start(&other, 5, 0, false)
+	assert.True(t, start(&one, 6, 5, true).orphan)
+	for id := range uint64(maxEnded) {
+		start(&other, 100+id, 0, true)
+		other.remove(spanKey{1, 100 + id})
+	}
+	assert.True(t, start(&one, 7, 2, true).orphan, "it has ended long ago")
+	assert.LessOrEqual(t, len(traces.of), maxEnded+4)
+	merged := merge([]expose.Attribute{{Name: "name", Value: "a"}, {Name: "n", Value: 1}}, []expose.Attribute{{Name: "name", Value: "b"}})
+	assert.Equal(t, []expose.Attribute{{Name: "n", Value: 1}, {Name: "name", Value: "b"}}, merged)
 }
