@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -207,6 +208,20 @@ func TestTogether(t *testing.T) {
 	w.mapped[2] = []*target.File{newFile("/lib", "end")}
 	require.NoError(t, e.scan())
 	require.Equal(t, 2, subscription.Sites())
+}
+
+// TestChildren: a child of a process that was named can end before it is looked at. If the process itself does, a command says so.
+func TestChildren(t *testing.T) {
+	w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a")}}, gone: []int{3}}
+	for _, named := range [][]int{{1}, {1, 3}} {
+		e := newEngine(t, w, Options{Named: named})
+		subscription := e.add(subscribe(t, "app:a"))
+		if err := e.scan(); len(named) > 1 {
+			require.ErrorIs(t, err, proc.ErrNoProcess)
+			continue
+		}
+		require.Equal(t, 1, subscription.Sites())
+	}
 }
 
 // TestLook: processes that have mapped files just now are looked at, all of them if the kernel

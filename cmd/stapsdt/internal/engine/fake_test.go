@@ -22,6 +22,7 @@ import (
 // world is a machine without a kernel: processes that have mapped files.
 type world struct {
 	mapped  map[int][]*target.File
+	gone    []int // that List returns, and that have ended
 	listErr error
 	listing time.Duration // how long List takes
 
@@ -102,7 +103,7 @@ func (w *world) List() (pids []int, err error) {
 		pids = append(pids, pid)
 	}
 	slices.Sort(pids)
-	return pids, w.listErr
+	return append(pids, w.gone...), w.listErr
 }
 
 func (w *world) FDs() []int   { return nil }

@@ -84,6 +84,9 @@ func (e *Engine) lookAt(pids []int, all bool) (*probes.Found, error) {
 	found := &probes.Found{}
 	for _, pid := range pids {
 		uses, err := found.Look(e.finder.Process, pid, all)
+		if errors.Is(err, proc.ErrNoProcess) && !slices.Contains(e.options.Named, pid) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -166,7 +166,7 @@ func (r *Run) open() (err error) {
 			return err
 		}
 		r.Env.Processes, r.Env.Roots = r.processes.Set, r.PIDs
-		o.Processes, o.All, o.Scan = engine.Family{Processes: r.processes}, false, true
+		o.Processes, o.All, o.Scan, o.Named = engine.Family{Processes: r.processes}, false, true, r.PIDs
 	}
 	r.engine, err = engine.New(o)
 	return err
