@@ -104,6 +104,14 @@ sub CLONE_SKIP { 1 }
 # enabled reports whether a tracer is attached, or the probe is recorded or watched.
 sub enabled { Stapsdt::probeIsEnabled($_[0]{probe}) }
 
+# fits reports whether a word has a number. As floating-point numbers, those at the ends of 64 bits are equal to others.
+sub fits {
+    my ($pack, $value) = @_;
+    return 1 if abs $value < 2**53;
+    my $word = unpack $pack, pack $pack, $value;
+    return $word eq ($value =~ /^-?\d+$/ ? $value : sprintf '%.0f', $value);
+}
+
 # fire(VALUE...) reports an event. The values are checked whether a tracer is attached or not,
 # so that a wrong one dies in tests too.
 sub fire {
@@ -114,7 +122,7 @@ sub fire {
         my (undef, $pack, $least, $largest) = @{$types->[$i]};
         my $value = $values[$i];
         next if defined $value && !ref $value && ($pack eq 'p' || looks_like_number($value)
-            && $value >= $least && $value <= $largest && $value == int $value);
+            && $value >= $least && $value <= $largest && $value == int $value && fits($pack, $value));
         croak "argument $i of $self->{name}, '" . ($value // 'undef') . "', is no $self->{names}[$i]";
     }
     Stapsdt::probeFireV($self->{probe}, pack join('', map { $_->[1] } @$types), @values) if $self->enabled;

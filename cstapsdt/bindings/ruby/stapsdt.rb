@@ -53,6 +53,7 @@ module Stapsdt
     private_constant :MEMFD_DISABLED
 
     def initialize(name)
+      check_name name
       @provider = Library.providerInit(name)
       raise Error, "no provider #{name.inspect}" if @provider.null?
       # In a file, because bpftrace -p from 0.25 on does not find probes in memory.
@@ -61,6 +62,7 @@ module Stapsdt
 
     # Adds a probe with the types of its arguments. The provider must not be loaded.
     def probe(name, **arguments)
+      check_name name
       types = arguments.transform_keys(&:to_s).transform_values { |type| TYPES.fetch(type) }
       array = types.flat_map { |argument, type| [argument, type.number] }.pack("pix4" * types.size)
       probe = Library.providerAddNamedProbe(@provider, name, types.size, array)
@@ -80,6 +82,10 @@ module Stapsdt
     end
 
     private
+
+    def check_name(name) # for which Fiddle would take an address
+      raise TypeError, "the name #{name.inspect} is no String" unless String === name
+    end
 
     def check(good)
       raise Error, Library.providerError(@provider).to_s unless good

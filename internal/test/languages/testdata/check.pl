@@ -17,6 +17,10 @@ my $none = $app->probe('none');
 refused(nameless => sub { Stapsdt->new('') });
 refused(many => sub { $app->probe('many', map { ("a$_" => 'uint8') } 0 .. 12) });
 $values->fire('not loaded', 1, 1, 1, 1, 1);
+for my $beyond ([2**64, 1], ['18446744073709551616', 1], [1, 2**63], [1, '-9223372036854775809'], [1, '9223372036854775807.0']) {
+    die "@$beyond are taken" if eval { $values->fire('one', 2, 3, 4, @$beyond); 1 };
+}
+$values->fire('one', 2, 3, 4, @$_) for ['18446744073709551615', '9223372036854775807'], [~0, -2**63], [1e19, 1e18];
 $app->load;
 
 sub wrong {

@@ -16,6 +16,11 @@ none = app.probe("none")
 refused("nameless") { Stapsdt::Provider.new("") }
 refused("many") { app.probe("many", **(0...13).to_h { |i| [:"a#{i}", :uint8] }) }
 values.fire("not loaded", 1, 1, 1, 1, 1)
+[-> { Stapsdt::Provider.new(5) }, -> { app.probe(4096) }].each do |address| # which a C function would read
+  address.call
+  abort "an integer is taken for a name"
+rescue TypeError
+end
 app.load
 
 wrong = lambda do
