@@ -79,7 +79,12 @@ func (c *streamCounter) begin(first time.Time) {
 func (c *streamCounter) Know(*recording.Probe) {}
 
 // Gone implements events.Consumer.
-func (c *streamCounter) Gone(*replay.File) {}
+func (c *streamCounter) Gone(f *replay.File) {
+	c.last = nil
+	for _, p := range f.Recorded() {
+		delete(c.probes, p)
+	}
+}
 
 // fits returns an error if a probe lacks a variable that the expressions use.
 func (c *streamCounter) fits(p *recording.Probe) error {

@@ -28,8 +28,14 @@ func (f *feed) Run(ctx context.Context, c Consumer) error {
 			}
 		}
 	}
-	f.Gone = c.Gone
-	return f.Feed.Run(ctx, &delivery{Consumer: c, show: f.show})
+	d := &delivery{Consumer: c, show: f.show}
+	f.Gone = func(file *replay.File) {
+		for _, p := range file.Recorded() {
+			delete(d.known, p)
+		}
+		c.Gone(file)
+	}
+	return f.Feed.Run(ctx, d)
 }
 
 // Report implements Source.

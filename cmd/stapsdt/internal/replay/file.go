@@ -34,6 +34,14 @@ type File struct {
 // NewFile returns a File without a recording, for a process whose events come from another source.
 func NewFile(p *Process) *File { return &File{Path: fmt.Sprintf("process %d", p.PID), Process: p} }
 
+// Recorded returns the probes of the recording, or none for a File without one.
+func (f *File) Recorded() []*recording.Probe {
+	if f.Reader == nil {
+		return nil
+	}
+	return f.Probes()
+}
+
 // Passed records that the events until a time were delivered.
 func (f *File) Passed(until time.Duration) { f.last = until }
 

@@ -261,16 +261,17 @@ func (o *Operations) Failed(e *recording.Event) bool {
 // the probe of its end is known.
 func (o *Operations) meet(p *recording.Probe, f *File) {
 	o.Know(p)
-	if f.Reader == nil {
-		return
-	}
-	for _, other := range f.Probes() {
+	for _, other := range f.Recorded() {
 		o.Know(other)
 	}
 }
 
-// Forget drops the operations that are open in a recording.
+// Forget removes the probes of a recording, and the operations that are open in it.
 func (o *Operations) Forget(f *File) {
+	for _, p := range f.Recorded() {
+		delete(o.sides, p)
+		delete(o.fails, p)
+	}
 	for _, k := range o.Kinds() {
 		before := k.Pairs.Len()
 		k.Pairs.Forget(f)

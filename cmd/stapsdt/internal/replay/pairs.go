@@ -301,10 +301,8 @@ func (p *Pairs) Totals(kind int) layout.Totals {
 
 // Forget removes the probes of a recording, and the operations that are open in it.
 func (p *Pairs) Forget(f *File) {
-	if f.Reader != nil {
-		for _, probe := range f.Probes() {
-			delete(p.sides, probe)
-		}
+	for _, probe := range f.Recorded() {
+		delete(p.sides, probe)
 	}
 	for at := range p.open {
 		if at.file == f {

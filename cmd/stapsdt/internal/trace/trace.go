@@ -95,7 +95,11 @@ type trace struct {
 func (t *trace) Know(p *recording.Probe) { t.lines.Known(p.Provider, p.Name) }
 
 // Gone implements events.Consumer.
-func (t *trace) Gone(*replay.File) {}
+func (t *trace) Gone(f *replay.File) {
+	for _, p := range f.Recorded() {
+		delete(t.sources, p)
+	}
+}
 
 // Event implements events.Consumer.
 func (t *trace) Event(e *events.Event) error {

@@ -176,7 +176,7 @@ func (m *Recorded) pair(p *recording.Probe) error {
 
 // Forget removes the probes of a recording, and the operations that are open in it.
 func (m *Recorded) Forget(f *replay.File) {
-	for _, p := range f.Probes() {
+	for _, p := range f.Recorded() {
 		delete(m.probes, p)
 		m.sides = slices.DeleteFunc(m.sides, func(s replay.Side) bool { return s.Probe == p })
 	}
