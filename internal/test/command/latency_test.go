@@ -74,6 +74,9 @@ func TestLatencyEnding(t *testing.T) {
 		require.LessOrEqual(t, unpaired.Open, 1)
 		require.Equal(t, unpaired.Open, *unpaired.StartsWithoutEnd)
 		require.Zero(t, unpaired.EndsWithoutStart)
+		for _, o := range unpaired.Longest {
+			require.GreaterOrEqual(t, o.Nanoseconds, int64(0))
+		}
 	}
 }
 

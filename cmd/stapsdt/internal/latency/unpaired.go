@@ -77,7 +77,7 @@ func (t *traced) unpaired() ([]unpaired, error) {
 // opened converts an operation to the form in which it is shown.
 func (t *traced) opened(o *layout.Open, now time.Duration) openOperation {
 	plan := t.plans[o.Kind]
-	s := openOperation{since: now - o.Since, pid: o.PID, tid: o.TID, key: replay.ValueIn(&plan.Key, o.Key), details: make([]replay.Value, len(plan.Open))}
+	s := openOperation{since: max(now-o.Since, 0), pid: o.PID, tid: o.TID, key: replay.ValueIn(&plan.Key, o.Key), details: make([]replay.Value, len(plan.Open))}
 	for i := range plan.Open {
 		if o.Known(i) {
 			s.details[i] = replay.ValueIn(&plan.Open[i], o.Value)

@@ -289,10 +289,10 @@ func (r *Run) Wait(ctx context.Context, c engine.Ticker) error {
 		c = newPodTicker(c, r.pods, len(r.PIDs) > 0)
 	}
 	err := r.engine.Run(ctx, watched{c, r.cost})
-	r.Ended = clock.Now()
 	if err == nil && r.Ending != nil {
 		err = r.Ending()
 	}
+	r.Ended = clock.Now()
 	r.Finish()
 	if err != nil {
 		return err
