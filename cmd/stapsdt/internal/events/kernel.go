@@ -41,7 +41,8 @@ type kernel struct {
 	checked    time.Time
 	clock      event.Clock
 	unreadable uint64
-	lost       uint64 // events that were lost until the last look
+	lost       uint64        // events that were lost until the last look
+	missed     time.Duration // when the last of them were found missing
 	// These fields describe the event that is delivered.
 	event    Event
 	recorded recording.Event
@@ -223,9 +224,9 @@ func (k *kernel) take(drain bool) (any bool, err error) {
 		err = k.deliver(events)
 	}
 	if lost := k.Lost(); lost > k.lost { // the ends of operations may be among them
-		k.lost = lost
+		k.lost, k.missed = lost, clock.Now()
 		for _, f := range k.processes {
-			f.Missed(clock.Now())
+			f.Missed(k.missed)
 		}
 	}
 	return len(events) > 0, err
@@ -330,6 +331,7 @@ func (k *kernel) process(pid uint32) *replay.File {
 			p = replay.NewProcess(int(pid))
 		}
 		f = replay.NewFile(p)
+		f.Missed(k.missed)
 		k.processes[pid] = f
 	}
 	return f
