@@ -128,8 +128,12 @@ func (e *socketExporter) run(ctx context.Context, hangup <-chan os.Signal) error
 		}
 		e.mu.Lock()
 		for _, f := range w.feed.Files() { // the next watch has other files of the same programs
+			forget := (*metric.Recorded).Forget
+			if !w.next.has(programOf(f)) {
+				forget = (*metric.Recorded).Gone
+			}
 			for _, m := range w.metrics {
-				m.Forget(f)
+				forget(m, f)
 			}
 		}
 		e.lost += w.feed.Missing()

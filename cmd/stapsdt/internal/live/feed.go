@@ -317,6 +317,9 @@ func (f *Feed) drop(file *replay.File, err error) {
 		}
 	}
 	f.Remove(file)
+	if f.Gone != nil {
+		f.Gone(file)
+	}
 }
 
 // purge delivers the last events of programs that are gone. It reports whether the run goes on, because programs
