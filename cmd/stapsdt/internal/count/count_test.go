@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 
 	"github.com/stretchr/testify/require"
@@ -17,7 +18,7 @@ import (
 // TestRates: rates are of the time since the last screen. A final screen that follows at once has those since the screen before, and
 // what was recorded before the run has its own time.
 func TestRates(t *testing.T) {
-	c := &streamCounter{reporter: newReporter(&console.Console{}, Options{Interval: time.Second})}
+	c := &streamCounter{reporter: newReporter(&console.Console{}, Options{Interval: time.Second}), stream: &events.Stream{}}
 	start := c.shown[1].at
 	c.begin(start.Add(-9 * time.Second))
 	row := &Row[Probe]{key: "row"}

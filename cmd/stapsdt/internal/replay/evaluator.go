@@ -86,6 +86,10 @@ func NeedsEnd(n *expr.Node, e *recording.Event) bool {
 	if e.Cut == 0 || n == nil {
 		return false
 	}
+	if n.Op == expr.And || n.Op == expr.Or { // which may do without Y
+		x, fault := (&expr.Expr{Root: n.X}).Eval(func(i int) expr.Value { return Variable(e, i) })
+		return NeedsEnd(n.X, e) || !fault && x.Bool() == (n.Op == expr.And) && NeedsEnd(n.Y, e)
+	}
 	if IsCut(n.X, e) || IsCut(n.Y, e) {
 		switch n.Op {
 		case expr.Len, expr.HasSuffix, expr.Contains:
