@@ -18,26 +18,31 @@ const (
 // debugName reports whether a section is needed for the types of parameters.
 func debugName(name string) bool {
 	switch name {
-	case ".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_addr", ".debug_ranges", ".debug_rnglists":
+	case ".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_addr":
 		return true
 	}
-	return false
+	return isRanges(name)
 }
+
+func isRanges(name string) bool { return name == ".debug_ranges" || name == ".debug_rnglists" }
 
 // readDWARF reads the DWARF of the file. It returns nil if the file has none.
 func (f *elfFile) readDWARF() (*debuginfo.Data, error) {
 	data := map[string][]byte{}
 	left := uint64(maxDWARF)
-	for _, s := range f.debug {
-		if s.kind == elf.SHT_NOBITS || data[s.name] != nil {
-			continue
+	for _, ranges := range []bool{false, true} { // without ranges, more units are read
+		for _, s := range f.debug {
+			if s.kind == elf.SHT_NOBITS || data[s.name] != nil || isRanges(s.name) != ranges {
+				continue
+			}
+			b, err := f.contents(s, left)
+			if err == nil {
+				left -= uint64(len(b))
+				data[s.name] = b
+			} else if !ranges {
+				return nil, fmt.Errorf("%s: %w", s.name, err)
+			}
 		}
-		b, err := f.contents(s, left)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.name, err)
-		}
-		left -= uint64(len(b))
-		data[s.name] = b
 	}
 	return debuginfo.New(data, f.order)
 }
