@@ -71,15 +71,16 @@ type Show struct {
 // shown holds the values to show for the events of a probe.
 type shown struct {
 	items []layout.Item
-	all   []layout.Item // all items in the kernel's records
-	exprs []*expr.Expr  // nil for the arguments
+	all   []layout.Item     // all items in the kernel's records
+	exprs []*expr.Expr      // nil for the arguments
+	eval  *replay.Evaluator // of exprs
 }
 
 // of returns the values to show for a probe whose events the kernel does not deliver.
 func (s *Show) of(p *recording.Probe) *shown {
-	all, v := &shown{}, replay.NewEvaluator(p)
+	all := &shown{eval: replay.NewEvaluator(p)}
 	for _, src := range s.Exprs {
-		e, err := v.Parse(src)
+		e, err := all.eval.Parse(src)
 		if err != nil {
 			return &shown{} // the source leaves the probe out
 		}
@@ -98,13 +99,11 @@ func (s *shown) value(e *recording.Event, i int) event.Value {
 	var one expr.Value
 	switch {
 	case s.exprs != nil:
-		if v.Missing = replay.NeedsEnd(s.exprs[i].Root, e); v.Missing {
+		s.eval.At(e)
+		if one, v.Missing = s.eval.Eval(s.exprs[i]); v.Missing {
 			return v
 		}
-		if one, v.Missing = s.exprs[i].Eval(func(i int) expr.Value { return replay.Variable(e, i) }); v.Missing {
-			return v
-		}
-		v.Text, v.Cut = []byte(one.Text()), replay.IsCut(s.exprs[i].Root, e)
+		v.Text, v.Cut = []byte(one.Text()), s.eval.IsCut(s.exprs[i])
 	case e.Probe.Args[i].Kind == recording.String:
 		v.Text, v.Cut = e.Text(i), e.Cut>>i&1 != 0
 	default:

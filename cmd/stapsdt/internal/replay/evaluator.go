@@ -72,59 +72,62 @@ func (v *Evaluator) Has(src string) bool {
 	return err == nil
 }
 
-// Bool evaluates a condition. fault means that it divides by zero, or depends on the end of a text that was cut; match is
-// false then.
+// Eval evaluates an expression of any type. fault means that it divides by zero, or depends on the end of a text that was cut.
+func (v *Evaluator) Eval(e *expr.Expr) (value expr.Value, fault bool) {
+	if v.needsEnd(e.Root) {
+		return value, true
+	}
+	return e.Eval(v.get)
+}
+
+// needsEnd reports whether a part of an expression depends on the end of a text that was cut.
+func (v *Evaluator) needsEnd(n *expr.Node) bool {
+	switch {
+	case v.event.Cut == 0, n == nil:
+		return false
+	case n.Op == expr.And, n.Op == expr.Or: // Y is not always evaluated
+		x, fault := (&expr.Expr{Root: n.X}).Eval(v.get)
+		return v.needsEnd(n.X) || !fault && x.Bool() == (n.Op == expr.And) && v.needsEnd(n.Y)
+	case !v.isCut(n.X) && !v.isCut(n.Y):
+		return v.needsEnd(n.X) || v.needsEnd(n.Y)
+	case n.Op == expr.Len, n.Op == expr.HasSuffix, n.Op == expr.Contains:
+		return true
+	}
+	return n.X.Op != expr.Const && n.Y.Op != expr.Const // a constant is shorter than what is left of a text
+}
+
+// IsCut reports whether an expression is a text of which only the beginning is known.
+func (v *Evaluator) IsCut(e *expr.Expr) bool { return v.isCut(e.Root) }
+
+func (v *Evaluator) isCut(n *expr.Node) bool {
+	args := len(v.probe.Args)
+	return n != nil && n.Op == expr.Load && n.Var < 2*args && v.event.Cut>>(n.Var%args)&1 != 0
+}
+
+// Bool is Eval for a condition. match is false after a fault.
 func (v *Evaluator) Bool(e *expr.Expr) (match, fault bool) {
-	if NeedsEnd(e.Root, v.event) {
+	if v.needsEnd(e.Root) {
 		return false, true
 	}
 	return e.Bool(v.get)
 }
 
-// NeedsEnd reports whether an expression depends on the end of a text that was cut.
-func NeedsEnd(n *expr.Node, e *recording.Event) bool {
-	if e.Cut == 0 || n == nil {
-		return false
-	}
-	if n.Op == expr.And || n.Op == expr.Or { // which may do without Y
-		x, fault := (&expr.Expr{Root: n.X}).Eval(func(i int) expr.Value { return Variable(e, i) })
-		return NeedsEnd(n.X, e) || !fault && x.Bool() == (n.Op == expr.And) && NeedsEnd(n.Y, e)
-	}
-	if IsCut(n.X, e) || IsCut(n.Y, e) {
-		switch n.Op {
-		case expr.Len, expr.HasSuffix, expr.Contains:
-			return true
-		}
-		return n.X.Op != expr.Const && n.Y.Op != expr.Const // a constant is shorter than what is left of a text
-	}
-	return NeedsEnd(n.X, e) || NeedsEnd(n.Y, e)
-}
-
-// IsCut reports whether an expression is a text of which only the beginning is known.
-func IsCut(n *expr.Node, e *recording.Event) bool {
-	args := len(e.Probe.Args)
-	return n != nil && n.Op == expr.Load && n.Var < 2*args && e.Cut>>(n.Var%args)&1 != 0
-}
-
-// Number evaluates an integer expression and returns its bits. fault is as for Bool.
+// Number is Eval for an integer expression, whose bits it returns.
 func (v *Evaluator) Number(e *expr.Expr) (bits uint64, fault bool) {
 	if n := len(v.probe.Args); e.Root.Op == expr.Load && e.Root.Var < 2*n { // most expressions are an argument
 		return v.event.Word(e.Root.Var % n), false
 	}
-	if NeedsEnd(e.Root, v.event) {
-		return 0, true
-	}
-	value, fault := e.Eval(v.get)
+	value, fault := v.Eval(e)
 	return value.Uint(), fault
 }
 
-// Value evaluates an expression for the event.
+// Value is Eval for an expression whose values an item describes.
 func (v *Evaluator) Value(e *expr.Expr, item *layout.Item) (value Value, fault bool) {
-	if NeedsEnd(e.Root, v.event) {
+	one, fault := v.Eval(e)
+	if fault {
 		return value, true
 	}
-	one, fault := e.Eval(v.get)
-	return newValue(item, one), fault
+	return newValue(item, one), false
 }
 
 // Arg returns the i-th argument of the event.
