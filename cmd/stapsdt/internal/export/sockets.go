@@ -129,7 +129,7 @@ func (e *socketExporter) run(ctx context.Context, hangup <-chan os.Signal) error
 		e.mu.Lock()
 		for _, f := range w.feed.Files() { // the next watch has other files of the same programs
 			forget := (*metric.Recorded).Forget
-			if !w.next.has(programOf(f)) {
+			if !w.next.has(f.Writer()) {
 				forget = (*metric.Recorded).Gone
 			}
 			for _, m := range w.metrics {

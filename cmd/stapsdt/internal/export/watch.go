@@ -23,29 +23,21 @@ type watch struct {
 	// holds the programs whose events before since belong to the previous watch.
 	next         *watch
 	since, until time.Duration
-	earlier      map[program]bool
+	earlier      map[replay.Writer]bool
 }
-
-// program identifies a program by the head of its recording.
-type program struct {
-	pid   uint32
-	start uint64
-}
-
-func programOf(f *replay.File) program { return program{f.Head().PID, f.Head().Start} }
 
 // owns reports whether an event belongs to this watch.
 func (w *watch) owns(e *recording.Event, f *replay.File) bool {
-	if w.next != nil && e.Monotonic >= w.until && w.next.has(programOf(f)) {
+	if w.next != nil && e.Monotonic >= w.until && w.next.has(f.Writer()) {
 		return false
 	}
-	return e.Monotonic >= w.since || !w.earlier[programOf(f)]
+	return e.Monotonic >= w.since || !w.earlier[f.Writer()]
 }
 
 // has reports whether a program is watched.
-func (w *watch) has(p program) bool {
+func (w *watch) has(p replay.Writer) bool {
 	for _, f := range w.feed.Files() {
-		if programOf(f) == p {
+		if f.Writer() == p {
 			return true
 		}
 	}
@@ -54,9 +46,9 @@ func (w *watch) has(p program) bool {
 
 // handOver leaves the events from now on to another watch.
 func (w *watch) handOver(next *watch, now time.Duration) {
-	next.since, next.earlier = now, map[program]bool{}
+	next.since, next.earlier = now, map[replay.Writer]bool{}
 	for _, f := range w.feed.Files() {
-		next.earlier[programOf(f)] = true
+		next.earlier[f.Writer()] = true
 	}
 	w.next, w.until = next, now
 }

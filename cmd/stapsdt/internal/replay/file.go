@@ -31,6 +31,15 @@ type File struct {
 	missed  time.Duration // until when events were lost, without a recording
 }
 
+// Writer identifies the process that writes to a recording, whichever File it is read by.
+type Writer struct {
+	PID   uint32
+	Start uint64 // in ticks since the boot
+}
+
+// Writer returns the process by the head of the recording.
+func (f *File) Writer() Writer { return Writer{f.Head().PID, f.Head().Start} }
+
 // NewFile returns a File without a recording, for a process whose events come from another source.
 func NewFile(p *Process) *File { return &File{Path: fmt.Sprintf("process %d", p.PID), Process: p} }
 

@@ -45,17 +45,10 @@ type recordedSeries struct {
 	events  uint64
 	seen    uint64    // events at that call
 	changed time.Time // when events was last seen to change
-	// latest are the latest values of the processes of a gauge, which is removed with the last of them.
-	latest map[process]sample
+	// latest has the processes of a gauge or of operations in flight, with the latest value of each. The series is removed with the
+	// last of them.
+	latest map[replay.Writer]sample
 }
-
-// process identifies a process by the head of its recording.
-type process struct {
-	pid   uint32
-	start uint64
-}
-
-func processOf(f *replay.File) process { return process{f.Head().PID, f.Head().Start} }
 
 // sample is a value at a time by CLOCK_MONOTONIC.
 type sample struct {
@@ -64,9 +57,9 @@ type sample struct {
 }
 
 // hold keeps the value of a process at a time.
-func (s *recordedSeries) hold(p process, at time.Duration) {
+func (s *recordedSeries) hold(p replay.Writer, at time.Duration) {
 	if s.latest == nil {
-		s.latest = map[process]sample{}
+		s.latest = map[replay.Writer]sample{}
 	}
 	s.latest[p] = sample{at, s.Value}
 }
@@ -189,7 +182,7 @@ func (m *Recorded) Forget(f *replay.File) {
 func (m *Recorded) Gone(f *replay.File) {
 	m.Forget(f)
 	for id, s := range m.series {
-		if delete(s.latest, processOf(f)); s.latest == nil {
+		if delete(s.latest, f.Writer()); s.latest == nil {
 			continue
 		}
 		if len(s.latest) == 0 {
@@ -234,17 +227,7 @@ func (m *Recorded) Add(e *recording.Event, f *replay.File) {
 		}
 	}
 	if m.pairs != nil {
-		o := m.pairs.Add(e, f)
-		switch isInFlight := m.Kind == rules.InFlight; {
-		case o.HasEnded && !isInFlight:
-			m.events++
-			m.record(m.at(m.labelsOf(o.Ended.By, nil)), m.elapsed, uint64(o.Ended.Took))
-		case o.HasEnded, isInFlight && o.Started != nil && o.Started.Selected():
-			m.events++
-			if by := o.Ended.By; o.HasEnded && m.hasRoom() { // a series that is 0 while its process runs
-				m.at(m.labelsOf(by, nil)).hold(processOf(f), 0)
-			}
-		}
+		m.pairUp(m.pairs.Add(e, f), f.Writer())
 		return
 	}
 	p := m.probes[e.Probe]
@@ -256,10 +239,27 @@ func (m *Recorded) Add(e *recording.Event, f *replay.File) {
 		m.events++
 		s := m.at(m.labelsOf(p.Values, p.open))
 		if m.record(s, p.value, p.Bits); m.Kind == rules.Gauge {
-			s.hold(processOf(f), e.Monotonic)
+			s.hold(f.Writer(), e.Monotonic)
 		}
 	case fault:
 		m.unevaluated++
+	}
+}
+
+// pairUp counts the outcome of an event of an operation.
+func (m *Recorded) pairUp(o replay.Outcome, of replay.Writer) {
+	if m.Kind != rules.InFlight {
+		if o.HasEnded {
+			m.events++
+			m.record(m.at(m.labelsOf(o.Ended.By, nil)), m.elapsed, uint64(o.Ended.Took))
+		}
+		return
+	}
+	if o.HasEnded || o.Started != nil && o.Started.Selected() {
+		m.events++
+	}
+	if o.HasEnded && m.hasRoom() { // its series is 0 while the process runs
+		m.at(m.labelsOf(o.Ended.By, nil)).hold(of, 0)
 	}
 }
 
@@ -367,7 +367,7 @@ func (m *Recorded) open() {
 		m.pairs.Open(func(o *replay.Operation) {
 			s := m.at(m.labelsOf(o.By, nil))
 			s.Value++
-			s.hold(processOf(o.File), 0)
+			s.hold(o.File.Writer(), 0)
 		})
 	}
 	for id, s := range m.retired {

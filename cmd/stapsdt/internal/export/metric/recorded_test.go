@@ -80,9 +80,9 @@ func TestGone(t *testing.T) {
 	require.Len(t, m.series, 1)
 	for _, s := range m.series {
 		s.Value = 5
-		s.hold(process{pid: 1}, e.Monotonic-2)
+		s.hold(replay.Writer{PID: 1}, e.Monotonic-2)
 		s.Value = 6
-		s.hold(process{pid: 2}, e.Monotonic-1)
+		s.hold(replay.Writer{PID: 2}, e.Monotonic-1)
 	}
 	m.Gone(file)
 	for _, s := range m.series {
