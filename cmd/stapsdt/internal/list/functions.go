@@ -110,32 +110,32 @@ func pidsOf(uses []probes.Use) []int {
 	return pids
 }
 
-func (out *printer) functions(f *target.File, uses []probes.Use, fns []*function.Function) {
-	out.heading(mapped(f.Path, pidsOf(uses)))
+func (o *printer) functions(f *target.File, uses []probes.Use, fns []*function.Function) {
+	o.heading(mapped(f.Path, pidsOf(uses)))
 	for _, fn := range fns {
-		fmt.Fprintf(out, "  %s:%s%s  # %s:%d\n", spec.FunctionProvider, render.Printable(fn.Name), render.Printable(fn.Signature), render.Printable(fn.File), fn.Line)
-		if !out.Verbose {
+		fmt.Fprintf(o, "  %s:%s%s  # %s:%d\n", spec.FunctionProvider, render.Printable(fn.Name), render.Printable(fn.Signature), render.Printable(fn.File), fn.Line)
+		if !o.Verbose {
 			continue
 		}
-		fmt.Fprintf(out, "      calls at %#x, %v\n", fn.Call.Offset, fn.Place)
+		fmt.Fprintf(o, "      calls at %#x, %v\n", fn.Call.Offset, fn.Place)
 		switch n := len(fn.Returns); {
 		case fn.ReturnErr != nil:
-			fmt.Fprintf(out, "      returns are not seen: %v\n", fn.ReturnErr)
+			fmt.Fprintf(o, "      returns are not seen: %v\n", fn.ReturnErr)
 		case n == 1:
-			fmt.Fprintf(out, "      returns at %#x\n", fn.Returns[0].Offset)
+			fmt.Fprintf(o, "      returns at %#x\n", fn.Returns[0].Offset)
 		default:
-			fmt.Fprintf(out, "      returns at %d instructions, the first at %#x\n", n, fn.Returns[0].Offset)
+			fmt.Fprintf(o, "      returns at %d instructions, the first at %#x\n", n, fn.Returns[0].Offset)
 		}
 		if fn.ArgsErr != nil {
-			fmt.Fprintf(out, "      no arguments: %v\n", fn.ArgsErr)
+			fmt.Fprintf(o, "      no arguments: %v\n", fn.ArgsErr)
 		}
 		if fn.Inlined > 0 {
-			fmt.Fprintf(out, "      inlined in %s at least, whose calls are not seen\n", render.Number(fn.Inlined, "function"))
+			fmt.Fprintf(o, "      inlined in %s at least, whose calls are not seen\n", render.Number(fn.Inlined, "function"))
 		}
-		printOperands(out, "argument", fn.Args)
-		printOperands(out, "field", fn.Fields)
-		printOperands(out, "result", fn.Results)
-		printOperands(out, "field", fn.ResultFields)
+		printOperands(o, "argument", fn.Args)
+		printOperands(o, "field", fn.Fields)
+		printOperands(o, "result", fn.Results)
+		printOperands(o, "field", fn.ResultFields)
 	}
 }
 
