@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
@@ -47,7 +46,7 @@ func siblings(f *Facts) []Finding {
 	if len(f.Process.Siblings) == 0 {
 		return nil
 	}
-	return note(fmt.Sprintf("The program of process %d also runs as %s, whose events are others.", f.PID, list(f.Process.Siblings)), "")
+	return note(fmt.Sprintf("The program of process %d also runs as %s, whose events are others.", f.PID, text.PIDs(f.Process.Siblings)), "")
 }
 
 // otherUser checks whether this user may not read the process.
@@ -100,7 +99,7 @@ func notLoaded(f *Facts) []Finding {
 	says, cure := ".", "Check that this is the right process, and that its provider is loaded. Start the tracer after Load."
 	switch {
 	case len(p.Children) > 0:
-		says = fmt.Sprintf(", but has started %s, which has: it is a wrapper, such as go run.", list(p.Children))
+		says = fmt.Sprintf(", but has started %s, which has: it is a wrapper, such as go run.", text.PIDs(p.Children))
 		cure = fmt.Sprintf("Use -p %d.", p.Children[0])
 	case p.Parked:
 		says, cure = " now: its provider was loaded, and then unloaded.", "Wait for the next Load, and start the tracer after it."
@@ -178,8 +177,4 @@ func stopped(f *Facts) []Finding {
 	}
 	return fault(StatusFault, fmt.Sprintf("Process %d is stopped, by a signal or a debugger, and fires nothing until it continues.", f.PID),
 		fmt.Sprintf("Let it continue: kill -CONT %d, or detach the debugger.", f.PID))
-}
-
-func list(pids []int) string {
-	return text.Some(strings.Fields(strings.Trim(fmt.Sprint(pids), "[]")), 8)
 }

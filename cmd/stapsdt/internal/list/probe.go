@@ -152,5 +152,5 @@ func processList(pids []int) string {
 	if len(pids) == 1 {
 		return fmt.Sprintf("process %d", pids[0])
 	}
-	return "processes " + text.Some(strings.Fields(strings.Trim(fmt.Sprint(pids), "[]")), 8)
+	return "processes " + text.PIDs(pids)
 }

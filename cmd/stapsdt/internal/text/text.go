@@ -34,3 +34,6 @@ func Some(names []string, most int) string {
 	}
 	return text
 }
+
+// PIDs joins the first of some PIDs.
+func PIDs(pids []int) string { return Some(strings.Fields(strings.Trim(fmt.Sprint(pids), "[]")), 8) }
