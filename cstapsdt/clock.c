@@ -4,9 +4,7 @@
 
 #include "recorder.h"
 
-#include <fcntl.h>
 #include <time.h>
-#include <unistd.h>
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -25,16 +23,10 @@ static bool is_invariant(void) { return false; }
 /* is_kernel_clock reports whether the kernel, which compares processors and watches, uses it. */
 static bool is_kernel_clock(void)
 {
-	char source[8] = "";
-	int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
-		      O_RDONLY | O_CLOEXEC);
-	ssize_t size;
+	char source[8];
 
-	if (fd < 0)
-		return false;
-	size = read(fd, source, sizeof source - 1);
-	close(fd);
-	return size == 4 && memcmp(source, "tsc\n", 4) == 0;
+	(void)sdt_file_read("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof source);
+	return strcmp(source, "tsc\n") == 0;
 }
 
 static uint64_t read_clock(clockid_t id)

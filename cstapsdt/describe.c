@@ -4,28 +4,13 @@
 
 #include "recorder.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
-
-/* read_line reads the beginning of a file of /proc, with a NUL after it. */
-static bool read_line(const char *path, char *line, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length;
-
-	if (fd < 0)
-		return false;
-	length = read(fd, line, size - 1);
-	close(fd);
-	line[length > 0 ? length : 0] = '\0';
-	return length > 0;
-}
 
 /* stat_field returns a field of /proc/self/stat, of which the third and later ones can be had, or "". */
 static const char *stat_field(char *line, size_t size, int number)
 {
-	const char *at = read_line("/proc/self/stat", line, size) ? strrchr(line, ')') : NULL;
+	const char *at = sdt_file_read("/proc/self/stat", line, size) ? strrchr(line, ')') : NULL;
 
 	for (int field = 2; at && field < number; field++)
 		at = strchr(at + 1, ' ');
@@ -67,8 +52,7 @@ static void put_boot(unsigned char *to)
 	char line[64];
 	int digits = 0;
 
-	if (!read_line("/proc/sys/kernel/random/boot_id", line, sizeof line))
-		return;
+	(void)sdt_file_read("/proc/sys/kernel/random/boot_id", line, sizeof line);
 	for (const char *at = line; *at && digits < 32; at++) {
 		int digit = hex_digit(*at);
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /*
@@ -30,18 +29,9 @@ static void after_fork_in_parent(void)
 	pthread_mutex_unlock(&mappings_lock);
 }
 
-/* is_file_of reports whether the descriptor is that of the mapped file. */
-static bool is_file_of(const struct sdt_mapping *mapping, int fd)
-{
-	struct stat file;
-
-	return fd >= 0 && fstat(fd, &file) == 0 && file.st_dev == mapping->dev &&
-	       file.st_ino == mapping->ino;
-}
-
 static bool map_file(const struct sdt_mapping *mapping, int fd)
 {
-	return is_file_of(mapping, fd) &&
+	return sdt_file_is(fd, mapping->dev, mapping->ino) &&
 	       mmap(mapping->start, mapping->size, PROT_READ | PROT_EXEC,
 		    MAP_PRIVATE | MAP_FIXED, fd, (off_t)mapping->offset) != MAP_FAILED;
 }

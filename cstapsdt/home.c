@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,15 +60,6 @@ static char *descriptor_path(int fd)
 	return path;
 }
 
-static int create_memfd(const char *name, struct sdt_home *home)
-{
-	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	int fd = memfd_create(name, flags | MFD_EXECUTABLE);
-
-	(void)home;
-	return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
-}
-
 /* create_file leaves home->path NULL if it fails. */
 static int create_file(const char *name, struct sdt_home *home)
 {
@@ -100,7 +90,7 @@ static int create_descriptor(const char *name, struct sdt_home *home)
 {
 	int low[STDERR_FILENO + 1], count = 0, fd, reason;
 
-	while ((fd = (home->in_memory ? create_memfd : create_file)(name, home)) >= 0 &&
+	while ((fd = home->in_memory ? sdt_file_memory(name, MFD_EXECUTABLE) : create_file(name, home)) >= 0 &&
 	       fd <= STDERR_FILENO && count <= STDERR_FILENO)
 		low[count++] = fd;
 	reason = errno;
@@ -175,26 +165,13 @@ void sdt_home_discard(struct sdt_home *home)
 	home->path = NULL;
 }
 
-/*
- * is_within_limit reports whether the process may write a file of that size. A signal
- * ends a process that writes more than its limit (ulimit -f).
- */
-static bool is_within_limit(size_t size)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-	    size <= limit.rlim_cur)
-		return true;
-	errno = EFBIG;
-	return false;
-}
-
 /* write_file_bytes replaces the contents of the file by the bytes, and does not use its position. */
 static bool write_file_bytes(int fd, const unsigned char *bytes, size_t size)
 {
-	if (!is_within_limit(size))
+	if (size > sdt_file_limit()) {
+		errno = EFBIG;
 		return false;
+	}
 	for (size_t at = 0; at < size;) {
 		ssize_t n = pwrite(fd, bytes + at, size - at, (off_t)at);
 

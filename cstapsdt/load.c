@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *loader_error(void)
@@ -125,18 +124,6 @@ static int is_our_library(struct dl_phdr_info *info, size_t size, void *data)
 }
 
 /*
- * close_memfd closes the memfd. If the program has already closed it, as a daemon does
- * that closes all descriptors, another file may have its number.
- */
-static void close_memfd(const struct sdt_home *home)
-{
-	struct stat file;
-
-	if (fstat(home->fd, &file) == 0 && file.st_dev == home->dev && file.st_ino == home->ino)
-		close(home->fd);
-}
-
-/*
  * remove_file does not remove the file if another process has loaded it and may still
  * be alive: we are a child of that process, and tracers find its probes by the file.
  */
@@ -166,9 +153,10 @@ static int unload_provider(struct sdt_provider *provider)
 	else if (dlclose(provider->handle) != 0)
 		status = sdt_fail(api, sharedLibraryCloseError, "unload %s: %s", provider->name,
 				  loader_error());
-	if (provider->home.in_memory)
-		close_memfd(&provider->home);
-	else if (!remove_file(provider) && status == 0)
+	/* If the program has closed the memfd, as a daemon does that closes all, another file may have its number. */
+	if (sdt_file_is(provider->home.fd, provider->home.dev, provider->home.ino))
+		close(provider->home.fd);
+	if (!provider->home.in_memory && !remove_file(provider) && status == 0)
 		status = sdt_fail(api, sharedLibraryCloseError, "unload %s: remove %s: %m",
 				  provider->name, provider->home.path);
 	free(provider->home.path);

@@ -2,7 +2,6 @@
 #include "private.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,16 +23,9 @@ static bool has_filter(void)
 {
 	static const char wanted[] = "\nSeccomp:\t0\n";
 	char status[16384];
-	size_t size = 0;
-	ssize_t n;
-	int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0)
-		return true;
-	while ((n = read(fd, status + size, sizeof status - size)) > 0)
-		size += (size_t)n;
-	close(fd);
-	return !memmem(status, size, wanted, sizeof wanted - 1);
+	(void)sdt_file_read("/proc/thread-self/status", status, sizeof status);
+	return !strstr(status, wanted);
 }
 
 static const char *nop_of_release(void)

@@ -15,8 +15,6 @@
 #include <unistd.h>
 
 enum {
-	/* The number by which the kernel reports every user that has none in a user namespace. */
-	OVERFLOW_USER = 65534,
 	/* A socket that is older is removed if nobody listens: another process may just have made it. */
 	STALE_SECONDS = 60,
 	BACKLOG = 64
@@ -32,20 +30,6 @@ __attribute__((format(printf, 2, 3))) static int fail(char *line, const char *fo
 	return -1;
 }
 
-/* are_all_users_mapped reports whether every user has a number here. */
-static bool are_all_users_mapped(void)
-{
-	unsigned long first = 1, outside = 1, count = 0;
-	FILE *file = fopen("/proc/self/uid_map", "re");
-
-	if (!file)
-		return false;
-	if (fscanf(file, "%lu %lu %lu", &first, &outside, &count) != 3)
-		count = 0;
-	fclose(file);
-	return first == 0 && outside == 0 && count == 4294967295;
-}
-
 /* sdt_place_admits reports whether the other side is a process of this user, or of root. */
 bool sdt_place_admits(int connection)
 {
@@ -54,7 +38,7 @@ bool sdt_place_admits(int connection)
 
 	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
 		return false;
-	if (peer.uid == OVERFLOW_USER && !are_all_users_mapped())
+	if (peer.uid == SDT_OVERFLOW_USER && !sdt_all_users_mapped())
 		return false;
 	return peer.uid == geteuid() || peer.uid == 0;
 }
@@ -153,7 +137,7 @@ static int check_directory(const char *directory, char *line)
 	if (!S_ISDIR(status.st_mode))
 		return fail(line, "%s: it is no directory", directory);
 	if (status.st_uid != geteuid() ||
-	    (status.st_uid == OVERFLOW_USER && !are_all_users_mapped()))
+	    (status.st_uid == SDT_OVERFLOW_USER && !sdt_all_users_mapped()))
 		return fail(line, "%s: it is owned by user %lu", directory, (unsigned long)status.st_uid);
 	if (status.st_mode & (S_IWGRP | S_IWOTH))
 		return fail(line, "%s: another user could write to it", directory);

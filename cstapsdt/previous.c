@@ -80,19 +80,6 @@ struct directory_entry {
 	char name[];
 };
 
-/* sdt_all_users_mapped reports whether every user has a number here, so that SDT_OVERFLOW_USER is a single user. */
-bool sdt_all_users_mapped(void)
-{
-	static const char all[] = "         0          0 4294967295\n";
-	char map[sizeof all];
-	int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
-	ssize_t size = fd < 0 ? -1 : read(fd, map, sizeof map);
-
-	if (fd >= 0)
-		close(fd);
-	return size == sizeof all - 1 && memcmp(map, all, sizeof all - 1) == 0;
-}
-
 /* What open_ours returns in place of a descriptor. */
 enum { GONE = -1, TAKEN = -2, OTHER = -3, FAILED = -4 };
 

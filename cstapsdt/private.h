@@ -244,6 +244,14 @@ int sdt_home_make(SDTProvider_t *provider, const struct sdt_image *image, struct
 bool sdt_home_renumber(struct sdt_home *home);
 void sdt_home_discard(struct sdt_home *home);
 
+/* file.c: files. */
+enum { SDT_OVERFLOW_USER = 65534 }; /* every user that a user namespace has no number for */
+size_t sdt_file_read(const char *path, char *text, size_t size);
+bool sdt_file_is(int fd, dev_t dev, ino_t ino);
+uint64_t sdt_file_limit(void);
+int sdt_file_memory(const char *name, unsigned flag);
+bool sdt_all_users_mapped(void);
+
 /* directory.c: the directory for files. */
 int sdt_directory(SDTProvider_t *provider, char path[]);
 

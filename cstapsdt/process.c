@@ -2,7 +2,6 @@
 #include "private.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,20 +13,14 @@
  */
 static bool is_process_alive(pid_t pid)
 {
-	char path[32], line[1024] = "";
+	char path[32], line[1024];
 	const char *after;
-	ssize_t size;
-	int fd;
 
 	if (kill(pid, 0) != 0 && errno == ESRCH)
 		return false;
 	snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return true;
-	size = read(fd, line, sizeof line - 1);
-	close(fd);
-	after = size > 0 ? strrchr(line, ')') : NULL; /* the name before it may have any character */
+	(void)sdt_file_read(path, line, sizeof line);
+	after = strrchr(line, ')'); /* the name before it may have any character */
 	return !after || (strncmp(after, ") Z", 3) != 0 && strncmp(after, ") X", 3) != 0);
 }
 

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -139,13 +138,12 @@ static int check_file_system(const char *directory, uint64_t size, char *line)
 /* check_limit refuses a size for which the kernel would send SIGXFSZ. */
 static int check_limit(uint64_t size, char *line)
 {
-	struct rlimit limit;
+	uint64_t limit = sdt_file_limit();
 
-	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-	    size > limit.rlim_cur)
+	if (size > limit)
 		return fail(line, "a recording of %llu bytes is larger than the limit of files "
 				  "(RLIMIT_FSIZE), %llu",
-			    (unsigned long long)size, (unsigned long long)limit.rlim_cur);
+			    (unsigned long long)size, (unsigned long long)limit);
 	return 0;
 }
 
@@ -367,13 +365,10 @@ void sdt_recordfile_discard(struct sdt_recordfile *file)
  */
 void sdt_recordfile_close(struct sdt_recordfile *file, bool unmap)
 {
-	struct stat status;
-
 	if (unmap && file->memory.bytes)
 		munmap(file->memory.bytes, (size_t)file->size);
 	file->memory.bytes = NULL;
-	if (file->fd >= 0 && (!file->dev || (fstat(file->fd, &status) == 0 &&
-					     status.st_dev == file->dev && status.st_ino == file->ino)))
+	if (file->fd >= 0 && (!file->dev || sdt_file_is(file->fd, file->dev, file->ino)))
 		close(file->fd);
 	file->fd = -1;
 }

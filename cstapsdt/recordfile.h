@@ -22,8 +22,6 @@ enum sdt_moved {
 };
 
 /* previous.c: the recordings of earlier processes. */
-enum { SDT_OVERFLOW_USER = 65534 }; /* every user that a user namespace has no number for */
-bool sdt_all_users_mapped(void);
 enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording, char *line);
 void sdt_recordfile_tidy(const char *path);
 int sdt_recordfile_rename(const char *from, const char *to);

@@ -4,9 +4,7 @@
 
 #include "recorder.h"
 
-#include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
 
 /*
  * A hierarchy of control groups, its files, and the field of memory.stat with the contents of files
@@ -22,55 +20,47 @@ static const struct hierarchy unified = {"/sys/fs/cgroup", "memory.max", "memory
 static const struct hierarchy memory_controller = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
 						   "memory.usage_in_bytes", "\ntotal_inactive_file "};
 
-/* read_file reads the beginning of a file, and returns its length, or -1. */
-static ssize_t read_file(const char *directory, const char *name, char *text, size_t size)
+/* read_file reads the beginning of a file of a directory, with a NUL after it. */
+static void read_file(const char *directory, const char *name, char *text, size_t size)
 {
 	char path[SDT_PATH_SIZE];
-	ssize_t length;
-	int fd;
 
-	if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
-		return -1;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	length = read(fd, text, size);
-	close(fd);
-	return length;
+	snprintf(path, sizeof path, "%s/%s", directory, name); /* there is room for each name */
+	(void)sdt_file_read(path, text, size);
+}
+
+/* parse_number returns what follows the digits. */
+static const char *parse_number(const char *text, uint64_t *number)
+{
+	for (*number = 0; *text >= '0' && *text <= '9'; text++)
+		*number = 10 * *number + (uint64_t)(*text - '0');
+	return text;
 }
 
 /* read_number reads a number, and reports false for anything else, such as "max". */
 static bool read_number(const char *directory, const char *name, uint64_t *number)
 {
 	char line[32];
-	ssize_t length = read_file(directory, name, line, sizeof line);
+	const char *end;
 
-	*number = 0;
-	for (ssize_t i = 0; i < length; i++) {
-		if (line[i] < '0' || line[i] > '9')
-			return i > 0 && line[i] == '\n';
-		*number = 10 * *number + (uint64_t)(line[i] - '0');
-	}
-	return length > 0;
+	read_file(directory, name, line, sizeof line);
+	end = parse_number(line, number);
+	return end > line && *end == '\n';
 }
 
 /* read_field reads a field of a file that is not the first, and reports whether there is one. */
 static bool read_field(const char *directory, const char *name, const char *field, uint64_t *number)
 {
 	char text[4096];
-	ssize_t length = read_file(directory, name, text, sizeof text - 1);
 	const char *at;
 
-	*number = 0;
-	if (length <= 0)
-		return false;
-	text[length] = '\0';
+	read_file(directory, name, text, sizeof text);
 	at = strstr(text, field);
+	*number = 0;
 	if (!at)
 		return false;
 	at += strlen(field);
-	for (at += strspn(at, " "); *at >= '0' && *at <= '9'; at++)
-		*number = 10 * *number + (uint64_t)(*at - '0');
+	(void)parse_number(at + strspn(at, " "), number);
 	return true;
 }
 
@@ -126,17 +116,9 @@ uint64_t sdt_memory_room(void)
 {
 	char text[8192];
 	uint64_t least;
-	ssize_t length = -1;
-	int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
 
 	least = read_field("/proc", "meminfo", "\nMemAvailable:", &least) ? least << 10 : UINT64_MAX;
-	if (fd >= 0) {
-		length = read(fd, text, sizeof text - 1);
-		close(fd);
-	}
-	if (length <= 0)
-		return least;
-	text[length] = '\0';
+	(void)sdt_file_read("/proc/self/cgroup", text, sizeof text);
 	for (char *line = text, *end; *line; line = end) {
 		uint64_t room;
 

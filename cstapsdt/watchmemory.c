@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #ifndef MFD_NOEXEC_SEAL
@@ -23,11 +22,9 @@
 static int choose_size(struct sdt_watch_memory *memory, uint64_t bytes, uint64_t room)
 {
 	uint64_t chunks = sdt_recording_chunks(bytes < MAX_RING ? bytes : MAX_RING);
-	struct rlimit limit;
+	uint64_t limit = sdt_file_limit();
 
-	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-	    limit.rlim_cur < room)
-		room = limit.rlim_cur; /* the kernel would send SIGXFSZ */
+	room = limit < room ? limit : room;
 	while (sdt_recording_size(chunks) > room) {
 		if (chunks == MIN_CHUNKS)
 			return -1;
@@ -66,16 +63,13 @@ static int fill_memory(struct sdt_watch_memory *memory)
 int sdt_watch_memory_make(struct sdt_watch_memory *memory, uint64_t bytes, uint64_t room,
 			  uint32_t pid)
 {
-	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	char name[32];
 
 	*memory = (struct sdt_watch_memory){.fd = -1, .memory.pid = pid};
 	if (choose_size(memory, bytes, room) != 0)
 		return -1;
 	snprintf(name, sizeof name, "stapsdt-watch-%lu", (unsigned long)pid);
-	memory->fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
-	if (memory->fd < 0 && errno == EINVAL)
-		memory->fd = memfd_create(name, flags);
+	memory->fd = sdt_file_memory(name, MFD_NOEXEC_SEAL);
 	if (memory->fd >= 0 && fill_memory(memory) == 0)
 		return 0;
 	sdt_watch_memory_free(memory, true);
