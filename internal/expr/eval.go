@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"math"
 	"strings"
 )
@@ -154,103 +155,60 @@ func text(op Op, x, y string) bool {
 	return strings.Contains(x, y)
 }
 
-// compare compares two values of kinds that may be compared.
+// compare compares two values of kinds that may be compared. Only NaN has no order.
 func compare(op Op, xk Kind, x Value, yk Kind, y Value) bool {
-	var less, equal bool
+	if xk == Float && math.IsNaN(x.Float()) || yk == Float && math.IsNaN(y.Float()) {
+		return op == NotEqual
+	}
+	order := order(xk, x, yk, y)
+	switch op {
+	case Equal:
+		return order == 0
+	case NotEqual:
+		return order != 0
+	case Less:
+		return order < 0
+	case LessEqual:
+		return order <= 0
+	case Greater:
+		return order > 0
+	}
+	return order >= 0
+}
+
+// order returns a negative number if x is less than y, and a positive number if it is greater.
+func order(xk Kind, x Value, yk Kind, y Value) int {
 	switch {
 	case xk == String:
-		less, equal = x.text < y.text, x.text == y.text
+		return strings.Compare(x.text, y.text)
 	case xk == Float && yk == Float:
-		// Only these can be unordered, so that not less and not equal is not greater.
-		return compareFloats(op, x.Float(), y.Float())
+		return cmp.Compare(x.Float(), y.Float())
 	case xk == Float:
-		f := x.Float()
-		if math.IsNaN(f) {
-			return op == NotEqual
-		}
-		c := compareInteger(yk, y, f)
-		less, equal = c > 0, c == 0
+		return -orderInteger(yk, y, x.Float())
 	case yk == Float:
-		f := y.Float()
-		if math.IsNaN(f) {
-			return op == NotEqual
-		}
-		c := compareInteger(xk, x, f)
-		less, equal = c < 0, c == 0
-	case xk == yk && xk == Int:
-		less, equal = x.Int() < y.Int(), x.bits == y.bits
-	case xk == Int: // y is a Uint
-		less, equal = x.Int() < 0 || x.bits < y.bits, x.Int() >= 0 && x.bits == y.bits
-	case yk == Int: // x is a Uint
-		less, equal = y.Int() >= 0 && x.bits < y.bits, y.Int() >= 0 && x.bits == y.bits
-	default:
-		less, equal = x.bits < y.bits, x.bits == y.bits
-	}
-	switch op {
-	case Equal:
-		return equal
-	case NotEqual:
-		return !equal
-	case Less:
-		return less
-	case LessEqual:
-		return less || equal
-	case Greater:
-		return !less && !equal
-	}
-	return !less
-}
-
-func compareFloats(op Op, x, y float64) bool {
-	switch op {
-	case Equal:
-		return x == y
-	case NotEqual:
-		return x != y
-	case Less:
-		return x < y
-	case LessEqual:
-		return x <= y
-	case Greater:
-		return x > y
-	}
-	return x >= y
-}
-
-// compareInteger compares an integer exactly with a float that is not NaN. The result is
-// negative if the integer is less.
-func compareInteger(k Kind, v Value, f float64) int {
-	whole, fraction := math.Modf(f)
-	order := 0
-	if k == Int {
-		switch {
-		case f >= 1<<63:
-			return -1
-		case f < -1<<63:
-			return 1
-		}
-		order = sign(v.Int() < int64(whole), v.Int() > int64(whole))
-	} else {
-		switch {
-		case f >= 1<<64:
-			return -1
-		case f < 0:
-			return 1
-		}
-		order = sign(v.Uint() < uint64(whole), v.Uint() > uint64(whole))
-	}
-	if order == 0 {
-		order = sign(fraction > 0, fraction < 0)
-	}
-	return order
-}
-
-func sign(less, greater bool) int {
-	switch {
-	case less:
+		return orderInteger(xk, x, y.Float())
+	case xk == Int && yk == Int:
+		return cmp.Compare(x.Int(), y.Int())
+	case xk == Int && x.Int() < 0:
 		return -1
-	case greater:
+	case yk == Int && y.Int() < 0:
 		return 1
 	}
-	return 0
+	return cmp.Compare(x.bits, y.bits)
+}
+
+// orderInteger is order for an integer and a float that is not NaN. It is exact.
+func orderInteger(k Kind, v Value, f float64) (order int) {
+	whole, fraction := math.Modf(f)
+	switch {
+	case f >= 1<<64, k == Int && f >= 1<<63:
+		return -1
+	case f < -1<<63, k == Uint && f < 0:
+		return 1
+	case k == Int:
+		order = cmp.Compare(v.Int(), int64(whole))
+	default:
+		order = cmp.Compare(v.Uint(), uint64(whole))
+	}
+	return cmp.Or(order, cmp.Compare(0, fraction))
 }
