@@ -49,27 +49,14 @@ func (c *checker) convert(x operand, t Type) (operand, error) {
 
 // represent returns a constant as the type represents it, or the reason why the type cannot represent it.
 func represent(v constant.Value, t Type) (_ constant.Value, problem string) {
-	const mismatch = "is not a"
-	number := v.Kind() == constant.Int || v.Kind() == constant.Float
-	switch t.Kind {
-	case Bool:
-		if v.Kind() != constant.Bool {
-			return nil, mismatch
-		}
+	kind := operand{val: v, untyped: true}.kind()
+	switch {
+	case Type{Kind: kind}.number() != t.number(), !t.number() && kind != t.Kind:
+		return nil, "is not a"
+	case !t.number():
 		return v, ""
-	case String:
-		if v.Kind() != constant.String {
-			return nil, mismatch
-		}
-		return v, ""
-	case Float:
-		if !number {
-			return nil, mismatch
-		}
+	case t.Kind == Float:
 		return float(v, t.Size)
-	}
-	if !number {
-		return nil, mismatch
 	}
 	i := constant.ToInt(v)
 	if i.Kind() != constant.Int {
@@ -127,37 +114,6 @@ func (c *checker) result(t Type, untyped bool, v constant.Value, start, pos int)
 		return operand{}, c.errorf(pos, "the constant %s %v", problem, t)
 	}
 	return operand{typ: t, val: w, pos: start}, nil
-}
-
-func (c *checker) untypedArithmetic(op Op, tok token.Token, x, y operand, pos int) (operand, error) {
-	integers := x.val.Kind() == constant.Int && y.val.Kind() == constant.Int
-	if op > Div && !integers {
-		float := x
-		if y.val.Kind() == constant.Float {
-			float = y
-		}
-		return operand{}, c.undefined(tok, float, pos)
-	}
-	if (op == Div || op == Rem) && constant.Sign(y.val) == 0 {
-		return operand{}, c.errorf(y.pos, "division by zero")
-	}
-	if op == Div && integers {
-		tok = token.QUO_ASSIGN // package constant's name for it
-	}
-	return c.result(Type{}, true, constant.BinaryOp(x.val, tok, y.val), x.pos, pos)
-}
-
-func (c *checker) typedArithmetic(op Op, tok token.Token, t Type, x, y operand, pos int) (operand, error) {
-	if op == Div {
-		if t.Kind == Float {
-			if constant.Sign(y.val) == 0 {
-				return operand{}, c.errorf(y.pos, "division by zero")
-			}
-		} else {
-			tok = token.QUO_ASSIGN
-		}
-	}
-	return c.result(t, false, constant.BinaryOp(x.val, tok, y.val), x.pos, pos)
 }
 
 func (c *checker) shiftConstant(tok token.Token, x, y operand, pos int) (operand, error) {

@@ -37,7 +37,6 @@ package expr
 import (
 	"fmt"
 	"go/ast"
-	"go/constant"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -159,16 +158,7 @@ func (c *checker) settle(x operand) (*Node, error) {
 	if !x.untyped {
 		return x.node(), nil
 	}
-	t := Type{Kind: Bool, Size: 1}
-	switch x.val.Kind() {
-	case constant.String:
-		t = Type{Kind: String}
-	case constant.Int:
-		t = Type{Kind: Int, Size: 8}
-	case constant.Float:
-		t = Type{Kind: Float, Size: 8}
-	}
-	y, err := c.convert(x, t)
+	y, err := c.convert(x, Type{Kind: x.kind(), Size: map[Kind]int{Bool: 1, Int: 8, Float: 8}[x.kind()]})
 	if err != nil {
 		return nil, err
 	}

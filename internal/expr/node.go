@@ -196,13 +196,5 @@ func (x operand) describe() string {
 	if !x.untyped {
 		return x.typ.String()
 	}
-	switch x.val.Kind() {
-	case constant.Bool:
-		return "untyped bool"
-	case constant.String:
-		return "untyped string"
-	case constant.Int:
-		return "untyped int"
-	}
-	return "untyped float"
+	return "untyped " + map[Kind]string{Bool: "bool", String: "string", Int: "int", Float: "float"}[x.kind()]
 }

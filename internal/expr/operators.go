@@ -19,9 +19,9 @@ func (c *checker) unary(e *ast.UnaryExpr, depth int) (operand, error) {
 	case token.NOT:
 		fits = x.kind() == Bool
 	case token.ADD, token.SUB:
-		fits = x.typed(Type.number, constant.Int, constant.Float)
+		fits = x.numeric()
 	case token.XOR:
-		fits = x.typed(Type.integer, constant.Int)
+		fits = x.integral()
 	default:
 		return operand{}, c.errorf(pos, "the operator %v is not supported", e.Op)
 	}
@@ -53,19 +53,8 @@ func (x operand) kind() Kind {
 	return Float
 }
 
-// typed reports whether the operand's type satisfies a condition, or whether the operand is an
-// untyped constant of one of these kinds.
-func (x operand) typed(is func(Type) bool, kinds ...constant.Kind) bool {
-	if !x.untyped {
-		return is(x.typ)
-	}
-	for _, k := range kinds {
-		if x.val.Kind() == k {
-			return true
-		}
-	}
-	return false
-}
+func (x operand) numeric() bool  { return Type{Kind: x.kind()}.number() }
+func (x operand) integral() bool { return Type{Kind: x.kind()}.integer() }
 
 var binaries = map[token.Token]Op{
 	token.LAND: And, token.LOR: Or,
@@ -142,8 +131,13 @@ func (c *checker) logic(op Op, tok token.Token, x, y operand, pos int) (operand,
 	if x.val != nil && y.val != nil {
 		return operand{typ: x.typ, untyped: x.untyped && y.untyped, val: constant.BinaryOp(x.val, tok, y.val), pos: x.pos}, nil
 	}
+	return condition(op, x, y, pos), nil
+}
+
+// condition returns the operation of two operands whose result is a bool.
+func condition(op Op, x, y operand, pos int) operand {
 	n := &Node{Op: op, Type: Type{Kind: Bool, Size: 1}, X: x.node(), Y: y.node(), Pos: pos}
-	return operand{typ: n.Type, tree: n, pos: x.pos}, nil
+	return operand{typ: n.Type, tree: n, pos: x.pos}
 }
 
 func (c *checker) compare(op Op, tok token.Token, x, y operand, pos int) (operand, error) {
@@ -157,16 +151,7 @@ func (c *checker) compare(op Op, tok token.Token, x, y operand, pos int) (operan
 	if x.val != nil && y.val != nil {
 		return operand{val: constant.MakeBool(constant.Compare(x.val, tok, y.val)), untyped: true, pos: x.pos}, nil
 	}
-	n := &Node{Op: op, Type: Type{Kind: Bool, Size: 1}, X: x.node(), Y: y.node(), Pos: pos}
-	return operand{typ: n.Type, tree: n, pos: x.pos}, nil
-}
-
-func (x operand) numeric() bool {
-	return x.typed(Type.number, constant.Int, constant.Float)
-}
-
-func (x operand) integral() bool {
-	return x.typed(Type.integer, constant.Int)
+	return condition(op, x, y, pos), nil
 }
 
 func (c *checker) arithmetic(op Op, tok token.Token, x, y operand, pos int) (operand, error) {
@@ -175,25 +160,25 @@ func (c *checker) arithmetic(op Op, tok token.Token, x, y operand, pos int) (ope
 			return operand{}, c.undefined(tok, o, pos)
 		}
 	}
-	if x.untyped && y.untyped {
-		return c.untypedArithmetic(op, tok, x, y, pos)
-	}
-	t := common(x.typ, y.typ)
-	if op > Div && t.Kind == Float {
+	if op > Div && (x.kind() == Float || y.kind() == Float) {
 		float := x
-		if x.typ.Kind != Float || x.converted {
+		if x.kind() != Float || x.converted || x.untyped && y.kind() == Float {
 			float = y
 		}
 		return operand{}, c.undefined(tok, float, pos)
 	}
+	t := common(x.typ, y.typ)
 	if op == Div && x.typ.Duration && y.typ.Duration && !y.converted {
 		t.Duration = false
 	}
-	if (op == Div || op == Rem) && t.Kind != Float && y.val != nil && constant.Sign(y.val) == 0 {
+	if (op == Div || op == Rem) && (t.Kind != Float || x.val != nil) && y.val != nil && constant.Sign(y.val) == 0 {
 		return operand{}, c.errorf(y.pos, "division by zero")
 	}
 	if x.val != nil && y.val != nil {
-		return c.typedArithmetic(op, tok, t, x, y, pos)
+		if op == Div && x.integral() && y.integral() {
+			tok = token.QUO_ASSIGN // package constant's name for it
+		}
+		return c.result(t, x.untyped, constant.BinaryOp(x.val, tok, y.val), x.pos, pos)
 	}
 	n := &Node{Op: op, Type: t, X: x.as(t), Y: y.as(t), Pos: pos}
 	return operand{typ: t, tree: n, pos: x.pos}, nil
