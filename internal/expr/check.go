@@ -85,10 +85,8 @@ func (c *checker) name(e *ast.Ident, pos int) (operand, error) {
 	if d, ok := c.durations[pos]; ok {
 		return operand{typ: durationType, val: constant.MakeInt64(d), pos: pos}, nil
 	}
-	for i, v := range c.vars {
-		if v.Name == e.Name {
-			return operand{typ: v.Type, tree: &Node{Op: Load, Type: v.Type, Var: i, Pos: pos}, pos: pos}, nil
-		}
+	if x, ok := c.variable(e.Name, pos); ok {
+		return x, nil
 	}
 	switch e.Name {
 	case "true", "false":
@@ -98,7 +96,16 @@ func (c *checker) name(e *ast.Ident, pos int) (operand, error) {
 	case "_", "nil", "iota":
 		return operand{}, c.errorf(pos, "%s cannot be used here", e.Name)
 	}
-	return operand{}, c.errorf(pos, "undefined: %s%s%s", e.Name, c.nearest(e.Name), c.known())
+	return operand{}, c.errorf(pos, "undefined: %s%s%s", e.Name, c.nearest(e.Name), c.known(""))
+}
+
+// variable returns the first variable of a name.
+func (c *checker) variable(name string, pos int) (operand, bool) {
+	i := slices.IndexFunc(c.vars, func(v Var) bool { return v.Name == name })
+	if i < 0 {
+		return operand{}, false
+	}
+	return operand{typ: c.vars[i].Type, tree: &Node{Op: Load, Type: c.vars[i].Type, Var: i, Pos: pos}, pos: pos}, true
 }
 
 // nearest returns a hint with the variable that resembles a name.
@@ -118,24 +125,21 @@ func usable(name string) bool {
 	return len(name) <= longest && !slices.ContainsFunc(strings.Split(name, "."), func(part string) bool { return !token.IsIdentifier(part) })
 }
 
-// known lists the names for an error message. It omits names that are not identifiers: they cannot be
-// used, and may come from a hostile program.
-func (c *checker) known() string { return c.knownAfter("") }
-
 // knownParts lists the parts of the value to which a path leads, or all names if the path leads to no value.
 func (c *checker) knownParts(path string) string {
 	value, _, _ := strings.Cut(path, ".")
-	if text := c.knownAfter(value + "."); text != "" {
+	if text := c.known(value + "."); text != "" {
 		return text
 	}
-	if slices.ContainsFunc(c.vars, func(v Var) bool { return v.Name == value }) {
+	if _, ok := c.variable(value, 0); ok {
 		return fmt.Sprintf("; no part of %s is known here", value)
 	}
-	return c.known()
+	return c.known("")
 }
 
-// knownAfter lists the names that begin with a prefix.
-func (c *checker) knownAfter(prefix string) string {
+// known lists the names that begin with a prefix for an error message. It omits names that are not identifiers: they
+// cannot be used, and may come from a hostile program.
+func (c *checker) known(prefix string) string {
 	const most = 12
 	var names []string
 	for _, v := range c.vars {
@@ -155,32 +159,26 @@ func (c *checker) knownAfter(prefix string) string {
 }
 
 var units = map[string]time.Duration{
-	"Nanosecond": time.Nanosecond, "Microsecond": time.Microsecond, "Millisecond": time.Millisecond,
-	"Second": time.Second, "Minute": time.Minute, "Hour": time.Hour,
+	"time.Nanosecond": time.Nanosecond, "time.Microsecond": time.Microsecond, "time.Millisecond": time.Millisecond,
+	"time.Second": time.Second, "time.Minute": time.Minute, "time.Hour": time.Hour,
 }
 
 var durationType = Type{Kind: Int, Size: 8, Duration: true}
 
 func (c *checker) selector(e *ast.SelectorExpr, pos int) (operand, error) {
-	if x, ok := e.X.(*ast.Ident); ok {
-		if d, ok := units[e.Sel.Name]; ok && x.Name == "time" {
-			return operand{typ: durationType, val: constant.MakeInt64(int64(d)), pos: pos}, nil
-		}
-		if x.Name == "strings" {
-			if _, ok := functions[e.Sel.Name]; ok {
-				return operand{}, c.errorf(pos, "strings.%s must be called", e.Sel.Name)
-			}
-		}
+	path, ok := dotted(e)
+	if d, ok := units[path]; ok {
+		return operand{typ: durationType, val: constant.MakeInt64(int64(d)), pos: pos}, nil
+	}
+	if functions[path] != 0 {
+		return operand{}, c.errorf(pos, "%s must be called", path)
 	}
 	// A part of a value is a variable too. Its name has dots.
-	path, ok := dotted(e)
 	if !ok {
-		return operand{}, c.errorf(pos, "undefined: %s%s", c.source(e), c.known())
+		return operand{}, c.errorf(pos, "undefined: %s%s", c.source(e), c.known(""))
 	}
-	for i, v := range c.vars {
-		if v.Name == path {
-			return operand{typ: v.Type, tree: &Node{Op: Load, Type: v.Type, Var: i, Pos: pos}, pos: pos}, nil
-		}
+	if v, ok := c.variable(path, pos); ok {
+		return v, nil
 	}
 	return operand{}, c.errorf(pos, "undefined: %s%s%s", c.source(e), c.nearest(path), c.knownParts(path))
 }
@@ -197,26 +195,24 @@ func dotted(e ast.Expr) (path string, ok bool) {
 	return "", false
 }
 
-// functions are the functions of package strings that an expression may call.
-var functions = map[string]Op{"HasPrefix": HasPrefix, "HasSuffix": HasSuffix, "Contains": Contains}
+// functions are the functions that an expression may call.
+var functions = map[string]Op{"len": Len, "strings.HasPrefix": HasPrefix, "strings.HasSuffix": HasSuffix, "strings.Contains": Contains}
 
 // callee returns the function that is called, and checks the number of its arguments.
 func (c *checker) callee(e *ast.CallExpr) (Op, error) {
 	pos := c.offset(e.Pos())
-	op, want := Len, 1
-	switch f := e.Fun.(type) {
-	case *ast.Ident:
-		if f.Name != "len" {
-			return 0, c.errorf(pos, "undefined function: %s; the functions are len, strings.HasPrefix, strings.HasSuffix and strings.Contains", c.source(f))
-		}
-	case *ast.SelectorExpr:
-		x, ok := f.X.(*ast.Ident)
-		if op = functions[f.Sel.Name]; !ok || x.Name != "strings" || op == 0 {
-			return 0, c.errorf(pos, "undefined function: %s; the functions are len, strings.HasPrefix, strings.HasSuffix and strings.Contains", c.source(f))
-		}
-		want = 2
+	switch e.Fun.(type) {
+	case *ast.Ident, *ast.SelectorExpr:
 	default:
 		return 0, c.errorf(pos, "%s cannot be called", c.source(e.Fun))
+	}
+	name, _ := dotted(e.Fun)
+	op, want := functions[name], 2
+	switch op {
+	case 0:
+		return 0, c.errorf(pos, "undefined function: %s; the functions are len, strings.HasPrefix, strings.HasSuffix and strings.Contains", c.source(e.Fun))
+	case Len:
+		want = 1
 	}
 	if len(e.Args) != want || e.Ellipsis.IsValid() {
 		return 0, c.errorf(c.offset(e.Rparen), "%s takes %s, not %d", c.source(e.Fun), [...]string{"", "one argument", "two arguments"}[want], len(e.Args))
