@@ -39,6 +39,7 @@ func shopWorld() *world {
 	return w
 }
 
+// TestFilters: what differs from Go, and filters of several parts. TestCompilerAgrees has the rest.
 func TestFilters(t *testing.T) {
 	w := shopWorld()
 	for src, want := range map[string]bool{
@@ -51,29 +52,9 @@ func TestFilters(t *testing.T) {
 		`elapsed/1ms == 25 && -1us == -1000 && 1µs == 1μs`:   true,
 		`1h == 60m && 1000ns == 1us && 010ms == 10ms`:        true,
 		`status > 500ns && 1ms-elapsed < 0 && "1ms" != path`: true,
-		`elapsed >= 25000000`:                                true,
-		`failed`:                                             true,
-		`!failed`:                                            false,
-		`failed == true && failed != false`:                  true,
-		`strings.HasSuffix(path, "items")`:                   true,
-		`strings.Contains(path, "pi/")`:                      true,
-		`strings.Contains("abc", "d")`:                       false,
-		`len(path) == 10 && len("日") == 3`:                   true,
-		`path < "/b" && path >= "/api" && path != ""`:        true,
-		`load*4 == 3`:                                        true,
-		`load > .5 && -load < 0`:                             true,
-		`single == 0.1`:                                      true, // as in Go, the constant is a float32
-		`single*10 == 1`:                                     true,
 		`nan == nan || nan < 1 || nan >= 1`:                  false,
 		`nan != nan`:                                         true,
-		`'a' == 97`:                                          true,
-		"path == `/api/items`":                               true,
-		`status&1 == 1 && status|8 == 511 && status^1 == 502 && status&^3 == 500`: true,
-		`status<<1 == 1006 && status>>1 == 251 && 1<<zero == 1`:                   true,
-		`^status == -504 && +status == 503`:                                       true,
-		`status%100/3 == 1`:                                                       true,
-		`true`:                                                                    true,
-		`1 < 2 == true`:                                                           true,
+		`1 < 2 == true`:                                      true,
 
 		// Operands of several types.
 		`tiny < bytes && bytes > tiny && tiny != bytes`: true,
@@ -81,7 +62,6 @@ func TestFilters(t *testing.T) {
 		`status > tiny && small < status`:               true,
 		`small > tiny && tiny + small == 199`:           true, // int64
 		`bytes + tiny < 0`:                              true, // int64, which wraps around
-		`small + small == 144`:                          true, // uint8, as in Go
 		`big > load && tiny < load && bytes > load`:     true,
 		`load*big > 0 && big == 9007199254740993`:       true,
 		`elapsed*status > elapsed`:                      true,
