@@ -220,7 +220,7 @@ func (b *builder) row(t *layout.Tables, key int16) {
 			b.owner(owner)
 			b.room(t.Shares, owner, full)
 		}
-		b.spare(t, layout.SpareZero)
+		b.element(t.Spare, layout.SpareZero, labelLost)
 		b.add(asm.Mov.Reg(asm.R3, asm.R0), asm.LoadMapPtr(asm.R1, t.Rows.FD()))
 		b.stack(asm.R2, key)
 		b.add(asm.Mov.Imm(asm.R4, int32(ebpf.UpdateNoExist)), asm.FnMapUpdateElem.Call()) // another thread may have created it meanwhile
@@ -236,19 +236,12 @@ func (b *builder) row(t *layout.Tables, key int16) {
 	}
 	b.label(full)
 	if t.Overflow {
-		b.spare(t, layout.SpareOverflow)
+		b.element(t.Spare, layout.SpareOverflow, labelLost)
 	} else {
 		b.jump(labelLost)
 	}
 	b.label(found)
 	b.add(asm.Mov.Reg(regRecord, asm.R0))
-}
-
-// spare leaves the address of a row of Spare in R0.
-func (b *builder) spare(t *layout.Tables, index int64) {
-	b.add(asm.StoreImm(asm.RFP, b.word, index, asm.Word))
-	b.lookup(t.Spare.FD(), b.word)
-	b.add(asm.JEq.Imm(asm.R0, 0, labelLost))
 }
 
 // exemplar stores an event and its span ID in the row. Another event may interleave its words; the

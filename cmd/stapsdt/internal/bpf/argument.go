@@ -53,7 +53,6 @@ func (b *builder) operand(o sdt.Operand, a Arg, unreadable string) error {
 			return fmt.Errorf("cannot be read: %w", err)
 		}
 		b.readWord(int32(a.Size), unreadable)
-		b.add(asm.LoadMem(asm.R0, asm.RFP, b.word, asm.DWord))
 	default:
 		return fmt.Errorf("is in the register %s, which the kernel does not show", o.Text)
 	}
@@ -69,7 +68,6 @@ func (b *builder) pointee(o sdt.Operand, a Arg, unreadable string) error {
 	b.constant(asm.R3, o.Displacement)
 	b.add(asm.Add.Reg(asm.R3, asm.R0))
 	b.readWord(int32(a.Size), unreadable)
-	b.add(asm.LoadMem(asm.R0, asm.RFP, b.word, asm.DWord))
 	return nil
 }
 

@@ -140,7 +140,7 @@ func (b *builder) end() {
 	b.jump(labelExit)
 	for _, s := range []struct {
 		label string
-		index int32
+		index uint32
 	}{{labelFault, layout.StatUnevaluated}, {labelLost, layout.StatLost}, {labelForeign, layout.StatForeign}} {
 		b.label(s.label)
 		b.increment(b.env.Stats, s.index, 0)
@@ -157,14 +157,16 @@ func (b *builder) leaveProgram() {
 }
 
 // increment adds one to the word at an offset of an array element.
-func (b *builder) increment(array *ebpf.Map, index int32, offset int16) {
+func (b *builder) increment(array *ebpf.Map, index uint32, offset int16) {
+	b.element(array, index, labelExit)
+	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, offset))
+}
+
+// element leaves the address of an array element in R0. The jump to none is never taken, but the verifier needs it.
+func (b *builder) element(array *ebpf.Map, index uint32, none string) {
 	b.add(asm.StoreImm(asm.RFP, b.word, int64(index), asm.Word))
 	b.lookup(array.FD(), b.word)
-	b.add(
-		asm.JEq.Imm(asm.R0, 0, labelExit),
-		asm.Mov.Imm(asm.R1, 1),
-		asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, offset),
-	)
+	b.add(asm.JEq.Imm(asm.R0, 0, none))
 }
 
 // pidTgid leaves the PID in the upper half of R0 and the TID in the lower half, both as numbered in our PID namespace.
@@ -357,11 +359,11 @@ func (b *builder) readText(to asm.Register, offset int16, size int32, addr int16
 	b.orFetch(addr, true)
 }
 
-// readWord reads size bytes from the address in R3 into b.word and zeroes the rest. It jumps to
-// unreadable on failure.
+// readWord reads size bytes from the address in R3 into R0 and zeroes the rest. It jumps to unreadable on failure.
 func (b *builder) readWord(size int32, unreadable string) {
 	b.zero(b.word, 8)
 	b.readStack(b.word, size, unreadable)
+	b.add(asm.LoadMem(asm.R0, asm.RFP, b.word, asm.DWord))
 }
 
 // readStack reads size bytes from the address in R3 to a stack offset. It jumps to unreadable on

@@ -57,7 +57,8 @@ func (b *builder) details(d *layout.Details, addr int16) {
 	for _, t := range d.Texts { // no string was read yet
 		b.add(asm.StoreMem(regRecord, int16(t.Offset)-8, asm.R0, asm.DWord))
 	}
-	b.readBytes(at, addr, func() { b.add(asm.Mov.Imm(asm.R2, int32(d.Size))) })
+	b.add(asm.Mov.Imm(asm.R2, int32(d.Size)))
+	b.readBytes(regRecord, at, addr)
 	b.add(asm.StoreMem(regRecord, at-8, asm.R0, asm.DWord), asm.JNE.Imm(asm.R0, 0, read))
 	for _, t := range d.Texts {
 		b.detail(d, t)
@@ -78,15 +79,8 @@ func (b *builder) detail(d *layout.Details, t layout.DetailText) {
 		b.add(asm.StoreMem(regRecord, at-8, asm.R0, asm.DWord))
 		return
 	}
-	b.readBytes(at, addr, func() {
-		fits := b.fresh("fits")
-		b.add(
-			asm.LoadMem(asm.R2, regRecord, field+8, asm.DWord),
-			asm.JLE.Imm(asm.R2, int32(t.TextSize), fits),
-			asm.Mov.Imm(asm.R2, int32(t.TextSize)),
-		)
-		b.label(fits)
-	})
+	b.atMost(regRecord, field+8, int32(t.TextSize))
+	b.readBytes(regRecord, at, addr)
 	b.add(
 		asm.StoreMem(regRecord, at-8, asm.R0, asm.DWord),
 		asm.JNE.Imm(asm.R0, 0, done),
@@ -94,15 +88,4 @@ func (b *builder) detail(d *layout.Details, t layout.DetailText) {
 		asm.StoreMem(regRecord, at-8, asm.R0, asm.DWord),
 	)
 	b.label(done)
-}
-
-// readBytes reads memory at the address on the stack to an offset of the record. size leaves the number of bytes in R2
-// and changes nothing else. R0 is 0 if all bytes could be read.
-func (b *builder) readBytes(to, addr int16, size func()) {
-	size()
-	b.add(
-		asm.Mov.Reg(asm.R1, regRecord), asm.Add.Imm(asm.R1, int32(to)), asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord),
-		asm.FnProbeReadUser.Call(),
-	)
-	b.orFetch(addr, true)
 }

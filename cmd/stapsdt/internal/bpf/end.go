@@ -91,7 +91,7 @@ func (l *Latency) End(env *Env, of Operations, a *Aggregate, t *layout.Tables, i
 	b.add(asm.Mov.Imm(regOutcome, unevaluated))
 	b.jump(labelTake)
 	b.label(labelUnpaired)
-	b.increment(of.Totals, int32(of.Kind), layout.TotalEnds)
+	b.increment(of.Totals, of.Kind, layout.TotalEnds)
 	b.end()
 	return b.section()
 }
@@ -149,6 +149,6 @@ func (b *builder) take(of Operations, key, owner int16, conditional bool) {
 	if conditional {
 		b.add(asm.JEq.Imm(regStart, 0, labelExit))
 	}
-	b.increment(of.Totals, int32(of.Kind), layout.TotalPairs)
+	b.increment(of.Totals, of.Kind, layout.TotalPairs)
 	b.add(asm.JEq.Imm(regOutcome, rejected, labelExit), asm.JEq.Imm(regOutcome, unevaluated, labelFault))
 }

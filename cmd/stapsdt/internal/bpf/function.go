@@ -17,7 +17,6 @@ func (b *builder) dynamicType(a Arg, unreadable string) {
 	if a.Methods {
 		b.add(asm.Mov.Reg(asm.R3, asm.R0), asm.Add.Imm(asm.R3, typeInTable))
 		b.readWord(8, unreadable)
-		b.add(asm.LoadMem(asm.R0, asm.RFP, b.word, asm.DWord))
 	}
 	b.add(asm.LoadMem(asm.R1, regContext, ipOffset, asm.DWord), asm.Sub.Reg(asm.R0, asm.R1))
 	b.constant(asm.R1, a.Delta)
@@ -40,25 +39,29 @@ func (b *builder) stringLength(i int, unreadable string) (at int16, err error) {
 // register. R0 is the number of bytes plus 1, as readText counts, or negative if the string cannot be read.
 func (b *builder) readString(to asm.Register, offset int16, most int32, addr, length int16) {
 	done := b.fresh("string")
-	size := func() {
-		fits := b.fresh("fits")
-		b.add(
-			asm.LoadMem(asm.R2, asm.RFP, length, asm.DWord),
-			asm.JLE.Imm(asm.R2, most, fits),
-			asm.Mov.Imm(asm.R2, most),
-		)
-		b.label(fits)
-	}
-	size()
+	b.atMost(asm.RFP, length, most)
+	b.readBytes(to, offset, addr)
+	b.add(asm.JNE.Imm(asm.R0, 0, done))
+	b.atMost(asm.RFP, length, most)
+	b.add(asm.Mov.Reg(asm.R0, asm.R2), asm.Add.Imm(asm.R0, 1))
+	b.label(done)
+}
+
+// atMost leaves the word at an offset from a register, or most if it is larger, in R2.
+func (b *builder) atMost(from asm.Register, offset int16, most int32) {
+	fits := b.fresh("fits")
+	b.add(asm.LoadMem(asm.R2, from, offset, asm.DWord), asm.JLE.Imm(asm.R2, most, fits), asm.Mov.Imm(asm.R2, most))
+	b.label(fits)
+}
+
+// readBytes reads as many bytes as R2 says, at the address on the stack, to an offset from a register. R0 is 0 if all
+// bytes could be read.
+func (b *builder) readBytes(to asm.Register, offset, addr int16) {
 	b.add(
 		asm.Mov.Reg(asm.R1, to), asm.Add.Imm(asm.R1, int32(offset)), asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord),
 		asm.FnProbeReadUser.Call(),
 	)
 	b.orFetch(addr, true)
-	b.add(asm.JNE.Imm(asm.R0, 0, done))
-	size()
-	b.add(asm.Mov.Reg(asm.R0, asm.R2), asm.Add.Imm(asm.R0, 1))
-	b.label(done)
 }
 
 // onlyCalls leaves the program if the branch of a stack check is taken, because the function starts again then. It is

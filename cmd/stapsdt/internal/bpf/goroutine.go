@@ -28,14 +28,9 @@ func (b *builder) goroutine(foreign string) {
 		asm.StoreMem(asm.RFP, g, asm.R1, asm.DWord),
 	)
 	b.stackBounds(bounds, foreign)
-	b.add(
-		asm.LoadMem(asm.R3, asm.RFP, g, asm.DWord),
-	)
+	b.add(asm.LoadMem(asm.R3, asm.RFP, g, asm.DWord))
 	b.readWord(8, foreign)
-	b.add(
-		asm.LoadMem(asm.R0, asm.RFP, b.word, asm.DWord),
-		asm.JEq.Imm(asm.R0, 0, foreign),
-	)
+	b.add(asm.JEq.Imm(asm.R0, 0, foreign))
 }
 
 // stackBounds reads the bounds of the stack of the g at the address in R3 to a stack offset. For a thread on another

@@ -86,10 +86,9 @@ func (g *Groups) instructions() (asm.Instructions, error) {
 		}
 	}
 	key := b.alloc(8)
-	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord), asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
-	b.lookup(g.scratch.FD(), b.word)
+	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
+	b.element(g.scratch, 0, labelExit)
 	b.add(
-		asm.JEq.Imm(asm.R0, 0, labelExit),
 		asm.Mov.Reg(regRecord, asm.R0),
 		asm.Mov.Reg(asm.R1, asm.R0),
 		asm.Mov.Imm(asm.R2, groupPathSize),

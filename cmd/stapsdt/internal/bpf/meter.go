@@ -45,7 +45,7 @@ func (m *Meter) Read(slot uint32) (layout.Hits, error) { return layout.ReadHits(
 func (m *Meter) First(slot uint32) (*Section, error) {
 	b := newBuilder(&m.env, nil)
 	b.begin()
-	b.slot(m.hits, slot)
+	b.element(m.hits, slot, labelExit)
 	b.add(
 		asm.Mov.Reg(regRecord, asm.R0),
 		asm.Mov.Imm(asm.R1, 1),
@@ -63,7 +63,7 @@ func (m *Meter) First(slot uint32) (*Section, error) {
 func (m *Meter) Last(slot uint32) (*Section, error) {
 	b := newBuilder(&m.env, nil)
 	b.add(asm.Mov.Reg(regContext, asm.R1))
-	b.slot(m.hits, slot)
+	b.element(m.hits, slot, labelExit)
 	b.add(
 		asm.Mov.Reg(regRecord, asm.R0),
 		asm.LoadMem(regTime, regRecord, layout.HitsStart, asm.DWord),
@@ -78,13 +78,6 @@ func (m *Meter) Last(slot uint32) (*Section, error) {
 		asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, layout.HitsMeasured),
 	)
 	return b.last()
-}
-
-// slot leaves the address of an element of an array in R0.
-func (b *builder) slot(array *ebpf.Map, index uint32) {
-	b.add(asm.StoreImm(asm.RFP, b.word, int64(index), asm.Word))
-	b.lookup(array.FD(), b.word)
-	b.add(asm.JEq.Imm(asm.R0, 0, labelExit))
 }
 
 // last returns a section that has no counters of its own for events that are not shown.

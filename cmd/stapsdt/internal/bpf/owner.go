@@ -90,10 +90,9 @@ func (b *builder) room(s *layout.Shares, owner int16, full string) {
 	b.lookup(s.Owners.FD(), owner)
 	b.add(asm.JEq.Imm(asm.R0, 0, full))
 	b.label(known)
-	b.add(asm.Mov.Reg(regRecord, asm.R0), asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
-	b.lookup(s.All.FD(), b.word)
+	b.add(asm.Mov.Reg(regRecord, asm.R0))
+	b.element(s.All, 0, full)
 	b.add(
-		asm.JEq.Imm(asm.R0, 0, full),
 		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
 		asm.Mov.Imm(asm.R2, int32(s.Limit)), asm.Sub.Reg(asm.R2, asm.R1),
 		asm.LoadMem(asm.R3, regRecord, 0, asm.DWord),
@@ -118,9 +117,8 @@ func (b *builder) leave(s *layout.Shares, owner int16) {
 
 func (b *builder) addToAll(s *layout.Shares, n int32) {
 	none := b.fresh("all")
-	b.add(asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
-	b.lookup(s.All.FD(), b.word)
-	b.add(asm.JEq.Imm(asm.R0, 0, none), asm.Mov.Imm(asm.R1, n), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0))
+	b.element(s.All, 0, none)
+	b.add(asm.Mov.Imm(asm.R1, n), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0))
 	b.label(none)
 }
 

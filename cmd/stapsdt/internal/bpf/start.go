@@ -70,10 +70,10 @@ func (b *builder) put(l *Latency, of Operations, key, value int16) {
 	if len(l.startWhere) > 0 || len(l.Open) > 0 {
 		b.add(asm.LoadMem(asm.R0, asm.RFP, value+layout.OpenTime, asm.DWord), asm.JEq.Imm(asm.R0, 0, labelExit))
 	}
-	b.increment(of.Totals, int32(of.Kind), layout.TotalStarts)
+	b.increment(of.Totals, of.Kind, layout.TotalStarts)
 	b.jump(labelExit)
 	b.label(labelFull)
-	b.increment(of.Totals, int32(of.Kind), layout.TotalFull)
+	b.increment(of.Totals, of.Kind, layout.TotalFull)
 	b.jump(labelExit)
 	b.label(labelUnevaluated)
 	b.increment(b.env.Stats, layout.StatUnevaluated, 0)
