@@ -3,18 +3,36 @@
 package event
 
 import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
 )
 
-// Ring is a ring buffer to which programs send their events, and the stream of these.
+// Ring is a ring buffer to which programs send their events. It returns them in the order of their times.
 type Ring struct {
-	*Stream
-	env    *bpf.Env
-	events *ebpf.Map
-	sizes  []int // the sizes of the records, by program ID
+	env     *bpf.Env
+	events  *ebpf.Map
+	sizes   []int // the sizes of the records, by program ID
+	reader  *ringbuf.Reader
+	pending []*Event
+	free    []*Event
+	ready   []*Event
 }
+
+// Slack is the maximum delay between an event's time and its appearance in the ring: the program
+// takes the time just before it reserves the record, and can be interrupted in between.
+const Slack = 10 * time.Millisecond
 
 // NewRing returns a ring of size bytes, a power of two.
 func NewRing(env *bpf.Env, name string, size uint32) (r *Ring, err error) {
@@ -22,9 +40,9 @@ func NewRing(env *bpf.Env, name string, size uint32) (r *Ring, err error) {
 	if r.events, err = ebpf.NewMap(&ebpf.MapSpec{Name: name, Type: ebpf.RingBuf, MaxEntries: size}); err != nil {
 		return nil, bpf.MapError(err)
 	}
-	if r.Stream, err = NewStream(r.events, r.size); err != nil {
+	if r.reader, err = ringbuf.NewReader(r.events); err != nil {
 		r.events.Close()
-		return nil, err
+		return nil, fmt.Errorf("read events: %w", err)
 	}
 	return r, nil
 }
@@ -32,17 +50,9 @@ func NewRing(env *bpf.Env, name string, size uint32) (r *Ring, err error) {
 // Close releases the ring, which may be nil.
 func (r *Ring) Close() {
 	if r != nil {
-		r.Stream.Close()
+		r.reader.Close()
 		r.events.Close()
 	}
-}
-
-// size returns the size of a program's records.
-func (r *Ring) size(id uint32) int {
-	if int(id) >= len(r.sizes) {
-		return 0
-	}
-	return r.sizes[id]
 }
 
 // Add returns a section that sends a program's events to the ring. Their ID is the number of programs added before.
@@ -52,4 +62,83 @@ func (r *Ring) Add(tr *bpf.Trace) (*bpf.Section, error) {
 		r.sizes = append(r.sizes, tr.Size)
 	}
 	return section, err
+}
+
+// FD returns a descriptor that is readable when the ring has events.
+func (r *Ring) FD() int { return r.events.FD() }
+
+// Waiting reports whether there are events whose order is not certain yet.
+func (r *Ring) Waiting() bool { return len(r.pending) > 0 }
+
+// Read waits for events, at most for the time wait, and returns the events whose order is
+// certain. If drain is set, it does not wait, and returns all events.
+func (r *Ring) Read(wait time.Duration, drain bool) ([]*Event, error) {
+	r.free = append(r.free, r.ready...)
+	r.ready = r.ready[:0]
+	if len(r.pending) > 0 {
+		wait = min(wait, Slack)
+	}
+	if drain {
+		wait = 0
+	}
+	r.reader.SetDeadline(time.Now().Add(wait))
+	// Events that were written before now will have been read when the ring is empty.
+	certain := clock.Now() - Slack
+	const batch = 4096
+	for i := 0; ; i++ {
+		if i == batch {
+			// The ring is almost in order.
+			certain = r.pending[len(r.pending)-1].Time - Slack
+			break
+		}
+		var record ringbuf.Record
+		e := r.event()
+		record.RawSample = e.raw
+		err := r.reader.ReadInto(&record)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			r.free = append(r.free, e)
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read events: %w", err)
+		}
+		e.raw = record.RawSample
+		if err := r.decode(e); err != nil {
+			return nil, err
+		}
+		r.pending = append(r.pending, e)
+		if i == 0 { // wait only for the first event
+			r.reader.SetDeadline(time.Unix(1, 0))
+		}
+	}
+	slices.SortStableFunc(r.pending, func(a, b *Event) int { return cmp.Compare(a.Time, b.Time) })
+	n := len(r.pending)
+	if !drain {
+		n, _ = slices.BinarySearchFunc(r.pending, certain, func(e *Event, t time.Duration) int { return cmp.Compare(e.Time, t) })
+	}
+	r.ready = append(r.ready, r.pending[:n]...)
+	r.pending = slices.Delete(r.pending, 0, n)
+	return r.ready, nil
+}
+
+func (r *Ring) event() *Event {
+	if n := len(r.free); n > 0 {
+		e := r.free[n-1]
+		r.free = r.free[:n-1]
+		return e
+	}
+	return new(Event)
+}
+
+func (r *Ring) decode(e *Event) error {
+	if len(e.raw) >= layout.EventHeader {
+		word := func(at int) uint64 { return binary.NativeEndian.Uint64(e.raw[at:]) }
+		e.Time = layout.At(word(layout.EventTime))
+		e.ID = uint32(word(layout.EventID))
+		e.TID, e.PID = uint32(word(layout.EventPID)), uint32(word(layout.EventPID)>>32)
+		if int(e.ID) < len(r.sizes) && len(e.raw) == r.sizes[e.ID] {
+			return nil
+		}
+	}
+	return fmt.Errorf("read events: a record has %d bytes", len(e.raw))
 }
