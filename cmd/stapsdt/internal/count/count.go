@@ -203,7 +203,7 @@ func (c *reporter) encode(rows []*Row[Probe]) error {
 	now := time.Now().UTC()
 	for _, r := range rows {
 		var object any
-		head := jsonHead{now, render.JSONText(r.Of.Provider), render.JSONText(r.Of.Name), r.By(c.options.By)}
+		head := jsonHead{now, r.Of.Provider, r.Of.Name, r.By(c.options.By)}
 		switch {
 		case c.options.sums():
 			object = struct {
@@ -232,7 +232,7 @@ func (c *reporter) encode(rows []*Row[Probe]) error {
 // jsonHead is the first part of each row's object.
 type jsonHead struct {
 	Time     time.Time         `json:"time"`
-	Provider render.JSONText   `json:"provider"`
-	Probe    render.JSONText   `json:"probe"`
+	Provider string            `json:"provider"`
+	Probe    string            `json:"probe"`
 	By       render.JSONObject `json:"by"`
 }

@@ -12,9 +12,9 @@ import (
 
 // jsonHead is the first part of each object.
 type jsonHead struct {
-	Time  time.Time       `json:"time"`
-	Start render.JSONText `json:"start"`
-	End   render.JSONText `json:"end"`
+	Time  time.Time `json:"time"`
+	Start string    `json:"start"`
+	End   string    `json:"end"`
 }
 
 // jsonTimes are the times of operations with the same values of --by.
@@ -38,7 +38,7 @@ type jsonUnpaired struct {
 func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
 	encoder := render.NewEncoder(l.Out)
 	head := func(o *operation) jsonHead {
-		return jsonHead{time.Now().UTC(), render.JSONText(o.start), render.JSONText(o.end)}
+		return jsonHead{time.Now().UTC(), o.start, o.end}
 	}
 	for _, r := range rows {
 		if err := encoder.Encode(jsonTimes{head(r.Of), r.By(l.options.By), r.Histogram(l.options.Buckets).JSON()}); err != nil {

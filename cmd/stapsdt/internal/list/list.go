@@ -16,7 +16,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -170,7 +169,7 @@ func (l *lister) ofFile(f *target.File, uses []probes.Use) (heading string, line
 		p := byName[name]
 		if p == nil {
 			p = &probe{
-				File: render.JSONText(f.Path), Provider: render.JSONText(s.Provider), Probe: render.JSONText(s.Name), Args: arguments(&s), Semaphore: new(bool),
+				File: f.Path, Provider: s.Provider, Probe: s.Name, Args: arguments(&s), Semaphore: new(bool),
 				PIDs: pids, Listening: listening, Recordings: l.recordingOf(pids), Pods: l.podsOf(pids),
 			}
 			byName[name] = p

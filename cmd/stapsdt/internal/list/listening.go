@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -92,7 +91,7 @@ func (one *listener) pids() []int {
 func (one *listener) shown(recordings []Recording) (all []*probe) {
 	for _, p := range one.probes {
 		shown := newProbe(p, one.pids()...)
-		shown.Socket, shown.Listening, shown.Recordings = render.JSONText(one.path), one.pids(), recordings
+		shown.Socket, shown.Listening, shown.Recordings = one.path, one.pids(), recordings
 		all = append(all, shown)
 	}
 	return all

@@ -15,12 +15,12 @@ import (
 
 // probe is a listed probe of a file, a recording, a page or a socket. It is an object of list -o json.
 type probe struct {
-	File     render.JSONText `json:"file,omitempty"`
-	Socket   render.JSONText `json:"socket,omitempty"`
-	Provider render.JSONText `json:"provider"`
-	Probe    render.JSONText `json:"probe"`
-	Args     []argument      `json:"args"`
-	Sites    []site          `json:"sites,omitzero"`
+	File     string     `json:"file,omitempty"`
+	Socket   string     `json:"socket,omitempty"`
+	Provider string     `json:"provider"`
+	Probe    string     `json:"probe"`
+	Args     []argument `json:"args"`
+	Sites    []site     `json:"sites,omitzero"`
 	// Semaphore reports whether one of the sites has a semaphore.
 	Semaphore *bool `json:"semaphore,omitempty"`
 	PIDs      []int `json:"pids"`
@@ -41,8 +41,8 @@ type probe struct {
 
 type (
 	argument struct {
-		Name render.JSONText `json:"name,omitempty"`
-		Type render.JSONText `json:"type"`
+		Name string `json:"name,omitempty"`
+		Type string `json:"type"`
 	}
 	site struct {
 		Offset    uint64   `json:"offset"`
@@ -63,7 +63,7 @@ func newSite(s *sdt.Site) site {
 func arguments(s *sdt.Site) []argument {
 	all := make([]argument, len(s.Args))
 	for i, a := range s.Args {
-		all[i] = argument{render.JSONText(a.Name), render.JSONText(spec.TypeName(a))}
+		all[i] = argument{a.Name, spec.TypeName(a)}
 	}
 	return all
 }
@@ -119,7 +119,7 @@ func mapped(path string, pids []int) string {
 func (p *probe) text() string {
 	var args []string
 	for _, a := range p.Args {
-		args = append(args, strings.TrimPrefix(string(a.Name+" "+a.Type), " "))
+		args = append(args, strings.TrimPrefix(a.Name+" "+a.Type, " "))
 	}
 	line := fmt.Sprintf("  %s:%s(%s)", p.Provider, p.Probe, strings.Join(args, ", "))
 	if len(p.notes) > 0 {

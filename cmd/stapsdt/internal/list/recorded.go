@@ -102,7 +102,7 @@ func (r *recordedProbes) probes() (all []*probe) {
 	for i, p := range r.file.Probes() {
 		n := r.count(i)
 		one := newProbe(p, int(r.file.Head().PID))
-		one.File, one.Events, one.notes = render.JSONText(r.file.Path), &n, []string{render.Number(n, "event")}
+		one.File, one.Events, one.notes = r.file.Path, &n, []string{render.Number(n, "event")}
 		all = append(all, one)
 	}
 	return all
@@ -110,10 +110,10 @@ func (r *recordedProbes) probes() (all []*probe) {
 
 // newProbe returns a probe that a program describes.
 func newProbe(p *recording.Probe, pids ...int) *probe {
-	one := &probe{Provider: render.JSONText(p.Provider), Probe: render.JSONText(p.Name), PIDs: slices.Concat([]int{}, pids), Args: []argument{}}
+	one := &probe{Provider: p.Provider, Probe: p.Name, PIDs: slices.Concat([]int{}, pids), Args: []argument{}}
 	for i := range p.Args {
 		name, kind := replay.Argument(p, i)
-		one.Args = append(one.Args, argument{render.JSONText(name), render.JSONText(kind)})
+		one.Args = append(one.Args, argument{name, kind})
 	}
 	return one
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
@@ -22,8 +21,8 @@ const maxMapped = 256
 
 // Recording is the recording of a process.
 type Recording struct {
-	PID  int             `json:"pid"`
-	File render.JSONText `json:"file"`
+	PID  int    `json:"pid"`
+	File string `json:"file"`
 }
 
 // Recordings returns the files to which processes record, with the paths that the processes see. A process has its recording mapped.
@@ -41,7 +40,7 @@ func Recordings(pids []int) (all []Recording) {
 			}
 			opened++
 			if isRecording(fmt.Sprintf("/proc/%d/root%s", pid, m.Path), m.Device) {
-				all = append(all, Recording{pid, render.JSONText(m.Path)})
+				all = append(all, Recording{pid, m.Path})
 			}
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
 // runRemote shows the probes that a program lists at an address. The program does not list their sites.
@@ -55,11 +54,11 @@ func remoteProbes(pid int, p *remote.Provider) (all []*probe) {
 	for i := range p.Probes {
 		r := &p.Probes[i]
 		one := &probe{
-			File: render.JSONText(p.Path), Provider: render.JSONText(p.Name), Probe: render.JSONText(r.Name), PIDs: []int{pid}, Args: []argument{},
+			File: p.Path, Provider: p.Name, Probe: r.Name, PIDs: []int{pid}, Args: []argument{},
 			Sites: []site{}, Semaphore: new(bool), Traced: &r.Traced,
 		}
 		for _, a := range r.Args {
-			one.Args = append(one.Args, argument{render.JSONText(a.Name), render.JSONText(a.Type)})
+			one.Args = append(one.Args, argument{a.Name, a.Type})
 		}
 		if r.Sites > 1 {
 			one.notes = append(one.notes, fmt.Sprintf("%d sites", r.Sites))

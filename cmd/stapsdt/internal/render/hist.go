@@ -236,11 +236,3 @@ func OpenFor(d time.Duration, unknown bool) string {
 	}
 	return Duration(float64(d))
 }
-
-// AppendJSONFloat appends a number as JSON. Infinity becomes null.
-func AppendJSONFloat(to []byte, f float64) []byte {
-	if math.IsInf(f, 0) || math.IsNaN(f) {
-		return append(to, "null"...)
-	}
-	return strconv.AppendFloat(to, f, 'f', -1, 64)
-}

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"math"
+	"strconv"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 )
@@ -35,17 +37,16 @@ func (e escaper) Write(b []byte) (n int, err error) {
 	return len(b), nil
 }
 
-// JSONText is a JSON string without control characters and bytes that are not UTF-8.
-type JSONText string
-
-// MarshalJSON implements json.Marshaler.
-func (t JSONText) MarshalJSON() ([]byte, error) { return AppendJSONString(nil, t), nil }
-
 // JSONFloat is a JSON number. Infinity becomes null.
 type JSONFloat float64
 
 // MarshalJSON implements json.Marshaler.
-func (f JSONFloat) MarshalJSON() ([]byte, error) { return AppendJSONFloat(nil, float64(f)), nil }
+func (f JSONFloat) MarshalJSON() ([]byte, error) {
+	if math.IsInf(float64(f), 0) || math.IsNaN(float64(f)) {
+		return []byte("null"), nil
+	}
+	return strconv.AppendFloat(nil, float64(f), 'f', -1, 64), nil
+}
 
 // JSONObject is an object with ordered members.
 type JSONObject struct {
@@ -98,15 +99,15 @@ func (h *Histogram) JSON() JSONHistogram {
 // JSONStack is a stack in JSON: its frames, the innermost first, and the reason if it was cut.
 type JSONStack struct {
 	Stack []JSONFrame `json:"stack"`
-	Cut   JSONText    `json:"cut,omitempty"`
+	Cut   string      `json:"cut,omitempty"`
 }
 
 // JSONFrame is a function in a stack.
 type JSONFrame struct {
-	Function JSONText `json:"function"`
-	File     JSONText `json:"file,omitempty"`
-	Line     int      `json:"line,omitempty"`
-	Module   JSONText `json:"module,omitempty"`
+	Function string `json:"function"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Module   string `json:"module,omitempty"`
 }
 
 // NewJSONStack converts a stack to JSON.
@@ -115,18 +116,18 @@ func NewJSONStack(s *symbol.Stack) JSONStack {
 	for i := range s.Frames {
 		f := &s.Frames[i]
 		for k, name := range f.Names() {
-			frame := JSONFrame{Function: JSONText(name)}
+			frame := JSONFrame{Function: name}
 			if k < len(f.Functions) && f.Functions[k].File != "" {
-				frame.File, frame.Line = JSONText(f.Functions[k].File), f.Functions[k].Line
+				frame.File, frame.Line = f.Functions[k].File, f.Functions[k].Line
 			}
 			if f.Module != nil {
-				frame.Module = JSONText(f.Module.Name())
+				frame.Module = f.Module.Name()
 			}
 			j.Stack = append(j.Stack, frame)
 		}
 	}
 	if s.Cut != symbol.Whole {
-		j.Cut = JSONText(s.Cut.String())
+		j.Cut = s.Cut.String()
 	}
 	return j
 }

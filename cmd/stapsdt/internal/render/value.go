@@ -102,27 +102,16 @@ func AppendJSONNumber(to []byte, t expr.Type, bits uint64) []byte {
 // AppendJSONString appends a JSON string, and escapes unprintable characters: terminals obey U+009B as ESC [. Bytes
 // that are not UTF-8 become U+FFFD.
 func AppendJSONString[T ~string | ~[]byte](to []byte, text T) []byte {
-	const hex = "0123456789abcdef"
-	s := string(text)
 	to = append(to, '"')
-	for i := 0; i < len(s); {
-		c := s[i]
-		switch {
-		case c == '"' || c == '\\':
-			to = append(to, '\\', c)
-		case c == '\n':
+	for _, r := range string(text) {
+		switch r {
+		case '"', '\\':
+			to = append(to, '\\', byte(r))
+		case '\n':
 			to = append(to, '\\', 'n')
-		case c < ' ' || c == 0x7f:
-			to = append(to, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		case c < utf8.RuneSelf:
-			to = append(to, c)
 		default:
-			r, size := utf8.DecodeRuneInString(s[i:])
 			to = appendJSONRune(to, r)
-			i += size
-			continue
 		}
-		i++
 	}
 	return append(to, '"')
 }

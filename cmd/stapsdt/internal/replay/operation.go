@@ -33,7 +33,7 @@ type Operation struct {
 
 // JSONOpen is the object of an open operation, for how long it has been open.
 type JSONOpen struct {
-	Operation   render.JSONText   `json:"operation,omitempty"`
+	Operation   string            `json:"operation,omitempty"`
 	Nanoseconds time.Duration     `json:"nanoseconds"`
 	Unknown     bool              `json:"end_may_be_lost,omitempty"`
 	PID         uint32            `json:"pid"`

@@ -163,18 +163,11 @@ func (c *cost) withdraw(units []*meter.Unit, taken float64) error {
 		return err
 	}
 	return render.NewEncoder(c.run.Out).Encode(struct {
-		Time     time.Time         `json:"time"`
-		Detached []render.JSONText `json:"detached"`
-		Cost     json.Number       `json:"cost"`
-		Budget   json.Number       `json:"budget"`
-	}{time.Now().UTC(), jsonTexts(probes), part(taken), part(c.run.Budget)})
-}
-
-func jsonTexts(texts []string) (all []render.JSONText) {
-	for _, text := range texts {
-		all = append(all, render.JSONText(text))
-	}
-	return all
+		Time     time.Time   `json:"time"`
+		Detached []string    `json:"detached"`
+		Cost     json.Number `json:"cost"`
+		Budget   json.Number `json:"budget"`
+	}{time.Now().UTC(), probes, part(taken), part(c.run.Budget)})
 }
 
 // part formats a share of the processor time for programs.

@@ -153,12 +153,12 @@ func (o *Options) encode(to io.Writer, rows []*count.Row[count.Probe]) error {
 	for _, r := range rows {
 		object := struct {
 			Time     time.Time         `json:"time"`
-			Provider render.JSONText   `json:"provider"`
-			Probe    render.JSONText   `json:"probe"`
+			Provider string            `json:"provider"`
+			Probe    string            `json:"probe"`
 			By       render.JSONObject `json:"by"`
 			Count    uint64            `json:"count"`
 			render.JSONStack
-		}{now, render.JSONText(r.Of.Provider), render.JSONText(r.Of.Name), r.By(o.By), r.Count, render.NewJSONStack(r.Stack)}
+		}{now, r.Of.Provider, r.Of.Name, r.By(o.By), r.Count, render.NewJSONStack(r.Stack)}
 		if err := encoder.Encode(object); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@
 package timeline
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -17,8 +18,8 @@ type chrome struct{ began bool }
 
 // event is an object of the format. Times are microseconds.
 type event struct {
-	Name     render.JSONText    `json:"name"`
-	Category render.JSONText    `json:"cat,omitempty"`
+	Name     string             `json:"name"`
+	Category string             `json:"cat,omitempty"`
 	Phase    string             `json:"ph"`
 	Time     json.Number        `json:"ts,omitempty"`
 	Duration json.Number        `json:"dur,omitempty"`
@@ -38,20 +39,20 @@ func micros(nanoseconds int64) json.Number {
 }
 
 func (c *chrome) event(e event) []byte {
-	b, err := json.Marshal(e)
-	if err != nil {
-		panic(err) // impossible: all types can be encoded
-	}
+	var b bytes.Buffer
 	if c.began {
-		b = append([]byte(",\n"), b...)
+		b.WriteString(",\n")
 	}
 	c.began = true
-	return b
+	if err := render.NewEncoder(&b).Encode(e); err != nil {
+		panic(err) // impossible: all types can be encoded
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 func (c *chrome) mark(m *mark, e event) []byte {
 	args := replay.Object(m.args)
-	e.Name, e.Category, e.Time, e.PID, e.TID, e.Args = render.JSONText(m.name), render.JSONText(m.provider()), micros(m.at), m.process, m.track, &args
+	e.Name, e.Category, e.Time, e.PID, e.TID, e.Args = m.name, m.provider(), micros(m.at), m.process, m.track, &args
 	return c.event(e)
 }
 
@@ -71,7 +72,7 @@ func (c *chrome) thread(process, track int, name string) []byte {
 
 func (c *chrome) metadata(what string, process, track int, name string) []byte {
 	o := render.JSONObject{Names: []string{"name"}, Values: []json.RawMessage{render.AppendJSONString(nil, name)}}
-	return c.event(event{Name: render.JSONText(what), Phase: "M", PID: process, TID: track, Args: &o})
+	return c.event(event{Name: what, Phase: "M", PID: process, TID: track, Args: &o})
 }
 
 func (*chrome) end(first time.Time, lost uint64) []byte {

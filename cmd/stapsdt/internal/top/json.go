@@ -25,7 +25,7 @@ type jsonSnapshot struct {
 }
 
 type jsonLine struct {
-	Operation render.JSONText   `json:"operation"`
+	Operation string            `json:"operation"`
 	By        render.JSONObject `json:"by"`
 	Count     uint64            `json:"count"`
 	Rate      float64           `json:"rate"`
@@ -44,7 +44,7 @@ func (s *snapshot) encode(w io.Writer) error {
 	}
 	for _, l := range s.sorted(defaultColumn, "") {
 		one := jsonLine{
-			Operation: render.JSONText(l.name), By: replay.Object(l.by), Count: l.count, Rate: l.rate, Errors: l.errors, Open: l.open, Longest: l.longest,
+			Operation: l.name, By: replay.Object(l.by), Count: l.count, Rate: l.rate, Errors: l.errors, Open: l.open, Longest: l.longest,
 		}
 		if len(l.histogram.Buckets) > 0 {
 			p50, p99 := render.JSONFloat(l.p50), render.JSONFloat(l.p99)
@@ -55,7 +55,7 @@ func (s *snapshot) encode(w io.Writer) error {
 	for i := range s.open {
 		o := &s.open[i]
 		j.Longest = append(j.Longest, replay.JSONOpen{
-			Operation: render.JSONText(o.name), Nanoseconds: o.since, Unknown: o.unknown, PID: o.pid, TID: o.tid, Goroutine: o.goroutine, Parent: o.parent,
+			Operation: o.name, Nanoseconds: o.since, Unknown: o.unknown, PID: o.pid, TID: o.tid, Goroutine: o.goroutine, Parent: o.parent,
 			Key: o.key.JSON, By: replay.Object(o.by), Args: replay.Object(o.args),
 		})
 	}
