@@ -51,27 +51,12 @@ func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
 		}
 		u := &all[i]
 		object := jsonUnpaired{head(o), u.starts, u.ends, u.open, u.unknown, []replay.JSONOpen{}}
-		for j := range u.oldest {
-			object.Longest = append(object.Longest, u.oldest[j].forJSON(&u.columns))
+		for _, open := range u.oldest {
+			object.Longest = append(object.Longest, open.JSON())
 		}
 		if err := encoder.Encode(object); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (o *openOperation) forJSON(names *replay.Columns) replay.JSONOpen {
-	j := replay.JSONOpen{Nanoseconds: o.since, Unknown: o.unknown, PID: uint32(o.pid), TID: uint32(o.tid), Goroutine: o.goroutine, Key: o.key.ForJSON()}
-	for i, v := range o.details {
-		if v.Item == nil {
-			continue
-		}
-		object := &j.Args
-		if i < names.By {
-			object = &j.By
-		}
-		object.Names, object.Values = append(object.Names, names.Names[i]), append(object.Values, v.ForJSON())
-	}
-	return j
 }

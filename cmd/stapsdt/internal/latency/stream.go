@@ -156,24 +156,15 @@ func (r *streamed) unpaired() ([]unpaired, error) {
 	r.pairs.Open(func(o *replay.Operation) { open = append(open, o) })
 	replay.SortOpen(open)
 	for _, o := range open {
-		u, isOpen := &all[o.Kind], o.IsOpen()
-		if u.columns = r.columnsOf(*o.Columns); isOpen {
+		u := &all[o.Kind]
+		if o.IsOpen() {
 			u.open++
 		} else {
 			u.unknown++
 		}
-		if len(u.oldest) == maxOpenShown {
-			continue
+		if len(u.oldest) < maxOpenShown {
+			u.oldest = append(u.oldest, o)
 		}
-		u.oldest = append(u.oldest, openOperation{o.For(), !isOpen, int(o.PID), int(o.TID), o.Goroutine, o.Key, o.Details})
 	}
 	return all, nil
-}
-
-// columnsOf returns the columns that describe the open operations of a kind.
-func (r *streamed) columnsOf(c replay.Columns) replay.Columns {
-	if key := r.latency.pairs.key; key != "arg0" {
-		c.Key = key
-	}
-	return c
 }

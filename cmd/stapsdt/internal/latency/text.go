@@ -72,21 +72,22 @@ func (l *latency) openTable(b *bytes.Buffer, u *unpaired) {
 		return
 	}
 	header := []string{"OPEN FOR", "PID"}
-	switch first := u.oldest[0]; {
-	case first.goroutine != 0:
+	first := u.oldest[0]
+	switch {
+	case first.Goroutine != 0:
 		header = append(header, "GOROUTINE")
-	case first.tid != 0: // a page tells neither
+	case first.TID != 0: // a page tells neither
 		header = append(header, "TID")
 	}
 	table := render.Table{Right: len(header), Width: console.Columns(l.Out)}
-	table.Add(slices.Concat(header, []string{strings.ToUpper(u.columns.Key)}, u.columns.Names)...)
+	table.Add(slices.Concat(header, []string{strings.ToUpper(first.Columns.Key)}, first.Columns.Names)...)
 	for _, o := range u.oldest {
-		cells := []string{render.OpenFor(o.since, o.unknown), fmt.Sprint(o.pid)}
+		cells := []string{render.OpenFor(o.For(), !o.IsOpen()), fmt.Sprint(o.PID)}
 		if len(header) > len(cells) {
-			cells = append(cells, fmt.Sprint(uint64(o.tid)+o.goroutine))
+			cells = append(cells, fmt.Sprint(uint64(o.TID)+o.Goroutine))
 		}
-		cells = append(cells, o.key.ForText())
-		for _, v := range o.details {
+		cells = append(cells, o.Key.ForText())
+		for _, v := range o.Details {
 			text := ""
 			if v.Item != nil {
 				text = v.ForText()

@@ -5,8 +5,8 @@ package latency
 import (
 	"cmp"
 	"slices"
-	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
@@ -16,24 +16,12 @@ import (
 type unpaired struct {
 	starts, ends uint64 // starts without an end, and ends without a start
 	open         int
-	unknown      int             // starts whose end may have been lost
-	oldest       []openOperation // at most maxOpenShown: open operations, then operations that may be open
-	columns      replay.Columns  // the columns of oldest
+	unknown      int                 // starts whose end may have been lost
+	oldest       []*replay.Operation // at most maxOpenShown: open operations, then operations that may be open
 }
 
 // maxOpenShown is the maximum number of open operations that are shown. The longest open are shown.
 const maxOpenShown = 10
-
-// openOperation is an open operation in the form in which it is shown.
-type openOperation struct {
-	since     time.Duration // how long it has been open, or the maximum if its end may have been lost
-	unknown   bool
-	pid       int
-	tid       int    // 0 if unknown
-	goroutine uint64 // 0 if unknown
-	key       replay.Value
-	details   []replay.Value // values in the order of the columns
-}
 
 // unpaired reads the unpaired events.
 func (t *traced) unpaired() ([]unpaired, error) {
@@ -56,10 +44,8 @@ func (t *traced) unpaired() ([]unpaired, error) {
 		return nil, err
 	}
 	slices.SortFunc(open, func(a, b layout.Open) int { return cmp.Compare(a.Since, b.Since) })
-	now := t.run.Ended
-	if now == 0 {
-		now = clock.Now()
-	}
+	processes := &replay.File{} // stands for all of them
+	processes.Passed(cmp.Or(t.run.Ended, clock.Now()))
 	for i := range open {
 		o := &open[i]
 		if o.Since == 0 || int(o.Kind) >= len(all) {
@@ -67,29 +53,30 @@ func (t *traced) unpaired() ([]unpaired, error) {
 		}
 		u := &all[o.Kind]
 		if u.open++; len(u.oldest) < maxOpenShown {
-			u.columns = t.columns(o.Kind)
-			u.oldest = append(u.oldest, t.opened(o, now))
+			u.oldest = append(u.oldest, t.opened(o, processes))
 		}
 	}
 	return all, nil
 }
 
-// opened converts an operation to the form in which it is shown.
-func (t *traced) opened(o *layout.Open, now time.Duration) openOperation {
+// opened converts an operation to the form of those whose events were read.
+func (t *traced) opened(o *layout.Open, f *replay.File) *replay.Operation {
 	plan := t.plans[o.Kind]
-	s := openOperation{since: max(now-o.Since, 0), pid: o.PID, tid: o.TID, key: replay.ValueIn(&plan.Key, o.Key), details: make([]replay.Value, len(plan.Open))}
+	s := &replay.Operation{
+		File: f, Since: o.Since, PID: uint32(o.PID), TID: uint32(o.TID), Key: replay.ValueIn(&plan.Key, o.Key), Details: make([]replay.Value, len(plan.Open)),
+		Columns: t.columns(plan),
+	}
 	for i := range plan.Open {
 		if o.Known(i) {
-			s.details[i] = replay.ValueIn(&plan.Open[i], o.Value)
+			s.Details[i] = replay.ValueIn(&plan.Open[i], o.Value)
 		}
 	}
 	return s
 }
 
-// columns returns the columns that describe the open operations of a kind.
-func (t *traced) columns(kind uint32) replay.Columns {
-	plan := t.plans[kind]
-	c := replay.Columns{Key: t.latency.pairs.key, By: plan.OpenBy}
+// columns returns the columns that describe the open operations of a plan.
+func (t *traced) columns(plan *bpf.Latency) *replay.Columns {
+	c := &replay.Columns{Key: t.latency.pairs.key, By: plan.OpenBy}
 	if c.Key == "arg0" {
 		c.Key = t.run.Selector.Specs[0].First.ArgName(0)
 	}

@@ -45,6 +45,22 @@ type JSONOpen struct {
 	Args        render.JSONObject `json:"args"`
 }
 
+// JSON describes the operation, which has not ended, without its kind and its parent.
+func (o *Operation) JSON() JSONOpen {
+	j := JSONOpen{Nanoseconds: o.For(), Unknown: !o.IsOpen(), PID: o.PID, TID: o.TID, Goroutine: o.Goroutine, Key: o.Key.ForJSON()}
+	for i, v := range o.Details {
+		if v.Item == nil {
+			continue
+		}
+		object := &j.Args
+		if i < o.Columns.By {
+			object = &j.By
+		}
+		object.Names, object.Values = append(object.Names, o.Columns.Names[i]), append(object.Values, v.ForJSON())
+	}
+	return j
+}
+
 // Selected reports whether the operation meets the conditions that were evaluated at its start.
 func (o *Operation) Selected() bool { return o.selected }
 

@@ -32,8 +32,8 @@ type kindSides struct {
 	columns *Columns
 }
 
-// Columns names the values of Operation.Details. The first By of them belong to the pairing's By. Key is the name of
-// the start's first argument.
+// Columns names the values of Operation.Details. The first By of them belong to the pairing's By. Key is the pairing's
+// key, or the name of the start's first argument.
 type Columns struct {
 	Names []string
 	By    int
@@ -137,8 +137,8 @@ func (p *Pairs) AddSide(of Side) error {
 
 // columns selects the details of a start that are kept.
 func (p *Pairs) columns(start *Evaluator) *Columns {
-	c := &Columns{}
-	if args := start.probe.Args; len(args) > 0 {
+	c := &Columns{Key: p.plan.Key}
+	if args := start.probe.Args; c.Key == "arg0" && len(args) > 0 {
 		c.Key = args[0].Name
 	}
 	if !p.plan.Details {

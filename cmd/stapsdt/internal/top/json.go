@@ -53,11 +53,7 @@ func (s *snapshot) encode(w io.Writer) error {
 		j.Operations = append(j.Operations, one)
 	}
 	for i := range s.open {
-		o := &s.open[i]
-		j.Longest = append(j.Longest, replay.JSONOpen{
-			Operation: o.name, Nanoseconds: o.since, Unknown: o.unknown, PID: o.pid, TID: o.tid, Goroutine: o.goroutine, Parent: o.parent,
-			Key: o.key.JSON, By: replay.Object(o.by), Args: replay.Object(o.args),
-		})
+		j.Longest = append(j.Longest, s.open[i].JSONOpen)
 	}
 	return render.NewEncoder(w).Encode(j)
 }

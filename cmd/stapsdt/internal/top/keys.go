@@ -152,7 +152,7 @@ func (st *state) follow(rows []line, open []opened) {
 }
 
 // identity returns a string that distinguishes an open operation from others.
-func (o *opened) identity() string { return fmt.Sprint(o.name, " ", o.pid, " ", o.key.Text) }
+func (o *opened) identity() string { return fmt.Sprint(o.Operation, " ", o.PID, " ", o.key.Text) }
 
 // subject is a row that is shown alone: an operation, or an open operation.
 type subject struct {
@@ -173,7 +173,7 @@ func (st *state) open(now *snapshot) {
 	}
 	for i := range now.open {
 		if o := &now.open[i]; o.identity() == st.selected {
-			st.opened = &subject{title: o.name, open: o}
+			st.opened = &subject{title: o.Operation, open: o}
 		}
 	}
 }
@@ -211,12 +211,12 @@ func (s *subject) openLines(now *snapshot, width int) []string {
 	o, status := s.open, "has ended, or others are open longer"
 	for i := range now.open {
 		if now.open[i].identity() == o.identity() {
-			o, status = &now.open[i], "open for "+render.Duration(float64(now.open[i].since))
+			o, status = &now.open[i], "open for "+render.Duration(float64(now.open[i].Nanoseconds))
 		}
 	}
-	lines := []string{render.Printable(o.name), status, fmt.Sprintf("process %d  thread %d", o.pid, o.tid)}
-	if o.goroutine != 0 {
-		lines[2] = fmt.Sprintf("process %d  goroutine %d", o.pid, o.goroutine)
+	lines := []string{render.Printable(o.Operation), status, fmt.Sprintf("process %d  thread %d", o.PID, o.TID)}
+	if o.Goroutine != 0 {
+		lines[2] = fmt.Sprintf("process %d  goroutine %d", o.PID, o.Goroutine)
 	}
 	lines = append(lines, "")
 	for _, v := range slices.Concat([]replay.Shown{o.key}, o.by, o.args) {

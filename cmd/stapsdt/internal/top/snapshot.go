@@ -46,16 +46,11 @@ type line struct {
 
 // opened is an operation that is open.
 type opened struct {
-	name      string
-	since     time.Duration // how long it is open, or the maximum if its end may have been lost
-	unknown   bool
-	pid, tid  uint32
-	goroutine uint64
-	parent    uint64 // its ID, or 0
-	depth     int    // nesting depth, if operations are nested
-	key       replay.Shown
-	by        []replay.Shown // values in the order of --by
-	args      []replay.Shown
+	replay.JSONOpen
+	depth int // nesting depth, if operations are nested
+	key   replay.Shown
+	by    []replay.Shown // values in the order of --by
+	args  []replay.Shown
 }
 
 // snapshot returns a snapshot of the table. The snapshot of a recording nests the open operations.
@@ -162,13 +157,8 @@ func nest(all []*replay.Operation, kinds map[*replay.Operation]*replay.Kind) (ne
 
 // opened returns the row of an open operation.
 func (t *table) opened(kind *replay.Kind, o *replay.Operation) opened {
-	shownAs := opened{
-		name: kind.Name, since: o.For(), unknown: !o.IsOpen(), pid: o.PID, tid: o.TID, goroutine: o.Goroutine, parent: o.Parent,
-		key: replay.Show(o.Columns.Key, &o.Key), by: make([]replay.Shown, len(t.operations.By)),
-	}
-	for i, name := range t.operations.By {
-		shownAs.by[i] = replay.Shown{Name: name, Text: "-"}
-	}
+	shownAs := opened{JSONOpen: o.JSON(), key: replay.Show(o.Columns.Key, &o.Key), by: t.unknown()}
+	shownAs.Operation, shownAs.Parent = kind.Name, o.Parent
 	for i := range o.Details {
 		v := replay.Show(o.Columns.Names[i], &o.Details[i])
 		if at := slices.Index(kind.Columns, i); at >= 0 {
@@ -182,12 +172,17 @@ func (t *table) opened(kind *replay.Kind, o *replay.Operation) opened {
 
 // named returns the values of a row in the order of --by. Values that the kind does not have are unknown.
 func (t *table) named(kind *replay.Kind, values []replay.Value) []replay.Shown {
-	all := make([]replay.Shown, len(t.operations.By))
-	for i, name := range t.operations.By {
-		all[i] = replay.Shown{Name: name, Text: "-"}
-	}
+	all := t.unknown()
 	for i, at := range kind.By {
 		all[at] = replay.Show(t.operations.By[at], &values[i])
+	}
+	return all
+}
+
+// unknown returns unknown values in the order of --by.
+func (t *table) unknown() (all []replay.Shown) {
+	for _, name := range t.operations.By {
+		all = append(all, replay.Shown{Name: name, Text: "-"})
 	}
 	return all
 }
@@ -200,10 +195,7 @@ func (o *opened) arguments() string {
 
 // thread returns the goroutine ID if it is known, or else the thread ID.
 func (o *opened) thread() uint64 {
-	if o.goroutine != 0 {
-		return o.goroutine
-	}
-	return uint64(o.tid)
+	return cmp.Or(o.Goroutine, uint64(o.TID))
 }
 
 // title returns the name of the operation with its values of --by.
@@ -211,7 +203,7 @@ func (l *line) title() string { return strings.TrimSpace(l.name + " " + replay.J
 
 // of reports whether an open operation belongs to the row.
 func (l *line) of(o *opened) bool {
-	return o.name == l.name && slices.EqualFunc(l.by, o.by, func(a, b replay.Shown) bool { return a.Text == b.Text })
+	return o.Operation == l.name && slices.EqualFunc(l.by, o.by, func(a, b replay.Shown) bool { return a.Text == b.Text })
 }
 
 // sorted returns the rows that contain the filter, sorted by a column, the largest first.
@@ -231,6 +223,6 @@ func (s *snapshot) sorted(by *column, filter string) []line {
 // filtered returns the open operations that contain the filter.
 func (s *snapshot) filtered(filter string) []opened {
 	return slices.DeleteFunc(slices.Clone(s.open), func(o opened) bool {
-		return !strings.Contains(o.name+" "+o.arguments(), filter)
+		return !strings.Contains(o.Operation+" "+o.arguments(), filter)
 	})
 }

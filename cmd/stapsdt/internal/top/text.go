@@ -120,7 +120,7 @@ func openRows(all []opened, width int, nested bool) []string {
 	table := render.Table{Width: width, Right: 3}
 	thread := "TID"
 	for i := range all {
-		if all[i].goroutine != 0 {
+		if all[i].Goroutine != 0 {
 			thread = "GOROUTINE"
 		}
 	}
@@ -135,11 +135,11 @@ func openRows(all []opened, width int, nested bool) []string {
 	table.Add(head...)
 	for i := range all {
 		o := &all[i]
-		cells := []string{render.OpenFor(o.since, o.unknown)}
+		cells := []string{render.OpenFor(o.Nanoseconds, o.Unknown)}
 		if !narrow {
-			cells = append(cells, fmt.Sprint(o.pid), fmt.Sprint(o.thread()))
+			cells = append(cells, fmt.Sprint(o.PID), fmt.Sprint(o.thread()))
 		}
-		name := o.name
+		name := o.Operation
 		if nested {
 			name = strings.Repeat("  ", min(o.depth, maxIndent)) + name + " " + o.key.Text
 		}
