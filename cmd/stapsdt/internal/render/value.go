@@ -104,11 +104,13 @@ func AppendJSONNumber(to []byte, t expr.Type, bits uint64) []byte {
 func AppendJSONString[T ~string | ~[]byte](to []byte, text T) []byte {
 	to = append(to, '"')
 	for _, r := range string(text) {
-		switch r {
-		case '"', '\\':
+		switch {
+		case r == '"' || r == '\\':
 			to = append(to, '\\', byte(r))
-		case '\n':
+		case r == '\n':
 			to = append(to, '\\', 'n')
+		case r >= ' ' && r < 0x7f:
+			to = append(to, byte(r))
 		default:
 			to = appendJSONRune(to, r)
 		}
