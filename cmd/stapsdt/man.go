@@ -3,17 +3,17 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 )
 
@@ -32,114 +32,55 @@ func manCommand(to *console.Console) *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
 			}
-			for _, c := range append(documented(c.Root()), c.Root()) {
-				name := strings.ReplaceAll(c.CommandPath(), " ", "-")
-				if err := os.WriteFile(filepath.Join(args[0], name+".1"), []byte(newPage(c, name)), 0o644); err != nil {
+			root := c.Root()
+			for _, topic := range topics() {
+				root.Long += "\n\n# " + strings.ToUpper(topic.Name()) + "\n" + topic.Long
+			}
+			root.Long += "\n\n# COMMANDS\n"
+			for _, verb := range root.Commands() {
+				verb.Hidden = verb.Hidden || verb.Name() == "completion" // the pages do not refer to it
+				if !verb.IsAvailableCommand() {
+					continue
+				}
+				root.Long += fmt.Sprintf("  %-10s  %s\n", verb.Name(), verb.Short)
+				verb.Long += "\n\n" + statusHelp()
+				if err := writePage(verb, args[0]); err != nil {
 					return err
 				}
 			}
-			return nil
+			return writePage(root, args[0])
 		},
 	}
 }
 
-// documented returns the verbs that have a page: all except cobra's own.
-func documented(root *cobra.Command) []*cobra.Command {
-	return slices.DeleteFunc(slices.Clone(root.Commands()), func(c *cobra.Command) bool {
-		return !c.IsAvailableCommand() || c.Name() == "completion"
+// writePage writes the page of a verb, or of the command, by cobra's generator.
+func writePage(c *cobra.Command, directory string) error {
+	c.Use, c.Long = markdown(c.Use), markdown(c.Long)
+	c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = markdown(f.Usage) })
+	header := &doc.GenManHeader{Source: "stapsdt " + version()}
+	var page bytes.Buffer
+	if err := doc.GenMan(c, header, &page); err != nil {
+		return err
+	}
+	// mandoc wants a day in the date, and a tag in place of a tab.
+	text := strings.Replace(page.String(), header.Date.Format("Jan 2006"), header.Date.UTC().Format(time.DateOnly), 1)
+	text = option.ReplaceAllString(text, ".TP\n$1\n")
+	return os.WriteFile(filepath.Join(directory, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"), []byte(text), 0o644)
+}
+
+var (
+	// option matches an option as the generator writes it, with a default that is none.
+	option  = regexp.MustCompile(`(?m)^(?:\.PP\n)?(\\fB-.*?)(?:\[?=(?:false\]|\[\]|""|0s|0)?)?\n\t`)
+	special = regexp.MustCompile("(?m)^  .*|[_*<\\[\\]]")
+)
+
+// markdown returns a text of the help as the generator reads it. An indented line is a part of an example or of a table.
+func markdown(text string) string {
+	text = strings.Replace(text, "Exit statuses:\n", "# EXIT STATUS\n", 1)
+	return special.ReplaceAllStringFunc(text, func(found string) string {
+		if strings.HasPrefix(found, "  ") {
+			return "  " + found
+		}
+		return `\` + found
 	})
-}
-
-// newPage returns the page of a verb, or of the command, from the texts of its --help, in the
-// language of man(7). cobra's own generator reads them as Markdown, which NAME__start is not.
-func newPage(c *cobra.Command, name string) string {
-	var p strings.Builder
-	section := func(title string, body ...string) {
-		fmt.Fprintf(&p, ".SH %s\n%s\n", title, strings.Join(body, "\n"))
-	}
-	// With SOURCE_DATE_EPOCH, a package does not depend on the time of its build.
-	at := time.Now()
-	if seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
-		at = time.Unix(seconds, 0)
-	}
-	fmt.Fprintf(&p, ".TH %s 1 %s %q \"\"\n", strings.ToUpper(name), at.UTC().Format(time.DateOnly), "stapsdt "+version())
-	section("NAME", escaped(name)+` \- `+escaped(c.Short))
-	usage, verbs, seeAlso := strings.TrimPrefix(c.UseLine(), c.CommandPath()), []string(nil), []string{`\fBstapsdt\fP(1)`}
-	if !c.HasParent() {
-		usage, seeAlso = " COMMAND [ARGUMENT...] [flags]", nil
-		for _, verb := range documented(c) {
-			verbs = append(verbs, item(`\fB`+escaped(verb.Name())+`\fP`, verb.Short))
-			seeAlso = append(seeAlso, `\fBstapsdt\-`+verb.Name()+`\fP(1)`)
-		}
-	}
-	section("SYNOPSIS", `\fB`+escaped(c.CommandPath())+`\fP`+escaped(usage))
-	text, _, _ := strings.Cut(c.Long, "\n\n"+statusHelp())
-	section("DESCRIPTION", paragraphs(text))
-	if len(verbs) > 0 {
-		section("COMMANDS", verbs...)
-	}
-	section("OPTIONS", options(c)...)
-	if !c.HasParent() {
-		for _, topic := range topics() {
-			section(strings.ToUpper(topic.Name()), paragraphs(topic.Long))
-		}
-	}
-	if c.HasExample() {
-		section("EXAMPLES", paragraphs(c.Example))
-	}
-	var statuses []string
-	for _, s := range statusMeanings {
-		if s.only == "" || s.only == c.Name() || !c.HasParent() {
-			statuses = append(statuses, item(strconv.Itoa(s.status), s.meaning))
-		}
-	}
-	section("EXIT STATUS", statuses...)
-	section("SEE ALSO", strings.Join(seeAlso, ",\n"))
-	return p.String()
-}
-
-// item returns an item of a list: a term, which is already escaped, and a text about it.
-func item(term, text string) string { return ".TP\n" + term + "\n" + escaped(text) }
-
-// paragraphs returns the paragraphs of a text. An indented paragraph is an example.
-func paragraphs(text string) string {
-	all := strings.Split(text, "\n\n")
-	for i, paragraph := range all {
-		all[i] = escaped(paragraph)
-		if strings.HasPrefix(paragraph, " ") {
-			all[i] = ".EX\n" + all[i] + "\n.EE"
-		}
-	}
-	return strings.Join(all, "\n.PP\n")
-}
-
-// options returns an item for each flag of --help.
-func options(c *cobra.Command) (all []string) {
-	c.InitDefaultHelpFlag()
-	c.InitDefaultVersionFlag()
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
-		}
-		value, usage := pflag.UnquoteUsage(f)
-		name := `\fB\-\-` + escaped(f.Name) + `\fP`
-		if f.Shorthand != "" {
-			name = `\fB\-` + f.Shorthand + `\fP, ` + name
-		}
-		if value != "" {
-			name += ` \fI` + escaped(value) + `\fP`
-		}
-		if !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {
-			usage += " (default " + f.DefValue + ")"
-		}
-		all = append(all, item(name, usage))
-	})
-	return all
-}
-
-var initial = regexp.MustCompile(`(?m)^[.']`)
-
-// escaped returns a text so that man(7) shows it as it is.
-func escaped(text string) string {
-	return initial.ReplaceAllString(strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text), `\&$0`)
 }

@@ -111,7 +111,7 @@ pages() {
 	[ "$(find "$root/man1" -name 'stapsdt*.1' | wc -l)" -ge 12 ]
 	diff -r "$root/man1" "$work/amd64/archive/man1"
 	[ -z "$(mandoc -T lint -W warning "$root"/man?/*)" ]
-	head -1 "$root/man1/stapsdt.1" | grep -Fx ".TH STAPSDT 1 $date \"stapsdt $version\" \"\""
+	grep -Fx ".TH \"STAPSDT\" \"1\" \"$date\" \"stapsdt $version\" \"\"" "$root/man1/stapsdt.1"
 }
 
 # completions: each shell loads its file, and then knows the command.
