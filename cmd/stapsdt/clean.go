@@ -5,7 +5,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/clean"
@@ -13,17 +12,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// cleaner is the command clean.
-type cleaner struct {
-	*console.Console
-	opts    clean.Options
-	all     bool
-	verbose bool
-	asJSON  bool
-}
-
 func cleanCommand(to *console.Console) *cobra.Command {
-	cl := &cleaner{Console: to}
+	var opts clean.Options
+	var asJSON, verbose bool
 	c := &cobra.Command{
 		Use:   "clean [--dry-run] [--older 1h] [-a | DIRECTORY...]",
 		Short: "Remove the images that no process has mapped",
@@ -37,28 +28,37 @@ The kernel says whether a process has a file open or mapped, in any namespace. W
 as on overlayfs or without CAP_LEASE for another user's file, the file is left.`,
 		Example: `  stapsdt clean --dry-run -v
   sudo stapsdt clean -a --older 24h`,
-		RunE: func(_ *cobra.Command, args []string) error { return cl.run(args) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := nameDirectories(&opts, args); err != nil {
+				return err
+			}
+			counts, err := clean.Write(to.Out, clean.Clean(opts), asJSON, verbose)
+			switch {
+			case err != nil:
+				return err
+			case counts[clean.Failed] > 0:
+				return statusError(exitFailure)
+			case counts[clean.Unseen] > 0:
+				return statusError(exitRights)
+			}
+			return nil
+		},
 	}
-	c.Flags().BoolVar(&cl.opts.DryRun, "dry-run", false, "show what would be removed, and remove nothing")
-	c.Flags().DurationVar(&cl.opts.Older, "older", time.Hour, "leave files that were written or read within this `TIME`")
-	c.Flags().BoolVarP(&cl.all, "all", "a", false, "the directories of all users")
-	c.Flags().BoolVarP(&cl.verbose, "verbose", "v", false, "also show what is in use or too young")
-	outputFlag(c, &cl.asJSON)
+	c.Flags().BoolVar(&opts.DryRun, "dry-run", false, "show what would be removed, and remove nothing")
+	c.Flags().DurationVar(&opts.Older, "older", time.Hour, "leave files that were written or read within this `TIME`")
+	c.Flags().BoolVarP(&opts.All, "all", "a", false, "the directories of all users")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also show what is in use or too young")
+	outputFlag(c, &asJSON)
 	return c
 }
 
-func (cl *cleaner) run(paths []string) error {
+// nameDirectories checks the options, and adds the directories that the user named.
+func nameDirectories(opts *clean.Options, paths []string) error {
 	switch {
-	case cl.opts.Older < 0:
-		return console.Usagef("the time %v is negative", cl.opts.Older)
-	case cl.all && len(paths) > 0:
+	case opts.Older < 0:
+		return console.Usagef("the time %v is negative", opts.Older)
+	case opts.All && len(paths) > 0:
 		return console.Usagef("clean takes one of -a and DIRECTORY")
-	case len(paths) == 0:
-		cl.opts.Directories = clean.Directories(os.Getenv, os.Geteuid(), cl.all)
-	}
-	cl.opts.Named = len(paths) > 0
-	if cl.opts.UID = os.Geteuid(); cl.all {
-		cl.opts.UID = -1
 	}
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -68,23 +68,10 @@ func (cl *cleaner) run(paths []string) error {
 		if !info.IsDir() {
 			return console.Usagef("%s is not a directory", path)
 		}
-		path, err = filepath.Abs(path)
-		if err != nil {
+		if path, err = filepath.Abs(path); err != nil {
 			return err
 		}
-		cl.opts.Directories = append(cl.opts.Directories, path)
-	}
-	files := clean.Clean(cl.opts)
-	if err := (clean.Report{JSON: cl.asJSON, Verbose: cl.verbose}).Write(cl.Out, files); err != nil {
-		return err
-	}
-	switch failed := func(a clean.Action) bool {
-		return slices.ContainsFunc(files, func(f clean.File) bool { return f.Action == a })
-	}; {
-	case failed(clean.Failed):
-		return statusError(exitFailure)
-	case failed(clean.Unseen):
-		return statusError(exitRights)
+		opts.Named = append(opts.Named, path)
 	}
 	return nil
 }

@@ -1,5 +1,7 @@
 //go:build linux
 
+// Package clean removes the images that the library and libstapsdt have left. A lease on a file
+// shows whether any process, even in another namespace, has the file open or mapped.
 package clean
 
 import (
@@ -10,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,11 +24,10 @@ import (
 
 // Options select the files to remove.
 type Options struct {
-	Directories []string
-	// Named means that the user named the directories. They may then belong to any user.
-	Named bool
-	// UID is the owner of the directories that are not named, and of the files to remove from the shared directory, or -1 for any.
-	UID int
+	// Named are the directories that the user named, which may belong to any user. Without any, they are those of Directories.
+	Named []string
+	// All selects the directories and files of all users.
+	All bool
 	// Older is the time for which a file must not have been written, read or renamed.
 	Older time.Duration
 	// DryRun removes nothing.
@@ -56,13 +58,41 @@ type File struct {
 }
 
 // The name of an image file has a hash of the content after the provider, or in the C library six
-// characters of mkstemp. asidePrefix marks a file that was moved aside.
-const asidePrefix = ".cleaning-"
-
+// characters of mkstemp.
 var (
-	hashName   = regexp.MustCompile(`^(?:\.cleaning-)?.+-[0-9a-f]{32}\.so$`)
-	randomName = regexp.MustCompile(`^(?:\.cleaning-)?.+-[A-Za-z0-9]{6}\.so$`)
+	hashName   = regexp.MustCompile(`^.+-[0-9a-f]{32}\.so$`)
+	randomName = regexp.MustCompile(`^.+-[A-Za-z0-9]{6}\.so$`)
+	// ownerName matches a directory whose name contains the UID of its owner.
+	ownerName = regexp.MustCompile(`/stapsdt-([0-9]+)$|^/run/user/([0-9]+)/stapsdt$`)
 )
+
+// shared is the directory that the C library uses. It also has files of other programs, and of all users.
+const shared = "/tmp"
+
+// Directories returns the directories that a user's programs use in this environment. If all is
+// true, it adds the directories of all users in the usual places. A directory may not exist. See
+// internal/region/place.go and cstapsdt/directory.c.
+func Directories(getenv func(string) string, uid int, all bool) (paths []string) {
+	if dir := getenv("STAPSDT_DIR"); dir != "" {
+		paths = append(paths, dir)
+	}
+	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		paths = append(paths, filepath.Join(dir, "stapsdt"))
+	}
+	temporary := shared
+	if dir := getenv("TMPDIR"); filepath.IsAbs(dir) {
+		temporary = dir
+	}
+	paths = append(paths, filepath.Join(temporary, "stapsdt-"+strconv.Itoa(uid)), shared)
+	if all {
+		for _, pattern := range []string{shared + "/stapsdt-[0-9]*", filepath.Join(temporary, "stapsdt-[0-9]*"), "/run/user/[0-9]*/stapsdt"} {
+			found, _ := filepath.Glob(pattern) // only a wrong pattern is an error
+			paths = append(paths, found...)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
 
 // Clean removes the images in the directories that no process uses, and returns the results. It
 // follows no link, and removes only regular files of the directory's owner that are images.
@@ -75,7 +105,11 @@ func Clean(opts Options) []File {
 			c.mapped[filepath.Base(m.Path)] = pid
 		}
 	}
-	for _, path := range opts.Directories {
+	directories := opts.Named
+	if len(directories) == 0 {
+		directories = Directories(os.Getenv, os.Geteuid(), opts.All)
+	}
+	for _, path := range directories {
 		if err := c.directory(path); err != nil && err != unix.ENOENT {
 			c.files = append(c.files, File{Path: path, Action: Failed, Why: err.Error()})
 		}
@@ -88,6 +122,12 @@ type cleaner struct {
 	now    time.Time
 	mapped map[string]int // PIDs by the names of the files that they have visibly mapped
 	files  []File
+}
+
+// expects reports whether a directory may belong to this owner: in /tmp, another user can create a directory with the name.
+func (c *cleaner) expects(path string, owner int) bool {
+	number := ownerName.FindStringSubmatch(path)
+	return len(c.Named) > 0 || owner == os.Geteuid() || c.All && (number == nil || number[1]+number[2] == strconv.Itoa(owner))
 }
 
 // directory cleans a directory.
@@ -108,7 +148,9 @@ func (c *cleaner) directory(path string) error {
 	}
 	owner := int(stat.Uid)
 	if path == shared {
-		owner = c.UID
+		if owner = os.Geteuid(); c.All {
+			owner = -1 // any
+		}
 	} else if !c.expects(path, owner) {
 		return nil // the library does not use this directory
 	} else if !c.DryRun {
@@ -183,20 +225,15 @@ func leaseable(fd int) bool {
 
 // remove removes a file unless the kernel says that another process uses it. It renames the file first,
 // so that no process opens it, because opening it fails during the lease. If a process has created the
-// file again meanwhile, the old file keeps the new name, which /proc/PID/maps shows.
+// file again meanwhile, the old file keeps the new name, which /proc/PID/maps shows, and which a later run finds.
 func remove(dir int, name string, fd int, stat *unix.Stat_t) (action Action, why string) {
-	aside := asidePrefix + strings.TrimPrefix(name, asidePrefix)
-	err := unix.Renameat2(dir, name, dir, aside, unix.RENAME_NOREPLACE)
-	if err == unix.EEXIST && aside != name { // from an earlier run, or another user's in the shared directory
-		random := rand.Text()
-		aside = asidePrefix + random[:20] + "-" + random[20:] + ".so" // a randomName
-		err = unix.Renameat2(dir, name, dir, aside, unix.RENAME_NOREPLACE)
-	}
-	if err != nil && aside != name {
+	random := rand.Text()
+	aside := ".cleaning-" + random[:20] + "-" + random[20:] + ".so" // a randomName
+	if err := unix.Renameat2(dir, name, dir, aside, unix.RENAME_NOREPLACE); err != nil {
 		return Failed, err.Error()
 	}
 	var now unix.Stat_t
-	err = unix.Fstatat(dir, aside, &now, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(dir, aside, &now, unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil || now.Ino != stat.Ino || now.Dev != stat.Dev {
 		action, why = Failed, "the file was replaced meanwhile"
 	} else if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK); err == unix.EAGAIN {
