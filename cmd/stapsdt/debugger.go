@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -30,76 +31,55 @@ func debuggerCommand(to *console.Console) *cobra.Command {
 
 func waitCommand(to *console.Console) *cobra.Command {
 	var idle time.Duration
-	at := place{budget: debugger.Budget{Interval: 500 * time.Millisecond}}
+	budget := debugger.Budget{Interval: 500 * time.Millisecond}
 	c := &cobra.Command{Use: "wait", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		at.beside()
-		return debugger.Wait(c.Context(), to, at.budget, idle)
+		return debugger.Wait(c.Context(), to, budget, idle)
 	}}
-	at.flags(c)
+	budgetFlags(c, &budget)
 	c.Flags().DurationVar(&idle, "idle", 10*time.Minute, "end when nothing was asked for this time")
 	return c
 }
 
-// place is the container in question.
-type place struct {
-	container string
-	alone     bool
-	shared    bool // whether this command shares its memory limit
-	budget    debugger.Budget
-}
-
-// spare keeps this command from harming the pod.
-func (p *place) spare(to *console.Console) error {
-	p.beside()
-	return debugger.Spare(to, p.budget)
-}
-
-// beside adds to the budget the container whose memory limit this command shares.
-func (p *place) beside() {
-	if p.shared {
-		p.budget.Beside, p.budget.Alone = p.container, p.alone
-	}
-}
-
-func (p *place) flags(c *cobra.Command) {
-	c.Flags().StringVar(&p.container, "container", "", "the `ID` of the container")
-	c.Flags().BoolVar(&p.alone, "alone", false, "it has a PID namespace of its own")
-	c.Flags().BoolVar(&p.shared, "shared", false, "this shares its memory limit")
-	c.Flags().Int64Var(&p.budget.Memory, "memory", debugger.Memory, "how many `BYTES` this may allocate")
-	c.Flags().Int64Var(&p.budget.Limit, "limit", 0, "the memory limit in `BYTES`, or 0")
+// budgetFlags adds the flags of the commands about a container.
+func budgetFlags(c *cobra.Command, b *debugger.Budget) {
+	c.Flags().StringVar(&b.Container, "container", "", "the `ID` of the container")
+	c.Flags().BoolVar(&b.Alone, "alone", false, "it has a PID namespace of its own")
+	c.Flags().BoolVar(&b.Shared, "shared", false, "this shares its memory limit")
+	c.Flags().Int64Var(&b.Memory, "memory", debugger.Memory, "how many `BYTES` this may allocate")
+	c.Flags().Int64Var(&b.Limit, "limit", 0, "the memory limit in `BYTES`, or 0")
 }
 
 func lookCommand(to *console.Console) *cobra.Command {
-	var at place
+	var budget debugger.Budget
 	c := &cobra.Command{Use: "look", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		if err := at.spare(to); err != nil {
+		if err := debugger.Spare(to, budget); err != nil {
 			return err
 		}
-		answer, err := debugger.Look(at.container, at.alone)
+		answer, err := debugger.Look(budget.Container, budget.Alone)
 		if err != nil {
 			return err
 		}
 		return render.NewEncoder(to.Out).Encode(answer)
 	}}
-	at.flags(c)
+	budgetFlags(c, &budget)
 	return c
 }
 
 // askCommand runs a verb about the processes of a container.
 func askCommand(to *console.Console) *cobra.Command {
-	var at place
+	var budget debugger.Budget
 	var reader console.Reader
 	var plain bool
 	var terminal string
 	c := &cobra.Command{Use: "ask -- VERB...", Args: cobra.MinimumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		if err := at.spare(to); err != nil {
+		if err := debugger.Spare(to, budget); err != nil {
 			return err
 		}
 		if plain {
 			os.Setenv("NO_COLOR", "1")
 		}
 		console.SetReader(reader)
-		pids, err := debugger.Find(at.container, at.alone)
+		pids, err := debugger.Find(budget.Container, budget.Alone)
 		if err != nil {
 			return err
 		}
@@ -115,14 +95,14 @@ func askCommand(to *console.Console) *cobra.Command {
 			}()
 			return runVerb(c.Context(), to, verb)
 		}
-		input := debugger.ReadInput(os.Stdin)
-		context.AfterFunc(input.Stopped(), interrupt)
+		stopped, gone := debugger.ReadInput(os.Stdin)
+		context.AfterFunc(stopped, interrupt)
 		if args[0] != "record" {
 			return runVerb(c.Context(), to, verb)
 		}
-		return recordInMemory(c.Context(), to, at.budget, input, verb)
+		return recordInMemory(c.Context(), to, budget, gone, verb)
 	}}
-	at.flags(c)
+	budgetFlags(c, &budget)
 	c.Flags().StringVar(&terminal, "terminal", "", "standard input is a terminal, and this the `TOKEN` of the companion")
 	c.Flags().IntVar(&reader.Columns, "columns", 0, "how wide the reader's terminal is")
 	c.Flags().BoolVar(&reader.Colored, "color", false, "the reader's terminal has colors")
@@ -142,8 +122,8 @@ func runVerb(ctx context.Context, to *console.Console, args []string) error {
 	return root.ExecuteContext(ctx)
 }
 
-// recordInMemory records into memory, and keeps the recording to be fetched.
-func recordInMemory(ctx context.Context, to *console.Console, budget debugger.Budget, input *debugger.Input, args []string) error {
+// recordInMemory records into memory, and keeps the recording to be fetched until gone is done.
+func recordInMemory(ctx context.Context, to *console.Console, budget debugger.Budget, gone context.Context, args []string) error {
 	var size int64
 	for _, arg := range args {
 		if text, ok := strings.CutPrefix(arg, "--size="); ok {
@@ -159,7 +139,7 @@ func recordInMemory(ctx context.Context, to *console.Console, budget debugger.Bu
 		return err
 	}
 	to.Stay() // a signal ends the recording, not this command
-	return debugger.Hold(input.Gone(), to.Out, f)
+	return debugger.Hold(gone, to.Out, f)
 }
 
 func sendCommand(to *console.Console) *cobra.Command {
@@ -181,6 +161,7 @@ func accompanyCommand(to *console.Console) *cobra.Command {
 		if err := debugger.Spare(to, debugger.Budget{}); err != nil {
 			return err
 		}
-		return debugger.Accompany(os.Stdin)
+		_, err := io.Copy(io.Discard, os.Stdin)
+		return err
 	}}
 }

@@ -5,7 +5,6 @@ package debugger
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -13,7 +12,8 @@ import (
 )
 
 // A command with a terminal does not notice that its connection has died: containerd 1.6 keeps the terminal open. A command without
-// a terminal does, so kubectl stapsdt runs one as a companion. Both have the same token as last argument.
+// a terminal does, so kubectl stapsdt runs one as a companion, which ends when its standard input ends. Both have the same token as
+// last argument.
 
 const (
 	// companionPatience is the time that the companion may take to appear.
@@ -21,12 +21,6 @@ const (
 	// companionInterval is the interval between two checks for it.
 	companionInterval = 500 * time.Millisecond
 )
-
-// Accompany runs the companion, which ends when its standard input ends.
-func Accompany(in io.Reader) error {
-	_, err := io.Copy(io.Discard, in)
-	return err
-}
 
 // AwaitAlone returns when the companion of a command has ended, or does not appear.
 func AwaitAlone(token string) {

@@ -7,20 +7,15 @@ import (
 	"io"
 )
 
-// Input is the standard input of a question.
-type Input struct {
-	stopped, gone context.Context
-}
-
-// ReadInput reads the input until it ends.
-func ReadInput(from io.Reader) *Input {
+// ReadInput reads the standard input of a question. stopped is done when a byte has arrived or the input has ended, and
+// gone when it has ended.
+func ReadInput(from io.Reader) (stopped, gone context.Context) {
 	stopped, stop := context.WithCancel(context.Background())
 	gone, end := context.WithCancel(context.Background())
 	go func() {
 		defer end()
 		defer stop()
-		b := make([]byte, 1)
-		for {
+		for b := make([]byte, 1); ; {
 			n, err := from.Read(b)
 			if n > 0 {
 				stop()
@@ -30,11 +25,5 @@ func ReadInput(from io.Reader) *Input {
 			}
 		}
 	}()
-	return &Input{stopped, gone}
+	return stopped, gone
 }
-
-// Stopped returns a context that is done when a byte has arrived or the input has ended.
-func (i *Input) Stopped() context.Context { return i.stopped }
-
-// Gone returns a context that is done when the input has ended.
-func (i *Input) Gone() context.Context { return i.gone }

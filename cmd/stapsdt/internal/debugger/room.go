@@ -27,10 +27,10 @@ type Budget struct {
 	Memory int64
 	// Limit is the limit of the container with which it shares the memory, or 0 if there is none.
 	Limit int64
-	// Beside is the ID of the container that has the limit, or "" if it is the command's own container. Alone means that the
-	// container has its own PID namespace.
-	Beside string
-	Alone  bool
+	// Container is the ID of the container in question. Alone means that it has its own PID namespace, and Shared that it
+	// shares the limit with the command.
+	Container     string
+	Alone, Shared bool
 	// Interval is the interval between two checks of the memory, or 0 for the default of commands, watchInterval.
 	Interval time.Duration
 }
@@ -69,8 +69,8 @@ var held atomic.Int64
 func (b *Budget) room() int64 {
 	pids := append(neighbors(), os.Getpid())
 	var files int64
-	if b.Beside != "" {
-		beside := inside(b.Beside, b.Alone)
+	if b.Shared {
+		beside := inside(b.Container, b.Alone)
 		for _, pid := range beside {
 			if !slices.Contains(pids, pid) {
 				pids = append(pids, pid)

@@ -88,7 +88,7 @@ func TestRoom(t *testing.T) {
 	require.NoError(t, (&Budget{}).check(1<<40), "no limit")
 
 	// Processes of this mount namespace count, and in a container that is beside, its own.
-	own, beside := Budget{Limit: 1 << 40}, Budget{Limit: 1 << 40, Beside: "none", Alone: true}
+	own, beside := Budget{Limit: 1 << 40}, Budget{Limit: 1 << 40, Container: "none", Alone: true, Shared: true}
 	assert.Less(t, own.room(), own.Limit-ownSize("RssAnon")+1<<20)
 	assert.Less(t, beside.room(), beside.Limit)
 	require.ErrorIs(t, (&Budget{Limit: 1 << 20}).check(0), ErrShort)
