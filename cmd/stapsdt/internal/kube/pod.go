@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 )
 
 // pod holds the fields of a pod that this package reads.
@@ -255,13 +253,4 @@ func quantity(text string) int64 {
 		return 0
 	}
 	return int64(n * factor)
-}
-
-// parseSize returns the value of --size.
-func parseSize(text string) (int64, error) {
-	n := quantity(strings.NewReplacer("M", "Mi", "G", "Gi").Replace(text))
-	if n <= 0 {
-		return 0, console.Usagef("--size takes a number of bytes, such as 65536, 64M or 1G")
-	}
-	return n, nil
 }

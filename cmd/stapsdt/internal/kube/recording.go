@@ -39,11 +39,14 @@ func recordingSize(text string, limit int64) (int64, error) {
 		}
 		return max(minSize, min(defaultSize, limit/memoryShare)), nil
 	}
-	size, err := parseSize(text)
-	if err == nil && limit > 0 && size > limit/2 {
-		err = console.Usagef("a recording of %d bytes is memory of the pod, whose limit is %d: --size takes at most half of it", size, limit)
+	switch size := recording.ParseSize(text); {
+	case size <= 0:
+		return 0, console.Usagef("--size takes a number of bytes, such as 65536, 64M or 1G")
+	case limit > 0 && size > limit/2:
+		return 0, console.Usagef("a recording of %d bytes is memory of the pod, whose limit is %d: --size takes at most half of it", size, limit)
+	default:
+		return size, nil
 	}
-	return size, err
 }
 
 // record records in the pod's memory, and fetches the recording.
