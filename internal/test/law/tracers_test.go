@@ -3,9 +3,6 @@
 package law
 
 import (
-	"bufio"
-	"encoding/json"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +10,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -50,31 +48,33 @@ func worked(t *testing.T, p *program, kinds []string) {
 func TestTracersComeAndGo(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
-	for name, tracer := range map[string]struct {
-		visit func(t *testing.T, p *program, kill bool)
-		kinds []string
-	}{
-		"command":  {visitCommand, all()},
-		"bpftrace": {visitBpftrace, []string{"request", "query", "transaction", "rpc"}}, // of more, it takes seconds to attach
-	} {
+	for name, begin := range map[string]func(testing.TB, *program) watcher{"command": command, "bpftrace": bpftrace} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			kinds := all()
 			if name == "bpftrace" {
 				testenv.Long(t, "bpftrace takes a second each time")
+				kinds = []string{"request", "query", "transaction", "rpc"} // of more, it takes seconds to attach
 			}
-			p := start(t, holder(t, static, tracer.kinds...))
+			p := start(t, holder(t, static, kinds...))
 			_, before := p.flight(100)
 			for i := range 2 * visits() {
 				p.does("hold 20", "held")
 				if i == 0 {
 					p.does("work", "working")
 				}
-				tracer.visit(t, p, i%2 == 1)
+				if w := working(p, begin(t, p)); i%2 == 1 {
+					killed := w.(tracer)
+					killed.Signal(os.Kill)
+					require.Error(t, killed.Wait(testenv.Patience))
+				} else {
+					require.NotEmpty(t, w.leave())
+				}
 				p.does("disabled", "disabled")
 				p.does("release", "released")
 				p.right()
 			}
-			worked(t, p, tracer.kinds)
+			worked(t, p, kinds)
 			after := p.measures()
 			assert.LessOrEqual(t, after.Descriptors, before.Descriptors, "descriptors")
 			t.Run("memory", func(t *testing.T) {
@@ -88,103 +88,46 @@ func TestTracersComeAndGo(t *testing.T) {
 	}
 }
 
-func visitCommand(t *testing.T, p *program, kill bool) {
-	tr := trace(t, p, os.DevNull)
-	working(p, tr)
-	if kill {
-		tr.Signal(os.Kill)
-		require.Error(t, tr.Wait(testenv.Patience))
-	} else {
-		tr.leave()
-	}
-}
-
-func visitBpftrace(t *testing.T, p *program, kill bool) {
-	tr := count(t, p)
-	working(p, tr)
-	if kill {
-		tr.Signal(os.Kill)
-		require.Error(t, tr.Wait(testenv.Patience))
-	} else {
-		require.NotEmpty(t, tr.leave())
-	}
-}
-
 // watcher is what sees all probes of a program.
 type watcher interface {
 	// leave ends it, and returns how many events it saw of each probe.
 	leave() map[string]int
 }
 
+// tracer is a watcher that is a process of its own.
+type tracer interface {
+	watcher
+	Signal(os.Signal)
+	Wait(timeout time.Duration) error
+}
+
 // way is a way to watch a program.
 type way struct {
 	name  string
 	begin func(t testing.TB, p *program) watcher
-	// all is whether no event is missing in what the watcher saw. A recorder has the last ones
-	// only, the page a thousand in a second, and the command what it can print in time.
-	all bool
-	// fixed is how many bytes of the program's heap it may take, however many operations are
-	// in flight.
-	fixed int
-	// goroutines and descriptors are how many it may take in the program.
-	goroutines, descriptors int
-	slow                    bool
+	// all is whether no event is missing in what the watcher saw. The command has those that it
+	// can print in time.
+	all  bool
+	slow bool
 }
 
-// ways are all ways. The recorder's memory is not among its fixed bytes, because it is there
-// before an operation begins. The page has a server, whose goroutine accepts, a connection
-// with one that serves and one that waits for its end, two buffers of 256 KiB for events, and
-// those of net/http.
+// ways are those from outside, and an observer. The tests of proberec and debugprobe hold the
+// law for a recorder and the page.
 var ways = []way{
-	{name: "observed", begin: self("observe"), all: true, fixed: 64 << 10},
-	{name: "recorded", begin: self("record"), fixed: 64 << 10},
-	{name: "page", begin: view, fixed: 768 << 10, goroutines: 3, descriptors: 2},
-	{name: "command", begin: command, fixed: 64 << 10},
-	{name: "bpftrace", begin: bpftrace, all: true, fixed: 64 << 10, slow: true},
+	{name: "observed", begin: observe, all: true},
+	{name: "command", begin: command},
+	{name: "bpftrace", begin: bpftrace, all: true, slow: true},
 }
 
 // own is the program watching itself.
 type own struct{ *program }
 
-func self(word string) func(t testing.TB, p *program) watcher {
-	return func(_ testing.TB, p *program) watcher {
-		p.does(word, "watched")
-		return own{p}
-	}
+func observe(_ testing.TB, p *program) watcher {
+	p.does("observe", "watched")
+	return own{p}
 }
 
 func (o own) leave() map[string]int { return asks[map[string]int](o.program, "leave", "left ") }
-
-// viewer is a client of the page.
-type viewer struct {
-	*program
-	seen chan map[string]int
-}
-
-func view(t testing.TB, p *program) watcher {
-	answer, err := http.Get(p.does("page", "watched ") + "events.json?rate=1000&seconds=600")
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, answer.StatusCode)
-	p.does("enabled", "enabled")
-	v := viewer{p, make(chan map[string]int, 1)}
-	go func() {
-		defer answer.Body.Close()
-		seen := map[string]int{}
-		for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-			var event struct{ Probe string }
-			if json.Unmarshal(lines.Bytes(), &event) == nil {
-				seen[event.Probe]++
-			}
-		}
-		v.seen <- seen
-	}()
-	return v
-}
-
-func (v viewer) leave() map[string]int {
-	v.does("leave", "left")
-	return <-v.seen
-}
 
 // tracing is our command. It prints to a file.
 type tracing struct {
@@ -194,12 +137,8 @@ type tracing struct {
 }
 
 func command(t testing.TB, p *program) watcher {
-	return trace(t, p, filepath.Join(t.TempDir(), "trace"))
-}
-
-func trace(t testing.TB, p *program, path string) *tracing {
-	t.Helper()
 	testenv.NeedsRoot(t)
+	path := filepath.Join(t.TempDir(), "trace")
 	tr := &tracing{tracetest.Command(t, exec.Command("sh", "-c", `exec "$1" trace -p "$2" 'law:*' >"$3"`, "sh", stapsdt(t), p.pid(), path)), t, path}
 	p.does("enabled", "enabled")
 	return tr
@@ -224,10 +163,7 @@ type counting struct {
 	t testing.TB
 }
 
-func bpftrace(t testing.TB, p *program) watcher { return count(t, p) }
-
-func count(t testing.TB, p *program) *counting {
-	t.Helper()
+func bpftrace(t testing.TB, p *program) watcher {
 	c := &counting{tracetest.Bpftrace(t, `usdt:*:law:* { @[probe] = count(); }`, "-p", p.pid()), t}
 	p.does("enabled", "enabled")
 	return c

@@ -16,7 +16,6 @@ var kinds = map[string]func(*stapsdt.Provider) operations{
 	"fetch":       newFetches,
 	"query":       newQueries,
 	"transaction": newTransactions,
-	"raw":         newRaws,
 	"rpc":         newRPCs,
 	"dial":        newDials,
 	"accept":      newAccepts,

@@ -16,15 +16,12 @@
 //	go on        wait until each kind has done some     went on
 //	rest         end that                               rested {"KIND":OPERATIONS,...}
 //	observe      Provider.Observe                       watched
-//	record       a flight recorder of 1 MiB             watched
-//	page         serve debugprobe's page                watched http://ADDRESS/
-//	leave        end the last of these three            left {"PROBE":EVENTS,...}
+//	leave        end that                               left {"PROBE":EVENTS,...}
 //	enabled      wait until all probes are enabled      enabled
 //	disabled     wait until no probe is                 disabled
 //	numbers      measure                                numbers {"threads":...}
 //
-// An operation without the result that it has without any probes, and one in which the program gets a value of another
-// type than before it was first watched, is reported as "wrong KIND: ERROR" before the answer.
+// An operation without the result that it has without any probes is reported as "wrong KIND: ERROR" before the answer.
 package main
 
 import (
@@ -59,10 +56,6 @@ func run(names []string) error {
 	if err := law.Load(); err != nil {
 		return err
 	}
-	if err := h.hold(1); err != nil { // for look
-		return err
-	}
-	h.release()
 	fmt.Println("ready")
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
@@ -87,7 +80,7 @@ type holder struct {
 	provider *stapsdt.Provider
 	kinds    []kind
 	held     []held
-	watch    watch
+	watch    *observation
 	crew     *crew
 }
 
@@ -117,13 +110,11 @@ func (h *holder) obey(word, rest string) (answer string, err error) {
 		return "went on", nil
 	case "rest":
 		return object("rested", h.crew.rest())
-	case "observe", "record", "page":
-		h.watch, answer, err = watches[word](h.provider)
-		return answer, err
+	case "observe":
+		h.watch = observe(h.provider)
+		return "watched", nil
 	case "leave":
-		seen := h.watch.leave()
-		h.watch = nil
-		return object("left", seen)
+		return object("left", h.watch.leave())
 	case "enabled", "disabled":
 		h.await(word == "enabled")
 		return word, nil

@@ -51,7 +51,7 @@ func newDials(p *stapsdt.Provider) operations {
 	return dials{netProbes(p).DialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
 		c := callIn(ctx)
 		c.stay()
-		return &socket{call: c}, look("context of a dial", ctx, afterFunc)
+		return &socket{call: c}, nil
 	})}
 }
 
@@ -61,7 +61,7 @@ func (d dials) begin(int) (operation, error) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(look("connection", conn), differs(callIn(ctx), conn.(*socket).call))
+		return differs(callIn(ctx), conn.(*socket).call)
 	})
 }
 
@@ -91,7 +91,7 @@ func (a accepted) end() error {
 	if _, mine := a.conn.(*socket); !mine {
 		return errors.New("another connection was accepted")
 	}
-	return errors.Join(look("accepted connection", a.conn), a.conn.Close())
+	return a.conn.Close()
 }
 
 // backlog is a listener.

@@ -36,17 +36,14 @@ func newSpans(p *stapsdt.Provider) operations {
 
 func (s spans) begin(n int) (operation, error) {
 	ctx, sp := s.work.Start(context.Background(), workStart{int64(n)})
-	return &started{ctx, sp}, nil
+	return &started{sp}, differs(sp.ID(), span.ID(ctx))
 }
 
-type started struct {
-	ctx context.Context
-	*span.Span[workEnd]
-}
+type started struct{ *span.Span[workEnd] }
 
 func (s *started) end() error {
 	s.End(workEnd{"done"}, nil)
-	return errors.Join(look("context of a span", s.ctx, afterFunc), differs(s.ID(), span.ID(s.ctx)))
+	return nil
 }
 
 // otelSpans are those of OpenTelemetry that the program drops, so that the SDK records them
@@ -107,11 +104,9 @@ func (s sink) Handle(ctx context.Context, r slog.Record) error {
 		return errors.New("an unwanted record")
 	}
 	callIn(ctx).stay()
-	var err error
 	r.Attrs(func(a slog.Attr) bool {
-		err = errors.Join(look("context of a record", ctx), look("value of a record", a.Value.Any()))
 		*ctx.Value(takenKey{}).(*int) = int(a.Value.Int64())
 		return true
 	})
-	return err
+	return nil
 }

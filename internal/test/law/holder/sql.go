@@ -101,50 +101,6 @@ func (t *transaction) end() error {
 	return errors.Join(err, t.tx.Commit())
 }
 
-// raws are what a program asks its driver for, through sql.Conn.Raw: they are in flight until the connection is closed.
-type raws struct{ db *sql.DB }
-
-func newRaws(p *stapsdt.Provider) operations { return raws{open(sqlProbes(p))} }
-
-func (r raws) begin(n int) (operation, error) {
-	conn, err := r.db.Conn(context.Background())
-	if err != nil {
-		return nil, err
-	}
-	o := &raw{conn: conn}
-	return o, conn.Raw(func(c any) error { return o.ask(c, n) })
-}
-
-// raw has what the driver's connection gave.
-type raw struct {
-	conn *sql.Conn
-	rows driver.Rows
-	stmt driver.Stmt
-	tx   driver.Tx
-}
-
-func (o *raw) ask(c any, n int) (err error) {
-	ctx := context.Background()
-	if o.rows, err = c.(driver.QueryerContext).QueryContext(ctx, "SELECT ?", []driver.NamedValue{{Value: n}}); err != nil {
-		return err
-	}
-	if o.stmt, err = c.(driver.ConnPrepareContext).PrepareContext(ctx, "SELECT ?"); err != nil {
-		return err
-	}
-	if o.tx, err = c.(driver.ConnBeginTx).BeginTx(ctx, driver.TxOptions{}); err != nil {
-		return err
-	}
-	return look("raw connection", c)
-}
-
-func (o *raw) end() error {
-	_, ownRows := o.rows.(*rows)
-	_, ownStmt := o.stmt.(statement)
-	_, ownTx := o.tx.(*connection)
-	return errors.Join(differs(true, ownRows), differs(true, ownStmt), differs(true, ownTx),
-		o.rows.Close(), o.stmt.Close(), o.tx.Rollback(), o.conn.Close())
-}
-
 // database is a driver whose database is in memory and answers at once. It counts nothing, so
 // that what remains after an operation is not its own.
 type database struct{}
@@ -159,18 +115,11 @@ var (
 
 type connection struct{ closed bool }
 
-func (c *connection) Prepare(text string) (driver.Stmt, error) {
-	if text == "SELECT ?" {
-		return statement{c}, nil
-	}
-	return nil, errStatement
-}
+func (c *connection) Prepare(string) (driver.Stmt, error) { return nil, errStatement }
 
 func (c *connection) Begin() (driver.Tx, error) { return c, nil }
 func (c *connection) Commit() error             { return c.ended() }
 func (c *connection) Rollback() error           { return c.ended() }
-
-func (c *connection) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) { return c, nil }
 
 func (c *connection) Close() error {
 	err := c.ended()
@@ -220,17 +169,6 @@ func (r *rows) Next(to []driver.Value) error {
 	r.left--
 	to[0] = r.value
 	return nil
-}
-
-// statement is a prepared query.
-type statement struct{ c *connection }
-
-func (s statement) Close() error                               { return nil }
-func (s statement) NumInput() int                              { return 1 }
-func (s statement) Exec([]driver.Value) (driver.Result, error) { return nil, errStatement }
-
-func (s statement) Query(args []driver.Value) (driver.Rows, error) {
-	return s.c.QueryContext(context.Background(), "SELECT ?", []driver.NamedValue{{Value: args[0]}})
 }
 
 type inserted int64
