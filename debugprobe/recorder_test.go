@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/proberec"
 
 	"github.com/stretchr/testify/require"
@@ -74,10 +74,7 @@ func TestRecordingDownload(t *testing.T) {
 	require.Equal(t, `attachment; filename="probes.rec"`, answer.Header.Get("Content-Disposition"))
 	content, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
-	r, err := recording.NewReader(bytes.NewReader(content))
-	require.NoError(t, err)
-	_, err = r.More()
-	require.NoError(t, err)
+	r := eventtest.Read(t, bytes.NewReader(content))
 	for i := range 100 {
 		e, err := r.Next()
 		require.NoError(t, err)

@@ -20,7 +20,6 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/debugprobe"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
-	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 	"github.com/go-stapsdt/stapsdt/probeenv"
@@ -205,18 +204,10 @@ func recorded(t *testing.T, path string) (all []string) {
 	f, err := os.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
-	r, err := recording.NewReader(f)
-	require.NoError(t, err)
-	_, err = r.More()
-	require.NoError(t, err)
-	for {
-		e, err := r.Next()
-		if err == io.EOF {
-			return all
-		}
-		require.NoError(t, err)
+	for e := range eventtest.Events(t, eventtest.Read(t, f)) {
 		all = append(all, eventtest.Text(e))
 	}
+	return all
 }
 
 // both are the events that fire fires.

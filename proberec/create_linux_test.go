@@ -11,10 +11,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
@@ -67,10 +69,14 @@ func child(path string) {
 	io.Copy(io.Discard, os.Stdin)
 }
 
-// startChild starts a child, and returns the path that it records to.
-func startChild(t *testing.T, path string) (*exec.Cmd, string) {
+// startChild starts a child, of a user if one is given, and returns the path that it records to.
+func startChild(t *testing.T, path string, user ...uint32) (*exec.Cmd, string) {
+	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), "PROBEREC_CHILD="+path)
+	for _, id := range user {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id, Gid: id}}
+	}
 	_, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
@@ -78,7 +84,7 @@ func startChild(t *testing.T, path string) (*exec.Cmd, string) {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
+	require.NoError(t, err, line)
 	return cmd, strings.TrimSuffix(line, "\n")
 }
 
@@ -88,12 +94,7 @@ func openRecording(t *testing.T, path string) *recording.Reader {
 	f, err := os.Open(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
-	r, err := recording.NewReader(f)
-	require.NoError(t, err)
-	more, err := r.More()
-	require.NoError(t, err)
-	require.True(t, more)
-	return r
+	return eventtest.Read(t, f)
 }
 
 // checkKilled checks a recording of a child: whole records, each goroutine's numbers in their order, and
@@ -101,12 +102,7 @@ func openRecording(t *testing.T, path string) *recording.Reader {
 func checkKilled(t *testing.T, path string) (seen int) {
 	r := openRecording(t, path)
 	last, whole := map[uint64]uint64{}, map[uint64]bool{}
-	for {
-		e, err := r.Next()
-		if err == io.EOF {
-			break
-		}
-		require.NoError(t, err)
+	for e := range eventtest.Events(t, r) {
 		require.Equal(t, "event", e.Probe.Name)
 		n := e.Word(1)
 		require.Equal(t, strings.Repeat("x", int(n%20)), string(e.Text(2)))

@@ -1,12 +1,9 @@
 package proberec
 
 import (
-	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -80,7 +77,7 @@ func TestStrangers(t *testing.T) {
 		"directory": func(path string) error { return os.Mkdir(path, 0o777) },
 		"link":      func(path string) error { return os.Symlink("/etc/passwd", path) },
 	}
-	for _, uid := range []int{0, user} {
+	for _, uid := range []uint32{0, user} {
 		for kind, plant := range plants {
 			if uid == 0 && kind != "file" {
 				continue // a user with fewer rights shows as much
@@ -125,21 +122,12 @@ func TestStrangers(t *testing.T) {
 }
 
 // killed starts a child of a user that records to a path, and kills it. It returns where the recording is.
-func killed(t *testing.T, path string, uid int) string {
+func killed(t *testing.T, path string, user uint32) string {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "PROBEREC_CHILD="+path)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
-	_, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
+	cmd, at := startChild(t, path, user)
 	require.NoError(t, cmd.Process.Kill())
 	cmd.Wait()
-	require.NoError(t, err, line)
-	return strings.TrimSuffix(line, "\n")
+	return at
 }
 
 // TestWay: Create refuses a directory that another user can replace, because a directory above it or a link to it is theirs.

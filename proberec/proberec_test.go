@@ -17,6 +17,7 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -106,15 +107,12 @@ func TestWriteTo(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	require.EqualValues(t, out.Len(), n)
-	reader, err := recording.NewReader(bytes.NewReader(out.Bytes()))
-	require.NoError(t, err)
+	reader := eventtest.Read(t, bytes.NewReader(out.Bytes()))
 	require.EqualValues(t, os.Getpid(), reader.Head().PID)
 	if runtime.GOOS == "linux" {
 		require.NotEmpty(t, reader.Head().Executable)
 		require.NotZero(t, reader.Head().Boot)
 	}
-	_, err = reader.More()
-	require.NoError(t, err)
 	for i := range 500 {
 		e, err := reader.Next()
 		require.NoError(t, err)

@@ -3,11 +3,10 @@ package proberec
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -42,17 +41,9 @@ func TestStartOften(t *testing.T) {
 	var file bytes.Buffer
 	_, err := r.WriteTo(&file)
 	require.NoError(t, err)
-	reader, err := recording.NewReader(bytes.NewReader(file.Bytes()))
-	require.NoError(t, err)
-	_, err = reader.More()
-	require.NoError(t, err)
+	reader := eventtest.Read(t, bytes.NewReader(file.Bytes()))
 	seen, numbers := 0, map[uint32]bool{}
-	for {
-		e, err := reader.Next()
-		if err == io.EOF {
-			break
-		}
-		require.NoError(t, err)
+	for e := range eventtest.Events(t, reader) {
 		numbers[e.Number] = true
 		seen++
 	}

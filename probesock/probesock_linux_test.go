@@ -98,14 +98,10 @@ func (w *watcher) events(t *testing.T) (all []string) {
 	t.Helper()
 	_, err := w.More()
 	require.NoError(t, err)
-	for {
-		e, err := w.Next()
-		if err == io.EOF {
-			return all
-		}
-		require.NoError(t, err)
+	for e := range eventtest.Events(t, w.Reader) {
 		all = append(all, eventtest.Text(e))
 	}
+	return all
 }
 
 func TestWatch(t *testing.T) {

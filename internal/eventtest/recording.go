@@ -3,10 +3,42 @@ package eventtest
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
+	"iter"
+	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"github.com/stretchr/testify/require"
 )
+
+// Read returns a reader of a recording, which has looked for its events.
+func Read(t testing.TB, file io.ReaderAt) *recording.Reader {
+	t.Helper()
+	r, err := recording.NewReader(file)
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	return r
+}
+
+// Events returns the events that a reader has found.
+func Events(t testing.TB, r *recording.Reader) iter.Seq[*recording.Event] {
+	return func(yield func(*recording.Event) bool) {
+		t.Helper()
+		for {
+			e, err := r.Next()
+			if err == io.EOF {
+				return
+			}
+			require.NoError(t, err)
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
 
 // Recording makes a recording without a writer, including lost events. Its clock is CLOCK_MONOTONIC.
 type Recording struct {

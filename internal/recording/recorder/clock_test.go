@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/clock"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -63,10 +64,7 @@ func TestConversion(t *testing.T) {
 	turns := takeTurns(w, probe, events, each)
 	w.Close()
 
-	r, err := recording.NewReader(w)
-	require.NoError(t, err)
-	_, err = r.More()
-	require.NoError(t, err)
+	r := eventtest.Read(t, w)
 	require.Equal(t, recording.Counter, r.Head().Clock)
 	var outside, distance []time.Duration // and from the middle between the two readings
 	swapped, next := 0, uint64(0)
@@ -81,7 +79,7 @@ func TestConversion(t *testing.T) {
 		}
 		next = n + 1
 	}
-	_, err = r.Next()
+	_, err := r.Next()
 	require.ErrorIs(t, err, io.EOF)
 	slices.Sort(outside)
 	slices.Sort(distance)

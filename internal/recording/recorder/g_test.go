@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -48,11 +48,7 @@ func TestUntested(t *testing.T) {
 	number, ok := w.AddProbe(integers(1))
 	require.True(t, ok)
 	w.Append(number, []uint64{7}, nil)
-	r, err := recording.NewReader(w)
-	require.NoError(t, err)
-	_, err = r.More()
-	require.NoError(t, err)
-	e, err := r.Next()
+	e, err := eventtest.Read(t, w).Next()
 	require.NoError(t, err)
 	require.EqualValues(t, []uint64{7, 0}, []uint64{e.Word(0), e.Goroutine})
 }

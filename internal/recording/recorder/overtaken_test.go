@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/clock"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
@@ -50,14 +51,9 @@ func TestOvertaken(t *testing.T) {
 		next := map[uint64]uint64{}
 		seen := uint64(0)
 		read := func(until time.Duration) {
-			more, err := r.MoreUntil(until)
+			_, err := r.MoreUntil(until)
 			require.NoError(t, err)
-			for more {
-				e, err := r.Next()
-				if err == io.EOF {
-					return
-				}
-				require.NoError(t, err)
+			for e := range eventtest.Events(t, r) {
 				g, n := e.Word(0), e.Word(1)
 				require.Equal(t, check(g, n), e.Word(2))
 				require.Equal(t, n%26, e.Word(3))
@@ -111,17 +107,9 @@ func TestLapped(t *testing.T) {
 	}
 	write(10)
 	const more = 100_000
-	r, err := recording.NewReader(&lapping{w, func() { write(more) }})
-	require.NoError(t, err)
-	_, err = r.More()
-	require.NoError(t, err)
+	r := eventtest.Read(t, &lapping{w, func() { write(more) }})
 	seen, last := uint64(0), uint64(0)
-	for {
-		e, err := r.Next()
-		if err == io.EOF {
-			break
-		}
-		require.NoError(t, err)
+	for e := range eventtest.Events(t, r) {
 		seen, last = seen+1, e.Word(0)
 	}
 	require.EqualValues(t, more-1, last)

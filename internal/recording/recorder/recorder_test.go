@@ -3,7 +3,6 @@ package recorder
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
 	"math"
 	"runtime"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/internal/words"
@@ -65,20 +65,11 @@ func TestStorm(t *testing.T) {
 		}
 		group.Wait()
 		w.Close()
-		r, err := recording.NewReader(w)
-		require.NoError(t, err)
-		more, err := r.More()
-		require.NoError(t, err)
-		require.True(t, more)
+		r := eventtest.Read(t, w)
 		next := map[uint64]uint64{}
 		seen := 0
 		var last time.Duration
-		for {
-			e, err := r.Next()
-			if err == io.EOF {
-				break
-			}
-			require.NoError(t, err)
+		for e := range eventtest.Events(t, r) {
 			if !o.Counter { // else times are computed from readings, of which each is wrong by as much as it was interrupted
 				require.GreaterOrEqual(t, e.Monotonic, last)
 				last = e.Monotonic
@@ -181,11 +172,8 @@ func TestManyProcessors(t *testing.T) {
 		for n := range uint64(100) {
 			w.Append(number, []uint64{n}, nil)
 		}
-		r, err := recording.NewReader(w)
-		require.NoError(t, err)
+		r := eventtest.Read(t, w)
 		require.LessOrEqual(t, r.Head().Shards, uint32(recording.MaxShards))
-		_, err = r.More()
-		require.NoError(t, err)
 		for n := range uint64(100) {
 			e, err := r.Next()
 			require.NoError(t, err)
@@ -203,10 +191,7 @@ func TestTexts(t *testing.T) {
 	for n := range 40 {
 		w.Append(number, []uint64{uint64(n), uint64(n), uint64(2 * n)}, []string{strings.Repeat("a", n), strings.Repeat("b\x00", n)})
 	}
-	r, err := recording.NewReader(w)
-	require.NoError(t, err)
-	_, err = r.More()
-	require.NoError(t, err)
+	r := eventtest.Read(t, w)
 	for n := range 40 {
 		e, err := r.Next()
 		require.NoError(t, err)
@@ -247,10 +232,7 @@ func TestNumbers(t *testing.T) {
 		for range times {
 			numbersOf(w, number, types...).Append(unsafe.Pointer(&args[0]))
 		}
-		r, err := recording.NewReader(w)
-		require.NoError(t, err)
-		_, err = r.More()
-		require.NoError(t, err)
+		r := eventtest.Read(t, w)
 		for range times {
 			e, err := r.Next()
 			require.NoError(t, err)
@@ -276,17 +258,9 @@ func TestForeign(t *testing.T) {
 	}
 	w.DropSome(5)
 	w.Close()
-	r, err := recording.NewReader(w)
-	require.NoError(t, err)
-	_, err = r.More()
-	require.NoError(t, err)
+	r := eventtest.Read(t, w)
 	seen := uint64(0)
-	for {
-		e, err := r.Next()
-		if err == io.EOF {
-			break
-		}
-		require.NoError(t, err)
+	for e := range eventtest.Events(t, r) {
 		i := e.Word(0)
 		require.Equal(t, []uint64{1000 + i, 1 + i%3, 100 + i, 0}, []uint64{uint64(e.Monotonic), uint64(e.PID), uint64(e.TID), e.Goroutine})
 		require.Len(t, e.Text(1), int(i%20))

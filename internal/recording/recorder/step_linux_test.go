@@ -3,7 +3,6 @@ package recorder
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/steptest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -98,17 +98,9 @@ func TestEveryInstruction(t *testing.T) {
 
 // committed returns how many records a recording of stepped has had, which it checks.
 func committed(t *testing.T, f *os.File) uint64 {
-	r, err := recording.NewReader(f)
-	require.NoError(t, err)
-	_, err = r.More()
-	require.NoError(t, err)
+	r := eventtest.Read(t, f)
 	seen, next := uint64(0), uint64(0)
-	for {
-		e, err := r.Next()
-		if err == io.EOF {
-			break
-		}
-		require.NoError(t, err)
+	for e := range eventtest.Events(t, r) {
 		if seen > 0 {
 			require.Equal(t, next, e.Word(0))
 		}
