@@ -2,7 +2,6 @@ package stapsdt
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -63,12 +62,6 @@ func TestFireCallsNoMethod(t *testing.T) {
 	require.Empty(t, lines())
 }
 
-// entries returns the number of files in a directory of /proc, or 0 where there is none.
-func entries(path string) int {
-	list, _ := os.ReadDir(path)
-	return len(list)
-}
-
 // TestObservedInFlight: operations in flight, whose start was observed, have no goroutine or descriptor of ours, and nothing
 // is allocated for them that they could keep.
 func TestObservedInFlight(t *testing.T) {
@@ -80,12 +73,12 @@ func TestObservedInFlight(t *testing.T) {
 	defer p.Observe(func(*Event) { seen++ })()
 	const operations = 2000
 	text := strings.Repeat("x", 2*MaxString)
-	descriptors := entries("/proc/self/fd")
+	descriptors := testenv.Descriptors()
 	for id := range uint64(operations) {
 		start.Fire(id, text)
 	}
 	require.Zero(t, testenv.Goroutines())
-	require.LessOrEqual(t, entries("/proc/self/fd"), descriptors)
+	require.LessOrEqual(t, testenv.Descriptors(), descriptors)
 	for id := range uint64(operations) {
 		end.Fire(id)
 	}

@@ -126,7 +126,7 @@ func TestGarbageIsGivenBack(t *testing.T) {
 		}
 	}
 	settle()
-	before, fds := mappings(t, "garbage"), entries("/proc/self/fd")
+	before, fds := mappings(t, "garbage"), testenv.Descriptors()
 	dir := t.TempDir() + "/images"
 	func() {
 		var all []*Provider // which the collector does not find until all are counted
@@ -153,7 +153,7 @@ func TestGarbageIsGivenBack(t *testing.T) {
 	require.Eventually(t, func() bool {
 		settle()
 		// The memory of parked slots is kept, once a process.
-		return mappings(t, "garbage") <= before && entries("/proc/self/fd") <= fds+1
+		return mappings(t, "garbage") <= before && testenv.Descriptors() <= fds+1
 	}, testenv.Patience, time.Millisecond)
 
 	// A probe keeps its provider's mapping.

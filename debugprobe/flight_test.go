@@ -3,7 +3,6 @@ package debugprobe
 import (
 	"context"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,17 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// entries returns the number of files in a directory of /proc, or 0 where there is none.
-func entries(path string) int {
-	list, _ := os.ReadDir(path)
-	return len(list)
-}
-
 // TestInFlight: as many viewers as there may be, whose clients accept nothing and whose buffers and histograms are full, have no
 // goroutine but that of their request and no descriptor, while many operations are in flight. TestPending and TestGroups bound
 // their memory.
 func TestInFlight(t *testing.T) {
-	descriptors := entries("/proc/self/fd")
+	descriptors := testenv.Descriptors()
 	others := testenv.Goroutines() // of earlier tests' streams, which may not have ended
 	p := newProvider(t)
 	start := stapsdt.NewProbe3[uint64, string, string](p, "start", "id", "text", "group")
@@ -56,7 +49,7 @@ func TestInFlight(t *testing.T) {
 		start.Fire(id, big, string(rune('A'+id%64)))
 	}
 	require.LessOrEqual(t, testenv.Goroutines(), others)
-	require.LessOrEqual(t, entries("/proc/self/fd"), descriptors)
+	require.LessOrEqual(t, testenv.Descriptors(), descriptors)
 	cancel()
 	for _, w := range writers {
 		close(w.release)

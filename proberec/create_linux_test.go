@@ -329,10 +329,10 @@ func TestTruncated(t *testing.T) {
 func TestCreateRefuses(t *testing.T) {
 	refuses := func(path, message string, size int64) {
 		t.Helper()
-		before := entries(filepath.Dir(path))
+		before := testenv.Entries(filepath.Dir(path))
 		_, err := Create(path, size)
 		require.ErrorContains(t, err, message)
-		require.Equal(t, before, entries(filepath.Dir(path)))
+		require.Equal(t, before, testenv.Entries(filepath.Dir(path)))
 	}
 	dir := t.TempDir()
 	refuses(filepath.Join(dir, "missing", "flight"), "no such file or directory", 0)

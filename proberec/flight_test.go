@@ -1,7 +1,6 @@
 package proberec
 
 import (
-	"os"
 	"runtime"
 	"testing"
 
@@ -11,12 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-// entries returns the number of files in a directory of /proc, or 0 where there is none.
-func entries(path string) int {
-	list, _ := os.ReadDir(path)
-	return len(list)
-}
 
 // TestInFlight: a recorder has no goroutine or descriptor, however many operations are in flight.
 func TestInFlight(t *testing.T) { flight(t, func(string, float64) {}) }
@@ -39,7 +32,7 @@ func flight(t *testing.T, figure func(name string, most float64)) {
 	defer p.Close()
 	start := stapsdt.NewProbe2[uint64, string](p, "start", "id", "text")
 	end := stapsdt.NewProbe1[uint64](p, "end", "id")
-	descriptors := entries("/proc/self/fd")
+	descriptors := testenv.Descriptors()
 	r := New(size, p)
 	r.Start()
 	fire := func(f func(id uint64)) {
@@ -59,7 +52,7 @@ func flight(t *testing.T, figure func(name string, most float64)) {
 	fire(func(id uint64) { start.Fire(id, "SELECT") })
 	figure("a recorder", size+128<<10)
 	require.Zero(t, testenv.Goroutines())
-	require.LessOrEqual(t, entries("/proc/self/fd"), descriptors)
+	require.LessOrEqual(t, testenv.Descriptors(), descriptors)
 	fire(func(id uint64) { end.Fire(id) })
 	r.Stop()
 	figure("a recorder that is stopped", size+128<<10)

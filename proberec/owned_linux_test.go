@@ -30,7 +30,7 @@ func TestOnlyRecordings(t *testing.T) {
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, text, string(b))
-		require.Equal(t, 1, entries(dir))
+		require.Equal(t, 1, testenv.Entries(dir))
 	}
 	require.NoError(t, os.Remove(path))
 
@@ -62,7 +62,7 @@ func TestOnlyRecordings(t *testing.T) {
 	}
 	require.Len(t, kept, times-1)
 	require.FileExists(t, kept[len(kept)-1])
-	require.Equal(t, len(others)+recordfile.Keep+2, entries(dir))
+	require.Equal(t, len(others)+recordfile.Keep+2, testenv.Entries(dir))
 }
 
 // TestStrangers: what another user has planted in a directory that all share, under every name that Create may want, is neither opened, renamed,

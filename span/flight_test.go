@@ -45,12 +45,12 @@ func TestNeverEndedInFlight(t *testing.T) {
 	query := New[start, end](p, "query")
 	defer p.Observe(func(*stapsdt.Event) {})()
 	contexts := make([]context.Context, spans)
-	bytes := heap()
+	bytes := eventtest.LiveHeap()
 	for i := range contexts {
 		contexts[i], _ = query.Start(t.Context(), start{"SELECT"})
 	}
-	testenv.Figure(t, "a span", float64(heap()-bytes)/spans, spanBytes+4, "bytes")
+	testenv.Figure(t, "a span", float64(eventtest.LiveHeap()-bytes)/spans, spanBytes+4, "bytes")
 	clear(contexts)
-	testenv.Figure(t, "spans that were dropped", float64(heap()-bytes), 64<<10, "bytes")
+	testenv.Figure(t, "spans that were dropped", float64(eventtest.LiveHeap()-bytes), 64<<10, "bytes")
 	runtime.KeepAlive(contexts)
 }

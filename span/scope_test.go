@@ -32,15 +32,6 @@ func depth(ctx context.Context) (n int) {
 	return n
 }
 
-// heap returns the bytes in use after a collection.
-func heap() int64 {
-	runtime.GC()
-	runtime.GC() // what finalizers and pools have kept
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // TestDirectlyNested: a loop that passes on each span's context keeps only the last one. The collector finds all others.
 func TestDirectlyNested(t *testing.T) {
 	op := observed(t)

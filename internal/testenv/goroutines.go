@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"os"
 	"runtime"
 	"strings"
 )
@@ -18,6 +19,15 @@ func Goroutines() (n int) {
 		}
 	}
 	return n
+}
+
+// Descriptors returns the number of descriptors of this process, or 0 where there is no /proc.
+func Descriptors() int { return Entries("/proc/self/fd") }
+
+// Entries returns the number of files in a directory, or 0 if there is none.
+func Entries(dir string) int {
+	list, _ := os.ReadDir(dir)
+	return len(list)
 }
 
 // GoroutinesOf returns the number of goroutines that functions of a package of the standard library have started.

@@ -54,14 +54,6 @@ func (h hostile) play(c *net.UnixConn) {
 	_, _ = io.Copy(io.Discard, c)
 }
 
-// openDescriptors counts this process's descriptors.
-func openDescriptors(t *testing.T) int {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	return len(entries)
-}
-
 // TestHostileProgram: whatever a program answers, a watcher has an error in time, and keeps nothing of it.
 func TestHostileProgram(t *testing.T) {
 	memory := func(size int64, seals int) int {
@@ -107,14 +99,14 @@ func TestHostileProgram(t *testing.T) {
 			ours, theirs := pair(t)
 			ended := make(chan struct{})
 			go func() { defer close(ended); h.play(theirs) }()
-			before := openDescriptors(t)
+			before := testenv.Descriptors()
 			c, err := NewClient(ours, 200*time.Millisecond)
 			if err == nil {
 				_, err = c.Watch(Watch{Bytes: 1 << 20})
 			}
 			require.Error(t, err)
 			t.Log(err)
-			require.Equal(t, before, openDescriptors(t), "a descriptor is left")
+			require.Equal(t, before, testenv.Descriptors(), "a descriptor is left")
 			ours.Close()
 			<-ended
 		})
