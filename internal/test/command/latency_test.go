@@ -80,48 +80,9 @@ func TestLatencyEnding(t *testing.T) {
 	}
 }
 
-// TestLatency: pairs by the first argument, and what has no counterpart.
+// TestLatency: pairs by the first argument, with values of both probes and conditions on both, and what has no counterpart. An open
+// operation shows all that its start has.
 func TestLatency(t *testing.T) {
-	t.Parallel()
-	p := startWorker(t)
-	for _, flag := range []string{"--interval=0", "--single"} {
-		tr := startLatency(t, p, "-o", "json", "-v", flag)
-		tell(p, "jobs 31")
-		tell(p, "begin 3")
-		tell(p, "end 2")
-		rows, unpaired := tr.stopMeasuring()
-		require.Len(t, rows, 1)
-		require.Equal(t, "worker:job__start", rows[0].Start)
-		require.Equal(t, "worker:job__end", rows[0].End)
-		require.Equal(t, 31, rows[0].Count)
-		sum := 0
-		for _, b := range rows[0].Buckets {
-			require.GreaterOrEqual(t, *b.Low, 0.)
-			sum += b.Count
-		}
-		require.Equal(t, 31, sum)
-		require.Positive(t, rows[0].P50)
-		require.GreaterOrEqual(t, rows[0].P999, rows[0].P50)
-		require.Equal(t, "worker:job__start", unpaired.Start)
-		require.Equal(t, "worker:job__end", unpaired.End)
-		require.Equal(t, 3, *unpaired.StartsWithoutEnd)
-		require.Equal(t, 3, unpaired.Open)
-		require.Equal(t, 2, unpaired.EndsWithoutStart)
-		require.Len(t, unpaired.Longest, 3)
-		for i, o := range unpaired.Longest {
-			require.Equal(t, p.PID(), o.PID)
-			require.NotZero(t, o.TID)
-			require.Positive(t, o.Nanoseconds)
-			if i > 0 {
-				require.Less(t, o.Nanoseconds, unpaired.Longest[i-1].Nanoseconds)
-				require.EqualValues(t, unpaired.Longest[i-1].Key.(float64)+1, o.Key, "they started in this order")
-			}
-		}
-	}
-}
-
-// TestLatencyOfSome: values of both probes, and conditions on both.
-func TestLatencyOfSome(t *testing.T) {
 	t.Parallel()
 	p := startWorker(t)
 	tell(p, "jobs 1") // then the one that fails below is a move
@@ -137,11 +98,21 @@ func TestLatencyOfSome(t *testing.T) {
 	counts := map[string]int{}
 	for _, r := range rows {
 		require.EqualValues(t, 0, r.By["id-began"])
-		counts[fmt.Sprint(r.By["name"], " ", r.By["error"])] += r.Count
+		require.Positive(t, r.P50)
+		counts[fmt.Sprint(r.Start, " ", r.End, " ", r.By["name"], " ", r.By["error"])] += r.Count
 	}
-	require.Equal(t, map[string]int{"copy ": 10, "move ": 10, "remove ": 10, "remove no space": 1}, counts)
+	const job = "worker:job__start worker:job__end "
+	require.Equal(t, map[string]int{job + "copy ": 10, job + "move ": 10, job + "remove ": 10, job + "remove no space": 1}, counts)
+	require.Equal(t, []int{3, 3, 2}, []int{*unpaired.StartsWithoutEnd, unpaired.Open, unpaired.EndsWithoutStart})
 	require.Len(t, unpaired.Longest, 3)
-	require.Equal(t, map[string]any{"name": "copy", "id-began": 0.}, unpaired.Longest[0].By, "what only an end has is not known")
+	for i, name := range []string{"copy", "move", "remove"} { // in the order of their starts
+		o := unpaired.Longest[i]
+		require.Equal(t, []any{p.PID(), 33 + float64(i)}, []any{o.PID, o.Key})
+		require.NotZero(t, o.TID)
+		require.Positive(t, o.Nanoseconds)
+		require.Equal(t, map[string]any{"name": name, "id-began": 0.}, o.By, "what only an end has is not known")
+		require.Equal(t, map[string]any{"began": 33 + float64(i)}, o.Args, "and the name, which is in By")
+	}
 
 	tr = startLatency(t, p, "-o", "json", "-w", `name != "copy" && error == "" && strings.HasPrefix(name, "m")`)
 	act()
@@ -149,41 +120,8 @@ func TestLatencyOfSome(t *testing.T) {
 	require.Len(t, rows, 1)
 	require.Equal(t, 10, rows[0].Count)
 	require.Equal(t, 1, *unpaired.StartsWithoutEnd, "of three, one has the name")
+	require.Equal(t, "move", unpaired.Longest[0].Args["name"])
 	require.Equal(t, 2, unpaired.EndsWithoutStart, "the end of a job that is not selected is not one of these")
-}
-
-// TestLatencyOpen: an open operation shows all that its start has, with the values of --by.
-func TestLatencyOpen(t *testing.T) {
-	t.Parallel()
-	p := startWorker(t)
-	tr := startLatency(t, p, "-o", "json", "--by", "id%2 == 0, error")
-	tell(p, "begin 3")
-	_, unpaired := tr.stopMeasuring()
-	require.Len(t, unpaired.Longest, 3)
-	for i, name := range []string{"move", "remove", "copy"} {
-		require.Equal(t, map[string]any{"id%2 == 0": i == 1}, unpaired.Longest[i].By)
-		require.Equal(t, map[string]any{"began": float64(i + 1), "name": name}, unpaired.Longest[i].Args)
-	}
-}
-
-func TestLatencyText(t *testing.T) {
-	t.Parallel()
-	p := startWorker(t)
-	tr := startLatency(t, p, "-i", "100ms")
-	tr.WaitLine("worker:job__start → worker:job__end", testenv.Patience)
-	tr.WaitLine("no pairs", testenv.Patience)
-	tr.WaitLine("0 starts without an end (0 still open); 0 ends without a start", testenv.Patience)
-	tell(p, "jobs 4")
-	tell(p, "begin 12")
-	tell(p, "end 2")
-	tr.WaitLine("12 starts without an end (12 still open); 2 ends without a start", testenv.Patience)
-	tr.interrupt()
-	text := strings.Join(tr.Lines(), "\n")
-	require.Regexp(t, `(?m)^count 4  average \S+s  p50 \S+  p90 \S+  p99 \S+  p999 \S+$`, text)
-	last := text[strings.LastIndex(text, "OPEN FOR"):]
-	require.Regexp(t, `^OPEN FOR +PID +TID +ID +began +name\n`, last)
-	require.Len(t, strings.Split(last, "\n"), 11, "the ten that started first")
-	require.Regexp(t, fmt.Sprintf(`\n +\S+s +%d +\d+ +5 +5 +"remove"\n`, p.PID()), last)
 }
 
 // TestLatencyByGoroutine: goroutines that move between threads, some of which never end their
@@ -238,41 +176,6 @@ func TestLatencyTooMany(t *testing.T) {
 	require.Equal(t, 65536, unpaired.Open)
 	require.Len(t, unpaired.Longest, 10)
 	require.Contains(t, tr.Dump(), "stapsdt: 4464 starts are not included, because more than 65536 operations were open")
-}
-
-func TestLatencyRefuses(t *testing.T) {
-	t.Parallel()
-	p := startWorker(t)
-	for line, c := range map[string]struct {
-		status  int
-		message string
-	}{
-		"latency -p PID": {2, "latency takes the probes of the start and of the end"},
-		"latency -p PID worker:job__start worker:job__start":       {2, "the start and the end are the same probe"},
-		"latency -p PID worker:job__start worker:job":              {2, "no key pairs a start with its end: give --key arg0"},
-		"latency -p PID worker:*_start worker:*t --key arg0":       {2, "both worker:*_start and worker:*t name it"},
-		"latency -p PID worker:jobs":                               {3, "no file of the process has worker:jobs__start or worker:jobs__end"},
-		"latency -p PID worker:job__start worker:other --key arg0": {3, "no file of the process has worker:other"},
-		"latency -p PID worker:job --by size":                      {2, "neither worker:job__start nor worker:job__end has all"},
-		"latency -p PID worker:job --key began":                    {2, "worker:job__end in "},
-		"latency -p PID worker:job -w 'name == error'":             {2, "neither worker:job__start nor worker:job__end has all"},
-		"latency worker:job --key goroutine":                       {2, "--key goroutine needs to know the processes"},
-		"latency worker:job":                                       {2, "no processes: give"},
-		"latency -p PID worker:job --linear 1:2":                   {2, "is not LOW:HIGH:STEP"},
-	} {
-		var args []string
-		for _, word := range strings.Fields(strings.Replace(line, "'name == error'", "name==error", 1)) {
-			args = append(args, strings.Replace(word, "PID", pid(p), 1))
-		}
-		t.Run(line, func(t *testing.T) {
-			if c.status == 2 && strings.Contains(line, "-p PID worker:") { // the probes are looked at when the programs are made
-				testenv.NeedsRoot(t)
-			}
-			r := runCommand(t, args...)
-			require.Equal(t, c.status, r.status)
-			require.Contains(t, r.stderr, c.message)
-		})
-	}
 }
 
 // TestCostOfLatency: a start and its end cost at most what they cost with bpftrace's script.

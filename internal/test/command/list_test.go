@@ -146,7 +146,7 @@ func TestListAll(t *testing.T) {
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t) // else tracing is refused first
-	p := startGoSubject(t)
+	p := startOperator(t)
 	_, path := startCSubject(t)
 	text := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(text, []byte("hello"), 0o600))
@@ -156,12 +156,8 @@ func TestUsage(t *testing.T) {
 	}{
 		{"list", "list takes one of -p PID, -a, FILE... and http://HOST/debug/probes/", 2},
 		{"list -a " + text, "list takes one of -p PID, -a, FILE... and http://HOST/debug/probes/", 2},
-		{"list -p 0", "-p takes the PID of a process, and 0 is none", 2},
 		{"list -p nothing-has-this-name", `-p: no such process: none is called "nothing-has-this-name"`, 3},
 		{"list -p 1 -a", "-p and -a exclude each other", 2},
-		{"list -o yaml -a", `-o takes text or json, and not "yaml"`, 2},
-		{"list --nonsense", "there is no flag --nonsense", 2},
-		{"lits", `there is no command "lits"`, 2},
 		{"trace", "no probes: give", 2},
 		{"trace a:b", "no processes: give", 2},
 		{"trace -p 1 a", `"a" is not [FILE:]PROVIDER:PROBE`, 2},
@@ -170,7 +166,17 @@ func TestUsage(t *testing.T) {
 		{"trace -a -d -1s a:b", "the duration -1s is negative", 2},
 		{"count -a", "no probes: give", 2},
 		{"count -a -i -1s a:b", "the interval -1s is negative", 2},
-		{"hist -a a:b", "hist takes a SPEC and an expression", 2},
+		{"latency -p PID", "latency takes the probes of the start and of the end", 2},
+		{"latency -p PID PROBE PROBE", "the start and the end are the same probe", 2},
+		{"latency -p PID PROBE operator:request", "no key pairs a start with its end: give --key arg0", 2},
+		{"latency -p PID operator:*_start operator:*t --key arg0", "both operator:*_start and operator:*t name it", 2},
+		{"latency -p PID PROBE operator:other --key arg0", "no file of the process has operator:other", 3},
+		{"latency -p PID operator:request --by size", "neither operator:request__start nor operator:request__end has all", 2},
+		{"latency -p PID operator:request --key path", "operator:request__end in ", 2},
+		{"latency -p PID operator:request -w path==error", "neither operator:request__start nor operator:request__end has all", 2},
+		{"latency operator:request --key goroutine", "--key goroutine needs to know the processes", 2},
+		{"latency operator:request", "no processes: give", 2},
+		{"latency -p PID operator:request --linear 1:2", "is not LOW:HIGH:STEP", 2},
 		{"trace -p 2147483647 a:b", "process 2147483647: no such process", 3},
 		{"trace " + text + ":a:b", text + ": not an ELF file", 1},
 		{"trace " + text + "s:a:b", "no such file or directory", 3},
@@ -204,13 +210,13 @@ func TestUsage(t *testing.T) {
 		{"doctor -p 1 -o xml", "takes text or json", 2},
 		{"doctor -p no-such-name", `none is called "no-such-name"`, 3},
 	} {
-		line := strings.NewReplacer("PID", pid(p), "PROBE", "subject:tick", "DIRECTORY", t.TempDir(), "FILE:", path+":").Replace(c.args)
+		line := strings.NewReplacer("PID", pid(p), "PROBE", "operator:request__start", "DIRECTORY", t.TempDir(), "FILE:", path+":").Replace(c.args)
 		r := runCommand(t, strings.Fields(line)...)
 		require.Equal(t, c.status, r.status, c.args)
 		require.Empty(t, r.stdout)
 		require.Contains(t, r.stderr, c.stderr)
 		require.True(t, strings.HasPrefix(r.stderr, "stapsdt: "), r.stderr)
-		require.Equal(t, 1, strings.Count(r.stderr, "\n"), r.stderr)
+		require.Equal(t, 1, strings.Count(r.stderr, "\n")-2*strings.Count(r.stderr, "^\n"), r.stderr)
 	}
 	require.Zero(t, runCommand(t, "help").status)
 	require.Contains(t, runCommand(t).stdout, "stapsdt list")
