@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,12 +95,12 @@ func recordingVerbs(dir string) [][]string {
 	return [][]string{
 		{"list"}, {"list", "-o", "json"},
 		{"trace"}, {"trace", "-o", "json"}, {"trace", "--show", "a,pid,executable"}, {"trace", "-w", "a == a", "-n", "20"}, {"trace", "-w", "id % 3 == 1 || id >> 1 > 4"},
-		{"trace", "-o", "chrome", "-O", "-"}, {"trace", "-o", "perfetto", "-O", filepath.Join(dir, "timeline")},
+		{"trace", "-o", "chrome", "-O", "-"}, {"trace", "-n", "1", "-o", "chrome", "-O", "-"}, {"trace", "-o", "perfetto", "-O", filepath.Join(dir, "timeline")},
 		{"count", "*:*"}, {"count", "*:*", "--by", "a"}, {"count", "*:*", "--by", "id/0x10,pid", "-o", "json"},
 		{"hist", "*:*", "a"}, {"hist", "*:*", "id", "--by", "a", "-o", "json"}, {"hist", "*:*", "a", "--linear", "0:100:10"},
 		{"latency", "*:*"}, {"latency", "*:*", "--by", "a"}, {"latency", "*:*", "-o", "json"}, {"latency", "*:*__start", "*:*__end", "--key", "goroutine"}, {"latency", "*:*__start", "*:*__end", "--key", "a"},
-		{"top"}, {"top", "--by", "a"}, {"top", "-o", "json"},
-		{"tree"}, {"tree", "-o", "json"}, {"tree", "--slowest", "3"},
+		{"top"}, {"top", "-n", "1"}, {"top", "--by", "a"}, {"top", "-o", "json"},
+		{"tree"}, {"tree", "-n", "1"}, {"tree", "-o", "json"}, {"tree", "--slowest", "3"},
 	}
 }
 
@@ -294,6 +295,7 @@ func TestRecordingSentences(t *testing.T) {
 		{[]string{"list"}, whole[:len(whole)-recording.ChunkBytes], `(?m)cache__end.*# 0 events$`, "FILE has", 0, 1},
 		{[]string{"latency", "p:query"}, whole[:len(whole)-1000], `0 still open, 1 with an end that may be lost`, "FILE has", 0, 1},
 		{[]string{"list"}, whole[:4100], ``, fmt.Sprintf("FILE: this is not a recording, or a damaged one: it has 4100 of %d bytes", len(whole)), 1, 1},
+		{[]string{"trace"}, slices.Concat(whole[:8], []byte{9}, whole[9:]), ``, `FILE: .*another version of the format: 9\.0, and this program reads 1`, 1, 1},
 	} {
 		out, said, status := readRecording(t, c.content, c.verb...)
 		require.Equal(t, c.status, status, "%v: %s", c.verb, said)

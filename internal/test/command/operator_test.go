@@ -119,20 +119,6 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestFromEnough: -n ends what reads a recording, without an error.
-func TestFromEnough(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "operator.rec")
-	tell(startOperator(t, file), "requests 3")
-	for _, args := range [][]string{
-		{"trace", "-n", "1"}, {"trace", "-n", "1", "-o", "chrome", "-O", "-"}, {"trace", "-n", "1", "-o", "perfetto", "-O", file + ".timeline"}, {"tree", "-n", "1"}, {"top", "-n", "1"},
-	} {
-		r := runCommand(t, append(args, "--from", file)...)
-		require.Zero(t, r.status, args)
-		require.NotContains(t, r.stderr, "enough", args)
-	}
-}
-
 // TestProcessName: -p takes the name of a process, and the shell completes it.
 func TestProcessName(t *testing.T) {
 	t.Parallel()
