@@ -23,27 +23,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPathAfterDup2: when the program has put /dev/null under the number of the memory's
-// descriptor, as a daemon does, Path still leads to the probes.
-func TestPathAfterDup2(t *testing.T) {
-	tracetest.NeedUprobes(t)
-	p := stapsdt.NewProvider("daemon", stapsdt.WithMemfd())
-	probe := stapsdt.NewProbe1[int](p, "event")
-	load(t, p)
-	var number int
-	_, err := fmt.Sscanf(p.Path(), fmt.Sprintf("/proc/%d/fd/%%d", os.Getpid()), &number)
-	require.NoError(t, err)
-	null, err := os.Open(os.DevNull)
-	require.NoError(t, err)
-	require.NoError(t, unix.Dup3(int(null.Fd()), number, unix.O_CLOEXEC))
-	null.Close()
-	defer unix.Close(number)
-
-	require.Regexp(t, fmt.Sprintf("^/proc/%d/map_files/[0-9a-f]+-[0-9a-f]+$", os.Getpid()), p.Path())
-	require.True(t, p.Loaded())
-	requireTraced(t, probe)
-}
-
 // TestPathInPIDNamespace: the program is process 1 in its own PID namespace, and has
 // another number in the /proc that it and its tracer see.
 func TestPathInPIDNamespace(t *testing.T) {
