@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -145,77 +147,84 @@ func (r *run) inWindow(l *lane, window int, f fire) error {
 	return err
 }
 
-// work does the cycles of a lane.
-func (r *run) work(l *lane, shared provider, deadline time.Time) error {
-	once, end, err := r.cycle(r, l, shared)
+// work has the windows of a lane, until its share is done or the time is over.
+func (r *run) work(l *lane, deadline time.Time) (err error) {
+	share := (r.cycles + r.width - 1 - l.number) / r.width
+	each := share // the windows of a provider
+	if r.churn {
+		each = 1
+	}
+	for first := 1; err == nil && first <= share && (first == 1 || time.Now().Before(deadline)); first += each {
+		err = r.provide(l, first, first+each, deadline)
+	}
+	r.outside(l, nil)
+	return err
+}
+
+// provide has windows with a provider, to which a tracer is attached. Without churn nothing is fired before and after that. With
+// churn the provider is fired while the tracer attaches and detaches, and is unloaded and loaded under it, as a plugin is; firers
+// hold on to its probe until the next one is there.
+func (r *run) provide(l *lane, first, end int, deadline time.Time) error {
+	p := stapsdt.NewProvider(fmt.Sprintf("soak%d-%d", l.number, first), stapsdt.WithDir(r.dir))
+	f := r.probe(p)
+	if err := p.Load(); err != nil {
+		return err
+	}
+	if r.churn {
+		r.outside(l, f)
+	}
+	link, err := r.attach(p, l.number)
 	if err != nil {
 		return err
 	}
-	share := (r.cycles + r.width - 1 - l.number) / r.width
-	for window := 1; err == nil && window <= share && (window == 1 || time.Now().Before(deadline)); window++ {
-		err = once(window)
+	if r.churn {
+		err = errors.Join(p.Unload(), p.Load())
 	}
-	// What was fired in no window is known only after the last fire.
-	r.outside(l, nil)
-	return errors.Join(err, end())
+	for window := first; err == nil && window < end && (window == first || time.Now().Before(deadline)); window++ {
+		err = r.inWindow(l, window, f)
+	}
+	if !r.churn {
+		r.outside(l, nil)
+	}
+	return errors.Join(err, link.Close(), p.Close())
 }
 
-// cycle is what is done again and again in a lane. It returns a function that does it once, with a window in it, and
-// one that ends it.
-type cycle func(r *run, l *lane, shared provider) (once func(window int) error, end func() error, err error)
+// disturbances go on until end is closed, and happen at least once.
+var disturbances = []func(end <-chan struct{}) error{collect, changeProcs, profile}
 
-// stay keeps a provider loaded and the tracer attached: only windows pass.
-func stay(r *run, l *lane, _ provider) (func(int) error, func() error, error) {
-	p, err := r.newProvider(fmt.Sprint("soak", l.number), 1)
-	if err != nil {
-		return nil, nil, err
-	}
-	detach, err := r.attach(p, 0, l.number)
-	return func(window int) error { return r.inWindow(l, window, p.fires[0]) },
-		func() error { return errors.Join(detach(), p.Close()) }, err
+// collect collects garbage without pause.
+func collect(end <-chan struct{}) error { return repeat(end, func(int) { runtime.GC() }) }
+
+// changeProcs changes GOMAXPROCS, from one to twice what it was, which stops the world.
+func changeProcs(end <-chan struct{}) error {
+	before := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(before)
+	return repeat(end, func(n int) {
+		runtime.GOMAXPROCS(1 + n%(2*before))
+		time.Sleep(time.Millisecond)
+	})
 }
 
-// attach attaches for the time of the window. The lanes have probes of one file.
-func attach(r *run, l *lane, shared provider) (func(int) error, func() error, error) {
-	f := shared.fires[l.number]
-	r.outside(l, f)
-	once := func(window int) error {
-		detach, err := r.attach(shared, l.number, l.number)
-		if err != nil {
-			return err
+// profile has SIGPROF come a thousand times for each second of processor time, or as often as the kernel has ticks.
+func profile(end <-chan struct{}) error {
+	// The profiler's own rate is 100; it keeps one that was set, and says so on standard error.
+	runtime.SetCPUProfileRate(1000)
+	if err := pprof.StartCPUProfile(io.Discard); err != nil {
+		return err
+	}
+	<-end
+	pprof.StopCPUProfile()
+	return nil
+}
+
+// repeat does something until end is closed.
+func repeat(end <-chan struct{}, do func(n int)) error {
+	for n := 0; ; n++ {
+		do(n)
+		select {
+		case <-end:
+			return nil
+		default:
 		}
-		return errors.Join(r.inWindow(l, window, f), detach())
 	}
-	return once, func() error { return nil }, nil
-}
-
-// reload loads for the time of the window, while a tracer stays attached to the file.
-func reload(r *run, l *lane, _ provider) (func(int) error, func() error, error) {
-	p, err := r.newProvider(fmt.Sprint("soak", l.number), 1)
-	if err != nil {
-		return nil, nil, err
-	}
-	detach, err := r.attach(p, 0, l.number)
-	once := func(window int) error {
-		return errors.Join(p.Unload(), p.Load(), r.inWindow(l, window, p.fires[0]))
-	}
-	return once, func() error { return errors.Join(detach(), p.Close()) }, err
-}
-
-// churn has a new provider for each window, as a plugin has, and a tracer that attaches to it. The provider is unloaded and loaded
-// under the tracer before the window. Firers hold on to its probe until the next one is there.
-func churn(r *run, l *lane, _ provider) (func(int) error, func() error, error) {
-	once := func(window int) error {
-		p, err := r.newProvider(fmt.Sprintf("soak%d-%d", l.number, window), 1)
-		if err != nil {
-			return err
-		}
-		r.outside(l, p.fires[0])
-		detach, err := r.attach(p, 0, l.number)
-		if err != nil {
-			return err
-		}
-		return errors.Join(p.Unload(), p.Load(), r.inWindow(l, window, p.fires[0]), detach(), p.Close())
-	}
-	return once, func() error { return nil }, nil
 }
