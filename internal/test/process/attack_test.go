@@ -299,19 +299,11 @@ func waitLine() {
 // a file has a number, they seem to be the same, and the file is not used.
 func TestUnmappedUser(t *testing.T) {
 	testenv.NeedsRoot(t)
-	dir := t.TempDir() + "/images"
-	for parent := filepath.Dir(dir); parent != "/"; parent = filepath.Dir(parent) { // the way there
-		info := tracetest.Must(os.Stat(parent))(t)
-		require.NoError(t, os.Chmod(parent, info.Mode()|0o055))
-	}
+	binary, public := publicDirectory(t)
+	dir := public + "/images"
 	load := func(attributes *syscall.SysProcAttr) string {
-		cmd := exec.Command("/proc/self/exe")
-		cmd.Env = []string{"STAPSDT_TEST_CHILD=loadonce", "STAPSDT_DIR=" + dir, "TMPDIR=/nowhere"}
-		cmd.Stdin = strings.NewReader("go\n")
-		cmd.SysProcAttr = attributes
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		return strings.TrimSpace(strings.TrimPrefix(string(out), "loaded "))
+		path, _ := placeAs(t, binary, attributes, "STAPSDT_DIR="+dir, "TMPDIR=/nowhere")
+		return path
 	}
 	file := load(nil)
 	require.Equal(t, dir, filepath.Dir(file))

@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,13 +57,16 @@ func TestPathWithAnothersProc(t *testing.T) {
 	require.NoError(t, other.Wait(testenv.Patience))
 }
 
-// placeChild loads a provider, and says where it is, until its input ends.
+// placeChild loads a provider, and says where it is, until its input ends. It may wait for a line of input before.
 //
-//	memfd|file
+//	memfd|file [wait]
 func placeChild(args []string) {
 	var opts []stapsdt.Option
 	if args[0] == "memfd" {
 		opts = append(opts, stapsdt.WithMemfd())
+	}
+	if len(args) > 1 {
+		waitLine()
 	}
 	p := stapsdt.NewProvider("place", opts...)
 	stapsdt.NewProbe1[int](p, "event")
@@ -74,6 +77,22 @@ func placeChild(args []string) {
 	}
 	fmt.Println("loaded", p.Path())
 	io.Copy(io.Discard, os.Stdin)
+}
+
+var placed = regexp.MustCompile(`(?m)^(?:loaded|failed:) (.*)$`)
+
+// placeAs runs the child as another user, and returns its path or error, and what it said on standard error.
+func placeAs(t *testing.T, binary string, attributes *syscall.SysProcAttr, env ...string) (answer, said string) {
+	t.Helper()
+	cmd := exec.Command(binary, "file")
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = "/", append(env, "STAPSDT_TEST_CHILD=place"), attributes
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s%s", out, stderr.String())
+	match := placed.FindSubmatch(out)
+	require.NotNil(t, match, "%s", out)
+	return string(match[1]), stderr.String()
 }
 
 // TestDebug: STAPSDT_DEBUG=1 says where a provider is, of which kind, and why it is not
@@ -106,20 +125,10 @@ func TestSetUserID(t *testing.T) {
 	require.NoError(t, os.Chown(binary, owner, owner))
 	require.NoError(t, os.Chmod(binary, 0o755|os.ModeSetuid))
 	t.Cleanup(func() { os.RemoveAll(fmt.Sprintf("/tmp/stapsdt-%d", owner)) })
-	run := func(mode os.FileMode, variable string) (path, stderr string) {
+	run := func(mode os.FileMode, variable string) (path, said string) {
 		require.NoError(t, os.Chmod(binary, mode))
-		cmd := exec.Command(binary, "file")
-		cmd.Dir = "/"
-		cmd.Env = []string{"STAPSDT_TEST_CHILD=place", "STAPSDT_DEBUG=1", variable + "=" + public + "/theirs"}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		out, err := cmd.Output()
-		require.NoError(t, err, "%s", out)
-		lines := strings.Split(string(out), "\n")
-		i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "loaded ") })
-		require.GreaterOrEqual(t, i, 0, "%s", out)
-		return strings.TrimPrefix(lines[i], "loaded "), said.String()
+		return placeAs(t, binary, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}},
+			"STAPSDT_DEBUG=1", variable+"="+public+"/theirs")
 	}
 	for _, variable := range []string{"STAPSDT_DIR", "XDG_RUNTIME_DIR", "TMPDIR"} {
 		require.NoError(t, os.Mkdir(public+"/theirs", 0o777))

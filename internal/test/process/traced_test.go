@@ -21,7 +21,6 @@ import (
 func TestMain(m *testing.M) {
 	tracetest.Main(m, map[string]func(args []string){
 		"reloads":  reloadsChild,
-		"loadonce": loadOnceChild,
 		"fault":    faultChild,
 		"limit":    limitChild,
 		"vanish":   vanishChild,

@@ -3,7 +3,6 @@
 package process
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -118,7 +117,7 @@ func TestManyProcessesLoadAtOnce(t *testing.T) {
 	for round := range 2 {
 		var children []*tracetest.Process
 		for range 100 {
-			children = append(children, tracetest.Child(t, "loadonce"))
+			children = append(children, tracetest.Child(t, "place", tracetest.WithArgs("file", "wait")))
 		}
 		for _, c := range children {
 			c.Say("go")
@@ -146,19 +145,6 @@ func TestManyProcessesLoadAtOnce(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, []byte("half a fi"), 0o400))
 		}
 	}
-}
-
-func loadOnceChild([]string) {
-	in := bufio.NewReader(os.Stdin)
-	p := stapsdt.NewProvider("once")
-	stapsdt.NewProbe1[int](p, "event")
-	in.ReadString('\n')
-	if err := p.Load(); err != nil {
-		fmt.Println(err)
-	} else {
-		fmt.Println("loaded", p.Path())
-	}
-	in.ReadString('\n')
 }
 
 // TestMounts loads where directories cannot be used: the next place is taken, and
@@ -221,24 +207,11 @@ func requireTraced(t *testing.T, probe *stapsdt.Probe1[int]) {
 // user has put a directory of that user's name before.
 func TestAnotherUser(t *testing.T) {
 	testenv.NeedsRoot(t)
-	tmp := t.TempDir()
+	binary, tmp := publicDirectory(t)
 	require.NoError(t, os.Chmod(tmp, 0o1777))
-	for dir := tmp; dir != "/"; dir = filepath.Dir(dir) { // the way there
-		info := tracetest.Must(os.Stat(dir))(t)
-		require.NoError(t, os.Chmod(dir, info.Mode()|0o055))
-	}
-	self := tmp + "/test"
-	binary := tracetest.Must(os.ReadFile("/proc/self/exe"))(t)
-	require.NoError(t, os.WriteFile(self, binary, 0o755))
 	loadAs := func(uid uint32) string {
-		cmd := exec.Command(self)
-		cmd.Env = []string{"STAPSDT_TEST_CHILD=loadonce", "TMPDIR=" + tmp, "PATH=/bin"}
-		cmd.Dir = "/"
-		cmd.Stdin = strings.NewReader("go\n")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		return strings.TrimSpace(strings.TrimPrefix(string(out), "loaded "))
+		path, _ := placeAs(t, binary, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}, "TMPDIR="+tmp, "PATH=/bin")
+		return path
 	}
 	path := loadAs(12345)
 	require.Equal(t, tmp+"/stapsdt-12345", filepath.Dir(path))
@@ -248,21 +221,10 @@ func TestAnotherUser(t *testing.T) {
 	require.Equal(t, tmp+"/stapsdt-12346", filepath.Dir(loadAs(12346)))
 
 	// Planted by an attacker: the load falls back, and puts nothing there.
-	for i, plant := range []func(dir string) error{
-		func(dir string) error { return os.Mkdir(dir, 0o777) },
-		func(dir string) error { return os.Symlink(tmp+"/stapsdt-12345", dir) },
-		func(dir string) error { return os.WriteFile(dir, nil, 0o666) },
-		func(dir string) error { return syscall.Mkfifo(dir, 0o666) },
-	} {
-		uid := uint32(20000 + i)
-		dir := fmt.Sprintf("%s/stapsdt-%d", tmp, uid)
-		require.NoError(t, plant(dir))
-		require.True(t, strings.HasPrefix(loadAs(uid), "/proc/"))
-		if info, err := os.Stat(dir); err == nil && info.IsDir() && i == 0 {
-			list := tracetest.Must(os.ReadDir(dir))(t)
-			require.Empty(t, list)
-		}
-	}
+	planted := tmp + "/stapsdt-12347"
+	require.NoError(t, os.Mkdir(planted, 0o777))
+	require.True(t, strings.HasPrefix(loadAs(12347), "/proc/"))
+	require.Empty(t, entries(t, planted))
 }
 
 // TestScratchContainer traces a static hello in an empty root: no libc, no /tmp,
