@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 )
 
 // faultErrors are, for each system call on the way of Load, Unload and Close, the
@@ -155,22 +155,14 @@ func faultImage(t *testing.T) string {
 	return filepath.Base(f.p.Path())
 }
 
-// inParallel runs what it is given, as many at a time as there are processors.
+// inParallel runs what it is given, some at a time.
 func inParallel(jobs []func()) {
-	var wg sync.WaitGroup
-	queue := make(chan func())
-	for range 3 {
-		wg.Go(func() {
-			for job := range queue {
-				job()
-			}
-		})
-	}
+	var group errgroup.Group
+	group.SetLimit(3)
 	for _, job := range jobs {
-		queue <- job
+		group.Go(func() error { job(); return nil })
 	}
-	close(queue)
-	wg.Wait()
+	_ = group.Wait()
 }
 
 // TestEachSystemCallFails lets every system call of Load, Unload and Close fail,

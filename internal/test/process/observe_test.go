@@ -13,7 +13,6 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/bpf"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
-	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
 )
@@ -151,36 +150,4 @@ func TestTracedWhileObserversFail(t *testing.T) {
 		require.Equal(t, want, list[0].arg(t, list[0].read(t), 0))
 	}
 	require.Equal(t, 2, calls, "it observes no longer")
-}
-
-// TestLateDefinition: a probe that is defined while its provider is loaded becomes
-// part of it at the next Load, however it was defined.
-func TestLateDefinition(t *testing.T) {
-	p := newProvider(t, "late")
-	early := stapsdt.NewProbe1[int](p, "early")
-	load(t, p)
-	all := []*stapsdt.Probe{&early.Probe}
-	for round := range 3 {
-		typed := stapsdt.NewProbe1[int](p, fmt.Sprint("typed", round))
-		added := tracetest.Must(p.AddProbe(fmt.Sprint("added", round), stapsdt.Int64))(t)
-		again := tracetest.Must(p.AddProbe("early", stapsdt.Int64))(t)
-		late := []*stapsdt.Probe{&typed.Probe, added, again}
-
-		notes := tracetest.Must(sdt.ReadFile(p.Path()))(t)
-		require.Len(t, notes, len(all), "the image of the last load")
-		for _, probe := range late {
-			require.False(t, probe.Enabled())
-			require.NoError(t, probe.Fire("not looked at"))
-		}
-		all = append(all, late...)
-		require.Equal(t, all, p.Probes())
-
-		require.NoError(t, p.Unload())
-		require.NoError(t, p.Load())
-		for i, traced := range trace(t, all...) {
-			require.NoError(t, traced.Fire(i))
-			require.EqualValues(t, i, traced.arg(t, traced.read(t), 0), traced.String())
-			traced.uprobe.Close()
-		}
-	}
 }
