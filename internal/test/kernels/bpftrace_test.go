@@ -3,8 +3,8 @@
 package kernels
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -22,32 +22,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// numbers are events with six arguments, which are in registers on every
-// architecture. The first event of each list in this file is for finding out whether
-// bpftrace has attached, and no two events are equal.
-var numbers = []struct {
-	i8  int8
-	u8  uint8
-	i16 int16
-	u32 uint32
-	i64 int64
-	u64 uint64
-}{
-	{1, 2, 3, 4, 5, 6},
-	{-1, math.MaxUint8, -1, math.MaxUint32, -1, math.MaxUint64},
-	{math.MinInt8, 0x80, math.MinInt16, 1 << 31, math.MinInt64, 1 << 63},
-	{math.MaxInt8, 0, math.MaxInt16, 0, math.MaxInt64, 0},
-}
-
 // strlen is how many bytes of a string bpftrace is to read.
 const strlen = 200
 
-// texts are events with a string. Versions of bpftrace differ in how they print one
-// that is too long: they cut a byte more or less, and may add dots.
-var (
-	texts = []string{"attached", "", "a", "grüße, 世界", strings.Repeat("x", strlen-2), strings.Repeat("y", 10_000)}
-	cut   = regexp.MustCompile(`y{199}y?(\.\.)?>`)
-)
+// cut is how bpftrace prints a string that is too long. Versions differ: they cut a byte more or less, and may add dots.
+var cut = regexp.MustCompile(`y{199}y?(\.\.)?>`)
+
+// guestProbes are what bpftrace reads: a probe of the guest's program, and its events. The first one is for finding out whether bpftrace has
+// attached, and no two are equal.
+var guestProbes = map[string]struct {
+	types  []stapsdt.ArgType
+	events [][]any
+}{
+	// In registers on every architecture.
+	"number": {[]stapsdt.ArgType{stapsdt.Int8, stapsdt.Uint8, stapsdt.Int16, stapsdt.Uint32, stapsdt.Int64, stapsdt.Uint64}, [][]any{
+		{int8(1), 2, int16(3), 4, 5, 6},
+		{int8(-1), math.MaxUint8, int16(-1), math.MaxUint32, -1, uint64(math.MaxUint64)},
+		{int8(math.MinInt8), 0x80, int16(math.MinInt16), 1 << 31, math.MinInt64, uint64(1 << 63)},
+		{int8(math.MaxInt8), 0, int16(math.MaxInt16), 0, math.MaxInt64, 0},
+	}},
+	"text": {[]stapsdt.ArgType{stapsdt.String, stapsdt.Int32}, [][]any{
+		{"attached", 0}, {"", -1}, {"a", -2}, {"grüße, 世界", -3}, {strings.Repeat("x", strlen-2), -4}, {strings.Repeat("y", 10_000), -5},
+	}},
+	"many": {slices.Repeat([]stapsdt.ArgType{stapsdt.Int64}, stapsdt.MaxArgs), [][]any{manyArgs(0), manyArgs(1), manyArgs(2)}},
+}
 
 // manyArgs returns as many arguments as a probe can have, of either sign.
 func manyArgs(event int) []any {
@@ -62,40 +60,24 @@ func manyArgs(event int) []any {
 // probe and the event to fire.
 func runSubject([]string) {
 	p := stapsdt.NewProvider("guest")
-	number := stapsdt.NewProbe6[int8, uint8, int16, uint32, int64, uint64](p, "number")
-	text := stapsdt.NewProbe2[string, int32](p, "text")
-	many, err := p.AddProbe("many", slices.Repeat([]stapsdt.ArgType{stapsdt.Int64}, stapsdt.MaxArgs)...)
-	if err = errors.Join(err, p.Load()); err != nil {
-		fmt.Println(err)
-		os.Exit(1)
+	for _, name := range slices.Sorted(maps.Keys(guestProbes)) {
+		if _, err := p.AddProbe(name, guestProbes[name].types...); err != nil {
+			panic(err)
+		}
+	}
+	if err := p.Load(); err != nil {
+		panic(err)
 	}
 	fmt.Println("loaded", p.Path())
 	tracetest.EachLine(func(line string) {
-		name, rest, _ := strings.Cut(line, " ")
-		event, err := strconv.Atoi(rest)
-		switch name {
-		case "number":
-			n := numbers[event]
-			number.Fire(n.i8, n.u8, n.i16, n.u32, n.i64, n.u64)
-		case "text":
-			text.Fire(texts[event], int32(-event))
-		case "many":
-			err = errors.Join(err, many.Fire(manyArgs(event)...))
+		name, number, _ := strings.Cut(line, " ")
+		event, _ := strconv.Atoi(number)
+		probe := p.Probes()[slices.IndexFunc(p.Probes(), func(p *stapsdt.Probe) bool { return p.Name() == name })]
+		if err := probe.Fire(guestProbes[name].events[event]...); err != nil {
+			panic(err)
 		}
-		fmt.Println("enabled", number.Enabled(), text.Enabled(), many.Enabled(), err)
+		fmt.Println("enabled", probe.Enabled())
 	})
-}
-
-// subject is a process that runs runSubject.
-type subject struct{ *tracetest.Process }
-
-// idle is its answer while no tracer is attached.
-const idle = "false false false <nil>"
-
-// fire has it fire an event, and returns which of its probes are enabled then.
-func (s subject) fire(probe string, event int) string {
-	s.Say(fmt.Sprintf("%s %d", probe, event))
-	return s.Expect("enabled ", testenv.Patience)
 }
 
 // needBpftrace skips a test, or fails it, where bpftrace cannot run.
@@ -116,8 +98,8 @@ func await(t *testing.T, what string, tracer *tracetest.Process, done func() boo
 
 // bpftraceReads has a subject fire the events of a probe under bpftrace, and
 // compares the lines that begin with an equals sign.
-func bpftraceReads(t *testing.T, probe, action string, want []string) {
-	s := subject{tracetest.Child(t, "subject")}
+func bpftraceReads(t *testing.T, probe, action string, show func(args []any) string) {
+	s := tracetest.Child(t, "subject")
 	file := "*"
 	if path := s.Expect("loaded ", testenv.Patience); olderThan(t, 17) {
 		file = path // 0.11 takes no pattern that matches several files
@@ -125,42 +107,46 @@ func bpftraceReads(t *testing.T, probe, action string, want []string) {
 	program := fmt.Sprintf("usdt:%s:guest:%s { %s }", file, probe, action)
 	command := append(tracetest.BpftraceCommand(t), "-B", "line", "-p", strconv.Itoa(s.PID()), "-e", program)
 	tracer := tracetest.Command(t, exec.Command(command[0], command[1:]...))
+	fire := func(event int) bool { return enabled(s, fmt.Sprint(probe, " ", event)) }
 	lines := func() []string {
-		return slices.DeleteFunc(tracer.Lines(), func(line string) bool { return !strings.HasPrefix(line, "=") })
+		return slices.Compact(slices.DeleteFunc(tracer.Lines(), func(line string) bool { return !strings.HasPrefix(line, "=") }))
 	}
 
 	// 0.11 does not say when it has attached, and a site is patched before its BPF
 	// program can run.
 	await(t, "the first line", tracer, func() bool {
-		s.fire(probe, 0)
+		fire(0)
 		return len(lines()) > 0
 	})
-	for event := 1; event < len(want); event++ {
-		require.NotEqual(t, idle, s.fire(probe, event))
+	var want []string
+	for event, args := range guestProbes[probe].events {
+		want = append(want, "= "+show(args))
+		require.True(t, event == 0 || fire(event))
 	}
-	await(t, "the last line", tracer, func() bool { return len(slices.Compact(lines())) >= len(want) })
-	printed := slices.Compact(lines())
+	await(t, "the last line", tracer, func() bool { return len(lines()) >= len(want) })
+	printed := lines()
 	for i, line := range printed {
 		printed[i] = cut.ReplaceAllString(line, strings.Repeat("y", strlen-1)+">")
 	}
 	require.Equal(t, want, printed)
 
 	tracer.Signal(os.Kill)
-	await(t, "the detachment", tracer, func() bool { return s.fire(probe, 0) == idle })
+	await(t, "the detachment", tracer, func() bool { return !fire(0) })
 }
+
+// plain shows arguments as numbers.
+func plain(args []any) string { return strings.TrimSpace(fmt.Sprintln(args...)) }
 
 // bpftrace reads integers of every size.
 func TestBpftraceArguments(t *testing.T) {
 	needBpftrace(t)
-	var want []string
-	for _, n := range numbers {
-		line := fmt.Sprint("= ", n.i8, n.u8, n.i16, n.u32, n.i64, n.u64)
+	bpftraceReads(t, "number", `printf("= %ld %lu %ld %lu %ld %lu\n", arg0, arg1, arg2, arg3, arg4, arg5);`, func(args []any) string {
 		if olderThan(t, 17) { // 0.11 does not extend the sign of these two
-			line = fmt.Sprint("= ", uint8(n.i8), n.u8, uint16(n.i16), n.u32, n.i64, n.u64)
+			args = slices.Clone(args)
+			args[0], args[2] = uint8(args[0].(int8)), uint16(args[2].(int16))
 		}
-		want = append(want, line)
-	}
-	bpftraceReads(t, "number", `printf("= %ld %lu %ld %lu %ld %lu\n", arg0, arg1, arg2, arg3, arg4, arg5);`, want)
+		return plain(args)
+	})
 }
 
 // bpftrace reads strings, and cuts those that are too long.
@@ -168,11 +154,10 @@ func TestBpftraceString(t *testing.T) {
 	needBpftrace(t)
 	t.Setenv("BPFTRACE_STRLEN", strconv.Itoa(strlen))
 	t.Setenv("BPFTRACE_MAX_STRLEN", strconv.Itoa(strlen)) // its name since 0.21
-	var want []string
-	for i, s := range texts {
-		want = append(want, fmt.Sprintf("= <%s> %d", s[:min(len(s), strlen-1)], -i))
-	}
-	bpftraceReads(t, "text", `printf("= <%s> %d\n", str(arg0), arg1);`, want)
+	bpftraceReads(t, "text", `printf("= <%s> %d\n", str(arg0), arg1);`, func(args []any) string {
+		text := args[0].(string)
+		return fmt.Sprintf("<%s> %d", text[:min(len(text), strlen-1)], args[1])
+	})
 }
 
 // bpftrace reads arguments on the stack.
@@ -181,16 +166,11 @@ func TestBpftraceStack(t *testing.T) {
 	if olderThan(t, 27) {
 		t.Skipf("bpftrace 0.11 takes six arguments; 0.17 and 0.23 crash for twelve")
 	}
-	var format, names strings.Builder
+	names := ""
 	for i := range stapsdt.MaxArgs {
-		format.WriteString(" %ld")
-		fmt.Fprintf(&names, ", arg%d", i)
+		names += fmt.Sprintf(", arg%d", i)
 	}
-	var want []string
-	for event := range 3 {
-		want = append(want, "= "+strings.TrimSpace(fmt.Sprintln(manyArgs(event)...)))
-	}
-	bpftraceReads(t, "many", fmt.Sprintf(`printf("=%s\n"%s);`, format.String(), names.String()), want)
+	bpftraceReads(t, "many", fmt.Sprintf(`printf("=%s\n"%s);`, strings.Repeat(" %ld", stapsdt.MaxArgs), names), plain)
 }
 
 // olderThan reports whether bpftrace is older than 0.minor.
