@@ -1,7 +1,5 @@
 /* The clock of a recording: a counter of the processor where it can be trusted. */
 #ifndef SDT_IN_GO
-#include "private.h"
-
 #include "recorder.h"
 
 #include <time.h>

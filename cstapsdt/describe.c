@@ -1,7 +1,5 @@
 /* What a recording says of the process and of a probe. Nothing here allocates memory. */
 #ifndef SDT_IN_GO
-#include "private.h"
-
 #include "recorder.h"
 
 #include <stdio.h>

@@ -67,6 +67,17 @@ int sdt_fail(SDTProvider_t *provider, SDTError_t code, const char *format, ...)
 	return -1;
 }
 
+/* sdt_fail_line writes the line of error of a recording or of the socket, and returns -1. %m is the system's reason. */
+int sdt_fail_line(char *line, const char *format, ...)
+{
+	va_list values;
+
+	va_start(values, format);
+	vsnprintf(line, SDT_LINE_SIZE, format, values);
+	va_end(values);
+	return -1;
+}
+
 SDTError_t providerErrno(const SDTProvider_t *provider)
 {
 	return provider ? get_code(provider) : elfCreationError;

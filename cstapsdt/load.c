@@ -1,6 +1,4 @@
 /* Loading an image into the process, and unloading it. */
-#include "private.h"
-
 #include "recorder.h"
 
 #include <dlfcn.h>

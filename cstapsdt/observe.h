@@ -2,8 +2,6 @@
 #ifndef SDT_OBSERVE_H
 #define SDT_OBSERVE_H
 
-#include "private.h"
-
 #include "recorder.h"
 
 /* A sink is a recording, and the probes that it has: all of them if patterns is NULL. */

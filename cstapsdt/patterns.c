@@ -1,7 +1,5 @@
 /* Patterns that select probes, as path.Match of Go has them, but for the slash, which is a character like others. */
 #ifndef SDT_IN_GO
-#include "private.h"
-
 #include "recorder.h"
 
 /* A pattern, of which the beginning is taken off. */

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -19,16 +18,6 @@ enum {
 	STALE_SECONDS = 60,
 	BACKLOG = 64
 };
-
-__attribute__((format(printf, 2, 3))) static int fail(char *line, const char *format, ...)
-{
-	va_list list;
-
-	va_start(list, format);
-	vsnprintf(line, SDT_LINE_SIZE, format, list);
-	va_end(list);
-	return -1;
-}
 
 /* sdt_place_admits reports whether the other side is a process of this user, or of root. */
 bool sdt_place_admits(int connection)
@@ -131,16 +120,16 @@ static int check_directory(const char *directory, char *line)
 	struct stat status;
 
 	if (remote)
-		return fail(line, "%s: it is on %s", directory, remote);
+		return sdt_fail_line(line, "%s: it is on %s", directory, remote);
 	if (lstat(directory, &status) != 0)
-		return fail(line, "%s: %m", directory);
+		return sdt_fail_line(line, "%s: %m", directory);
 	if (!S_ISDIR(status.st_mode))
-		return fail(line, "%s: it is no directory", directory);
+		return sdt_fail_line(line, "%s: it is no directory", directory);
 	if (status.st_uid != geteuid() ||
 	    (status.st_uid == SDT_OVERFLOW_USER && !sdt_all_users_mapped()))
-		return fail(line, "%s: it is owned by user %lu", directory, (unsigned long)status.st_uid);
+		return sdt_fail_line(line, "%s: it is owned by user %lu", directory, (unsigned long)status.st_uid);
 	if (status.st_mode & (S_IWGRP | S_IWOTH))
-		return fail(line, "%s: another user could write to it", directory);
+		return sdt_fail_line(line, "%s: another user could write to it", directory);
 	return 0;
 }
 
@@ -172,7 +161,7 @@ static int bind_socket(struct sdt_listener *listener, char *line)
 
 	listener->fd = open_socket();
 	if (listener->fd < 0)
-		return fail(line, "open a socket: %m");
+		return sdt_fail_line(line, "open a socket: %m");
 	address = sdt_place_address(listener->path, &parent);
 	bound = bind_to(listener->fd, &address);
 	if (!bound && errno == EADDRINUSE) {
@@ -185,7 +174,7 @@ static int bind_socket(struct sdt_listener *listener, char *line)
 	close_directory(parent);
 	if (bound && chmod(listener->path, 0600) == 0 && listen(listener->fd, BACKLOG) == 0)
 		return 0;
-	fail(line, "%s: %m", listener->path);
+	sdt_fail_line(line, "%s: %m", listener->path);
 	if (bound)
 		unlink(listener->path);
 	close(listener->fd);
@@ -199,7 +188,7 @@ static int open_in(struct sdt_listener *listener, const char *directory, char *l
 	int size, status = 1;
 
 	if (*directory != '/')
-		return fail(line, "%s: it is no absolute path", directory);
+		return sdt_fail_line(line, "%s: it is no absolute path", directory);
 	if (mkdir(directory, 0700) == 0)
 		(void)chmod(directory, 0700); /* the umask may have removed some bits */
 	if (check_directory(directory, line) != 0)
@@ -210,7 +199,7 @@ static int open_in(struct sdt_listener *listener, const char *directory, char *l
 		size = snprintf(listener->path, sizeof listener->path, n == 1 ? "%s/%lu-%llu.sock" : "%s/%lu-%llu-%u.sock",
 				directory, (unsigned long)listener->pid, (unsigned long long)listener->start, n);
 		if (size < 0 || (size_t)size >= sizeof listener->path)
-			return fail(line, "%.64s...: the path is too long", directory);
+			return sdt_fail_line(line, "%.64s...: the path is too long", directory);
 		status = bind_socket(listener, line);
 	}
 	return status == 0 ? 0 : -1;

@@ -3,8 +3,6 @@
  * allocates memory, because a forked child uses it too.
  */
 #ifndef SDT_IN_GO
-#include "private.h"
-
 #include "recordfile.h"
 
 #include <fcntl.h>
@@ -278,10 +276,10 @@ enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording,
 	case TAKEN:
 		return SDT_TAKEN;
 	case OTHER:
-		snprintf(line, SDT_LINE_SIZE, "%s: the file there is no recording", path);
+		sdt_fail_line(line, "%s: the file there is no recording", path);
 		return SDT_OTHER;
 	case FAILED:
-		snprintf(line, SDT_LINE_SIZE, "%s: %m", path);
+		sdt_fail_line(line, "%s: %m", path);
 		return SDT_NOT_MOVED;
 	}
 	if (!is_of(fd, path + strlen(recording)))
@@ -289,11 +287,11 @@ enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording,
 	else if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
 		moved = move_locked(path, recording, &file);
 		if (moved == SDT_NOT_MOVED)
-			snprintf(line, SDT_LINE_SIZE, "%s: rename it: %m", path);
+			sdt_fail_line(line, "%s: rename it: %m", path);
 	} else if (errno == EWOULDBLOCK)
 		moved = SDT_TAKEN;
 	else
-		snprintf(line, SDT_LINE_SIZE, "%s: lock it: %m", path);
+		sdt_fail_line(line, "%s: lock it: %m", path);
 	close(fd);
 	return moved;
 }

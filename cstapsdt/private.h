@@ -345,6 +345,9 @@ bool sdt_is_debugged(void);
 int sdt_fail(SDTProvider_t *provider, SDTError_t code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void sdt_clear(SDTProvider_t *provider);
+#define SDT_PATH_SIZE 4096
+#define SDT_LINE_SIZE (SDT_PATH_SIZE + 256)
+int sdt_fail_line(char *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* argument.c: the names of arguments. */
 const char *sdt_argument_fault(const char *name);

@@ -1,6 +1,4 @@
 /* Firing a probe, and asking whether it is enabled. */
-#include "private.h"
-
 #include "recorder.h"
 
 #include <stdarg.h>

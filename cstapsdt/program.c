@@ -1,7 +1,5 @@
 /* What the program asks for, and its environment: a recording, and a socket. */
 #ifndef SDT_IN_GO
-#include "private.h"
-
 #include "recorder.h"
 
 #include <dlfcn.h>
@@ -88,10 +86,7 @@ static int prepare(char *line)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, prepare_once);
-	if (handlers_error == 0)
-		return 0;
-	snprintf(line, SDT_LINE_SIZE, "out of memory");
-	return -1;
+	return handlers_error == 0 ? 0 : sdt_fail_line(line, "out of memory");
 }
 
 /* The end of the process or of the library. The library is never unloaded while it listens. */

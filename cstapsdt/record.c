@@ -1,7 +1,5 @@
 /* The recording in a file, of this process and of the children that it forks. */
 #ifndef SDT_IN_GO
-#include "private.h"
-
 #include "recorder.h"
 
 #include <poll.h>
@@ -48,16 +46,13 @@ static int begin_recording(char *line)
 {
 	static char path[SDT_PATH_SIZE]; /* a fire may have little stack */
 
-	if (expand_path(path) != 0) {
-		snprintf(line, SDT_LINE_SIZE, "%.64s...: the path is too long", wanted_path);
-		return -1;
-	}
+	if (expand_path(path) != 0)
+		return sdt_fail_line(line, "%.64s...: the path is too long", wanted_path);
 	if (sdt_recordfile_create(&file, path, wanted_bytes, line) != 0)
 		return -1;
 	if (sdt_observe_begin(SDT_FILE_SINK, &file.memory, NULL) != 0) {
-		snprintf(line, SDT_LINE_SIZE, "%s: out of memory", path);
 		sdt_recordfile_discard(&file);
-		return -1;
+		return sdt_fail_line(line, "%s: out of memory", path);
 	}
 	if (sdt_recordfile_publish(&file, path, line) != 0) {
 		sdt_observe_end(SDT_FILE_SINK);
@@ -173,10 +168,8 @@ static int record_to(const char *path, uint64_t bytes, char *line)
 			 is_recording ? file.path : wanted_path);
 		return 1;
 	}
-	if (want_path(path) != 0) {
-		snprintf(line, SDT_LINE_SIZE, "%.64s: %s", path, strerror(errno));
-		return -1;
-	}
+	if (want_path(path) != 0)
+		return sdt_fail_line(line, "%.64s: %m", path);
 	wanted_bytes = bytes;
 	return begin_recording(line);
 }

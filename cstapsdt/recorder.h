@@ -2,15 +2,10 @@
 #ifndef SDT_RECORDER_H
 #define SDT_RECORDER_H
 
+#include "private.h"
+
 #include <endian.h>
 #include <errno.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/types.h>
-
-#include "libstapsdt.h"
 
 /* The layout: see recording.def. */
 #define SDT_LAYOUT(name, value) static const uint64_t SDT_##name __attribute__((unused)) = (value);
@@ -124,9 +119,6 @@ int sdt_cancel_hold(void);
 void sdt_cancel_release(int before);
 bool sdt_thread_alive(uint32_t thread);
 
-struct sdt_probe;
-struct sdt_provider;
-
 /*
  * writer.c: the writer of a recording in memory. It is never freed, because a fire may be about
  * to ask whether it is alive.
@@ -171,9 +163,6 @@ uint64_t sdt_memory_room(void);
  * recordfile.c: the file of a recording. A forked child calls it too: nothing in it allocates
  * memory or takes a lock of the C library. It writes a line of error.
  */
-#define SDT_PATH_SIZE 4096
-#define SDT_LINE_SIZE (SDT_PATH_SIZE + 256)
-
 struct sdt_recordfile {
 	struct sdt_memory memory;
 	uint64_t size;

@@ -3,8 +3,6 @@
  * its name. internal/recording/recordfile does the same for Go.
  */
 #ifndef SDT_IN_GO
-#include "private.h"
-
 #include "recordfile.h"
 
 #include <fcntl.h>
@@ -28,26 +26,15 @@ enum { BTRFS = 0x9123683e, ZFS = 0x2fc12fc1, TMPFS = 0x01021994 };
 #define SDT_MOST_MAPPED ((uint64_t)PTRDIFF_MAX)
 #endif
 
-/* fail writes a line of error, and returns -1. %m is the system's reason. */
-__attribute__((format(printf, 2, 3))) static int fail(char *line, const char *format, ...)
-{
-	va_list list;
-
-	va_start(list, format);
-	vsnprintf(line, SDT_LINE_SIZE, format, list);
-	va_end(list);
-	return -1;
-}
-
 /* check_directory refuses a directory, or a link, in which or by which another user could replace a recording. */
 static int check_directory(const struct stat *status, const char *directory, char *line)
 {
 	if (status->st_uid != 0 && status->st_uid != geteuid())
-		return fail(line, "%s: it belongs to user %lu, who could replace a recording", directory,
-			    (unsigned long)status->st_uid);
+		return sdt_fail_line(line, "%s: it belongs to user %lu, who could replace a recording", directory,
+				     (unsigned long)status->st_uid);
 	if ((status->st_mode & (S_IWGRP | S_IWOTH)) && !(status->st_mode & S_ISVTX))
-		return fail(line, "%s: other users may write to it, and could replace a recording: chmod go-w keeps them out",
-			    directory);
+		return sdt_fail_line(line, "%s: other users may write to it, and could replace a recording: chmod go-w keeps them out",
+				     directory);
 	return 0;
 }
 
@@ -78,20 +65,20 @@ static int check_way(const char *directory, char *line)
 			*(used ? strrchr(at, '/') : at) = '\0'; /* which was checked */
 		else if (length != 1 || *name != '.') {
 			if (lstat(used ? at : "/", &above) != 0)
-				return fail(line, "%s: %m", directory);
+				return sdt_fail_line(line, "%s: %m", directory);
 			if (used + length + 2 > sizeof at)
-				return fail(line, "%.64s...: the path is too long", directory);
+				return sdt_fail_line(line, "%.64s...: the path is too long", directory);
 			at[used] = '/';
 			memcpy(at + used + 1, name, length);
 			at[used + 1 + length] = '\0';
 			if (lstat(at, &status) != 0)
-				return fail(line, "%s: %m", at);
+				return sdt_fail_line(line, "%s: %m", at);
 			if (status.st_uid == SDT_OVERFLOW_USER && !mapped)
 				status.st_uid = 0; /* it cannot be told, and the root of a sandbox often belongs to such a user */
 			if (S_ISLNK(status.st_mode)) {
 				size = readlink(at, link, sizeof link);
 				if (size <= 0 || ++links > MAX_LINKS || (size_t)size + left >= sizeof rest)
-					return fail(line, "%s: it leads nowhere", at);
+					return sdt_fail_line(line, "%s: it leads nowhere", at);
 				status.st_mode = 0; /* everyone may do what a link's mode says */
 			} else if (status.st_dev != above.st_dev)
 				status.st_mode |= S_ISVTX;
@@ -119,19 +106,19 @@ static int check_file_system(const char *directory, uint64_t size, char *line)
 	uint64_t room;
 
 	if (remote)
-		return fail(line, "%s: it is on %s, where a program that records could wait or fail",
-			    directory, remote);
+		return sdt_fail_line(line, "%s: it is on %s, where a program that records could wait or fail",
+				     directory, remote);
 	if (statfs(directory, &status) != 0)
-		return fail(line, "%s: %m", directory);
+		return sdt_fail_line(line, "%s: %m", directory);
 	type = (uint32_t)status.f_type;
 	if (type == (uint32_t)BTRFS || type == ZFS || type == BCACHEFS)
-		return fail(line, "%s: its file system (type %#x) writes to another place each time, and "
-				  "cannot promise room",
-			    directory, type);
+		return sdt_fail_line(line, "%s: its file system (type %#x) writes to another place each time, and "
+					   "cannot promise room",
+				     directory, type);
 	room = type == TMPFS ? sdt_memory_room() : UINT64_MAX;
 	if (size > room)
-		return fail(line, "%s: a recording of %llu bytes is memory of the program, for which %llu are left",
-			    directory, (unsigned long long)size, (unsigned long long)room);
+		return sdt_fail_line(line, "%s: a recording of %llu bytes is memory of the program, for which %llu are left",
+				     directory, (unsigned long long)size, (unsigned long long)room);
 	return 0;
 }
 
@@ -141,9 +128,9 @@ static int check_limit(uint64_t size, char *line)
 	uint64_t limit = sdt_file_limit();
 
 	if (size > limit)
-		return fail(line, "a recording of %llu bytes is larger than the limit of files "
-				  "(RLIMIT_FSIZE), %llu",
-			    (unsigned long long)size, (unsigned long long)limit);
+		return sdt_fail_line(line, "a recording of %llu bytes is larger than the limit of files "
+					   "(RLIMIT_FSIZE), %llu",
+				     (unsigned long long)size, (unsigned long long)limit);
 	return 0;
 }
 
@@ -154,8 +141,8 @@ static int check_address_space(const char *path, uint64_t size, char *line)
 {
 	if (size <= SDT_MOST_MAPPED)
 		return 0;
-	return fail(line, "%s: a process of %d bits cannot map a recording of %llu bytes", path,
-		    (int)(8 * sizeof(void *)), (unsigned long long)size);
+	return sdt_fail_line(line, "%s: a process of %d bits cannot map a recording of %llu bytes", path,
+			     (int)(8 * sizeof(void *)), (unsigned long long)size);
 }
 
 /*
@@ -183,18 +170,18 @@ static int open_locked(const char *path, const char *recording, char *line)
 		if (fd >= 0 && make_known(fd) == 0)
 			return fd;
 		if (fd >= 0) {
-			fail(line, "%s: lock it: %m", path);
+			sdt_fail_line(line, "%s: lock it: %m", path);
 			unlink(path);
 			close(fd);
 			return -1;
 		}
 		if (errno != EEXIST)
-			return fail(line, "%s: %m", path);
+			return sdt_fail_line(line, "%s: %m", path);
 		switch (sdt_recordfile_move_away(path, recording, line)) {
 		case SDT_MOVED:
 			continue;
 		case SDT_TAKEN:
-			fail(line, "%s: another process or another user has it", path);
+			sdt_fail_line(line, "%s: another process or another user has it", path);
 			return TAKEN;
 		case SDT_OTHER:
 			return TAKEN;
@@ -202,7 +189,7 @@ static int open_locked(const char *path, const char *recording, char *line)
 			return -1;
 		}
 	}
-	return fail(line, "%s: other processes create it all the time", path);
+	return sdt_fail_line(line, "%s: other processes create it all the time", path);
 }
 
 /*
@@ -241,16 +228,16 @@ static int map_room(struct sdt_recordfile *file, char *line)
 		failed = fallocate(file->fd, 0, 0, (off_t)file->size);
 	while (failed != 0 && errno == EINTR);
 	if (failed != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
-		return fail(line, "%s: its file system cannot promise room for it", file->path);
+		return sdt_fail_line(line, "%s: its file system cannot promise room for it", file->path);
 	if (failed != 0 && errno == ENOSPC && fstatfs(file->fd, &room) == 0)
-		return fail(line, "%s: a recording takes %llu bytes, and its file system has %llu", file->path,
-			    (unsigned long long)file->size, (unsigned long long)room.f_bavail * (unsigned long long)room.f_bsize);
+		return sdt_fail_line(line, "%s: a recording takes %llu bytes, and its file system has %llu", file->path,
+				     (unsigned long long)file->size, (unsigned long long)room.f_bavail * (unsigned long long)room.f_bsize);
 	if (failed != 0)
-		return fail(line, "%s: allocate %llu bytes: %m", file->path,
-			    (unsigned long long)file->size);
+		return sdt_fail_line(line, "%s: allocate %llu bytes: %m", file->path,
+				     (unsigned long long)file->size);
 	memory = mmap(NULL, (size_t)file->size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
 	if (memory == MAP_FAILED || fstat(file->fd, &status) != 0)
-		return fail(line, "%s: map it: %m", file->path);
+		return sdt_fail_line(line, "%s: map it: %m", file->path);
 	/* A forked child has no part in the recording. */
 	(void)madvise(memory, (size_t)file->size, MADV_DONTFORK);
 	file->memory.bytes = memory;
@@ -266,7 +253,7 @@ static int directory_of(const char *path, char *directory, char *line)
 	size_t length = slash ? (size_t)(slash - path) : 0;
 
 	if (strlen(path) >= SDT_PATH_SIZE - SDT_SUFFIX_SIZE)
-		return fail(line, "%.64s...: the path is too long", path);
+		return sdt_fail_line(line, "%.64s...: the path is too long", path);
 	if (!slash)
 		strcpy(directory, ".");
 	else if (length == 0)
@@ -287,7 +274,7 @@ static int check_place(const char *path, uint64_t size, char *line)
 	    check_file_system(directory, size, line) != 0 || check_limit(size, line) != 0)
 		return -1;
 	if (stat(directory, &last) != 0)
-		return fail(line, "%s: %m", directory);
+		return sdt_fail_line(line, "%s: %m", directory);
 	return check_directory(&last, directory, line) != 0 ? -1 : check_way(directory, line);
 }
 
@@ -300,8 +287,8 @@ int sdt_recordfile_create(struct sdt_recordfile *file, const char *path, uint64_
 	uint64_t chunks = sdt_recording_chunks(bytes);
 
 	if (bytes > SDT_MAX_BYTES)
-		return fail(line, "%s: a recording has at most %llu bytes", path,
-			    (unsigned long long)SDT_MAX_BYTES);
+		return sdt_fail_line(line, "%s: a recording has at most %llu bytes", path,
+				     (unsigned long long)SDT_MAX_BYTES);
 	*file = (struct sdt_recordfile){.fd = -1, .size = sdt_recording_size(chunks)};
 	file->memory.chunks = chunks;
 	file->memory.pid = (uint32_t)getpid();
@@ -324,7 +311,7 @@ static int publish(struct sdt_recordfile *file, const char *path, char *line)
 			return 0;
 		}
 		if (errno != EEXIST)
-			return fail(line, "rename %s to %s: %m", file->path, path);
+			return sdt_fail_line(line, "rename %s to %s: %m", file->path, path);
 		switch (sdt_recordfile_move_away(path, path, line)) {
 		case SDT_MOVED:
 			continue;
@@ -335,7 +322,7 @@ static int publish(struct sdt_recordfile *file, const char *path, char *line)
 			return -1;
 		}
 	}
-	return fail(line, "%s: other processes create it all the time", path);
+	return sdt_fail_line(line, "%s: other processes create it all the time", path);
 }
 
 /*

@@ -4,8 +4,6 @@
 
 #include "recorder.h"
 
-#include <stdarg.h>
-
 #define SDT_MAX_BYTES ((uint64_t)16 << 30)
 
 enum {

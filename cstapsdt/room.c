@@ -1,7 +1,5 @@
 /* How much more memory the machine has, and the control groups of the process allow. Nothing here allocates memory. */
 #ifndef SDT_IN_GO
-#include "private.h"
-
 #include "recorder.h"
 
 #include <stdio.h>

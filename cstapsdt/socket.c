@@ -176,11 +176,8 @@ static void report_state(int now)
 
 static int open_listener(void)
 {
-	if (own_descriptors() != 0) {
-		snprintf(failure, sizeof failure, "no thread can have descriptors of its own: %s",
-			 strerror(errno));
-		return -1;
-	}
+	if (own_descriptors() != 0)
+		return sdt_fail_line(failure, "no thread can have descriptors of its own: %m");
 	return sdt_place_open(&listener, failure);
 }
 
@@ -231,7 +228,7 @@ int sdt_socket_begin(char *line)
 
 	pthread_mutex_lock(&lock);
 	if (state == BEGINNING || state == LISTENING) {
-		snprintf(line, SDT_LINE_SIZE, "this process listens already");
+		sdt_fail_line(line, "this process listens already");
 		status = 1;
 		goto unlock;
 	}
@@ -239,7 +236,7 @@ int sdt_socket_begin(char *line)
 	state = BEGINNING;
 	sdt_place_prepare();
 	if (create_thread(NULL) != 0) {
-		snprintf(line, SDT_LINE_SIZE, "create a thread: %s", strerror(errno));
+		sdt_fail_line(line, "create a thread: %m");
 		state = ABSENT;
 	}
 	while (state == BEGINNING)

@@ -2,8 +2,6 @@
 #ifndef SDT_SOCKET_H
 #define SDT_SOCKET_H
 
-#include "private.h"
-
 #include "recorder.h"
 
 #include <limits.h>

@@ -1,7 +1,5 @@
 /* The thread that fires: its number, by which it finds its shard. */
 #ifndef SDT_IN_GO
-#include "private.h"
-
 #include "recorder.h"
 
 #include <pthread.h>

@@ -2,8 +2,6 @@
 #ifndef SDT_WRITER_H
 #define SDT_WRITER_H
 
-#include "private.h"
-
 #include "recorder.h"
 
 enum {
