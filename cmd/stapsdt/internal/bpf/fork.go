@@ -31,51 +31,39 @@ func followTracepoint(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	prog, err := forks(processes, ebpf.TracePoint, func(b *builder) {
+	return forks(processes, ebpf.TracePoint, func(b *builder) {
 		b.add(
 			asm.LoadMem(asm.R0, regContext, child, asm.Word),
 			asm.StoreMem(asm.RFP, b.word, asm.R0, asm.Word),
 		)
+	}, func(prog *ebpf.Program) (link.Link, error) {
+		return link.Tracepoint("sched", "sched_process_fork", prog, nil)
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	l, err := link.Tracepoint("sched", "sched_process_fork", prog, nil)
-	if err != nil {
-		return nil, nil, errors.Join(err, prog.Close())
-	}
-	return prog, l, nil
 }
 
 // followRaw reads the child's PID from its task_struct, which is the tracepoint's second argument.
 func followRaw(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
-	tgid, err := kernelOffset("task_struct", "tgid")
+	tgid, err := kernelOffsets("task_struct.tgid")
 	if err != nil {
 		return nil, nil, err
 	}
-	prog, err := forks(processes, ebpf.RawTracepoint, func(b *builder) {
+	return forks(processes, ebpf.RawTracepoint, func(b *builder) {
 		b.stack(asm.R1, b.word)
 		b.add(
 			asm.Mov.Imm(asm.R2, 4),
 			asm.LoadMem(asm.R3, regContext, 8, asm.DWord),
-			asm.Add.Imm(asm.R3, tgid),
+			asm.Add.Imm(asm.R3, tgid[0]),
 			asm.FnProbeReadKernel.Call(),
 			asm.JNE.Imm(asm.R0, 0, labelExit),
 		)
+	}, func(prog *ebpf.Program) (link.Link, error) {
+		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_fork", Program: prog})
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_fork", Program: prog})
-	if err != nil {
-		return nil, nil, errors.Join(err, prog.Close())
-	}
-	return prog, l, nil
 }
 
-// forks returns a program that runs in the parent and adds a child. The code of child leaves its PID in the builder's
+// forks attaches a program that runs in the parent and adds a child. The code of child leaves its PID in the builder's
 // word.
-func forks(processes *ebpf.Map, kind ebpf.ProgramType, child func(*builder)) (*ebpf.Program, error) {
+func forks(processes *ebpf.Map, kind ebpf.ProgramType, child func(*builder), attach func(*ebpf.Program) (link.Link, error)) (*ebpf.Program, link.Link, error) {
 	b := newBuilder(&Env{Processes: processes}, nil)
 	b.begin()
 	child(b)
@@ -85,7 +73,15 @@ func forks(processes *ebpf.Map, kind ebpf.ProgramType, child func(*builder)) (*e
 	b.leaveProgram()
 	ins, err := b.finish()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return Preemption{}.load(&ebpf.ProgramSpec{Name: "forks", Type: kind, Instructions: ins, License: license})
+	prog, err := Preemption{}.load(&ebpf.ProgramSpec{Name: "forks", Type: kind, Instructions: ins, License: license})
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := attach(prog)
+	if err != nil {
+		return nil, nil, errors.Join(err, prog.Close())
+	}
+	return prog, l, nil
 }

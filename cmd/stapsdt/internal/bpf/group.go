@@ -61,30 +61,17 @@ func (g *Groups) instructions() (asm.Instructions, error) {
 	b := newBuilder(&Env{}, nil)
 	b.begin()
 	// Groups of version 1 have IDs of their own. Their hierarchies have IDs other than 0.
-	for _, read := range []struct {
-		size  int32
-		chain [][]string
-	}{
-		{4, [][]string{{"cgroup", "root"}, {"cgroup_root", "hierarchy_id"}}},
-		{8, [][]string{{"cgroup", "kn"}, {"kernfs_node", "id"}}},
-	} {
-		b.add(asm.LoadMem(asm.R0, regContext, group, asm.DWord))
-		for i, member := range read.chain {
-			at, err := kernelOffset(member[0], member[1:]...)
-			if err != nil {
-				return nil, err
-			}
-			size := int32(8)
-			if i == len(read.chain)-1 {
-				size = read.size
-			}
-			b.readKernel(at, size, labelExit)
-		}
-		if read.size == 4 {
-			b.lower()
-			b.add(asm.JNE.Imm(asm.R0, 0, labelExit))
-		}
+	at, err := kernelOffsets("cgroup.root", "cgroup_root.hierarchy_id", "cgroup.kn", "kernfs_node.id")
+	if err != nil {
+		return nil, err
 	}
+	b.add(asm.LoadMem(asm.R0, regContext, group, asm.DWord))
+	b.readKernel(at[0], 8, labelExit)
+	b.readKernel(at[1], 4, labelExit)
+	b.extend(4, false)
+	b.add(asm.JNE.Imm(asm.R0, 0, labelExit), asm.LoadMem(asm.R0, regContext, group, asm.DWord))
+	b.readKernel(at[2], 8, labelExit)
+	b.readKernel(at[3], 8, labelExit)
 	key := b.alloc(8)
 	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
 	b.element(g.scratch, 0, labelExit)

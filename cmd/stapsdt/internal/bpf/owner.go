@@ -15,26 +15,10 @@ import (
 // userNamespaces is the maximum depth of nested user namespaces.
 const userNamespaces = 32
 
-// ownerOffsets holds the offsets of the members that lead to the owner of a process.
-type ownerOffsets struct {
-	cred, userNS, level, parent, owner int32
-	nsproxy, mntNS, inum               int32
-}
-
-var ownerMembers = sync.OnceValues(func() (o ownerOffsets, err error) {
-	for _, m := range []struct {
-		to   *int32
-		path []string
-	}{
-		{&o.cred, []string{"task_struct", "cred"}}, {&o.userNS, []string{"cred", "user_ns"}},
-		{&o.level, []string{"user_namespace", "level"}}, {&o.parent, []string{"user_namespace", "parent"}}, {&o.owner, []string{"user_namespace", "owner"}},
-		{&o.nsproxy, []string{"task_struct", "nsproxy"}}, {&o.mntNS, []string{"nsproxy", "mnt_ns"}}, {&o.inum, []string{"mnt_namespace", "ns", "inum"}},
-	} {
-		if *m.to, err = kernelOffset(m.path[0], m.path[1:]...); err != nil {
-			return o, err
-		}
-	}
-	return o, nil
+// ownerMembers returns the offsets of the members that lead to the owner of a process.
+var ownerMembers = sync.OnceValues(func() ([]int32, error) {
+	return kernelOffsets("task_struct.cred", "cred.user_ns", "user_namespace.level", "user_namespace.parent", "user_namespace.owner",
+		"task_struct.nsproxy", "nsproxy.mnt_ns", "mnt_namespace.ns.inum")
 })
 
 // owner stores the owner of the process at a stack offset, like package target: its real user or the creator of its outermost user namespace, and for
@@ -42,37 +26,39 @@ var ownerMembers = sync.OnceValues(func() (o ownerOffsets, err error) {
 func (b *builder) owner(to int16) {
 	b.processNumber(fromUID)
 	b.add(asm.StoreMem(asm.RFP, to, asm.R0, asm.DWord))
-	at, err := ownerMembers()
+	offsets, err := ownerMembers()
 	if err != nil {
 		return
 	}
+	cred, userNS, level, parent, creator := offsets[0], offsets[1], offsets[2], offsets[3], offsets[4]
+	nsproxy, mntNS, inum := offsets[5], offsets[6], offsets[7]
 	const namespace, steps = regRecord, regMissing
 	next, outermost, initial, known := b.fresh("namespace"), b.fresh("outermost"), b.fresh("initial"), b.fresh("owner")
 	number := func(offset int32) {
 		b.readKernel(offset, 4, known)
-		b.lower()
+		b.extend(4, false)
 	}
 	b.add(asm.FnGetCurrentTask.Call())
-	b.readKernel(at.cred, 8, known)
-	b.readKernel(at.userNS, 8, known)
+	b.readKernel(cred, 8, known)
+	b.readKernel(userNS, 8, known)
 	b.add(asm.Mov.Reg(namespace, asm.R0))
-	number(at.level)
+	number(level)
 	b.add(asm.JEq.Imm(asm.R0, 0, initial), asm.Mov.Imm(steps, userNamespaces))
 	b.label(next)
 	b.add(asm.JLE.Imm(asm.R0, 1, outermost), asm.JEq.Imm(steps, 0, outermost), asm.Sub.Imm(steps, 1), asm.Mov.Reg(asm.R0, namespace))
-	b.readKernel(at.parent, 8, known)
+	b.readKernel(parent, 8, known)
 	b.add(asm.Mov.Reg(namespace, asm.R0))
-	number(at.level)
+	number(level)
 	b.jump(next)
 	b.label(outermost)
 	b.add(asm.Mov.Reg(asm.R0, namespace))
-	number(at.owner)
+	number(creator)
 	b.add(asm.StoreMem(asm.RFP, to, asm.R0, asm.DWord))
 	b.label(initial)
 	b.add(asm.LoadMem(asm.R0, asm.RFP, to, asm.DWord), asm.JNE.Imm(asm.R0, 0, known), asm.FnGetCurrentTask.Call())
-	b.readKernel(at.nsproxy, 8, known)
-	b.readKernel(at.mntNS, 8, known)
-	number(at.inum)
+	b.readKernel(nsproxy, 8, known)
+	b.readKernel(mntNS, 8, known)
+	number(inum)
 	b.add(asm.LSh.Imm(asm.R0, 32), asm.StoreMem(asm.RFP, to, asm.R0, asm.DWord))
 	b.label(known)
 }

@@ -117,7 +117,8 @@ func (b *builder) pairKey(item *item, key int16, kind uint32) error {
 		b.call(key+int16(item.Offset), labelForeign)
 		return nil
 	case item.Name == Thread:
-		b.add(asm.Mov.Reg(asm.R0, regThread), asm.LSh.Imm(asm.R0, 32), asm.RSh.Imm(asm.R0, 32))
+		b.add(asm.Mov.Reg(asm.R0, regThread))
+		b.extend(4, false)
 	default:
 		b.goroutine(labelForeign)
 	}

@@ -4,6 +4,7 @@ package bpf
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
@@ -16,17 +17,17 @@ import (
 // addProcess adds the variables that identify the process. PIDs and TIDs are numbered in our PID namespace, and UIDs in
 // the initial user namespace.
 func (v *variables) addProcess() {
-	number := expr.Type{Kind: expr.Uint, Size: 4}
+	number, text := expr.Type{Kind: expr.Uint, Size: 4}, expr.Type{Kind: expr.String}
 	v.add("pid", number, origin{kind: fromPID})
 	v.add("tid", number, origin{kind: fromTID})
 	v.add("cpu", number, origin{kind: fromCPU})
 	v.add("uid", number, origin{kind: fromUID})
 	v.add("cgroup", expr.Type{Kind: expr.Uint, Size: 8}, origin{kind: fromCgroup})
-	v.add("comm", expr.Type{Kind: expr.String}, origin{kind: fromComm})
-	v.add("executable", expr.Type{Kind: expr.String}, origin{kind: fromExecutable})
-	v.add("namespace", expr.Type{Kind: expr.String}, origin{kind: fromNamespace})
-	v.add("pod", expr.Type{Kind: expr.String}, origin{kind: fromPod})
-	v.add("container", expr.Type{Kind: expr.String}, origin{kind: fromContainer})
+	v.add("comm", text, origin{kind: fromComm})
+	v.add("executable", text, origin{kind: fromExecutable})
+	v.add("namespace", text, origin{kind: fromNamespace})
+	v.add("pod", text, origin{kind: fromPod})
+	v.add("container", text, origin{kind: fromContainer})
 }
 
 // processNumber leaves a number that identifies the process in R0.
@@ -41,15 +42,12 @@ func (b *builder) processNumber(k kind) {
 		b.add(asm.RSh.Imm(asm.R0, 32))
 	case fromTID:
 		b.pidTgid()
-		b.lower()
+		b.extend(4, false)
 	case fromUID:
 		b.add(asm.FnGetCurrentUidGid.Call())
-		b.lower()
+		b.extend(4, false)
 	}
 }
-
-// lower leaves the lower half of R0.
-func (b *builder) lower() { b.add(asm.LSh.Imm(asm.R0, 32), asm.RSh.Imm(asm.R0, 32)) }
 
 // ownText puts a string that is not an argument onto the stack.
 func (b *builder) ownText(s origin, unreadable string) error {
@@ -107,31 +105,30 @@ func (b *builder) readKernel(offset, size int32, unreadable string) {
 
 // executableName returns the offsets of the pointers that lead from a task_struct to the name
 // of the program's file.
-var executableName = sync.OnceValues(func() (chain []int32, err error) {
-	for _, path := range [][]string{
-		{"task_struct", "mm"}, {"mm_struct", "exe_file"}, {"file", "f_path", "dentry"}, {"dentry", "d_name", "name"},
-	} {
-		at, err := kernelOffset(path[0], path[1:]...)
+var executableName = sync.OnceValues(func() ([]int32, error) {
+	return kernelOffsets("task_struct.mm", "mm_struct.exe_file", "file.f_path.dentry", "dentry.d_name.name")
+})
+
+// kernelOffsets returns the offsets of members, each given as STRUCT.MEMBER or STRUCT.MEMBER.MEMBER, in the structs of
+// this kernel.
+func kernelOffsets(members ...string) (offsets []int32, err error) {
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return nil, fmt.Errorf("the kernel does not describe its types: %w", err)
+	}
+	for _, member := range members {
+		path := strings.Split(member, ".")
+		var of *btf.Struct
+		if err := kernel.TypeByName(path[0], &of); err != nil {
+			return nil, err
+		}
+		at, err := memberOffset(of, path[1:]...)
 		if err != nil {
 			return nil, err
 		}
-		chain = append(chain, at)
+		offsets = append(offsets, int32(at))
 	}
-	return chain, nil
-})
-
-// kernelOffset returns the offset of a member in a struct of this kernel.
-func kernelOffset(name string, path ...string) (int32, error) {
-	kernel, err := btf.LoadKernelSpec()
-	if err != nil {
-		return 0, fmt.Errorf("the kernel does not describe its types: %w", err)
-	}
-	var of *btf.Struct
-	if err := kernel.TypeByName(name, &of); err != nil {
-		return 0, err
-	}
-	at, err := memberOffset(of, path...)
-	return int32(at), err
+	return offsets, nil
 }
 
 // memberOffset returns the offset of a member in a struct. path has the names of the nested members. The members of an
