@@ -86,9 +86,7 @@ func (c *compiler) value(n *expr.Node) error {
 		if err := c.both(n); err != nil {
 			return err
 		}
-		if err := c.arithmetic(n); err != nil {
-			return err
-		}
+		c.arithmetic(n)
 	}
 	c.extend(n.Type.Size, n.Type.Kind == expr.Int)
 	return nil
@@ -240,19 +238,13 @@ func (c *compiler) order(r asm.Register, size int, unordered string) {
 	c.label(positive)
 }
 
+var commutative = map[expr.Op]asm.ALUOp{expr.Add: asm.Add, expr.Mul: asm.Mul, expr.BitAnd: asm.And, expr.BitOr: asm.Or, expr.BitXor: asm.Xor}
+
 // arithmetic leaves R1 op R0 in R0.
-func (c *compiler) arithmetic(n *expr.Node) error {
+func (c *compiler) arithmetic(n *expr.Node) {
 	switch n.Op {
-	case expr.Add:
-		c.add(asm.Add.Reg(asm.R0, asm.R1))
-	case expr.Mul:
-		c.add(asm.Mul.Reg(asm.R0, asm.R1))
-	case expr.BitAnd:
-		c.add(asm.And.Reg(asm.R0, asm.R1))
-	case expr.BitOr:
-		c.add(asm.Or.Reg(asm.R0, asm.R1))
-	case expr.BitXor:
-		c.add(asm.Xor.Reg(asm.R0, asm.R1))
+	case expr.Add, expr.Mul, expr.BitAnd, expr.BitOr, expr.BitXor:
+		c.add(commutative[n.Op].Reg(asm.R0, asm.R1))
 	case expr.BitAndNot:
 		c.add(asm.Xor.Imm(asm.R0, -1), asm.And.Reg(asm.R0, asm.R1))
 	case expr.Sub:
@@ -261,10 +253,7 @@ func (c *compiler) arithmetic(n *expr.Node) error {
 		c.divide(n)
 	case expr.ShiftLeft, expr.ShiftRight:
 		c.shift(n)
-	default:
-		return c.refuse(n, "this operation is unknown")
 	}
-	return nil
 }
 
 // divide leaves the quotient or the remainder of R1 and R0 in R0. It uses unsigned division, because older kernels have
