@@ -111,9 +111,13 @@ func most[S Subject](rows []*Row[S], limit int) (shown []*Row[S], others string)
 	if limit == 0 || len(rows) <= limit {
 		return rows, ""
 	}
-	n := uint64(0)
-	for _, r := range rows[limit:] {
+	return rows[:limit], fmt.Sprintf("and %s in %s (-n 0 shows all)\n", render.Number(Events(rows[limit:]), "event"), render.Number(len(rows)-limit, "other row"))
+}
+
+// Events returns the number of events of some rows.
+func Events[S Subject](rows []*Row[S]) (n uint64) {
+	for _, r := range rows {
 		n += r.Count
 	}
-	return rows[:limit], fmt.Sprintf("and %s in %s (-n 0 shows all)\n", render.Number(n, "event"), render.Number(len(rows)-limit, "other row"))
+	return n
 }

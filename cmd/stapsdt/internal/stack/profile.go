@@ -11,19 +11,19 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Profile returns the stacks in the format of pprof. The label probe has the probe, and each expression of
+// profile returns the stacks in the format of pprof. The label probe has the probe, and each expression of
 // --by is the name of a label.
-func (t *Table) Profile() *profile.Profile {
+func (t *table) profile() *profile.Profile {
 	b := &profiler{
 		profile: &profile.Profile{
 			SampleType: []*profile.ValueType{{Type: "events", Unit: "count"}}, DefaultSampleType: "events",
-			TimeNanos: t.Start.UnixNano(), DurationNanos: t.Duration.Nanoseconds(),
+			TimeNanos: t.start.UnixNano(), DurationNanos: t.duration.Nanoseconds(),
 		},
 		functions: map[symbol.Function]*profile.Function{}, mappings: map[mappingKey]*profile.Mapping{}, locations: map[string]*profile.Location{},
 	}
-	for _, r := range t.Rows {
-		sample := &profile.Sample{Value: []int64{int64(r.Count)}, Label: map[string][]string{"probe": {render.Printable(r.Probe)}}}
-		for i, text := range r.By {
+	for _, r := range t.rows {
+		sample := &profile.Sample{Value: []int64{int64(r.Count)}, Label: map[string][]string{"probe": {render.Printable(r.Of.String())}}}
+		for i, text := range r.Text {
 			sample.Label[t.By[i]] = []string{text}
 		}
 		for i := range r.Stack.Frames {

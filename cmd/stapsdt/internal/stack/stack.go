@@ -125,19 +125,16 @@ func (o *Options) write(to io.Writer, c *count.Counter, start time.Time) error {
 	if err != nil {
 		return err
 	}
-	stacks := Table{By: o.By, Limit: o.Limit, Start: start, Duration: time.Since(start)}
-	for _, r := range rows {
-		stacks.Rows = append(stacks.Rows, Row{Probe: r.Of.String(), By: r.Text, Count: r.Count, Stack: r.Stack})
-	}
+	stacks := table{o, rows, start, time.Since(start)}
 	switch o.Format {
 	case "json":
 		return o.encode(to, rows)
 	case "folded":
-		_, err = to.Write(stacks.Folded())
+		_, err = to.Write(stacks.folded())
 	case "pprof":
-		err = stacks.Profile().Write(to)
+		err = stacks.profile().Write(to)
 	default:
-		text := stacks.Text()
+		text := stacks.text()
 		if _, _, ok := console.Size(to); ok {
 			text = append(console.Erase(0, true), text...)
 		}

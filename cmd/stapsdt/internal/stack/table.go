@@ -5,52 +5,41 @@ package stack
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 )
 
-// Table has the stacks from which probes were fired, the most frequent first.
-type Table struct {
-	By   []string // the expressions
-	Rows []Row
-	// Limit is the maximum number of stacks that Text shows, or 0 for all.
-	Limit int
-	// Start and Duration are the time in which the events were counted.
-	Start    time.Time
-	Duration time.Duration
+// table has the stacks from which probes were fired, the most frequent first.
+type table struct {
+	*Options
+	rows []*count.Row[count.Probe]
+	// start and duration are the time in which the events were counted.
+	start    time.Time
+	duration time.Duration
 }
 
-// Row is the number of events of a probe from one stack.
-type Row struct {
-	Probe string
-	By    []string // the values of the expressions
-	Count uint64
-	Stack *symbol.Stack
-}
-
-// Text returns the stacks with a line for each function, the innermost first.
-func (t *Table) Text() []byte {
-	total := uint64(0)
-	for _, r := range t.Rows {
-		total += r.Count
-	}
+// text returns the stacks with a line for each function, the innermost first.
+func (t *table) text() []byte {
+	total := count.Events(t.rows)
 	if total == 0 {
 		return []byte("no events\n")
 	}
 	table := render.Table{Right: 2}
 	table.Add("COUNT", "PERCENT", "PROBE")
 	percent := func(n uint64) string { return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(total)) }
-	shown := t.Rows
+	shown := t.rows
 	if t.Limit > 0 {
 		shown = shown[:min(t.Limit, len(shown))]
 	}
 	for _, r := range shown {
-		title := r.Probe
-		for i, text := range r.By {
+		title := r.Of.String()
+		for i, text := range r.Text {
 			title += fmt.Sprintf(" %s=%s", t.By[i], text)
 		}
 		table.Add(fmt.Sprint(r.Count), percent(r.Count), title)
@@ -63,23 +52,20 @@ func (t *Table) Text() []byte {
 			table.Add("", "", fmt.Sprintf("  [%v]", r.Stack.Cut))
 		}
 	}
-	if rest := t.Rows[len(shown):]; len(rest) > 0 {
-		n := uint64(0)
-		for _, r := range rest {
-			n += r.Count
-		}
+	if rest := t.rows[len(shown):]; len(rest) > 0 {
+		n := count.Events(rest)
 		table.Add(fmt.Sprint(n), percent(n), "from "+render.Number(len(rest), "other stack"))
 	}
 	return table.Text()
 }
 
-// Folded returns a line for each stack in the format of flame graph programs: the probe, the values
+// folded returns a line for each stack in the format of flame graph programs: the probe, the values
 // of --by, and the functions, the outermost first, separated by semicolons.
-func (t *Table) Folded() []byte {
+func (t *table) folded() []byte {
 	counts := map[string]uint64{}
-	for _, r := range t.Rows {
-		line := []string{r.Probe}
-		for i, text := range r.By {
+	for _, r := range t.rows {
+		line := []string{r.Of.String()}
+		for i, text := range r.Text {
 			line = append(line, t.By[i]+"="+text)
 		}
 		line = append(line, callers(r.Stack)...)
@@ -88,13 +74,8 @@ func (t *Table) Folded() []byte {
 		}
 		counts[strings.Join(line, ";")] += r.Count
 	}
-	lines := make([]string, 0, len(counts))
-	for line := range counts {
-		lines = append(lines, line)
-	}
-	slices.Sort(lines)
 	var b bytes.Buffer
-	for _, line := range lines {
+	for _, line := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(&b, "%s %d\n", line, counts[line])
 	}
 	return b.Bytes()
