@@ -197,42 +197,33 @@ func (c *reporter) histograms(rows []*Row[Probe]) []byte {
 	return b.Bytes()
 }
 
+// jsonRow is a row in JSON.
+type jsonRow struct {
+	Time     time.Time         `json:"time"`
+	Provider string            `json:"provider"`
+	Probe    string            `json:"probe"`
+	By       render.JSONObject `json:"by"`
+	Count    uint64            `json:"count"`
+	Sum      *big.Int          `json:"sum,omitempty"`
+	*render.JSONHistogram
+}
+
 // encode writes an object for each row.
 func (c *reporter) encode(rows []*Row[Probe]) error {
 	encoder := render.NewEncoder(c.Out)
 	now := time.Now().UTC()
 	for _, r := range rows {
-		var object any
-		head := jsonHead{now, r.Of.Provider, r.Of.Name, r.By(c.options.By)}
+		object := jsonRow{Time: now, Provider: r.Of.Provider, Probe: r.Of.Name, By: r.By(c.options.By), Count: r.Count}
 		switch {
 		case c.options.sums():
-			object = struct {
-				jsonHead
-				Count uint64   `json:"count"`
-				Sum   *big.Int `json:"sum"`
-			}{head, r.Count, r.sum().Int()}
-		case c.options.Buckets == nil:
-			object = struct {
-				jsonHead
-				Count uint64 `json:"count"`
-			}{head, r.Count}
-		default:
-			object = struct {
-				jsonHead
-				render.JSONHistogram
-			}{head, r.Histogram(c.options.Buckets).JSON()}
+			object.Sum = r.sum().Int()
+		case c.options.Buckets != nil:
+			histogram := r.Histogram(c.options.Buckets).JSON()
+			object.JSONHistogram = &histogram
 		}
 		if err := encoder.Encode(object); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// jsonHead is the first part of each row's object.
-type jsonHead struct {
-	Time     time.Time         `json:"time"`
-	Provider string            `json:"provider"`
-	Probe    string            `json:"probe"`
-	By       render.JSONObject `json:"by"`
 }
