@@ -40,9 +40,8 @@ func openFiles(to *console.Console, config *run.Config, o *Options) (f *files, e
 	if err := config.CheckDuration(); err != nil {
 		return nil, err
 	}
-	specs := o.Needs.Specs(config)
 	f = &files{to: to, config: config, follow: o.From.Follow, show: o.Show}
-	if f.Reader, err = replay.Open(o.From, specs, config.Where, o.Needs.Unfit); err != nil {
+	if f.Reader, err = replay.Open(o.From, config.AllSpecs(), config.Where, o.Needs.Unfit); err != nil {
 		return nil, err
 	}
 	if o.Needs.All != nil {

@@ -74,7 +74,7 @@ func openPage(to *console.Console, config *run.Config, o *Options) (p *page, err
 	if p.address, err = remote.ParseAddress(o.From.Address); err != nil {
 		return nil, console.Usagef("%w", err)
 	}
-	specs := o.Needs.Specs(config)
+	specs := config.AllSpecs()
 	for _, text := range specs {
 		if remote.IsAddress(text) {
 			return nil, console.Usagef("the events of one program can be shown at a time: give one address")
@@ -100,14 +100,6 @@ func openPage(to *console.Console, config *run.Config, o *Options) (p *page, err
 	p.program = replay.NewFile(&replay.Process{PID: listing.PID, Executable: listing.Program, Comm: listing.Program})
 	if err := p.choose(listing); err != nil {
 		return nil, err
-	}
-	for _, probe := range p.probes {
-		if o.Needs.Check == nil {
-			break
-		}
-		if err := o.Needs.Check(probe); err != nil {
-			return nil, err
-		}
 	}
 	if o.Needs.All != nil {
 		if err := o.Needs.All(p.probes); err != nil {

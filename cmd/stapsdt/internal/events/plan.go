@@ -19,8 +19,6 @@ import (
 type Plan struct {
 	// Where are conditions, and By are expressions. At least one operation must have all the variables they use.
 	Where, By []string
-
-	others []string
 }
 
 // NewPlan returns the plan for the operations with some names, or for all operations if there are no names. It changes
@@ -43,9 +41,6 @@ func NewPlan(config *run.Config, names, by []string) (*Plan, error) {
 	}
 	config.Where = ""
 	config.Specs, config.Others = replay.OperationSpecs(names)
-	for _, other := range config.Others {
-		p.others = append(p.others, other)
-	}
 	return p, nil
 }
 
@@ -89,7 +84,6 @@ func NewCalls(config *run.Config, names []string) (o Options, err error) {
 func (p *Plan) Options(from replay.From) Options {
 	return Options{From: from, Goroutines: true, Needs: live.Needs{
 		Kernel: live.Thread(slices.Concat(p.Where, p.By)...),
-		Others: p.others,
 		All: func(all []*recording.Probe) error {
 			return (&replay.Operations{Where: p.Where, By: p.By}).Check(all)
 		},

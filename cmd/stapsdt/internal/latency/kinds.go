@@ -33,10 +33,8 @@ func (o *operation) String() string {
 
 // kinds lists the kinds of operations, by their IDs.
 type kinds struct {
-	all   []*operation
-	named bool // whether the command line names operations instead of their probes
-	// functions means that the operations are calls of functions.
-	functions bool
+	*pairs
+	all []*operation
 }
 
 // find returns the ID of the kind of operation that a probe starts or ends. The probe has the form PROVIDER:NAME.

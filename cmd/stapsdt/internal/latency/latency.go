@@ -54,7 +54,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if l.options.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
 	}
-	l.kinds.named, l.kinds.functions = l.pairs.named, l.pairs.functions
+	l.kinds.pairs = l.pairs
 	if o.From.Given() && l.pairs.functions {
 		return console.Usagef("recordings do not tell the depth of calls, by which calls of functions are paired with their returns")
 	}
@@ -80,12 +80,12 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 
 // needs returns the requirements for a program's own events: both probes, and expressions that fit one of the two.
 func (l *latency) needs() live.Needs {
-	n := live.Needs{Others: l.pairs.otherSpecs()}
+	n := live.Needs{}
 	if n.Kernel = live.Thread(slices.Concat(l.options.By, []string{l.where, l.pairs.key})...); l.pairs.key == bpf.Thread {
 		n.Kernel = "--key thread"
 	}
 	n.All = func(all []*recording.Probe) error {
-		trial := &streamed{latency: &latency{options: l.options, pairs: l.pairs, kinds: kinds{named: l.kinds.named}}}
+		trial := &streamed{latency: &latency{options: l.options, pairs: l.pairs, kinds: kinds{pairs: l.pairs}}}
 		return trial.pair(all, l.where)
 	}
 	return n
@@ -99,14 +99,6 @@ type pairs struct {
 	specs     []string
 	others    map[string]string // the alternative of the second spec
 	key       string
-}
-
-// otherSpecs returns the alternatives of the specs.
-func (p *pairs) otherSpecs() (all []string) {
-	for _, other := range p.others {
-		all = append(all, other)
-	}
-	return all
 }
 
 // newPairs returns the specs of the start and of the end, and the key that pairs their events.

@@ -19,7 +19,7 @@ func TestDone(t *testing.T) {
 	for name, want := range map[string]bool{"query__end": true, "query__done": true, "query__start": false, "query__den": false} {
 		require.Equal(t, want, s.Specs[1].Match("p", name), name)
 	}
-	k := kinds{named: p.named}
+	k := kinds{pairs: p}
 	for _, name := range []string{"query__start", "query__done"} {
 		kind, err := k.find(s, "p:"+name, name == "query__start")
 		require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestKinds(t *testing.T) {
 	require.NoError(t, err)
 	s, err := probes.NewSelector(p.specs, p.others)
 	require.NoError(t, err)
-	k := kinds{named: true}
+	k := kinds{pairs: p}
 	numbers := map[string]uint32{}
 	for _, name := range []string{"read__start", "write__end", "read__end", "write__start"} {
 		kind, err := k.find(s, "p:"+name, name[len(name)-5:] == "start")

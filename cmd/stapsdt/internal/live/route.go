@@ -19,7 +19,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 
@@ -71,33 +70,47 @@ type Needs struct {
 	Kernel string
 	// Exprs are evaluated for events. Each must fit at least one of the selected probes, as the condition of the configuration must.
 	Exprs []string
-	// Check returns an error if a program's own events of a selected probe lack something that the command needs. It may
-	// be nil.
-	Check func(*recording.Probe) error
 	// Fits returns an error if a probe lacks something that Exprs need. It may be nil.
 	Fits func(*recording.Probe) error
 	// All returns an error if the events of all selected probes together lack something that the command needs. It may be
 	// nil.
 	All func([]*recording.Probe) error
-	// Others are the alternatives of the configuration's Specs.
-	Others []string
 
 	where string // the condition of the configuration
 }
 
-// Specs returns the specs of the configuration and their alternatives.
-func (n *Needs) Specs(c *run.Config) []string { return slices.Concat(c.Specs, n.Others) }
-
 // Unfit returns an error if a probe of a recording lacks something that the command needs.
 func (n *Needs) Unfit(p *recording.Probe) error {
+	if err := n.parse(p); err != nil || n.Fits == nil {
+		return err
+	}
+	return n.Fits(p)
+}
+
+// fit is Unfit for the events of a socket: only the kernel knows the thread that fires.
+func (n *Needs) fit(p *recording.Probe) error {
+	without := *p
+	without.NoThread = true
+	if err := n.parse(&without); err == nil {
+		return n.Unfit(p)
+	} else if n.parse(p) != nil {
+		return console.Usagef("%w", err)
+	}
+	return errThread
+}
+
+// parse returns an error if the expressions do not fit a probe.
+func (n *Needs) parse(p *recording.Probe) error {
 	v := replay.NewEvaluator(p)
+	if n.where != "" {
+		if _, err := v.ParseFilter(n.where); err != nil {
+			return err
+		}
+	}
 	for _, src := range n.Exprs {
 		if _, err := v.Parse(src); err != nil {
 			return err
 		}
-	}
-	if n.Fits != nil {
-		return n.Fits(p)
 	}
 	return nil
 }
@@ -105,20 +118,22 @@ func (n *Needs) Unfit(p *recording.Probe) error {
 // Open returns a feed of the events that the configuration selects, or nil if the kernel delivers them. It connects to
 // the programs, but does not watch them yet.
 func Open(to *console.Console, c *run.Config, n Needs) (*Feed, error) {
-	if err := c.Check(); err != nil || c.Via == run.Kernel || !c.Given() {
-		if err == nil {
-			say(to, c, "the events come from the kernel")
-		}
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	f, err := open(to, c, &n)
-	switch {
-	case err == nil && f != nil:
-		say(to, c, "the events come from the programs' sockets")
-	case err == nil:
-		say(to, c, "the events come from the kernel")
+	var f *Feed
+	if c.Via != run.Kernel && c.Given() {
+		var err error
+		if f, err = open(to, c, &n); err != nil {
+			return nil, err
+		}
 	}
-	return f, err
+	by := "kernel"
+	if f != nil {
+		by = "programs' sockets"
+	}
+	say(to, c, "the events come from the "+by)
+	return f, nil
 }
 
 func say(to *console.Console, c *run.Config, text string) {
@@ -151,10 +166,15 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 		return nil, console.Usagef("%s needs the kernel, and --via socket excludes it", n.Kernel)
 	case n.Kernel != "":
 		return nil, nil // Refuse explains why
-	case len(c.Pods) > 0 && !demanded && !Replaces(refused):
-		return nil, nil // the kernel follows new pods
-	case c.All && !demanded && !Replaces(refused):
-		return nil, nil // the kernel also sees programs that do not listen, or reports the missing rights
+	case (c.All || len(c.Pods) > 0) && !demanded && !Replaces(refused):
+		return nil, nil // the kernel follows new pods, and sees programs that do not listen, or reports the missing rights
+	}
+	// orKernel returns an error of the sockets if the kernel cannot deliver the events instead.
+	orKernel := func(err error) (*Feed, error) {
+		if demanded || refused != nil {
+			return nil, err
+		}
+		return nil, nil
 	}
 	if len(c.Pods) > 0 {
 		now, err := c.Target.Now()
@@ -164,23 +184,22 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 		c.Target = now
 	}
 	f, err := connect(to, c, n)
-	if err != nil {
-		if demanded || refused != nil && !errors.Is(err, socket.ErrNone) && !errors.Is(err, proc.ErrNoProcess) {
-			return nil, err
-		}
+	if !demanded && (errors.Is(err, socket.ErrNone) || errors.Is(err, proc.ErrNoProcess)) {
 		return nil, nil
+	}
+	if err != nil {
+		return orKernel(err)
 	}
 	if err := f.check(n); err != nil {
 		f.Close()
-		switch thread := errors.Is(err, errThread); {
-		case thread && demanded:
-			return nil, console.Usagef("%w, and --via socket excludes it", err)
-		case thread && refused != nil:
-			return nil, Refuse(refused, "tid")
-		case demanded || refused != nil:
-			return nil, err
+		switch {
+		case !errors.Is(err, errThread):
+		case demanded:
+			err = console.Usagef("%w, and --via socket excludes it", err)
+		case refused != nil:
+			err = Refuse(refused, "tid")
 		}
-		return nil, nil
+		return orKernel(err)
 	}
 	if other := f.unseen(c); other != "" && refused == nil && !demanded {
 		f.Close()
@@ -190,11 +209,10 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 	}
 	if err := f.begin(); err != nil {
 		f.Close()
-		if demanded || refused != nil {
-			return nil, err
+		if !demanded && refused == nil {
+			say(to, c, err.Error())
 		}
-		say(to, c, err.Error())
-		return nil, nil
+		return orKernel(err)
 	}
 	return f, nil
 }
@@ -229,7 +247,7 @@ func kernel() error {
 // connect connects to the programs that the configuration names.
 func connect(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 	n.where = c.Where
-	specs := n.Specs(c)
+	specs := c.AllSpecs()
 	reader, err := replay.New(specs, c.Where, n.fit)
 	if err != nil {
 		return nil, err
@@ -284,11 +302,6 @@ func (f *Feed) check(n *Needs) error {
 	all, fit := f.Probes(), false
 	var unfit probes.Unfit
 	for _, probe := range all {
-		if n.Check != nil {
-			if err := n.Check(probe); err != nil {
-				return err
-			}
-		}
 		if err := n.fit(probe); err == nil {
 			fit = true
 		} else {
@@ -303,7 +316,7 @@ func (f *Feed) check(n *Needs) error {
 	case !fit:
 		return unfit.Err()
 	case n.All != nil:
-		return n.All(f.Probes())
+		return n.All(all)
 	}
 	return nil
 }
@@ -329,39 +342,6 @@ func (f *Feed) Probes() (all []*recording.Probe) {
 		}
 	}
 	return all
-}
-
-// fit returns an error if the expressions do not fit a probe. Only the kernel knows the thread that fires, and the
-// strings to which numbers point.
-func (n *Needs) fit(p *recording.Probe) error {
-	all := replay.Variables(p)
-	vars := slices.DeleteFunc(slices.Clone(all), func(v expr.Var) bool {
-		return v.Name == "tid" && !slices.ContainsFunc(p.Args, func(a recording.Arg) bool { return a.Name == "tid" })
-	})
-	check := func(src string, parse func(string, []expr.Var) (*expr.Expr, error)) error {
-		_, err := parse(src, vars)
-		if err == nil {
-			return nil
-		}
-		if _, other := parse(src, all); other == nil {
-			return errThread
-		}
-		return console.Usagef("%s:%s: %w", p.Provider, p.Name, err)
-	}
-	if n.where != "" {
-		if err := check(n.where, expr.ParseFilter); err != nil {
-			return err
-		}
-	}
-	for _, src := range n.Exprs {
-		if err := check(src, expr.Parse); err != nil {
-			return err
-		}
-	}
-	if n.Fits != nil {
-		return n.Fits(p)
-	}
-	return nil
 }
 
 // unseen returns a selected probe that is in a file of the processes but is not shown by any socket, such as a probe of

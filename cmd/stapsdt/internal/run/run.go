@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
@@ -55,6 +57,11 @@ const (
 	Kernel = "kernel"
 	Socket = "socket"
 )
+
+// AllSpecs returns the specs and their alternatives.
+func (c *Config) AllSpecs() []string {
+	return slices.Concat(c.Specs, slices.Sorted(maps.Values(c.Others)))
+}
 
 // Check returns an error if the command line is invalid. It does not look at the processes.
 func (c *Config) Check() error {

@@ -69,10 +69,12 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 
 // needs returns the requirements for a program's own events. Only the kernel reads the data that an argument points to.
 func (o *Options) needs() live.Needs {
-	return live.Needs{Exprs: o.Show, Check: func(p *recording.Probe) error {
-		for _, a := range p.Args {
-			if o.Verbose && a.Kind == recording.Pointer {
-				return console.Usagef("%s:%s: -v shows what %s points to, which only the kernel reads", p.Provider, p.Name, a.Name)
+	return live.Needs{Exprs: o.Show, All: func(all []*recording.Probe) error {
+		for _, p := range all {
+			for _, a := range p.Args { // the kernel's own probes have none here
+				if o.Verbose && a.Kind == recording.Pointer {
+					return console.Usagef("%s:%s: -v shows what %s points to, which only the kernel reads", p.Provider, p.Name, a.Name)
+				}
 			}
 		}
 		return nil
