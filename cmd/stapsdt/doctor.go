@@ -15,16 +15,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// diagnosis is the command doctor.
-type diagnosis struct {
-	*console.Console
-	process string
-	verbose bool
-	asJSON  bool
-}
-
 func doctorCommand(to *console.Console) *cobra.Command {
-	d := &diagnosis{Console: to}
+	var process string
+	var asJSON, verbose bool
 	c := &cobra.Command{
 		Use:   "doctor -p PID [SPEC]",
 		Short: "Say why stapsdt sees nothing",
@@ -36,12 +29,25 @@ Without a SPEC, every probe of the process is selected.`,
 		Example: `  stapsdt doctor -p 1234 myapp:request__done
   stapsdt doctor -p 1234 /tmp/stapsdt-0/myapp-….so:myapp:request__done
   stapsdt doctor -p 1234 -v`,
-		RunE: func(_ *cobra.Command, args []string) error { return d.run(args) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			pid, spec, err := processAndSpec(process, args)
+			if err != nil {
+				return err
+			}
+			findings := doctor.Diagnose(doctor.Read(pid, spec))
+			if err := doctor.Write(to.Out, findings, pid, spec, asJSON, verbose); err != nil {
+				return err
+			}
+			if status := doctor.Status(findings); status != 0 {
+				return statusError(status)
+			}
+			return nil
+		},
 	}
-	c.Flags().StringVarP(&d.process, "pid", "p", "", "the process `PID`, or its name if no other has it")
+	c.Flags().StringVarP(&process, "pid", "p", "", "the process `PID`, or its name if no other has it")
 	_ = c.RegisterFlagCompletionFunc("pid", completePID)
-	c.Flags().BoolVarP(&d.verbose, "verbose", "v", false, "also show what is as it should be")
-	outputFlag(c, &d.asJSON)
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also show what is as it should be")
+	outputFlag(c, &asJSON)
 	return c
 }
 
@@ -50,25 +56,9 @@ type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 
-func (d *diagnosis) run(args []string) error {
-	pid, spec, err := d.parse(args)
-	if err != nil {
-		return err
-	}
-	findings := doctor.Diagnose(doctor.Read(pid, spec))
-	report := doctor.Report{JSON: d.asJSON, Verbose: d.verbose}
-	if err := report.Write(d.Out, findings, pid, spec); err != nil {
-		return err
-	}
-	if status := doctor.Status(findings); status != 0 {
-		return statusError(status)
-	}
-	return nil
-}
-
-// parse reads the process and the spec.
-func (d *diagnosis) parse(args []string) (pid int, only *spec.Spec, err error) {
-	words := strings.FieldsFunc(d.process, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+// processAndSpec reads the process and the spec.
+func processAndSpec(process string, args []string) (pid int, only *spec.Spec, err error) {
+	words := strings.FieldsFunc(process, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	switch {
 	case len(words) == 0:
 		return 0, nil, console.Usagef("no process: give -p PID")

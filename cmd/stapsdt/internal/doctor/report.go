@@ -11,22 +11,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 )
 
-// Report prints findings.
-type Report struct {
-	// JSON prints an object per finding.
-	JSON bool
-	// Verbose includes the findings that need no action.
-	Verbose bool
-}
-
-// Write writes the findings about the probes of a process: all probes, or the probes that a spec selects.
-func (r *Report) Write(to io.Writer, findings []Finding, pid int, spec *spec.Spec) error {
+// Write writes the findings about the probes of a process: all probes, or the probes that a spec selects. With asJSON, each is an
+// object. With verbose, the findings that need no action are included.
+func Write(to io.Writer, findings []Finding, pid int, spec *spec.Spec, asJSON, verbose bool) error {
 	out := bufio.NewWriter(to)
 	encoder := render.NewEncoder(out)
 	for _, f := range findings {
 		switch {
-		case f.Level == Fine && !r.Verbose:
-		case r.JSON:
+		case f.Level == Fine && !verbose:
+		case asJSON:
 			if err := encoder.Encode(f); err != nil {
 				return err
 			}
@@ -37,7 +30,7 @@ func (r *Report) Write(to io.Writer, findings []Finding, pid int, spec *spec.Spe
 			}
 		}
 	}
-	if Status(findings) == 0 && !r.JSON {
+	if Status(findings) == 0 && !asJSON {
 		what, probes := "any probe", "'*:*'"
 		if spec != nil {
 			what, probes = spec.String(), "'"+spec.String()+"'"
