@@ -28,12 +28,6 @@ type Options struct {
 	Texts []string
 }
 
-// collector finds the sites for a script.
-type collector struct {
-	*console.Console
-	where probes.Target
-}
-
 // Run writes a script that traces probes.
 func Run(to *console.Console, where probes.Target, specs []string, o Options) error {
 	if o.Tracer != "bpftrace" && o.Tracer != "tracefs" {
@@ -51,8 +45,7 @@ func Run(to *console.Console, where probes.Target, specs []string, o Options) er
 	}
 	finder := target.NewFinder()
 	defer finder.Close()
-	g := &collector{to, where}
-	sites, err := g.sites(finder, selector)
+	sites, err := collect(to, where, finder, selector)
 	if err != nil {
 		return err
 	}
@@ -76,24 +69,24 @@ func Run(to *console.Console, where probes.Target, specs []string, o Options) er
 	return err
 }
 
-// sites returns the selected sites, in the order of their files and names.
-func (g *collector) sites(finder *target.Finder, selector *probes.Selector) (sites []Site, err error) {
+// collect returns the selected sites, in the order of their files and names.
+func collect(to *console.Console, where probes.Target, finder *target.Finder, selector *probes.Selector) (sites []Site, err error) {
 	if err := selector.Open(finder.Open); err != nil {
 		return nil, err
 	}
 	found := &probes.Found{}
-	if g.where.Given() {
-		if found, err = g.where.Look(finder); err != nil {
+	if where.Given() {
+		if found, err = where.Look(finder); err != nil {
 			return nil, err
 		}
 		for _, err := range finder.Skips().Unsaid() {
-			g.Warn("%v", err)
+			to.Warn("%v", err)
 		}
 		if found.Refused != nil {
 			if len(found.Files) == 0 {
 				return nil, found.Refused
 			}
-			g.Warn("%s", found.Warning("included"))
+			to.Warn("%s", found.Warning("included"))
 		}
 	}
 	for _, f := range selector.Files() {
@@ -102,7 +95,7 @@ func (g *collector) sites(finder *target.Finder, selector *probes.Selector) (sit
 		}
 	}
 	for _, f := range found.Files {
-		of, err := g.of(selector, f, found.Uses[f])
+		of, err := sitesOf(to, selector, f, found.Uses[f])
 		if err != nil {
 			return nil, err
 		}
@@ -117,14 +110,14 @@ func (g *collector) sites(finder *target.Finder, selector *probes.Selector) (sit
 	return sites, nil
 }
 
-// of returns the selected sites of a file.
-func (g *collector) of(selector *probes.Selector, f *target.File, uses []probes.Use) (sites []Site, err error) {
+// sitesOf returns the selected sites of a file.
+func sitesOf(to *console.Console, selector *probes.Selector, f *target.File, uses []probes.Use) (sites []Site, err error) {
 	selected := slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return !selector.Selects(f, &p) })
 	if len(selected) == 0 {
 		return nil, nil
 	}
 	if f.Problem != nil {
-		g.Warn("%s: %v", f.Path, f.Problem)
+		to.Warn("%s: %v", f.Path, f.Problem)
 	}
 	file, err := found(f, uses)
 	if err != nil {
@@ -140,7 +133,7 @@ func (g *collector) of(selector *probes.Selector, f *target.File, uses []probes.
 	})
 	for _, p := range selected {
 		p.Args = slices.Clone(p.Args)
-		deltas := f.Deltas(&p)
+		deltas := f.Deltas(&p) // which also describes p
 		sites = append(sites, Site{Site: p, File: file, Deltas: deltas})
 	}
 	return sites, nil
