@@ -55,7 +55,7 @@ func TestPrograms(t *testing.T) {
 		require.NoError(t, err)
 		code := generate(t, file, string(text))
 		name := strings.TrimSuffix(file, ".d")
-		provider := camel(name) + "Provider"
+		provider := strings.ToUpper(name[:1]) + name[1:] + "Provider"
 		assert.Contains(t, code, fmt.Sprintf("var %s = stapsdt.NewProvider(%q)\n", provider, name), file)
 		var got []string
 		for _, m := range definitions.FindAllStringSubmatch(code, -1) {

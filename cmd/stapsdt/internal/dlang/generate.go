@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 )
 
 // Begins is the beginning of a generated file.
@@ -75,7 +76,7 @@ func (g *generator) provider(p *Provider) {
 	fmt.Fprintf(&g.out, "// %s is the provider %s.\nvar %[1]s = stapsdt.NewProvider(%[2]q)\n\n", name, p.Name)
 	prefix := ""
 	if g.prefix {
-		prefix = camel(p.Name)
+		prefix = text.Camel(p.Name)
 	}
 	for _, probe := range p.Probes {
 		if !g.check(p, probe) {
@@ -143,25 +144,14 @@ func argNames(probe *Probe) (names []string) {
 
 // name returns the Go name. It reports an error if it is not a valid name, or not unique.
 func (g *generator) name(name, prefix, suffix string, pos Pos) string {
-	in := prefix + camel(name) + suffix
-	if camel(name) == "" || !gotoken.IsIdentifier(in) {
+	in := prefix + text.Camel(name) + suffix
+	if text.Camel(name) == "" || !gotoken.IsIdentifier(in) {
 		add(&g.errors, pos, "%s has no name in Go: it would be %q", name, in)
 	} else if first, ok := g.names[in]; ok {
 		add(&g.errors, pos, "%s would have the name %s in Go, which the definition at %v has already", name, in, first)
 	}
 	g.names[in] = pos
 	return in
-}
-
-// camel converts a C name to a Go name: request__done becomes RequestDone.
-func camel(name string) string {
-	var b strings.Builder
-	for part := range strings.SplitSeq(name, "_") {
-		if part != "" {
-			b.WriteString(strings.ToUpper(part[:1]) + part[1:])
-		}
-	}
-	return b.String()
 }
 
 // check reports whether the library accepts the probe. It asks the library, argument by

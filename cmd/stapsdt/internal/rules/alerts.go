@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -83,7 +85,7 @@ func (f *File) ownAlerts() []alert {
 // alerts returns example alerts for a metric.
 func (m *Metric) alerts() (all []alert) {
 	const window = "5m"
-	of, name := "", camel(m.Name)
+	of, name := "", text.Camel(m.Name)
 	if len(m.programs()) > 0 {
 		of = " of {{ $labels.executable }}"
 	}
@@ -119,15 +121,4 @@ func (m *Metric) limit() float64 {
 		limit = m.Bounds[last-1]
 	}
 	return limit
-}
-
-// camel converts a name to the form of an alert's name: ShopRequestSeconds.
-func camel(name string) string {
-	var b strings.Builder
-	for part := range strings.SplitSeq(name, "_") {
-		if part != "" {
-			b.WriteString(strings.ToUpper(part[:1]) + part[1:])
-		}
-	}
-	return b.String()
 }

@@ -37,3 +37,14 @@ func Some(names []string, most int) string {
 
 // PIDs joins the first of some PIDs.
 func PIDs(pids []int) string { return Some(strings.Fields(strings.Trim(fmt.Sprint(pids), "[]")), 8) }
+
+// Camel joins the words of a name that are separated by underscores, as Go does: request__done becomes RequestDone.
+func Camel(name string) string {
+	var b strings.Builder
+	for word := range strings.SplitSeq(name, "_") {
+		if word != "" {
+			b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		}
+	}
+	return b.String()
+}
