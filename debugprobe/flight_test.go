@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestInFlight: as many viewers as there may be, whose clients accept nothing and whose buffers and histograms are full, have no
-// goroutine but that of their request and no descriptor, while many operations are in flight. TestPending and TestGroups bound
-// their memory.
+// TestInFlight: no fire waits for viewers, as many as there may be, whose clients accept nothing and whose buffers and histograms are
+// full. They have no goroutine but that of their request and no descriptor, while many operations are in flight. TestPending and
+// TestGroups bound their memory.
 func TestInFlight(t *testing.T) {
 	descriptors := testenv.Descriptors()
 	others := testenv.Goroutines() // of earlier tests' streams, which may not have ended

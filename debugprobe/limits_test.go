@@ -79,32 +79,6 @@ func (s *stuck) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestSlowReader: no fire waits for a client, and what waits for the client is bounded.
-func TestSlowReader(t *testing.T) {
-	p := newProvider(t)
-	probe := stapsdt.NewProbe2[string, int](p, "event", "text", "n")
-	w := newStuck()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r := httptest.NewRequest("GET", "/events?rate=1000&provider="+p.Name(), nil).WithContext(ctx)
-		Handler().ServeHTTP(w, r)
-	}()
-	require.Eventually(t, probe.Enabled, wait, time.Millisecond)
-	probe.Fire("first", 0)
-	<-w.wrote // the stream is stuck from now on
-	big := strings.Repeat("\x01", 4000)
-	for i := range 2000 { // of which none ends if it waits for the client
-		probe.Fire(big, i)
-	}
-	require.True(t, probe.Enabled())
-	cancel()
-	close(w.release)
-	<-done
-	require.False(t, probe.Enabled())
-}
-
 // TestPending: a viewer's buffer is bounded.
 func TestPending(t *testing.T) {
 	p := newProvider(t)
