@@ -159,14 +159,11 @@ func TestFieldsArrive(t *testing.T) {
 	address := uint64(uintptr(unsafe.Pointer(global)))
 	recorded.Args[4] = uint64(int64(int32(recorded.Args[4])))
 	require.Equal(t, [MaxArgs]uint64{1, 2, 3, address, 1<<64 - 5, 6, 7, 8, 9, 10, address, math.Float64bits(1.5)}, recorded.Args)
-}
 
-// TestManyFieldsArrive: without pointers, too, more arguments than registers are passed.
-func TestManyFieldsArrive(t *testing.T) {
-	type many struct{ A, B, C, D, E, F, G, H, I, J, K, L uint64 }
-	probe := NewProbeOf[many](newProvider(t, "many"), "many")
-	recordAt(t, &probe.Probe)
-	probe.Fire(many{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})
+	type numbers struct{ A, B, C, D, E, F, G, H, I, J, K, L uint64 } // which are passed in another way than pointers
+	plainMany := NewProbeOf[numbers](p, "numbers")
+	recordAt(t, &plainMany.Probe)
+	plainMany.Fire(numbers{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})
 	require.Equal(t, [MaxArgs]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, recorded.Args)
 }
 

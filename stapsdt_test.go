@@ -147,14 +147,6 @@ func requireOneLine(t *testing.T, err error) {
 	require.False(t, strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), "%q", text)
 }
 
-// TestDocumentedLimits: what the README, SECURITY.md and other tools say in
-// numbers.
-func TestDocumentedLimits(t *testing.T) {
-	require.Equal(t, 255, MaxName)
-	require.Equal(t, 12, MaxArgs)
-	require.Equal(t, 4096, MaxString)
-}
-
 func TestArgumentLimits(t *testing.T) {
 	p := newProvider(t, "limits")
 	for n := range MaxArgs + 1 {

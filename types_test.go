@@ -2,7 +2,6 @@ package stapsdt
 
 import (
 	"math"
-	"strings"
 	"testing"
 	"unsafe"
 
@@ -103,12 +102,4 @@ func TestPointersAreTold(t *testing.T) {
 		_, _, kind := Uint64.word(arg)
 		require.Equal(t, pointerArg, kind)
 	}
-}
-
-func TestCut(t *testing.T) {
-	long := strings.Repeat("a", MaxString)
-	for _, s := range []string{"", "a", long[:MaxString-2], long[:MaxString-1]} {
-		require.Equal(t, s, cut(s))
-	}
-	require.Len(t, cut(long), MaxString-1)
 }
