@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,6 +162,10 @@ func TestLongAttributes(t *testing.T) {
 	} {
 		require.Equal(t, a.Value.Emit(), cut(a.Value).Emit())
 	}
+	require.Equal(t, `a="" b="\n" c=true d="1 2"`, text([]attribute.KeyValue{
+		attribute.String("a", ""), attribute.String("b", "\n"), attribute.Bool("c", true), attribute.String("d", "1 2")}))
+	many := slices.Repeat([]attribute.KeyValue{attribute.String("key", "text")}, stapsdt.MaxString)
+	require.Len(t, text(many), stapsdt.MaxString)
 }
 
 // TestInFlight: spans keep what the package says, and nothing when they have ended.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -349,18 +348,6 @@ func TestShutdown(t *testing.T) {
 		runtime.GC()
 		return m.processor.running.count.Load() == 0
 	}, testenv.Patience, time.Millisecond)
-}
-
-// TestAttributes: what is longer than a string can be reported is not made.
-func TestAttributes(t *testing.T) {
-	long := strings.Repeat("x", 100)
-	var many []attribute.KeyValue
-	for range stapsdt.MaxString {
-		many = append(many, attribute.String("key", long))
-	}
-	require.LessOrEqual(t, len(text(many)), stapsdt.MaxString+len(long)+len(" key="))
-	require.Equal(t, `a="" b="\n" c=true d="1 2"`, text([]attribute.KeyValue{
-		attribute.String("a", ""), attribute.String("b", "\n"), attribute.Bool("c", true), attribute.String("d", "1 2")}))
 }
 
 // TestNone: with a nil provider nothing is reported, and the program goes on.
