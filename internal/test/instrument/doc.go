@@ -1,3 +1,3 @@
-// Package instrument tests package span and the packages in instrument/ with tracers and, for
-// sqlprobe, with real drivers.
+// Package instrument tests the packages in instrument/ with the tests of what they wrap, with real databases, and with
+// OpenTelemetry's instrumentation.
 package instrument
