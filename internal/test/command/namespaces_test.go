@@ -45,30 +45,6 @@ func TestTraceForks(t *testing.T) {
 	}
 }
 
-// TestTraceOthers: with -p, other processes with the same file are not shown.
-func TestTraceOthers(t *testing.T) {
-	t.Parallel()
-	p, path := startCSubject(t)
-	q := startProcess(t, exec.Command(path))
-	tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:other")
-	tell(q, "fire 3")
-	tell(p, "fire 2")
-	events := tr.stop()
-	require.Len(t, events, 2)
-	require.Equal(t, p.PID(), events[0].PID)
-}
-
-// TestTraceWaits: trace waits for a probe that no process has yet.
-func TestTraceWaits(t *testing.T) {
-	testenv.NeedsRoot(t)
-	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "csubject:other", "-n", "1")), t}
-	tr.WaitSaid(regexp.MustCompile("no process has csubject:other yet; waiting for one"), testenv.Patience)
-	p, _ := startCSubject(t)
-	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
-	tell(p, "fire 1")
-	require.Len(t, tr.waitForEnd(), 1)
-}
-
 // TestTraceBrief: processes that live briefly, each with an image of its own, are found when
 // they map it, long before a scan of all processes would find them.
 func TestTraceBrief(t *testing.T) {
