@@ -179,6 +179,7 @@ func TestSources(t *testing.T) {
 		{[]string{"count", "sources:*", "-o", "json"}, 3},
 		{[]string{"count", "sources:*", "-o", "json", "--by", "id%2 == 0"}, 4},
 		{[]string{"hist", "sources:*", "id", "-o", "json"}, 2},
+		{[]string{"hist", "sources:*", "id", "-o", "json", "--linear", "1:3:1"}, 2},
 		{[]string{"hist", "sources:extreme", "low", "-o", "json", "--by", "part"}, 1},
 		{[]string{"hist", "sources:extreme", "high", "-o", "json"}, 1},
 		{[]string{"hist", "sources:extreme", "took", "-o", "json"}, 1},

@@ -43,6 +43,7 @@ func TestNearest(t *testing.T) {
 		{argument, 2, []string{"trace", "-p", id, "subject:request__done", "-w", "statuss > 3"}},
 		{argument, 2, []string{"count", "-p", id, "subject:request__done", "--by", "statuss"}},
 		{argument, 2, []string{"count", "--from", file, "subject:request__done", "--by", "statuss"}},
+		{"a histogram takes integers, and this is a string", 2, []string{"hist", "-p", id, "subject:request__done", "path", "--via", "kernel"}},
 		{"there is no file 99999999; -p 99999999 lists", 2, []string{"list", "99999999"}},
 	} {
 		r := runCommand(t, c.args...)
