@@ -132,38 +132,6 @@ func TestRemoteList(t *testing.T) {
 		`{"name":"cached","type":"bool"}],"sites":[],"semaphore":false,"pids":[%d],"traced":false}`, watched.Path(), os.Getpid()))
 }
 
-// TestRemoteSpecs: globs select in every way in which the handler can be asked.
-func TestRemoteSpecs(t *testing.T) {
-	t.Parallel()
-	s := startPage(t)
-	done, large, other := &wasDone.Probe, &wasLarge.Probe, &wasOther.Probe
-	for _, c := range []struct {
-		args   string
-		probes []*root.Probe
-		want   int
-	}{
-		{"watched:request__done", []*root.Probe{done}, 2},
-		{"*:request__done", []*root.Probe{done, other}, 3},
-		{"*atched:*", []*root.Probe{done, large, other}, 4},
-		{"watched:[lr]*", []*root.Probe{done, large}, 3},
-		{"*:request__done -w status>=0", []*root.Probe{done, other}, 1},
-		{"watched:large unwatched:*", []*root.Probe{large, other}, 2},
-	} {
-		tr := startRemoteTrace(t, c.probes, append([]string{"-o", "json", s.URL}, strings.Fields(c.args)...)...)
-		fireDone(2)
-		wasLarge.Fire(1, 1, 1)
-		wasOther.Fire(-1)
-		require.Len(t, tr.stop(), c.want, c.args)
-	}
-	// As in other traces, probes that do not have what a condition asks for are left out.
-	tr := startRemoteTrace(t, []*root.Probe{done}, "-o", "json", s.URL, "watched:*", "-w", "cached")
-	fireDone(2)
-	require.Len(t, tr.stop(), 1)
-	require.Equal(t, 1, strings.Count(tr.Dump(), "stapsdt: 1 of 2 probes has no cached and is left out"))
-	r := runCommand(t, "trace", s.URL, "none:*")
-	require.Equal(t, 3, r.status)
-}
-
 // TestRemoteFilter: the program evaluates the filter, and an error points at the place.
 func TestRemoteFilter(t *testing.T) {
 	t.Parallel()
@@ -191,15 +159,6 @@ func TestRemoteEnds(t *testing.T) {
 	waitUntilUnobserved(t)
 	require.Zero(t, runCommand(t, append(append([]string{"trace"}, options...), "-d", "300ms")...).status)
 	waitUntilUnobserved(t)
-	// The reader ends first.
-	head := &tracer{tracetest.Command(t, exec.Command("bash", append([]string{"-c", `set -o pipefail; "$@" | head -n 1`, "bash", stapsdt(t), "trace"}, options...)...)), t}
-	require.Eventually(t, func() bool { return wasDone.Enabled() }, testenv.Patience, 5*time.Millisecond)
-	fireDone(1)
-	head.WaitLine("watched", testenv.Patience)
-	require.Eventually(t, func() bool { fireDone(1); return head.Ended() }, testenv.Patience, 10*time.Millisecond)
-	require.Len(t, head.waitForEnd(), 1)
-	waitUntilUnobserved(t)
-
 	ended := func(tr *tracer, status int, why string) {
 		t.Helper()
 		require.Error(t, tr.Wait(testenv.Patience))
