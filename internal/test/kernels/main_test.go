@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 		runGuest()
 		return
 	}
+	tracetest.TracefsMain()
 	tracetest.Main(m, map[string]func([]string){"subject": runSubject, "server": runServer, "callers": runCallers, "pairs": runPairs})
 }
 

@@ -31,6 +31,7 @@ import (
 // built is an image with one site, of a kind that may not be the chosen one. The
 // public API offers no choice.
 type built struct {
+	kind   *image.Nop
 	path   string
 	offset uint64
 	at     unsafe.Pointer // of the site
@@ -50,6 +51,7 @@ func buildSite(t *testing.T, kind *image.Nop) *built {
 	})
 	notes := tracetest.Must(sdt.ReadFile(home.Path()))(t)
 	return &built{
+		kind:   kind,
 		path:   home.Path(),
 		offset: notes[0].Offset,
 		// SAFETY: the address of the site, mapped until the cleanup above runs.
@@ -122,63 +124,39 @@ func TestSiteChosen(t *testing.T) {
 // In a guest only the ratios mean something.
 func TestSiteCost(t *testing.T) {
 	testedBy(t, "bench")
-	costs := measureSites(t)
-	require.NotZero(t, costs.chosen, "a tracer cannot attach to the chosen site")
-	t.Attr("cost", costs.ratios)
-	testenv.Figure(t, "the chosen site", float64(costs.chosen)/float64(costs.least), 1.25, "of the cheapest")
-}
-
-// siteCosts is what a thousand traced fires take, in the median, and each nop's cost
-// beside the first one's.
-type siteCosts struct {
-	least, chosen time.Duration
-	ratios        string
-}
-
-func measureSites(t *testing.T) (costs siteCosts) {
 	const rounds, fires = 9, 1000
-	kinds := image.Host().Nops
-	times := make([][]time.Duration, len(kinds))
-	sites := make([]*built, len(kinds))
-	for i := range kinds {
-		b := buildSite(t, &kinds[i])
+	var sites []*built
+	for _, kind := range image.Host().Nops {
+		b := buildSite(t, &kind)
 		if _, err := b.count(t); err == nil {
-			sites[i] = b
+			sites = append(sites, b)
 		}
 	}
+	times := make([][]time.Duration, len(sites))
 	// Each round times all kinds at about the same moment, so that they share
 	// what else the machine does then.
 	for range rounds {
 		for i, b := range sites {
-			if b == nil {
-				continue
-			}
 			start := time.Now()
 			for range fires {
 				if !b.fire() {
-					t.Fatalf("%s: the attached site was not entered", kinds[i].Name)
+					t.Fatalf("%s: the attached site was not entered", b.kind.Name)
 				}
 			}
 			times[i] = append(times[i], time.Since(start))
 		}
 	}
 	var ratios []string
+	medians := map[string]float64{}
 	for i, b := range sites {
-		if b == nil {
-			continue
-		}
 		slices.Sort(times[i])
-		median := times[i][rounds/2]
-		if costs.least == 0 || median < costs.least {
-			costs.least = median
-		}
-		if kinds[i].Name == site.Chosen().Name {
-			costs.chosen = median
-		}
-		ratios = append(ratios, fmt.Sprintf("%s %.2f", kinds[i].Name, float64(median)/float64(times[0][rounds/2])))
+		medians[b.kind.Name] = float64(times[i][rounds/2])
+		ratios = append(ratios, fmt.Sprintf("%s %.2f", b.kind.Name, medians[b.kind.Name]/medians[sites[0].kind.Name]))
 	}
-	costs.ratios = strings.Join(ratios, "; ")
-	return costs
+	require.Contains(t, medians, site.Chosen().Name, "a tracer cannot attach to the chosen site")
+	t.Attr("cost", strings.Join(ratios, "; "))
+	least := slices.Min(slices.Collect(maps.Values(medians)))
+	testenv.Figure(t, "the chosen site", medians[site.Chosen().Name]/least, 1.25, "of the cheapest")
 }
 
 // TestSiteBytes: a tracer can attach to the chosen kind and to every other, except to one that a kernel may split, on a

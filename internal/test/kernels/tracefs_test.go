@@ -15,7 +15,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 )
 
 // TestTracefs attaches by hand, as a shell script would, and has the kernel print
@@ -24,7 +23,9 @@ func TestTracefs(t *testing.T) { forEachPlacement(t, testTracefs) }
 
 func testTracefs(t *testing.T, where placement) {
 	tracetest.NeedUprobes(t)
-	dir := tracingDir(t)
+	const dir = "/sys/kernel/tracing"
+	_, err := os.Stat(dir + "/uprobe_events")
+	testenv.Needs(t, "tracefs with uprobe_events", err)
 	p := newProvider(t, "byhand", where)
 	event := addProbe(t, p, "event", stapsdt.String, stapsdt.Int32)
 	require.NoError(t, p.Load())
@@ -68,19 +69,4 @@ func testTracefs(t *testing.T, where placement) {
 		require.Equal(t, 1, strings.Count(string(trace), fmt.Sprintf("text=\"text %d\" number=%d\n", i, -i)), "%s", trace)
 	}
 	require.NotContains(t, string(trace), "not traced")
-}
-
-// tracingDir returns a directory where tracefs is mounted: the usual one, or one
-// of the test's own.
-func tracingDir(t *testing.T) string {
-	const usual = "/sys/kernel/tracing"
-	if _, err := os.Stat(usual + "/uprobe_events"); err == nil {
-		return usual
-	}
-	dir := t.TempDir()
-	testenv.Needs(t, "tracefs", unix.Mount("tracefs", dir, "tracefs", 0, ""))
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
-	_, err := os.Stat(dir + "/uprobe_events")
-	testenv.Needs(t, "tracefs with uprobe_events", err)
-	return dir
 }
