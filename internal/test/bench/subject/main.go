@@ -2,8 +2,7 @@
 
 // Command subject is the Go program that scripts/bench.sh measures. For each line
 // "ROW N" it does the row's operation and answers with a number: the nanoseconds
-// that N fires took, or those that a load of N probes took; for "allocs ROW N",
-// the allocations.
+// that N fires took, or those that a load of N probes took.
 //
 // Time is its thread's on a processor. What other jobs take of the machine is not
 // in it, and what the kernel does for the thread is.
@@ -15,7 +14,6 @@ import (
 	"log"
 	"os"
 	"runtime"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,35 +58,22 @@ func now() int64 {
 	return t.Nano()
 }
 
-// allocs is how many allocations there were in this process.
-func allocs() uint64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.Mallocs
-}
-
 func main() {
 	log.SetFlags(0)
 	runtime.LockOSThread()
 	check(bench.Load())
 	fmt.Println("ready")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		line, count := strings.CutPrefix(in.Text(), "allocs ")
 		var name string
 		var n int
-		if _, err := fmt.Sscan(line, &name, &n); err != nil {
+		if _, err := fmt.Sscan(in.Text(), &name, &n); err != nil {
 			log.Fatal(err)
 		}
 		row := rows[name]
 		if row == nil {
 			log.Fatalf("no row %q", name)
 		}
-		before := allocs()
-		answer := row(n)
-		if count {
-			answer = int64(allocs() - before)
-		}
-		fmt.Println("took", answer)
+		fmt.Println("took", row(n))
 	}
 	stopWatcher()
 	stopInside()
