@@ -1,4 +1,5 @@
-/* Loading an image into the process, and unloading it. */
+/* Loading an image into the process, and unloading it. Package stapsdt does that itself. */
+#ifndef SDT_IN_GO
 #include "recorder.h"
 
 #include <dlfcn.h>
@@ -67,23 +68,6 @@ static void *open_library(struct sdt_provider *provider, const struct sdt_image 
 	return NULL;
 }
 
-#ifdef SDT_IN_GO
-/* Package stapsdt loads its images itself. */
-static int publish_sites(struct sdt_provider *provider, uintptr_t sites)
-{
-	for (SDTProbeList_t *p = provider->api.probes; p; p = p->next, sites += SDT_SLOT)
-		__atomic_store_n(&p->probe._fire, (void *)sites, __ATOMIC_RELEASE);
-	return 0;
-}
-
-static void hide_sites(struct sdt_provider *provider)
-{
-	for (SDTProbeList_t *p = provider->api.probes; p; p = p->next)
-		__atomic_store_n(&p->probe._fire, NULL, __ATOMIC_RELEASE);
-}
-
-static void prepare_recording(void) {}
-#else
 static int publish_sites(struct sdt_provider *provider, uintptr_t sites)
 {
 	int status;
@@ -100,9 +84,6 @@ static void hide_sites(struct sdt_provider *provider)
 	sdt_observe_unload(provider);
 	sdt_observe_unlock();
 }
-
-static void prepare_recording(void) { sdt_program_prepare(); }
-#endif
 
 /* show_members copies the state of the provider to the public members that wrappers read. */
 static void show_members(struct sdt_provider *provider)
@@ -242,7 +223,7 @@ int providerLoad(SDTProvider_t *provider)
 		return sdt_fail(provider, tmpCreationError,
 				"load %s: the name has a dollar sign, which dlopen would expand",
 				provider->name);
-	prepare_recording();
+	sdt_program_prepare();
 	if (sdt_image_host(sdt_provider(provider), &image) != 0)
 		return -1;
 	status = load_image(sdt_provider(provider), &image);
@@ -259,3 +240,4 @@ int providerUnload(SDTProvider_t *provider)
 	sdt_clear(provider);
 	return sdt_is_loaded(provider) ? unload_provider(sdt_provider(provider)) : 0;
 }
+#endif
