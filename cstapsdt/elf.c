@@ -31,22 +31,13 @@ const char *const sdt_section_names[SDT_SECTIONS] = {
 
 #ifdef SDT_WITHOUT_LIBELF
 
-int sdt_elf_lay_out(struct sdt_elf *elf, struct sdt_provider *provider, struct sdt_image *image)
+int sdt_elf_make(struct sdt_provider *provider, struct sdt_image *image,
+		 int (*complete)(struct sdt_provider *, struct sdt_image *))
 {
-	(void)elf;
 	(void)image;
+	(void)complete;
 	return sdt_fail(&provider->api, elfCreationError,
 			"make the image of %s: built without libelf", provider->name);
-}
-
-int sdt_elf_write(struct sdt_elf *elf, struct sdt_provider *provider, struct sdt_image *image)
-{
-	return sdt_elf_lay_out(elf, provider, image);
-}
-
-void sdt_elf_close(struct sdt_elf *elf)
-{
-	(void)elf;
 }
 
 #else
@@ -257,25 +248,6 @@ static int fail_libelf(struct sdt_provider *provider)
 			provider->name, reason ? lib->elf_errmsg(reason) : "out of memory");
 }
 
-/* open_elf begins an ELF file, which libelf lays out but never writes. */
-static int open_elf(struct sdt_elf *elf, struct sdt_provider *provider)
-{
-	const struct sdt_libelf *lib = sdt_libelf();
-
-	if (!lib)
-		return sdt_fail(&provider->api, elfCreationError,
-				"make the image of %s: libelf.so.1 was not found", provider->name);
-	lib->elf_version(EV_CURRENT);
-	(void)lib->elf_errno(); /* clears the error of an earlier caller */
-	/* libelf asks for a descriptor, which it does not use. */
-	elf->fd = open("/", O_PATH | O_CLOEXEC);
-	if (elf->fd < 0)
-		return sdt_fail(&provider->api, elfCreationError, "make the image of %s: %m",
-				provider->name);
-	elf->elf = lib->elf_begin(elf->fd, ELF_C_WRITE, NULL);
-	return elf->elf ? 0 : fail_libelf(provider);
-}
-
 /* add_headers describes the file, its sections, and room for its segments. */
 static bool add_headers(Elf *elf, struct sdt_image *image)
 {
@@ -293,39 +265,45 @@ static bool add_headers(Elf *elf, struct sdt_image *image)
 	return true;
 }
 
-/* sdt_elf_lay_out sets the image's size, and the offset and address of each section. */
-int sdt_elf_lay_out(struct sdt_elf *elf, struct sdt_provider *provider, struct sdt_image *image)
+/* lay_out sets the image's size, and the offset and address of each section. */
+static bool lay_out(Elf *elf, struct sdt_image *image)
+{
+	int64_t size = add_headers(elf, image) ? sdt_libelf()->elf_update(elf, ELF_C_NULL) : -1;
+
+	image->size = (size_t)size;
+	return size >= 0 && read_layout(elf, image) && add_segments(elf, image);
+}
+
+/* sdt_elf_make sets the image's bytes, from its sections. */
+int sdt_elf_make(struct sdt_provider *provider, struct sdt_image *image,
+		 int (*complete)(struct sdt_provider *, struct sdt_image *))
 {
 	const struct sdt_libelf *lib = sdt_libelf();
-	int64_t size;
+	int fd, status = -1;
+	Elf *elf;
 
-	if (open_elf(elf, provider) != 0)
-		return -1;
-	size = add_headers(elf->elf, image) ? lib->elf_update(elf->elf, ELF_C_NULL) : -1;
-	if (size < 0 || !read_layout(elf->elf, image) || !add_segments(elf->elf, image))
-		return fail_libelf(provider);
-	image->size = (size_t)size;
-	return 0;
-}
-
-/* sdt_elf_write sets the image's bytes, from its sections as they are laid out. */
-int sdt_elf_write(struct sdt_elf *elf, struct sdt_provider *provider, struct sdt_image *image)
-{
-	if (write_elf_bytes(elf->elf, image))
-		return 0;
-	fail_libelf(provider);
-	free(image->bytes);
-	image->bytes = NULL;
-	return -1;
-}
-
-void sdt_elf_close(struct sdt_elf *elf)
-{
-	if (elf->elf)
-		sdt_libelf()->elf_end(elf->elf);
-	if (elf->fd >= 0)
-		close(elf->fd);
-	*elf = SDT_ELF_CLOSED;
+	if (!lib)
+		return sdt_fail(&provider->api, elfCreationError,
+				"make the image of %s: libelf.so.1 was not found", provider->name);
+	lib->elf_version(EV_CURRENT);
+	(void)lib->elf_errno(); /* clears the error of an earlier caller */
+	/* libelf asks for a descriptor, which it does not use. */
+	fd = open("/", O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return sdt_fail(&provider->api, elfCreationError, "make the image of %s: %m",
+				provider->name);
+	elf = lib->elf_begin(fd, ELF_C_WRITE, NULL);
+	if (!elf || !lay_out(elf, image))
+		fail_libelf(provider);
+	else if (complete(provider, image) == 0)
+		status = write_elf_bytes(elf, image) ? 0 : fail_libelf(provider);
+	if (status != 0) {
+		free(image->bytes);
+		image->bytes = NULL;
+	}
+	lib->elf_end(elf);
+	close(fd);
+	return status;
 }
 
 #endif

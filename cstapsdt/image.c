@@ -265,27 +265,19 @@ int sdt_image_make(struct sdt_provider *provider, const struct sdt_arch *arch,
 		   const struct sdt_nop *nop, const struct sdt_debug *debug,
 		   struct sdt_image *image)
 {
-	struct sdt_elf elf = SDT_ELF_CLOSED;
 	int status = -1;
 
 	*image = (struct sdt_image){.arch = arch, .nop = nop, .debug = debug};
 	image->described = debug || (provider->named && sdt_registers_find(arch));
-	if (!fill_sections(provider, image)) {
+	if (!fill_sections(provider, image))
 		fail_image_memory(provider);
-		goto out;
+	else
+		status = sdt_elf_make(provider, image, complete_sections);
+	if (status == 0) {
+		write_build_id(image);
+		provider->described = provider->count;
+		provider->text_offset = image->offset[SDT_TEXT];
 	}
-	if (sdt_elf_lay_out(&elf, provider, image) != 0)
-		goto out;
-	if (complete_sections(provider, image) != 0)
-		goto out;
-	if (sdt_elf_write(&elf, provider, image) != 0)
-		goto out;
-	write_build_id(image);
-	provider->described = provider->count;
-	provider->text_offset = image->offset[SDT_TEXT];
-	status = 0;
-out:
-	sdt_elf_close(&elf);
 	for (int i = 1; i < SDT_SECTIONS; i++)
 		sdt_buffer_free(&image->content[i]);
 	return status;

@@ -67,20 +67,9 @@ int sdt_provider_image(SDTProvider_t *provider, const char *arch, const char *no
  */
 bool sdt_dwarf_fill(const struct sdt_provider *provider, struct sdt_image *image);
 
-/*
- * elf.c: an image as an ELF file. sdt_elf_close may be called whether the other
- * functions have succeeded or not.
- */
-struct sdt_elf {
-	struct Elf *elf; /* libelf's */
-	int fd;
-};
-
-#define SDT_ELF_CLOSED ((struct sdt_elf){.fd = -1})
-
+/* elf.c: an image as an ELF file. `complete` writes what depends on the addresses of the sections. */
 extern const char *const sdt_section_names[SDT_SECTIONS];
-int sdt_elf_lay_out(struct sdt_elf *elf, struct sdt_provider *provider, struct sdt_image *image);
-int sdt_elf_write(struct sdt_elf *elf, struct sdt_provider *provider, struct sdt_image *image);
-void sdt_elf_close(struct sdt_elf *elf);
+int sdt_elf_make(struct sdt_provider *provider, struct sdt_image *image,
+		 int (*complete)(struct sdt_provider *, struct sdt_image *));
 
 #endif
