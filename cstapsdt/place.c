@@ -38,38 +38,36 @@ static int open_socket(void)
 }
 
 /*
- * sdt_place_address returns the address of a socket. It has room for 107 bytes, so a longer path begins with a
- * descriptor of the directory. The caller closes that, unless it is -1.
+ * call_with_address calls connect or bind with the address of a path. It has room for 107 bytes, so that of a longer path
+ * begins with a descriptor of the directory.
  */
-struct sockaddr_un sdt_place_address(const char *path, int *directory)
+static int call_with_address(__typeof__(&connect) call, int fd, const char *path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	const char *name = strrchr(path, '/');
+	int directory = -1, status, reason;
 	char parent[PATH_MAX];
 
-	*directory = -1;
 	if (strlen(path) < sizeof address.sun_path) {
 		strcpy(address.sun_path, path);
-		return address;
+	} else {
+		snprintf(parent, sizeof parent, "%.*s", (int)(name - path), path);
+		directory = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		snprintf(address.sun_path, sizeof address.sun_path, "/proc/thread-self/fd/%d%.80s", directory, name);
 	}
-	snprintf(parent, sizeof parent, "%.*s", (int)(name - path), path);
-	*directory = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	snprintf(address.sun_path, sizeof address.sun_path, "/proc/thread-self/fd/%d%.80s", *directory, name);
-	return address;
-}
-
-static void close_directory(int directory)
-{
+	status = call(fd, (const struct sockaddr *)&address, sizeof address);
+	reason = errno;
 	if (directory >= 0)
 		close(directory);
+	errno = reason;
+	return status;
 }
 
-/* refuses reports whether a socket refuses connections: no process listens on it. */
-static bool refuses(const struct sockaddr_un *address)
+/* sdt_place_refuses connects to a socket, and reports whether it refuses that: no process listens on it. */
+bool sdt_place_refuses(const char *path)
 {
 	int fd = open_socket();
-	bool refused = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
-		       errno == ECONNREFUSED;
+	bool refused = fd >= 0 && call_with_address(connect, fd, path) != 0 && errno == ECONNREFUSED;
 
 	if (fd >= 0)
 		close(fd);
@@ -79,18 +77,10 @@ static bool refuses(const struct sockaddr_un *address)
 /* is_stale reports whether a file is a socket that nobody listens on, and is not new. */
 static bool is_stale(const char *path)
 {
-	struct sockaddr_un address;
 	struct stat status;
-	bool refused;
-	int parent;
 
-	if (lstat(path, &status) != 0 || !S_ISSOCK(status.st_mode) ||
-	    time(NULL) - status.st_mtime < STALE_SECONDS)
-		return false;
-	address = sdt_place_address(path, &parent);
-	refused = refuses(&address);
-	close_directory(parent);
-	return refused;
+	return lstat(path, &status) == 0 && S_ISSOCK(status.st_mode) &&
+	       time(NULL) - status.st_mtime >= STALE_SECONDS && sdt_place_refuses(path);
 }
 
 /* remove_stale removes the sockets of processes that were killed. */
@@ -134,19 +124,14 @@ static int check_directory(const char *directory, char *line)
 }
 
 /* listens reports whether a process listens on a socket. One that has just made the socket will do so in a moment. */
-static bool listens(const struct sockaddr_un *address)
+static bool listens(const char *path)
 {
 	for (int i = 0; i < 10; i++) {
-		if (!refuses(address))
+		if (!sdt_place_refuses(path))
 			return true;
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	}
 	return false;
-}
-
-static bool bind_to(int fd, const struct sockaddr_un *address)
-{
-	return bind(fd, (const struct sockaddr *)address, sizeof *address) == 0;
 }
 
 /*
@@ -155,23 +140,19 @@ static bool bind_to(int fd, const struct sockaddr_un *address)
  */
 static int bind_socket(struct sdt_listener *listener, char *line)
 {
-	struct sockaddr_un address;
 	bool bound, taken = false;
-	int parent;
 
 	listener->fd = open_socket();
 	if (listener->fd < 0)
 		return sdt_fail_line(line, "open a socket: %m");
-	address = sdt_place_address(listener->path, &parent);
-	bound = bind_to(listener->fd, &address);
+	bound = call_with_address(bind, listener->fd, listener->path) == 0;
 	if (!bound && errno == EADDRINUSE) {
-		taken = listens(&address);
+		taken = listens(listener->path);
 		if (!taken) { /* this process has left it, and then executed this program */
 			unlink(listener->path);
-			bound = bind_to(listener->fd, &address);
+			bound = call_with_address(bind, listener->fd, listener->path) == 0;
 		}
 	}
-	close_directory(parent);
 	if (bound && chmod(listener->path, 0600) == 0 && listen(listener->fd, BACKLOG) == 0)
 		return 0;
 	sdt_fail_line(line, "%s: %m", listener->path);

@@ -16,7 +16,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -254,20 +253,6 @@ unlock:
 	return status;
 }
 
-/* wake lets the thread see that it is to stop: it connects to it. */
-static bool wake(void)
-{
-	int parent, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_un address = sdt_place_address(listener.path, &parent);
-	bool woken = fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
-
-	if (parent >= 0)
-		close(parent);
-	if (fd >= 0)
-		close(fd);
-	return woken;
-}
-
 /*
  * sdt_socket_end ends all watches and the thread. If the socket's file is gone or there is no descriptor, the
  * thread sees that within a minute.
@@ -281,7 +266,7 @@ void sdt_socket_end(void)
 		pthread_cond_wait(&changed, &lock);
 	if (state == LISTENING) {
 		__atomic_store_n(&stopping, 1, __ATOMIC_RELEASE);
-		(void)wake();
+		(void)sdt_place_refuses(listener.path); /* which wakes it */
 		pthread_join(thread, NULL);
 	} else if (state == FAILED)
 		pthread_join(thread, NULL);

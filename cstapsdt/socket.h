@@ -5,7 +5,6 @@
 #include "recorder.h"
 
 #include <limits.h>
-#include <sys/un.h>
 
 #define SDT_WIRE(name, value) static const uint32_t SDT_WIRE_##name __attribute__((unused)) = (value);
 #include "wire.def"
@@ -28,7 +27,7 @@ struct sdt_listener {
 /* place.c: where the socket is. sdt_place_open writes a line of error. */
 void sdt_place_prepare(void);
 int sdt_place_open(struct sdt_listener *listener, char *line);
-struct sockaddr_un sdt_place_address(const char *path, int *directory);
+bool sdt_place_refuses(const char *path);
 bool sdt_place_admits(int connection);
 
 /* watchmemory.c: the memory that a watcher reads, and its descriptor until it is sent. */
