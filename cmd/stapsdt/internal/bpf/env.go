@@ -6,15 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"runtime"
 	"strings"
 	"unicode"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
+	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 )
@@ -144,3 +147,57 @@ func CurrentNamespace() (*Namespace, error) {
 	}
 	return &Namespace{stat.Dev, stat.Ino}, nil
 }
+
+// Machine describes the kernel, and the PID namespace of this process.
+type Machine struct {
+	Kernel    Kernel
+	Namespace *Namespace
+}
+
+// NewMachine detects both. If single is true, programs are attached to each site separately, as before Linux 6.6.
+func NewMachine(single bool) (m *Machine, err error) {
+	m = &Machine{}
+	if m.Kernel, err = Detect(); err != nil {
+		return nil, err
+	}
+	m.Kernel.Multi = m.Kernel.Multi && !single
+	m.Namespace, err = CurrentNamespace()
+	return m, err
+}
+
+// Env creates the data that the programs of a run share.
+func (m *Machine) Env() (env *Env, err error) {
+	env = &Env{Kernel: m.Kernel, Namespace: m.Namespace}
+	if env.Stats, err = layout.NewStats(); err != nil {
+		return nil, MapError(err)
+	}
+	return env, nil
+}
+
+// detectMulti reports whether there is uprobe_multi, and whether its PIDs are PIDs of processes. In Linux 6.6 to 6.6.32
+// and up to 6.9.3 they were IDs of threads, so that the other threads of a process had no events (commit 46ba0e49b642).
+func detectMulti() (exists, ofProcesses bool, err error) {
+	if err := features.HaveBPFLinkUprobeMulti(); errors.Is(err, ebpf.ErrNotSupported) {
+		return false, false, nil
+	} else if err != nil {
+		return false, false, err
+	}
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.Kprobe, AttachType: ebpf.AttachTraceUprobeMulti, License: license,
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
+	if err != nil {
+		return false, false, err
+	}
+	defer prog.Close()
+	self, err := link.OpenExecutable("/proc/self/exe")
+	if err != nil {
+		return false, false, err
+	}
+	_, err = self.UprobeMulti(nil, prog, &link.UprobeMultiOptions{Addresses: []uint64{1}, PID: math.MaxUint32})
+	return true, refusesPID(err), nil
+}
+
+// refusesPID reports whether an error for the PID -1 comes from a kernel that looks for a process. Other kernels looked
+// for a thread, and found none.
+func refusesPID(err error) bool { return errors.Is(err, unix.EINVAL) }

@@ -9,9 +9,12 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Err means that a file system does not answer. The operation may succeed later.
@@ -196,4 +199,14 @@ func (r Reader) readChunk(p []byte, off int64) (int, error) {
 	}
 	defer buffers.Put(buffer)
 	return copy(p, buffer[:read.n]), read.err
+}
+
+// errnos are the errors of system calls if the process, the system or a control group has no
+// descriptors or no memory left, or if a signal has interrupted them. ENOSPC is not among them: the
+// verifier of BPF programs returns it if its log is too long, which is a verdict.
+var errnos = []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EINTR}
+
+// Passes reports whether the operation may succeed later, because there was a shortage, or a file system did not answer.
+func Passes(err error) bool {
+	return errors.Is(err, Err) || slices.ContainsFunc(errnos, func(errno unix.Errno) bool { return errors.Is(err, errno) })
 }
