@@ -28,11 +28,7 @@ type BPF struct{ bpf.Kernel }
 
 // Load loads a program.
 func (b BPF) Load(p *bpf.Probe, sections []*bpf.Section) (Program, error) {
-	prog, err := b.Kernel.Load(p.Name, sections...)
-	if err != nil {
-		return nil, err
-	}
-	return prog, nil
+	return b.Kernel.Load(p.Name, sections...)
 }
 
 // Attach attaches a program to sites of a file. If the kernel takes too long, the error is stall.Err, and the links are closed as
@@ -144,47 +140,40 @@ func AttachSites(prog *ebpf.Program, path string, sites []sdt.Site, pid int, mul
 	if err != nil {
 		return nil, err
 	}
-	if multi {
-		l, err := attachMulti(executable, prog, sites, pid)
-		if err == nil || ends(err) || len(sites) == 1 {
-			return closers(l), wrap(err, sites[0], multi)
+	attach := func(sites ...sdt.Site) (link.Link, error) {
+		if !multi {
+			return executable.Uprobe("", prog, &link.UprobeOptions{Address: sites[0].Offset, RefCtrOffset: sites[0].SemaphoreOffset})
+		}
+		opts := link.UprobeMultiOptions{PID: uint32(pid)}
+		for _, s := range sites {
+			opts.Addresses = append(opts.Addresses, s.Offset)
+			opts.RefCtrOffsets = append(opts.RefCtrOffsets, s.SemaphoreOffset)
+		}
+		return executable.UprobeMulti(nil, prog, &opts)
+	}
+	if multi && len(sites) > 1 {
+		l, err := attach(sites...)
+		if err == nil {
+			return Links{l}, nil
+		}
+		if ends(err) {
+			return nil, wrap(err, sites[0], multi)
 		}
 	}
 	var links Links
 	var errs []error
 	for _, s := range sites {
-		var l link.Link
-		if multi {
-			l, err = attachMulti(executable, prog, []sdt.Site{s}, pid)
-		} else {
-			l, err = executable.Uprobe("", prog, &link.UprobeOptions{Address: s.Offset, RefCtrOffset: s.SemaphoreOffset})
-		}
-		if err != nil {
-			errs = append(errs, wrap(err, s, multi))
-			if ends(err) {
-				break
-			}
+		l, err := attach(s)
+		if err == nil {
+			links = append(links, l)
 			continue
 		}
-		links = append(links, l)
+		errs = append(errs, wrap(err, s, multi))
+		if ends(err) {
+			break
+		}
 	}
 	return links, errors.Join(errs...)
-}
-
-func attachMulti(executable *link.Executable, prog *ebpf.Program, sites []sdt.Site, pid int) (link.Link, error) {
-	opts := link.UprobeMultiOptions{PID: uint32(pid)}
-	for _, s := range sites {
-		opts.Addresses = append(opts.Addresses, s.Offset)
-		opts.RefCtrOffsets = append(opts.RefCtrOffsets, s.SemaphoreOffset)
-	}
-	return executable.UprobeMulti(nil, prog, &opts)
-}
-
-func closers(l link.Link) Links {
-	if l == nil {
-		return nil
-	}
-	return Links{l}
 }
 
 // ends reports whether the other sites of a file would fail too.
@@ -197,8 +186,6 @@ func isRefusal(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(
 // refuse it by EACCES; a seccomp filter returns EPERM.
 func wrap(err error, s sdt.Site, multi bool) error {
 	switch {
-	case err == nil:
-		return nil
 	case !multi && errors.Is(err, unix.EACCES):
 		return rights.New("attaching to probes on this kernel", err, rights.Admin)
 	case isRefusal(err):
