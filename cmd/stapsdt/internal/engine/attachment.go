@@ -197,15 +197,23 @@ func (g *group) add(sites int) {
 }
 
 // detach returns all links, for the caller to close.
-func (a *attachment) detach() (all Links) {
-	for _, links := range a.links {
+func (a *attachment) detach() Links {
+	for _, g := range a.groups {
+		g.add(-g.attached)
+	}
+	return a.detachFrom(func(int) bool { return true })
+}
+
+// detachFrom returns the links in some processes, for the caller to close.
+func (a *attachment) detachFrom(ended func(pid int) bool) (all Links) {
+	for pid, links := range a.links {
+		if !ended(pid) {
+			continue
+		}
 		for _, l := range links {
 			all = append(all, l)
 		}
-	}
-	clear(a.links)
-	for _, g := range a.groups {
-		g.add(-g.attached)
+		delete(a.links, pid)
 	}
 	return all
 }
@@ -290,15 +298,7 @@ func (f *file) purge(processes Processes) {
 	defer f.Charge(time.Now())
 	var ended Links
 	for _, a := range f.attachments {
-		for pid, links := range a.links {
-			if pid == 0 || processes.Alive(pid) {
-				continue
-			}
-			for _, l := range links {
-				ended = append(ended, l)
-			}
-			delete(a.links, pid)
-		}
+		ended = append(ended, a.detachFrom(func(pid int) bool { return pid != 0 && !processes.Alive(pid) })...)
 	}
 	_ = ended.Close()
 }
