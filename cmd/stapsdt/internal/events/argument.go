@@ -12,48 +12,51 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// word returns an argument, or the length of a string.
-func (k *kernel) word(e *event.Event, s *tracedProbe, i int) uint64 {
-	v := e.Value(s.shown.all, i)
-	isText := s.probe.Args[i].Kind == recording.String
-	item := &s.shown.items[i]
-	if v.Missing && item.Unreadable == nil && (!isText || v.Bits != 0 || item.Names != nil) { // not a null pointer
+// body is the body of a record: the words of the arguments, and then their texts.
+type body struct{ words, texts []byte }
+
+func (b *body) number(word uint64) { b.words = binary.LittleEndian.AppendUint64(b.words, word) }
+
+func (b *body) text(text []byte) {
+	b.number(uint64(len(text)))
+	b.texts = append(append(b.texts, text...), make([]byte, 8-len(text)%8)...)
+}
+
+// decode decodes an event of a probe whose arguments were added, and empties the body for the next one.
+func (b *body) decode(e *recording.Event, p *recording.Probe) error {
+	b.words = append(b.words, b.texts...)
+	err := e.Decode(p, b.words)
+	b.words, b.texts = b.words[:0], b.texts[:0]
+	return err
+}
+
+// add adds an argument of an event to the body. A string that was cut ends in an ellipsis.
+func (k *kernel) add(v event.Value, item *layout.Item, kind recording.Kind) {
+	isText := kind == recording.String
+	unreadable := v.Missing && item.Unreadable == nil && (!isText || v.Bits != 0 || item.Names != nil) // not a null pointer
+	if unreadable {
 		k.unreadable++
 	}
 	switch {
-	case isText:
-		return uint64(len(k.text(e, s, i)))
-	case v.Missing:
-		return 0
-	}
-	return v.Bits
-}
-
-// text returns a string argument. A string that was cut ends in an ellipsis.
-func (k *kernel) text(e *event.Event, s *tracedProbe, i int) []byte {
-	v, item := e.Value(s.shown.all, i), &s.shown.items[i]
-	switch {
+	case !isText && v.Missing:
+		k.body.number(0)
+	case !isText:
+		k.body.number(v.Bits)
 	case item.Unreadable != nil:
-		return []byte("<unavailable>")
-	case v.Missing && (v.Bits != 0 || item.Names != nil):
-		return []byte("<unreadable>")
+		k.body.text([]byte("<unavailable>"))
+	case unreadable:
+		k.body.text([]byte("<unreadable>"))
 	case item.Names != nil:
-		return []byte(item.Names.NameOf(v.Bits))
+		k.body.text([]byte(item.Names.NameOf(v.Bits)))
 	case v.Cut:
-		return append(v.Text[:len(v.Text):len(v.Text)], "…"...)
+		k.body.text(append(v.Text[:len(v.Text):len(v.Text)], "…"...))
+	default:
+		k.body.text(v.Text)
 	}
-	return v.Text
-}
-
-// appendText appends a string to the body of a record.
-func appendText(body, text []byte) []byte {
-	body = append(body, text...)
-	return append(body, make([]byte, (len(text)+8)&^7-len(text))...)
 }
 
 // ArgOf describes the values of an item as a recording would. An item that can never be read becomes a string that says so.
@@ -76,30 +79,27 @@ func ArgOf(item *layout.Item) recording.Arg {
 	return a
 }
 
-// body returns the body of the record for an event, with as many arguments as the probe has.
-func body(probe *recording.Probe, args []remote.Value) (words []byte) {
-	var texts []byte
-	for i, a := range probe.Args {
-		word, v := uint64(0), args[i]
-		text, isText := v.V.(string)
-		switch {
-		case a.Kind == recording.String:
-			word, texts = uint64(len(text)), appendText(texts, []byte(text))
-		case a.Kind == recording.Float64:
-			f, _ := strconv.ParseFloat(strings.TrimPrefix(fmt.Sprint(v.V), "+"), 64)
-			if word = math.Float64bits(f); a.Type == recording.TypeFloat32 {
-				word = uint64(math.Float32bits(float32(f)))
-			}
-		case isText: // an address
-			word, _ = strconv.ParseUint(text, 0, 64)
-		case a.Kind == recording.Bool && v.V == true:
-			word = 1
-		default:
-			word = integer(v.V)
+// addSent adds an argument that a program has sent.
+func (b *body) addSent(a recording.Arg, v any) {
+	text, isText := v.(string)
+	switch {
+	case a.Kind == recording.String:
+		b.text([]byte(text))
+	case a.Kind == recording.Float64:
+		f, _ := strconv.ParseFloat(strings.TrimPrefix(fmt.Sprint(v), "+"), 64)
+		if a.Type == recording.TypeFloat32 {
+			b.number(uint64(math.Float32bits(float32(f))))
+		} else {
+			b.number(math.Float64bits(f))
 		}
-		words = binary.LittleEndian.AppendUint64(words, word)
+	case isText: // an address
+		address, _ := strconv.ParseUint(text, 0, 64)
+		b.number(address)
+	case a.Kind == recording.Bool && v == true:
+		b.number(1)
+	default:
+		b.number(integer(v))
 	}
-	return append(words, texts...)
 }
 
 // integer converts a JSON number to the bits of an integer.

@@ -4,7 +4,6 @@ package events
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -46,7 +45,7 @@ type kernel struct {
 	// These fields describe the event that is delivered.
 	event    Event
 	recorded recording.Event
-	body     []byte
+	body     body
 	call     Call
 	// calls and show are from the options. functions are the probes if all of them are functions.
 	calls     *Calls
@@ -307,16 +306,10 @@ func (k *kernel) decode(e *event.Event) error {
 	if s.goroutine >= 0 {
 		k.recorded.Goroutine = e.Value(s.shown.all, s.goroutine).Bits // 0 if it is missing
 	}
-	k.body = k.body[:0]
-	for i := range s.probe.Args {
-		k.body = binary.LittleEndian.AppendUint64(k.body, k.word(e, s, i))
-	}
 	for i, a := range s.probe.Args {
-		if a.Kind == recording.String {
-			k.body = appendText(k.body, k.text(e, s, i))
-		}
+		k.add(e.Value(s.shown.all, i), &s.shown.items[i], a.Kind)
 	}
-	return k.recorded.Decode(s.probe, k.body)
+	return k.body.decode(&k.recorded, s.probe)
 }
 
 // process returns the file that stands for a process. One file stands for all processes if only the values of events are needed.

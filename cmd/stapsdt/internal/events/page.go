@@ -51,6 +51,7 @@ type page struct {
 	lag            time.Duration // how much later than it was fired an event has come, at least
 	filtered       bool          // the program evaluates the condition
 	event          recording.Event
+	body           body
 	counts         remote.Counts
 	ended          string // why the program ended the stream
 	gone           error  // the error, if the stream broke off early
@@ -317,7 +318,10 @@ func (p *page) deliver(d *delivery, delay time.Duration) error {
 		p.event = recording.Event{
 			Number: uint32(i), Monotonic: time.Duration(e.Time.UnixNano()), Realtime: e.Time.UnixNano(), PID: e.PID, Executable: p.program.Process.Executable,
 		}
-		if err := p.event.Decode(p.probes[i], body(p.probes[i], e.Args)); err != nil {
+		for k, a := range p.probes[i].Args {
+			p.body.addSent(a, e.Args[k].V)
+		}
+		if err := p.body.decode(&p.event, p.probes[i]); err != nil {
 			return err
 		}
 		for k, v := range e.Args {
