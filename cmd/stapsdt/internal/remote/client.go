@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,17 +46,11 @@ func NewClient(a *Address) *Client {
 // Error is a refusal of the server, or an answer that does not come from a debugprobe handler.
 type Error struct {
 	Status int // the HTTP status
-	// Message is one sentence. Text, if it is not "", marks the error in an expression, on
-	// several lines.
-	Message, Text string
+	// Text is one sentence, or marks the error in an expression, on several lines.
+	Text string
 }
 
-func (e *Error) Error() string {
-	if e.Text != "" {
-		return e.Text
-	}
-	return e.Message
-}
+func (e *Error) Error() string { return e.Text }
 
 // ErrGone means that the connection ended before the stream did.
 var ErrGone = errors.New("the connection has ended")
@@ -64,7 +59,6 @@ var ErrGone = errors.New("the connection has ended")
 type Listing struct {
 	PID       int
 	Program   string
-	Most      int `json:"max_viewers"`
 	Providers []Provider
 }
 
@@ -110,7 +104,7 @@ func (c *Client) Probes(ctx context.Context) (*Listing, error) {
 }
 
 func (c *Client) noHandler(status int, why string) error {
-	return &Error{Status: status, Message: fmt.Sprintf("there is no debugprobe at %s: %s", c.address, why)}
+	return &Error{status, fmt.Sprintf("there is no debugprobe at %s: %s", c.address, why)}
 }
 
 // get requests a resource, and returns the response if it was successful.
@@ -138,13 +132,13 @@ func (c *Client) get(ctx context.Context, name string, query url.Values) (*http.
 		json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&body) == nil && body.Error.Message != ""
 	switch code := response.StatusCode; {
 	case isJSON:
-		return nil, &Error{Status: code, Message: printable(body.Error.Message), Text: printable(body.Error.Text)}
+		return nil, &Error{code, printable(cmp.Or(body.Error.Text, body.Error.Message))}
 	case code == http.StatusUnauthorized:
-		return nil, &Error{Status: code, Message: fmt.Sprintf("%s: %s; give USER:PASSWORD@ before the host", c.address, printable(response.Status))}
+		return nil, &Error{code, fmt.Sprintf("%s: %s; give USER:PASSWORD@ before the host", c.address, printable(response.Status))}
 	case code == http.StatusNotFound:
 		return nil, c.noHandler(code, printable(response.Status))
 	default:
-		return nil, &Error{Status: code, Message: fmt.Sprintf("%s: %s", c.address, printable(response.Status))}
+		return nil, &Error{code, fmt.Sprintf("%s: %s", c.address, printable(response.Status))}
 	}
 }
 

@@ -29,8 +29,11 @@ type Event struct {
 	Time            time.Time
 	Provider, Probe string
 	PID             uint32
-	Args            []Value
+	Args            Values
 }
+
+// Values are the arguments of an event, in their order.
+type Values []Value
 
 // Value is an argument. V is a string, a json.Number, a bool or nil.
 type Value struct {
@@ -42,7 +45,7 @@ type Value struct {
 
 // Counts counts a stream's events since its beginning.
 type Counts struct {
-	Matched, Sent, Dropped, Faults uint64
+	Dropped, Faults uint64
 }
 
 // Message is a message of a stream: an event, the counts, or the end with its reason and the counts.
@@ -126,8 +129,8 @@ func (s *Stream) Next() (*Message, error) {
 func message(name string, data []byte) (*Message, error) {
 	switch name {
 	case "":
-		e, err := decode(data)
-		return &Message{Event: e}, err
+		m := &Message{Event: &Event{}}
+		return m, json.Unmarshal(data, m.Event)
 	case "stats":
 		m := &Message{Counts: &Counts{}}
 		return m, json.Unmarshal(data, m.Counts)
@@ -142,41 +145,32 @@ func message(name string, data []byte) (*Message, error) {
 	return nil, nil
 }
 
-func decode(data []byte) (*Event, error) {
-	var raw struct {
-		Time            time.Time
-		Provider, Probe string
-		PID             uint32
-		Args            json.RawMessage
-	}
-	if err := json.Unmarshal(data, &raw); err != nil {
-		return nil, err
-	}
-	e := &Event{Time: raw.Time, Provider: raw.Provider, Probe: raw.Probe, PID: raw.PID}
-	d := json.NewDecoder(bytes.NewReader(raw.Args))
+// UnmarshalJSON implements json.Unmarshaler.
+func (all *Values) UnmarshalJSON(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	if start, err := d.Token(); err != nil || start != json.Delim('{') {
-		return nil, errors.New("an event without arguments")
+		return errors.New("an event without arguments")
 	}
-	for d.More() { // the arguments keep their order
+	for d.More() {
 		name, err := d.Token()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		v := Value{}
 		v.Name, _ = name.(string)
 		if v.V, err = d.Token(); err != nil {
-			return nil, err
+			return err
 		}
 		if _, nested := v.V.(json.Delim); nested {
-			return nil, fmt.Errorf("the argument %s is not a value", printable(v.Name))
+			return fmt.Errorf("the argument %s is not a value", printable(v.Name))
 		}
 		if text, ok := v.V.(string); ok && len(text) >= maxText && strings.HasSuffix(text, "…") {
 			v.V, v.Cut = strings.TrimSuffix(text, "…"), true
 		}
-		e.Args = append(e.Args, v)
+		*all = append(*all, v)
 	}
-	return e, nil
+	return nil
 }
 
 // printable returns text, possibly of several lines, with unprintable characters replaced, so that
