@@ -9,7 +9,6 @@ import (
 	"math/big"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
@@ -110,9 +109,10 @@ func TestLongName(t *testing.T) {
 	long := strings.Repeat("n", 1000)
 	l := &Lines{}
 	l.Known("app", long)
-	l.head(time.Time{}, 1, nil, "", "app", "p", true)
+	items := []layout.Item{{}}
+	l.head(&Probe{"app", "p", items}, Fired{})
 	short := len(l.buf)
-	l.head(time.Time{}, 1, nil, "", "app", long, true)
+	l.head(&Probe{"app", long, items}, Fired{})
 	assert.LessOrEqual(t, short, 250, "bytes of a line") // with those of the titles
 	assert.Contains(t, string(l.buf), long, "a name is cut")
 }
@@ -238,12 +238,4 @@ func TestPrintable(t *testing.T) {
 	for s, want := range map[string]string{"plain": "plain", "ä": "ä", "a\x1b[2Jb": "a\ufffd[2Jb", "\xff": "\ufffd", "\x7f": "\ufffd"} {
 		assert.Equal(t, want, Printable(s), s)
 	}
-}
-
-func FuzzDecimals(f *testing.F) {
-	f.Add(uint32(0))
-	f.Add(uint32(math.MaxUint32))
-	f.Fuzz(func(t *testing.T, n uint32) {
-		assert.Len(t, AppendNumber(nil, expr.Type{Kind: expr.Uint, Size: 4}, uint64(n)), decimals(n), n)
-	})
 }

@@ -84,15 +84,8 @@ func (l *Lines) paint(color string) {
 	}
 }
 
-// pad adds spaces until the line that began at start is width characters long.
-func (l *Lines) pad(start, width int) {
-	for len(l.buf)-start < width {
-		l.buf = append(l.buf, ' ')
-	}
-}
-
 func (l *Lines) text(s *Probe, f Fired, value func(i int) event.Value) {
-	l.head(f.At, f.PID, f.Comm, f.Pod, s.Provider, s.Probe, len(s.Items) > 0)
+	l.head(s, f)
 	for i := range s.Items {
 		item := &s.Items[i]
 		l.name(item.Name)
@@ -102,9 +95,9 @@ func (l *Lines) text(s *Probe, f Fired, value func(i int) event.Value) {
 }
 
 // head adds the part of a line before the arguments.
-func (l *Lines) head(at time.Time, pid uint32, comm []byte, pod, provider, probe string, args bool) {
-	l.Known(provider, probe)
-	l.podWidth = min(max(l.podWidth, minWidth, len(pod)), maxPodWidth)
+func (l *Lines) head(s *Probe, f Fired) {
+	l.Known(s.Provider, s.Probe)
+	l.podWidth = min(max(l.podWidth, minWidth, len(f.Pod)), maxPodWidth)
 	if !l.began {
 		l.began = true
 		l.paint(dim)
@@ -117,30 +110,28 @@ func (l *Lines) head(at time.Time, pid uint32, comm []byte, pod, provider, probe
 		l.buf = append(l.buf, '\n')
 	}
 	l.paint(dim)
-	l.buf = at.AppendFormat(l.buf, "15:04:05.000000")
+	l.buf = f.At.AppendFormat(l.buf, "15:04:05.000000")
 	l.paint(plain)
-	start := len(l.buf)
-	l.pad(start, 8-decimals(pid))
-	l.buf = strconv.AppendUint(l.buf, uint64(pid), 10)
-	l.buf = append(l.buf, ' ')
-	start = len(l.buf)
-	l.buf = append(l.buf, Printable(string(comm))...)
-	l.pad(start, 16)
+	l.buf = fmt.Appendf(l.buf, " %7d ", f.PID)
+	l.column(Printable(string(f.Comm)), 16)
 	if l.Pods {
-		start = len(l.buf)
-		l.buf = append(l.buf, Printable(pod)...)
-		l.pad(start, l.podWidth)
+		l.column(Printable(f.Pod), l.podWidth)
 		l.buf = append(l.buf, ' ')
 	}
 	l.paint(bold)
-	start = len(l.buf)
-	l.buf = append(l.buf, Printable(provider)...)
-	l.buf = append(l.buf, ':')
-	l.buf = append(l.buf, Printable(probe)...)
-	end := len(l.buf)
+	name := Printable(s.Provider) + ":" + Printable(s.Probe)
+	l.buf = append(l.buf, name...)
 	l.paint(plain)
-	if args {
-		l.pad(start+len(l.buf)-end, l.width)
+	if len(s.Items) > 0 {
+		l.column("", l.width-len(name))
+	}
+}
+
+// column adds a text that spaces make at least width bytes long.
+func (l *Lines) column(text string, width int) {
+	l.buf = append(l.buf, text...)
+	for range width - len(text) {
+		l.buf = append(l.buf, ' ')
 	}
 }
 
@@ -153,17 +144,29 @@ func (l *Lines) name(name string) {
 	l.paint(plain)
 }
 
-func decimals(n uint32) int {
-	digits := 1
-	for ; n >= 10; n /= 10 {
-		digits++
-	}
-	return digits
-}
-
 func (l *Lines) json(s *Probe, f Fired, value func(i int) event.Value) {
-	l.beginJSON(f.At, s.Provider, s.Probe, uint64(f.PID), f.TID, f.Comm, f.Pod)
-	var cut []string
+	l.buf = append(l.buf, `{"time":"`...)
+	l.buf = f.At.UTC().AppendFormat(l.buf, "2006-01-02T15:04:05.000000000Z07:00")
+	l.buf = append(l.buf, `","provider":`...)
+	l.buf = AppendJSONString(l.buf, s.Provider)
+	l.buf = append(l.buf, `,"probe":`...)
+	l.buf = AppendJSONString(l.buf, s.Probe)
+	l.buf = append(l.buf, `,"pid":`...)
+	l.buf = strconv.AppendUint(l.buf, uint64(f.PID), 10)
+	if f.TID >= 0 {
+		l.buf = append(l.buf, `,"tid":`...)
+		l.buf = strconv.AppendInt(l.buf, f.TID, 10)
+	}
+	l.buf = append(l.buf, `,"comm":`...)
+	l.buf = AppendJSONString(l.buf, f.Comm)
+	if names := strings.SplitN(f.Pod, "/", 3); len(names) == 3 {
+		for i, name := range []string{"namespace", "pod", "container"} {
+			l.buf = fmt.Appendf(l.buf, `,%q:`, name)
+			l.buf = AppendJSONString(l.buf, names[i])
+		}
+	}
+	l.buf = append(l.buf, `,"args":{`...)
+	var cut []byte // the names of the arguments that were cut
 	for i := range s.Items {
 		item := &s.Items[i]
 		if i > 0 {
@@ -172,48 +175,13 @@ func (l *Lines) json(s *Probe, f Fired, value func(i int) event.Value) {
 		v := value(i)
 		l.buf = AppendJSONString(l.buf, item.Name)
 		l.buf = append(l.buf, ':')
-		l.buf = appendJSON(l.buf, item, v)
-		if v.Cut {
-			cut = append(cut, item.Name)
+		if l.buf = appendJSON(l.buf, item, v); v.Cut {
+			cut = AppendJSONString(append(cut, ','), item.Name)
 		}
 	}
-	l.endJSON(cut)
-}
-
-// beginJSON begins an event, up to its arguments. A negative TID is unknown.
-func (l *Lines) beginJSON(at time.Time, provider, probe string, pid uint64, tid int64, comm []byte, pod string) {
-	l.buf = append(l.buf, `{"time":"`...)
-	l.buf = at.UTC().AppendFormat(l.buf, "2006-01-02T15:04:05.000000000Z07:00")
-	l.buf = append(l.buf, `","provider":`...)
-	l.buf = AppendJSONString(l.buf, provider)
-	l.buf = append(l.buf, `,"probe":`...)
-	l.buf = AppendJSONString(l.buf, probe)
-	l.buf = append(l.buf, `,"pid":`...)
-	l.buf = strconv.AppendUint(l.buf, pid, 10)
-	if tid >= 0 {
-		l.buf = append(l.buf, `,"tid":`...)
-		l.buf = strconv.AppendInt(l.buf, tid, 10)
-	}
-	l.buf = append(l.buf, `,"comm":`...)
-	l.buf = AppendJSONString(l.buf, comm)
-	if names := strings.SplitN(pod, "/", 3); len(names) == 3 {
-		for i, name := range []string{"namespace", "pod", "container"} {
-			l.buf = fmt.Appendf(l.buf, `,%q:`, name)
-			l.buf = AppendJSONString(l.buf, names[i])
-		}
-	}
-	l.buf = append(l.buf, `,"args":{`...)
-}
-
-// endJSON ends an event after its arguments, with the names of the arguments that were cut.
-func (l *Lines) endJSON(cut []string) {
 	l.buf = append(l.buf, '}')
-	for i, name := range cut {
-		l.buf = append(l.buf, [2]string{`,"cut":[`, `,`}[min(i, 1)]...)
-		l.buf = AppendJSONString(l.buf, name)
-	}
-	if len(cut) > 0 {
-		l.buf = append(l.buf, ']')
+	if cut != nil {
+		l.buf = fmt.Appendf(l.buf, `,"cut":[%s]`, cut[1:])
 	}
 	l.buf = append(l.buf, "}\n"...)
 }
