@@ -40,6 +40,7 @@ type Process struct {
 	// Start is its start time, in ticks since the boot. It differs from the start time of any other process with this PID.
 	Start uint64
 
+	own    int // its PID in its own namespace
 	places []place
 }
 

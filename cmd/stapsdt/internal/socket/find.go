@@ -47,37 +47,29 @@ type place struct {
 	path string // relative to root
 }
 
-// process describes a process with data from /proc.
-type process struct {
-	pid   int
-	own   int    // its PID in its own namespace
-	start uint64 // start time in ticks since the boot
-	uid   uint32 // the effective UID
-}
-
 // Started returns the start time of a process in ticks since the boot, or 0 if there is no such process.
 func Started(pid int) uint64 {
 	p, err := readProcess(pid)
 	if err != nil {
 		return 0
 	}
-	return p.start
+	return p.Start
 }
 
-// readProcess reads the description of a process from /proc.
-func readProcess(pid int) (p process, err error) {
-	p.pid, p.own = pid, pid
+// readProcess reads the description of a process from /proc, without its places.
+func readProcess(pid int) (*Process, error) {
+	p := &Process{PID: pid, own: pid}
 	status, err := proc.ReadStatus(pid)
 	if err != nil {
-		return p, proc.ErrNoProcess
+		return nil, proc.ErrNoProcess
 	}
 	uid, _ := strconv.ParseUint(status.Word("Uid", 1), 10, 32)
-	p.uid = uint32(uid)
+	p.UID = uint32(uid)
 	if own, err := strconv.Atoi(status.Word("NSpid", -1)); err == nil {
 		p.own = own
 	}
-	if p.start, err = strconv.ParseUint(proc.Stat(pid, 19), 10, 64); err != nil {
-		return p, proc.ErrNoProcess
+	if p.Start, err = strconv.ParseUint(proc.Stat(pid, 19), 10, 64); err != nil {
+		return nil, proc.ErrNoProcess
 	}
 	return p, nil
 }
@@ -129,16 +121,13 @@ func listening(pid int) map[string][]string {
 	return all
 }
 
-// name returns the beginning of the name of the process's socket.
-func (p *process) name() string { return fmt.Sprintf("%d-%d", p.own, p.start) }
-
-// places returns the places where a process may listen: the sockets listed in its network namespace or,
+// find finds the places where the process may listen: the sockets listed in its network namespace or,
 // if none is listed, as in gVisor, or not by its path, the sockets in its directories.
-func (p *process) places(sockets map[string][]string) (all []place) {
-	root := fmt.Sprintf("/proc/%d/root", p.pid)
-	paths := sockets[p.name()]
+func (p *Process) find(sockets map[string][]string) {
+	root := fmt.Sprintf("/proc/%d/root", p.PID)
+	paths := sockets[fmt.Sprintf("%d-%d", p.own, p.Start)]
 	if len(paths) > maxPaths { // most belong to other processes; the process's own socket is in one of its directories
-		usual, _ := stall.Do(stallKey(p.pid, root), func() ([]string, error) { return p.directories(), nil }, nil)
+		usual, _ := stall.Do(stallKey(p.PID, root), func() ([]string, error) { return p.directories(), nil }, nil)
 		paths = slices.Clone(paths)
 		slices.SortStableFunc(paths, func(a, b string) int {
 			return slices.Index(usual, path.Dir(b)) - slices.Index(usual, path.Dir(a))
@@ -151,26 +140,24 @@ func (p *process) places(sockets map[string][]string) (all []place) {
 			long = true
 			continue
 		}
-		all = append(all, place{root, at})
+		p.places = append(p.places, place{root, at})
 	}
-	if len(all) > 0 || !long && len(sockets) > 0 {
-		return all
+	if len(p.places) == 0 && (long || len(sockets) == 0) {
+		// The process's memory and directories can be on a file system that does not answer.
+		p.places, _ = stall.Do(stallKey(p.PID, root), func() ([]place, error) { return p.inDirectories(root), nil }, nil)
 	}
-	// The process's memory and directories can be on a file system that does not answer.
-	found, _ := stall.Do(stallKey(p.pid, root), func() ([]place, error) { return p.inDirectories(root), nil }, nil)
-	return found
 }
 
 // directories returns the directories in which the process and this command would listen.
-func (p *process) directories() []string {
-	return append(directories(p.uid, environment(p.pid)), directories(p.uid, os.Getenv)...)
+func (p *Process) directories() []string {
+	return append(directories(p.UID, environment(p.PID)), directories(p.UID, os.Getenv)...)
 }
 
 // inDirectories returns the sockets of the process in its directories.
-func (p *process) inDirectories(root string) (all []place) {
+func (p *Process) inDirectories(root string) (all []place) {
 	for _, dir := range p.directories() {
 		for n := range wire.MaxNamesakes {
-			at := place{root, path.Join(dir, wire.SocketName(uint32(p.own), p.start, n+1))}
+			at := place{root, path.Join(dir, wire.SocketName(uint32(p.own), p.Start, n+1))}
 			if info, err := os.Lstat(root + at.path); err == nil && info.Mode().Type() == os.ModeSocket && !slices.Contains(all, at) {
 				all = append(all, at)
 			}
@@ -221,7 +208,7 @@ func Processes() []*Process {
 	var all []*Process
 	for _, pid := range pids {
 		p, err := readProcess(pid)
-		if err != nil || p.uid != own && own != 0 {
+		if err != nil || p.UID != own && own != 0 {
 			continue
 		}
 		namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
@@ -233,12 +220,12 @@ func Processes() []*Process {
 			sockets = listening(pid)
 			byNamespace[namespace] = sockets
 		}
-		if places := p.places(sockets); len(places) > 0 {
-			for _, at := range places {
+		if p.find(sockets); len(p.places) > 0 {
+			for _, at := range p.places {
 				name := path.Base(at.path)
-				seen[name] = seen[name] || len(places) == 1 // only one of several places is the process's own
+				seen[name] = seen[name] || len(p.places) == 1 // only one of several places is the process's own
 			}
-			all = append(all, &Process{PID: pid, UID: p.uid, Start: p.start, places: places})
+			all = append(all, p)
 		}
 	}
 	for _, dir := range directories(own, os.Getenv) {
@@ -263,12 +250,11 @@ func Find(pid int) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("process %d: %w", pid, err)
 	}
-	found := &Process{PID: pid, UID: p.uid, Start: p.start, places: p.places(listening(pid))}
-	if len(found.places) == 0 {
+	if p.find(listening(pid)); len(p.places) == 0 {
 		return nil, fmt.Errorf("process %d: %w", pid, ErrNone)
 	}
-	if own := uint32(os.Geteuid()); own != p.uid && own != 0 {
-		return nil, fmt.Errorf("process %d: %w: it is of user %d", pid, ErrUser, p.uid)
+	if own := uint32(os.Geteuid()); own != p.UID && own != 0 {
+		return nil, fmt.Errorf("process %d: %w: it is of user %d", pid, ErrUser, p.UID)
 	}
-	return found, nil
+	return p, nil
 }
