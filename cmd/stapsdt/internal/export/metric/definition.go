@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
@@ -23,8 +24,9 @@ type definition struct {
 	by     []string // the expressions of the first labels
 	labels []string // the names of all labels
 	first  int      // the index of a native histogram's second bucket
-
-	containers rule.ContainerLabels // the labels that follow the labels of by
+	// containers are the labels that follow the labels of by: those of the container that the rule asks for, and those of
+	// rules.PodLabels, which are empty otherwise, unless the rule has its own label with the name.
+	containers []string
 }
 
 func define(text rules.Metric) definition {
@@ -32,12 +34,45 @@ func define(text rules.Metric) definition {
 	for _, label := range m.By {
 		m.by, m.labels = append(m.by, label.Expr), append(m.labels, label.Name)
 	}
-	if slices.Contains(m.Process, rules.Executable) {
+	if m.asks(rules.Executable) {
 		m.by, m.labels = append(m.by, rule.Executable), append(m.labels, rules.Executable)
 	}
-	m.containers = rule.NewContainerLabels(&m.Metric)
-	m.labels = append(append(m.labels, m.containers.Names...), m.OpenLabels()...)
+	for _, name := range rules.ProcessLabels {
+		own := slices.ContainsFunc(m.By, func(by rules.Label) bool { return by.Name == name })
+		if name != rules.Executable && !own && (m.asks(name) || slices.Contains(rules.PodLabels, name)) {
+			m.containers = append(m.containers, name)
+		}
+	}
+	m.labels = slices.Concat(m.labels, m.containers, m.OpenLabels())
 	return m
+}
+
+// asks reports whether the rule asks for a label that identifies the process.
+func (m *definition) asks(label string) bool { return slices.Contains(m.Process, label) }
+
+// perContainer reports whether the labels tell all containers apart.
+func (m *definition) perContainer() bool {
+	return !slices.ContainsFunc(rules.PodLabels, func(name string) bool { return !m.asks(name) })
+}
+
+// appendContainer appends the values of the labels for a container.
+func (m *definition) appendContainer(values []string, c *cgroup.Container) []string {
+	for _, name := range m.containers {
+		value := ""
+		switch {
+		case !m.asks(name):
+		case name == rules.Namespace:
+			value = c.Namespace
+		case name == rules.Pod:
+			value = c.Pod
+		case name == rules.Container:
+			value = c.Name
+		case !c.InPod() || m.PodIDs:
+			value = c.ID
+		}
+		values = append(values, value)
+	}
+	return values
 }
 
 // specs returns the specs of the probe, or of the start and of the end.
@@ -126,7 +161,7 @@ func (m *definition) count(s *expose.Series, slot int, n uint64) {
 
 // family returns the metric with these series.
 func (m *definition) family(series map[string]*expose.Series) *expose.Family {
-	f := &expose.Family{Name: m.Name, Help: m.Help, Unit: m.Unit, Labels: m.labels, ContainerLabels: m.containers.Names, PerContainer: m.containers.Whole(), Bounds: m.Bounds, Native: m.Native}
+	f := &expose.Family{Name: m.Name, Help: m.Help, Unit: m.Unit, Labels: m.labels, ContainerLabels: m.containers, PerContainer: m.perContainer(), Bounds: m.Bounds, Native: m.Native}
 	switch m.Kind {
 	case rules.Gauge, rules.InFlight:
 		f.Kind = expose.Gauge

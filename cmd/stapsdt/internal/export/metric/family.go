@@ -29,7 +29,7 @@ func (m *Traced) Family() (f *expose.Family, events uint64, err error) {
 	// Prometheus computes the increase of a series from its second value on, so the first events
 	// need a 0 before them. This is possible only if the labels are known in advance.
 	if m.isOne() && m.Kind != rules.Gauge {
-		c.divide(c.at(m.containers.Append(nil, &cgroup.Container{}), cgroup.Container{}))
+		c.divide(c.at(m.appendContainer(nil, &cgroup.Container{}), cgroup.Container{}))
 	}
 	switch m.Kind {
 	case rules.InFlight:
@@ -71,7 +71,7 @@ func (c *collection) at(labels []string, of cgroup.Container) *expose.Series {
 		c.series[id] = s
 		c.shown[key(labels)] = true
 	}
-	if labels != nil && c.containers.Whole() && of.ID != cgroup.Unknown {
+	if labels != nil && c.perContainer() && of.ID != cgroup.Unknown {
 		s.Container = of
 	}
 	return s
@@ -79,7 +79,7 @@ func (c *collection) at(labels []string, of cgroup.Container) *expose.Series {
 
 // keyOf is key for a container's series. Containers with the same labels share a gauge, which has the latest of their values.
 func (c *collection) keyOf(labels []string, of cgroup.Container) string {
-	if labels == nil || c.Kind == rules.Gauge || !c.containers.Whole() {
+	if labels == nil || c.Kind == rules.Gauge || !c.perContainer() {
 		return key(labels)
 	}
 	return key(labels) + "\x00" + of.ID
@@ -217,7 +217,7 @@ func (c *collection) labelsOf(items []layout.Item, key []byte, probe []string) (
 			return nil, of, true
 		}
 	}
-	return append(c.containers.Append(labels, &of), probe...), of, false
+	return append(c.appendContainer(labels, &of), probe...), of, false
 }
 
 // inFlight counts the open operations.

@@ -53,7 +53,7 @@ func (m *Traced) processFound(pid int) error {
 // New returns the metric of a rule. It checks everything that does not depend on the probes.
 func New(h *rule.Host, text rules.Metric) (*Traced, error) {
 	m := &Traced{definition: define(text), started: time.Now(), group: -1, tables: map[string]*layout.Tables{}}
-	if m.containers.Asked() {
+	if slices.ContainsFunc(m.containers, m.asks) {
 		m.group = len(m.by)
 		m.by = append(m.by, rule.Cgroup)
 	}
@@ -65,7 +65,7 @@ func New(h *rule.Host, text rules.Metric) (*Traced, error) {
 }
 
 func (m *Traced) open(h *rule.Host) error {
-	if slices.Contains(m.Process, rules.Executable) && !bpf.KnowsExecutable() {
+	if m.asks(rules.Executable) && !bpf.KnowsExecutable() {
 		return errors.New("this kernel does not say which executable a process has, because it has no BTF: give labels: [namespace, pod, container], or labels: []")
 	}
 	if m.Probe == "" {

@@ -292,7 +292,7 @@ func (m *Recorded) at(labels []string) *recordedSeries {
 	}
 	if s = m.retired[id]; s == nil {
 		s = &recordedSeries{Series: expose.Series{Values: labels, Overflow: labels == nil, Created: m.created}}
-		if labels != nil && m.containers.Whole() {
+		if labels != nil && m.perContainer() {
 			s.Container = m.of
 		}
 	}
@@ -338,7 +338,7 @@ func (m *Recorded) labelsOf(values []replay.Value, probe []string) []string {
 	for i := range values {
 		labels = append(labels, labelOf(&values[i]))
 	}
-	return append(m.containers.Append(labels, &m.of), probe...)
+	return append(m.appendContainer(labels, &m.of), probe...)
 }
 
 // Family returns the metric.

@@ -18,6 +18,12 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 )
 
+// The expressions that identify the process.
+const (
+	Executable = "executable"
+	Cgroup     = "cgroup"
+)
+
 // Host is the part of the exporter that rules use.
 type Host struct {
 	*console.Console
