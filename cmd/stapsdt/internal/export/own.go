@@ -5,6 +5,7 @@ package export
 import (
 	"errors"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/metric"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
@@ -19,12 +20,10 @@ func (e *exporter) Collect() ([]expose.Family, error) {
 	var all []expose.Family
 	var errs []error
 	for _, m := range e.metrics {
-		f, events, err := m.Family()
-		errs = append(errs, err)
-		all = append(all, *f)
-		own.metric(f, events)
-		full, err := m.Full()
-		errs = append(errs, err, own.rule(m.Common(), full))
+		r, err := m.Read()
+		all = append(all, *r.Family)
+		own.metric(r)
+		errs = append(errs, err, own.rule(m.Common(), r.Full))
 	}
 	for _, s := range e.spans {
 		own.events.add(float64(s.Events()), s.Label)
@@ -55,9 +54,9 @@ type ownMetrics struct {
 }
 
 // metric adds the series of a metric.
-func (o *ownMetrics) metric(f *expose.Family, events uint64) {
-	o.events.add(float64(events), f.Name)
-	o.series.add(float64(len(f.Series)), f.Name)
+func (o *ownMetrics) metric(r metric.Reading) {
+	o.events.add(float64(r.Events), r.Name)
+	o.series.add(float64(len(r.Series)), r.Name)
 }
 
 // rule adds the series of a rule. full is the number of operations that were not measured because

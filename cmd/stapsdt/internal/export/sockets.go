@@ -151,15 +151,15 @@ func (e *socketExporter) Collect() ([]expose.Family, error) {
 	own := &ownMetrics{}
 	var all []expose.Family
 	for _, m := range e.now.metrics {
-		f := m.Family()
-		for i := range f.Series { // counting continues while the series are sent
-			s := &f.Series[i]
+		r := m.Read()
+		for i := range r.Series { // counting continues while the series are sent
+			s := &r.Series[i]
 			s.Buckets, s.Exponential = slices.Clone(s.Buckets), maps.Clone(s.Exponential)
 		}
-		all = append(all, *f)
-		own.metric(f, m.Events())
-		own.lost.add(float64(m.Full()), m.Name, "full")
-		own.lost.add(float64(m.Unevaluated()), m.Name, "unevaluated")
+		all = append(all, *r.Family)
+		own.metric(r)
+		own.lost.add(float64(r.Full), m.Name, "full")
+		own.lost.add(float64(r.Unevaluated), m.Name, "unevaluated")
 	}
 	all = append(all,
 		expose.Family{Name: "stapsdt_socket_lost_events_total", Help: "Events of selected probes that came faster than they could be read from the memory of their programs.", Series: one(float64(e.lost + e.now.feed.Missing()))},

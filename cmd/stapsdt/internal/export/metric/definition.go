@@ -18,6 +18,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
+// Reading is a metric with its series, and the numbers of events about it.
+type Reading struct {
+	*expose.Family
+	Events uint64 // the events in the metric
+	// Full counts the operations that were not measured because too many were open, and Unevaluated the events of a Recorded that
+	// were left out because an expression could not be evaluated.
+	Full, Unevaluated uint64
+}
+
 // definition holds the data that follows from a rule, regardless of the source of its events.
 type definition struct {
 	rules.Metric
@@ -75,8 +84,8 @@ func (m *definition) appendContainer(values []string, c *cgroup.Container) []str
 	return values
 }
 
-// specs returns the specs of the probe, or of the start and of the end.
-func (m *definition) specs() []string {
+// Specs returns the specs of the probe, or of the start and of the end.
+func (m *definition) Specs() []string {
 	if m.Probe == "" {
 		return []string{m.Start, m.End}
 	}

@@ -3,6 +3,7 @@
 package metric
 
 import (
+	"errors"
 	"iter"
 	"maps"
 	"math"
@@ -21,8 +22,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// Family returns the metric, and its number of events.
-func (m *Traced) Family() (f *expose.Family, events uint64, err error) {
+// Read reads the metric.
+func (m *Traced) Read() (Reading, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	c := &collection{Traced: m, series: map[string]*expose.Series{}, shown: map[string]bool{}, latest: map[string]time.Duration{}, owned: map[uint64]int{}}
@@ -30,6 +31,11 @@ func (m *Traced) Family() (f *expose.Family, events uint64, err error) {
 	// need a 0 before them. This is possible only if the labels are known in advance.
 	if m.isOne() && m.Kind != rules.Gauge {
 		c.divide(c.at(m.appendContainer(nil, &cgroup.Container{}), cgroup.Container{}))
+	}
+	var totals layout.Totals
+	var err, totalsErr error
+	if m.pairs != nil && m.pairs.Plan != nil {
+		totals, totalsErr = layout.ReadTotals(m.pairs.Tables.Totals, 0)
 	}
 	switch m.Kind {
 	case rules.InFlight:
@@ -39,10 +45,10 @@ func (m *Traced) Family() (f *expose.Family, events uint64, err error) {
 	default:
 		err = c.rows(func(*layout.Tables, *layout.Row) bool { return true })
 	}
-	return c.family(c.series), c.events, err
+	return Reading{Family: c.family(c.series), Events: c.events, Full: totals.Full}, errors.Join(err, totalsErr)
 }
 
-// collection is the state of one Family call.
+// collection is the state of one call of Read.
 type collection struct {
 	*Traced
 	series map[string]*expose.Series // keyed by labels and container
@@ -274,17 +280,6 @@ func (c *collection) full(owner uint64, labels []string, of cgroup.Container) bo
 	}
 	c.owned[owner]++
 	return c.owned[owner] > 2*c.Series-len(c.series)
-}
-
-// Full returns the number of operations that were not measured because too many were open.
-func (m *Traced) Full() (uint64, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if m.pairs == nil || m.pairs.Plan == nil {
-		return 0, nil
-	}
-	totals, err := layout.ReadTotals(m.pairs.Tables.Totals, 0)
-	return totals.Full, err
 }
 
 // asFloat converts an integer to a float.

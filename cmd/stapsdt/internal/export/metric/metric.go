@@ -75,7 +75,7 @@ func (m *Traced) open(h *rule.Host) error {
 	if m.Key == bpf.Goroutine {
 		m.Selection.ProcessFound = m.processFound
 	}
-	return m.Base.Open(h, m.Name, &m.Select, m.specs())
+	return m.Base.Open(h, m.Name, &m.Select, m.Specs())
 }
 
 // Section implements engine.Subscriber.

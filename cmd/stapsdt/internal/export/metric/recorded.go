@@ -39,7 +39,7 @@ type Recorded struct {
 	unevaluated uint64 // events with an expression that could not be evaluated
 }
 
-// recordedSeries is a series, and its activity at the last call of Family.
+// recordedSeries is a series, and its activity at the last call of Read.
 type recordedSeries struct {
 	expose.Series
 	events  uint64
@@ -86,12 +86,9 @@ func NewRecorded(text rules.Metric, of cgroup.Container, created time.Time, prob
 	if m.User != "" || m.Cgroup != "" {
 		m.problem(errors.New("neither users nor control groups are known here: the events of all are included"))
 	}
-	m.selector, err = probes.NewSelector(m.specs(), nil)
+	m.selector, err = probes.NewSelector(m.Specs(), nil)
 	return m, err
 }
-
-// Specs returns the specs of the probes.
-func (m *Recorded) Specs() []string { return m.specs() }
 
 // Meet prepares for the events of a probe, if the rule selects it.
 func (m *Recorded) Meet(p *recording.Probe) {
@@ -197,25 +194,6 @@ func (m *Recorded) Gone(f *replay.File) {
 		}
 		s.Value = last.value
 	}
-}
-
-// Events returns the number of events in the metric.
-func (m *Recorded) Events() uint64 { return m.events }
-
-// Full returns the number of starts for which there was no room.
-func (m *Recorded) Full() uint64 {
-	if m.pairs == nil {
-		return 0
-	}
-	return m.pairs.Full
-}
-
-// Unevaluated returns the number of events that were left out because an expression could not be evaluated.
-func (m *Recorded) Unevaluated() uint64 {
-	if m.pairs != nil {
-		return m.unevaluated + m.pairs.Unevaluated
-	}
-	return m.unevaluated
 }
 
 // Add adds an event, if the rule selects it.
@@ -341,8 +319,8 @@ func (m *Recorded) labelsOf(values []replay.Value, probe []string) []string {
 	return append(m.appendContainer(labels, &m.of), probe...)
 }
 
-// Family returns the metric.
-func (m *Recorded) Family() *expose.Family {
+// Read returns the metric.
+func (m *Recorded) Read() Reading {
 	if m.Kind == rules.InFlight {
 		m.open()
 	}
@@ -354,7 +332,11 @@ func (m *Recorded) Family() *expose.Family {
 	for id, s := range m.series {
 		all[id] = &s.Series
 	}
-	return m.family(all)
+	r := Reading{Family: m.family(all), Events: m.events, Unevaluated: m.unevaluated}
+	if m.pairs != nil {
+		r.Full, r.Unevaluated = m.pairs.Full, r.Unevaluated+m.pairs.Unevaluated
+	}
+	return r
 }
 
 // open counts the operations that are open. Those have a series before others, which are 0.
