@@ -205,7 +205,7 @@ func (e *exporter) group() {
 // FDs implements engine.Ticker.
 func (e *exporter) FDs() (fds []int) {
 	for _, s := range e.spans {
-		fds = append(fds, s.FD())
+		fds = append(fds, s.Ring.FD())
 	}
 	return fds
 }
@@ -217,7 +217,7 @@ func (e *exporter) Tick() (next time.Duration, more bool, err error) {
 	if err := span.Read(e.spans, false); err != nil {
 		e.Complaints.Complain(err.Error())
 	}
-	if slices.ContainsFunc(e.spans, (*span.Rule).Waiting) {
+	if slices.ContainsFunc(e.spans, func(s *span.Rule) bool { return s.Ring.Waiting() }) {
 		next = event.Slack
 	}
 	if e.state.due() {

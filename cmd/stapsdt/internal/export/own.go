@@ -26,7 +26,7 @@ func (e *exporter) Collect() ([]expose.Family, error) {
 		errs = append(errs, err, own.rule(m.Common(), r.Full))
 	}
 	for _, s := range e.spans {
-		own.events.add(float64(s.Events()), s.Label)
+		own.events.add(float64(s.Events.Load()), s.Label)
 		errs = append(errs, own.rule(s.Common(), 0))
 	}
 	var skips numbers
@@ -71,7 +71,7 @@ func (o *ownMetrics) rule(r *rule.Base, full uint64) error {
 	o.lost.add(float64(stats.Unevaluated), name, "unevaluated")
 	o.lost.add(float64(stats.Foreign), name, "foreign")
 	o.sites.add(float64(r.Subscription.Sites()), name)
-	o.problems.add(float64(r.Problems()), name)
+	o.problems.add(float64(r.Problems.Load()), name)
 	return nil
 }
 

@@ -6,63 +6,43 @@ import (
 	"fmt"
 	"path"
 	"strings"
-
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
-
-	"github.com/cilium/ebpf"
 )
 
-// groups is the set of the control groups that match a pattern.
-type groups struct {
-	pattern string
-	set     *ebpf.Map
-}
-
-func newGroups(pattern string) (*groups, error) {
-	set, err := bpf.NewCgroups()
-	if err != nil {
-		return nil, bpf.MapError(err)
-	}
-	return &groups{pattern, set}, nil
-}
-
-// update adds new groups, and removes groups that no longer exist. It returns an error if there is no room for all
-// groups. g may be nil.
-func (g *groups) update(now map[uint64]string) (err error) {
-	if g == nil {
-		return nil
+// Regroup updates the set of the selected control groups, if the rule selects any: it adds new groups, and removes groups that
+// no longer exist. now maps the ID of each group to its path. It is a problem if there is no room for all groups.
+func (b *Base) Regroup(now map[uint64]string) {
+	set := b.Env.Cgroups
+	if set == nil {
+		return
 	}
 	var id uint64
 	var value uint8
 	var gone []uint64
-	for entries := g.set.Iterate(); entries.Next(&id, &value); {
+	for entries := set.Iterate(); entries.Next(&id, &value); {
 		if _, ok := now[id]; !ok {
 			gone = append(gone, id)
 		}
 	}
 	for _, id := range gone {
-		_ = g.set.Delete(id)
+		_ = set.Delete(id)
 	}
+	var full error
 	for id, path := range now {
-		if !g.match(path) {
+		if !matches(b.cgroups, path) {
 			continue
 		}
-		if full := g.set.Put(id, uint8(1)); full != nil {
-			err = fmt.Errorf("more control groups match %q than can be told apart: %w", g.pattern, full)
+		if err := set.Put(id, uint8(1)); err != nil {
+			full = fmt.Errorf("more control groups match %q than can be told apart: %w", b.cgroups, err)
 		}
 	}
-	return err
-}
-
-// match reports whether a path matches, where * matches slashes too.
-func (g *groups) match(name string) bool {
-	const slash = "\x01" // is not special in a pattern, and occurs in no path
-	ok, _ := path.Match(strings.ReplaceAll(g.pattern, "/", slash), strings.ReplaceAll(name, "/", slash))
-	return ok
-}
-
-func (g *groups) close() {
-	if g != nil {
-		g.set.Close()
+	if full != nil {
+		b.Problem(full)
 	}
+}
+
+// matches reports whether a path matches a pattern, where * matches slashes too.
+func matches(pattern, name string) bool {
+	const slash = "\x01" // is not special in a pattern, and occurs in no path
+	ok, _ := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(name, "/", slash))
+	return ok
 }

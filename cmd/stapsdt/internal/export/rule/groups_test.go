@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -18,10 +19,10 @@ import (
 // are selected. Groups that are gone make room.
 func TestManyGroups(t *testing.T) {
 	testenv.NeedsRoot(t)
-	g, err := newGroups("/system.slice/*")
+	set, err := bpf.NewCgroups()
 	require.NoError(t, err)
-	t.Cleanup(g.close)
-	room := int(g.set.MaxEntries())
+	t.Cleanup(func() { set.Close() })
+	room := int(set.MaxEntries())
 	now := map[uint64]string{0: "/user.slice"}
 	for i := range room + 1 {
 		now[uint64(i+1)] = fmt.Sprintf("/system.slice/%d/%d.service", i%7, i)
@@ -29,20 +30,20 @@ func TestManyGroups(t *testing.T) {
 	selected := func() (n int) {
 		var id uint64
 		var value uint8
-		for all := g.set.Iterate(); all.Next(&id, &value); n++ {
+		for all := set.Iterate(); all.Next(&id, &value); n++ {
 			assert.NotZero(t, id, "another group")
 		}
 		return n
 	}
 	var warnings bytes.Buffer
-	b := &Base{Host: &Host{Complaints: NewComplaints(&console.Console{Err: &warnings})}, groups: g}
+	b := &Base{Host: &Host{Complaints: NewComplaints(&console.Console{Err: &warnings})}, Env: &bpf.Env{Cgroups: set}, cgroups: "/system.slice/*"}
 	b.Regroup(now)
-	assert.Equal(t, uint64(1), b.Problems())
+	assert.Equal(t, uint64(1), b.Problems.Load())
 	assert.Contains(t, warnings.String(), `more control groups match "/system.slice/*"`)
 	assert.Equal(t, room, selected())
 	delete(now, 1)
 	delete(now, 2)
 	b.Regroup(now)
-	assert.Equal(t, uint64(1), b.Problems())
+	assert.Equal(t, uint64(1), b.Problems.Load())
 	assert.Equal(t, room-1, selected())
 }

@@ -43,9 +43,10 @@ type Base struct {
 	Env          *bpf.Env
 	Selection    engine.Selection
 	Subscription *engine.Subscription
+	// Problems is the number of problems.
+	Problems atomic.Uint64
 
-	groups   *groups // the control groups that the rule selects, or nil for all
-	problems atomic.Uint64
+	cgroups string // the pattern of the control groups that the rule selects
 }
 
 // Open sets up everything that does not depend on the probes. label names the rule in messages and
@@ -67,10 +68,10 @@ func (b *Base) Open(h *Host, label string, s *rules.Select, specs []string) (err
 	}
 	b.Env.Executable = bpf.NewPattern(s.Executable)
 	if s.Cgroup != "" {
-		if b.groups, err = newGroups(s.Cgroup); err != nil {
-			return err
+		b.cgroups = s.Cgroup
+		if b.Env.Cgroups, err = bpf.NewCgroups(); err != nil {
+			return bpf.MapError(err)
 		}
-		b.Env.Cgroups = b.groups.set
 		b.Regroup(h.Cgroups.All())
 	}
 	return nil
@@ -93,24 +94,14 @@ func (b *Base) Common() *Base { return b }
 
 // Problem implements engine.Subscriber.
 func (b *Base) Problem(err error) {
-	b.problems.Add(1)
+	b.Problems.Add(1)
 	b.Complaints.Complain(b.Label + ": " + err.Error())
-}
-
-// Problems returns the number of problems.
-func (b *Base) Problems() uint64 { return b.problems.Load() }
-
-// Regroup updates the set of selected control groups. now maps the ID of each group to its path.
-func (b *Base) Regroup(now map[uint64]string) {
-	if err := b.groups.update(now); err != nil {
-		b.Problem(err)
-	}
 }
 
 // Close releases everything.
 func (b *Base) Close() {
 	if b.Env != nil {
 		b.Env.Stats.Close()
+		b.Env.Cgroups.Close()
 	}
-	b.groups.close()
 }

@@ -25,12 +25,15 @@ type Rule struct {
 	rule.Base
 	rules.Span
 
-	ring    *event.Ring
+	// Ring has the events that are not read yet.
+	Ring *event.Ring
+	// Events is the number of events that were read.
+	Events atomic.Uint64
+
 	sources []*spanSource // indexed by the IDs of their programs
 	open    openSpans
 	clock   event.Clock
 	held    []heldSpan
-	events  atomic.Uint64
 }
 
 // spanSource is a probe of a span.
@@ -66,7 +69,7 @@ func (s *Rule) prepare(h *rule.Host) (err error) {
 	if err := s.Open(h, s.Probe, &s.Select, []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd}); err != nil {
 		return err
 	}
-	s.ring, err = event.NewRing(s.Env, "spans", spanRing)
+	s.Ring, err = event.NewRing(s.Env, "spans", spanRing)
 	return err
 }
 
@@ -97,7 +100,7 @@ func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	section, err := s.ring.Add(trace)
+	section, err := s.Ring.Add(trace)
 	if err != nil {
 		return nil, err
 	}
@@ -122,11 +125,11 @@ func Read(all []*Rule, drain bool) error {
 		var errs []error
 		var batch []ruleEvent
 		for _, s := range all {
-			events, err := s.ring.Read(0, drain)
+			events, err := s.Ring.Read(0, drain)
 			if errs = append(errs, err); err != nil {
 				continue
 			}
-			s.events.Add(uint64(len(events)))
+			s.Events.Add(uint64(len(events)))
 			for _, e := range events {
 				batch = append(batch, ruleEvent{s, e})
 			}
@@ -252,15 +255,6 @@ func attribute(v event.Value) any {
 	return v.Bits
 }
 
-// FD returns a descriptor that is readable when events can be read.
-func (s *Rule) FD() int { return s.ring.FD() }
-
-// Waiting reports whether there are events that wait for possible earlier ones.
-func (s *Rule) Waiting() bool { return s.ring.Waiting() }
-
-// Events returns the number of events that were read.
-func (s *Rule) Events() uint64 { return s.events.Load() }
-
 // Purge removes the spans that will not end.
 func (s *Rule) Purge() error {
 	s.open.purge()
@@ -270,7 +264,7 @@ func (s *Rule) Purge() error {
 // Close releases everything.
 func (s *Rule) Close() {
 	s.Base.Close()
-	s.ring.Close()
+	s.Ring.Close()
 	for key := range s.open.spans { // their children begin traces of their own
 		s.open.remove(key)
 	}
