@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )

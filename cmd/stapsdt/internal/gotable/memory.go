@@ -4,7 +4,7 @@ import (
 	"debug/elf"
 	"sort"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/internal/elffile"
 )
 
 // memory is the content of a loaded file. In a program whose addresses are not fixed,

@@ -12,7 +12,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
 
 	"github.com/ianlancetaylor/demangle"

@@ -7,7 +7,7 @@ import (
 	"debug/elf"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile/sparse"
+	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
 )
 
 // FuzzModule: no file makes looking for a function fail, or cost much.

@@ -12,7 +12,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile/sparse"
+	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"

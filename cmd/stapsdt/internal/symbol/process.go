@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"golang.org/x/sys/unix"

@@ -6,7 +6,7 @@ import (
 	"debug/elf"
 	"io"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/internal/elffile"
 )
 
 // onlyDebugging reports whether a file has only the debugging information that objcopy --only-keep-debug

@@ -7,8 +7,8 @@ import (
 	"debug/elf"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile/sparse"
+	"github.com/go-stapsdt/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
 )
 
 // FuzzGoid: no debugging information makes looking for goid fail otherwise than by an error, or

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile/sparse"
+	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/assert"

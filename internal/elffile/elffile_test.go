@@ -2,12 +2,14 @@ package elffile
 
 import (
 	"bytes"
+	"compress/zlib"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile/sparse"
+	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -24,16 +26,35 @@ func TestSparseNames(t *testing.T) {
 
 // TestSharedNames: sections that share one long name do not multiply it.
 func TestSharedNames(t *testing.T) {
-	sections := make([]elf.Section64, 60000)
-	sections[0] = elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: 2 << 20}
+	const long = 100 << 10
+	sections := make([]elf.Section64, 200)
+	sections[0] = elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: long}
 	file := sparse.File(t, sections...)
-	long := bytes.Repeat([]byte{'n'}, 1<<20)
-	_, err := file.WriteAt(long, 1<<20)
+	_, err := file.WriteAt(bytes.Repeat([]byte{'n'}, long), 1<<20)
 	require.NoError(t, err)
-	sparse.Cost(t, func() {
-		_, err := New(file)
-		assert.Error(t, err)
-	})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f, err := New(file)
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Len(t, f.Sections[1].Name, long)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(20*long))
+}
+
+// TestCompressedNames: names that are much larger than the file are not expanded.
+func TestCompressedNames(t *testing.T) {
+	names := binary.LittleEndian.AppendUint64(nil, uint64(elf.COMPRESS_ZLIB))
+	names = binary.LittleEndian.AppendUint64(names, 32<<20)
+	b := bytes.NewBuffer(binary.LittleEndian.AppendUint64(names, 1))
+	w := zlib.NewWriter(b)
+	_, err := w.Write(make([]byte, 32<<20))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	file := sparse.File(t, elf.Section64{Type: uint32(elf.SHT_STRTAB), Flags: uint64(elf.SHF_COMPRESSED), Size: uint64(b.Len())})
+	_, err = file.WriteAt(b.Bytes(), 1<<20)
+	require.NoError(t, err)
+	_, err = New(file)
+	require.ErrorIs(t, err, errTooLarge)
 }
 
 // TestSparseSymbols: a table that is as large as the file claims is not read, or not kept.

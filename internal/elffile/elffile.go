@@ -8,41 +8,90 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // maxHeaders limits the bytes of the headers of a file and of the names of its sections. Real files
-// have a few kilobytes. Since sections can share their names, this bounds the names too: the names
-// of 512 sections, each 32 KB long, take 16 MB.
-const maxHeaders = 64 << 10
+// have a few kilobytes.
+const maxHeaders = 128 << 10
 
 var errTooLarge = errors.New("more than a program has")
 
-// reader limits the bytes that are read from a file until New has set opened.
+// reader limits the bytes that are read from a file until New has set opened. Until then it also hides the number of the
+// section with the names: debug/elf would expand compressed names, and copy a name for each section that has it.
 type reader struct {
 	io.ReaderAt
 	left   int
+	hidden int64 // the offset of the number
 	opened bool
 }
 
 func (r *reader) ReadAt(p []byte, off int64) (int, error) {
-	if !r.opened {
-		if r.left -= len(p); r.left < 0 {
-			return 0, errTooLarge
-		}
+	if r.opened {
+		return r.ReaderAt.ReadAt(p, off)
 	}
-	return r.ReaderAt.ReadAt(p, off)
+	if r.left -= len(p); r.left < 0 {
+		return 0, errTooLarge
+	}
+	n, err := r.ReaderAt.ReadAt(p, off)
+	for at := max(r.hidden, off); at < min(r.hidden+2, off+int64(n)); at++ {
+		p[at-off] = 0
+	}
+	return n, err
 }
 
 // New reads the headers of an ELF file. It returns an error if they are larger than real headers.
 // The contents of sections are as large as the headers claim: use Data.
 func New(r io.ReaderAt) (*elf.File, error) {
-	limited := &reader{ReaderAt: r, left: maxHeaders}
+	var head [64]byte
+	if n, err := r.ReadAt(head[:], 0); n < len(head) && err != io.EOF {
+		return nil, err
+	}
+	limited := &reader{ReaderAt: r, left: maxHeaders, hidden: 62}
+	if elf.Class(head[elf.EI_CLASS]) == elf.ELFCLASS32 {
+		limited.hidden = 50
+	}
 	f, err := elf.NewFile(limited)
+	if err == nil {
+		err = limited.nameSections(f, head[:])
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ELF headers: %w", err)
 	}
 	limited.opened = true
 	return f, nil
+}
+
+// nameSections sets the names of the sections. head is the beginning of the file.
+func (r *reader) nameSections(f *elf.File, head []byte) error {
+	order := f.ByteOrder
+	at, size := order.Uint64(head[40:]), int(order.Uint16(head[58:])) // of the headers of sections
+	if f.Class == elf.ELFCLASS32 {
+		at, size = uint64(order.Uint32(head[32:])), int(order.Uint16(head[46:]))
+	}
+	number := int(order.Uint16(head[r.hidden:]))
+	if number >= len(f.Sections) || number == 0 {
+		return nil
+	}
+	table := f.Sections[number]
+	if table.Flags&elf.SHF_COMPRESSED != 0 {
+		return errTooLarge
+	}
+	names, err := Data(table, maxHeaders)
+	if err != nil {
+		return err
+	}
+	headers := make([]byte, size*len(f.Sections))
+	if _, err := r.ReadAt(headers, int64(at)); err != nil {
+		return err
+	}
+	all := string(names)
+	for i, s := range f.Sections {
+		if at := order.Uint32(headers[i*size:]); uint64(at) < uint64(len(all)) {
+			s.Name, _, _ = strings.Cut(all[at:], "\x00")
+		}
+	}
+	return nil
 }
 
 // Data returns the contents of a section, or an error if they exceed the limit.

@@ -5,7 +5,7 @@ import (
 	"debug/elf"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile/sparse"
+	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
 )
 
 // FuzzSymbol: no file makes looking for a symbol fail otherwise than by an error, or cost much.
