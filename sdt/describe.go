@@ -13,6 +13,7 @@ import (
 // The limits of the work to find the functions of sites, and types, in a file's DWARF: about 0.1 seconds'
 // worth, as debuginfo.Entries counts.
 const (
+	maxDWARF     = 64 << 20
 	functionWork = 1 << 21
 	typeWork     = 1 << 19
 	rangeWork    = 1 << 17 // ranges of addresses
@@ -29,8 +30,8 @@ const (
 // nothing says which of its variables the arguments are.
 //
 // If ReadTypes returns an error, it has still described the sites that the error does not
-// concern. More than 64 MiB of DWARF are an error, and so is a section that is compressed by
-// anything but zlib, or more of it than can be read in about 0.1 seconds. Units that have none of
+// concern. More than 64 MiB of DWARF are an error, and so is more of it than can be read in
+// about 0.1 seconds. Units that have none of
 // the sites are not read, so pass only the sites that matter.
 func ReadTypes(r io.ReaderAt, sites []Site) error {
 	f, err := openELF(r)
@@ -48,7 +49,7 @@ func ReadTypes(r io.ReaderAt, sites []Site) error {
 	if len(d.sites) == 0 {
 		return nil
 	}
-	if d.data, err = f.readDWARF(); d.data == nil || err != nil {
+	if d.data, err = debuginfo.Read(f.File, maxDWARF); d.data == nil || err != nil {
 		return err
 	}
 	d.types = newTypes(d.data.Data, int64(f.pick(4, 8)))

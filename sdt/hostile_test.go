@@ -206,19 +206,18 @@ func TestCompressionBomb(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "a", a.Name)
 	for name, p := range map[string]part{
-		"too many":  compressed(32<<20, elf.COMPRESS_ZLIB, make([]byte, 32<<20)),
-		"a lie":     compressed(uint64(len(good)), elf.COMPRESS_ZLIB, append(good, make([]byte, 32<<20)...)),
-		"too few":   compressed(uint64(len(good))+1, elf.COMPRESS_ZLIB, good),
-		"huge":      compressed(math.MaxUint64, elf.COMPRESS_ZLIB, good),
-		"zstd":      compressed(uint64(len(good)), elf.COMPRESS_ZSTD, good),
-		"no header": {name: ".debug_info", kind: elf.SHT_PROGBITS, flags: elf.SHF_COMPRESSED, data: []byte{1}},
+		"too many": compressed(32<<20, elf.COMPRESS_ZLIB, make([]byte, 32<<20)),
+		"a lie":    compressed(uint64(len(good)), elf.COMPRESS_ZLIB, append(good, make([]byte, 32<<20)...)),
+		"too few":  compressed(uint64(len(good))+1, elf.COMPRESS_ZLIB, good),
+		"huge":     compressed(math.MaxUint64, elf.COMPRESS_ZLIB, good),
+		"zstd":     compressed(uint64(len(good)), elf.COMPRESS_ZSTD, good),
 	} {
 		a, err := readTypes(t, file(p), 4<<20)
 		if name == "a lie" { // what follows is not looked at
 			require.NoError(t, err)
 			continue
 		}
-		require.ErrorContains(t, err, ".debug_info: ", name)
+		require.ErrorContains(t, err, `section ".debug_info": `, name)
 		require.Empty(t, a.Name)
 	}
 }

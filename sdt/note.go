@@ -5,6 +5,8 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/internal/elffile"
 )
 
 const (
@@ -45,30 +47,30 @@ func (w *walker) fail(err error) {
 
 // section walks a section of notes. It reports an error of a note with the note's offset in
 // the section and continues with the next one, unless a length leads out of the section.
-func (w *walker) section(s section) {
+func (w *walker) section(s *elf.Section) {
 	fail := func(at uint64, format string, args ...any) {
 		w.fail(fmt.Errorf("%s+%#x: %w", noteSection, at, fmt.Errorf(format, args...)))
 	}
 	switch {
-	case s.kind == elf.SHT_NOBITS:
+	case s.Type == elf.SHT_NOBITS:
 		return // a file of debug information, whose notes are in another file
-	case s.kind != elf.SHT_NOTE:
-		fail(0, "the section's type is %v", s.kind)
+	case s.Type != elf.SHT_NOTE:
+		fail(0, "the section's type is %v", s.Type)
 		return
-	case s.flags&elf.SHF_COMPRESSED != 0:
+	case s.Flags&elf.SHF_COMPRESSED != 0:
 		fail(0, "the section is compressed")
 		return
-	case s.align != 8 && s.align > 4:
-		fail(0, "the section's alignment of %d is neither 4 nor 8", s.align)
+	case s.Addralign != 8 && s.Addralign > 4:
+		fail(0, "the section's alignment of %d is neither 4 nor 8", s.Addralign)
 		return
 	}
-	data, err := readRange(w.file.r, s.offset, s.size)
+	data, err := elffile.Data(s, maxNotes)
 	if err != nil {
-		fail(0, "%d bytes at %#x of the file: %w", s.size, s.offset, err)
+		fail(0, "%d bytes at %#x of the file: %w", s.Size, s.Offset, err)
 		return
 	}
 	// The padding follows the section's alignment. Readers treat 0, 1 and 2 as 4.
-	pad := max(s.align, 4)
+	pad := max(s.Addralign, 4)
 	pad &^= 3
 	const header = 12
 	size := uint64(len(data))
@@ -78,9 +80,9 @@ func (w *walker) section(s section) {
 			return
 		}
 		// The lengths are 32 bits each and the sums 64, so nothing here can wrap.
-		nameSize := uint64(w.file.order.Uint32(data[at:]))
-		descSize := uint64(w.file.order.Uint32(data[at+4:]))
-		kind := w.file.order.Uint32(data[at+8:])
+		nameSize := uint64(w.file.ByteOrder.Uint32(data[at:]))
+		descSize := uint64(w.file.ByteOrder.Uint32(data[at+4:]))
+		kind := w.file.ByteOrder.Uint32(data[at+8:])
 		name := at + header
 		desc := alignUp(name+nameSize, pad)
 		end := desc + descSize
@@ -110,9 +112,9 @@ func (w *walker) note(desc []byte, at uint64) error {
 	}
 	for i, to := range []*uint64{&p.Address, &p.base, &p.Semaphore} {
 		if word == 4 {
-			*to = uint64(w.file.order.Uint32(desc[i*word:]))
+			*to = uint64(w.file.ByteOrder.Uint32(desc[i*word:]))
 		} else {
-			*to = w.file.order.Uint64(desc[i*word:])
+			*to = w.file.ByteOrder.Uint64(desc[i*word:])
 		}
 	}
 	var text [3]string
@@ -150,12 +152,12 @@ func (w *walker) note(desc []byte, at uint64) error {
 
 // place finds a probe's site and semaphore in the file.
 func (w *walker) place(p *Site) error {
-	if w.file.kind == elf.ET_REL {
+	if w.file.Type == elf.ET_REL {
 		return errors.New("an object file has no addresses before it is linked")
 	}
 	shift := w.file.shift(p.base)
 	var ok bool
-	if w.file.mask(p.Address+shift) < w.file.code && len(w.file.segments) > 0 { // only an offset in a discarded section
+	if w.file.mask(p.Address+shift) < w.file.code && len(w.file.Progs) > 0 { // only an offset in a discarded section
 		return errDiscarded
 	}
 	if p.Offset, ok = w.file.fileOffset(w.file.mask(p.Address+shift), true); !ok {

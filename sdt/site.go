@@ -61,12 +61,15 @@ func Read(r io.ReaderAt) ([]Site, error) {
 	}
 	w := walker{file: f, budget: maxArgs}
 	left := uint64(maxNotes)
-	for _, s := range f.notes {
-		if s.size > left {
-			w.fail(fmt.Errorf("%s: %d bytes of notes exceed the limit of %d", noteSection, s.size, maxNotes))
+	for _, s := range f.Sections {
+		if s.Name != noteSection {
+			continue
+		}
+		if s.FileSize > left {
+			w.fail(fmt.Errorf("%s: %d bytes of notes exceed the limit of %d", noteSection, s.FileSize, maxNotes))
 			break
 		}
-		left -= s.size
+		left -= s.FileSize
 		w.section(s)
 	}
 	if len(w.sites) == 0 && len(w.errs) == 0 {

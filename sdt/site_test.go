@@ -76,9 +76,9 @@ func TestReadNothing(t *testing.T) {
 	_, err := ReadFile("/no/such/file")
 	require.Error(t, err)
 	_, err = read(nil)
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.ErrorIs(t, err, io.EOF)
 	_, err = read(make([]byte, 64))
-	require.ErrorContains(t, err, "is not ELF's")
+	require.ErrorContains(t, err, "bad magic number")
 	require.NotErrorIs(t, err, ErrNoProbes)
 }
 
@@ -231,7 +231,7 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 					}
 					_ = ReadTypes(r, probes)
 				})
-				require.Less(t, used, uint64(16<<20), "%#x at %#x", size, field)
+				require.Less(t, used, uint64(32<<20), "%#x at %#x", size, field)
 			}
 			require.Less(t, asks, int64(64<<20), "%#x at %#x", size, field)
 		}
@@ -267,14 +267,15 @@ func TestMemory(t *testing.T) {
 func TestOverlappingSections(t *testing.T) {
 	f := formats[0]
 	var parts []part
-	for range 1000 {
+	const count = 500
+	for range count {
 		parts = append(parts, notes())
 	}
 	note := f.sdtNote(0x1010, 0, 0, "p\x00n\x00\x00")
 	file := f.file(elf.EM_X86_64, 0, append(parts, notes(bytes.Repeat(note, 1<<20/len(note))))...)
 	headers := f.order.Uint64(file[0x28:])
-	last := headers + 64*(2+1000)
-	for i := range uint64(1000) {
+	last := headers + 64*(2+count)
+	for i := range uint64(count) {
 		copy(file[headers+64*(2+i)+0x18:], file[last+0x18:last+0x28])
 	}
 	var asks int64

@@ -5,12 +5,15 @@ package debuginfo
 import (
 	"bytes"
 	"debug/dwarf"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+
+	"github.com/go-stapsdt/stapsdt/internal/elffile"
 )
 
 const (
@@ -36,13 +39,30 @@ type Unit struct {
 	abbrev uint64
 }
 
-// New opens DWARF by the contents of its sections. It returns nil if there is none.
-func New(sections map[string][]byte, order binary.ByteOrder) (*Data, error) {
-	info, abbrev := sections[".debug_info"], sections[".debug_abbrev"]
+// sections are the sections that describe types and the places of functions. Ranges are last: without them, more units are read.
+var sections = []string{".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_addr", ".debug_ranges", ".debug_rnglists"}
+
+// Read reads the DWARF of a file, of which there may be limit bytes. It returns nil if there is none.
+func Read(f *elf.File, limit uint64) (*Data, error) {
+	contents := map[string][]byte{}
+	for _, name := range sections {
+		s := f.Section(name)
+		if s == nil || s.Type == elf.SHT_NOBITS {
+			continue
+		}
+		data, err := elffile.Data(s, limit)
+		if err == nil {
+			limit -= uint64(len(data))
+			contents[name] = data
+		} else if name != ".debug_ranges" && name != ".debug_rnglists" {
+			return nil, err
+		}
+	}
+	info, abbrev := contents[".debug_info"], contents[".debug_abbrev"]
 	if len(info) == 0 || len(abbrev) == 0 {
 		return nil, nil
 	}
-	units, err := splitUnits(info, order)
+	units, err := splitUnits(info, f.ByteOrder)
 	if err != nil {
 		return nil, err
 	}
@@ -50,19 +70,19 @@ func New(sections map[string][]byte, order binary.ByteOrder) (*Data, error) {
 		return nil, fmt.Errorf(".debug_abbrev: %d bytes exceed the limit of %d", len(abbrev), maxAbbrevs)
 	}
 	for _, name := range []string{".debug_str", ".debug_line_str"} {
-		if err := checkStrings(sections[name]); err != nil {
+		if err := checkStrings(contents[name]); err != nil {
 			return nil, fmt.Errorf("%s%w", name, err)
 		}
 	}
 	if err := checkAbbrevs(abbrev, units); err != nil {
 		return nil, err
 	}
-	d, err := dwarf.New(abbrev, nil, nil, info, nil, nil, sections[".debug_ranges"], sections[".debug_str"])
+	d, err := dwarf.New(abbrev, nil, nil, info, nil, nil, contents[".debug_ranges"], contents[".debug_str"])
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range []string{".debug_line_str", ".debug_str_offsets", ".debug_addr", ".debug_rnglists"} {
-		if err := d.AddSection(name, sections[name]); err != nil {
+		if err := d.AddSection(name, contents[name]); err != nil {
 			return nil, err
 		}
 	}

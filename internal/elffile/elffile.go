@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
 
@@ -94,12 +93,22 @@ func (r *reader) nameSections(f *elf.File, head []byte) error {
 	return nil
 }
 
+// maxExpansion is the maximum size of a compressed section as a multiple of its size in the file. Real sections stay well below.
+const maxExpansion = 32
+
 // Data returns the contents of a section, or an error if they exceed the limit.
 func Data(s *elf.Section, limit uint64) ([]byte, error) {
+	if s.Flags&elf.SHF_COMPRESSED != 0 {
+		limit = min(limit, maxExpansion*min(s.FileSize, limit))
+	}
 	if s.Size > limit || s.FileSize > limit {
 		return nil, fmt.Errorf("section %.32q: %d bytes exceed the limit of %d", s.Name, max(s.Size, s.FileSize), limit)
 	}
-	return s.Data()
+	data, err := s.Data()
+	if err != nil {
+		return nil, fmt.Errorf("section %.32q: %w", s.Name, err)
+	}
+	return data, nil
 }
 
 // ReadSome reads up to n bytes of a file, whose headers may overstate its size. It returns nil after an error.
@@ -109,16 +118,4 @@ func ReadSome(r io.ReaderAt, offset int64, n uint64) []byte {
 		return nil
 	}
 	return data
-}
-
-// Keep removes the sections whose names are not listed, and returns the number of bytes that the others claim.
-func Keep(f *elf.File, names ...string) (size uint64) {
-	f.Sections = slices.DeleteFunc(f.Sections, func(s *elf.Section) bool { return !slices.Contains(names, s.Name) })
-	for _, s := range f.Sections {
-		if size+s.Size < size {
-			return ^uint64(0)
-		}
-		size += s.Size
-	}
-	return size
 }

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/internal/elffile"
 
 	"golang.org/x/sys/unix"
 )

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
 )
 
@@ -21,9 +20,6 @@ const (
 	typeWork     = 1 << 21
 	rangeWork    = 1 << 18
 )
-
-// debugSections are the sections that describe types and the places of functions.
-var debugSections = []string{".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_addr", ".debug_ranges", ".debug_rnglists"}
 
 var errNoDWARF = errors.New("the program has no DWARF: it was linked with -w or -s, or stripped")
 
@@ -48,26 +44,12 @@ type debugging struct {
 
 func newDebugging(f *elf.File) *debugging {
 	d := &debugging{ranges: rangeWork}
-	sections := map[string][]byte{}
-	left := uint64(maxDWARF)
-	for _, s := range f.Sections {
-		name := s.Name
-		if strings.HasPrefix(name, ".zdebug_") {
-			d.err = errors.New("its DWARF is compressed in a way that is not read")
-			return d
-		}
-		if s.Type == elf.SHT_NOBITS || !slices.Contains(debugSections, name) || sections[name] != nil {
-			continue
-		}
-		data, err := elffile.Data(s, left)
-		if err != nil {
-			d.err = err
-			return d
-		}
-		left -= uint64(len(data))
-		sections[name] = data
-	}
-	if d.Data, d.err = debuginfo.New(sections, f.ByteOrder); d.err == nil && d.Data == nil {
+	d.Data, d.err = debuginfo.Read(f, maxDWARF)
+	switch {
+	case d.err != nil || d.Data != nil:
+	case slices.ContainsFunc(f.Sections, func(s *elf.Section) bool { return strings.HasPrefix(s.Name, ".zdebug_") }):
+		d.err = errors.New("its DWARF is compressed in a way that is not read")
+	default:
 		d.err = errNoDWARF
 	}
 	if d.err == nil {

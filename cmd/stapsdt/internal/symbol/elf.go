@@ -12,8 +12,8 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
+	"github.com/go-stapsdt/stapsdt/internal/elffile"
 
 	"github.com/ianlancetaylor/demangle"
 )

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/go-stapsdt/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/elffile"
 	"golang.org/x/sys/unix"
 )
 

@@ -14,10 +14,11 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
+	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
+	"github.com/go-stapsdt/stapsdt/internal/elffile"
 )
 
 // ErrNoGoid means that the offset of the goroutine ID in a program is unknown.
@@ -94,45 +95,55 @@ func release(version string) string {
 	return parts[0] + "." + minor
 }
 
+const (
+	// maxDWARF is the maximum number of bytes of a program's DWARF that are read to find goid, and dwarfWork limits the work
+	// of reading them, in the unit of debuginfo.Entries.
+	maxDWARF  = 256 << 20
+	dwarfWork = 1 << 22
+)
+
 // goidFromDWARF reads the offset of goid in the struct runtime.g.
 func goidFromDWARF(file *elf.File) (uint32, error) {
-	const most = 256 << 20 // a compressed section can be a thousand times as large as the file
-	if size := elffile.Keep(file, ".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_addr"); size > most {
-		return 0, fmt.Errorf("its %d bytes exceed the limit of %d", size, most)
-	}
-	data, err := file.DWARF()
+	data, err := debuginfo.Read(file, maxDWARF)
 	if err != nil {
 		return 0, err
 	}
-	r := data.Reader()
-	for {
-		e, err := r.Next()
-		switch {
-		case err != nil:
-			return 0, err
-		case e == nil:
-			return 0, errors.New("there is no runtime.g")
-		case e.Tag == dwarf.TagCompileUnit:
-			if name, _ := e.Val(dwarf.AttrName).(string); name != "runtime" {
-				r.SkipChildren()
-			}
-			continue
-		case e.Tag != dwarf.TagStructType || e.Val(dwarf.AttrName) != "runtime.g":
-			r.SkipChildren()
+	if data == nil {
+		return 0, errors.New("there is none")
+	}
+	r := &debuginfo.Entries{R: data.Reader(), Left: dwarfWork}
+	for _, u := range data.Units {
+		e, err := r.At(u.Entry)
+		if err == nil && (e == nil || e.Val(dwarf.AttrName) != "runtime") {
 			continue
 		}
-		for {
-			m, err := r.Next()
-			if err != nil {
-				return 0, err
-			}
-			if m == nil || m.Tag == 0 {
-				return 0, errors.New("runtime.g has no goid")
-			}
-			offset, ok := m.Val(dwarf.AttrDataMemberLoc).(int64)
-			if m.Tag == dwarf.TagMember && m.Val(dwarf.AttrName) == "goid" && ok {
-				return uint32(offset), nil
-			}
+		if err == nil {
+			e, err = child(r, e, dwarf.TagStructType, "runtime.g")
+		}
+		if err == nil {
+			e, err = child(r, e, dwarf.TagMember, "goid")
+		}
+		if err != nil {
+			return 0, err
+		}
+		if offset, ok := e.Val(dwarf.AttrDataMemberLoc).(int64); ok {
+			return uint32(offset), nil
 		}
 	}
+	return 0, errors.New("there is no runtime.g")
+}
+
+// child returns the child of an entry with a tag and a name.
+func child(r *debuginfo.Entries, e *dwarf.Entry, tag dwarf.Tag, name string) (found *dwarf.Entry, err error) {
+	if e, err = r.At(e.Offset); err == nil {
+		err = r.Children(e, func(c *dwarf.Entry) {
+			if c.Tag == tag && c.Val(dwarf.AttrName) == name {
+				found = c
+			}
+		})
+	}
+	if err == nil && found == nil {
+		err = fmt.Errorf("there is no %s", name)
+	}
+	return found, err
 }
