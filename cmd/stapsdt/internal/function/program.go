@@ -132,7 +132,7 @@ func Open(r io.ReaderAt) (*Program, error) {
 		return nil, err
 	}
 	if info, err := buildinfo.Read(r); err == nil {
-		p.version, p.release = info.GoVersion, release(info.GoVersion)
+		p.version, p.release = info.GoVersion, Release(info.GoVersion)
 	}
 	return p, nil
 }
@@ -172,9 +172,9 @@ func (p *Program) NameOf(address uint64) string {
 	return name
 }
 
-// release returns the minor number of a release, or 0 if the version is unknown or has
+// Release returns the minor number of a release, such as 26 for go1.26.8, or 0 if the version is unknown or has
 // experiments, which can change anything.
-func release(version string) int {
+func Release(version string) int {
 	minor, ok := strings.CutPrefix(version, "go1.")
 	if !ok || strings.ContainsAny(version, " -+") {
 		return 0

@@ -162,8 +162,8 @@ func TestStripped(t *testing.T) {
 
 // TestVersions: what depends on an unknown version of Go is refused.
 func TestVersions(t *testing.T) {
-	for version, want := range map[string]int{"go1.22.12": 22, "go1.27rc1": 27, "go1.26.8": 26, "go1.21.3": 0, "go1.28": 0, "devel go1.27-abc": 0, "go1.26.1 X:foo": 0, "": 0} {
-		assert.Equal(t, want, release(version), version)
+	for version, want := range map[string]int{"go1.22.12": 22, "go1.27rc1": 27, "go1.26.8": 26, "go1.21.3": 0, "go1.28": 0, "devel go1.27-abc": 0, "go1.27-devel_0123abc": 0, "go1.26.1 X:foo": 0, "go1.26": 26, "xxx": 0, "": 0} {
+		assert.Equal(t, want, Release(version), version)
 	}
 	p := built(t, "amd64")
 	p.release, p.version = 0, "go1.99"

@@ -3,11 +3,9 @@
 package target
 
 import (
-	"debug/elf"
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
@@ -82,7 +80,7 @@ func (f *File) readFunctions(finder *Finder) {
 	f.functions = nil
 	program, err := function.Open(f.content)
 	if err == nil && finder.leases != nil {
-		err = program.Runs(map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH])
+		err = program.Runs(machine)
 	}
 	found := &functions{sites: map[string]*FunctionSite{}, inlined: map[string]int{}}
 	selected := make([][]*function.Function, len(finder.specs))

@@ -12,8 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
-	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
@@ -24,9 +24,12 @@ import (
 // ErrNoGoid means that the offset of the goroutine ID in a program is unknown.
 var ErrNoGoid = errors.New("goroutines cannot be told apart")
 
-// goidOffsets are the offsets of goid in runtime.g on 64-bit architectures, by the version of
-// Go. Older versions cannot build programs with the probes of this library.
-var goidOffsets = map[string]uint32{"go1.25": 152, "go1.26": 152, "go1.27": 152}
+// goidOffsets are the offsets of goid in runtime.g on 64-bit architectures, by the minor
+// number of the release. Older versions cannot build programs with the probes of this library.
+var goidOffsets = map[int]uint32{25: 152, 26: 152, 27: 152}
+
+// machine is the machine on which this program runs.
+var machine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 
 // exeKey returns the key of a process's program for package stall.
 func exeKey(pid int) any { return stall.Of{Owner: identify(pid), System: pid} }
@@ -61,14 +64,14 @@ func goidOffset(exe io.ReaderAt) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	if machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]; file.Machine != machine {
+	if file.Machine != machine {
 		return 0, fmt.Errorf("its program is for %v", file.Machine)
 	}
 	info, err := buildinfo.Read(exe)
 	if err != nil {
 		return 0, errors.New("its program has no build information of Go")
 	}
-	if offset, ok := goidOffsets[release(info.GoVersion)]; ok {
+	if offset, ok := goidOffsets[function.Release(info.GoVersion)]; ok {
 		return offset, nil
 	}
 	offset, err := goidFromDWARF(file)
@@ -76,23 +79,6 @@ func goidOffset(exe io.ReaderAt) (uint32, error) {
 		return 0, fmt.Errorf("its program was built by %s, whose goroutines are unknown, and its debug information does not describe them: %w", info.GoVersion, err)
 	}
 	return offset, nil
-}
-
-// release returns the Go release of a version: go1.26 for go1.26.8 and go1.26rc1. It returns
-// "" for an unreleased version, and for a version with experiments, which can change structs.
-func release(version string) string {
-	if strings.ContainsAny(version, " -+") {
-		return ""
-	}
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return ""
-	}
-	minor := parts[1]
-	if i := strings.IndexFunc(minor, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
-		minor = minor[:i]
-	}
-	return parts[0] + "." + minor
 }
 
 const (

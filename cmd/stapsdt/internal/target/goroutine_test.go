@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -34,7 +35,7 @@ func TestGoidOffset(t *testing.T) {
 		defer file.Close()
 		goid, err = goidFromDWARF(file)
 		require.NoError(t, err)
-		require.Equal(t, goid, goidOffsets[release(version)], "the table is wrong about %s", version)
+		require.Equal(t, goid, goidOffsets[function.Release(version)], "the table is wrong about %s", version)
 		return goid
 	}
 	for _, version := range []string{"go1.25.0", "go1.27.4"} {
@@ -60,13 +61,4 @@ func TestGoidOffset(t *testing.T) {
 	defer func() { _ = sleep.Process.Kill(); _ = sleep.Wait() }()
 	_, err = GoidOffset(sleep.Process.Pid)
 	assert.ErrorIs(t, err, ErrNoGoid)
-}
-
-func TestRelease(t *testing.T) {
-	for version, want := range map[string]string{
-		"go1.26": "go1.26", "go1.26.8": "go1.26", "go1.26rc1": "go1.26", "go1.25.0": "go1.25",
-		"go1.27-devel_0123abc": "", "devel go1.27": "", "go1.26.8 X:nodwarf5": "", "": "", "xxx": "",
-	} {
-		assert.Equal(t, want, release(version), version)
-	}
 }
