@@ -2,54 +2,32 @@ package function
 
 import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
 
-// maxIndexed is the maximum number of functions, and of inlined calls, that are kept for the next pattern. A program
-// with more of them is read again for each pattern.
-const maxIndexed = 1 << 20
-
-// index holds the names that patterns are compared with.
-type index struct {
-	functions []gotable.Function
-	inlined   []inlinedCall
-}
+// maxIndexed is the maximum number of functions, and of inlined calls, that are compared with patterns. The largest programs have
+// some hundred thousand.
+const maxIndexed = 1 << 21
 
 // inlinedCall is a call of callee in caller that the compiler has replaced by the code of callee.
 type inlinedCall struct{ callee, caller string }
 
-// functions calls visit with each function of the table until it returns false.
-func (p *Program) functions(visit func(gotable.Function) bool) {
-	if p.index.functions == nil {
+// functions returns the functions of the table.
+func (p *Program) functions() []gotable.Function {
+	if p.allFunctions == nil {
 		p.table.Functions(p.release, func(f gotable.Function) bool {
-			p.index.functions = append(p.index.functions, f)
-			return len(p.index.functions) <= maxIndexed
+			p.allFunctions = append(p.allFunctions, f)
+			return len(p.allFunctions) < maxIndexed
 		})
 	}
-	if len(p.index.functions) > maxIndexed {
-		p.index.functions = nil
-		p.table.Functions(p.release, visit)
-		return
-	}
-	for _, f := range p.index.functions {
-		if !visit(f) {
-			return
-		}
-	}
+	return p.allFunctions
 }
 
-// inlinedCalls calls visit with each inlined call, and with some calls more than once.
-func (p *Program) inlinedCalls(visit func(callee, caller string)) {
-	if p.index.inlined == nil {
+// inlinedCalls returns the inlined calls, some of them more than once.
+func (p *Program) inlinedCalls() []inlinedCall {
+	if p.allInlined == nil {
 		p.table.Inlined(func(callee, caller string) {
-			if len(p.index.inlined) <= maxIndexed {
-				p.index.inlined = append(p.index.inlined, inlinedCall{callee, caller})
+			if len(p.allInlined) < maxIndexed {
+				p.allInlined = append(p.allInlined, inlinedCall{callee, caller})
 			}
 		})
 	}
-	if len(p.index.inlined) > maxIndexed {
-		p.index.inlined = nil
-		p.table.Inlined(visit)
-		return
-	}
-	for _, c := range p.index.inlined {
-		visit(c.callee, c.caller)
-	}
+	return p.allInlined
 }

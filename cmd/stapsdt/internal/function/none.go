@@ -2,74 +2,43 @@ package function
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
 )
-
-// NoneError is the error that no function matches a pattern.
-type NoneError struct {
-	Pattern Pattern
-	// Inlined is the number of functions that are known to have inlined a matching function, and Callers are
-	// some of them.
-	Inlined int
-	Callers []string
-	// Nearest are the most similar names.
-	Nearest []string
-}
-
-func (e *NoneError) Error() string {
-	if e.Inlined > 0 {
-		text := fmt.Sprintf("%s cannot be probed: the compiler has inlined all calls of it, in %s at least: ", e.Pattern, plural(e.Inlined, "function"))
-		return text + enumerate(e.Callers, e.Inlined)
-	}
-	text := fmt.Sprintf("there is no function %s", e.Pattern)
-	if e.Pattern.IsGlob() {
-		text = fmt.Sprintf("no function matches %s", e.Pattern)
-	}
-	text += ", unless all calls of it are inlined or the linker has dropped it"
-	if len(e.Nearest) > 0 {
-		text += "; there is " + strings.Join(e.Nearest, ", ")
-	}
-	return text
-}
-
-// enumerate lists some of n names.
-func enumerate(names []string, n int) string {
-	text := strings.Join(names, ", ")
-	if n > len(names) {
-		text += fmt.Sprintf(" and %d more", n-len(names))
-	}
-	return text
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
 
 // maxNamed is the maximum number of names that an error lists.
 const maxNamed = 5
 
 // none returns the error for a pattern that no function matches.
 func (p *Program) none(pattern Pattern, inlined map[string]map[string]bool) error {
-	e := &NoneError{Pattern: pattern}
+	var callers map[string]bool // of the matching function that is inlined most
 	for _, callee := range slices.Sorted(maps.Keys(inlined)) {
-		if callers := inlined[callee]; len(callers) > e.Inlined {
-			e.Inlined = len(callers)
-			e.Callers = slices.Sorted(maps.Keys(callers))
+		if len(inlined[callee]) > len(callers) {
+			callers = inlined[callee]
 		}
 	}
-	if e.Callers = e.Callers[:min(len(e.Callers), maxNamed)]; e.Inlined == 0 {
-		e.Nearest = p.nearest(pattern)
+	if n := len(callers); n > 0 {
+		functions := "1 function"
+		if n > 1 {
+			functions = fmt.Sprintf("%d functions", n)
+		}
+		return fmt.Errorf("%s cannot be probed: the compiler has inlined all calls of it, in %s at least: %s", pattern, functions, text.Some(slices.Sorted(maps.Keys(callers)), maxNamed))
 	}
-	return e
+	message := fmt.Sprintf("there is no function %s", pattern)
+	if pattern.IsGlob() {
+		message = fmt.Sprintf("no function matches %s", pattern)
+	}
+	message += ", unless all calls of it are inlined or the linker has dropped it"
+	if near := p.nearest(pattern); len(near) > 0 {
+		message += "; there is " + strings.Join(near, ", ")
+	}
+	return errors.New(message)
 }
 
 // nearest returns the names whose last part is most similar to the last part of a pattern. Names in its package come first.
@@ -84,7 +53,7 @@ func (p *Program) nearest(pattern Pattern) (names []string) {
 	}
 	var all []candidate
 	most := 1 + len(last)/4
-	p.functions(func(f gotable.Function) bool {
+	for _, f := range p.functions() {
 		part := lastPart(f.Name)
 		n := most + 1
 		switch {
@@ -97,8 +66,7 @@ func (p *Program) nearest(pattern Pattern) (names []string) {
 		if n <= most {
 			all = append(all, candidate{f.Name, n, common(string(pattern), f.Name)})
 		}
-		return true
-	})
+	}
 	slices.SortStableFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(b.common, a.common))
 	})

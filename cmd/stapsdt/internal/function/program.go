@@ -102,7 +102,9 @@ type Program struct {
 	debug   *debugging
 	names   map[uint64]string // the names of types, by address
 	found   map[uint64]*Function
-	index   index
+	// allFunctions and allInlined are nil until a pattern is compared with them.
+	allFunctions []gotable.Function
+	allInlined   []inlinedCall
 }
 
 // MaxMatches is the maximum number of functions that a pattern may select.
@@ -194,16 +196,7 @@ const fips = "crypto/internal/fips140"
 
 var errFIPS = errors.New("in FIPS mode, the program hashes the code of " + fips + " and ends if a breakpoint has changed it")
 
-// Select returns the functions that a pattern selects, with their arguments. It returns the same errors as Find.
-func (p *Program) Select(pattern Pattern) ([]*Function, error) {
-	fns, err := p.Find(pattern)
-	if err == nil {
-		p.Describe(fns)
-	}
-	return fns, err
-}
-
-// Find returns the functions that a pattern selects. The error is a *NoneError if there is no function. Describe
+// Find returns the functions that a pattern selects. It is an error if there is none. Describe
 // adds their arguments. Call it once for all of them, because reading the DWARF of a package takes the same time
 // for one function as for many.
 func (p *Program) Find(pattern Pattern) ([]*Function, error) {
@@ -234,24 +227,20 @@ func (p *Program) Find(pattern Pattern) ([]*Function, error) {
 // names match it.
 func (p *Program) matches(pattern Pattern) (matches []gotable.Function, err error) {
 	equal := map[bool]*gotable.Function{} // the function, by whether it is a wrapper
-	tokens, refused := pattern.tokens(), false
-	p.functions(func(f gotable.Function) bool {
-		if f.Name == string(pattern) {
+	glob, refused := pattern.glob(), false
+	for i, f := range p.functions() {
+		switch {
+		case f.Name == string(pattern):
 			if equal[f.Wrapper] == nil {
-				equal[f.Wrapper] = &f
+				equal[f.Wrapper] = &p.allFunctions[i]
 			}
-			return true
-		}
-		if f.Wrapper || !match(tokens, f.Name) {
-			return true
-		}
-		if isFIPS(f.Name) {
+		case f.Wrapper || !glob.MatchString(f.Name):
+		case isFIPS(f.Name):
 			refused = true
-			return true
+		default:
+			matches = append(matches, f)
 		}
-		matches = append(matches, f)
-		return true
-	})
+	}
 	for _, wrapper := range []bool{false, true} {
 		if f := equal[wrapper]; f != nil {
 			if isFIPS(f.Name) {
@@ -281,22 +270,22 @@ func isFIPS(name string) bool {
 // inlined maps the names of functions that match a pattern to the functions that have inlined them.
 func (p *Program) inlined(pattern Pattern) map[string]map[string]bool {
 	callers := map[string]map[string]bool{}
-	tokens := pattern.tokens()
+	glob := pattern.glob()
 	known := map[string]bool{}
-	p.inlinedCalls(func(callee, caller string) {
-		matches, ok := known[callee]
+	for _, c := range p.inlinedCalls() {
+		matches, ok := known[c.callee]
 		if !ok {
-			matches = callee == string(pattern) || match(tokens, callee)
-			known[callee] = matches
+			matches = c.callee == string(pattern) || glob.MatchString(c.callee)
+			known[c.callee] = matches
 		}
-		if !matches || callee == caller {
-			return
+		if !matches || c.callee == c.caller {
+			continue
 		}
-		if callers[callee] == nil {
-			callers[callee] = map[string]bool{}
+		if callers[c.callee] == nil {
+			callers[c.callee] = map[string]bool{}
 		}
-		callers[callee][caller] = true
-	})
+		callers[c.callee][c.caller] = true
+	}
 	return callers
 }
 

@@ -71,10 +71,17 @@ func built(t *testing.T, goarch string, flags ...string) *Program {
 	return p
 }
 
+// find returns the functions that a pattern selects, with their arguments.
+func find(p *Program, pattern Pattern) ([]*Function, error) {
+	fns, err := p.Find(pattern)
+	p.Describe(fns)
+	return fns, err
+}
+
 // one returns the function that a pattern selects.
 func one(t *testing.T, p *Program, pattern Pattern) *Function {
 	t.Helper()
-	fns, err := p.Select(pattern)
+	fns, err := find(p, pattern)
 	require.NoError(t, err)
 	require.Len(t, fns, 1)
 	return fns[0]
@@ -127,24 +134,20 @@ func TestSelect(t *testing.T) {
 			instance := one(t, p, "main.generic[go.shape.string]")
 			assert.Equal(t, c.instance, operands(instance.Args))
 			assert.Equal(t, c.instant, operands(instance.Results))
-			fns, err := p.Select("main.*")
+			fns, err := p.Find("main.*")
 			require.NoError(t, err)
 			assert.Len(t, fns, 6)
-			var none *NoneError
-			_, err = p.Select("main.inlined")
-			require.ErrorAs(t, err, &none)
-			assert.Equal(t, 2, none.Inlined)
+			_, err = p.Find("main.inlined")
 			assert.ErrorContains(t, err, "in 2 functions at least: main.(*pair).method, main.main")
-			_, err = p.Select("main.(*pair).mehtod")
+			_, err = p.Find("main.(*pair).mehtod")
 			assert.ErrorContains(t, err, "there is main.(*pair).method")
-			_, err = p.Select("main.Recur*")
+			_, err = p.Find("main.Recur*")
 			assert.ErrorContains(t, err, "there is main.recursive")
-			_, err = p.Select("main.(*pear).Method")
+			_, err = p.Find("main.(*pear).Method")
 			assert.ErrorContains(t, err, "there is main.(*pair).method")
-			_, err = p.Select("main.method")
-			require.ErrorAs(t, err, &none)
-			assert.Equal(t, []string{"main.(*pair).method"}, none.Nearest)
-			_, err = p.Select("*")
+			_, err = p.Find("main.method")
+			assert.EqualError(t, err, "there is no function main.method, unless all calls of it are inlined or the linker has dropped it; there is main.(*pair).method")
+			_, err = p.Find("*")
 			assert.ErrorContains(t, err, "at most 500")
 		})
 	}
@@ -236,7 +239,7 @@ func FuzzProgram(f *testing.F) {
 				return
 			}
 			for _, pattern := range []Pattern{"*", "main.*", "main.main"} {
-				_, _ = p.Select(pattern)
+				_, _ = find(p, pattern)
 			}
 			p.NameOf(0x1000)
 		})
