@@ -3,7 +3,6 @@ package httpprobe
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -180,54 +179,4 @@ func TestTraceparent(t *testing.T) {
 	handler.ServeHTTP(httptest.NewRecorder(), r)
 	require.Len(t, rec.Events(eventtest.Named("request__context")), 1)
 	require.Len(t, rec.Events(eventtest.Named("request__start")), 2)
-}
-
-// TestConcurrent requests through all of it, for the race detector: the handler's goroutines
-// read their request when the handler has returned.
-func TestConcurrent(t *testing.T) {
-	p := eventtest.Provider(t, "httpprobe")
-	late := make(chan string, 1000)
-	mux := http.NewServeMux()
-	mux.HandleFunc("/{id}", func(w http.ResponseWriter, r *http.Request) {
-		go func() { late <- r.Pattern + r.Method + fmt.Sprint(r.Context().Err() == nil) }()
-		io.WriteString(w, r.PathValue("id"))
-	})
-	inner := NewServer(p).Handler(mux)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer context.AfterFunc(r.Context(), func() { late <- r.Method + r.URL.Path })()
-		inner.ServeHTTP(w, r)
-	}))
-	defer server.Close()
-	client := &http.Client{Transport: NewClient(p).Transport(server.Client().Transport)}
-	rec := probetest.Record(t, p)
-	errs := make(chan error)
-	const n = 20
-	for i := range n {
-		go func() {
-			answer, err := client.Get(fmt.Sprint(server.URL, "/", i))
-			if err == nil {
-				var text []byte
-				text, err = io.ReadAll(answer.Body)
-				answer.Body.Close()
-				if string(text) != fmt.Sprint(i) {
-					err = errors.Join(err, fmt.Errorf("got %q", text))
-				}
-			}
-			errs <- err
-		}()
-	}
-	for range n {
-		require.NoError(t, <-errs)
-	}
-	for _, e := range rec.Wait(testenv.Patience, n, eventtest.Named("request__end")) {
-		require.Equal(t, "/{id}", eventtest.Args(e)["route"])
-	}
-	for _, probe := range []string{"fetch__start", "fetch__end", "request__start"} {
-		require.Len(t, rec.Events(eventtest.Named(probe)), n, probe)
-	}
-	ids := map[any]bool{}
-	for _, e := range rec.Events() {
-		ids[e.Arg(0).Any()] = true
-	}
-	require.Len(t, ids, 2*n)
 }

@@ -170,35 +170,6 @@ func TestClientWire(t *testing.T) {
 	})
 }
 
-// TestConnections: a traced client uses its connections again: see TestClientWire.
-func TestConnections(t *testing.T) {
-	p := eventtest.Provider(t, "httpprobe")
-	events := eventtest.Observe(t, p)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(w, r.Body)
-	}))
-	defer server.Close()
-	client := &http.Client{Transport: NewClient(p).Transport(&http.Transport{})}
-	defer client.CloseIdleConnections()
-	var reused int
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
-		if i.Reused {
-			reused++
-		}
-	}})
-	for range 100 {
-		r, err := http.NewRequestWithContext(ctx, "POST", server.URL, strings.NewReader("text"))
-		require.NoError(t, err)
-		answer, err := client.Do(r)
-		require.NoError(t, err)
-		_, err = io.Copy(io.Discard, answer.Body)
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-	}
-	require.NotZero(t, reused)
-	require.NotZero(t, events())
-}
-
 // posts sends requests whose contexts it cancels, and drops the responses. Each request and each response that the collector
 // finds is counted.
 func posts(t *testing.T, client *http.Client, url string, n int, found *atomic.Int32) {
