@@ -164,29 +164,6 @@ func TestEndedTwice(t *testing.T) {
 	require.Len(t, rec.Events(), 2)
 }
 
-// TestNeverEnded: what is left is garbage.
-func TestNeverEnded(t *testing.T) {
-	p := eventtest.Provider(t, "span")
-	query := New[start, end](p, "query")
-	stop := p.Observe(func(*stapsdt.Event) {})
-	defer stop()
-	collected := make(chan bool)
-	func() {
-		ctx, s := query.Start(context.Background(), start{})
-		runtime.AddCleanup(s, func(c chan bool) { close(c) }, collected)
-		require.NotZero(t, ID(ctx))
-	}()
-	require.Eventually(t, func() bool {
-		runtime.GC()
-		select {
-		case <-collected:
-			return true
-		default:
-			return false
-		}
-	}, testenv.Patience, time.Millisecond)
-}
-
 // TestDetached: a tracer that detaches while a span runs has no end, and the next one has no
 // end of it either if it comes later still.
 func TestDetached(t *testing.T) {
