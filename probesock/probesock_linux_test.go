@@ -818,19 +818,8 @@ func FuzzConnection(f *testing.F) {
 	probe := stapsdt.NewProbe1[string](p, "probe")
 	l := &listener{connections: map[*connection]bool{}, head: recording.Head{PID: uint32(os.Getpid())}, hello: wire.Hello{Major: wire.Major}}
 	f.Fuzz(func(t *testing.T, requests []byte) {
-		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		require.NoError(t, err)
-		var conns [2]*net.UnixConn
-		for i, fd := range fds {
-			file := os.NewFile(uintptr(fd), "socket")
-			conn, err := net.FileConn(file)
-			require.NoError(t, err)
-			file.Close()
-			conns[i] = conn.(*net.UnixConn)
-		}
-		l.add(conns[0])
-		peer := conns[1]
-		defer peer.Close()
+		own, peer := testenv.SocketPair(t)
+		l.add(own)
 		require.NoError(t, peer.SetDeadline(time.Now().Add(testenv.Patience)))
 		go func() {
 			_, _ = peer.Write(requests)

@@ -3,7 +3,6 @@ package probesock
 import (
 	"encoding/hex"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -75,9 +74,7 @@ func TestFrozenWatcher(t *testing.T) {
 func TestFrozenProgram(t *testing.T) {
 	for _, file := range []string{"program-1.0.hex", "program-later.hex"} {
 		t.Run(file, func(t *testing.T) {
-			fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-			require.NoError(t, err)
-			ours, theirs := connectionOf(t, fds[0]), connectionOf(t, fds[1])
+			ours, theirs := testenv.SocketPair(t)
 			fd, err := region.CreateMemory("frozen")
 			require.NoError(t, err)
 			defer unix.Close(fd)
@@ -113,14 +110,4 @@ func TestFrozenProgram(t *testing.T) {
 			require.NoError(t, c.End())
 		})
 	}
-}
-
-// connectionOf returns the connection of a descriptor.
-func connectionOf(t *testing.T, fd int) *net.UnixConn {
-	f := os.NewFile(uintptr(fd), "socket")
-	defer f.Close()
-	c, err := net.FileConn(f)
-	require.NoError(t, err)
-	t.Cleanup(func() { c.Close() })
-	return c.(*net.UnixConn)
 }

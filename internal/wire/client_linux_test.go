@@ -14,23 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pair returns two ends of a connection.
-func pair(t *testing.T) (a, b *net.UnixConn) {
-	t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
-	var ends [2]*net.UnixConn
-	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), "socket")
-		c, err := net.FileConn(f)
-		f.Close()
-		require.NoError(t, err)
-		t.Cleanup(func() { c.Close() })
-		ends[i] = c.(*net.UnixConn)
-	}
-	return ends[0], ends[1]
-}
-
 // hostile is what a program answers to the messages of a watcher, one after the other, with descriptors.
 type hostile []struct {
 	message []byte
@@ -96,7 +79,7 @@ func TestHostileProgram(t *testing.T) {
 		"a list instead of memory": {{good, nil}, {Append(nil, KindProbes, make([]byte, 100)), []int{sealed}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ours, theirs := pair(t)
+			ours, theirs := testenv.SocketPair(t)
 			ended := make(chan struct{})
 			go func() { defer close(ended); h.play(theirs) }()
 			before := testenv.Descriptors()
@@ -115,7 +98,7 @@ func TestHostileProgram(t *testing.T) {
 
 // TestEndlessList: a list without an end is cut.
 func TestEndlessList(t *testing.T) {
-	ours, theirs := pair(t)
+	ours, theirs := testenv.SocketPair(t)
 	go func() {
 		_, _, _ = Read(theirs)
 		_, _ = theirs.Write(Append(nil, KindHello, (&Hello{Major: Major}).Append(nil)))
@@ -146,7 +129,7 @@ func TestEndlessList(t *testing.T) {
 // TestRefusedAtOnce: a program that refuses a watcher before it has said anything, and closes the connection, is heard,
 // although no Hello can be sent.
 func TestRefusedAtOnce(t *testing.T) {
-	ours, theirs := pair(t)
+	ours, theirs := testenv.SocketPair(t)
 	_, err := theirs.Write(Append(nil, KindError, (&Error{CodeBusy, "too many"}).Append(nil)))
 	require.NoError(t, err)
 	theirs.Close()
@@ -158,7 +141,7 @@ func TestRefusedAtOnce(t *testing.T) {
 
 // TestGone: no error of a connection that has ended can be taken for that of a pipe.
 func TestGone(t *testing.T) {
-	ours, theirs := pair(t)
+	ours, theirs := testenv.SocketPair(t)
 	theirs.Close()
 	_, err := NewClient(ours, testenv.Patience)
 	require.ErrorIs(t, err, ErrGone)
@@ -167,7 +150,7 @@ func TestGone(t *testing.T) {
 
 // TestListRefused: an Error in place of the list ends the request at once.
 func TestListRefused(t *testing.T) {
-	ours, theirs := pair(t)
+	ours, theirs := testenv.SocketPair(t)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
