@@ -175,48 +175,31 @@ func (c *Client) next() (kind Kind, body []byte, file *os.File, err error) {
 	return kind, body, file, err
 }
 
-// read reads a message, with a descriptor that came with its head.
+// read reads a message, with a descriptor that came with it.
 func (c *Client) read() (kind Kind, body []byte, file *os.File, err error) {
-	var head [HeadBytes]byte
-	defer func() {
-		if err != nil && file != nil {
-			file.Close()
-			file = nil
-		}
-	}()
-	for n := 0; n < len(head); {
-		more, got, err := c.receive(head[n:])
-		if got != nil && file != nil {
-			got.Close()
-		} else if got != nil {
-			file = got
-		}
-		if err != nil {
-			return 0, nil, file, err
-		}
-		n += more
+	r := receiver{conn: c.conn}
+	if kind, body, err = Read(&r); err != nil && r.file != nil {
+		r.file.Close()
+		r.file = nil
 	}
-	size := le.Uint32(head[:])
-	if size > MaxBody {
-		return 0, nil, file, malformed("it has %d bytes", size)
-	}
-	body = make([]byte, size)
-	if _, err := io.ReadFull(c.conn, body); err != nil {
-		return 0, nil, file, err
-	}
-	return Kind(le.Uint32(head[4:])), body, file, nil
+	return kind, body, r.file, err
 }
 
-// receive reads bytes, and the first descriptor that comes with them.
-func (c *Client) receive(b []byte) (n int, file *os.File, err error) {
+// receiver reads bytes, and keeps the first descriptor that comes with them.
+type receiver struct {
+	conn *net.UnixConn
+	file *os.File
+}
+
+func (r *receiver) Read(b []byte) (n int, err error) {
 	oob := make([]byte, 1024)
-	n, oobn, _, _, err := c.conn.ReadMsgUnix(b, oob)
+	n, oobn, _, _, err := r.conn.ReadMsgUnix(b, oob)
 	if err != nil {
-		return n, nil, err
+		return n, err
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
 	if err != nil {
-		return n, nil, err
+		return n, err
 	}
 	for i := range messages {
 		fds, err := unix.ParseUnixRights(&messages[i])
@@ -224,17 +207,17 @@ func (c *Client) receive(b []byte) (n int, file *os.File, err error) {
 			continue // it is another kind of message
 		}
 		for _, fd := range fds {
-			if file == nil {
-				file = os.NewFile(uintptr(fd), "memory")
+			if r.file == nil {
+				r.file = os.NewFile(uintptr(fd), "memory")
 			} else {
 				unix.Close(fd)
 			}
 		}
 	}
 	if n == 0 {
-		err = io.EOF
+		return 0, io.EOF
 	}
-	return n, file, err
+	return n, nil
 }
 
 // Memory is the memory to which a program appends events, mapped by a watcher. It is an io.ReaderAt.
