@@ -134,9 +134,7 @@ func TestCleanElsewhere(t *testing.T) {
 	testenv.NeedsRoot(t)
 	directory, bound := t.TempDir(), t.TempDir()
 	script := fmt.Sprintf("mount --bind %s %s", directory, bound)
-	cmd := inNamespaces(t, "--mount --pid --fork", script, startSubjectIn(t, bound))
-	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+bound)
-	isolated := startProcess(t, cmd)
+	isolated := startProcess(t, inNamespaces(t, "--mount --pid --fork", script, startSubjectIn(t, bound)))
 	image := imageOf(t, directory)
 	name := filepath.Base(image)
 	hidden := func(args ...string) *exec.Cmd {
@@ -160,7 +158,7 @@ func TestCleanElsewhere(t *testing.T) {
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
 	require.NoError(t, os.Chown(image, 65534, 65534))
 	require.NoError(t, os.Chown(directory, 65534, 65534))
-	stays("unseen", "the kernel does not say whether it is in use: permission denied", 4, exec.Command(setpriv, append([]string{"--bounding-set=-lease", "--"}, hidden().Args...)...))
+	stays("unseen", "the kernel does not say whether it is in use: permission denied", 4, wrap(hidden(), setpriv, "--bounding-set=-lease", "--"))
 	stays("mapped", "a process has it open", 0, hidden())
 	isolated.Hangup()
 	require.NoError(t, isolated.Wait(testenv.Patience))
@@ -174,24 +172,21 @@ func TestCleanOverlay(t *testing.T) {
 	files, merged := t.TempDir(), t.TempDir()
 	script := fmt.Sprintf("mount -t tmpfs none %[1]s; mkdir %[1]s/lower %[1]s/upper %[1]s/work; mount -t overlay overlay -o lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work %[2]s",
 		files, merged)
-	p := startProcess(t, inNamespaces(t, "--mount", script, exec.Command("env", append([]string{"STAPSDT_DIR=" + merged + "/images"}, startSubjectIn(t, "").Args...)...)))
-	enter := func(options, args []string) *exec.Cmd {
-		nsenter := testenv.NeedsTool(t, "nsenter", "util-linux")
-		return exec.Command(nsenter, append(append([]string{"-t", pid(p), "-m", "--"}, options...), args...)...)
-	}
-	images := merged + "/images"
-	hide := []string{"unshare", "--mount", "--pid", "--fork", "--mount-proc", "--"}
-	one := func(found map[string]cleaned) cleaned {
+	p := startProcess(t, inNamespaces(t, "--mount", script, startSubjectIn(t, merged+"/images")))
+	requireAction := func(action string, status int, options ...string) {
+		t.Helper()
+		enter := []string{testenv.NeedsTool(t, "nsenter", "util-linux"), "-t", pid(p), "-m", "--"}
+		found := runClean(t, status, wrap(cleanCommand(t, merged+"/images"), append(enter, options...)...))
 		require.Len(t, found, 1)
 		for _, c := range found {
-			return c
+			require.Equal(t, action, c.Action)
 		}
-		panic("unreachable")
 	}
-	require.Equal(t, "mapped", one(runClean(t, 0, enter(nil, cleanCommand(t, images).Args))).Action)
-	require.Equal(t, "unseen", one(runClean(t, 4, enter(hide, cleanCommand(t, images).Args))).Action)
+	hide := []string{"unshare", "--mount", "--pid", "--fork", "--mount-proc", "--"}
+	requireAction("mapped", 0)
+	requireAction("unseen", 4, hide...)
 	tell(p, "unload")
-	require.Equal(t, "unseen", one(runClean(t, 4, enter(hide, cleanCommand(t, images).Args))).Action)
+	requireAction("unseen", 4, hide...)
 }
 
 // TestCleanWhileLoading: a process that loads while files are removed, sooner or later during

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,8 +51,14 @@ func doctorCommand(t *testing.T, args ...string) *exec.Cmd {
 // inNamespaces runs a command after a script, in new namespaces (unshare's flags).
 func inNamespaces(t *testing.T, flags, script string, cmd *exec.Cmd) *exec.Cmd {
 	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
-	args := append(strings.Fields(flags), "sh", "-ec", script+"\n"+`exec "$@"`, "sh")
-	return exec.Command(unshare, append(args, cmd.Args...)...)
+	return wrap(cmd, slices.Concat([]string{unshare}, strings.Fields(flags), []string{"sh", "-ec", script + "\n" + `exec "$@"`, "sh"})...)
+}
+
+// wrap returns the command that runs another one, with its environment, by the words before it.
+func wrap(cmd *exec.Cmd, words ...string) *exec.Cmd {
+	wrapped := exec.Command(words[0], slices.Concat(words[1:], cmd.Args)...)
+	wrapped.Env = cmd.Env
+	return wrapped
 }
 
 // startSubjectIn is the program in Go, with its images in a directory.
@@ -98,9 +105,7 @@ func TestDoctorProcess(t *testing.T) {
 	require.Contains(t, requireFinding(t, 0, "siblings", "note", doctorCommand(t, pid(p))).Says, pid(q))
 
 	// A process that starts the one with the probes.
-	wrapped := exec.Command("sh", append([]string{"-c", `"$@"; :`, "sh"}, startSubjectIn(t, "").Args...)...)
-	wrapped.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
-	wrapper := startProcess(t, wrapped)
+	wrapper := startProcess(t, wrap(startSubjectIn(t, t.TempDir()), "sh", "-c", `"$@"; :`, "sh"))
 	cure := requireFinding(t, 3, "not-loaded", "fault", doctorCommand(t, pid(wrapper))).Cure
 	child := strings.TrimSuffix(strings.TrimPrefix(cure, "Use -p "), ".")
 	requireFinding(t, 0, "siblings", "note", doctorCommand(t, child))
@@ -140,20 +145,14 @@ func TestDoctorFiles(t *testing.T) {
 func TestDoctorUser(t *testing.T) {
 	testenv.NeedsRoot(t)
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
-	as := func(flags string, cmd *exec.Cmd) *exec.Cmd {
-		changed := exec.Command(setpriv, append(strings.Fields(flags), cmd.Args...)...)
-		changed.Env = cmd.Env
-		return changed
+	p := startProcess(t, startSubjectIn(t, t.TempDir()))
+	makeReadable(t, stapsdt(t))
+	other := func() *exec.Cmd {
+		return wrap(doctorCommand(t, pid(p), tick), setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--")
 	}
-	const user = "--reuid=65534 --regid=65534 --clear-groups --"
-	mine := t.TempDir()
-	p := startProcess(t, startSubjectIn(t, mine))
-	for _, path := range []string{mine, stapsdt(t), tracetest.Build(t, "subject")} {
-		makeReadable(t, path)
-	}
-	require.Contains(t, requireFinding(t, 4, "user", "fault", as(user, doctorCommand(t, pid(p), tick))).Says, "runs as user 0, and this is user 65534")
-	requireFinding(t, 4, "capability", "fault", as(user, doctorCommand(t, pid(p), tick)))
-	missing := requireFinding(t, 4, "capability", "fault", as("--bounding-set=-all --", doctorCommand(t, pid(p), tick)))
+	require.Contains(t, requireFinding(t, 4, "user", "fault", other()).Says, "runs as user 0, and this is user 65534")
+	requireFinding(t, 4, "capability", "fault", other())
+	missing := requireFinding(t, 4, "capability", "fault", wrap(doctorCommand(t, pid(p), tick), setpriv, "--bounding-set=-all", "--"))
 	require.Contains(t, missing.Says, "needs CAP_BPF and CAP_PERFMON.")
 }
 
@@ -162,7 +161,6 @@ func TestDoctorNamespaces(t *testing.T) {
 	testenv.NeedsRoot(t)
 	directory := t.TempDir()
 	cmd := inNamespaces(t, "--mount --pid --fork", `mount -t tmpfs -o mode=0700 none "$STAPSDT_DIR"`, startSubjectIn(t, directory))
-	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+directory)
 	startProcess(t, cmd)
 	out := tracetest.Must(exec.Command("pgrep", "-P", strconv.Itoa(cmd.Process.Pid)).Output())(t)
 	isolated := strings.TrimSpace(string(out))
@@ -187,7 +185,7 @@ func TestDoctorOverlay(t *testing.T) {
 	layers, merged := t.TempDir(), t.TempDir()
 	script := fmt.Sprintf("mount -t tmpfs none %[1]s; mkdir %[1]s/upper %[1]s/work %[1]s/lower; mkdir -m 700 %[1]s/lower/images; echo quit | STAPSDT_DIR=%[1]s/lower/images %[3]s >/dev/null; "+
 		"mount -t overlay overlay -o lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work %[2]s", layers, merged, tracetest.Build(t, "subject"))
-	p := startProcess(t, inNamespaces(t, "--mount", script, exec.Command("env", append([]string{"STAPSDT_DIR=" + merged + "/images"}, startSubjectIn(t, "").Args...)...)))
+	p := startProcess(t, inNamespaces(t, "--mount", script, startSubjectIn(t, merged+"/images")))
 	f := runCommand(t, "doctor", "-p", pid(p), tick, "-o", "json")
 	require.NotContains(t, f.stdout, "overlay")
 	runTool(t, exec.Command("nsenter", "-t", pid(p), "-m", "sh", "-c", "touch "+merged+"/images/*.so"))
@@ -207,7 +205,7 @@ func TestDoctorKernel(t *testing.T) {
 
 	// From Linux 6.6 there is a way to attach without the event source, if it may be used.
 	under := func(words ...string) *exec.Cmd { // a filter that refuses what tracers do
-		return exec.Command(tracetest.Build(t, "../sandbox/unprivileged"), append([]string{"0"}, words...)...)
+		return wrap(mine(), append([]string{tracetest.Build(t, "../sandbox/unprivileged"), "0"}, words...)...)
 	}
 	traced := runToEnd(t, inNamespaces(t, "--mount", devices, exec.Command(stapsdt(t), "trace", "-p", pid(p), "-d", "10ms", tick)))
 	if traced.status == 0 && traced.stderr == "" {
@@ -215,13 +213,13 @@ func TestDoctorKernel(t *testing.T) {
 	} else {
 		requireFinding(t, 6, "uprobes", "fault", inNamespaces(t, "--mount", devices, mine()))
 	}
-	requireFinding(t, 6, "uprobes", "fault", inNamespaces(t, "--mount", devices, under(mine().Args...)))
+	requireFinding(t, 6, "uprobes", "fault", inNamespaces(t, "--mount", devices, under()))
 
-	require.Contains(t, requireFinding(t, 6, "seccomp", "fault", under(mine().Args...)).Cure, "Add bpf and perf_event_open")
-	requireFinding(t, 4, "capability", "fault", under(append([]string{setpriv, "--bounding-set=-all", "--"}, mine().Args...)...))
+	require.Contains(t, requireFinding(t, 6, "seccomp", "fault", under()).Cure, "Add bpf and perf_event_open")
+	requireFinding(t, 4, "capability", "fault", under(setpriv, "--bounding-set=-all", "--"))
 
 	setarch := testenv.NeedsTool(t, "setarch", "util-linux")
-	require.Contains(t, requireFinding(t, 6, "kernel", "fault", exec.Command(setarch, append([]string{"--uname-2.6"}, mine().Args...)...)).Says, "Linux 2.6.")
+	require.Contains(t, requireFinding(t, 6, "kernel", "fault", wrap(mine(), setarch, "--uname-2.6")).Says, "Linux 2.6.")
 
 	// With a user namespace, root has all capabilities, and none that counts.
 	requireFinding(t, 4, "capability", "fault", inNamespaces(t, "--user --map-root-user", "", mine()))

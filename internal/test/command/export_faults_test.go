@@ -151,11 +151,10 @@ func TestExportRefuses(t *testing.T) {
 
 // TestExportNamespace: an exporter that cannot see the machine's processes warns of it.
 func TestExportNamespace(t *testing.T) {
-	testenv.NeedsRoot(t)
-	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	require.NoError(t, os.WriteFile(rules, []byte(noRules), 0o600))
-	p := tracetest.Command(t, exec.Command("unshare", "-pf", "--mount-proc", "--kill-child", stapsdt(t), "export", "-c", rules, "--listen", "localhost:0"))
-	(&exporter{t: t, Process: p}).waitForMessage("this PID namespace is not the machine's.*hostPID")
+	e := newExporter(t, "", noRules, func(args ...string) *exec.Cmd {
+		return exec.Command("unshare", append([]string{"-pf", "--mount-proc", "--kill-child", stapsdt(t)}, args...)...)
+	})
+	e.waitForMessage("this PID namespace is not the machine's.*hostPID")
 }
 
 // newCgroup makes a control group of version 2.

@@ -33,15 +33,23 @@ type exporter struct {
 // startExporter starts the exporter with rules, in which PROVIDER is the provider, and options.
 func startExporter(t testing.TB, provider, rules string, options ...string) *exporter {
 	t.Helper()
+	e := newExporter(t, provider, rules, func(args ...string) *exec.Cmd { return exec.Command(stapsdt(t), append(args, options...)...) })
+	e.waitUntilServing()
+	return e
+}
+
+// newExporter starts the exporter by a command that gets its arguments.
+func newExporter(t testing.TB, provider, rules string, command func(args ...string) *exec.Cmd) *exporter {
+	t.Helper()
 	testenv.NeedsRoot(t)
 	e := &exporter{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml")}
 	e.writeRules(provider, rules)
-	e.Process = tracetest.Command(t, exec.Command(stapsdt(t), append([]string{"export", "-c", e.rules, "--listen", "localhost:0"}, options...)...))
+	makeReadable(t, e.rules)
+	e.Process = tracetest.Command(t, command("export", "-c", e.rules, "--listen", "localhost:0"))
 	t.Cleanup(func() { // killed, it would detach from one file after another, which takes minutes
 		e.Signal(syscall.SIGTERM)
 		_ = e.Wait(testenv.Patience)
 	})
-	e.waitUntilServing()
 	return e
 }
 
@@ -64,7 +72,7 @@ func (e *exporter) writeRules(provider, rules string) {
 	e.t.Helper()
 	text := strings.ReplaceAll(rules, "PROVIDER", provider)
 	temp := e.rules + ".new"
-	require.NoError(e.t, os.WriteFile(temp, []byte(text), 0o600))
+	require.NoError(e.t, os.WriteFile(temp, []byte(text), 0o644))
 	require.NoError(e.t, os.Rename(temp, e.rules))
 }
 

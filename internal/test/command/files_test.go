@@ -118,13 +118,7 @@ func startCountingTrace(t *testing.T, args ...string) func() int {
 // traceWithoutLeases is trace as another user, who may look at all processes, but not take leases on the
 // files of others.
 func traceWithoutLeases(t *testing.T, args ...string) *exec.Cmd {
-	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
-	command := filepath.Join(t.TempDir(), "stapsdt")
-	overwrite(t, stapsdt(t), command)
-	makeReadable(t, command)
-	const set = "-all,+bpf,+perfmon,+sys_ptrace,+checkpoint_restore,+dac_read_search"
-	return exec.Command(setpriv, append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=" + set, "--ambient-caps=" + set,
-		"--bounding-set=" + set, "--", command, "trace", "-o", "json"}, args...)...)
+	return asUser(t, "-all,+bpf,+perfmon,+sys_ptrace,+checkpoint_restore,+dac_read_search", stapsdt(t), append([]string{"trace", "-o", "json"}, args...)...)
 }
 
 // startCounting starts a command that traces, and waits until it does.

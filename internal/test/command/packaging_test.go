@@ -33,20 +33,14 @@ func readUnit(t *testing.T, setting string) (text string, values []string) {
 // hidden, as PrivateTmp and others hide some. It counts what a subject of this name fires.
 func startExporterWith(t *testing.T, name, hidden string, capabilities []string) *exporter {
 	t.Helper()
-	dir := t.TempDir()
-	command := filepath.Join(dir, "stapsdt")
-	e := &exporter{t: t, rules: filepath.Join(dir, "rules.yaml")}
-	overwrite(t, stapsdt(t), command)
-	e.writeRules("subject", "metrics:\n- {name: test_done_total, probe: 'PROVIDER:request__done', counter: 1, executable: "+name+"}\n")
-	require.NoError(t, os.Chmod(e.rules, 0o644))
-	makeReadable(t, command)
 	set := "-all"
 	for _, c := range capabilities {
 		set += ",+" + strings.ToLower(strings.TrimPrefix(c, "CAP_"))
 	}
-	const begin = `mount -t tmpfs none "$0"; exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs --bounding-set="$1" --inh-caps="$1" --ambient-caps="$1" -- "$2" export -c "$3" --listen localhost:0`
-	e.Process = tracetest.Command(t, exec.Command("unshare", "--mount", "sh", "-ec", begin, hidden, set, command, e.rules))
-	return e
+	rules := "metrics:\n- {name: test_done_total, probe: 'PROVIDER:request__done', counter: 1, executable: " + name + "}\n"
+	return newExporter(t, "subject", rules, func(args ...string) *exec.Cmd {
+		return inNamespaces(t, "--mount", "mount -t tmpfs none "+hidden, asUser(t, set, stapsdt(t), args...))
+	})
 }
 
 // doneAndSites returns the value of the subject's metric, and the number of its sites.
@@ -159,10 +153,10 @@ func TestUnit(t *testing.T) {
 	allowed := systemCalls(t, analyze, filter)
 	require.Contains(t, allowed, "openat")
 	log := filepath.Join(t.TempDir(), "strace")
-	e := &exporter{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml")}
-	e.writeRules("subject", "metrics:\n- {name: test_done_total, probe: 'PROVIDER:request__done', counter: 1}\n")
 	p := startGoSubject(t)
-	e.Process = tracetest.Command(t, exec.Command(strace, "-D", "-f", "-o", log, stapsdt(t), "export", "-c", e.rules, "--listen", "localhost:0"))
+	e := newExporter(t, "subject", "metrics:\n- {name: test_done_total, probe: 'PROVIDER:request__done', counter: 1}\n", func(args ...string) *exec.Cmd {
+		return exec.Command(strace, append([]string{"-D", "-f", "-o", log, stapsdt(t)}, args...)...)
+	})
 	e.waitUntilServing()
 	tell(p, "fire 1")
 	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done > 0 }, testenv.Patience, 20*time.Millisecond)

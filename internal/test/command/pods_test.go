@@ -89,15 +89,13 @@ func TestExportPods(t *testing.T) {
 	provider, programs := versions(t, 2)
 	program := programs[1]
 	n := newNode(t)
-	e := &exporter{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml")}
-	e.writeRules(provider, `
+	e := newExporter(t, provider, `
 metrics:
   - {name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: [namespace, pod, container, container_id]}
   - {name: any_total, counter: 1, probe: "PROVIDER:hit", labels: [namespace, pod, container]}
   - {name: brief_total, counter: 1, probe: "PROVIDER:hit", labels: [namespace, pod, container], expire: 1s}
   - {name: all_total, counter: 1, probe: "PROVIDER:hit", labels: []}
-`)
-	e.Process = tracetest.Command(t, n.command("export", "-c", e.rules, "--listen", "localhost:0"))
+`, n.command)
 	e.waitUntilServing()
 	n.sees(e.Process)
 	run := func(group string) {

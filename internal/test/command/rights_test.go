@@ -24,15 +24,10 @@ func TestRights(t *testing.T) {
 	makeReadable(t, path)
 	with := func(set string, user bool, args ...string) result {
 		t.Helper()
-		options := []string{"--bounding-set=" + set, "--"}
-		command := stapsdt(t)
 		if user { // with capabilities, if any, that are not root's
-			command = filepath.Join(t.TempDir(), "stapsdt")
-			overwrite(t, stapsdt(t), command)
-			makeReadable(t, command)
-			options = []string{"--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=" + set, "--ambient-caps=" + set, "--"}
+			return runToEnd(t, asUser(t, set, stapsdt(t), args...))
 		}
-		return runToEnd(t, exec.Command(setpriv, append(append(options, command), args...)...))
+		return runToEnd(t, exec.Command(setpriv, append([]string{"--bounding-set=" + set, "--", stapsdt(t)}, args...)...))
 	}
 	file := []string{"trace", "-d", "10ms", path + ":csubject:other"}
 	process := []string{"trace", "-d", "10ms", "-p", pid(p), "csubject:other"}
@@ -81,20 +76,11 @@ func TestRights(t *testing.T) {
 func TestNoProbeBeforeRights(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
-	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
-	dir := t.TempDir()
-	images := filepath.Join(dir, "images")
-	require.NoError(t, os.Mkdir(images, 0o700))
+	images := t.TempDir()
+	makeReadable(t, filepath.Dir(images))
+	require.NoError(t, os.Chmod(images, 0o700))
 	require.NoError(t, os.Chown(images, 65534, 65534))
-	as := func(program string, args ...string) *exec.Cmd {
-		copied := filepath.Join(dir, filepath.Base(program))
-		overwrite(t, program, copied)
-		makeReadable(t, copied)
-		cmd := exec.Command(setpriv, append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--", copied}, args...)...)
-		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)
-		return cmd
-	}
-	p := startProcess(t, as(tracetest.Build(t, "subject")))
+	p := startIn(t, images, asUser(t, "-all", tracetest.Build(t, "subject")))
 	for probes, want := range map[string]string{
 		"count subject:tick":                    "loading BPF programs needs CAP_BPF and CAP_PERFMON",
 		"count subject:wrong":                   "no such probe: no file of the process has subject:wrong",
@@ -102,13 +88,30 @@ func TestNoProbeBeforeRights(t *testing.T) {
 		"latency subject:tick s:x --key=thread": "no such probe: no file of the process has s:x",
 		"trace subject:tick subject:wrong":      "loading BPF programs needs CAP_BPF and CAP_PERFMON",
 	} {
-		r := runToEnd(t, as(stapsdt(t), append(strings.Fields(probes), "-p", pid(p))...))
+		r := runToEnd(t, asUser(t, "-all", stapsdt(t), append(strings.Fields(probes), "-p", pid(p))...))
 		require.True(t, strings.HasPrefix(r.stderr, "stapsdt: "+want), "%s: %s", probes, r.stderr)
 	}
 }
 
+// asUser returns a command that runs as another user with a set of capabilities, and runs a copy of the program that this user can reach.
+func asUser(t testing.TB, set, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
+	words := []string{"--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--bounding-set=" + set, "--inh-caps=" + set, "--ambient-caps=" + set, "--", readableCopy(t, program)}
+	return exec.Command(setpriv, append(words, args...)...)
+}
+
+// readableCopy copies a program to where every user can run it.
+func readableCopy(t testing.TB, program string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), filepath.Base(program))
+	overwrite(t, program, path)
+	makeReadable(t, path)
+	return path
+}
+
 // makeReadable lets every user reach a file in a directory of a test.
-func makeReadable(t *testing.T, path string) {
+func makeReadable(t testing.TB, path string) {
 	temp := filepath.Clean(os.TempDir())
 	for ; path != temp && path != "/"; path = filepath.Dir(path) {
 		require.NoError(t, os.Chmod(path, 0o755))

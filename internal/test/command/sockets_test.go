@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,39 +78,19 @@ func runByUser(t *testing.T, args ...string) result {
 	return runToEnd(t, unprivileged(t, stapsdt(t), args...))
 }
 
-// TestSockets: without any right, the command sees all events with their values. TestSources has the other verbs.
+// TestSockets: what the command does without any right. TestSources has its verbs.
 func TestSockets(t *testing.T) {
 	t.Parallel()
 	p := startListening(t)
-	t.Run("trace", func(t *testing.T) {
-		before := time.Now()
-		tr := startByUser(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "subject:tick", "late:*")
-		tell(p, "fire 5")
+	t.Run("late", func(t *testing.T) {
+		tr := startByUser(t, p, "trace", "-o", "json", "-p", pid(p), "subject:tick", "late:*")
 		tell(p, "storm 1 1")
-		tell(p, "late 2")
+		tell(p, "late 2") // by a provider that there was not
 		tr.WaitSaid(regexp.MustCompile("the events come from the programs' sockets"), testenv.Patience)
 		events := tr.stopUser(p)
-		require.Len(t, events, 8)
-		for i, e := range events[:5] {
-			require.Equal(t, "request__done", e.Probe)
-			require.Equal(t, p.PID(), e.PID)
-			require.NotEmpty(t, e.Comm)
-			require.Equal(t, map[string]any{
-				"path": fmt.Sprintf("/item/%d", i), "status": float64(i - 3), "elapsed": float64(i * 1e6), "cached": i%2 == 0,
-			}, e.Args)
-			require.WithinRange(t, e.Time, before.Add(-time.Millisecond), time.Now().Add(time.Millisecond))
-		}
-		require.Equal(t, map[string]any{"arg0": 0., "arg1": 0.}, events[5].Args)
-		require.Equal(t, "late", events[7].Provider)
-		require.Equal(t, map[string]any{"n": 1.}, events[7].Args)
-	})
-	t.Run("record", func(t *testing.T) {
-		file := filepath.Join(userDirectory(t), "events.rec")
-		tr := startByUser(t, p, "record", "-p", pid(p), "subject:*", "-O", file)
-		tell(p, "fire 10")
-		tr.output(p)
-		r := runByUser(t, "count", "--from", file, "subject:*", "-o", "json")
-		require.Contains(t, r.stdout, `"count":10`)
+		require.Len(t, events, 3)
+		require.Equal(t, "late", events[2].Provider)
+		require.Equal(t, map[string]any{"n": 1.}, events[2].Args)
 	})
 	t.Run("kernel", func(t *testing.T) {
 		for _, args := range [][]string{
@@ -158,15 +137,6 @@ func (tr *tracer) stopUser(p *tracetest.Process) []event {
 	return events
 }
 
-// output interrupts the command, and returns what it printed.
-func (tr *tracer) output(p *tracetest.Process) string {
-	tr.t.Helper()
-	tr.Signal(os.Interrupt)
-	require.NoError(tr.t, tr.Wait(testenv.Patience))
-	tell(p, "idle")
-	return strings.Join(tr.Lines(), "\n")
-}
-
 // TestSocketRoute: root's command takes the socket if it can do all that is asked, and otherwise the kernel, and
 // each event is seen once.
 func TestSocketRoute(t *testing.T) {
@@ -211,11 +181,8 @@ func TestSocketWithoutBPF(t *testing.T) {
 	r = runByUser(t, "count", "-a", "subject:*", "-d", "100ms", "-v")
 	require.Zero(t, r.status)
 	require.Contains(t, r.stderr, "the events come from the programs' sockets")
-	rules := filepath.Join(userDirectory(t), "rules.yaml")
-	require.NoError(t, os.WriteFile(rules, []byte("metrics:\n  - {name: fired_total, probe: 'subject:request__done', counter: 1, labels: []}\n"), 0o644))
-	e := tracetest.Command(t, unprivileged(t, stapsdt(t), "export", "-c", rules, "--listen", "localhost:0"))
-	e.WaitSaid(regexp.MustCompile(`only the programs of this user that listen are watched`), testenv.Patience)
-	interrupt(t, e)
+	e := newExporter(t, "subject", saidRule, func(args ...string) *exec.Cmd { return unprivileged(t, stapsdt(t), args...) })
+	e.waitForMessage(`only the programs of this user that listen are watched`)
 }
 
 // TestSocketBusy: a program to which too many processes are connected says so, whatever the order of the messages, and root's
@@ -276,7 +243,7 @@ func TestSocketAll(t *testing.T) {
 	tell(first, "fire 2")
 	tell(second, "fire 3")
 	second.Signal(syscall.SIGKILL)
-	tr.waitForEvents(5)
+	require.Eventually(t, func() bool { return len(tr.Lines()) >= 5 }, testenv.Patience, time.Millisecond)
 	tell(first, "fire 1")
 	events := tr.stopUser(first)
 	require.Len(t, of(first, append([]event{}, events...)), 3)
@@ -284,12 +251,6 @@ func TestSocketAll(t *testing.T) {
 	for i := range events[1:] {
 		require.False(t, events[i+1].Time.Before(events[i].Time))
 	}
-}
-
-// waitForEvents waits until the command has printed a number of events.
-func (tr *tracer) waitForEvents(n int) {
-	tr.t.Helper()
-	require.Eventually(tr.t, func() bool { return len(tr.Lines()) >= n }, testenv.Patience, time.Millisecond, "%d", n)
 }
 
 // TestSocketLife: unloaded and loaded again, closed and opened again, exec, and the end of the program.
@@ -330,7 +291,8 @@ func TestSocketFarAway(t *testing.T) {
 	tell(p, "listen")
 	tr := startByUser(t, p, "count", "-p", pid(p), "subject:tick", "-o", "json")
 	tell(p, "storm 1 1")
-	require.Contains(t, tr.output(p), `"count":1`)
+	tr.interrupt()
+	require.Contains(t, tr.Lines()[0], `"count":1`)
 	require.Contains(t, runByUser(t, "list", "-p", pid(p)).stdout, "can be watched without root: process "+pid(p))
 	require.Len(t, tracetest.Must(filepath.Glob(fmt.Sprintf("%s/stapsdt-%d/%d-*.sock", long, user, p.PID())))(t), 1)
 }
@@ -451,84 +413,35 @@ func TestSocketOutOfReach(t *testing.T) {
 	tr.WaitSaid(regexp.MustCompile("^"+regexp.QuoteMeta(sentence)+"$"), testenv.Patience)
 }
 
-// TestSocketFull: what is fired faster than it is read is counted: seen and lost are all.
-func TestSocketFull(t *testing.T) {
-	t.Parallel()
-	p := startListening(t)
-	tr := startByUser(t, p, "trace", "-o", "json", "-p", pid(p), "subject:tick")
-	tr.Signal(syscall.SIGSTOP)
-	const fires = 2_000_000
-	tell(p, fmt.Sprintf("storm %d 1", fires))
-	tr.Signal(syscall.SIGCONT)
-	interrupt(t, tr)
-	all := tr.Lines()
-	var seen, lost int
-	for _, line := range all {
-		switch {
-		case strings.HasPrefix(line, `{"time"`):
-			seen++
-		case strings.HasPrefix(line, `{"lost"`):
-			fmt.Sscanf(line, `{"lost":%d}`, &lost)
-		}
-	}
-	require.Positive(t, lost)
-	require.Equal(t, fires, seen+lost)
-}
-
 // TestSocketExport: an exporter without any right counts what its user's programs fire, keeps counting when the rules
 // change, and says what it leaves out.
 func TestSocketExport(t *testing.T) {
 	p := startListening(t)
-	rules := filepath.Join(userDirectory(t), "rules.yaml")
-	write := func(text string) {
-		require.NoError(t, os.WriteFile(rules, []byte(text), 0o644))
-	}
-	const counted = "metrics:\n  - {name: fired_total, probe: 'subject:request__done', counter: 1, by: [cached], labels: []}\n"
-	write(counted + "spans:\n  - {probe: 'subject:job'}\n")
-	e := tracetest.Command(t, unprivileged(t, stapsdt(t), "export", "-c", rules, "--listen", "localhost:0"))
-	address := e.WaitSaid(regexp.MustCompile(`metrics are at (http://\S+)`), testenv.Patience)[1]
-	e.WaitSaid(regexp.MustCompile(`spans of subject:job are left out`), testenv.Patience)
-	value := func(series string) string {
-		response := tracetest.Must(http.Get(address))(t)
-		defer response.Body.Close()
-		text := tracetest.Must(io.ReadAll(response.Body))(t)
-		for line := range strings.Lines(string(text)) {
-			if name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); withoutPod(name) == series {
-				return value
-			}
-		}
-		return ""
-	}
-	becomes := func(series, want string) {
-		t.Helper()
-		require.Eventually(t, func() bool { return value(series) == want }, testenv.Patience, 20*time.Millisecond, series)
-	}
-	becomes("stapsdt_watched_processes", "1")
+	const counted = "metrics:\n  - {name: fired_total, probe: 'PROVIDER:request__done', counter: 1, by: [cached], labels: []}\n"
+	e := newExporter(t, "subject", counted+"spans:\n  - {probe: 'PROVIDER:job'}\n", func(args ...string) *exec.Cmd { return unprivileged(t, stapsdt(t), args...) })
+	e.waitUntilServing()
+	e.waitForMessage(`spans of subject:job are left out`)
+	e.waitForValue("stapsdt_watched_processes", 1)
 	tell(p, "fire 10")
-	becomes(`fired_total{cached="true"}`, "5")
-	write(counted + "  - {name: statuses, probe: 'subject:request__done', gauge: status, labels: []}\n")
-	e.WaitSaid(regexp.MustCompile(`read .*: 2 metrics`), testenv.Patience)
+	e.waitForValue(`fired_total{cached="true"}`, 5)
+	e.writeRules("subject", counted+"  - {name: statuses, probe: 'PROVIDER:request__done', gauge: status, labels: []}\n")
+	e.waitForMessage(`read .*: 2 metrics`)
 	tell(p, "await")
 	tell(p, "fire 2")
-	becomes(`fired_total{cached="true"}`, "6")
-	require.NotEmpty(t, value("statuses"))
+	e.waitForValue(`fired_total{cached="true"}`, 6)
+	require.Contains(t, e.scrape(), "statuses")
 	fired := 12
-	answers := func() int { // to a change of the file
-		return len(regexp.MustCompile(`(?m)read \S+: \d+ metric|the rules in force stay`).FindAllString(e.Dump(), -1))
-	}
-	for i, text := range []string{counted, "metrics: [wrong", counted + "  - {name: more_total, probe: 'subject:tick', counter: 1, labels: []}\n"} {
-		before := answers()
-		write(text)
+	for success, text := range []string{"metrics: [wrong", counted + "  - {name: more_total, probe: 'PROVIDER:tick', counter: 1, labels: []}\n"} {
+		e.writeRules("subject", text)
 		require.Eventually(t, func() bool {
 			tell(p, "fire 2")
 			fired += 2
-			return answers() > before
+			return e.scrape()["stapsdt_rules_reload_success"] == float64(success)
 		}, testenv.Patience, time.Millisecond)
-		becomes("stapsdt_rules_reload_success", strconv.Itoa(i%2^1))
 	}
-	becomes(`fired_total{cached="true"}`, strconv.Itoa(fired/2))
-	require.Equal(t, "0", value("stapsdt_socket_lost_events_total"))
+	e.waitForValue(`fired_total{cached="true"}`, float64(fired/2))
+	require.Zero(t, e.scrape()["stapsdt_socket_lost_events_total"])
 	p.Signal(syscall.SIGKILL)
-	becomes("stapsdt_watched_processes", "0")
+	e.waitForValue("stapsdt_watched_processes", 0)
 	interrupt(t, e)
 }
