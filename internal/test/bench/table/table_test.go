@@ -46,40 +46,36 @@ var nopNames = map[string]string{"nop1": "one-byte nop", "nop5": "five-byte nop"
 // markdown returns the tables.
 func markdown(r results, machine string) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s.\nA reading of the clock (`time.Since`) takes %s, and a system call (getppid) %s.\n\n", machine,
+	fmt.Fprintf(&s, "%s.\nA reading of the clock (`time.Since`) takes %s, and a system call (getppid) %s.\n", machine,
 		nanoseconds(r.median(unit(clock, "idle"))), nanoseconds(r.median(unit(getppid, "idle"))))
-	r.events(&s)
-	s.WriteString("\n")
-	r.inside(&s)
-	s.WriteString("\n")
-	r.outside(&s)
-	s.WriteString("\n")
-	r.loads(&s)
-	s.WriteString("\n")
-	r.sizes(&s)
+	for _, part := range []func(*strings.Builder){r.events, r.inside, r.outside, r.loads, r.sizes} {
+		s.WriteString("\n")
+		part(&s)
+	}
 	return s.String()
+}
+
+// cells returns the cells of a figure, and of its ratios to others. They are empty where one was not measured.
+func (r results) cells(key string, format func(float64) string, beside ...string) string {
+	if !r.has(key) {
+		return strings.Repeat(" |", 1+len(beside))
+	}
+	all := " " + format(r.median(key)) + " |"
+	for _, other := range beside {
+		if r.has(other) {
+			all += fmt.Sprintf(" %.2f", r.ratio(key, other))
+		}
+		all += " |"
+	}
+	return all
 }
 
 func (r results) events(s *strings.Builder) {
 	s.WriteString("| an event | idle | clock | C | traced, `count()` | clock | getppid | C |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, l := range eventLines() {
-		fmt.Fprintf(s, "| %s |", l.what)
-		for _, phase := range []struct {
-			name  string
-			units []string
-		}{{"idle", []string{clock}}, {"traced", []string{clock, getppid}}} {
-			key := l.subject + " " + phase.name + " " + l.row
-			if !r.has(key) {
-				s.WriteString(strings.Repeat(" |", 2+len(phase.units)))
-				continue
-			}
-			fmt.Fprintf(s, " %s |", nanoseconds(r.median(key)))
-			for _, u := range phase.units {
-				fmt.Fprintf(s, " %.2f |", r.ratio(key, unit(u, phase.name)))
-			}
-			fmt.Fprintf(s, " %.2f |", r.ratio(key, chosen()+" "+phase.name+" call"))
-		}
-		s.WriteString("\n")
+		fmt.Fprintf(s, "| %s |%s%s\n", l.what,
+			r.cells(l.subject+" idle "+l.row, nanoseconds, unit(clock, "idle"), chosen()+" idle call"),
+			r.cells(l.subject+" traced "+l.row, nanoseconds, unit(clock, "traced"), unit(getppid, "traced"), chosen()+" traced call"))
 	}
 }
 
@@ -113,17 +109,13 @@ var recordedInC = map[string]string{"filedtwo": "fire", "filedtext": "text"}
 
 func (r results) inside(s *strings.Builder) {
 	s.WriteString("| an event that the program itself sees | Go | clock | Go, cgo build | clock | C | clock |\n|---|--:|--:|--:|--:|--:|--:|\n")
+	whole := func(v float64) string { return fmt.Sprintf("%.0f ns", v) }
 	for _, l := range insideLines {
 		fmt.Fprintf(s, "| %s |", l.what)
 		for _, build := range []string{pureGo, withCgo} {
-			key := build + " inside " + l.row
-			fmt.Fprintf(s, " %.0f ns | %.2f |", r.median(key), r.ratio(key, build+" inside "+clock))
+			s.WriteString(r.cells(build+" inside "+l.row, whole, build+" inside "+clock))
 		}
-		if key := cRecorded + " inside " + recordedInC[l.row]; r.has(key) {
-			fmt.Fprintf(s, " %.0f ns | %.2f |\n", r.median(key), r.ratio(key, pureGo+" inside "+clock))
-		} else {
-			s.WriteString(" | |\n")
-		}
+		s.WriteString(r.cells(cRecorded+" inside "+recordedInC[l.row], whole, unit(clock, "inside")) + "\n")
 	}
 }
 
@@ -155,8 +147,7 @@ func outsideLines() []outsideLine {
 func (r results) outside(s *strings.Builder) {
 	s.WriteString("| an event that another process sees | time | clock |\n|---|--:|--:|\n")
 	for _, l := range outsideLines() {
-		key := l.subject + " " + l.phase + " " + l.row
-		fmt.Fprintf(s, "| %s | %s | %.2f |\n", l.what, nanoseconds(r.median(key)), r.ratio(key, unit(clock, l.phase)))
+		fmt.Fprintf(s, "| %s |%s\n", l.what, r.cells(l.subject+" "+l.phase+" "+l.row, nanoseconds, unit(clock, l.phase)))
 	}
 }
 
@@ -181,10 +172,8 @@ var loadLines = []loadLine{
 
 // phase is the one whose units were measured in the same rounds.
 func (l loadLine) phase() string {
-	for _, large := range []string{"20000 ", "100000 "} {
-		if strings.HasPrefix(l.row, large) {
-			return "large"
-		}
+	if strings.HasPrefix(l.row, "20000 ") || strings.HasPrefix(l.row, "100000 ") {
+		return "large"
 	}
 	return "loads"
 }
@@ -192,35 +181,16 @@ func (l loadLine) phase() string {
 func (r results) loads(s *strings.Builder) {
 	s.WriteString("| a provider | Go | getppid | Go, cgo build | Go | C | Go |\n|---|--:|--:|--:|--:|--:|--:|\n")
 	for _, l := range loadLines {
-		fmt.Fprintf(s, "| %s |", l.what)
-		base := pureGo + " " + l.row
-		fmt.Fprintf(s, " %s |", r.cell(base, microseconds))
+		base, calls := pureGo+" "+l.row, ""
 		if r.has(base) {
-			fmt.Fprintf(s, " %.0f |", 1000*r.ratio(base, unit(getppid, l.phase())))
-		} else {
-			s.WriteString(" |")
+			calls = fmt.Sprintf(" %.0f", 1000*r.ratio(base, unit(getppid, l.phase())))
 		}
-		for _, key := range []string{withCgo + " " + l.row, chosen() + " " + l.c} {
-			fmt.Fprintf(s, " %s |", r.cell(key, microseconds))
-			if r.has(key) && r.has(base) {
-				fmt.Fprintf(s, " %.2f |", r.ratio(key, base))
-			} else {
-				s.WriteString(" |")
-			}
-		}
-		s.WriteString("\n")
+		fmt.Fprintf(s, "| %s |%s%s |%s%s\n", l.what, r.cells(base, microseconds), calls,
+			r.cells(withCgo+" "+l.row, microseconds, base), r.cells(chosen()+" "+l.c, microseconds, base))
 	}
-	fmt.Fprintf(s, "| mapped, of the file of 20,000 probes | %s of %s | | %s | | %s | |\n",
-		r.cell(pureGo+" 20000 mapped", kilobytes), r.cell(pureGo+" 20000 file", kilobytes),
-		r.cell(withCgo+" 20000 mapped", kilobytes), r.cell(chosen()+" 20000 mapped", kilobytes))
-}
-
-// cell returns a figure, or nothing where there is none.
-func (r results) cell(key string, format func(float64) string) string {
-	if !r.has(key) {
-		return ""
-	}
-	return format(r.median(key))
+	kilobytes := func(key string) string { return fmt.Sprintf("%.0f KB", r.median(key)/1000) }
+	fmt.Fprintf(s, "| mapped, of the file of 20,000 probes | %s of %s | | %s | | %s | |\n", kilobytes(pureGo+" 20000 mapped"),
+		kilobytes(pureGo+" 20000 file"), kilobytes(withCgo+" 20000 mapped"), kilobytes(chosen()+" 20000 mapped"))
 }
 
 func microseconds(v float64) string {
@@ -233,15 +203,13 @@ func microseconds(v float64) string {
 	return fmt.Sprintf("%.1f ms", v/1000)
 }
 
-func kilobytes(v float64) string { return fmt.Sprintf("%.0f KB", v/1000) }
-
 func (r results) sizes(s *strings.Builder) {
 	fmt.Fprintf(s, "A static hello grows by %.0f KB stripped, %.0f KB with symbols and DWARF; %.0f KB more are mapped when it runs. ",
 		r.median(addedStripped), r.median(addedUnstripped), r.median(addedLoaded))
 	fmt.Fprintf(s, "The names of the 70 arguments of twenty probes add %.0f KB. ", r.median(addedNames))
 	packages := "None"
 	if n := r.median(addedInit); n > 0 {
-		packages = fmt.Sprintf("%.0f", n)
+		packages = fmt.Sprint(n)
 	}
 	fmt.Fprintf(s, "%s of its packages run code before main; its imports make %.0f allocation(s) then.\n",
 		packages, r.median(addedInitAllocs))
