@@ -8,10 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -144,54 +144,11 @@ func (r results) functions(machine string) string {
 // slower returns by how many percent a way of tracing slows the server down.
 func (r results) slower(way string) float64 { return 100 * (1 - r.ratio(way, serverUntraced)) }
 
-// watch runs a verb of the command on functions of a process, and returns when the kernel has put breakpoints at all
-// their sites.
+// watch runs a verb of the command on functions of a process, and returns when it has attached to them.
 func watch(t testing.TB, pid int, args ...string) *tracetest.Process {
-	sites := sitesOf(t, pid, args)
-	w := tracetest.Command(t, exec.Command(filepath.Join(*work, "stapsdt"), append(args, "-o", "json", "-p", strconv.Itoa(pid))...))
-	memory := tracetest.Must(os.Open(fmt.Sprintf("/proc/%d/mem", pid)))(t)
-	defer memory.Close()
-	require.Eventually(t, func() bool { return probed(memory, sites) }, testenv.Patience, time.Millisecond, "stapsdt does not attach")
+	w := tracetest.Command(t, exec.Command(filepath.Join(*work, "stapsdt"), append(args, "-v", "-o", "json", "-p", strconv.Itoa(pid))...))
+	w.WaitSaid(regexp.MustCompile(`probes? of 1 process`), testenv.Patience)
 	return w
-}
-
-// sitesOf returns the addresses of the sites of functions that specs among the arguments name, in a program that is not
-// a PIE.
-func sitesOf(t testing.TB, pid int, args []string) (sites []int64) {
-	const start = 0x400000
-	for _, spec := range args {
-		if !strings.HasPrefix(spec, "go:") {
-			continue
-		}
-		name, returns := strings.CutSuffix(spec, ":return")
-		out, err := exec.Command(filepath.Join(*work, "stapsdt"), "list", "-o", "json", "-p", strconv.Itoa(pid), name).Output()
-		require.NoError(t, err, name)
-		var fn struct {
-			Offset  int64
-			Returns []int64
-		}
-		require.NoError(t, json.Unmarshal(out, &fn))
-		if returns || args[0] == "latency" {
-			for _, offset := range fn.Returns {
-				sites = append(sites, start+offset)
-			}
-		}
-		if !returns {
-			sites = append(sites, start+fn.Offset)
-		}
-	}
-	return sites
-}
-
-// probed reports whether there are breakpoints at all addresses.
-func probed(memory *os.File, sites []int64) bool {
-	for _, at := range sites {
-		var b [4]byte
-		if _, err := memory.ReadAt(b[:], at); err != nil || b[0] != 0xcc && b != [4]byte{0xa0, 0x00, 0x20, 0xd4} {
-			return false
-		}
-	}
-	return true
 }
 
 // stopWatching ends the command and returns what it has counted, by probe.
