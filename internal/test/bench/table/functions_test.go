@@ -20,22 +20,21 @@ import (
 )
 
 // functionCase is a way in which the calls of a function are traced, by a process and a file of its own: uprobes belong to
-// files.
+// files. It is a row of the table of calls.
 type functionCase struct {
 	name string // of the subject
+	what string
 	row  string
 	n    int      // calls in a round
 	args []string // of stapsdt, or nil
 	seen []string // what it counts, each as often as there are calls
 }
 
-// The names of the subjects.
+// The names of subjects whose figures are compared with others.
 const (
 	untracedCalls = "untraced"
 	pushCalls     = "push"
-	entryCalls    = "entry"
 	returnCalls   = "return"
-	latencyCalls  = "latency"
 	bpftraceCalls = "bpftrace"
 )
 
@@ -43,12 +42,13 @@ func functionCases() []functionCase {
 	const fast, slow = 20_000, 2_000
 	const framed, leaf = "go:main.framed", "go:main.leaf"
 	return []functionCase{
-		{untracedCalls, "framed", 100 * fast, nil, nil},
-		{pushCalls, "framed", fast, []string{"count", framed}, []string{"main.framed"}},
-		{bpftraceCalls, "framed", slow, nil, nil},
-		{entryCalls, "leaf", slow, []string{"count", leaf}, []string{"main.leaf"}},
-		{returnCalls, "framed", slow, []string{"count", framed, framed + ":return"}, []string{"main.framed", "main.framed:return"}},
-		{latencyCalls, "framed", slow, []string{"latency", framed}, []string{framed + ":return"}},
+		{untracedCalls, "not traced", "framed", 100 * fast, nil, nil},
+		{pushCalls, "**counted at the push** after the stack check, `stapsdt count`", "framed", fast, []string{"count", framed}, []string{"main.framed"}},
+		{bpftraceCalls, "counted at the symbol, bpftrace's `uprobe` and `count()`", "framed", slow, nil, nil},
+		{"entry", "counted at the entry, because there is no frame, `stapsdt count`", "leaf", slow, []string{"count", leaf}, []string{"main.leaf"}},
+		{returnCalls, "call and return counted, `stapsdt count`", "framed", slow,
+			[]string{"count", framed, framed + ":return"}, []string{"main.framed", "main.framed:return"}},
+		{"latency", "call and return paired, `stapsdt latency`", "framed", slow, []string{"latency", framed}, []string{framed + ":return"}},
 	}
 }
 
@@ -101,16 +101,6 @@ func (r results) measureFunctions(t testing.TB, rounds int) {
 	}
 }
 
-// callLines are the rows of the table of calls.
-var callLines = []struct{ what, name string }{
-	{"not traced", untracedCalls},
-	{"**counted at the push** after the stack check, `stapsdt count`", pushCalls},
-	{"counted at the symbol, bpftrace's `uprobe` and `count()`", bpftraceCalls},
-	{"counted at the entry, because there is no frame, `stapsdt count`", entryCalls},
-	{"call and return counted, `stapsdt count`", returnCalls},
-	{"call and return paired, `stapsdt latency`", latencyCalls},
-}
-
 // serverLines are the rows of the table of the server.
 var serverLines = []struct{ what, way string }{
 	{"not traced", serverUntraced},
@@ -124,9 +114,8 @@ func (r results) functions(machine string) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s.\n\n", machine)
 	s.WriteString("| a call of a Go function | processor time | beside the push |\n|---|--:|--:|\n")
-	for _, l := range callLines {
-		key := functionKey(l.name)
-		fmt.Fprintf(&s, "| %s | %s | %.2g |\n", l.what, nanoseconds(r.median(key)), r.ratio(key, functionKey(pushCalls)))
+	for _, c := range functionCases() {
+		fmt.Fprintf(&s, "| %s | %s | %.2g |\n", c.what, nanoseconds(r.median(c.key())), r.ratio(c.key(), functionKey(pushCalls)))
 	}
 	s.WriteString("\n| a net/http server and its clients keep all processors busy | requests per second | slower |\n|---|--:|--:|\n")
 	for _, l := range serverLines {

@@ -5,35 +5,12 @@ package table
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
-
-// TestNamesAddLittle: the names of twenty probes' arguments are little more than their letters
-// in a program, which has what describes arguments in any case.
-func TestNamesAddLittle(t *testing.T) {
-	testenv.Long(t, "it builds programs")
-	testenv.NeedsTool(t, "go", "golang")
-	dir := t.TempDir()
-	size := func(tags string) float64 {
-		path := filepath.Join(dir, tags)
-		cmd := exec.Command("go", "build", "-tags", tags, "-ldflags", "-s -w", "-o", path, "../hello")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		return sectionBytes(t, path) / 1000
-	}
-	added := size("named") - size("bare")
-	t.Logf("%.1f KB", added)
-	require.Less(t, added, 4.0) // as in limits.txt
-	require.Positive(t, added)
-}
 
 // TestDescriptionInFile: in the file of twenty probes, an argument takes at most 40 bytes, with
 // or without a name, its note and all that describes the file included.

@@ -75,8 +75,8 @@ func (s *server) load(t testing.TB, duration time.Duration) (answered int, rate 
 func (r results) measureServer(t testing.TB, rounds int) {
 	s := startServer(t)
 	for range rounds {
-		for _, way := range []string{serverUntraced, serverCalls, serverReturns, serverBpftrace} {
-			r[way] = append(r[way], s.traced(t, way))
+		for _, l := range serverLines {
+			r[l.way] = append(r[l.way], s.traced(t, l.way))
 		}
 	}
 	s.Hangup()
@@ -138,6 +138,5 @@ func (r results) measureBudget(t testing.TB) {
 	require.Contains(t, w.Dump(), "detached from ")
 	said := own.FindStringSubmatch(w.Dump())
 	require.NotNil(t, said, "the command does not say what the probes cost: %s", w.Dump())
-	share := tracetest.Must(strconv.ParseFloat(said[1], 64))(t)
-	r[budgetOwn] = []float64{share}
+	r[budgetOwn] = []float64{tracetest.Must(strconv.ParseFloat(said[1], 64))(t)}
 }

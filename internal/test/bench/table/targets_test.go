@@ -3,6 +3,7 @@
 package table
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
@@ -80,11 +81,9 @@ func (r results) target(fields []string) target {
 	if beside == "" {
 		return target{figure, most, r.median(figure)}
 	}
-	factor := 1.0
-	if fields[3] != "" {
-		if factor, err = strconv.ParseFloat(fields[3], 64); err != nil {
-			panic(err)
-		}
+	factor, err := strconv.ParseFloat(cmp.Or(fields[3], "1"), 64)
+	if err != nil {
+		panic(err)
 	}
 	return target{figure + ", beside " + beside, most, factor * r.ratio(figure, beside)}
 }
