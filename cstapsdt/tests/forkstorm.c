@@ -6,12 +6,6 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-enum { FORKS_WITH_THREADS = 0 }; /* the allocator of the address sanitizer may be locked in a child */
-#else
-enum { FORKS_WITH_THREADS = 1 };
-#endif
-
 static char path[64];
 
 static SDTProvider_t *provider;
@@ -49,14 +43,6 @@ static pid_t fork_child(void (*run)(void))
 	_exit(test_failures != 0);
 }
 
-/* wait_for reports whether a child has found nothing wrong. */
-static bool wait_for(pid_t child)
-{
-	int status;
-
-	return waitpid(child, &status, 0) == child && status == 0;
-}
-
 enum { FORKERS = 4, CHILDREN = 12, CHILD_FIRES = 500, RECORDERS = 2 };
 
 static pid_t forked[FORKERS][CHILDREN];
@@ -72,22 +58,10 @@ static void *fork_often(void *index)
 	for (int i = 0; i < CHILDREN; i++) {
 		children[i] = fork_child(fire_in_child);
 		fire_times(1);
-		well = wait_for(children[i]) && well;
+		well = test_wait(children[i]) && well;
 	}
 	ended_well[(uintptr_t)index] = well;
 	return NULL;
-}
-
-static void expect_file(const char *file, uint64_t events)
-{
-	struct recording r;
-
-	CHECK(rec_read(&r, file) && rec_total(&r) == events);
-	if (test_failures)
-		printf("# %s has %llu events of %llu\n", file, (unsigned long long)rec_total(&r),
-		       (unsigned long long)events);
-	rec_free(&r);
-	CHECK(unlink(file) == 0);
 }
 
 /* Several threads fork while others, and they themselves, record. No event is lost that is not counted, in any process. */
@@ -114,11 +88,11 @@ static void recorded(void)
 		CHECK(pthread_join(all[i], NULL) == 0);
 	sdtStopRecording();
 	snprintf(file, sizeof file, "%s.%d", path, (int)getpid());
-	expect_file(file, atomic_load(&fired));
+	rec_expect(file, getpid(), atomic_load(&fired));
 	for (int i = 0; i < FORKERS; i++)
 		for (int k = 0; k < CHILDREN; k++) {
 			snprintf(file, sizeof file, "%s.%d", path, (int)forked[i][k]);
-			expect_file(file, CHILD_FIRES);
+			rec_expect(file, forked[i][k], CHILD_FIRES);
 		}
 	providerDestroy(provider);
 }
@@ -167,7 +141,7 @@ static void watched(void)
 		pid_t child = fork_child(fire_unwatched);
 
 		fire_times(1);
-		CHECK(wait_for(child));
+		CHECK(test_wait(child));
 	}
 	CHECK(kill(watcher, SIGKILL) == 0 && waitpid(watcher, &status, 0) == watcher);
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
@@ -211,7 +185,7 @@ static void listening(void)
 	atomic_store(&ending, false);
 	CHECK(pthread_create(&thread, NULL, listen_often, NULL) == 0);
 	for (int i = 0; i < 3 * CHILDREN; i++)
-		CHECK(wait_for(fork_child(listen_in_child)));
+		CHECK(test_wait(fork_child(listen_in_child)));
 	atomic_store(&ending, true);
 	CHECK(pthread_join(thread, &result) == 0);
 	if (result)
@@ -228,13 +202,6 @@ static const struct test tests[] = {
 
 int main(void)
 {
-	int status;
-
-	if (!make_directory())
-		return 1;
 	snprintf(path, sizeof path, "/dev/shm/sdtstorm%d", (int)getpid());
-	status = test_main("forkstorm", tests, sizeof tests / sizeof tests[0]);
-	if (rmdir(directory) != 0)
-		printf("# %s is left\n", directory);
-	return status;
+	return watcher_main("forkstorm", tests, sizeof tests / sizeof tests[0]);
 }

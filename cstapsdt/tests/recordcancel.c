@@ -100,13 +100,6 @@ static const struct test tests[] = {
 
 int main(void)
 {
-	int status;
-
-	if (!make_directory())
-		return 1;
 	snprintf(path, sizeof path, "/dev/shm/sdtcancel%d", (int)getpid());
-	status = test_main("recordcancel", tests, sizeof tests / sizeof tests[0]);
-	if (rmdir(directory) != 0)
-		printf("# %s is left\n", directory);
-	return status;
+	return watcher_main("recordcancel", tests, sizeof tests / sizeof tests[0]);
 }

@@ -32,13 +32,6 @@ static void end(void)
 	_exit(test_failures != 0);
 }
 
-static void wait_for(pid_t child)
-{
-	int status;
-
-	CHECK(waitpid(child, &status, 0) == child && status == 0);
-}
-
 /* path_of writes the name of the file of a process, which is not the one that the pattern is for. */
 static const char *path_of(const char *base, pid_t process)
 {
@@ -46,21 +39,6 @@ static const char *path_of(const char *base, pid_t process)
 
 	snprintf(file, sizeof file, "%s.%d", base, (int)process);
 	return file;
-}
-
-/* expect_file expects a recording of a process with all of its events, and removes it. */
-static void expect_file(const char *file, pid_t process, uint64_t events)
-{
-	struct recording r;
-
-	CHECK(rec_read(&r, file));
-	CHECK(r.process == (uint32_t)process);
-	CHECK(rec_total(&r) == events);
-	if (test_failures)
-		printf("# %s has %llu events of %llu\n", file, (unsigned long long)rec_total(&r),
-		       (unsigned long long)events);
-	rec_free(&r);
-	CHECK(unlink(file) == 0);
 }
 
 /* A child records under its own name when it fires, and its own child too. */
@@ -76,7 +54,7 @@ static void children(void)
 		CHECK(probeIsEnabled(probe));
 		end();
 	}
-	wait_for(idle);
+	CHECK(test_wait(idle));
 	child = fork();
 	if (child == 0) {
 		pid_t grandchild;
@@ -85,18 +63,18 @@ static void children(void)
 		grandchild = fork();
 		if (grandchild == 0) {
 			fire_times(7);
-			expect_file(path_of(path, getpid()), getpid(), 7);
+			rec_expect(path_of(path, getpid()), getpid(), 7);
 			end();
 		}
-		wait_for(grandchild);
+		CHECK(test_wait(grandchild));
 		fire_times(50);
 		end();
 	}
-	wait_for(child);
+	CHECK(test_wait(child));
 	fire_times(2);
 	sdtStopRecording();
-	expect_file(path_of(path, child), child, 100);
-	expect_file(path, getpid(), 5);
+	rec_expect(path_of(path, child), child, 100);
+	rec_expect(path, getpid(), 5);
 	CHECK(test_count(directory, "recording") == 0);
 	providerDestroy(provider);
 }
@@ -121,12 +99,12 @@ static void pattern_of_process(void)
 		providerDestroy(other);
 		end();
 	}
-	wait_for(child);
+	CHECK(test_wait(child));
 	sdtStopRecording();
 	snprintf(file, sizeof file, "%s/of%d", directory, (int)child);
-	expect_file(file, child, 2);
+	rec_expect(file, child, 2);
 	snprintf(file, sizeof file, "%s/of%d", directory, (int)getpid());
-	expect_file(file, getpid(), 0);
+	rec_expect(file, getpid(), 0);
 	providerDestroy(provider);
 }
 
@@ -147,10 +125,10 @@ static void ended_in_a_child(void)
 		CHECK(sdtRecord(other, 1) == 0);
 		fire_times(2);
 		sdtStopRecording();
-		expect_file(other, getpid(), 2);
+		rec_expect(other, getpid(), 2);
 		end();
 	}
-	wait_for(child);
+	CHECK(test_wait(child));
 	child = fork();
 	if (child == 0) {
 		CHECK(freopen("/dev/null", "w", stderr) != NULL);
@@ -160,9 +138,9 @@ static void ended_in_a_child(void)
 		CHECK(chmod(directory, 0700) == 0);
 		end();
 	}
-	wait_for(child);
+	CHECK(test_wait(child));
 	sdtStopRecording();
-	expect_file(path, getpid(), 0);
+	rec_expect(path, getpid(), 0);
 	CHECK(test_count(directory, "recording") == 0);
 	providerDestroy(provider);
 }
@@ -198,12 +176,6 @@ static void child_with_threads(void)
 	end();
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-enum { FORKS_WITH_THREADS = 0 }; /* the allocator of the address sanitizer may be locked in a child */
-#else
-enum { FORKS_WITH_THREADS = 1 };
-#endif
-
 /* Threads fire while their process forks, and lose nothing; nor does the child. */
 static void forked_while_firing(void)
 {
@@ -222,14 +194,14 @@ static void forked_while_firing(void)
 
 		if (child == 0)
 			child_with_threads();
-		wait_for(child);
-		expect_file(path_of(path, child), child, 500);
+		CHECK(test_wait(child));
+		rec_expect(path_of(path, child), child, 500);
 	}
 	atomic_store(&ending, true);
 	for (int i = 0; i < 3; i++)
 		CHECK(pthread_join(all[i], NULL) == 0);
 	sdtStopRecording();
-	expect_file(path, getpid(), atomic_load(&fired));
+	rec_expect(path, getpid(), atomic_load(&fired));
 	providerDestroy(provider);
 }
 
@@ -246,10 +218,10 @@ static void raw_clone(void)
 		fire_times(1000);
 		end();
 	}
-	wait_for((pid_t)child);
+	CHECK(test_wait((pid_t)child));
 	fire_times(4);
 	sdtStopRecording();
-	expect_file(path, getpid(), 7);
+	rec_expect(path, getpid(), 7);
 	CHECK(test_count(directory, "recording") == 0);
 	providerDestroy(provider);
 }
@@ -291,12 +263,12 @@ static void signal_in_new_child(void)
 		fire_times(4);
 		end();
 	}
-	wait_for(child);
+	CHECK(test_wait(child));
 	CHECK(pthread_sigmask(SIG_BLOCK, NULL, &mask) == 0 && !sigismember(&mask, SIGUSR1));
 	providerDestroy(provider);
 	sdtStopRecording();
-	expect_file(path_of(path, child), child, 5);
-	expect_file(path, getpid(), 3);
+	rec_expect(path_of(path, child), child, 5);
+	rec_expect(path, getpid(), 3);
 }
 
 /* A daemon closes all descriptors. Its recording goes on, and its end closes no file of the daemon's. */
@@ -319,10 +291,10 @@ static void closed_descriptors(void)
 		sdtStopRecording();
 		for (int i = 0; i < 16; i++)
 			CHECK(fcntl(files[i], F_GETFD) >= 0);
-		expect_file(path, getpid(), 2);
+		rec_expect(path, getpid(), 2);
 		end();
 	}
-	wait_for(child);
+	CHECK(test_wait(child));
 	providerDestroy(provider);
 }
 

@@ -115,6 +115,8 @@ static inline int rec_read(struct recording *r, const char *path)
 	return ok;
 }
 
+static inline void rec_free(struct recording *r) { free(r->bytes); }
+
 /* rec_total returns how many events were committed or counted as lost. */
 static inline uint64_t rec_total(const struct recording *r) { return r->committed + r->dropped; }
 
@@ -150,6 +152,21 @@ static inline void rec_stop(struct recording *r, const char *path)
 	unlink(path);
 }
 
+/* rec_expect expects a recording of a process with all of its events, and removes it. */
+static inline void rec_expect(const char *file, pid_t process, uint64_t events)
+{
+	struct recording r;
+
+	CHECK(rec_read(&r, file));
+	CHECK(r.process == (uint32_t)process);
+	CHECK(rec_total(&r) == events);
+	if (test_failures)
+		printf("# %s has %llu events of %llu\n", file, (unsigned long long)rec_total(&r),
+		       (unsigned long long)events);
+	rec_free(&r);
+	CHECK(unlink(file) == 0);
+}
+
 /* rec_main runs tests with a directory for files, whose name mkdtemp completes, and which they leave empty. */
 static inline int rec_main(const char *suite, const struct test *tests, size_t count, char *directory, char *path)
 {
@@ -165,7 +182,5 @@ static inline int rec_main(const char *suite, const struct test *tests, size_t c
 	}
 	return status;
 }
-
-static inline void rec_free(struct recording *r) { free(r->bytes); }
 
 #endif

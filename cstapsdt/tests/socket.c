@@ -178,7 +178,6 @@ static void child_of_watched(void)
 static void children(void)
 {
 	struct watcher w;
-	int status;
 	pid_t child;
 
 	if (!HAS_CHILDREN)
@@ -191,7 +190,7 @@ static void children(void)
 		child = fork();
 		if (child == 0)
 			child_of_watched();
-		CHECK(waitpid(child, &status, 0) == child && status == 0);
+		CHECK(test_wait(child));
 		fire(1);
 	}
 	end_watch(&w);
@@ -206,7 +205,6 @@ static void ended_by_a_thread(void)
 {
 	struct sockaddr_un address;
 	pthread_t all[2];
-	int status;
 	pid_t child;
 
 	if (!HAS_CHILDREN || test_in_valgrind()) /* valgrind asks a process that ends for what its threads have */
@@ -227,7 +225,7 @@ static void ended_by_a_thread(void)
 		CHECK(pthread_create(&all[1], NULL, exit_now, NULL) == 0);
 		pause();
 	}
-	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	CHECK(test_wait(child));
 	address = address_of(child);
 	CHECK(address.sun_path[0] == '\0');
 	sdtStopListening();
@@ -266,14 +264,4 @@ static const struct test tests[] = {
 	{"exit in another thread", ended_by_a_thread},
 };
 
-int main(void)
-{
-	int status;
-
-	if (!make_directory())
-		return 1;
-	status = test_main("socket", tests, sizeof tests / sizeof tests[0]);
-	if (rmdir(directory) != 0)
-		printf("# %s is left\n", directory);
-	return status;
-}
+int main(void) { return watcher_main("socket", tests, sizeof tests / sizeof tests[0]); }

@@ -126,6 +126,20 @@ static inline int test_descriptors(void)
 	return test_count("/proc/self/fd", "");
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+enum { FORKS_WITH_THREADS = 0 }; /* the allocator of the address sanitizer may be locked in a child */
+#else
+enum { FORKS_WITH_THREADS = 1 };
+#endif
+
+/* test_wait reports whether a child has found nothing wrong. */
+static inline bool test_wait(pid_t child)
+{
+	int status;
+
+	return waitpid(child, &status, 0) == child && status == 0;
+}
+
 /*
  * test_in_child runs a case in a process of its own, in which it may change anything. The case returns 0 if it found nothing
  * wrong, or 77 if it cannot be had, for which without says why. A signal ends one that hangs.

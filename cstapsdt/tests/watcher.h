@@ -13,10 +13,17 @@
 /* Where the sockets are. */
 static char directory[] = "/tmp/sdtsocket-XXXXXX";
 
-/* make_directory makes it, and reports false if it cannot. */
-static inline bool make_directory(void)
+/* watcher_main runs tests with the directory, which they leave empty. */
+static inline int watcher_main(const char *suite, const struct test *tests, size_t count)
 {
-	return mkdtemp(directory) && setenv("STAPSDT_DIR", directory, 1) == 0;
+	int status;
+
+	if (!mkdtemp(directory) || setenv("STAPSDT_DIR", directory, 1) != 0)
+		return 1;
+	status = test_main(suite, tests, count);
+	if (rmdir(directory) != 0)
+		printf("# %s is left\n", directory);
+	return status;
 }
 
 static inline void listen_here(void)
