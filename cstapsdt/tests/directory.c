@@ -32,11 +32,11 @@ static const char *in_base(const char *name)
 }
 
 /* in_directory runs a case with its own directory and environment. */
-static void in_directory(int (*run)(void), const char *without)
+static void in_directory(void)
 {
 	strcpy(base + strlen(base) - 6, "XXXXXX");
 	CHECK(mkdtemp(base) != NULL);
-	test_in_child(run, without);
+	test_in_child(test_case->run, test_case->without);
 	CHECK(rmdir(base) == 0);
 }
 
@@ -283,31 +283,17 @@ static int debug_line(void)
 	return test_failures != 0;
 }
 
-#define CASE(name, without) \
-	static void test_##name(void) { in_directory(name, without); }
-
-CASE(default_place, "")
-CASE(made_where_missing, "")
-CASE(relative_path, "")
-CASE(bad_signs, "")
-CASE(not_a_directory, "")
-CASE(others_write, "")
-CASE(root_owns, "not root")
-CASE(remote_filesystem, "")
-CASE(fuse, "not root, or no FUSE")
-CASE(debug_line, "")
-
-static const struct test tests[] = {
-	{"without STAPSDT_DIR", test_default_place},
-	{"made where it is missing", test_made_where_missing},
-	{"a relative path, and links", test_relative_path},
-	{"a colon, a newline, a dollar sign", test_bad_signs},
-	{"no directory", test_not_a_directory},
-	{"what others can write to", test_others_write},
-	{"root's, with the sticky bit", test_root_owns},
-	{"file systems of a network", test_remote_filesystem},
-	{"a FUSE file system", test_fuse},
-	{"STAPSDT_DEBUG", test_debug_line},
+static const struct test_case cases[] = {
+	{"without STAPSDT_DIR", default_place, ""},
+	{"made where it is missing", made_where_missing, ""},
+	{"a relative path, and links", relative_path, ""},
+	{"a colon, a newline, a dollar sign", bad_signs, ""},
+	{"no directory", not_a_directory, ""},
+	{"what others can write to", others_write, ""},
+	{"root's, with the sticky bit", root_owns, "not root"},
+	{"file systems of a network", remote_filesystem, ""},
+	{"a FUSE file system", fuse, "not root, or no FUSE"},
+	{"STAPSDT_DEBUG", debug_line, ""},
 };
 
-TEST_MAIN("directory", tests)
+int main(void) { return test_cases("directory", cases, sizeof cases / sizeof cases[0], in_directory); }

@@ -140,6 +140,25 @@ static void load_fails(MemFDOption_t place, SDTError_t code, const char *words)
 	providerDestroy(made);
 }
 
+/* What is prepared, and how loads fail then. */
+struct restriction {
+	const char *name;
+	bool (*prepare)(void);
+	const char *without;
+	struct failure {
+		SDTError_t code;
+		const char *words; /* NULL for a load that succeeds */
+	} in_memory, in_a_file;
+};
+
+static void expect_load(MemFDOption_t place, const struct failure *expected)
+{
+	if (expected->words)
+		load_fails(place, expected->code, expected->words);
+	else
+		provider_loads(place);
+}
+
 static bool memfd_eacces(void)
 {
 	return no_memfd(EACCES);
@@ -148,30 +167,6 @@ static bool memfd_eacces(void)
 static bool memfd_enosys(void)
 {
 	return no_memfd(ENOSYS);
-}
-
-static void refused_memfd(void)
-{
-	load_fails(memfd_enabled, tmpCreationError, "create a memfd: Permission denied");
-	provider_loads(memfd_disabled);
-}
-
-static void unknown_memfd(void)
-{
-	load_fails(memfd_enabled, tmpCreationError, "create a memfd: Function not implemented");
-	provider_loads(memfd_disabled);
-}
-
-static void unmappable(void)
-{
-	load_fails(memfd_enabled, sharedLibraryOpenError, "/fd/");
-	load_fails(memfd_disabled, sharedLibraryOpenError, "/tmp/sdttest");
-}
-
-static void both_places_load(void)
-{
-	provider_loads(memfd_enabled);
-	provider_loads(memfd_disabled);
 }
 
 static bool read_only_tmp(void)
@@ -189,29 +184,6 @@ static bool noexec_tmp(void)
 	return mount_tmp(MS_NOEXEC, NULL);
 }
 
-static void unwritable_tmp(void)
-{
-	load_fails(memfd_disabled, tmpCreationError, "Read-only file system");
-	provider_loads(memfd_enabled);
-}
-
-static void filled_tmp(void)
-{
-	load_fails(memfd_disabled, tmpCreationError, "No space left on device");
-	provider_loads(memfd_enabled);
-}
-
-static void unexecutable_tmp(void)
-{
-	load_fails(memfd_disabled, sharedLibraryOpenError, "/tmp/sdttest");
-	provider_loads(memfd_enabled);
-}
-
-static void only_memory(void)
-{
-	provider_loads(memfd_enabled);
-}
-
 static bool older_without_tmp(void)
 {
 	return read_only_tmp() && no_flag();
@@ -223,27 +195,15 @@ static bool nothing(void)
 	return read_only_tmp() && memfd_enosys();
 }
 
-static void no_place(void)
-{
-	load_fails(memfd_enabled, tmpCreationError, "create a memfd: Function not implemented");
-	load_fails(memfd_disabled, tmpCreationError, "Read-only file system");
-}
-
-static bool few_descriptors(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-		return false;
-	limit.rlim_cur = 40;
-	return setrlimit(RLIMIT_NOFILE, &limit) == 0;
-}
-
-static void no_descriptors(void)
+static int no_descriptors(void)
 {
 	SDTProvider_t *made = provider(memfd_enabled);
+	struct rlimit limit;
 	int fds[64], count = 0;
 
+	CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	limit.rlim_cur = 40;
+	CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 	while (count < 64 && (fds[count] = open("/", O_RDONLY | O_CLOEXEC)) >= 0)
 		count++;
 	CHECK(providerLoad(made) == -1);
@@ -254,6 +214,7 @@ static void no_descriptors(void)
 	while (count > 0)
 		close(fds[--count]);
 	providerDestroy(made);
+	return test_failures != 0;
 }
 
 /* The limit is less than an image, and more than valgrind writes to its log. */
@@ -262,12 +223,6 @@ static bool small_files(void)
 	struct rlimit limit = {8192, 8192};
 
 	return setrlimit(RLIMIT_FSIZE, &limit) == 0;
-}
-
-static void no_files(void)
-{
-	load_fails(memfd_enabled, tmpCreationError, "File too large");
-	load_fails(memfd_disabled, tmpCreationError, "File too large");
 }
 
 /* vm.memfd_noexec belongs to a PID namespace, and can only be raised. */
@@ -291,47 +246,50 @@ static bool memfd_noexec(void)
 	return set;
 }
 
-/* A case is run in a process for which the system was changed. */
-#define CASE(name, prepare, run, without)                                                          \
-	static int name##_in_child(void)                                                           \
-	{                                                                                          \
-		if (!prepare())                                                                    \
-			return 77;                                                                 \
-		run();                                                                             \
-		return test_failures != 0;                                                         \
-	}                                                                                          \
-	static void name(void) { test_in_child(name##_in_child, without); }
-
 #define ROOT "not root"
 #define SECCOMP "no seccomp"
-CASE(memfd_refused, memfd_eacces, refused_memfd, SECCOMP)
-CASE(memfd_unknown, memfd_enosys, unknown_memfd, SECCOMP)
-CASE(not_mapped, no_mapping, unmappable, SECCOMP)
-CASE(killing_filter, no_unknown, both_places_load, SECCOMP)
-CASE(older_kernel, no_flag, both_places_load, SECCOMP)
-CASE(older_no_tmp, older_without_tmp, only_memory, ROOT)
-CASE(tmp_read_only, read_only_tmp, unwritable_tmp, ROOT)
-CASE(tmp_full, full_tmp, filled_tmp, ROOT)
-CASE(tmp_noexec, noexec_tmp, unexecutable_tmp, ROOT)
-CASE(nowhere, nothing, no_place, ROOT)
-CASE(sysctl, memfd_noexec, refused_memfd, "not root, or no vm.memfd_noexec")
-CASE(descriptors, few_descriptors, no_descriptors, "no limit")
-CASE(file_size, small_files, no_files, "no limit")
+#define LOADS {noError, NULL}
+#define NO_TMP {tmpCreationError, "Read-only file system"}
+#define NO_MEMFD {tmpCreationError, "create a memfd: Function not implemented"}
+#define NOT_PERMITTED {tmpCreationError, "create a memfd: Permission denied"}
+#define NOT_IN_TMP {sharedLibraryOpenError, "/tmp/sdttest"}
+#define TOO_LARGE {tmpCreationError, "File too large"}
 
-static const struct test tests[] = {
-	{"memfd_create refused", memfd_refused},
-	{"memfd_create unknown", memfd_unknown},
-	{"no executable mapping", not_mapped},
-	{"a filter that kills", killing_filter},
-	{"a kernel before 6.3", older_kernel},
-	{"a kernel before 6.3, without /tmp", older_no_tmp},
-	{"/tmp read-only", tmp_read_only},
-	{"/tmp full", tmp_full},
-	{"/tmp noexec", tmp_noexec},
-	{"neither memfd nor /tmp", nowhere},
-	{"vm.memfd_noexec=2", sysctl},
-	{"no descriptors left", descriptors},
-	{"no file may be large", file_size},
+static const struct restriction restrictions[] = {
+	{"memfd_create refused", memfd_eacces, SECCOMP, NOT_PERMITTED, LOADS},
+	{"memfd_create unknown", memfd_enosys, SECCOMP, NO_MEMFD, LOADS},
+	{"no executable mapping", no_mapping, SECCOMP, {sharedLibraryOpenError, "/fd/"}, NOT_IN_TMP},
+	{"a filter that kills", no_unknown, SECCOMP, LOADS, LOADS},
+	{"a kernel before 6.3", no_flag, SECCOMP, LOADS, LOADS},
+	{"a kernel before 6.3, without /tmp", older_without_tmp, ROOT, LOADS, NO_TMP},
+	{"/tmp read-only", read_only_tmp, ROOT, LOADS, NO_TMP},
+	{"/tmp full", full_tmp, ROOT, LOADS, {tmpCreationError, "No space left on device"}},
+	{"/tmp noexec", noexec_tmp, ROOT, LOADS, NOT_IN_TMP},
+	{"neither memfd nor /tmp", nothing, ROOT, NO_MEMFD, NO_TMP},
+	{"vm.memfd_noexec=2", memfd_noexec, "not root, or no vm.memfd_noexec", NOT_PERMITTED, LOADS},
+	{"no file may be large", small_files, "no limit", TOO_LARGE, TOO_LARGE},
 };
 
-TEST_MAIN("restrict", tests)
+static const struct restriction *restriction; /* the one that is tested */
+
+static int restricted_in_child(void)
+{
+	if (!restriction->prepare())
+		return 77;
+	expect_load(memfd_enabled, &restriction->in_memory);
+	expect_load(memfd_disabled, &restriction->in_a_file);
+	return test_failures != 0;
+}
+
+static void restricted(void) { test_in_child(restricted_in_child, restriction->without); }
+static void descriptors(void) { test_in_child(no_descriptors, ""); }
+
+int main(void)
+{
+	const size_t count = sizeof restrictions / sizeof restrictions[0];
+	int failed = test_main("restrict", &(const struct test){"no descriptors left", descriptors}, 1);
+
+	for (restriction = restrictions; restriction < restrictions + count; restriction++)
+		failed |= test_main("restrict", &(const struct test){restriction->name, restricted}, 1);
+	return failed;
+}

@@ -190,4 +190,23 @@ static inline int test_main(const char *suite, const struct test *tests, size_t 
 #define TEST_MAIN(suite, tests) \
 	int main(void) { return test_main(suite, tests, sizeof(tests) / sizeof(tests)[0]); }
 
+/* A case that runs in a child: see test_in_child. */
+struct test_case {
+	const char *name;
+	int (*run)(void);
+	const char *without;
+};
+
+static const struct test_case *test_case;
+
+/* test_cases runs cases, each by a function that passes test_case on to test_in_child. */
+static inline int test_cases(const char *suite, const struct test_case *cases, size_t count, void (*run)(void))
+{
+	int failed = 0;
+
+	for (test_case = cases; test_case < cases + count; test_case++)
+		failed |= test_main(suite, &(const struct test){test_case->name, run}, 1);
+	return failed;
+}
+
 #endif
