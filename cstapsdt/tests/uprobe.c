@@ -25,33 +25,53 @@ static int attach_counter(const char *path, int64_t offset, pid_t process, int p
 			    PERF_FLAG_FD_CLOEXEC);
 }
 
-static void count_events(MemFDOption_t place)
-{
-	SDTProvider_t *provider = test_provider("uprobe");
-	SDTProbe_t *probe, *other;
-	uint64_t count = 0;
-	int counter;
+/* A case: where the image is, and its nop. */
+static const struct uprobe_case {
+	const char *name;
+	void (*run)(SDTProvider_t *provider, SDTProbe_t *probe);
+	MemFDOption_t place;
+	SDTSite_t site;
+} *now;
 
-	providerUseMemfd(provider, place);
-	probe = providerAddProbe(provider, "probe", 2, uint64, int32);
-	other = providerAddProbe(provider, "other", 0);
-	CHECK(providerLoad(provider) == 0);
-	counter = attach_counter(provider->_filename, probeOffset(probe), 0, -1);
-	if (counter < 0) {
+/* attach attaches a counter to a probe, or skips the case. */
+static int attach(const SDTProbe_t *probe, pid_t process, int processor)
+{
+	int counter = attach_counter(probe->provider->_filename, probeOffset(probe), process, processor);
+
+	if (counter < 0)
 		test_skipped = "not root, or no uprobes";
-		goto out;
-	}
-	CHECK(probeIsEnabled(probe) == 1 && probeIsEnabled(other) == 0);
-	for (int i = 0; i < 1000; i++) {
-		probeFire(probe, (uint64_t)i, (uint64_t)i);
-		probeFire(other);
-	}
-	CHECK(read(counter, &count, sizeof count) == sizeof count && count == 1000);
+	return counter;
+}
+
+static void fire_times(SDTProbe_t *probe, int times)
+{
+	for (int i = 0; i < times; i++)
+		probeFire(probe, (uint64_t)i);
+}
+
+/* close_counter closes a counter, and returns what it has counted. */
+static uint64_t close_counter(int counter)
+{
+	uint64_t count = 0;
+
+	CHECK(read(counter, &count, sizeof count) == sizeof count);
 	close(counter);
+	return count;
+}
+
+static void fired_and_counted(SDTProvider_t *provider, SDTProbe_t *probe)
+{
+	SDTProbe_t *other = &provider->probes->next->probe;
+	int counter = attach(probe, 0, -1);
+
+	if (counter < 0)
+		return;
+	CHECK(probeIsEnabled(probe) == 1 && probeIsEnabled(other) == 0);
+	fire_times(probe, 1000);
+	fire_times(other, 1000);
+	CHECK(close_counter(counter) == 1000);
 	CHECK(probeIsEnabled(probe) == 0);
-	probeFire(probe, (uint64_t)1, (uint64_t)2);
-out:
-	providerDestroy(provider);
+	probeFire(probe, (uint64_t)1);
 }
 
 /* fire_in_child forks a child, which fires, and returns whether the child was traced. */
@@ -63,8 +83,7 @@ static int fire_in_child(SDTProbe_t *probe)
 	if (pid == 0) {
 		int enabled = probeIsEnabled(probe);
 
-		for (int i = 0; i < 1000; i++)
-			probeFire(probe, (uint64_t)i);
+		fire_times(probe, 1000);
 		_exit(enabled);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid);
@@ -76,142 +95,96 @@ static int fire_in_child(SDTProbe_t *probe)
  * A child that is forked while its parent is traced fires and survives. If the tracer is
  * attached to every process, and there is a file to map, its events are counted too.
  */
-static void fork_traced(MemFDOption_t place, SDTSite_t site, bool remove)
+static void fork_traced(SDTProvider_t *provider, SDTProbe_t *probe, bool remove)
 {
-	SDTProvider_t *provider = test_provider("forked");
-	SDTProbe_t *probe;
-	uint64_t count = 0;
-	cpu_set_t first;
-	int counter;
+	int counter = attach(probe, -1, sched_getcpu());
+	uint64_t count;
 
-	CPU_ZERO(&first);
-	CPU_SET((size_t)sched_getcpu(), &first);
-	CHECK(sched_setaffinity(0, sizeof first, &first) == 0);
-	providerUseMemfd(provider, place);
-	CHECK(providerUseSite(provider, site) == 0);
-	probe = providerAddProbe(provider, "probe", 1, int32);
-	CHECK(providerLoad(provider) == 0);
-	counter = attach_counter(provider->_filename, probeOffset(probe), -1, sched_getcpu());
-	if (counter < 0) {
-		test_skipped = "not root, or no uprobes";
-		goto out;
-	}
-	for (int i = 0; i < 1000; i++) /* the first turns some nops into a call */
-		probeFire(probe, (uint64_t)i);
+	if (counter < 0)
+		return;
+	fire_times(probe, 1000); /* the first turns some nops into a call */
 	if (remove)
 		CHECK(unlink(provider->_filename) == 0);
 	for (int i = 0; i < 3; i++)
 		CHECK(fire_in_child(probe) == 1 || remove);
-	for (int i = 0; i < 1000; i++)
-		probeFire(probe, (uint64_t)i);
-	CHECK(read(counter, &count, sizeof count) == sizeof count);
+	fire_times(probe, 1000);
+	count = close_counter(counter);
 	CHECK(count == 5000 || (remove && count == 2000));
-	close(counter);
 	CHECK(fire_in_child(probe) == 0);
 	CHECK(providerUnload(provider) == 0);
 	CHECK(fire_in_child(probe) == 0);
-out:
-	providerDestroy(provider);
 }
 
-static void fork_safe(void)
-{
-	fork_traced(memfd_enabled, sdt_site_safe, false);
-	fork_traced(memfd_disabled, sdt_site_safe, false);
-	fork_traced(memfd_disabled, sdt_site_safe, true);
-}
-
-static void fork_fast_in_memory(void)
-{
-	fork_traced(memfd_enabled, sdt_site_fast, false);
-}
-
-static void fork_fast_in_a_file(void)
-{
-	fork_traced(memfd_disabled, sdt_site_fast, false);
-}
-
-static void fork_fast_without_a_file(void)
-{
-	fork_traced(memfd_disabled, sdt_site_fast, true);
-}
-
-/* fire_often fires often enough for the kernel to turn the nop into a call. */
-static void fire_often(SDTProbe_t *probe)
-{
-	for (int i = 0; i < 100; i++)
-		probeFire(probe, (uint64_t)1);
-}
+static void child(SDTProvider_t *provider, SDTProbe_t *probe) { fork_traced(provider, probe, false); }
+static void child_without_file(SDTProvider_t *provider, SDTProbe_t *probe) { fork_traced(provider, probe, true); }
 
 /*
- * fork_with_patched_page forks while a tracer is attached to the parent. The child inherits the
- * patched page: it fires, forks again, unloads, loads and fires again.
+ * A tracer is attached to the parent alone. The child inherits the patched page: it fires,
+ * forks again, unloads, loads and fires again.
  */
-static void fork_with_patched_page(MemFDOption_t place, SDTSite_t site)
+static void untraced_child(SDTProvider_t *provider, SDTProbe_t *probe)
 {
-	SDTProvider_t *provider = test_provider("traced");
-	SDTProbe_t *probe;
-	uint64_t count = 0;
-	int counter, status;
+	enum { OFTEN = 100 }; /* enough for the kernel to turn the nop into a call */
+	int counter = attach(probe, 0, -1);
 	pid_t child;
 
-	providerUseMemfd(provider, place);
-	CHECK(providerUseSite(provider, site) == 0);
-	probe = providerAddProbe(provider, "probe", 1, uint64);
-	CHECK(providerLoad(provider) == 0);
-	counter = attach_counter(provider->_filename, probeOffset(probe), 0, -1);
-	if (counter < 0) {
-		providerDestroy(provider);
-		SKIP("not root, or no uprobes");
-	}
-	fire_often(probe);
+	if (counter < 0)
+		return;
+	fire_times(probe, OFTEN);
 	child = fork();
 	if (child == 0) {
-		fire_often(probe);
+		fire_times(probe, OFTEN);
 		child = fork();
-		fire_often(probe);
+		fire_times(probe, OFTEN);
 		if (child == 0)
 			_exit(0);
-		CHECK(waitpid(child, &status, 0) == child && status == 0);
+		CHECK(test_wait(child));
 		CHECK(providerUnload(provider) == 0 && providerLoad(provider) == 0);
-		fire_often(probe);
+		fire_times(probe, OFTEN);
 		providerDestroy(provider);
 		_exit(test_failures != 0);
 	}
-	CHECK(waitpid(child, &status, 0) == child && status == 0);
-	fire_often(probe);
-	CHECK(read(counter, &count, sizeof count) == sizeof count);
-	CHECK(count == 200);
-	close(counter);
+	CHECK(test_wait(child));
+	fire_times(probe, OFTEN);
+	CHECK(close_counter(counter) == 2 * OFTEN);
+}
+
+static void run_case(void)
+{
+	SDTProvider_t *provider = test_provider("uprobe");
+	SDTProbe_t *probe = providerAddProbe(provider, "probe", 1, uint64);
+	cpu_set_t first;
+
+	CPU_ZERO(&first);
+	CPU_SET((size_t)sched_getcpu(), &first);
+	CHECK(sched_setaffinity(0, sizeof first, &first) == 0);
+	CHECK(providerAddProbe(provider, "other", 1, uint64) != NULL);
+	CHECK(providerUseMemfd(provider, now->place) == 1 && providerUseSite(provider, now->site) == 0);
+	CHECK(providerLoad(provider) == 0);
+	now->run(provider, probe);
 	providerDestroy(provider);
 }
 
-static void inherited_in_memory(void) { fork_with_patched_page(memfd_enabled, sdt_site_safe); }
-static void inherited_in_a_file(void) { fork_with_patched_page(memfd_disabled, sdt_site_safe); }
-static void inherited_fast_in_memory(void) { fork_with_patched_page(memfd_enabled, sdt_site_fast); }
-static void inherited_fast_in_a_file(void) { fork_with_patched_page(memfd_disabled, sdt_site_fast); }
-
-static void in_memory(void)
-{
-	count_events(memfd_enabled);
-}
-
-static void in_a_file(void)
-{
-	count_events(memfd_disabled);
-}
-
-static const struct test tests[] = {
-	{"fired and counted, in memory", in_memory},
-	{"fired and counted, in a file", in_a_file},
-	{"a child of a traced process", fork_safe},
-	{"a child, the fast nop in memory", fork_fast_in_memory},
-	{"a child, the fast nop in a file", fork_fast_in_a_file},
-	{"a child, the fast nop in a file that is gone", fork_fast_without_a_file},
-	{"a child that is not traced, in memory", inherited_in_memory},
-	{"a child that is not traced, in a file", inherited_in_a_file},
-	{"a child that is not traced, the fast nop in memory", inherited_fast_in_memory},
-	{"a child that is not traced, the fast nop in a file", inherited_fast_in_a_file},
+static const struct uprobe_case cases[] = {
+	{"fired and counted, in memory", fired_and_counted, memfd_enabled, sdt_site_safe},
+	{"fired and counted, in a file", fired_and_counted, memfd_disabled, sdt_site_safe},
+	{"a child of a traced process, in memory", child, memfd_enabled, sdt_site_safe},
+	{"a child of a traced process, in a file", child, memfd_disabled, sdt_site_safe},
+	{"a child of a traced process, in a file that is gone", child_without_file, memfd_disabled, sdt_site_safe},
+	{"a child, the fast nop in memory", child, memfd_enabled, sdt_site_fast},
+	{"a child, the fast nop in a file", child, memfd_disabled, sdt_site_fast},
+	{"a child, the fast nop in a file that is gone", child_without_file, memfd_disabled, sdt_site_fast},
+	{"a child that is not traced, in memory", untraced_child, memfd_enabled, sdt_site_safe},
+	{"a child that is not traced, in a file", untraced_child, memfd_disabled, sdt_site_safe},
+	{"a child that is not traced, the fast nop in memory", untraced_child, memfd_enabled, sdt_site_fast},
+	{"a child that is not traced, the fast nop in a file", untraced_child, memfd_disabled, sdt_site_fast},
 };
 
-TEST_MAIN("uprobe", tests)
+int main(void)
+{
+	int failed = 0;
+
+	for (now = cases; now < cases + sizeof cases / sizeof cases[0]; now++)
+		failed |= test_main("uprobe", &(const struct test){now->name, run_case}, 1);
+	return failed;
+}
