@@ -4,33 +4,6 @@
 static const ArgType_t twelve[SDT_MAX_ARGUMENTS] = {uint8,  int8,   uint16, int16, uint32, int32,
 						    uint64, int64,  uint8,  int8,  uint16, int16};
 
-static void layout(void)
-{
-	SDTProvider_t *provider = providerInit("layout");
-	SDTProbe_t *first = providerAddProbe(provider, "first", 6, uint8, int8, uint16, int16,
-					     uint32, int64);
-	SDTProbe_t *second = providerAddProbeV(provider, "second", 12, twelve);
-	char *bytes = (char *)provider, *probe = (char *)second;
-	size_t w = sizeof(void *);
-
-	CHECK(sizeof(SDTProvider_t) == 6 * w + 8 && sizeof(SDTProbe_t) == 4 * w + 24);
-	CHECK(sizeof(SDTProbeList_t) == 5 * w + 24 && sizeof(ArgType_t) == 4);
-	CHECK(strcmp(*(char **)bytes, "layout") == 0);
-	CHECK(*(void **)(bytes + w) == first);
-	CHECK(*(int *)(bytes + 2 * w) == -1);
-	CHECK(*(void **)(bytes + 3 * w) == NULL && *(void **)(bytes + 4 * w) == NULL);
-	CHECK(*(void **)(bytes + 5 * w) == NULL);
-	CHECK(*(int *)(bytes + 6 * w) == -1 && *(int *)(bytes + 6 * w + 4) == memfd_enabled);
-	CHECK(strcmp(*(char **)probe, "second") == 0);
-	CHECK(*(int *)(probe + w) == uint8 && *(int *)(probe + w + 20) == int32);
-	CHECK(*(void **)(probe + w + 24) == NULL && *(void **)(probe + 2 * w + 24) == provider);
-	CHECK(*(int *)(probe + 3 * w + 24) == 12);
-	CHECK(provider->probes->next == (SDTProbeList_t *)(void *)second);
-	CHECK(provider->probes->next->next == NULL);
-	CHECK(first->argFmt[5] == int64 && first->argCount == 6);
-	providerDestroy(provider);
-}
-
 static void values(void)
 {
 	CHECK(noError == -1 && elfCreationError == 0 && tmpCreationError == 1);
@@ -230,25 +203,6 @@ static void named_image(void)
 	providerDestroy(provider);
 }
 
-static void order(void)
-{
-	SDTProvider_t *provider = providerInit("order");
-	char name[32];
-	int i = 0;
-
-	for (i = 0; i < 1000; i++) {
-		snprintf(name, sizeof name, "probe%d", i);
-		CHECK(providerAddProbe(provider, name, 0) != NULL);
-	}
-	i = 0;
-	for (SDTProbeList_t *list = provider->probes; list; list = list->next) {
-		snprintf(name, sizeof name, "probe%d", i++);
-		CHECK(strcmp(list->probe.name, name) == 0);
-	}
-	CHECK(i == 1000);
-	providerDestroy(provider);
-}
-
 static void long_names(void)
 {
 	static char name[100001];
@@ -267,7 +221,6 @@ static void long_names(void)
 }
 
 static const struct test tests[] = {
-	{"struct layout", layout},
 	{"values", values},
 	{"names are copied", names_are_copied},
 	{"NULL is survived", null_is_survived},
@@ -276,7 +229,6 @@ static const struct test tests[] = {
 	{"names of arguments", named},
 	{"bad names of arguments are refused", names_are_refused},
 	{"names of arguments in the image", named_image},
-	{"order of definition", order},
 	{"long names", long_names},
 };
 

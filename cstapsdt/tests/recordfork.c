@@ -298,38 +298,6 @@ static void closed_descriptors(void)
 	providerDestroy(provider);
 }
 
-/* A process that is killed leaves what was committed. */
-static void killed(void)
-{
-	struct recording r;
-	int ready[2], status;
-	char byte;
-	pid_t child;
-
-	load();
-	CHECK(pipe(ready) == 0);
-	child = fork();
-	if (child == 0) {
-		if (sdtRecord(path, 1) == 0) {
-			fire_times(1);
-			for (ssize_t told = write(ready[1], "", 1); told == 1;)
-				fire_times(100);
-		}
-		_exit(1);
-	}
-	CHECK(read(ready[0], &byte, 1) == 1);
-	usleep(20000);
-	kill(child, SIGKILL);
-	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
-	CHECK(rec_read(&r, path));
-	CHECK(!r.ended && r.seen > 0 && r.process == (uint32_t)child);
-	rec_free(&r);
-	unlink(path);
-	close(ready[0]);
-	close(ready[1]);
-	providerDestroy(provider);
-}
-
 static const struct test tests[] = {
 	{"signal in a new child", signal_in_new_child},
 	{"children", children},
@@ -338,7 +306,6 @@ static const struct test tests[] = {
 	{"forked while threads fire", forked_while_firing},
 	{"raw clone", raw_clone},
 	{"closed descriptors", closed_descriptors},
-	{"killed", killed},
 };
 
 int main(void) { return rec_main("recordfork", tests, sizeof tests / sizeof tests[0], directory, path); }
