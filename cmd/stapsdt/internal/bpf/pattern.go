@@ -55,19 +55,7 @@ func (b *builder) ofExecutable() error {
 	if err := b.variable(name, b.fault); err != nil {
 		return err
 	}
-	t, c := b.texts[name], &compiler{builder: b}
-	switch p.op {
-	case expr.Equal:
-		c.match(t, p.text+"\x00", labelExit)
-	case expr.HasPrefix:
-		c.match(t, p.text, labelExit)
-	default:
-		if p.op == expr.HasSuffix {
-			c.full(t)
-		}
-		is := b.fresh("executable")
-		c.roll(t, p.text, p.op, layout.TextSize, is, labelExit)
-		b.label(is)
-	}
-	return nil
+	text := expr.Type{Kind: expr.String}
+	is := &expr.Node{Op: p.op, X: &expr.Node{Op: expr.Load, Type: text}, Y: &expr.Node{Op: expr.Const, Type: text, Value: expr.StringValue(p.text)}}
+	return b.filter(&Expr{Expr: &expr.Expr{Root: is}, vars: &variables{sources: []origin{name}}}, labelExit)
 }
