@@ -56,15 +56,8 @@ func findRoot(mounts string) string {
 	return ""
 }
 
-// Path returns the path of a group that existed before a time, or "" if it is unknown. A group
-// stays known when it is gone. An unknown group stays unknown, because its counts must not
-// move to another label.
-func (g *Groups) Path(id uint64, before time.Time) string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.at(id, before).path
-}
-
+// at returns a group that existed before a time. A group stays known when it is gone. An unknown group stays unknown,
+// because its counts must not move to another label.
 func (g *Groups) at(id uint64, before time.Time) *group {
 	one := g.known[id]
 	if one == nil && !g.read.After(before) {
@@ -176,10 +169,7 @@ func (g *Groups) walk() map[uint64]string {
 		return found
 	}
 	_ = filepath.WalkDir(g.root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return nil // it is gone, or may not be read
-		}
-		if !entry.IsDir() {
+		if err != nil || !entry.IsDir() { // an error means that it is gone, or may not be read
 			return nil
 		}
 		info, err := entry.Info()

@@ -78,7 +78,7 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	for id, p := range g.All() {
-		if p == path && g.Path(id, time.Now()) == path {
+		if p == path && g.at(id, time.Now()).path == path {
 			return
 		}
 	}
@@ -102,10 +102,10 @@ func TestPathStays(t *testing.T) {
 		return info.Sys().(*syscall.Stat_t).Ino
 	}
 	for _, name := range []string{"a", "b"} { // the second one just after the others were read
-		assert.Equal(t, "/"+name, g.Path(makes(name), time.Now()), name)
+		assert.Equal(t, "/"+name, g.at(makes(name), time.Now()).path, name)
 	}
 	was := time.Now().Add(-time.Hour)
 	c := makes("c") // after what is asked for
-	assert.Empty(t, g.Path(c, was))
-	assert.Empty(t, g.Path(c, time.Now()), "it was unknown, and has become")
+	assert.Empty(t, g.at(c, was).path)
+	assert.Empty(t, g.at(c, time.Now()).path, "it was unknown, and has become")
 }

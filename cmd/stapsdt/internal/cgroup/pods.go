@@ -33,7 +33,6 @@ type Pods struct {
 	ids    map[string]*link // keyed by container ID
 	cut    []*link          // links whose names have no room for the whole ID
 	living int              // the number of existing links
-	change uint64           // counts the changes
 }
 
 // link holds the data of a link. Its ID may be only the beginning of the container's ID.
@@ -60,7 +59,6 @@ const coarse = 50 * time.Millisecond
 func (p *Pods) Refresh() (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	was := p.change
 	info, err := os.Stat(p.dir)
 	if err != nil {
 		p.here = false
@@ -71,28 +69,16 @@ func (p *Pods) Refresh() (changed bool) {
 		return false
 	}
 	p.read, p.stamp = time.Now(), info.ModTime()
-	names, err := readNames(p.dir)
-	if p.here = err == nil; err != nil {
-		return p.change != was
-	}
-	p.update(names)
-	return p.change != was
+	entries, err := os.ReadDir(p.dir)
+	p.here = err == nil
+	return p.here && p.update(entries)
 }
 
-func readNames(dir string) ([]string, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	return d.Readdirnames(-1)
-}
-
-// update replaces the links by the links with these names.
-func (p *Pods) update(names []string) {
-	here := make(map[string]bool, len(names))
-	was := p.change
-	for _, name := range names {
+// update replaces the links by those of a directory, and reports whether any have come or gone.
+func (p *Pods) update(entries []os.DirEntry) (changed bool) {
+	here := make(map[string]bool, len(entries))
+	for _, entry := range entries {
+		name := entry.Name()
 		here[name] = true
 		if l := p.links[name]; l != nil && l.gone.IsZero() {
 			continue
@@ -103,18 +89,19 @@ func (p *Pods) update(names []string) {
 		}
 		if c, ok := parseLink(name, target); ok {
 			p.links[name] = &link{Container: c}
-			p.change++
+			changed = true
 		}
 	}
 	for name, l := range p.links {
 		if l.gone.IsZero() && !here[name] {
 			l.gone = p.read
-			p.change++
+			changed = true
 		}
 	}
-	if p.change != was {
+	if changed {
 		p.index()
 	}
+	return changed
 }
 
 // index indexes the links by ID. If too many links are gone, it removes the links that have been gone longest.

@@ -183,11 +183,9 @@ func PIDs(patterns []cgroup.Pattern) ([]int, error) {
 }
 
 // String returns the patterns.
-func (f *Follower) String() string { return join(f.patterns) }
-
-func join(patterns []cgroup.Pattern) string {
+func (f *Follower) String() string {
 	var all []string
-	for _, p := range patterns {
+	for _, p := range f.patterns {
 		all = append(all, p.String())
 	}
 	return strings.Join(all, " or ")
