@@ -8,7 +8,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
@@ -26,9 +25,6 @@ type output struct {
 	published bool              // the file has its name
 	numbers   map[string]uint32 // the indexes of probes, by their entries in the table
 	recorded  uint64
-
-	words []uint64 // buffer for the next event
-	texts []string
 }
 
 // create creates the file for the events of processes, or of all processes if pids is empty.
@@ -96,13 +92,6 @@ func (o *output) number(entry *recording.Probe) (number uint32, err error) {
 	return number, nil
 }
 
-// append records an event. The slices may belong to o.
-func (o *output) append(number uint32, at time.Duration, pid, tid uint32, words []uint64, texts []string) {
-	o.writer.AppendForeign(number, uint64(at), pid, tid, words, texts)
-	o.words, o.texts = words, texts
-	o.recorded++
-}
-
 // failed returns an error if the recording has ended.
 func (o *output) failed() error {
 	if o.writer.Failed() {
@@ -121,11 +110,11 @@ func (o *output) report() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.file.Path, err)
 	}
-	if o.file.Path == "" {
-		o.Warn("recorded %s", render.Number(o.recorded, "event"))
-	} else {
-		o.Warn("recorded %s to %s", render.Number(o.recorded, "event"), o.file.Path)
+	to := ""
+	if o.file.Path != "" {
+		to = " to " + o.file.Path
 	}
+	o.Warn("recorded %s%s", render.Number(o.recorded, "event"), to)
 	if oldest := reader.Lost() - o.writer.Dropped(); oldest > 0 {
 		o.Warn("the oldest %d of them were dropped, because the file has room for %d bytes: see --size", oldest, o.options.Size)
 	}

@@ -75,6 +75,8 @@ type consumer struct {
 	*output
 	stream *events.Stream
 	probes map[*recording.Probe]*probe
+	words  []uint64 // of the event, in buffers for all
+	texts  []string
 
 	unreadable uint64 // events with an argument that could not be read
 	cut        uint64 // strings of which only the beginning is recorded
@@ -110,7 +112,7 @@ func (r *consumer) Event(e *events.Event) error {
 		r.writer.Drop()
 		return nil
 	}
-	words, texts := r.words[:0], r.texts[:0]
+	r.words, r.texts = r.words[:0], r.texts[:0]
 	for _, i := range p.kept {
 		v := e.Value(i)
 		text := ""
@@ -128,13 +130,13 @@ func (r *consumer) Event(e *events.Event) error {
 				r.cut++
 			}
 		default:
-			words = append(words, v.Bits)
+			r.words = append(r.words, v.Bits)
 			continue
 		}
-		words, texts = append(words, uint64(len(text))), append(texts, text)
+		r.words, r.texts = append(r.words, uint64(len(text))), append(r.texts, text)
 	}
-	r.append(p.number, e.Monotonic, e.PID, e.TID, words, texts)
-	if r.recorded == r.options.Limit {
+	r.writer.AppendForeign(p.number, uint64(e.Monotonic), e.PID, e.TID, r.words, r.texts)
+	if r.recorded++; r.recorded == r.options.Limit {
 		return live.ErrEnough
 	}
 	return nil
