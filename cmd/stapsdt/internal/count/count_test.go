@@ -4,6 +4,8 @@ package count
 
 import (
 	"bytes"
+	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/stretchr/testify/require"
 )
@@ -42,4 +45,71 @@ func TestTitles(t *testing.T) {
 		[]*Row[Probe]{{Of: subject, Text: []string{"/a"}}, {Of: subject, Text: []string{"/b"}}}, " value")
 	require.Contains(t, b.String(), "\n path=/a\n")
 	require.Contains(t, b.String(), "\n path=/b\n")
+}
+
+// TestMost: the most frequent rows are shown, and the others are counted.
+func TestMost(t *testing.T) {
+	rows := []*Row[Probe]{{Count: 9}, {Count: 5}, {Count: 1}}
+	shown, others := most(rows, 2)
+	require.Len(t, shown, 2)
+	require.Equal(t, "and 1 event in 1 other row (-n 0 shows all)\n", others)
+	shown, others = most(rows, 0)
+	require.Len(t, shown, 3)
+	require.Empty(t, others)
+}
+
+// TestSorted: rows are sorted by a column, and those that are equal stay in their order.
+func TestSorted(t *testing.T) {
+	of := expr.Type{Kind: expr.Int, Size: 8}
+	o := Options{Expressions: Expressions{Buckets: layout.Powers{}}}
+	row := func(name string, values ...int64) *Row[Probe] {
+		r := &Row[Probe]{Of: Probe{name, name}, Value: of, Buckets: layout.Tallies{}}
+		for _, v := range values {
+			b := r.Buckets.Of(layout.Powers{}.Of(of, uint64(v)))
+			b.Count++
+			b.Sum.Add(of, uint64(v))
+			r.Count++
+		}
+		return r
+	}
+	for sort, want := range map[string]string{"": "abcd", "count": "abcd", "average": "bcda", "p50": "bdca", "p99": "cbad", "max": "cbad"} {
+		rows := []*Row[Probe]{row("a", 1, 1, 1, 1, 1, 10), row("b", 9, 9, 11), row("c", 2, 14), row("d", 7)}
+		o.Sort = sort
+		require.NoError(t, o.Check())
+		got := ""
+		for _, r := range Sorted(rows, &o) {
+			got += r.Of.Name
+		}
+		require.Equal(t, want, got, sort)
+	}
+	o.Sort = "sum"
+	require.ErrorContains(t, o.Check(), "--sort takes count or average or p50 or p99 or max here")
+	o.Buckets, o.Value = nil, "n"
+	rows := []*Row[Probe]{row("a", -1, -1, math.MinInt64), row("b", math.MaxInt64, math.MaxInt64, math.MaxInt64)}
+	require.NoError(t, o.Check())
+	require.Equal(t, "b", Sorted(rows, &o)[0].Of.Name)
+	require.Equal(t, "27670116110564327421", rows[0].sumText())
+	require.Equal(t, "-9223372036854775810", rows[1].sumText())
+	rows[0].Value.Duration, rows[1].Value.Duration = true, true
+	require.Equal(t, "7690000h", rows[0].sumText())
+}
+
+// TestWriteHistograms: few rows have a histogram each, and many are a table.
+func TestWriteHistograms(t *testing.T) {
+	h := Histograms{Options: &Options{Expressions: Expressions{By: []string{"path"}, Buckets: layout.Powers{}}}, Columns: 80}
+	var rows []*Row[Probe]
+	for _, path := range []string{`"/a"`, `"/b"`, `"/c"`, `"/d"`, `"/e"`} {
+		rows = append(rows, &Row[Probe]{
+			Of: Probe{"app", "done"}, Text: []string{path}, JSON: []json.RawMessage{json.RawMessage(path)}, Count: 2,
+			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: layout.Tallies{layout.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {Count: 2, Sum: layout.Sum{Low: 10}}},
+		})
+	}
+	var few, many bytes.Buffer
+	WriteHistograms(&few, h, rows[:2], " size")
+	require.Equal(t, 2, strings.Count(few.String(), "app:done size path="))
+	require.Contains(t, few.String(), "p99 5")
+	WriteHistograms(&many, h, rows, " size")
+	require.Equal(t, 1, strings.Count(many.String(), "app:done size\n"))
+	require.Contains(t, many.String(), "COUNT  AVERAGE  P50  P99  MAX  path\n")
+	require.NotContains(t, many.String(), "path=")
 }

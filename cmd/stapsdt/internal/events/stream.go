@@ -151,3 +151,41 @@ func OpenOutside(to *console.Console, config *run.Config, o Options) (*Stream, e
 	}
 	return &Stream{Source: &feed{Feed: f, show: o.Show}, Live: true, why: tooFast}, nil
 }
+
+// feed delivers the events of programs that listen.
+type feed struct {
+	*live.Feed
+	show *Show
+}
+
+// Run implements Source.
+func (f *feed) Run(ctx context.Context, c Consumer) error {
+	for _, p := range f.Probes() { // the probes of programs that Open already watches
+		c.Know(p)
+	}
+	f.Came = func(all []*recording.Probe) {
+		for _, p := range all {
+			if f.Selects(p.Provider, p.Name) {
+				c.Know(p)
+			}
+		}
+	}
+	d := &delivery{Consumer: c, show: f.show}
+	f.Gone = func(file *replay.File) {
+		for _, p := range file.Recorded() {
+			delete(d.known, p)
+		}
+		c.Gone(file)
+	}
+	return f.Feed.Run(ctx, d)
+}
+
+// Report implements Source.
+func (f *feed) Report(consequence string, reported uint64) error {
+	warnLost(f.Console, f.Lost()-reported, tooFast, consequence)
+	replay.Unevaluated(f.Console, f.Faults)
+	return nil
+}
+
+// Losses implements Source.
+func (f *feed) Losses() replay.Losses { return replay.Losses{Lost: f.Lost()} }

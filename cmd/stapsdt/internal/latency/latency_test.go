@@ -3,9 +3,21 @@
 package latency
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/proberec"
 
 	"github.com/stretchr/testify/require"
 )
@@ -73,4 +85,99 @@ func TestHeading(t *testing.T) {
 	} {
 		require.Equal(t, test.want, test.o.String())
 	}
+}
+
+// jobs records eight jobs, of which the third and the sixth do not end, and an end without a start.
+func jobs(t *testing.T) (path string) {
+	t.Helper()
+	p := stapsdt.NewProvider("shop")
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	start := stapsdt.NewProbe3[uint64, uint64, string](p, "job__start", "id", "parent", "text")
+	end := stapsdt.NewProbe2[uint64, int](p, "job__end", "id", "status")
+	path = filepath.Join(t.TempDir(), "recording")
+	recorder, err := proberec.Create(path, 1<<20, p)
+	require.NoError(t, err)
+	recorder.Start()
+	end.Fire(1000, 0)
+	for id := range uint64(8) {
+		start.Fire(id, 0, fmt.Sprintf("job %d", id%2))
+		if id%3 != 2 {
+			end.Fire(id, 200+int(id%2))
+		}
+	}
+	require.NoError(t, recorder.Close())
+	return path
+}
+
+// measure returns what latency prints, and the objects if o.JSON.
+func measure(t *testing.T, key string, config run.Config, o count.Options, names ...string) (text string, all []map[string]any) {
+	t.Helper()
+	var out, warnings bytes.Buffer
+	o.Buckets = layout.Powers{}
+	require.NoError(t, Run(t.Context(), &console.Console{Out: &out, Err: &warnings}, config, names, key, o))
+	if o.JSON {
+		for line := range strings.Lines(out.String()) {
+			object := map[string]any{}
+			require.NoError(t, json.Unmarshal([]byte(line), &object))
+			all = append(all, object)
+		}
+	}
+	return out.String() + warnings.String(), all
+}
+
+// TestRecorded: operations of a recording are paired, by values of the start and of the end, and those that
+// are open are shown.
+func TestRecorded(t *testing.T) {
+	from := []string{jobs(t)}
+	o := count.Options{From: replay.From{Paths: from}, JSON: true}
+	o.By = []string{"text", "status"}
+	_, all := measure(t, "", run.Config{}, o, "shop:job")
+	require.Len(t, all, 3)
+	counts := map[any]any{}
+	for _, row := range all[:2] {
+		counts[fmt.Sprint(row["by"])] = row["count"]
+	}
+	require.Equal(t, map[any]any{"map[status:200 text:job 0]": 3., "map[status:201 text:job 1]": 3.}, counts)
+	u := all[2]
+	require.Equal(t, []any{2., 1., 2.}, []any{u["starts_without_end"], u["ends_without_start"], u["open"]})
+	longest := u["longest"].([]any)
+	require.Len(t, longest, 2)
+	first := longest[0].(map[string]any)
+	require.Equal(t, 2., first["key"])
+	require.Equal(t, map[string]any{"text": "job 0"}, first["by"])
+	require.Positive(t, first["nanoseconds"])
+
+	text, _ := measure(t, "", run.Config{}, count.Options{From: replay.From{Paths: from}}, "shop:job")
+	require.Contains(t, text, "2 starts without an end (2 still open); 1 end without a start")
+	require.Regexp(t, `OPEN FOR +PID +GOROUTINE +ID +text\n`, text)
+}
+
+// TestRecordedWhere: a condition that the start can evaluate is about the start, also of ends that have no
+// such argument.
+func TestRecordedWhere(t *testing.T) {
+	o := count.Options{From: replay.From{Paths: []string{jobs(t)}}, JSON: true}
+	for where, want := range map[string][]any{
+		`text == "job 1"`:                  {3., 1., 1., 1.}, // the count, starts without an end, ends without a start, open
+		`status == 200`:                    {3., 2., 1., 2.},
+		`text == "job 1" && status == 200`: {nil, 1., 1., 1.},
+	} {
+		_, all := measure(t, "", run.Config{Where: where}, o, "shop:job")
+		u := all[len(all)-1]
+		require.Equal(t, want, []any{all[0]["count"], u["starts_without_end"], u["ends_without_start"], u["open"]}, where)
+	}
+}
+
+// TestRecordedKeys: goroutines pair events, and threads do not if the recording does not have them.
+func TestRecordedKeys(t *testing.T) {
+	o := count.Options{From: replay.From{Paths: []string{jobs(t)}}, JSON: true}
+	_, all := measure(t, "goroutine", run.Config{}, o, "shop:job__start", "shop:job__end")
+	require.Equal(t, 6., all[0]["count"])
+	text, all := measure(t, "thread", run.Config{}, o, "shop:job__start", "shop:job__end")
+	require.Len(t, all, 1)
+	require.Contains(t, text, "15 events are not included, because it is not known which thread has fired them")
+	err := Run(t.Context(), &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, run.Config{}, []string{"shop:job__start", "shop:nothing"}, "arg0", o)
+	require.ErrorContains(t, err, "both the start and the end")
+	o.By = []string{"nothing"}
+	err = Run(t.Context(), &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, run.Config{}, []string{"shop:job"}, "", o)
+	require.ErrorContains(t, err, "nothing")
 }

@@ -212,3 +212,91 @@ func ringBytes(n int) uint64 {
 	const all, least, most = 256 << 20, 512 << 10, 32 << 20
 	return min(max(all/uint64(max(n, 1)), least), most)
 }
+
+const (
+	// shortestRefusal is the delay after the first failure to watch a process. It doubles with each failure, up to longestRefusal.
+	shortestRefusal = time.Second
+	longestRefusal  = time.Minute
+)
+
+// refusals holds the processes that could not be watched and will be tried again.
+type refusals map[socket.Key]*refusal
+
+type refusal struct {
+	after time.Duration
+	until time.Time
+}
+
+// add records that a process could not be watched, and reports whether this is the first time.
+func (r refusals) add(k socket.Key, now time.Time) (first bool) {
+	one := r[k]
+	if first = one == nil; first {
+		one = &refusal{after: shortestRefusal / 2}
+		r[k] = one
+	}
+	one.after = min(2*one.after, longestRefusal)
+	one.until = now.Add(one.after)
+	return first
+}
+
+// has reports whether the next attempt for a process is not due yet.
+func (r refusals) has(k socket.Key, now time.Time) bool { return r[k] != nil && now.Before(r[k].until) }
+
+// due reports whether the next attempt for any process is due.
+func (r refusals) due(now time.Time) bool {
+	for _, one := range r {
+		if !now.Before(one.until) {
+			return true
+		}
+	}
+	return false
+}
+
+// purge removes processes that do not listen any longer, or that were watched since.
+func (r refusals) purge(listening []*socket.Process, now time.Time) {
+	listed := make(map[socket.Key]bool, len(listening))
+	for _, p := range listening {
+		listed[p.Key()] = true
+	}
+	for k, one := range r {
+		if now.After(one.until) && !listed[k] || now.After(one.until.Add(longestRefusal)) {
+			delete(r, k)
+		}
+	}
+}
+
+// family maps the PIDs of the processes of -p and of their descendants to their start times. A process that reuses the
+// PID of an ended one is not in the family.
+type family map[int]uint64
+
+// remember replaces the family with its living members and all of their descendants, and returns their PIDs.
+func (f family) remember() []int {
+	var living []int
+	for pid, start := range f {
+		if socket.Started(pid) == start {
+			living = append(living, pid)
+		} else {
+			delete(f, pid)
+		}
+	}
+	if len(living) == 0 {
+		return nil
+	}
+	all := proc.Family(living)
+	for _, pid := range all {
+		if start := socket.Started(pid); f[pid] == 0 && start != 0 {
+			f[pid] = start
+		}
+	}
+	return all
+}
+
+// listening returns the listening processes of the family.
+func (f family) listening() (all []*socket.Process) {
+	for _, pid := range f.remember() {
+		if p, err := socket.Find(pid); err == nil && p.Start == f[pid] {
+			all = append(all, p)
+		}
+	}
+	return all
+}

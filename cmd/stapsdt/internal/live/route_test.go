@@ -5,9 +5,11 @@ package live
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
 
 	"github.com/cilium/ebpf"
 	"github.com/stretchr/testify/require"
@@ -31,4 +33,19 @@ func TestLacks(t *testing.T) {
 		require.Equal(t, c.lacks, errors.Is(Refuse(c.err, "stack"), ErrKernel), "%v", c.err)
 		require.Equal(t, c.err, Refuse(c.err, ""))
 	}
+}
+
+// TestPatterns: however many specs there are, a program takes what selects their probes.
+func TestPatterns(t *testing.T) {
+	specs := func(n int, format string) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprintf(format, i))
+		}
+		return all
+	}
+	require.Equal(t, []wire.Pattern{{Provider: "p", Probe: "a"}, {Provider: "p", Probe: "b"}}, patterns([]string{"p:a", "p:b", "p:a"}))
+	require.Len(t, patterns(specs(wire.MaxPatterns, "p:probe%d")), wire.MaxPatterns)
+	require.Equal(t, []wire.Pattern{{Provider: "p", Probe: "*"}}, patterns(specs(300, "p:probe%d")))
+	require.Equal(t, []wire.Pattern{{Provider: "p", Probe: "*"}}, patterns(specs(200, "p:"+strings.Repeat("x", 500)+"%d")), "a message is too small")
+	require.Equal(t, []wire.Pattern{{Provider: "*", Probe: "*"}}, patterns(specs(300, "p%d:probe")))
 }

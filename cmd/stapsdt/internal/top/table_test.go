@@ -3,11 +3,15 @@
 package top
 
 import (
+	"encoding/binary"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
 )
@@ -41,4 +45,93 @@ func TestRows(t *testing.T) {
 	require.Equal(t, uint64(maxRows), table.others)
 	require.Len(t, table.rows, 2)
 	require.Contains(t, table.rows, "open")
+}
+
+// death is a recording of spans.
+type death struct {
+	t          *testing.T
+	table      *table
+	file       *replay.File
+	start, end *recording.Probe
+	now        time.Duration
+}
+
+func newDeath(t *testing.T) *death {
+	word := func(name string) recording.Arg { return recording.Arg{Name: name, Type: 8, Kind: recording.Uint64} }
+	d := &death{
+		t: t, table: newTable(nil, nil), file: replay.NewFile(&replay.Process{PID: 1}), now: time.Second,
+		start: &recording.Probe{Provider: "p", Name: "op__start", Args: []recording.Arg{word("id"), word("parent")}},
+		end:   &recording.Probe{Provider: "p", Name: "op__end", Args: []recording.Arg{word("id"), word("parent"), word("error")}},
+	}
+	d.table.operations.Know(d.start)
+	d.table.operations.Know(d.end)
+	d.table.began[0] = d.now
+	return d
+}
+
+// fire fires a probe some time later.
+func (d *death) fire(later time.Duration, p *recording.Probe, words ...uint64) {
+	d.now += later
+	e := &recording.Event{Monotonic: d.now, Realtime: int64(d.now), PID: 1, Goroutine: 1}
+	var body []byte
+	for _, w := range words {
+		body = binary.LittleEndian.AppendUint64(body, w)
+	}
+	require.NoError(d.t, e.Decode(p, body))
+	d.table.turnTo(d.now)
+	d.table.add(e, d.file)
+}
+
+func (d *death) snapshot() *snapshot { return d.table.snapshot(time.Unix(0, 0), d.now, true) }
+
+// TestLastSecond: the rates of a recording are those of its last second, also after a time without events.
+func TestLastSecond(t *testing.T) {
+	d := newDeath(t)
+	pair := func(later time.Duration) {
+		d.fire(later, d.start, 1, 0)
+		d.fire(0, d.end, 1, 0, 0)
+	}
+	for range 100 {
+		pair(100 * time.Millisecond)
+	}
+	s := d.snapshot()
+	require.EqualValues(t, 100, s.lines[0].count)
+	require.InDelta(t, time.Second, s.window, float64(slotOfRecording))
+	require.InDelta(t, 10, s.lines[0].rate, 2)
+	pair(time.Hour)
+	s = d.snapshot()
+	require.EqualValues(t, 101, s.lines[0].count)
+	require.InDelta(t, 1, s.lines[0].rate, 0.2, "the last second has one")
+	require.LessOrEqual(t, s.window, time.Second)
+}
+
+// TestNested: open operations follow those that they are parts of, whatever a hostile program says of them.
+func TestNested(t *testing.T) {
+	d := newDeath(t)
+	for _, o := range [][2]uint64{
+		{1, 0}, {2, 1}, {3, 2}, {4, 1}, {5, 0}, // 5 is the youngest
+		{6, 99},        // whose whole is not there
+		{7, 8}, {8, 7}, // parts of each other
+		{9, 9}, {10, 11}, // its own part; and of one that has ended
+	} {
+		d.fire(time.Millisecond, d.start, o[0], o[1])
+	}
+	d.fire(0, d.start, 11, 0)
+	d.fire(0, d.end, 11, 0, 0)
+	s := d.snapshot()
+	var shown []string
+	for i := range s.open {
+		shown = append(shown, strings.Repeat(" ", s.open[i].depth)+s.open[i].key.Text)
+	}
+	require.Equal(t, []string{"1", " 2", "  3", " 4", "5", "6", "10", "7", " 8", "9"}, shown)
+	text := string(s.text(80))
+	require.Regexp(t, regexp.MustCompile(`(?m)^ +0s +1 +1  p:op 1 +\n +0s +1 +1    p:op 2 +\n +0s +1 +1      p:op 3 +$`), text)
+	require.Regexp(t, `^\d\d:\d\d:\d\d  10 open`, string(s.text(20)))
+	for depth := range uint64(1000) {
+		d.fire(0, d.start, 1000+depth, 999+depth)
+	}
+	require.Len(t, d.snapshot().open, maxOpen)
+	for _, line := range strings.Split(string(d.snapshot().text(80)), "\n") {
+		require.LessOrEqual(t, len(line), 80)
+	}
 }
