@@ -92,9 +92,12 @@ func (o *Options) runTraced(ctx context.Context, to *console.Console, hangup <-c
 	if err := e.open(); err != nil {
 		return err
 	}
-	out, err := o.open(ctx, to, e, func(pass func(expose.Span)) { e.Spans = pass })
+	out, err := o.open(ctx, to, e)
 	if err != nil {
 		return err
+	}
+	if out.otlp != nil {
+		e.Spans = out.otlp.Span
 	}
 	err = e.run(out.ctx, hangup)
 	to.Finish()
@@ -109,7 +112,7 @@ func (o *Options) runSockets(ctx context.Context, to *console.Console, hangup <-
 		return err
 	}
 	to.Warn("only the programs of this user that listen are watched, by their sockets")
-	out, err := o.open(ctx, to, e, func(func(expose.Span)) {})
+	out, err := o.open(ctx, to, e)
 	if err != nil {
 		return err
 	}
@@ -127,8 +130,8 @@ type outputs struct {
 	otlp   *expose.OTLP
 }
 
-// open starts the server and the sender of a source's metrics. spans is called with the function that sends spans.
-func (options *Options) open(ctx context.Context, to *console.Console, source expose.Collector, spans func(func(expose.Span))) (o *outputs, err error) {
+// open starts the server and the sender of a source's metrics.
+func (options *Options) open(ctx context.Context, to *console.Console, source expose.Collector) (o *outputs, err error) {
 	own := prometheus.NewRegistry()
 	own.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(
 		// Two MemStats metrics have the same name in OpenMetrics.
@@ -141,7 +144,6 @@ func (options *Options) open(ctx context.Context, to *console.Console, source ex
 		if o.otlp, err = expose.NewOTLP(ctx, options.OTLP, metrics, rule.NewComplaints(to).Complain); err != nil {
 			return nil, fmt.Errorf("--otlp: %w", err)
 		}
-		spans(o.otlp.Span)
 	}
 	if options.Listen == "" {
 		close(o.served)

@@ -53,9 +53,6 @@ func Listen(addr, config string, handler http.Handler, log *slog.Logger) (*Serve
 	}, config, log}, nil
 }
 
-// Addr returns the address on which the server listens.
-func (s *Server) Addr() net.Addr { return s.listener.Addr() }
-
 // URL returns the URL for a client on this machine.
 func (s *Server) URL() string {
 	scheme := "http"

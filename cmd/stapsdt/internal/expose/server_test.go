@@ -32,7 +32,7 @@ func serve(t *testing.T, config string, h http.Handler) string {
 		_, err := s.listener.Accept()
 		assert.ErrorIs(t, err, net.ErrClosed, "the server still listens")
 	})
-	return s.Addr().String()
+	return s.listener.Addr().String()
 }
 
 // file writes a file, and returns its path.
