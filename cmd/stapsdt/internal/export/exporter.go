@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"reflect"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -60,11 +59,13 @@ func newExporter(to *console.Console, file string) *exporter {
 	}
 }
 
-func (e *exporter) rules() (all []anyRule) {
-	for _, m := range e.metrics {
+func (e *exporter) rules() []anyRule { return allRules(e.metrics, e.spans) }
+
+func allRules(metrics []*metric.Traced, spans []*span.Rule) (all []anyRule) {
+	for _, m := range metrics {
 		all = append(all, m)
 	}
-	for _, s := range e.spans {
+	for _, s := range spans {
 		all = append(all, s)
 	}
 	return all
@@ -115,7 +116,14 @@ func (e *exporter) load() error {
 	if err != nil {
 		return err
 	}
-	metrics, spans, fresh, err := e.make(file)
+	metrics, err := renewed(file.Metrics, e.metrics, (*metric.Traced).Follows, func(text rules.Metric) (*metric.Traced, error) { return metric.New(e.Host, text) })
+	var spans []*span.Rule
+	if err == nil {
+		spans, err = renewed(file.Spans, e.spans, (*span.Rule).Follows, func(text rules.Span) (*span.Rule, error) { return span.New(e.Host, e.traces, text) })
+	}
+	old, now := e.rules(), allRules(metrics, spans)
+	fresh := slices.DeleteFunc(slices.Clone(now), func(r anyRule) bool { return slices.Contains(old, r) })
+	gone := slices.DeleteFunc(old, func(r anyRule) bool { return slices.Contains(now, r) })
 	if err != nil {
 		for _, r := range fresh {
 			r.Close()
@@ -126,54 +134,35 @@ func (e *exporter) load() error {
 		r.Common().Subscription = e.engine.Add(r, r.Common().Selection)
 	}
 	e.mu.Lock()
-	old := e.rules()
 	e.metrics, e.spans, e.state.at = metrics, spans, time.Now()
-	now := e.rules()
 	e.mu.Unlock()
-	old = slices.DeleteFunc(old, func(r anyRule) bool { return slices.Contains(now, r) })
 	var ended []*engine.Subscription
-	for _, r := range old {
+	for _, r := range gone {
 		ended = append(ended, r.Common().Subscription)
 	}
 	e.engine.Remove(ended...)
-	for _, r := range old {
+	for _, r := range gone {
 		r.Close()
 	}
 	return nil
 }
 
-// make returns the rules of a file: rules already in force, and new ones.
-func (e *exporter) make(file *rules.File) (metrics []*metric.Traced, spans []*span.Rule, fresh []anyRule, err error) {
-	for _, text := range file.Metrics {
-		m := find(e.metrics, func(m *metric.Traced) bool { return reflect.DeepEqual(m.Metric, text) })
-		if m == nil {
-			if m, err = metric.New(e.Host, text); err != nil {
-				return nil, nil, fresh, err
-			}
-			fresh = append(fresh, m)
+// renewed returns the rules for the texts of a file: rules in force that follow one, and new ones. After an error, it returns the
+// rules before it.
+func renewed[R, T any](texts []T, force []R, follows func(R, T) bool, make func(T) (R, error)) (now []R, err error) {
+	for _, text := range texts {
+		i := slices.IndexFunc(force, func(r R) bool { return follows(r, text) })
+		if i >= 0 {
+			now = append(now, force[i])
+			continue
 		}
-		metrics = append(metrics, m)
-	}
-	for _, text := range file.Spans {
-		s := find(e.spans, func(s *span.Rule) bool { return s.Span == text })
-		if s == nil {
-			if s, err = span.New(e.Host, e.traces, text); err != nil {
-				return nil, nil, fresh, err
-			}
-			fresh = append(fresh, s)
+		fresh, err := make(text)
+		if err != nil {
+			return now, err
 		}
-		spans = append(spans, s)
+		now = append(now, fresh)
 	}
-	return metrics, spans, fresh, nil
-}
-
-func find[T any](all []*T, is func(*T) bool) *T {
-	for _, one := range all {
-		if is(one) {
-			return one
-		}
-	}
-	return nil
+	return now, nil
 }
 
 // reload reads the rules file again.

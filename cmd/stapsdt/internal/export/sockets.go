@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -56,16 +55,15 @@ func (e *socketExporter) read(before *watch) (*watch, error) {
 		return nil, err
 	}
 	w := &watch{exporter: e}
+	w.metrics, err = renewed(all.Metrics, before.metrics, (*metric.Recorded).Follows, func(text rules.Metric) (*metric.Recorded, error) {
+		return metric.NewRecorded(text, cgroup.Sidecar(), time.Now(), e.problem)
+	})
+	if err != nil {
+		return nil, err
+	}
 	var specs []string
-	for _, text := range all.Metrics {
-		m := find(before.metrics, func(m *metric.Recorded) bool { return reflect.DeepEqual(m.Metric, text) })
-		if m == nil {
-			if m, err = metric.NewRecorded(text, cgroup.Sidecar(), time.Now(), e.problem); err != nil {
-				return nil, err
-			}
-		}
+	for _, m := range w.metrics {
 		specs = append(specs, m.Specs()...)
-		w.metrics = append(w.metrics, m)
 	}
 	for _, s := range all.Spans {
 		e.problem(fmt.Errorf("the spans of %s are left out, because they come from the kernel only", s.Probe))

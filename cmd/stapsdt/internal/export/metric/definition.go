@@ -4,6 +4,7 @@ package metric
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -83,6 +84,9 @@ func (m *definition) appendContainer(values []string, c *cgroup.Container) []str
 	}
 	return values
 }
+
+// Follows reports whether this is the metric of a rule.
+func (m *definition) Follows(text rules.Metric) bool { return reflect.DeepEqual(m.Metric, text) }
 
 // Specs returns the specs of the probe, or of the start and of the end.
 func (m *definition) Specs() []string {

@@ -76,6 +76,9 @@ func (s *Rule) prepare(h *rule.Host) (err error) {
 // spanText is the maximum length of a string in a span, in bytes.
 const spanText = 256
 
+// Follows reports whether these are the spans of a rule.
+func (s *Rule) Follows(text rules.Span) bool { return s.Span == text }
+
 // Section implements engine.Subscriber.
 func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
 	part := p.Name[strings.LastIndex(p.Name, "__"):]
