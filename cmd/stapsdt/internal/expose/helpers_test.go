@@ -41,7 +41,7 @@ var start = time.Unix(1_700_000_000, 0)
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // handler returns the handler for a source.
-func handler(t testing.TB, source Collector) http.Handler {
+func handler(t *testing.T, source Collector) http.Handler {
 	t.Helper()
 	h, err := NewHandler(NewMetrics(source, prometheus.NewRegistry()))
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func handler(t testing.TB, source Collector) http.Handler {
 }
 
 // get returns a page.
-func get(t testing.TB, h http.Handler, path, accept string) *httptest.ResponseRecorder {
+func get(t *testing.T, h http.Handler, path, accept string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.Header.Set("Accept", accept)
@@ -61,7 +61,7 @@ func get(t testing.TB, h http.Handler, path, accept string) *httptest.ResponseRe
 
 // scrape returns the families by their names, as a client that understands this format reads
 // them.
-func scrape(t testing.TB, h http.Handler, accept string) map[string]*dto.MetricFamily {
+func scrape(t *testing.T, h http.Handler, accept string) map[string]*dto.MetricFamily {
 	t.Helper()
 	w := get(t, h, "/metrics", accept)
 	decoder := expfmt.NewDecoder(w.Body, expfmt.ResponseFormat(w.Header()))
