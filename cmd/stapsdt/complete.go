@@ -84,18 +84,28 @@ func completeSpecs(root *cobra.Command) {
 
 // completeSpec completes a SPEC: with the probes of the recordings of --from, of the processes of -p or -a, or of the FILE
 // that the word begins with. Without any of them the word is the beginning of a FILE.
-func completeSpec(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	names, directive := offered(c, word)
+func completeSpec(c *cobra.Command, args []string, word string) (all []string, _ cobra.ShellCompDirective) {
+	probes, directive := offered(c, word)
 	switch {
-	case names == nil:
+	case probes == nil:
 		return nil, directive
 	case c.Name() == "hist" && len(args) > 0:
-		return names.arguments(args[0]), cobra.ShellCompDirectiveNoFileComp
-	case c.Name() == "top" || c.Name() == "tree":
-		return names.operations(), cobra.ShellCompDirectiveNoFileComp
+		return arguments(probes, args[0]), cobra.ShellCompDirectiveNoFileComp
 	}
-	slices.Sort(names.all)
-	return slices.Compact(names.all), cobra.ShellCompDirectiveNoFileComp
+	for _, p := range probes {
+		name := p.before + p.provider + ":" + p.name
+		if c.Name() == "top" || c.Name() == "tree" { // these take operations, which have the arguments of their starts
+			var isStart bool
+			if name, isStart = replay.NameOf(name); !isStart {
+				continue
+			}
+		}
+		if name == render.Printable(name) {
+			all = append(all, name+"\t"+render.Printable("("+p.signature+")"))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeExpression completes the last name of an expression, with the arguments of the probes of the SPECs before it.
@@ -103,13 +113,10 @@ func completeExpression(c *cobra.Command, args []string, word string) (all []str
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names, _ := offered(c, args[0])
-	if names == nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
+	probes, _ := offered(c, args[0])
 	before := word[:1+strings.LastIndexFunc(word, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })]
 	for _, spec := range args {
-		for _, name := range names.arguments(spec) {
+		for _, name := range arguments(probes, spec) {
 			if strings.HasPrefix(before+name, word) {
 				all = append(all, before+name)
 			}
@@ -120,118 +127,85 @@ func completeExpression(c *cobra.Command, args []string, word string) (all []str
 }
 
 // offered returns the probes that complete a SPEC, or nil and another directive for the shell.
-func offered(c *cobra.Command, word string) (*completions, cobra.ShellCompDirective) {
-	var names completions
+func offered(c *cobra.Command, word string) ([]completion, cobra.ShellCompDirective) {
 	finder := target.NewFinder()
 	defer finder.Close()
 	recordings, _ := c.Flags().GetStringArray("from") // none for record, which has no such flag
 	var named probes.Target
 	_ = processList{&named}.Set(c.Flags().Lookup("pid").Value.String())
-	every, _ := c.Flags().GetBool("all")
+	named.All, _ = c.Flags().GetBool("all")
 	path, _, hasColon := strings.Cut(word, ":")
+	all := []completion{}
 	switch {
 	case len(recordings) > 0:
-		if err := names.addRecorded(recordings); err != nil {
+		source, err := replay.Open(replay.From{Paths: recordings}, nil, "", nil)
+		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
+		}
+		defer source.Close()
+		for _, p := range source.Probes() {
+			one := completion{provider: p.Provider, name: p.Name, signature: replay.Signature(p)}
+			for i := range p.Args {
+				name, kind := replay.Argument(p, i)
+				one.add(name, kind)
+			}
+			all = append(all, one)
 		}
 	case hasColon && strings.Contains(path, "/"):
 		if f, err := finder.Open(path); err == nil {
-			names.addFile(f, path+":")
+			all = appendFile(all, f, path+":")
 		}
-	case !every && !named.Given():
+	case !named.Given():
 		return nil, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
 	default:
-		named.All = every
 		found, err := named.Look(finder)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
 		for _, f := range found.Files {
-			names.addFile(f, "")
+			all = appendFile(all, f, "")
 		}
 	}
-	return &names, cobra.ShellCompDirectiveNoFileComp
+	return all, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completions are the names of probes, each with its arguments after a tab.
-type completions struct {
-	all    []string
-	probes []completedProbe
-}
-
-// completedProbe is a probe whose arguments can be completed. An argument is its name, a tab, and its type.
-type completedProbe struct {
+// completion is a probe that completes a SPEC.
+type completion struct {
+	before         string // FILE:, or ""
 	provider, name string
-	args           []string
+	signature      string
+	args           []string // of each argument the name, a tab, and the type
 }
 
-// addFile adds the probes of a file.
-func (l *completions) addFile(f *target.File, before string) {
-	for _, p := range f.Probes {
-		probe := completedProbe{provider: p.Provider, name: p.Name}
-		for i, a := range p.Args {
-			probe.add(i, a.Name, spec.TypeName(a))
-		}
-		l.add(probe, before, spec.Signature(p))
-	}
-}
-
-// addRecorded adds the probes of recordings.
-func (l *completions) addRecorded(paths []string) error {
-	source, err := replay.Open(replay.From{Paths: paths}, nil, "", nil)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	for _, p := range source.Probes() {
-		probe := completedProbe{provider: p.Provider, name: p.Name}
-		for i := range p.Args {
-			name, kind := replay.Argument(p, i)
-			probe.add(i, name, kind)
-		}
-		l.add(probe, "", replay.Signature(p))
-	}
-	return nil
-}
-
-func (l *completions) add(p completedProbe, before, signature string) {
-	l.probes = append(l.probes, p)
-	name := before + p.provider + ":" + p.name
-	if name == render.Printable(name) {
-		l.all = append(l.all, name+"\t"+render.Printable("("+signature+")"))
-	}
-}
-
-// add adds the i-th argument.
-func (p *completedProbe) add(i int, name, kind string) {
+// add adds an argument.
+func (c *completion) add(name, kind string) {
 	if name == "" {
-		name = fmt.Sprintf("arg%d", i)
+		name = fmt.Sprintf("arg%d", len(c.args))
 	}
-	p.args = append(p.args, name+"\t"+render.Printable(kind))
+	c.args = append(c.args, name+"\t"+render.Printable(kind))
 }
 
-// operations returns the names of operations, each with the signature of its start.
-func (l *completions) operations() (all []string) {
-	for _, name := range l.all {
-		probe, args, _ := strings.Cut(name, "\t")
-		if operation, isStart := replay.NameOf(probe); isStart {
-			all = append(all, operation+"\t"+args)
+// appendFile appends the probes of a file.
+func appendFile(all []completion, f *target.File, before string) []completion {
+	for _, p := range f.Probes {
+		one := completion{before: before, provider: p.Provider, name: p.Name, signature: spec.Signature(p)}
+		for _, a := range p.Args {
+			one.add(a.Name, spec.TypeName(a))
 		}
+		all = append(all, one)
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	return all
 }
 
 // arguments returns the names of the arguments of the first probe that a SPEC names, each with its type.
-func (l *completions) arguments(text string) []string {
+func arguments(all []completion, text string) []string {
 	spec, err := spec.Parse(text)
 	if err != nil {
 		return nil
 	}
-	for _, p := range l.probes {
-		if spec.Match(p.provider, p.name) {
-			return p.args
-		}
+	i := slices.IndexFunc(all, func(c completion) bool { return spec.Match(c.provider, c.name) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return all[i].args
 }
