@@ -72,11 +72,10 @@ func (f *elfFile) mask(addr uint64) uint64 {
 
 // fileOffset returns the file offset of an address according to the program headers, by which
 // the kernel maps the file. Section headers may differ.
-func (f *elfFile) fileOffset(addr uint64, executable bool) (uint64, bool) {
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_LOAD && addr >= p.Vaddr && addr-p.Vaddr < p.Filesz && (p.Flags&elf.PF_X != 0 || !executable) {
-			return p.Off + (addr - p.Vaddr), true
-		}
+func (f *elfFile) fileOffset(addr uint64, flags elf.ProgFlag) (uint64, bool) {
+	p := elffile.Segment(f.File, addr, flags)
+	if p == nil {
+		return 0, false
 	}
-	return 0, false
+	return p.Off + (addr - p.Vaddr), true
 }

@@ -160,14 +160,14 @@ func (w *walker) place(p *Site) error {
 	if w.file.mask(p.Address+shift) < w.file.code && len(w.file.Progs) > 0 { // only an offset in a discarded section
 		return errDiscarded
 	}
-	if p.Offset, ok = w.file.fileOffset(w.file.mask(p.Address+shift), true); !ok {
+	if p.Offset, ok = w.file.fileOffset(w.file.mask(p.Address+shift), elf.PF_X); !ok {
 		return fmt.Errorf("address %#x is in no executable segment", w.file.mask(p.Address+shift))
 	}
 	if p.Semaphore == 0 {
 		return nil
 	}
 	at := w.file.mask(p.Semaphore + shift)
-	if p.SemaphoreOffset, ok = w.file.fileOffset(at, false); !ok {
+	if p.SemaphoreOffset, ok = w.file.fileOffset(at, 0); !ok {
 		return fmt.Errorf("semaphore at %#x is in no segment", at)
 	}
 	return nil

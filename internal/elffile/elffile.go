@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -118,4 +119,15 @@ func ReadSome(r io.ReaderAt, offset int64, n uint64) []byte {
 		return nil
 	}
 	return data
+}
+
+// Segment returns the segment with permissions that loads an address from the file, or nil.
+func Segment(f *elf.File, address uint64, flags elf.ProgFlag) *elf.Prog {
+	i := slices.IndexFunc(f.Progs, func(p *elf.Prog) bool {
+		return p.Type == elf.PT_LOAD && p.Flags&flags == flags && address >= p.Vaddr && address-p.Vaddr < p.Filesz
+	})
+	if i < 0 {
+		return nil
+	}
+	return f.Progs[i]
 }

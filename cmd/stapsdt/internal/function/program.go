@@ -318,20 +318,18 @@ func (p *Program) function(info gotable.Function) (*Function, error) {
 // code returns the instructions between two addresses, and their offset in the file. They must be in a part
 // of the file that is mapped as executable.
 func (p *Program) code(start, end uint64) (code []byte, offset uint64, err error) {
-	for _, s := range p.file.Progs {
-		if s.Type != elf.PT_LOAD || s.Flags&elf.PF_X == 0 || start < s.Vaddr || start-s.Vaddr >= s.Filesz {
-			continue
-		}
-		at := start - s.Vaddr
-		size := min(end-start, s.Filesz-at)
-		if size > maxCode {
-			return nil, 0, fmt.Errorf("its %d bytes exceed the limit of %d", size, maxCode)
-		}
-		code := make([]byte, size)
-		if _, err := s.ReadAt(code, int64(at)); err != nil {
-			return nil, 0, err
-		}
-		return code, s.Off + at, nil
+	s := elffile.Segment(p.file, start, elf.PF_X)
+	if s == nil {
+		return nil, 0, errors.New("its code is not in an executable part of the file")
 	}
-	return nil, 0, errors.New("its code is not in an executable part of the file")
+	at := start - s.Vaddr
+	size := min(end-start, s.Filesz-at)
+	if size > maxCode {
+		return nil, 0, fmt.Errorf("its %d bytes exceed the limit of %d", size, maxCode)
+	}
+	code = make([]byte, size)
+	if _, err := s.ReadAt(code, int64(at)); err != nil {
+		return nil, 0, err
+	}
+	return code, s.Off + at, nil
 }

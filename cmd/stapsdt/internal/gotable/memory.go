@@ -1,8 +1,9 @@
 package gotable
 
 import (
+	"cmp"
 	"debug/elf"
-	"sort"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
 )
@@ -11,10 +12,12 @@ import (
 // relocations hold the pointers.
 type memory struct {
 	file *elf.File
-	// at holds the addresses of the pointers that the loader writes, in order, and to their
-	// values before the load address is added.
-	at, to []uint64
+	// relocations are the pointers that the loader writes, in the order of their addresses.
+	relocations []relocation
 }
+
+// relocation is the address of a pointer, and its value before the load address is added.
+type relocation struct{ at, to uint64 }
 
 func newMemory(f *elf.File) *memory {
 	m := &memory{file: f}
@@ -31,25 +34,20 @@ func newMemory(f *elf.File) *memory {
 		return m
 	}
 	const size = 24 // the size of an Elf64_Rela
-	type rela struct{ at, to uint64 }
-	var all []rela
 	for ; len(data) >= size; data = data[size:] {
 		if uint32(f.ByteOrder.Uint64(data[8:])) == relative {
-			all = append(all, rela{f.ByteOrder.Uint64(data), f.ByteOrder.Uint64(data[16:])})
+			m.relocations = append(m.relocations, relocation{f.ByteOrder.Uint64(data), f.ByteOrder.Uint64(data[16:])})
 		}
 	}
-	sort.Slice(all, func(i, j int) bool { return all[i].at < all[j].at })
-	for _, r := range all {
-		m.at, m.to = append(m.at, r.at), append(m.to, r.to)
-	}
+	slices.SortFunc(m.relocations, func(a, b relocation) int { return cmp.Compare(a.at, b.at) })
 	return m
 }
 
 // pointersTo returns the addresses of the pointers to an address.
 func (m *memory) pointersTo(address uint64) (all []uint64) {
-	for i, to := range m.to {
-		if to == address {
-			all = append(all, m.at[i])
+	for _, r := range m.relocations {
+		if r.to == address {
+			all = append(all, r.at)
 		}
 	}
 	if len(all) > 0 {
@@ -59,7 +57,7 @@ func (m *memory) pointersTo(address uint64) (all []uint64) {
 		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X != 0 {
 			continue
 		}
-		data := m.read(p, p.Vaddr)
+		data := read(p, p.Vaddr)
 		for i := -p.Vaddr & 7; i+8 <= uint64(len(data)); i += 8 {
 			if m.file.ByteOrder.Uint64(data[i:]) == address {
 				all = append(all, p.Vaddr+i)
@@ -71,20 +69,19 @@ func (m *memory) pointersTo(address uint64) (all []uint64) {
 
 // load reads bytes at an address, and reports whether the file has them.
 func (m *memory) load(b []byte, at uint64) bool {
-	for _, p := range m.file.Progs {
-		if p.Type == elf.PT_LOAD && at >= p.Vaddr && at-p.Vaddr < p.Filesz && p.Filesz-(at-p.Vaddr) >= uint64(len(b)) {
-			_, err := p.ReadAt(b, int64(at-p.Vaddr))
-			return err == nil
-		}
+	p := elffile.Segment(m.file, at, 0)
+	if p == nil {
+		return false
 	}
-	return false
+	_, err := p.ReadAt(b, int64(at-p.Vaddr))
+	return err == nil
 }
 
 // pointer returns the pointer at an address.
 func (m *memory) pointer(at uint64) (uint64, bool) {
-	i := sort.Search(len(m.at), func(i int) bool { return m.at[i] >= at })
-	if i < len(m.at) && m.at[i] == at {
-		return m.to[i], true
+	i, found := slices.BinarySearchFunc(m.relocations, at, func(r relocation, at uint64) int { return cmp.Compare(r.at, at) })
+	if found {
+		return m.relocations[i].to, true
 	}
 	var b [8]byte
 	ok := m.load(b[:], at)
@@ -94,20 +91,13 @@ func (m *memory) pointer(at uint64) (uint64, bool) {
 // contains reports whether an address is in a part of the file that is loaded with these
 // permissions.
 func (m *memory) contains(address uint64, flags elf.ProgFlag) bool {
-	for _, p := range m.file.Progs {
-		if p.Type == elf.PT_LOAD && p.Flags&flags == flags && address >= p.Vaddr && address-p.Vaddr < p.Filesz {
-			return true
-		}
-	}
-	return false
+	return elffile.Segment(m.file, address, flags) != nil
 }
 
 // bytes returns the content from an address to the end of the part of the file that contains it.
 func (m *memory) bytes(address uint64) []byte {
-	for _, p := range m.file.Progs {
-		if p.Type == elf.PT_LOAD && address >= p.Vaddr && address-p.Vaddr < p.Filesz {
-			return m.read(p, address)
-		}
+	if p := elffile.Segment(m.file, address, 0); p != nil {
+		return read(p, address)
 	}
 	return nil
 }
@@ -116,7 +106,7 @@ func (m *memory) bytes(address uint64) []byte {
 // have tables of some 100 MB.
 const MaxPart = 128 << 20
 
-func (m *memory) read(p *elf.Prog, from uint64) []byte {
+func read(p *elf.Prog, from uint64) []byte {
 	size := p.Filesz - (from - p.Vaddr)
 	if size > MaxPart {
 		return nil
