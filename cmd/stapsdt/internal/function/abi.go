@@ -177,11 +177,8 @@ func (r *reader) inStruct(offset int64) sdt.Operand {
 
 // floatAt returns the operand of a float.
 func (r *reader) floatAt(offset int64) sdt.Operand {
-	if r.pointer != nil {
-		return r.inStruct(offset)
-	}
-	if !r.inRegisters {
-		return r.memory(wordSize + r.offset + offset)
+	if r.pointer != nil || !r.inRegisters {
+		return r.word(offset)
 	}
 	register := fmt.Sprintf("%s%d", r.float, r.float_)
 	r.float_++

@@ -204,22 +204,29 @@ func (t *types) array(e *dwarf.Entry, typ *goType, to dwarf.Offset, depth int) (
 	return err
 }
 
-// sizes are the sizes of the kinds whose types all have the same size.
-var sizes = map[reflect.Kind]int64{
-	reflect.Bool: 1, reflect.Int: 8, reflect.Int8: 1, reflect.Int16: 2, reflect.Int32: 4, reflect.Int64: 8,
-	reflect.Uint: 8, reflect.Uint8: 1, reflect.Uint16: 2, reflect.Uint32: 4, reflect.Uint64: 8, reflect.Uintptr: 8,
-	reflect.Float32: 4, reflect.Float64: 8, reflect.Complex64: 8, reflect.Complex128: 16, reflect.String: 16, reflect.Slice: 24,
-	reflect.Interface: 16, reflect.Pointer: 8, reflect.UnsafePointer: 8, reflect.Func: 8, reflect.Map: 8, reflect.Chan: 8,
+// kinds holds the sizes of the kinds whose types all have the same size, and how package sdt describes the kinds.
+var kinds = map[reflect.Kind]struct {
+	size int64
+	kind sdt.Kind
+}{
+	reflect.Bool: {1, sdt.KindBool}, reflect.Int: {8, sdt.KindInt}, reflect.Int8: {1, sdt.KindInt}, reflect.Int16: {2, sdt.KindInt},
+	reflect.Int32: {4, sdt.KindInt}, reflect.Int64: {8, sdt.KindInt}, reflect.Uint: {8, sdt.KindUint}, reflect.Uint8: {1, sdt.KindUint},
+	reflect.Uint16: {2, sdt.KindUint}, reflect.Uint32: {4, sdt.KindUint}, reflect.Uint64: {8, sdt.KindUint}, reflect.Uintptr: {8, sdt.KindUint},
+	reflect.Float32: {4, sdt.KindFloat}, reflect.Float64: {8, sdt.KindFloat}, reflect.Complex64: {8, sdt.KindOther}, reflect.Complex128: {16, sdt.KindOther},
+	reflect.String: {16, sdt.KindStruct}, reflect.Slice: {24, sdt.KindStruct}, reflect.Interface: {16, sdt.KindOther},
+	reflect.Pointer: {8, sdt.KindPointer}, reflect.UnsafePointer: {8, sdt.KindPointer}, reflect.Func: {8, sdt.KindPointer},
+	reflect.Map: {8, sdt.KindPointer}, reflect.Chan: {8, sdt.KindPointer},
+	reflect.Array: {0, sdt.KindArray}, reflect.Struct: {0, sdt.KindStruct},
 }
 
 // check sets the alignment, and returns an error if the type is not a Go type.
 func (t *goType) check() error {
 	wrong := fmt.Errorf("%w: %s", errType, t.name)
-	want, fixed := sizes[t.kind]
+	kind, known := kinds[t.kind]
 	switch {
-	case fixed && t.size != want || t.size < 0 || t.size > maxSize:
+	case !known || kind.size > 0 && t.size != kind.size || t.size < 0 || t.size > maxSize:
 		return wrong
-	case fixed:
+	case kind.size > 0:
 		t.align = min(t.size, wordSize)
 		if t.kind == reflect.Complex64 {
 			t.align = 4
@@ -239,8 +246,6 @@ func (t *goType) check() error {
 			}
 			end = f.offset + f.typ.size
 		}
-	default:
-		return wrong
 	}
 	return nil
 }
@@ -261,34 +266,24 @@ var (
 
 // described returns the type as package sdt describes it, for output.
 func (t *goType) described() *sdt.Type {
-	d := &sdt.Type{Name: t.name, Size: t.size}
+	d := &sdt.Type{Name: t.name, Size: t.size, Kind: kinds[t.kind].kind}
 	switch t.kind {
-	case reflect.Bool:
-		d.Kind = sdt.KindBool
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		d.Kind = sdt.KindInt
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		d.Kind = sdt.KindUint
-	case reflect.Float32, reflect.Float64:
-		d.Kind = sdt.KindFloat
 	case reflect.String:
-		d.Kind, d.Fields = sdt.KindStruct, []sdt.Field{{Name: "str", Type: textType}, {Name: "len", Type: intType, Offset: wordSize}}
-	case reflect.Pointer:
-		d.Kind, d.Elem = sdt.KindPointer, &sdt.Type{Kind: sdt.KindOther}
-		if t.elem != nil {
-			d.Elem = t.elem.described()
-		}
-	case reflect.UnsafePointer, reflect.Func, reflect.Map, reflect.Chan:
-		d.Kind, d.Elem = sdt.KindPointer, &sdt.Type{Kind: sdt.KindOther}
+		d.Fields = []sdt.Field{{Name: "str", Type: textType}, {Name: "len", Type: intType, Offset: wordSize}}
+	case reflect.Slice:
+		d.Fields = []sdt.Field{{Name: "len", Type: intType, Offset: wordSize}}
 	case reflect.Array:
-		d.Kind, d.Count, d.Elem = sdt.KindArray, t.count, t.elem.described()
+		d.Count = t.count
 	case reflect.Struct:
-		d.Kind = sdt.KindStruct
 		for _, f := range t.fields {
 			d.Fields = append(d.Fields, sdt.Field{Name: f.name, Type: f.typ.described(), Offset: f.offset})
 		}
-	case reflect.Slice:
-		d.Kind, d.Fields = sdt.KindStruct, []sdt.Field{{Name: "len", Type: intType, Offset: wordSize}}
+	}
+	switch {
+	case t.elem != nil:
+		d.Elem = t.elem.described()
+	case d.Kind == sdt.KindPointer:
+		d.Elem = &sdt.Type{Kind: sdt.KindOther}
 	}
 	return d
 }
