@@ -17,17 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is the file of a recording, which this process has locked and mapped.
-type File struct {
-	*os.File
-	Memory []byte
-	Chunks uint64
-	Path   string
-	// Previous is the new path of the recording of an earlier process, and Removed the oldest of such
-	// recordings, which were removed; both are empty if there is none.
-	Previous, Removed string
-}
-
 // Keep is the number of recordings of earlier processes that are kept.
 const Keep = 5
 

@@ -3,20 +3,9 @@
 package recordfile
 
 import (
-	"os"
-
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
-
-// File is the file of a recording, which only Linux has.
-type File struct {
-	*os.File
-	Memory            []byte
-	Chunks            uint64
-	Path              string
-	Previous, Removed string
-}
 
 // Create returns stapsdt.ErrUnsupported.
 func Create(string, int64) (*File, error) { return nil, stapsdt.ErrUnsupported }
