@@ -122,19 +122,13 @@ const (
 
 // String returns libstapsdt's name for the code.
 func (c ErrorCode) String() string {
-	switch c {
-	case NoError:
-		return "noError"
-	case ELFCreation:
-		return "elfCreationError"
-	case TmpCreation:
-		return "tmpCreationError"
-	case SharedLibraryOpen:
-		return "sharedLibraryOpenError"
-	case SymbolLoading:
-		return "symbolLoadingError"
-	case SharedLibraryClose:
-		return "sharedLibraryCloseError"
+	if c < 0 || int(c) >= len(errorCodes) {
+		return "ErrorCode(" + strconv.Itoa(int(c)) + ")"
 	}
-	return "ErrorCode(" + strconv.Itoa(int(c)) + ")"
+	return errorCodes[c]
+}
+
+var errorCodes = [...]string{
+	NoError: "noError", ELFCreation: "elfCreationError", TmpCreation: "tmpCreationError", SharedLibraryOpen: "sharedLibraryOpenError",
+	SymbolLoading: "symbolLoadingError", SharedLibraryClose: "sharedLibraryCloseError",
 }

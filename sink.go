@@ -1,8 +1,8 @@
 package stapsdt
 
 import (
+	"cmp"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"unsafe"
 
@@ -124,16 +124,12 @@ func (s several) AppendConverted(a *words.Arguments) {
 
 // recorded describes the probe for a recording. The names are final if there are any.
 func (p *Probe) recorded() (r *recording.Probe, named bool) {
-	r = &recording.Probe{Provider: p.provider.name, Name: p.name}
-	names := p.argNames()
-	for i, t := range p.args {
-		a := recording.Arg{Name: "arg" + strconv.Itoa(i), Type: int8(t), Kind: recording.Kind(p.kinds[i])}
-		if names != nil {
-			a.Name = names[i]
-		}
-		r.Args = append(r.Args, a)
+	r, named = &recording.Probe{Provider: p.provider.name, Name: p.name}, true
+	for i, a := range p.Args() {
+		named = named && a.Name != ""
+		r.Args = append(r.Args, recording.Arg{Name: cmp.Or(a.Name, defaultNames[i]), Type: int8(a.Type), Kind: recording.Kind(a.Kind)})
 	}
-	return r, len(p.args) == 0 || names != nil
+	return r, named
 }
 
 // This compiles only if package recording has the same kinds, types and lengths as this package: neither

@@ -1,6 +1,7 @@
 package stapsdt
 
 import (
+	"cmp"
 	"reflect"
 
 	"github.com/go-stapsdt/stapsdt/internal/image"
@@ -26,13 +27,9 @@ func (p *Probe) notes() []int8 {
 
 // params returns the arguments as debuggers see them.
 func (p *Probe) params() []image.Param {
-	names := p.argNames()
-	if names == nil {
-		names = defaultNames[:]
-	}
 	list := make([]image.Param, len(p.args))
-	for i, t := range p.args {
-		list[i] = image.Param{Name: names[i], Type: goType(t)}
+	for i, a := range p.Args() {
+		list[i] = image.Param{Name: cmp.Or(a.Name, defaultNames[i]), Type: goType(a.Type)}
 		if p.types != nil {
 			list[i].Type = p.types[i]
 		}

@@ -25,23 +25,15 @@ const (
 
 // String returns the name of the kind's type in Go: int64, time.Duration and so on.
 func (k Kind) String() string {
-	switch k {
-	case KindInt64:
-		return "int64"
-	case KindUint64:
-		return "uint64"
-	case KindFloat64:
-		return "float64"
-	case KindString:
-		return "string"
-	case KindBool:
-		return "bool"
-	case KindDuration:
-		return "time.Duration"
-	case KindPointer:
-		return "uintptr"
+	if k == 0 || int(k) >= len(kindNames) {
+		return "Kind(" + strconv.Itoa(int(k)) + ")"
 	}
-	return "Kind(" + strconv.Itoa(int(k)) + ")"
+	return kindNames[k]
+}
+
+var kindNames = [...]string{
+	KindInt64: "int64", KindUint64: "uint64", KindFloat64: "float64", KindString: "string",
+	KindBool: "bool", KindDuration: "time.Duration", KindPointer: "uintptr",
 }
 
 // Value is the value of an event's argument. Making one does not allocate. The zero Value
