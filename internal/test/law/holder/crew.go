@@ -36,29 +36,21 @@ func work(kinds []kind) *crew {
 // work holds a few operations at a time, so that a tracer that attaches or detaches always
 // finds some in flight.
 func (c *crew) work(k kind, done *atomic.Int64) {
-	var few [8]operation
+	var few [8]end
 	for i := 0; !c.stop.Load(); i++ {
-		if o := few[i%len(few)]; o != nil {
-			c.end(k, o)
+		if end := few[i%len(few)]; end != nil {
+			report(k.name, end())
 			done.Add(1)
 		}
-		o, err := k.operations.begin(i)
-		if err != nil {
-			wrong(k.name, err)
-		}
-		few[i%len(few)] = o
+		end, err := k.begin(i)
+		report(k.name, err)
+		few[i%len(few)] = end
 		time.Sleep(pause)
 	}
-	for _, o := range few {
-		if o != nil {
-			c.end(k, o)
+	for _, end := range few {
+		if end != nil {
+			report(k.name, end())
 		}
-	}
-}
-
-func (c *crew) end(k kind, o operation) {
-	if err := o.end(); err != nil {
-		wrong(k.name, err)
 	}
 }
 

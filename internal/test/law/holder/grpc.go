@@ -19,10 +19,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// rpcs are streams of a server that answers each message with itself. One is in flight, on
-// both sides, until the client has said all.
-type rpcs struct{ conn *grpc.ClientConn }
-
 var echo = grpc.ServiceDesc{
 	ServiceName: "Echo", HandlerType: (*any)(nil),
 	Streams: []grpc.StreamDesc{{StreamName: "Talk", Handler: talk, ServerStreams: true, ClientStreams: true}},
@@ -30,7 +26,7 @@ var echo = grpc.ServiceDesc{
 
 func talk(_ any, stream grpc.ServerStream) error {
 	for {
-		var m wrapperspb.StringValue
+		var m wrapperspb.Int64Value
 		if err := stream.RecvMsg(&m); err == io.EOF {
 			return nil
 		} else if err != nil {
@@ -42,7 +38,9 @@ func talk(_ any, stream grpc.ServerStream) error {
 	}
 }
 
-func newRPCs(p *stapsdt.Provider) operations {
+// newRPCs returns streams of a server that answers each message with itself. One is in flight, on both sides, until the
+// client has said all.
+func newRPCs(p *stapsdt.Provider) begin {
 	l := bufconn.Listen(1 << 16)
 	server := grpc.NewServer(grpc.StatsHandler(grpcprobe.NewServer(p).StatsHandler()))
 	server.RegisterService(&echo, nil)
@@ -53,42 +51,32 @@ func newRPCs(p *stapsdt.Provider) operations {
 	if err != nil {
 		panic(err) // the target is invalid
 	}
-	return rpcs{conn}
-}
-
-func (r rpcs) begin(n int) (operation, error) {
-	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(context.Background(), "traceparent", traceparent))
-	stream, err := r.conn.NewStream(ctx, &echo.Streams[0], "/Echo/Talk")
-	if err != nil {
-		cancel()
-		return nil, err
+	return func(n int) (end, error) {
+		ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(context.Background(), "traceparent", traceparent))
+		stream, err := conn.NewStream(ctx, &echo.Streams[0], "/Echo/Talk")
+		if err != nil {
+			cancel()
+			return nil, err
+		}
+		return func() error {
+			defer cancel()
+			err := errors.Join(say(stream, n), stream.CloseSend())
+			if last := stream.RecvMsg(new(wrapperspb.Int64Value)); last != io.EOF {
+				return errors.Join(err, fmt.Errorf("the stream ends with %w", last))
+			}
+			return err
+		}, say(stream, n)
 	}
-	s := &rpc{stream, cancel, fmt.Sprint(n)}
-	return s, s.say()
 }
 
-type rpc struct {
-	grpc.ClientStream
-	cancel func()
-	text   string
-}
-
-func (r *rpc) say() error {
-	if err := r.SendMsg(wrapperspb.String(r.text)); err != nil {
+// say sends a message, and receives it.
+func say(stream grpc.ClientStream, n int) error {
+	if err := stream.SendMsg(wrapperspb.Int64(int64(n))); err != nil {
 		return err
 	}
-	var m wrapperspb.StringValue
-	if err := r.RecvMsg(&m); err != nil {
+	var m wrapperspb.Int64Value
+	if err := stream.RecvMsg(&m); err != nil {
 		return err
 	}
-	return differs(r.text, m.Value)
-}
-
-func (r *rpc) end() error {
-	defer r.cancel()
-	err := errors.Join(r.say(), r.CloseSend())
-	if last := r.RecvMsg(new(wrapperspb.StringValue)); last != io.EOF {
-		return errors.Join(err, fmt.Errorf("the stream ends with %w", last))
-	}
-	return err
+	return differs(int64(n), m.Value)
 }

@@ -15,10 +15,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/instrument/httpprobe"
 )
 
-// requests are those that a handler serves. A request is in flight while its handler runs.
-type requests struct{ handler http.Handler }
-
-func newRequests(p *stapsdt.Provider) operations {
+// newRequests returns requests that a handler serves. A request is in flight while its handler runs.
+func newRequests(p *stapsdt.Provider) begin {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /item/{n}", func(w http.ResponseWriter, r *http.Request) {
 		callIn(r.Context()).stay()
@@ -27,24 +25,23 @@ func newRequests(p *stapsdt.Provider) operations {
 		w.WriteHeader(http.StatusTeapot)
 		fmt.Fprintf(w, "%s %s", r.Pattern, body)
 	})
-	return requests{httpprobe.NewServer(p).Handler(mux)}
-}
-
-func (s requests) begin(n int) (operation, error) {
-	return callOf(func(ctx context.Context) error {
-		r, err := http.NewRequestWithContext(ctx, "POST", fmt.Sprintf("/item/%d", n), strings.NewReader("body"))
-		if err != nil {
-			return err
-		}
-		r.Header.Set("Traceparent", traceparent)
-		r.RemoteAddr = "192.0.2.1:1234"
-		w := &writer{header: http.Header{}}
-		s.handler.ServeHTTP(w, r)
-		return errors.Join(
-			differs(http.StatusTeapot, w.status), differs("POST /item/{n} body", w.body.String()),
-			differs(fmt.Sprint(n), w.header.Get("Item")), differs("POST /item/{n}", r.Pattern),
-		)
-	})
+	handler := httpprobe.NewServer(p).Handler(mux)
+	return func(n int) (end, error) {
+		return callOf(func(ctx context.Context) error {
+			r, err := http.NewRequestWithContext(ctx, "POST", fmt.Sprintf("/item/%d", n), strings.NewReader("body"))
+			if err != nil {
+				return err
+			}
+			r.Header.Set("Traceparent", traceparent)
+			r.RemoteAddr = "192.0.2.1:1234"
+			w := &writer{header: http.Header{}}
+			handler.ServeHTTP(w, r)
+			return errors.Join(
+				differs(http.StatusTeapot, w.status), differs("POST /item/{n} body", w.body.String()),
+				differs(fmt.Sprint(n), w.header.Get("Item")), differs("POST /item/{n}", r.Pattern),
+			)
+		})
+	}
 }
 
 // writer is the ResponseWriter of a request.
@@ -59,30 +56,20 @@ func (w *writer) WriteHeader(status int)         { w.status = status }
 func (w *writer) Write(data []byte) (int, error) { return w.body.Write(data) }
 func (w *writer) Flush()                         {}
 
-// fetches are requests that a client sends. One is in flight until its answer is read.
-type fetches struct{ client *http.Client }
-
-func newFetches(p *stapsdt.Provider) operations {
-	return fetches{&http.Client{Transport: httpprobe.NewClient(p).Transport(service{})}}
-}
-
-func (s fetches) begin(n int) (operation, error) {
-	answer, err := s.client.Post(fmt.Sprintf("http://service.example/%d", n), "text/plain", strings.NewReader("body"))
-	if err != nil {
-		return nil, err
+// newFetches returns requests that a client sends. One is in flight until its answer is read.
+func newFetches(p *stapsdt.Provider) begin {
+	client := &http.Client{Transport: httpprobe.NewClient(p).Transport(service{})}
+	return func(n int) (end, error) {
+		answer, err := client.Post(fmt.Sprintf("http://service.example/%d", n), "text/plain", strings.NewReader("body"))
+		if err != nil {
+			return nil, err
+		}
+		return func() error {
+			body, err := io.ReadAll(answer.Body)
+			return errors.Join(err, answer.Body.Close(),
+				differs(fmt.Sprintf("/%d body", n), string(body)), differs(http.StatusOK, answer.StatusCode))
+		}, nil
 	}
-	return &fetch{n, answer}, nil
-}
-
-type fetch struct {
-	n      int
-	answer *http.Response
-}
-
-func (f *fetch) end() error {
-	body, err := io.ReadAll(f.answer.Body)
-	return errors.Join(err, f.answer.Body.Close(),
-		differs(fmt.Sprintf("/%d body", f.n), string(body)), differs(http.StatusOK, f.answer.StatusCode))
 }
 
 // service is a transport with the methods of an *http.Transport, and what answers there.

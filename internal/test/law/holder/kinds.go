@@ -10,8 +10,15 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 )
 
+// begin starts an operation and returns when it is in flight. n is part of what it is asked and of its result. Several
+// goroutines may begin operations.
+type begin func(n int) (end, error)
+
+// end ends an operation and returns an error if its result is wrong.
+type end func() error
+
 // kinds are the kinds of operations. A function defines the probes in a provider.
-var kinds = map[string]func(*stapsdt.Provider) operations{
+var kinds = map[string]func(*stapsdt.Provider) begin{
 	"request":     newRequests,
 	"fetch":       newFetches,
 	"query":       newQueries,
@@ -25,41 +32,25 @@ var kinds = map[string]func(*stapsdt.Provider) operations{
 	"otel":        newOtelSpans,
 }
 
-// operations are operations of a kind. Several goroutines may begin some.
-type operations interface {
-	// begin starts an operation and returns when it is in flight. n is part of what it is
-	// asked and of its result.
-	begin(n int) (operation, error)
-}
-
-// operation is an operation in flight.
-type operation interface {
-	// end ends it and returns an error if its result is wrong.
-	end() error
-}
-
 // call is an operation that is a call of a function, which needs a goroutine while it is in flight.
 type call struct {
 	inside chan struct{} // is closed by what the function calls
 	leave  chan struct{} // is closed when that may return
-	result chan error
 }
 
 // callOf calls a function and returns when it is in flight. The context has the call.
-func callOf(f func(ctx context.Context) error) (operation, error) {
-	c := &call{make(chan struct{}), make(chan struct{}), make(chan error, 1)}
-	go func() { c.result <- f(context.WithValue(context.Background(), callKey{}, c)) }()
+func callOf(f func(ctx context.Context) error) (end, error) {
+	c, result := &call{make(chan struct{}), make(chan struct{})}, make(chan error, 1)
+	go func() { result <- f(context.WithValue(context.Background(), callKey{}, c)) }()
 	select {
 	case <-c.inside:
-		return c, nil
-	case err := <-c.result:
+		return func() error {
+			close(c.leave)
+			return <-result
+		}, nil
+	case err := <-result:
 		return nil, fmt.Errorf("it returned at once: %w", errors.Join(errors.New("not in flight"), err))
 	}
-}
-
-func (c *call) end() error {
-	close(c.leave)
-	return <-c.result
 }
 
 // stay is what the function calls inside of the instrumentation. It returns when the operation

@@ -71,8 +71,8 @@ func run(names []string) error {
 
 // kind is a kind of operations, with its name.
 type kind struct {
-	name       string
-	operations operations
+	name  string
+	begin begin
 }
 
 // holder holds operations.
@@ -87,7 +87,7 @@ type holder struct {
 // held is an operation in flight.
 type held struct {
 	kind string
-	operation
+	end  end
 }
 
 // obey does what a command says and returns the answer.
@@ -136,11 +136,11 @@ func object(word string, of any) (string, error) {
 func (h *holder) hold(n int) error {
 	for _, k := range h.kinds {
 		for i := range n {
-			o, err := k.operations.begin(i)
+			end, err := k.begin(i)
 			if err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)
 			}
-			h.held = append(h.held, held{k.name, o})
+			h.held = append(h.held, held{k.name, end})
 		}
 	}
 	return nil
@@ -148,15 +148,17 @@ func (h *holder) hold(n int) error {
 
 func (h *holder) release() {
 	for _, o := range h.held {
-		if err := o.end(); err != nil {
-			wrong(o.kind, err)
-		}
+		report(o.kind, o.end())
 	}
 	h.held = nil
 }
 
-// wrong reports an operation whose result is wrong.
-func wrong(kind string, err error) { fmt.Printf("wrong %s: %v\n", kind, err) }
+// report reports an operation whose result is wrong.
+func report(kind string, err error) {
+	if err != nil {
+		fmt.Printf("wrong %s: %v\n", kind, err)
+	}
+}
 
 // await waits until all probes are enabled, or none is.
 func (h *holder) await(enabled bool) {

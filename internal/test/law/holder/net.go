@@ -42,56 +42,41 @@ func (s *socket) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// dials are in flight until the dialer returns.
-type dials struct {
-	dial func(ctx context.Context, network, address string) (net.Conn, error)
-}
-
-func newDials(p *stapsdt.Provider) operations {
-	return dials{netProbes(p).DialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
+// newDials returns dials, which are in flight until the dialer returns.
+func newDials(p *stapsdt.Provider) begin {
+	dial := netProbes(p).DialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
 		c := callIn(ctx)
 		c.stay()
 		return &socket{call: c}, nil
-	})}
-}
-
-func (d dials) begin(int) (operation, error) {
-	return callOf(func(ctx context.Context) error {
-		conn, err := d.dial(ctx, "tcp", "service.example:443")
-		if err != nil {
-			return err
-		}
-		return differs(callIn(ctx), conn.(*socket).call)
 	})
-}
-
-// accepts are connections that were accepted and are not closed.
-type accepts struct {
-	listener net.Listener
-	incoming backlog
-}
-
-func newAccepts(p *stapsdt.Provider) operations {
-	b := make(backlog, crewSize)
-	return accepts{netProbes(p).Listener(b), b}
-}
-
-func (a accepts) begin(int) (operation, error) {
-	a.incoming <- &socket{}
-	conn, err := a.listener.Accept()
-	if err != nil {
-		return nil, err
+	return func(int) (end, error) {
+		return callOf(func(ctx context.Context) error {
+			conn, err := dial(ctx, "tcp", "service.example:443")
+			if err != nil {
+				return err
+			}
+			return differs(callIn(ctx), conn.(*socket).call)
+		})
 	}
-	return accepted{conn}, nil
 }
 
-type accepted struct{ conn net.Conn }
-
-func (a accepted) end() error {
-	if _, mine := a.conn.(*socket); !mine {
-		return errors.New("another connection was accepted")
+// newAccepts returns connections that were accepted and are not closed.
+func newAccepts(p *stapsdt.Provider) begin {
+	incoming := make(backlog, crewSize)
+	listener := netProbes(p).Listener(incoming)
+	return func(int) (end, error) {
+		incoming <- &socket{}
+		conn, err := listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		return func() error {
+			if _, mine := conn.(*socket); !mine {
+				return errors.New("another connection was accepted")
+			}
+			return conn.Close()
+		}, nil
 	}
-	return a.conn.Close()
 }
 
 // backlog is a listener.
@@ -101,16 +86,14 @@ func (b backlog) Accept() (net.Conn, error) { return <-b, nil }
 func (b backlog) Close() error              { return nil }
 func (b backlog) Addr() net.Addr            { return address }
 
-// handshakes are those of a server whose clients say nothing.
-type handshakes struct{ probes *netprobe.Probes }
-
-func newHandshakes(p *stapsdt.Provider) operations { return handshakes{netProbes(p)} }
-
 var tlsConfig = &tls.Config{Certificates: []tls.Certificate{{}}}
 
-func (h handshakes) begin(int) (operation, error) {
-	return callOf(func(ctx context.Context) error {
-		conn := tls.Server(&socket{call: callIn(ctx)}, tlsConfig)
-		return differs(io.EOF, h.probes.Handshake(ctx, conn))
-	})
+// newHandshakes returns handshakes of a server whose clients say nothing.
+func newHandshakes(p *stapsdt.Provider) begin {
+	probes := netProbes(p)
+	return func(int) (end, error) {
+		return callOf(func(ctx context.Context) error {
+			return differs(io.EOF, probes.Handshake(ctx, tls.Server(&socket{call: callIn(ctx)}, tlsConfig)))
+		})
+	}
 }

@@ -17,76 +17,55 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// spans are those of package span.
-type spans struct {
-	work *span.Operation[workStart, workEnd]
-}
-
 type (
 	workStart struct{ N int64 }
 	workEnd   struct{ Result string }
 )
 
-func newSpans(p *stapsdt.Provider) operations {
-	id := span.WithTraceContext(func(context.Context) (traceID [16]byte, spanID [8]byte, ok bool) {
+// newSpans returns spans of package span.
+func newSpans(p *stapsdt.Provider) begin {
+	work := span.New[workStart, workEnd](p, "work", span.WithTraceContext(func(context.Context) (traceID [16]byte, spanID [8]byte, ok bool) {
 		return [16]byte{1}, [8]byte{2}, true
-	})
-	return spans{span.New[workStart, workEnd](p, "work", id)}
-}
-
-func (s spans) begin(n int) (operation, error) {
-	ctx, sp := s.work.Start(context.Background(), workStart{int64(n)})
-	return &started{sp}, differs(sp.ID(), span.ID(ctx))
-}
-
-type started struct{ *span.Span[workEnd] }
-
-func (s *started) end() error {
-	s.End(workEnd{"done"}, nil)
-	return nil
-}
-
-// otelSpans are those of OpenTelemetry that the program drops, so that the SDK records them
-// only because they are traced.
-type otelSpans struct{ tracer trace.Tracer }
-
-func newOtelSpans(p *stapsdt.Provider) operations {
-	probes := otelprobe.New(p)
-	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithSpanProcessor(probes.SpanProcessor()), sdktrace.WithSampler(probes.Sampler(sdktrace.NeverSample())))
-	return otelSpans{provider.Tracer("holder")}
-}
-
-func (o otelSpans) begin(n int) (operation, error) {
-	_, s := o.tracer.Start(context.Background(), "work", trace.WithAttributes(attribute.Int("n", n)))
-	return otelSpan{s}, nil
-}
-
-type otelSpan struct{ trace.Span }
-
-func (s otelSpan) end() error {
-	s.End()
-	if c := s.SpanContext(); !c.IsValid() || c.IsSampled() {
-		return errors.New("the span is sampled, or has no context")
+	}))
+	return func(n int) (end, error) {
+		ctx, sp := work.Start(context.Background(), workStart{int64(n)})
+		return func() error {
+			sp.End(workEnd{"done"}, nil)
+			return differs(sp.ID(), span.ID(ctx))
+		}, nil
 	}
-	return nil
 }
 
-// logs are records, which are in flight while a handler takes them.
-type logs struct{ logger *slog.Logger }
-
-func newLogs(p *stapsdt.Provider) operations {
-	return logs{slog.New(slogprobe.New(p).Handler(sink{}))}
+// newOtelSpans returns spans of OpenTelemetry that the program drops, so that the SDK records them only because they are
+// traced.
+func newOtelSpans(p *stapsdt.Provider) begin {
+	probes := otelprobe.New(p)
+	tracer := sdktrace.NewTracerProvider(
+		sdktrace.WithSpanProcessor(probes.SpanProcessor()), sdktrace.WithSampler(probes.Sampler(sdktrace.NeverSample()))).Tracer("holder")
+	return func(n int) (end, error) {
+		_, s := tracer.Start(context.Background(), "work", trace.WithAttributes(attribute.Int("n", n)))
+		return func() error {
+			s.End()
+			if c := s.SpanContext(); !c.IsValid() || c.IsSampled() {
+				return errors.New("the span is sampled, or has no context")
+			}
+			return nil
+		}, nil
+	}
 }
 
-func (l logs) begin(n int) (operation, error) {
-	return callOf(func(ctx context.Context) error {
-		var taken int
-		ctx = context.WithValue(ctx, takenKey{}, &taken)
-		l.logger.DebugContext(ctx, "unwanted", "n", n)
-		l.logger.With("n", n).InfoContext(ctx, "taken", "item", n+1)
-		return differs(n+1, taken)
-	})
+// newLogs returns records, which are in flight while a handler takes them.
+func newLogs(p *stapsdt.Provider) begin {
+	logger := slog.New(slogprobe.New(p).Handler(sink{}))
+	return func(n int) (end, error) {
+		return callOf(func(ctx context.Context) error {
+			var taken int
+			ctx = context.WithValue(ctx, takenKey{}, &taken)
+			logger.DebugContext(ctx, "unwanted", "n", n)
+			logger.With("n", n).InfoContext(ctx, "taken", "item", n+1)
+			return differs(n+1, taken)
+		})
+	}
 }
 
 type takenKey struct{}

@@ -30,75 +30,58 @@ func sqlProbes(p *stapsdt.Provider) *sqlprobe.Probes {
 	return shared[p]
 }
 
-// queries are in flight until their rows are closed.
-type queries struct{ db *sql.DB }
-
-func newQueries(p *stapsdt.Provider) operations { return queries{open(sqlProbes(p))} }
-
-func (q queries) begin(n int) (operation, error) {
-	rows, err := q.db.QueryContext(context.Background(), "SELECT ?", n)
-	if err != nil {
-		return nil, err
-	}
-	return &query{rows, n}, nil
-}
-
-type query struct {
-	rows *sql.Rows
-	n    int
-}
-
-func (q *query) end() error {
-	var sum, n int
-	types, err := q.rows.ColumnTypes()
-	if err != nil {
-		return err
-	}
-	if err := differs("VALUE", types[0].DatabaseTypeName()); err != nil {
-		return err
-	}
-	for q.rows.Next() {
-		if err := q.rows.Scan(&n); err != nil {
-			return err
+// newQueries returns queries, which are in flight until their rows are closed.
+func newQueries(p *stapsdt.Provider) begin {
+	db := open(sqlProbes(p))
+	return func(n int) (end, error) {
+		rows, err := db.QueryContext(context.Background(), "SELECT ?", n)
+		if err != nil {
+			return nil, err
 		}
-		sum += n
+		return func() error {
+			var sum, value int
+			types, err := rows.ColumnTypes()
+			if err != nil {
+				return err
+			}
+			if err := differs("VALUE", types[0].DatabaseTypeName()); err != nil {
+				return err
+			}
+			for rows.Next() {
+				if err := rows.Scan(&value); err != nil {
+					return err
+				}
+				sum += value
+			}
+			return errors.Join(rows.Err(), rows.Close(), differs(rowsOfQuery*n, sum))
+		}, nil
 	}
-	return errors.Join(q.rows.Err(), q.rows.Close(), differs(rowsOfQuery*q.n, sum))
 }
 
-// transactions are in flight until they are committed or rolled back.
-type transactions struct{ db *sql.DB }
-
-func newTransactions(p *stapsdt.Provider) operations { return transactions{open(sqlProbes(p))} }
-
-func (t transactions) begin(n int) (operation, error) {
-	tx, err := t.db.BeginTx(context.Background(), nil)
-	if err != nil {
-		return nil, err
+// newTransactions returns transactions, which are in flight until they are committed or rolled back.
+func newTransactions(p *stapsdt.Provider) begin {
+	db := open(sqlProbes(p))
+	return func(n int) (end, error) {
+		tx, err := db.BeginTx(context.Background(), nil)
+		return func() error { return transact(tx, n) }, err
 	}
-	return &transaction{tx, n}, nil
 }
 
-type transaction struct {
-	tx *sql.Tx
-	n  int
-}
-
-func (t *transaction) end() error {
-	result, err := t.tx.ExecContext(context.Background(), "INSERT ?", t.n)
+func transact(tx *sql.Tx, n int) error {
+	result, err := tx.ExecContext(context.Background(), "INSERT ?", n)
 	if err != nil {
 		return err
 	}
 	changed, err := result.RowsAffected()
 	last, unknown := result.LastInsertId()
-	err = errors.Join(err, differs(int64(1), changed), differs(int64(t.n), last), unknown)
-	if _, failed := t.tx.ExecContext(context.Background(), "FAIL"); failed == nil || failed.Error() != errStatement.Error() {
+	err = errors.Join(err, differs(int64(1), changed), differs(int64(n), last), unknown)
+	if _, failed := tx.ExecContext(context.Background(), "FAIL"); failed == nil || failed.Error() != errStatement.Error() {
 		return errors.Join(err, errors.New("FAIL did not fail"), failed)
 	}
-	if t.n%2 == 1 {
-		return errors.Join(err, t.tx.Rollback())
+	if n%2 == 1 {
+		return errors.Join(err, tx.Rollback())
 	}
-	return errors.Join(err, t.tx.Commit())
+	return errors.Join(err, tx.Commit())
 }
 
 // database is a driver whose database is in memory and answers at once. It counts nothing, so
