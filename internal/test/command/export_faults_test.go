@@ -155,6 +155,7 @@ func TestExportNamespace(t *testing.T) {
 		return exec.Command("unshare", append([]string{"-pf", "--mount-proc", "--kill-child", stapsdt(t)}, args...)...)
 	})
 	e.waitForMessage("this PID namespace is not the machine's.*hostPID")
+	e.Signal(os.Kill) // unshare ignores SIGTERM
 }
 
 // newCgroup makes a control group of version 2.
