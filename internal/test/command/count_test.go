@@ -215,13 +215,13 @@ func TestLargeValues(t *testing.T) {
 func TestTimeNamespace(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
-	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
 	if _, err := os.Stat("/proc/self/timens_offsets"); err != nil {
 		t.Skip("this kernel has no time namespaces")
 	}
 	for _, offset := range []string{"86400", "-100"} {
 		p, _ := startCSubject(t)
-		tr := &tracer{tracetest.Command(t, exec.Command(unshare, "--time", "--monotonic", offset, "--fork", stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other", "-n", "3")), t}
+		cmd := exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other", "-n", "3")
+		tr := &tracer{tracetest.Command(t, inNamespaces(t, "--time --fork --monotonic "+offset, "", cmd)), t}
 		require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
 		before := time.Now()
 		tell(p, "fire 3")

@@ -107,10 +107,10 @@ func TestDoctorProcess(t *testing.T) {
 	// A process that starts the one with the probes.
 	wrapper := startProcess(t, wrap(startSubjectIn(t, t.TempDir()), "sh", "-c", `"$@"; :`, "sh"))
 	cure := requireFinding(t, 3, "not-loaded", "fault", doctorCommand(t, pid(wrapper))).Cure
-	child := strings.TrimSuffix(strings.TrimPrefix(cure, "Use -p "), ".")
+	child := childOf(t, wrapper)
+	require.Equal(t, "Use -p "+child+".", cure)
 	requireFinding(t, 0, "siblings", "note", doctorCommand(t, child))
-	number := tracetest.Must(strconv.Atoi(child))(t)
-	require.NoError(t, unix.Kill(number, unix.SIGKILL))
+	wrapper.Hangup()
 }
 
 // TestDoctorNames: the process does not have the probe that was asked for, or has none.
@@ -161,9 +161,7 @@ func TestDoctorNamespaces(t *testing.T) {
 	testenv.NeedsRoot(t)
 	directory := t.TempDir()
 	cmd := inNamespaces(t, "--mount --pid --fork", `mount -t tmpfs -o mode=0700 none "$STAPSDT_DIR"`, startSubjectIn(t, directory))
-	startProcess(t, cmd)
-	out := tracetest.Must(exec.Command("pgrep", "-P", strconv.Itoa(cmd.Process.Pid)).Output())(t)
-	isolated := strings.TrimSpace(string(out))
+	isolated := childOf(t, startProcess(t, cmd))
 	requireFinding(t, 0, "site", "fine", doctorCommand(t, isolated, tick, "-v"))
 	files := tracetest.Must(filepath.Glob("/proc/" + isolated + "/root" + directory + "/*.so"))(t)
 	require.Len(t, files, 1)

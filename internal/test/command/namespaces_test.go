@@ -24,7 +24,6 @@ import (
 func TestTraceForks(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
-	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
 	const dirs = "/sys/kernel/tracing /sys/kernel/debug"
 	for name, script := range map[string]string{
 		"tracefs": withTracefs,
@@ -32,8 +31,8 @@ func TestTraceForks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := startCSubject(t)
-			cmd := exec.Command(unshare, "--mount", "sh", "-ec", script+`; exec "$@"`, "sh", stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other")
-			tr := &tracer{tracetest.Command(t, cmd), t}
+			cmd := exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other")
+			tr := &tracer{tracetest.Command(t, inNamespaces(t, "--mount", script, cmd)), t}
 			require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
 			p.Say("fork 1")
 			child := p.Expect("child ", testenv.Patience)
@@ -100,65 +99,28 @@ func TestTraceForgets(t *testing.T) {
 	require.Len(t, of(q, tr.stop()), 1)
 }
 
-// TestNamespaces: a process in mount and PID namespaces of its own, whose image no other process
-// sees, and the command in such namespaces.
-func TestNamespaces(t *testing.T) {
-	testenv.NeedsRoot(t)
-	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
-	dir := t.TempDir()
-	const script = `mount -t tmpfs -o mode=700 none "$0" && exec "$@"`
-	inside := func(args ...string) *exec.Cmd {
-		cmd := exec.Command(unshare, append([]string{"--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", script, dir}, args...)...)
-		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+dir)
-		return cmd
-	}
-	p := startProcess(t, inside(tracetest.Build(t, "subject")))
-	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done", "-n", "2")), t}
-	outside := strings.TrimSpace(string(tracetest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
-	require.Eventually(t, func() bool {
-		return strings.Contains(string(tracetest.Must(exec.Command(stapsdt(t), "list", "-p", outside).Output())(t)), "traced now")
-	}, testenv.Patience, 10*time.Millisecond)
-	tell(p, "fire 2")
-	events := tr.waitForEnd()
-	require.Equal(t, []any{"/item/0", "/item/1"}, args(events, "path"))
-	require.Equal(t, outside, strconv.Itoa(events[0].PID), "its number out here")
-
-	// Both in there, where the subject is a child of the shell and has a low number.
-	both := `"$1" < <(while sleep 0.1; do echo fire 1; done) >/dev/null & until "$2" list -p $! | grep -q subject; do :; done
-		exec "$2" trace -o json -p $! subject:request__done -n 2`
-	r := runToEnd(t, inside("bash", "-c", both, "bash", tracetest.Build(t, "subject"), stapsdt(t)))
-	require.Zero(t, r.status)
-	var json []string
-	for line := range strings.Lines(r.stdout) {
-		if strings.HasPrefix(line, "{") {
-			json = append(json, line)
-		}
-	}
-	events = lines[event](t, strings.Join(json, ""))
-	require.Len(t, events, 2)
-	require.Equal(t, events[0].Args["elapsed"].(float64)+1e6, events[1].Args["elapsed"])
-	require.Less(t, events[0].PID, 100, "its number in there")
+// childOf returns the PID of the only child of a process.
+func childOf(t *testing.T, p *tracetest.Process) string {
+	t.Helper()
+	return strings.TrimSpace(string(tracetest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
 }
 
 // TestListNamespaces: the socket of a process in a container has the process's PID there. list shows it under its PID here, and once;
 // and in another container, where it has no PID, by its socket.
 func TestListNamespaces(t *testing.T) {
 	testenv.NeedsRoot(t)
-	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
-	dir := t.TempDir() // that both containers share
-	inside := func(args ...string) *exec.Cmd {
-		cmd := exec.Command(unshare, append([]string{"--pid", "--fork", "--mount-proc", "--kill-child"}, args...)...)
-		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+dir)
-		return cmd
+	dir := t.TempDir()           // that both containers share
+	t.Setenv("STAPSDT_DIR", dir) // and where a socket of a process that has no PID here is looked for
+	inside := func(program string, args ...string) *exec.Cmd {
+		return inNamespaces(t, "--pid --fork --mount-proc --kill-child", "", exec.Command(program, args...))
 	}
 	p := startProcess(t, inside(tracetest.Build(t, "subject")))
 	tell(p, "listen")
 	sockets := tracetest.Must(filepath.Glob(filepath.Join(dir, "1-*.sock")))(t)
 	require.Len(t, sockets, 1, "its PID in there")
-	outside := strings.TrimSpace(string(tracetest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
+	outside := childOf(t, p)
 	number := tracetest.Must(strconv.Atoi(outside))(t)
 
-	t.Setenv("STAPSDT_DIR", dir) // where a socket of a process that has no PID here is looked for
 	r := runCommand(t, "list", "-p", outside)
 	require.Contains(t, r.stdout, " (process "+outside+")\n")
 	require.Contains(t, r.stdout, "  can be watched without root: process "+outside+"\n")
@@ -252,7 +214,7 @@ func TestScratch(t *testing.T) {
 	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
 	nsenter := testenv.NeedsTool(t, "nsenter", "util-linux")
 	p := startProcess(t, scratchCommand(t, []string{unshare, "--pid", "--fork", "--kill-child"}, "proc", tracetest.Build(t, "subject")))
-	outside := strings.TrimSpace(string(tracetest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
+	outside := childOf(t, p)
 	for name, c := range map[string]struct {
 		front []string // the namespace of processes
 		pid   string   // of the neighbor in it

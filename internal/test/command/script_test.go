@@ -99,11 +99,9 @@ var instance = regexp.MustCompile(`(?m)^instance=(\w+)$`)
 func startInTracefs(t *testing.T, script string, events int, args ...string) *tracetest.Process {
 	t.Helper()
 	testenv.NeedsRoot(t)
-	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
 	path := filepath.Join(t.TempDir(), "trace.sh")
 	require.NoError(t, os.WriteFile(path, []byte(script), 0o600))
-	const mounts = `mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing; exec sh "$@"`
-	p := tracetest.Command(t, exec.Command(unshare, append([]string{"--mount", "sh", "-ec", mounts, "sh", path}, args...)...))
+	p := tracetest.Command(t, inNamespaces(t, "--mount", withTracefs, exec.Command("sh", append([]string{path}, args...)...)))
 	if events > 0 {
 		root := fmt.Sprintf("/proc/%d/root/sys/kernel/tracing/instances/%s/events/stapsdt_*subject/*/enable", p.PID(), instance.FindStringSubmatch(script)[1])
 		require.Eventually(t, func() bool {
@@ -123,9 +121,8 @@ func startInTracefs(t *testing.T, script string, events int, args ...string) *tr
 // listLeftovers returns what is left in tracefs of a script and of the events of a provider.
 func listLeftovers(t *testing.T, script, provider string) string {
 	t.Helper()
-	const list = `mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing; cd /sys/kernel/tracing
-		grep -h " stapsdt_$1/" uprobe_events || :; ls -d "instances/$2" 2>/dev/null || :`
-	out := tracetest.Must(exec.Command("unshare", "--mount", "sh", "-ec", list, "sh", provider, instance.FindStringSubmatch(script)[1]).Output())(t)
+	list := fmt.Sprintf(`cd /sys/kernel/tracing; grep -h " stapsdt_%s/" uprobe_events || :; ls -d instances/%s 2>/dev/null || :`, provider, instance.FindStringSubmatch(script)[1])
+	out := tracetest.Must(inNamespaces(t, "--mount", withTracefs+"\n"+list, exec.Command("true")).Output())(t)
 	return string(out)
 }
 

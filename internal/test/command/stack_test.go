@@ -195,8 +195,8 @@ func TestStackExit(t *testing.T) {
 func TestStackContainer(t *testing.T) {
 	testenv.NeedsRoot(t)
 	program, inside := cStackerPath(t, withFrames...), t.TempDir()
-	script := fmt.Sprintf("mount -t tmpfs none %s && cp %s %s && exec %s/stack", inside, program, inside, inside)
-	p := startProcess(t, exec.Command(testenv.NeedsTool(t, "unshare", "util-linux"), "--mount", "sh", "-ec", script))
+	script := fmt.Sprintf("mount -t tmpfs none %[1]s; cp %[2]s %[1]s", inside, program)
+	p := startProcess(t, inNamespaces(t, "--mount", script, exec.Command(inside+"/stack")))
 	tr := startTrace(t, p, "stack", "-o", "folded", "-a", "cstack:hit", "--by", "pid")
 	tell(p, "call 3")
 	for stack, n := range tr.stopFolding() {
