@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -353,4 +354,68 @@ func TestRecordingWindow(t *testing.T) {
 	_, said, status := readRecording(t, r.Bytes(), "trace", "--since", "yesterday")
 	require.Equal(t, exitUsage, status)
 	require.Contains(t, said, "--since takes a time such as")
+}
+
+// TestRecordingClocks: the clock that nobody sets relates the events of processes of one boot. Recordings of different boots are related by
+// the time of day, and this is said. Processes of two containers, whose PIDs are equal, are drawn side by side.
+func TestRecordingClocks(t *testing.T) {
+	const said = "of different boots"
+	from := make([]string, 4)
+	// record makes two recordings whose operations alternate. In the first one, the time of day is an hour later.
+	record := func(boots [2]byte) {
+		for i := range 2 {
+			r := eventtest.Recording{Realtime: time.Duration(1-i) * time.Hour}
+			r.Head.Start, r.Head.Boot[0] = uint64(i+1), boots[i]
+			start, end := r.Probe("p", fmt.Sprint("op", i, "__start"), "id"), r.Probe("p", fmt.Sprint("op", i, "__end"), "id")
+			var events []eventtest.Fired
+			for id := range uint64(3) {
+				at := time.Duration(2*int(id)+i) * time.Second
+				events = append(events, eventtest.Fired{Probe: start, At: at, Words: []uint64{id}}, eventtest.Fired{Probe: end, At: at + 1, Words: []uint64{id}})
+			}
+			r.Chunk(0, 0, events...)
+			from[2*i], from[2*i+1] = "--from", filepath.Join(t.TempDir(), "file")
+			require.NoError(t, os.WriteFile(from[2*i+1], r.Bytes(), 0o600))
+		}
+	}
+	read := func(verb ...string) (out, warnings string) {
+		var b, w bytes.Buffer
+		require.Zero(t, execute(append(verb, from...), &b, &w), w.String())
+		return b.String(), w.String()
+	}
+	// draw returns the operations in the order of their starts, with their processes.
+	draw := func() (all []string, warnings string) {
+		out, warnings := read("trace", "-o", "chrome", "-O", "-")
+		type drawn struct {
+			Name, Ph string
+			Ts       float64
+			PID      int
+			Args     struct{ Name string }
+		}
+		var file struct{ TraceEvents []drawn }
+		require.NoError(t, json.Unmarshal([]byte(out), &file))
+		slices.SortStableFunc(file.TraceEvents, func(a, b drawn) int { return cmp.Compare(a.Ts, b.Ts) })
+		names := map[int]string{}
+		for _, e := range file.TraceEvents {
+			if e.Name == "process_name" {
+				names[e.PID] = e.Args.Name
+			} else if e.Ph == "X" {
+				all = append(all, fmt.Sprint(e.Name, " ", names[e.PID], " ", time.Duration(1000*e.Ts)))
+			}
+		}
+		require.Len(t, names, 2)
+		return all, warnings
+	}
+	record([2]byte{1, 1})
+	all, warnings := draw()
+	require.Equal(t, []string{"p:op0 app 7 0s", "p:op1 app 7 1s", "p:op0 app 7 2s", "p:op1 app 7 3s", "p:op0 app 7 4s", "p:op1 app 7 5s"}, all)
+	require.NotContains(t, warnings, said)
+	record([2]byte{1, 2})
+	all, warnings = draw()
+	require.Equal(t, []string{"p:op1 app 7 0s", "p:op1 app 7 2s", "p:op1 app 7 4s", "p:op0 app 7 59m59s", "p:op0 app 7 1h0m1s", "p:op0 app 7 1h0m3s"}, all)
+	require.Contains(t, warnings, said)
+	for _, verb := range []string{"top", "tree", "trace"} {
+		out, warnings := read(verb)
+		require.Contains(t, warnings, said, verb)
+		require.NotContains(t, out, "of the last 1h", "top shows the last second")
+	}
 }

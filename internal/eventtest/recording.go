@@ -42,10 +42,11 @@ func Events(t testing.TB, r *recording.Reader) iter.Seq[*recording.Event] {
 
 // Recording makes a recording without a writer, including lost events. Its clock is CLOCK_MONOTONIC.
 type Recording struct {
-	Head   recording.Head
-	probes []*recording.Probe
-	table  []byte
-	chunks []byte
+	Head     recording.Head
+	Realtime time.Duration // how far the time of day is ahead of the clock
+	probes   []*recording.Probe
+	table    []byte
+	chunks   []byte
 }
 
 // Fired is an event of a Recording. Its arguments are in the words, except for texts.
@@ -102,7 +103,7 @@ func (r *Recording) Chunk(shard uint32, before uint64, events ...Fired) {
 	le.PutUint32(b[recording.OffProcess:], 7)
 	le.PutUint64(b[recording.OffBefore:], before)
 	if len(events) > 0 {
-		reading := recording.Reading{Ticks: uint64(events[0].At), Monotonic: int64(events[0].At), Realtime: int64(events[0].At)}
+		reading := recording.Reading{Ticks: uint64(events[0].At), Monotonic: int64(events[0].At), Realtime: int64(events[0].At + r.Realtime)}
 		reading.Put(b[recording.OffReading:])
 	}
 	le.PutUint64(b[recording.OffCommitted:], uint64(at-recording.ChunkHeadBytes))
@@ -112,6 +113,7 @@ func (r *Recording) Chunk(shard uint32, before uint64, events ...Fired) {
 // Bytes returns the file.
 func (r *Recording) Bytes() []byte {
 	h := r.Head
+	h.Reading.Realtime = int64(r.Realtime)
 	h.Major, h.Clock, h.Shards, h.PID, h.Executable = recording.Major, recording.Monotonic, recording.MaxShards, 7, "/bin/app"
 	h.TableBytes, h.TableUsed, h.Chunks = uint64(len(r.table)), uint64(len(r.table)), uint64(len(r.chunks)/recording.ChunkBytes)
 	return append(append(h.Encode(), r.table...), r.chunks...)

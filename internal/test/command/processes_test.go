@@ -3,16 +3,11 @@
 package command_test
 
 import (
-	"cmp"
-	"encoding/binary"
 	"encoding/json"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -189,125 +184,5 @@ func checkTimeline(t *testing.T, tw *twins, all []traceEvent) {
 		if has {
 			require.True(t, parent.Ts <= e.Ts && e.Ts+e.Dur <= parent.Ts+parent.Dur, "%v is in %v", e, parent)
 		}
-	}
-}
-
-// Where a recording has what these tests change.
-const (
-	headBytes, tableBytesAt         = 4096, 16
-	headPIDAt, bootAt, headTimeAt   = 44, 56, 72 + 16
-	chunkBytes, chunkHeadBytes      = 65536, 64
-	chunkPIDAt, chunkTimeAt, usedAt = 12, 24 + 16, 48
-)
-
-// changeRecording changes the head of a recording, and each of its chunks that is in use.
-func changeRecording(t *testing.T, file string, head, chunk func(b []byte)) {
-	t.Helper()
-	rec := tracetest.Must(os.ReadFile(file))(t)
-	head(rec)
-	for at := headBytes + int(binary.LittleEndian.Uint64(rec[tableBytesAt:])); at < len(rec); at += chunkBytes {
-		if binary.LittleEndian.Uint64(rec[at:]) != 0 {
-			chunk(rec[at : at+chunkBytes])
-		}
-	}
-	require.NoError(t, os.WriteFile(file, rec, 0o600))
-}
-
-// later changes a recording to one of a computer whose time of day is later.
-func later(t *testing.T, file string, by time.Duration) {
-	t.Helper()
-	le := binary.LittleEndian
-	add := func(b []byte) { le.PutUint64(b, le.Uint64(b)+uint64(by)) }
-	changeRecording(t, file, func(head []byte) { add(head[headTimeAt:]) }, func(chunk []byte) {
-		add(chunk[chunkTimeAt:])
-		records := chunk[chunkHeadBytes:][:le.Uint64(chunk[usedAt:])]
-		for ; len(records) > 0; records = records[le.Uint32(records):] {
-			if le.Uint32(records[4:]) == 1<<32-1 { // a reading of the clocks
-				add(records[32:])
-			}
-		}
-	})
-}
-
-// TestTwinsClocks: the clock that nobody sets relates the events of processes of one boot. Recordings of different boots are
-// related by the time of day, and this is said.
-func TestTwinsClocks(t *testing.T) {
-	t.Parallel()
-	tw := startTwins(t, true)
-	for range 5 {
-		tell(tw.first, "requests 1")
-		tell(tw.second, "requests 1")
-	}
-	tw.first.Hangup()
-	tw.second.Hangup()
-	// order returns the processes of the requests in the order of their starts, when the last one started, and what was said.
-	order := func() (pids []int, last float64, said string) {
-		args := []string{"trace", "operator:request*", "-o", "chrome", "-O", "-", "--from", tw.files[0], "--from", tw.files[1]}
-		r := runCommand(t, args...)
-		var all traceFile
-		require.NoError(t, json.Unmarshal([]byte(r.stdout), &all))
-		checkTracks(t, all.TraceEvents)
-		spans := slices.DeleteFunc(all.TraceEvents, func(e traceEvent) bool { return e.Ph != "X" })
-		slices.SortFunc(spans, func(a, b traceEvent) int { return cmp.Compare(a.Ts, b.Ts) })
-		for _, e := range spans {
-			pids, last = append(pids, e.PID), e.Ts
-		}
-		return pids, last, r.stderr
-	}
-	const said = "of different boots"
-	alternating := slices.Repeat([]int{tw.first.PID(), tw.second.PID()}, 5)
-	got, last, stderr := order()
-	require.Equal(t, alternating, got)
-	require.Less(t, last, 30*60e6)
-	require.NotContains(t, stderr, said)
-
-	later(t, tw.files[0], time.Hour) // the clock was set back after the first one had begun
-	got, last, stderr = order()
-	require.Equal(t, alternating, got)
-	require.Less(t, last, 30*60e6)
-	require.NotContains(t, stderr, said)
-
-	changeRecording(t, tw.files[0], func(head []byte) { head[bootAt] ^= 0xff }, func([]byte) {})
-	got, last, stderr = order()
-	require.Equal(t, slices.Concat(slices.Repeat([]int{tw.second.PID()}, 5), slices.Repeat([]int{tw.first.PID()}, 5)), got)
-	require.InDelta(t, time.Hour.Microseconds(), last, 30*60e6)
-	require.Contains(t, stderr, said)
-	for _, verb := range [][]string{{"top"}, {"tree"}, {"trace"}} {
-		r := runCommand(t, append(verb, "--from", tw.files[0], "--from", tw.files[1])...)
-		require.Contains(t, r.stderr, said, verb)
-		if verb[0] == "top" {
-			require.NotContains(t, r.stdout, "of the last 1h", "it shows the last second")
-		}
-	}
-}
-
-// TestTwinsNamesakes: processes of several containers may have the same PID. They are drawn side by side.
-func TestTwinsNamesakes(t *testing.T) {
-	t.Parallel()
-	tw := startTwins(t, true)
-	tw.operate()
-	tw.first.Hangup()
-	tw.second.Hangup()
-	set := func(at int) func([]byte) {
-		return func(b []byte) { binary.LittleEndian.PutUint32(b[at:], uint32(tw.first.PID())) }
-	}
-	changeRecording(t, tw.files[1], set(headPIDAt), set(chunkPIDAt))
-	var all traceFile
-	require.NoError(t, json.Unmarshal([]byte(from(t, tw.files, "trace", "operator:*", "-o", "chrome", "-O", "-")), &all))
-	checkTracks(t, all.TraceEvents)
-	names := map[int]string{}
-	spans := map[int]int{}
-	for _, e := range all.TraceEvents {
-		switch {
-		case e.Name == "process_name":
-			names[e.PID], _ = e.Args["name"].(string)
-		case e.Ph == "X":
-			spans[e.PID]++
-		}
-	}
-	require.Len(t, names, 2)
-	for number, name := range names {
-		require.True(t, strings.HasSuffix(name, " "+pid(tw.first)), name)
-		require.Equal(t, 17, spans[number])
 	}
 }

@@ -3,14 +3,12 @@
 package command_test
 
 import (
-	"os/exec"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -117,22 +115,6 @@ func TestTopText(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestTopLife: it ends with the process, and counts the ends of what began before.
-func TestTopLife(t *testing.T) {
-	t.Parallel()
-	testenv.NeedsRoot(t)
-	p := startOperator(t)
-	tr := tracetest.Command(t, exec.Command(stapsdt(t), "top", "-p", pid(p), "operator:request", "-o", "json", "-i", "100ms"))
-	allTraced(t, p, false)
-	tell(p, "requests 7")
-	tell(p, "open 2")
-	p.Hangup()
-	require.NoError(t, tr.Wait(testenv.Patience))
-	s := lastScreen(t, result{stdout: strings.Join(tr.Lines(), "\n")})
-	require.Len(t, s.Operations, 1)
-	require.Equal(t, 7, s.Operations[0].Count)
 }
 
 // TestTopStorm: what comes too fast is counted as lost, or it is all there.
