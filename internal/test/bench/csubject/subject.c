@@ -7,24 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <sys/sdt.h>
 
+#include "../rows.h"
 #include "libstapsdt.h"
 
 static SDTProvider_t *provider;
 static SDTProbe_t *probe, *text_probe;
-
-/* now is this thread's time on a processor: what other jobs take of the machine is not in it. */
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static void die(const SDTProvider_t *failed)
 {
@@ -33,56 +24,43 @@ static void die(const SDTProvider_t *failed)
 }
 
 /* sdt.h's site is one nop of one byte, in the loop itself. */
-static double sdt(long n)
+static void sdt(long n)
 {
-	double start = now();
-
 	for (long i = 0; i < n; i++)
 		DTRACE_PROBE2(bench, inlined, (uint64_t)i, (int32_t)200);
-	return now() - start;
 }
 
 /* A site that is called, by nothing but a call: the floor for any library. */
-static double call(long n)
+static void call(long n)
 {
 	void (*site)(uint64_t, uint64_t) = (void (*)(uint64_t, uint64_t))(uintptr_t)probe->_fire;
-	double start = now();
 
 	for (long i = 0; i < n; i++)
 		site((uint64_t)i, 200);
-	return now() - start;
 }
 
-static double fire(long n)
+static void fire(long n)
 {
-	double start = now();
-
 	for (long i = 0; i < n; i++)
 		probeFire(probe, (uint64_t)i, (uint64_t)200);
-	return now() - start;
 }
 
-static double text(long n)
+static void text(long n)
 {
 	uint64_t string = (uint64_t)(uintptr_t) "0123456789abcdef";
-	double start = now();
 
 	for (long i = 0; i < n; i++)
 		probeFire(text_probe, string, (uint64_t)200);
-	return now() - start;
 }
 
-static double enabled(long n)
+static void enabled(long n)
 {
 	int on = 0;
-	double start = now();
 
 	for (long i = 0; i < n; i++)
 		on |= probeIsEnabled(probe);
-	start = now() - start;
 	if (on)
 		fputs("a tracer is attached\n", stderr);
-	return start;
 }
 
 /* define makes a provider of that many probes, which keeps its image in that place. */
@@ -180,27 +158,23 @@ static double mapped(long count)
 	return total;
 }
 
-static const struct {
-	const char *name;
-	double (*run)(long n);
-} rows[] = {
-	{"sdt", sdt},
-	{"call", call},
-	{"fire", fire},
-	{"text", text},
-	{"enabled", enabled},
-	{"loadnew", load_file},
-	{"loadmemory", load_memory},
-	{"unload", unload_file},
-	{"reload", reload_file},
-	{"mapped", mapped},
+static const struct row rows[] = {
+	{"sdt", sdt, NULL},
+	{"call", call, NULL},
+	{"fire", fire, NULL},
+	{"text", text, NULL},
+	{"enabled", enabled, NULL},
+	{"loadnew", NULL, load_file},
+	{"loadmemory", NULL, load_memory},
+	{"unload", NULL, unload_file},
+	{"reload", NULL, reload_file},
+	{"mapped", NULL, mapped},
 };
 
 int main(void)
 {
 	static const SDTArgument_t texts[] = {{"text", sdt_string}, {"n", int32}};
-	char line[64], name[32];
-	long n;
+	int status;
 
 	provider = providerInit("bench");
 	probe = providerAddProbe(provider, "two", 2, uint64, int32);
@@ -208,20 +182,7 @@ int main(void)
 	providerUseMemfd(provider, memfd_disabled);
 	if (probe == NULL || text_probe == NULL || providerLoad(provider) != 0)
 		die(provider);
-	puts("ready");
-	fflush(stdout);
-	while (fgets(line, sizeof line, stdin)) {
-		size_t i = 0;
-
-		if (sscanf(line, "%31s %ld", name, &n) != 2)
-			return 2;
-		while (i < sizeof rows / sizeof *rows && strcmp(rows[i].name, name) != 0)
-			i++;
-		if (i == sizeof rows / sizeof *rows)
-			return 2;
-		printf("took %.0f\n", rows[i].run(n));
-		fflush(stdout);
-	}
+	status = serve(rows, sizeof rows / sizeof *rows);
 	providerDestroy(provider);
-	return 0;
+	return status;
 }

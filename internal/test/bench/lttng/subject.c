@@ -7,41 +7,25 @@
 #include "bench_tp.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 
-/* now is this thread's time on a processor: what other jobs take of the machine is not in it. */
-static double now(void)
+#include "../rows.h"
+
+static void fire_two(long n)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static double fire_two(long n)
-{
-	double start = now();
-
 	for (long i = 0; i < n; i++)
 		lttng_ust_tracepoint(stapsdt_bench, two, (uint64_t)i, 200);
-	return now() - start;
 }
 
-static double fire_text(long n)
+static void fire_text(long n)
 {
-	double start = now();
-
 	for (long i = 0; i < n; i++)
 		lttng_ust_tracepoint(stapsdt_bench, text, "/index/page.html", 200);
-	return now() - start;
 }
 
 /* shared is what two threads do at once. */
 struct shared {
 	pthread_barrier_t begin;
-	double (*run)(long n);
+	void (*loop)(long n);
 	long n;
 };
 
@@ -56,13 +40,13 @@ static void *thread_main(void *data)
 	struct thread *t = data;
 
 	pthread_barrier_wait(&t->shared->begin);
-	t->took = t->shared->run(t->shared->n);
+	t->took = timed(t->shared->loop, t->shared->n);
 	return NULL;
 }
 
-static double together(double (*run)(long n), long n)
+static double together(void (*loop)(long n), long n)
 {
-	struct shared shared = {.run = run, .n = n};
+	struct shared shared = {.loop = loop, .n = n};
 	struct thread threads[2];
 
 	pthread_barrier_init(&shared.begin, NULL, 2);
@@ -87,34 +71,14 @@ static double text_together(long n)
 	return together(fire_text, n);
 }
 
-static const struct {
-	const char *name;
-	double (*run)(long n);
-} rows[] = {
-	{"two", fire_two},
-	{"text", fire_text},
-	{"twotogether", two_together},
-	{"texttogether", text_together},
+static const struct row rows[] = {
+	{"two", fire_two, NULL},
+	{"text", fire_text, NULL},
+	{"twotogether", NULL, two_together},
+	{"texttogether", NULL, text_together},
 };
 
 int main(void)
 {
-	char line[64], name[32];
-	long n;
-
-	puts("ready");
-	fflush(stdout);
-	while (fgets(line, sizeof line, stdin)) {
-		size_t i = 0;
-
-		if (sscanf(line, "%31s %ld", name, &n) != 2)
-			return 2;
-		while (i < sizeof rows / sizeof *rows && strcmp(rows[i].name, name) != 0)
-			i++;
-		if (i == sizeof rows / sizeof *rows)
-			return 2;
-		printf("took %.0f\n", rows[i].run(n));
-		fflush(stdout);
-	}
-	return 0;
+	return serve(rows, sizeof rows / sizeof *rows);
 }
