@@ -20,7 +20,6 @@ import (
 
 func TestMain(m *testing.M) {
 	tracetest.Main(m, map[string]func(args []string){
-		"reloads":  reloadsChild,
 		"fault":    faultChild,
 		"limit":    limitChild,
 		"vanish":   vanishChild,

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,57 +54,6 @@ func TestPointersToTheStack(t *testing.T) {
 			})
 		}
 	})
-}
-
-// reloadsChild fires as often as a line says, and unloads or loads at "unload" and "load".
-func reloadsChild([]string) {
-	p := stapsdt.NewProvider("shared")
-	event := stapsdt.NewProbe1[int32](p, "event")
-	tracetest.EachLine(func(line string) {
-		var err error
-		switch line {
-		case "load":
-			err = p.Load()
-		case "unload":
-			err = p.Unload()
-		}
-		times, _ := strconv.Atoi(line)
-		for range times {
-			event.Fire(1)
-		}
-		fmt.Println("done", p.Path(), err)
-	})
-}
-
-// TestOneAttachTracesAllProcesses: a tracer attached to the path, without a
-// process, counts the fires of three, two of which start after it; and one that
-// unloads and loads again stays traced.
-func TestOneAttachTracesAllProcesses(t *testing.T) {
-	testenv.NeedsRoot(t)
-	env := tracetest.WithEnv("STAPSDT_DIR=" + t.TempDir() + "/images")
-	does := func(c *tracetest.Process, line string) string {
-		c.Say(line)
-		return c.Expect("done ", testenv.Patience)
-	}
-	start := func() (*tracetest.Process, string) {
-		c := tracetest.Child(t, "reloads", env)
-		return c, strings.TrimSuffix(does(c, "load"), " <nil>")
-	}
-	first, path := start()
-	tracer := tracetest.Bpftrace(t, `usdt:`+path+`:shared:event { @[pid] = count(); }`)
-	second, same := start()
-	third, _ := start()
-	require.Equal(t, path, same, "the same probes are in the same file")
-	does(first, "100")
-	does(second, "200")
-	does(third, "300")
-	does(second, "unload")
-	does(second, "1000") // not loaded: no tracer sees them
-	does(second, "load")
-	does(second, "20")
-	require.ElementsMatch(t, []string{
-		fmt.Sprintf("@[%d]: 100", first.PID()), fmt.Sprintf("@[%d]: 220", second.PID()), fmt.Sprintf("@[%d]: 300", third.PID()),
-	}, strings.Split(tracer.Stop(), "\n"))
 }
 
 // TestManyProcessesLoadAtOnce: they end with one file, and nothing beside it,
