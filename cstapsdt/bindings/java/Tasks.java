@@ -1,10 +1,4 @@
-/**
- * Works on tasks, and fires a probe after each. In another terminal, as root:
- *
- * <pre>
- *     bpftrace -p PID -e 'usdt:*:tasks:task__done { printf("%s %d us\n", str(arg0), arg1); }'
- * </pre>
- */
+/** Works on tasks, and fires a probe after each: see README.md. */
 public final class Tasks {
     public static void main(String[] args) throws InterruptedException {
         Stapsdt tasks = new Stapsdt("tasks");

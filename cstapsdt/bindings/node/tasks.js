@@ -1,13 +1,5 @@
 #!/usr/bin/env node
-// Works on tasks, and fires a probe after each.
-//
-//     make -C cstapsdt
-//     npm install --prefix cstapsdt/bindings/node
-//     LD_LIBRARY_PATH=cstapsdt/out node cstapsdt/bindings/node/tasks.js
-//
-// In another terminal, as root:
-//
-//     bpftrace -p PID -e 'usdt:*:tasks:task__done { printf("%s %d us\n", str(arg0), arg1); }'
+// Works on tasks, and fires a probe after each: see README.md.
 'use strict';
 
 const { setTimeout } = require('node:timers/promises');

@@ -1,12 +1,5 @@
 #!/usr/bin/env perl
-# Works on tasks, and fires a probe after each.
-#
-#     make -C cstapsdt
-#     LD_LIBRARY_PATH=cstapsdt/out perl cstapsdt/bindings/perl/tasks.pl
-#
-# In another terminal, as root:
-#
-#     bpftrace -p PID -e 'usdt:*:tasks:task__done { printf("%s %d us\n", str(arg0), arg1); }'
+# Works on tasks, and fires a probe after each: see README.md.
 
 use v5.20;
 use warnings;

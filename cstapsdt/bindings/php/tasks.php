@@ -1,14 +1,7 @@
 #!/usr/bin/env php
 <?php
 
-// Works on tasks, and fires a probe after each.
-//
-//     make -C cstapsdt
-//     LD_LIBRARY_PATH=cstapsdt/out php cstapsdt/bindings/php/tasks.php
-//
-// In another terminal, as root:
-//
-//     bpftrace -p PID -e 'usdt:*:tasks:task__done { printf("%s %d us\n", str(arg0), arg1); }'
+// Works on tasks, and fires a probe after each: see README.md.
 
 declare(strict_types=1);
 

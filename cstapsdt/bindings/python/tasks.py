@@ -1,13 +1,5 @@
 #!/usr/bin/env python3
-"""Works on tasks, and fires a probe after each.
-
-    make -C cstapsdt
-    LD_LIBRARY_PATH=cstapsdt/out python3 cstapsdt/bindings/python/tasks.py
-
-In another terminal, as root:
-
-    bpftrace -p PID -e 'usdt:*:tasks:task__done { printf("%s %d us\\n", str(arg0), arg1); }'
-"""
+"""Works on tasks, and fires a probe after each: see README.md."""
 
 import itertools
 import os

@@ -1,12 +1,5 @@
 #!/usr/bin/env ruby
-# Works on tasks, and fires a probe after each.
-#
-#     make -C cstapsdt
-#     LD_LIBRARY_PATH=cstapsdt/out ruby cstapsdt/bindings/ruby/tasks.rb
-#
-# In another terminal, as root:
-#
-#     bpftrace -p PID -e 'usdt:*:tasks:task__done { printf("%s %d us\n", str(arg0), arg1); }'
+# Works on tasks, and fires a probe after each: see README.md.
 
 require_relative "stapsdt"
 
