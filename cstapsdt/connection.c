@@ -78,18 +78,12 @@ static void list_provider(struct sdt_outbox *outbox, const struct sdt_provider *
 	}
 }
 
-/* list sends the probes of the process. */
 static void list(struct sdt_connection *connection)
 {
-	unsigned char *body = mmap(NULL, SDT_BODY_SIZE, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	static unsigned char body[SDT_BODY_SIZE]; /* only the thread of the socket uses it */
 	const struct sdt_provider *provider = NULL;
 	size_t used = 0;
 
-	if (body == MAP_FAILED) {
-		sdt_outbox_fail(&connection->outbox, SDT_WIRE_CODE_MEMORY, "it has no memory for a list");
-		return;
-	}
 	sdt_observe_lock();
 	while ((provider = sdt_observe_next(provider)))
 		list_provider(&connection->outbox, provider, body, &used);
@@ -97,7 +91,6 @@ static void list(struct sdt_connection *connection)
 	if (used > 0)
 		sdt_outbox_add(&connection->outbox, SDT_WIRE_PROBES, body, used);
 	sdt_outbox_add(&connection->outbox, SDT_WIRE_DONE, NULL, 0);
-	munmap(body, SDT_BODY_SIZE);
 }
 
 /* are_patterns reports whether the body of a watch is well-formed. */
@@ -324,17 +317,12 @@ bool sdt_connection_serve(struct sdt_connection *connection, const struct sdt_li
 	return !connection->closing || connection->outbox.size > 0;
 }
 
-static void free_connection(struct sdt_connection *connection)
-{
-	sdt_outbox_free(&connection->outbox);
-	munmap(connection, sizeof *connection);
-}
-
 void sdt_connection_close(struct sdt_connection *connection)
 {
 	end_watch(connection);
 	close(connection->fd);
-	free_connection(connection);
+	sdt_outbox_free(&connection->outbox);
+	munmap(connection, sizeof *connection);
 }
 
 /* sdt_connections_forget is called in a forked child, which has no connections. */

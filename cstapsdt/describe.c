@@ -37,26 +37,19 @@ bool sdt_is_last_thread(void)
 	return *stat_field(line, sizeof line, 3) == 'Z' && strncmp(stat_field(line, sizeof line, 20), "2 ", 2) == 0;
 }
 
-static int hex_digit(char c)
-{
-	const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c) : NULL;
-
-	return at ? (int)(at - digits) : -1;
-}
-
 /* put_boot writes the id of the boot, which is 32 hexadecimal digits with dashes, or zeros. */
 static void put_boot(unsigned char *to)
 {
+	static const char values[] = "0123456789abcdef";
+	const char *value;
 	char line[64];
 	int digits = 0;
 
 	(void)sdt_file_read("/proc/sys/kernel/random/boot_id", line, sizeof line);
 	for (const char *at = line; *at && digits < 32; at++) {
-		int digit = hex_digit(*at);
-
-		if (digit < 0)
+		if (!(value = strchr(values, *at)))
 			continue;
-		to[digits / 2] = (unsigned char)(to[digits / 2] << 4 | digit);
+		to[digits / 2] = (unsigned char)(to[digits / 2] << 4 | (value - values));
 		digits++;
 	}
 }

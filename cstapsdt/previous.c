@@ -137,6 +137,14 @@ struct look {
 	char oldest[SUFFIX_LENGTH + 1];
 };
 
+void sdt_recordfile_directory(const char *path, char directory[SDT_PATH_SIZE])
+{
+	const char *slash = strrchr(path, '/');
+	int length = slash && slash > path ? (int)(slash - path) : 1;
+
+	snprintf(directory, SDT_PATH_SIZE, "%.*s", length, slash ? path : ".");
+}
+
 /* open_directory opens the directory of the path. */
 static bool open_directory(struct look *look)
 {
@@ -145,8 +153,7 @@ static bool open_directory(struct look *look)
 
 	look->name = slash ? slash + 1 : look->path;
 	look->length = strlen(look->name);
-	snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - look->path + 1) : 1,
-		 slash ? look->path : ".");
+	sdt_recordfile_directory(look->path, directory);
 	look->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return look->directory >= 0;
 }

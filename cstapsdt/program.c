@@ -115,6 +115,17 @@ static void end_of_obeying(bool *of_environment, int status, const char *what, c
 		sdt_complain(what, line);
 }
 
+/* record and listen_to_watchers write a line of error, and return 1 if the process does it already. */
+static int record(const char *path, uint64_t bytes, char *line)
+{
+	return prepare(line) == 0 ? sdt_record_begin(path, bytes, line) : -1;
+}
+
+static int listen_to_watchers(char *line)
+{
+	return prepare(line) == 0 ? sdt_socket_begin(line) : -1;
+}
+
 int sdtRecord(const char *path, size_t size)
 {
 	char line[SDT_LINE_SIZE] = "";
@@ -123,9 +134,7 @@ int sdtRecord(const char *path, size_t size)
 	if (!path || !*path)
 		return finish("record: ", -1, "no path");
 	size = size ? size : DEFAULT_BYTES;
-	status = prepare(line);
-	if (status == 0)
-		status = sdt_record_begin(path, size, line);
+	status = record(path, size, line);
 	if (status == 1 && take_over(&environment_records)) {
 		sdt_record_end();
 		status = sdt_record_begin(path, size, line);
@@ -138,10 +147,8 @@ void sdtStopRecording(void) { sdt_record_end(); }
 int sdtListen(void)
 {
 	char line[SDT_LINE_SIZE] = "";
-	int status = prepare(line);
+	int status = listen_to_watchers(line);
 
-	if (status == 0)
-		status = sdt_socket_begin(line);
 	if (status == 1 && take_over(&environment_listens))
 		status = 0;
 	return finish("listen: ", status == 0 ? 0 : -1, line);
@@ -180,7 +187,6 @@ static void record_by_environment(void)
 	char path[SDT_PATH_SIZE], line[SDT_LINE_SIZE] = "";
 	uint64_t bytes = DEFAULT_BYTES;
 	size_t length;
-	int status;
 
 	if (!value || !*value)
 		return;
@@ -197,10 +203,7 @@ static void record_by_environment(void)
 	}
 	memcpy(path, value, length);
 	path[length] = '\0';
-	status = prepare(line);
-	if (status == 0)
-		status = sdt_record_begin(path, bytes, line);
-	end_of_obeying(&environment_records, status, "record to ", line);
+	end_of_obeying(&environment_records, record(path, bytes, line), "record to ", line);
 }
 
 /* listen_by_environment obeys STAPSDT_SOCKET=1. */
@@ -208,14 +211,9 @@ static void listen_by_environment(void)
 {
 	const char *value = secure_getenv("STAPSDT_SOCKET");
 	char line[SDT_LINE_SIZE] = "";
-	int status;
 
-	if (!value || strcmp(value, "1") != 0)
-		return;
-	status = prepare(line);
-	if (status == 0)
-		status = sdt_socket_begin(line);
-	end_of_obeying(&environment_listens, status, "listen: ", line);
+	if (value && strcmp(value, "1") == 0)
+		end_of_obeying(&environment_listens, listen_to_watchers(line), "listen: ", line);
 }
 
 static void obey_environment(void)

@@ -59,6 +59,7 @@ static int begin_recording(char *line)
 		sdt_recordfile_discard(&file);
 		return -1;
 	}
+	sdt_recordfile_tidy(path);
 	is_recording = true;
 	return 0;
 }

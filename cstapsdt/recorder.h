@@ -174,6 +174,7 @@ struct sdt_recordfile {
 
 int sdt_recordfile_create(struct sdt_recordfile *file, const char *path, uint64_t bytes, char *line);
 int sdt_recordfile_publish(struct sdt_recordfile *file, const char *path, char *line);
+void sdt_recordfile_tidy(const char *path);
 void sdt_recordfile_discard(struct sdt_recordfile *file);
 void sdt_recordfile_close(struct sdt_recordfile *file, bool unmap);
 

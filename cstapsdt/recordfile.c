@@ -246,32 +246,15 @@ static int map_room(struct sdt_recordfile *file, char *line)
 	return 0;
 }
 
-/* directory_of writes the directory of a path. */
-static int directory_of(const char *path, char *directory, char *line)
-{
-	const char *slash = strrchr(path, '/');
-	size_t length = slash ? (size_t)(slash - path) : 0;
-
-	if (strlen(path) >= SDT_PATH_SIZE - SDT_SUFFIX_SIZE)
-		return sdt_fail_line(line, "%.64s...: the path is too long", path);
-	if (!slash)
-		strcpy(directory, ".");
-	else if (length == 0)
-		strcpy(directory, "/");
-	else {
-		memcpy(directory, path, length);
-		directory[length] = '\0';
-	}
-	return 0;
-}
-
 static int check_place(const char *path, uint64_t size, char *line)
 {
 	static char directory[SDT_PATH_SIZE]; /* the lock of the recording is held, and a fire may have little stack */
 	struct stat last;
 
-	if (directory_of(path, directory, line) != 0 ||
-	    check_file_system(directory, size, line) != 0 || check_limit(size, line) != 0)
+	if (strlen(path) >= SDT_PATH_SIZE - SDT_SUFFIX_SIZE)
+		return sdt_fail_line(line, "%.64s...: the path is too long", path);
+	sdt_recordfile_directory(path, directory);
+	if (check_file_system(directory, size, line) != 0 || check_limit(size, line) != 0)
 		return -1;
 	if (stat(directory, &last) != 0)
 		return sdt_fail_line(line, "%s: %m", directory);
@@ -302,8 +285,11 @@ int sdt_recordfile_create(struct sdt_recordfile *file, const char *path, uint64_
 	return -1;
 }
 
-/* publish gives the file the path that was asked for, unless another process records there, or another user has a file there. */
-static int publish(struct sdt_recordfile *file, const char *path, char *line)
+/*
+ * sdt_recordfile_publish gives the file the path that was asked for, unless another process records
+ * there, or another user has a file there: then this one records beside it.
+ */
+int sdt_recordfile_publish(struct sdt_recordfile *file, const char *path, char *line)
 {
 	for (int tries = 0; tries < SDT_RECORDFILE_TRIES; tries++) {
 		if (sdt_recordfile_rename(file->path, path) == 0) {
@@ -323,19 +309,6 @@ static int publish(struct sdt_recordfile *file, const char *path, char *line)
 		}
 	}
 	return sdt_fail_line(line, "%s: other processes create it all the time", path);
-}
-
-/*
- * sdt_recordfile_publish gives the file the path that was asked for, unless another process records
- * there: then this one records beside it. It removes the oldest of too many earlier recordings.
- */
-int sdt_recordfile_publish(struct sdt_recordfile *file, const char *path, char *line)
-{
-	int status = publish(file, path, line);
-
-	if (status == 0)
-		sdt_recordfile_tidy(path);
-	return status;
 }
 
 /* sdt_recordfile_discard removes a file that was not published. */

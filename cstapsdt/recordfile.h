@@ -21,7 +21,7 @@ enum sdt_moved {
 
 /* previous.c: the recordings of earlier processes. */
 enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording, char *line);
-void sdt_recordfile_tidy(const char *path);
+void sdt_recordfile_directory(const char *path, char directory[SDT_PATH_SIZE]);
 int sdt_recordfile_rename(const char *from, const char *to);
 
 #endif

@@ -165,14 +165,6 @@ static void serve(void)
 	}
 }
 
-static void report_state(int now)
-{
-	pthread_mutex_lock(&lock);
-	state = now ? LISTENING : FAILED;
-	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
-}
-
 static int open_listener(void)
 {
 	if (own_descriptors() != 0)
@@ -184,15 +176,18 @@ static int open_listener(void)
 static void *run(void *is_child)
 {
 	const struct timespec moment = {.tv_nsec = CHILD_PAUSE};
+	bool opened;
 
 	prctl(PR_SET_NAME, "stapsdt-socket");
 	if (is_child)
 		nanosleep(&moment, NULL);
-	if (open_listener() != 0) {
-		report_state(false);
+	opened = open_listener() == 0;
+	pthread_mutex_lock(&lock);
+	state = opened ? LISTENING : FAILED;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	if (!opened)
 		return NULL;
-	}
-	report_state(true);
 	serve();
 	close(listener.fd);
 	unlink(listener.path);
