@@ -106,27 +106,15 @@ func (a *Aggregate) Section(env *Env, t *layout.Tables, id uint32) (*Section, er
 	b.begin()
 	key := b.alloc(int16(a.KeySize))
 	b.reserve(a.keys, key)
-	if err := b.ofExecutable(); err != nil {
-		return nil, err
-	}
-	if err := b.filter(a.filter, labelExit); err != nil {
-		return nil, err
-	}
-	value, err := b.number(a.value)
-	if err != nil {
-		return nil, err
-	}
+	b.ofExecutable()
+	b.filter(a.filter, labelExit)
+	value := b.number(a.value)
 	if a.counting.Rises && a.summed && a.Value.Kind == expr.Int {
 		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord), asm.JSLT.Imm(asm.R0, 0, labelFault))
 	}
-	which, err := b.number(a.id)
-	if err != nil {
-		return nil, err
-	}
+	which := b.number(a.id)
 	for i := range a.keys {
-		if err := b.keyItem(&a.keys[i], key); err != nil {
-			return nil, err
-		}
+		b.keyItem(&a.keys[i], key)
 	}
 	if a.Stacks {
 		b.stackOf(a.counting.Stacks, key+int16(a.KeySize)-layout.StackKey)
@@ -137,16 +125,13 @@ func (a *Aggregate) Section(env *Env, t *layout.Tables, id uint32) (*Section, er
 }
 
 // number evaluates an expression, if there is one, and returns the stack offset of its value.
-func (b *builder) number(e *Expr) (at int16, err error) {
-	if e == nil {
-		return 0, nil
+func (b *builder) number(e *Expr) (at int16) {
+	if e != nil {
+		at = b.alloc(8)
+		b.evaluate(e)
+		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
 	}
-	at = b.alloc(8)
-	if err := b.evaluate(e); err != nil {
-		return 0, err
-	}
-	b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
-	return at, nil
+	return at
 }
 
 // count counts an event in its row. The key is complete except for the bucket and the ID.

@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -64,6 +65,8 @@ type builder struct {
 	attempt  int16 // counts the section's restarts, if it may sleep
 	reserved bool  // whether regRecord is a record of a ring buffer
 	absent   []pages
+
+	err error // the first error, which section returns
 }
 
 func newBuilder(env *Env, probe *Probe) *builder {
@@ -76,6 +79,13 @@ func newBuilder(env *Env, probe *Probe) *builder {
 	return b
 }
 
+// fail records an error, unless it is nil or not the first one. The code that follows is not used.
+func (b *builder) fail(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
 // alloc reserves a part of the stack. finish checks the limit.
 func (b *builder) alloc(size int16) int16 {
 	b.depth += (size + 7) &^ 7
@@ -85,14 +95,17 @@ func (b *builder) alloc(size int16) int16 {
 
 // scope runs f and then discards what b knows about variables that f put on the stack: f may have
 // branches that skip them.
-func (b *builder) scope(f func() error) error {
+func (b *builder) scope(f func()) {
 	depth, temps, nums, texts, fault := b.depth, b.temps, b.nums, b.texts, b.fault
 	b.temps, b.nums, b.texts = slices.Clone(temps), maps.Clone(nums), maps.Clone(texts)
 	defer func() { b.depth, b.temps, b.nums, b.texts, b.fault = depth, temps, nums, texts, fault }()
-	return f()
+	f()
 }
 
 func (b *builder) finish() (asm.Instructions, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
 	if b.most > stackSize {
 		return nil, errStack
 	}
@@ -224,30 +237,23 @@ func (b *builder) copy(to asm.Register, at int16, from asm.Register, offset, siz
 }
 
 // evaluate leaves the value of an expression in R0.
-func (b *builder) evaluate(e *Expr) error {
-	if err := b.fetch(e, e.Root); err != nil {
-		return err
-	}
-	return (&compiler{b, e}).value(e.Root)
+func (b *builder) evaluate(e *Expr) {
+	b.fetch(e, e.Root)
+	(&compiler{b, e}).value(e.Root)
 }
 
 // filter evaluates a condition and jumps to no if it is false. It fetches each variable only when
 // an operand of && needs it.
-func (b *builder) filter(e *Expr, no string) error {
+func (b *builder) filter(e *Expr, no string) {
 	if e == nil {
-		return nil
+		return
 	}
 	for _, part := range conjuncts(e.Root, nil) {
-		if err := b.fetch(e, part); err != nil {
-			return err
-		}
+		b.fetch(e, part)
 		next := b.fresh("and")
-		if err := (&compiler{b, e}).cond(part, next, no); err != nil {
-			return err
-		}
+		(&compiler{b, e}).cond(part, next, no)
 		b.label(next)
 	}
-	return nil
 }
 
 func conjuncts(n *expr.Node, all []*expr.Node) []*expr.Node {
@@ -259,21 +265,22 @@ func conjuncts(n *expr.Node, all []*expr.Node) []*expr.Node {
 
 // fetch puts the variables of a subexpression on the stack. If one cannot be read, the program
 // jumps to b.fault.
-func (b *builder) fetch(e *Expr, n *expr.Node) error {
+func (b *builder) fetch(e *Expr, n *expr.Node) {
 	if n == nil {
-		return nil
+		return
 	}
 	if n.Op == expr.Load {
 		if err := b.variable(e.vars.sources[n.Var], b.fault); err != nil {
-			return &expr.Error{Src: e.src, Pos: n.Pos, Msg: err.Error()}
+			b.fail(&expr.Error{Src: e.src, Pos: n.Pos, Msg: err.Error()})
 		}
-		return nil
+		return
 	}
-	if err := b.fetch(e, n.X); err != nil {
-		return err
-	}
-	return b.fetch(e, n.Y)
+	b.fetch(e, n.X)
+	b.fetch(e, n.Y)
 }
+
+// text returns a string that was fetched, or an empty one after an error.
+func (b *builder) text(s origin) *text { return cmp.Or(b.texts[s], &text{}) }
 
 // variable puts a variable on the stack, unless it is already there.
 func (b *builder) variable(s origin, unreadable string) error {

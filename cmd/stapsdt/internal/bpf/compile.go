@@ -17,47 +17,42 @@ type compiler struct {
 	e *Expr
 }
 
-// refuse returns the error for an expression that the kernel cannot evaluate.
-func (c *compiler) refuse(n *expr.Node, format string, args ...any) error {
-	return &expr.Error{Src: c.e.src, Pos: n.Pos, Msg: "this cannot be evaluated in the kernel: " + fmt.Sprintf(format, args...)}
+// refuse fails because the kernel cannot evaluate a part of the expression.
+func (c *compiler) refuse(n *expr.Node, format string, args ...any) {
+	c.fail(&expr.Error{Src: c.e.src, Pos: n.Pos, Msg: "this cannot be evaluated in the kernel: " + fmt.Sprintf(format, args...)})
 }
 
 // save keeps R0 on the stack while f runs, and loads it into R1 afterwards.
-func (c *compiler) save(f func() error) error {
+func (c *compiler) save(f func()) {
 	if len(c.temps) == 0 {
 		c.temps = append(c.temps, c.alloc(8))
 	}
 	at := c.temps[len(c.temps)-1]
 	c.temps = c.temps[:len(c.temps)-1]
 	c.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
-	if err := f(); err != nil {
-		return err
-	}
+	f()
 	c.add(asm.LoadMem(asm.R1, asm.RFP, at, asm.DWord))
 	c.temps = append(c.temps, at)
-	return nil
 }
 
 // both leaves X in R1 and Y in R0.
-func (c *compiler) both(n *expr.Node) error {
-	if err := c.value(n.X); err != nil {
-		return err
-	}
-	if (n.Y.Op == expr.Const || n.Y.Op == expr.Load) && n.Y.Type.Kind != expr.String {
+func (c *compiler) both(n *expr.Node) {
+	c.value(n.X)
+	if n.Y.Op == expr.Const || n.Y.Op == expr.Load {
 		c.add(asm.Mov.Reg(asm.R1, asm.R0))
-		return c.value(n.Y)
+		c.value(n.Y)
+		return
 	}
-	return c.save(func() error { return c.value(n.Y) })
+	c.save(func() { c.value(n.Y) })
 }
 
 // value leaves a number or a bool in R0.
-func (c *compiler) value(n *expr.Node) error {
+func (c *compiler) value(n *expr.Node) {
 	switch {
 	case n.Type.Kind == expr.String:
-		return c.refuse(n, "a text is compared with constants only")
+		c.refuse(n, "a text is compared with constants only")
 	case n.Op == expr.Const:
 		c.constant(asm.R0, c.bits(n))
-		return nil
 	case n.Op == expr.Load:
 		c.add(asm.LoadMem(asm.R0, asm.RFP, c.nums[c.e.vars.sources[n.Var]], asm.DWord))
 		if n.Type.Kind == expr.Bool {
@@ -65,31 +60,16 @@ func (c *compiler) value(n *expr.Node) error {
 			c.add(asm.JEq.Imm(asm.R0, 0, one), asm.Mov.Imm(asm.R0, 1))
 			c.label(one)
 		}
-		return nil
 	case n.Type.Kind == expr.Bool:
-		return c.boolean(n)
+		c.boolean(n)
 	case n.Type.Kind == expr.Float:
-		return c.refuse(n, "arithmetic on floats is not supported")
+		c.refuse(n, "arithmetic on floats is not supported")
 	case n.Op == expr.Len:
-		return c.length(n)
-	}
-	if n.Y == nil {
-		if err := c.value(n.X); err != nil {
-			return err
-		}
-		if n.Op == expr.Complement {
-			c.add(asm.Xor.Imm(asm.R0, -1))
-		} else {
-			c.add(asm.Neg.Imm(asm.R0, 0))
-		}
-	} else {
-		if err := c.both(n); err != nil {
-			return err
-		}
+		c.length(n)
+	default:
 		c.arithmetic(n)
+		c.extend(n.Type.Size, n.Type.Kind == expr.Int)
 	}
-	c.extend(n.Type.Size, n.Type.Kind == expr.Int)
-	return nil
 }
 
 // bits returns the register contents of a constant. A float has the bits of its type.
@@ -108,49 +88,40 @@ func (c *compiler) bits(n *expr.Node) int64 {
 }
 
 // boolean leaves the value of a condition in R0.
-func (c *compiler) boolean(n *expr.Node) error {
+func (c *compiler) boolean(n *expr.Node) {
 	yes, no, done := c.fresh("true"), c.fresh("false"), c.fresh("done")
-	if err := c.cond(n, yes, no); err != nil {
-		return err
-	}
+	c.cond(n, yes, no)
 	c.label(yes)
 	c.add(asm.Mov.Imm(asm.R0, 1))
 	c.jump(done)
 	c.label(no)
 	c.add(asm.Mov.Imm(asm.R0, 0))
 	c.label(done)
-	return nil
 }
 
 // cond jumps to yes or to no.
-func (c *compiler) cond(n *expr.Node, yes, no string) error {
+func (c *compiler) cond(n *expr.Node, yes, no string) {
 	switch n.Op {
 	case expr.And, expr.Or:
 		next := c.fresh("next")
-		var err error
 		if n.Op == expr.And {
-			err = c.cond(n.X, next, no)
+			c.cond(n.X, next, no)
 		} else {
-			err = c.cond(n.X, yes, next)
-		}
-		if err != nil {
-			return err
+			c.cond(n.X, yes, next)
 		}
 		c.label(next)
-		return c.cond(n.Y, yes, no)
+		c.cond(n.Y, yes, no)
 	case expr.Not:
-		return c.cond(n.X, no, yes)
+		c.cond(n.X, no, yes)
 	case expr.Equal, expr.NotEqual, expr.Less, expr.LessEqual, expr.Greater, expr.GreaterEqual:
-		return c.compare(n, yes, no)
+		c.compare(n, yes, no)
 	case expr.HasPrefix, expr.HasSuffix, expr.Contains:
-		return c.search(n, yes, no)
+		c.search(n, yes, no)
+	default:
+		c.value(n)
+		c.add(asm.JNE.Imm(asm.R0, 0, yes))
+		c.jump(no)
 	}
-	if err := c.value(n); err != nil {
-		return err
-	}
-	c.add(asm.JNE.Imm(asm.R0, 0, yes))
-	c.jump(no)
-	return nil
 }
 
 var unsigned = map[expr.Op]asm.JumpOp{
@@ -161,17 +132,20 @@ var signed = map[expr.Op]asm.JumpOp{
 	expr.Equal: asm.JEq, expr.NotEqual: asm.JNE, expr.Less: asm.JSLT, expr.LessEqual: asm.JSLE, expr.Greater: asm.JSGT, expr.GreaterEqual: asm.JSGE,
 }
 
-func (c *compiler) compare(n *expr.Node, yes, no string) error {
-	x, y := n.X.Type.Kind, n.Y.Type.Kind
-	switch {
+func (c *compiler) compare(n *expr.Node, yes, no string) {
+	switch x, y := n.X.Type.Kind, n.Y.Type.Kind; {
 	case x == expr.String:
-		return c.compareTexts(n, yes, no)
+		c.compareTexts(n, yes, no)
 	case x == expr.Float || y == expr.Float:
-		return c.compareFloats(n, yes, no)
+		c.compareFloats(n, yes, no)
+	default:
+		c.compareIntegers(n, yes, no)
 	}
-	if err := c.both(n); err != nil {
-		return err
-	}
+}
+
+func (c *compiler) compareIntegers(n *expr.Node, yes, no string) {
+	c.both(n)
+	x, y := n.X.Type.Kind, n.Y.Type.Kind
 	op := unsigned[n.Op]
 	switch {
 	case x == expr.Int && y == expr.Int:
@@ -190,20 +164,18 @@ func (c *compiler) compare(n *expr.Node, yes, no string) error {
 	}
 	c.add(op.Reg(asm.R1, asm.R0, yes))
 	c.jump(no)
-	return nil
 }
 
 // compareFloats compares floats of one size by their bits: as signed integers, they have the same order if the order of
 // negative numbers is reversed.
-func (c *compiler) compareFloats(n *expr.Node, yes, no string) error {
+func (c *compiler) compareFloats(n *expr.Node, yes, no string) {
 	for _, part := range []*expr.Node{n.X, n.Y} {
 		if part.Op != expr.Load && part.Op != expr.Const || part.Type != n.X.Type {
-			return c.refuse(part, "a float is compared with constants and floats of its size only")
+			c.refuse(part, "a float is compared with constants and floats of its size only")
+			return
 		}
 	}
-	if err := c.both(n); err != nil {
-		return err
-	}
+	c.both(n)
 	unordered := no
 	if n.Op == expr.NotEqual {
 		unordered = yes
@@ -213,7 +185,6 @@ func (c *compiler) compareFloats(n *expr.Node, yes, no string) error {
 	}
 	c.add(signed[n.Op].Reg(asm.R1, asm.R0, yes))
 	c.jump(no)
-	return nil
 }
 
 // order converts the float in a register to an integer with the same order. It uses R2 and R3.
@@ -240,9 +211,18 @@ func (c *compiler) order(r asm.Register, size int, unordered string) {
 
 var commutative = map[expr.Op]asm.ALUOp{expr.Add: asm.Add, expr.Mul: asm.Mul, expr.BitAnd: asm.And, expr.BitOr: asm.Or, expr.BitXor: asm.Xor}
 
-// arithmetic leaves R1 op R0 in R0.
+// arithmetic leaves the result of an operation on integers in R0, without its size.
 func (c *compiler) arithmetic(n *expr.Node) {
+	if n.Y == nil {
+		c.value(n.X)
+	} else {
+		c.both(n)
+	}
 	switch n.Op {
+	case expr.Neg:
+		c.add(asm.Neg.Imm(asm.R0, 0))
+	case expr.Complement:
+		c.add(asm.Xor.Imm(asm.R0, -1))
 	case expr.Add, expr.Mul, expr.BitAnd, expr.BitOr, expr.BitXor:
 		c.add(commutative[n.Op].Reg(asm.R0, asm.R1))
 	case expr.BitAndNot:

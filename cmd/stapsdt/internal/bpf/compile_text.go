@@ -4,6 +4,7 @@ package bpf
 
 import (
 	"encoding/binary"
+	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -12,25 +13,21 @@ import (
 )
 
 // textOf returns the string of a variable.
-func (c *compiler) textOf(n *expr.Node) (*text, error) {
+func (c *compiler) textOf(n *expr.Node) *text {
 	if n.Op != expr.Load {
-		return nil, c.refuse(n, "one of the texts must be a variable, and the other a constant")
+		c.refuse(n, "one of the texts must be a variable, and the other a constant")
 	}
-	return c.texts[c.e.vars.sources[n.Var]], nil
+	return c.text(c.e.vars.sources[n.Var])
 }
 
 // length leaves the length of a string in R0. It jumps to fault if the string was not read completely.
-func (c *compiler) length(n *expr.Node) error {
-	t, err := c.textOf(n.X)
-	if err != nil {
-		return err
-	}
+func (c *compiler) length(n *expr.Node) {
+	t := c.textOf(n.X)
 	if t.size == layout.CommSize {
-		return c.refuse(n, "the length of comm is unknown")
+		c.refuse(n, "the length of comm is unknown")
 	}
 	c.full(t)
 	c.add(asm.Sub.Imm(asm.R0, 1))
-	return nil
 }
 
 // full leaves the length with the NUL in R0, if the string was read to its end. The helper puts a NUL at the end of a
@@ -43,52 +40,43 @@ func (c *compiler) full(t *text) {
 }
 
 // constantText returns the value of a string that must be a constant.
-func (c *compiler) constantText(n *expr.Node, most int) (string, error) {
-	if n.Op != expr.Const {
-		return "", c.refuse(n, "a text is compared with constants only")
-	}
+func (c *compiler) constantText(n *expr.Node, most int) string {
 	s := n.Value.Text()
-	if len(s) > most {
-		return "", c.refuse(n, "the constant has %d bytes, at most %d are compared here", len(s), most)
+	switch {
+	case n.Op != expr.Const:
+		c.refuse(n, "a text is compared with constants only")
+	case len(s) > most:
+		c.refuse(n, "the constant has %d bytes, at most %d are compared here", len(s), most)
+		return ""
+	case strings.Contains(s, "\x00"):
+		c.refuse(n, "texts end with a NUL, and this constant contains one")
 	}
-	for i := range len(s) {
-		if s[i] == 0 {
-			return "", c.refuse(n, "texts end with a NUL, and this constant contains one")
-		}
-	}
-	return s, nil
+	return s
 }
 
-func (c *compiler) compareTexts(n *expr.Node, yes, no string) error {
+func (c *compiler) compareTexts(n *expr.Node, yes, no string) {
 	x, y := n.X, n.Y
 	if x.Op == expr.Const {
 		x, y = y, x
 	}
-	t, err := c.textOf(x)
-	if err != nil {
-		return err
-	}
+	t := c.textOf(x)
 	switch n.Op {
 	case expr.Equal:
 	case expr.NotEqual:
 		yes, no = no, yes
 	default:
-		return c.refuse(n, "texts are compared with == and != only")
+		c.refuse(n, "texts are compared with == and != only")
 	}
 	most := layout.TextSize - 1
 	if t.size == layout.CommSize {
 		most = layout.CommSize - 1
 	}
-	s, err := c.constantText(y, most)
-	if err != nil {
-		return err
-	}
+	s := c.constantText(y, most)
 	c.match(t, s+"\x00", no)
 	if t.isGo {
 		c.add(asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord), asm.JNE.Imm(asm.R0, int32(len(s)+1), no))
 	}
 	c.jump(yes)
-	return nil
 }
 
 // match jumps to no if a string does not begin with a constant.
@@ -110,11 +98,8 @@ func (c *compiler) match(t *text, s string, no string) {
 }
 
 // search implements strings.HasPrefix, HasSuffix and Contains of a variable and a constant.
-func (c *compiler) search(n *expr.Node, yes, no string) error {
-	t, err := c.textOf(n.X)
-	if err != nil {
-		return err
-	}
+func (c *compiler) search(n *expr.Node, yes, no string) {
+	t := c.textOf(n.X)
 	most, length := layout.MaxContains, layout.TextSize
 	if t.size == layout.CommSize {
 		length = layout.CommSize - 1
@@ -122,22 +107,16 @@ func (c *compiler) search(n *expr.Node, yes, no string) error {
 	if n.Op == expr.HasPrefix {
 		most = length
 	}
-	s, err := c.constantText(n.Y, most)
-	switch {
-	case err != nil:
-		return err
-	case s == "":
-		c.jump(yes)
-		return nil
-	case n.Op == expr.HasPrefix:
+	s := c.constantText(n.Y, most)
+	if s == "" || n.Op == expr.HasPrefix {
 		c.match(t, s, no)
 		c.jump(yes)
-		return nil
-	case n.Op == expr.HasSuffix && t.size == textSlot:
+		return
+	}
+	if n.Op == expr.HasSuffix && t.size == textSlot {
 		c.full(t)
 	}
 	c.roll(t, s, n.Op, length, yes, no)
-	return nil
 }
 
 // roll keeps the last 16 bytes of a string in R1 and R2. It compares them with R3 and R4 after each byte, or once at

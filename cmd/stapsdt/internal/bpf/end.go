@@ -53,12 +53,8 @@ func (l *Latency) End(env *Env, of Operations, a *Aggregate, t *layout.Tables, i
 			b.reserve([]item{one}, rowKey)
 		}
 	}
-	if err := b.ofExecutable(); err != nil {
-		return nil, err
-	}
-	if err := b.pairKey(&keyItem, key, of.Kind); err != nil {
-		return nil, err
-	}
+	b.ofExecutable()
+	b.pairKey(&keyItem, key, of.Kind)
 	owner := b.open(l, keys, of, key, rowKey)
 	conditional := len(l.startWhere) > 0 || len(l.Open) > 0
 	if conditional {
@@ -66,15 +62,10 @@ func (l *Latency) End(env *Env, of Operations, a *Aggregate, t *layout.Tables, i
 	}
 	// All reads precede the removal of the operation, because the section may begin again until then.
 	b.fault = labelUnevaluated
-	if err := b.conditions(probe, l.endWhere, labelRejected); err != nil {
-		return nil, err
-	}
+	b.conditions(probe, l.endWhere, labelRejected)
 	for i := range keys {
-		if _, ok := l.atStart[keys[i].Name]; ok {
-			continue
-		}
-		if err := b.keyItem(&keys[i], rowKey); err != nil {
-			return nil, err
+		if _, ok := l.atStart[keys[i].Name]; !ok {
+			b.keyItem(&keys[i], rowKey)
 		}
 	}
 	b.take(of, key, owner, conditional)

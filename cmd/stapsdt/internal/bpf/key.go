@@ -64,19 +64,16 @@ func (i *item) text() (origin, bool) {
 }
 
 // keyItem evaluates an item and stores it in the key.
-func (b *builder) keyItem(item *item, key int16) error {
+func (b *builder) keyItem(item *item, key int16) {
 	at := key + int16(item.Offset)
 	s, isText := item.text()
 	if !isText {
-		err := b.evaluate(item.expr)
+		b.evaluate(item.expr)
 		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
-		return err
+		return
 	}
-	if err := b.fetch(item.expr, item.expr.Root); err != nil {
-		return err
-	}
-	if t := b.texts[s]; t.at != at { // the key contains the same string twice
+	b.fetch(item.expr, item.expr.Root)
+	if t := b.text(s); t.at != at { // the key contains the same string twice
 		b.copy(asm.RFP, at, asm.RFP, t.at, t.size)
 	}
-	return nil
 }

@@ -152,17 +152,12 @@ func (l *Latency) NewTables(shared bool) (t *OperationTables, err error) {
 }
 
 // conditions jumps to no if any of the conditions is false.
-func (b *builder) conditions(probe *Probe, all []string, no string) error {
+func (b *builder) conditions(probe *Probe, all []string, no string) {
 	for _, src := range all {
 		e, err := probe.ParseFilter(src)
-		if err != nil {
-			return err
-		}
-		if err := b.filter(e, no); err != nil {
-			return err
-		}
+		b.fail(err)
+		b.filter(e, no)
 	}
-	return nil
 }
 
 // shown reports whether argument i of the start need not be recorded: it is the key, is in Open, or is the ID of the
@@ -218,35 +213,31 @@ func (l *Latency) detail(start *Probe, src string, used, most int) int {
 // startStack estimates the stack usage of the start program, with one string for each condition.
 func (l *Latency) startStack() int {
 	const scratch, fetched = 128, 16 // fetched has room for an address and a length
-	texts := 0
-	for range l.startWhere {
-		texts += textSlot
-	}
-	return scratch + layout.KeyHeader + l.Key.Size + l.valueSize + fetched*len(l.atStart) + texts
+	return scratch + layout.KeyHeader + l.Key.Size + l.valueSize + fetched*len(l.atStart) + textSlot*len(l.startWhere)
 }
 
 // openItem stores the i-th item of Open in the value. It leaves out a detail that cannot be evaluated.
-func (b *builder) openItem(l *Latency, item *item, i int, value int16) error {
+func (b *builder) openItem(l *Latency, item *item, i int, value int16) {
 	if item.expr == nil { // this start does not have it
-		return nil
+		return
 	}
-	known := func() error {
-		if err := b.keyItem(item, value); err != nil || i >= layout.MaxKnown {
-			return err
+	known := func() {
+		b.keyItem(item, value)
+		if i >= layout.MaxKnown {
+			return
 		}
 		b.add(asm.LoadMem(asm.R0, asm.RFP, value+layout.OpenKnown, asm.DWord), asm.Or.Imm(asm.R0, 1<<i), asm.StoreMem(asm.RFP, value+layout.OpenKnown, asm.R0, asm.DWord))
-		return nil
 	}
 	if !l.isDetail(item.Name) {
-		return known()
+		known()
+		return
 	}
 	next := b.fresh("detail")
-	err := b.scope(func() error {
+	b.scope(func() {
 		b.fault = next
-		return known()
+		known()
 	})
 	b.label(next)
-	return err
 }
 
 // isDetail reports whether an item of Open is shown only while an operation is open.

@@ -98,7 +98,7 @@ func (l *Latency) sameKey(p *Probe) (item, error) {
 }
 
 // pairKey stores the key of an open operation on the stack.
-func (b *builder) pairKey(item *item, key int16, kind uint32) error {
+func (b *builder) pairKey(item *item, key int16, kind uint32) {
 	// A process of another PID namespace has no PID in ours. Its key has its own PID.
 	b.add(
 		asm.FnGetCurrentPidTgid.Call(),
@@ -112,10 +112,11 @@ func (b *builder) pairKey(item *item, key int16, kind uint32) error {
 	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
 	switch {
 	case item.expr != nil:
-		return b.keyItem(item, key)
+		b.keyItem(item, key)
+		return
 	case item.Name == Call:
 		b.call(key+int16(item.Offset), labelForeign)
-		return nil
+		return
 	case item.Name == Thread:
 		b.add(asm.Mov.Reg(asm.R0, regThread))
 		b.extend(4, false)
@@ -123,5 +124,4 @@ func (b *builder) pairKey(item *item, key int16, kind uint32) error {
 		b.goroutine(labelForeign)
 	}
 	b.add(asm.StoreMem(asm.RFP, key+int16(item.Offset), asm.R0, asm.DWord))
-	return nil
 }

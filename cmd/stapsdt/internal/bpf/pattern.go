@@ -43,19 +43,18 @@ func (p *Pattern) most() int {
 
 // ofExecutable exits the program unless the executable is selected. Call it after reserve: the name
 // may be part of a key.
-func (b *builder) ofExecutable() error {
+func (b *builder) ofExecutable() {
 	p := b.env.Executable
 	if p == nil {
-		return nil
+		return
 	}
 	if len(p.text) > p.most() {
-		return fmt.Errorf("the name of the executable has %d bytes, at most %d are compared here", len(p.text), p.most())
+		b.fail(fmt.Errorf("the name of the executable has %d bytes, at most %d are compared here", len(p.text), p.most()))
+		return
 	}
 	name := origin{kind: fromExecutable}
-	if err := b.variable(name, b.fault); err != nil {
-		return err
-	}
+	b.fail(b.variable(name, b.fault))
 	text := expr.Type{Kind: expr.String}
 	is := &expr.Node{Op: p.op, X: &expr.Node{Op: expr.Load, Type: text}, Y: &expr.Node{Op: expr.Const, Type: text, Value: expr.StringValue(p.text)}}
-	return b.filter(&Expr{Expr: &expr.Expr{Root: is}, vars: &variables{sources: []origin{name}}}, labelExit)
+	b.filter(&Expr{Expr: &expr.Expr{Root: is}, vars: &variables{sources: []origin{name}}}, labelExit)
 }

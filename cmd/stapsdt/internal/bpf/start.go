@@ -28,12 +28,8 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 	b.reserve([]item{keyItem}, key)
 	b.reserve(items, value)
 	b.zero(value, int16(l.valueSize))
-	if err := b.ofExecutable(); err != nil {
-		return nil, err
-	}
-	if err := b.pairKey(&keyItem, key, of.Kind); err != nil {
-		return nil, err
-	}
+	b.ofExecutable()
+	b.pairKey(&keyItem, key, of.Kind)
 	if env.Namespace == nil {
 		b.add(asm.StoreMem(asm.RFP, value+layout.OpenThread, regThread, asm.DWord))
 	} else {
@@ -43,13 +39,9 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 	// An operation that is not selected is opened too, with the time 0, so that its end is not counted as one without a
 	// start.
 	b.fault = labelUnevaluated
-	if err := b.conditions(probe, l.startWhere, labelPut); err != nil {
-		return nil, err
-	}
+	b.conditions(probe, l.startWhere, labelPut)
 	for i := range items {
-		if err := b.openItem(l, &items[i], i, value); err != nil {
-			return nil, err
-		}
+		b.openItem(l, &items[i], i, value)
 	}
 	b.see(l.seen, value)
 	b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, value+layout.OpenTime, asm.R0, asm.DWord))

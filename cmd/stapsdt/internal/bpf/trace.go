@@ -157,12 +157,8 @@ func (p *Probe) item(e *Expr) item {
 func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 	b := newBuilder(env, t.probe)
 	b.begin()
-	if err := b.ofExecutable(); err != nil {
-		return nil, err
-	}
-	if err := b.filter(t.filter, labelExit); err != nil {
-		return nil, err
-	}
+	b.ofExecutable()
+	b.filter(t.filter, labelExit)
 	b.now()
 	b.add(
 		asm.LoadMapPtr(asm.R1, ring.FD()),
@@ -187,9 +183,7 @@ func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 		asm.FnGetCurrentComm.Call(),
 	)
 	for i := range t.items {
-		if err := b.item(&t.items[i], i); err != nil {
-			return nil, err
-		}
+		b.item(&t.items[i], i)
 	}
 	b.add(
 		asm.StoreMem(regRecord, layout.EventMissing, regMissing, asm.DWord),
@@ -202,29 +196,25 @@ func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 }
 
 // item writes an item of a record, or marks it as missing.
-func (b *builder) item(item *item, number int) error {
+func (b *builder) item(item *item, number int) {
 	missing, done := b.fresh("missing"), b.fresh("item")
-	err := b.scope(func() error {
+	b.scope(func() {
 		b.fault = missing
-		return b.itemValue(item, int16(item.Offset))
+		b.itemValue(item, int16(item.Offset))
 	})
-	if err != nil {
-		return err
-	}
 	b.jump(done)
 	b.label(missing)
 	b.constant(asm.R1, int64(1)<<number)
 	b.add(asm.Or.Reg(regMissing, asm.R1))
 	b.label(done)
-	return nil
 }
 
-func (b *builder) itemValue(item *item, offset int16) error {
+func (b *builder) itemValue(item *item, offset int16) {
 	isText := item.Type.Kind == expr.String
 	switch at, fetched := b.nums[item.source]; {
 	case item.Unreadable != nil:
 		b.jump(b.fault)
-		return nil
+		return
 	case item.source.kind == fromGoroutine:
 		b.goroutine(b.fault)
 	case item.source.kind == fromCall:
@@ -234,17 +224,14 @@ func (b *builder) itemValue(item *item, offset int16) error {
 	case item.expr == nil && item.source.kind == fromCgroup:
 		b.processNumber(fromCgroup)
 	case isText && !item.isArg:
-		return b.recordText(item, offset)
+		b.recordText(item, offset)
+		return
 	case item.isArg && fetched:
 		b.add(asm.LoadMem(asm.R0, asm.RFP, at, asm.DWord))
 	case item.isArg:
-		if err := b.argument(item.source.arg, b.fault); err != nil {
-			return err
-		}
+		b.fail(b.argument(item.source.arg, b.fault))
 	default:
-		if err := b.evaluate(item.expr); err != nil {
-			return err
-		}
+		b.evaluate(item.expr)
 	}
 	b.add(asm.StoreMem(regRecord, offset, asm.R0, asm.DWord))
 	if item.Details != nil {
@@ -256,28 +243,22 @@ func (b *builder) itemValue(item *item, offset int16) error {
 		// The filter may have read a part of the string, and the record gets more of it.
 		at := b.alloc(8)
 		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
-		if err := b.readArg(item.source.arg, regRecord, offset+layout.TextHeader, int32(item.TextSize+1), at, b.fault); err != nil {
-			return err
-		}
+		b.fail(b.readArg(item.source.arg, regRecord, offset+layout.TextHeader, int32(item.TextSize+1), at, b.fault))
 		b.add(asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
 	}
-	return nil
 }
 
 // recordText writes a string that is not an argument, comm or executable, to a record.
-func (b *builder) recordText(item *item, offset int16) error {
+func (b *builder) recordText(item *item, offset int16) {
 	if item.expr.Root.Op != expr.Load {
-		return (&compiler{b, item.expr}).refuse(item.expr.Root, "a text must be a variable")
+		(&compiler{b, item.expr}).refuse(item.expr.Root, "a text must be a variable")
+		return
 	}
 	if item.source.kind == fromExecutable {
-		if err := b.executable(regRecord, offset+layout.TextHeader, int32(item.TextSize+2), b.fault); err != nil {
-			return err
-		}
+		b.fail(b.executable(regRecord, offset+layout.TextHeader, int32(item.TextSize+2), b.fault))
 	} else {
-		if err := b.variable(item.source, b.fault); err != nil {
-			return err
-		}
-		t := b.texts[item.source]
+		b.fail(b.variable(item.source, b.fault))
+		t := b.text(item.source)
 		b.copy(regRecord, offset+layout.TextHeader, asm.RFP, t.at, min(t.size, int16(item.TextSize+2+7)&^7))
 		if item.source.kind == fromComm {
 			b.add(asm.Mov.Imm(asm.R0, layout.CommSize))
@@ -286,5 +267,4 @@ func (b *builder) recordText(item *item, offset int16) error {
 		}
 	}
 	b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord), asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
-	return nil
 }
