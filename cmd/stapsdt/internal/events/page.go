@@ -115,21 +115,15 @@ func openPage(to *console.Console, config *run.Config, o *Options) (p *page, err
 
 // choose finds the selected probes.
 func (p *page) choose(listing *remote.Listing) error {
-	every := func(yield func(provider, probe string) bool) {
-		for i := range listing.Providers {
-			for _, one := range listing.Providers[i].Probes {
-				if !yield(one.Provider, one.Name) {
-					return
-				}
-			}
+	var all []*recording.Probe
+	for _, provider := range listing.Providers {
+		for i := range provider.Probes {
+			all = append(all, describe(&provider.Probes[i]))
 		}
 	}
-	for i := range listing.Providers {
-		for j := range listing.Providers[i].Probes {
-			probe := describe(&listing.Providers[i].Probes[j])
-			if f := p.NewFilter(probe); f.Selected {
-				p.probes, p.filters = append(p.probes, probe), append(p.filters, f)
-			}
+	for _, probe := range all {
+		if f := p.NewFilter(probe); f.Selected {
+			p.probes, p.filters = append(p.probes, probe), append(p.filters, f)
 		}
 	}
 	if len(p.probes) > 0 {
@@ -138,7 +132,7 @@ func (p *page) choose(listing *remote.Listing) error {
 	if err := p.Unfit(); err != nil {
 		return console.Usagef("%w", err)
 	}
-	return fmt.Errorf("%w: the program at %s has none that matches%s", probes.ErrNothing, p.address, p.Nearest(every))
+	return fmt.Errorf("%w: the program at %s has none that matches%s", probes.ErrNothing, p.address, p.Nearest(all))
 }
 
 // describe returns the probe in the form of a recorded one.

@@ -312,7 +312,7 @@ func (f *Feed) check(n *Needs) error {
 	case f.config.All && len(all) == 0:
 		return nil // programs may come later
 	case len(all) == 0:
-		return fmt.Errorf("%w: the process has no %s%s", probes.ErrNothing, strings.Join(f.config.Specs, " or "), f.Nearest(f.every))
+		return fmt.Errorf("%w: the process has no %s%s", probes.ErrNothing, strings.Join(f.config.Specs, " or "), f.Nearest(f.known()))
 	case !fit:
 		return unfit.Err()
 	case n.All != nil:
@@ -321,27 +321,17 @@ func (f *Feed) check(n *Needs) error {
 	return nil
 }
 
-// every calls yield with each probe of the programs, selected or not.
-func (f *Feed) every(yield func(provider, probe string) bool) {
+// known returns the probes of the programs, selected or not.
+func (f *Feed) known() (all []*recording.Probe) {
 	for _, p := range f.programs {
-		for _, probe := range p.Probes {
-			if !yield(probe.Provider, probe.Name) {
-				return
-			}
-		}
+		all = append(all, p.Probes...)
 	}
+	return all
 }
 
 // Probes returns the selected probes of the programs.
-func (f *Feed) Probes() (all []*recording.Probe) {
-	for _, p := range f.programs {
-		for _, probe := range p.Probes {
-			if f.Selects(probe.Provider, probe.Name) {
-				all = append(all, probe)
-			}
-		}
-	}
-	return all
+func (f *Feed) Probes() []*recording.Probe {
+	return slices.DeleteFunc(f.known(), func(p *recording.Probe) bool { return !f.Selects(p.Provider, p.Name) })
 }
 
 // unseen returns a selected probe that is in a file of the processes but is not shown by any socket, such as a probe of
@@ -351,10 +341,8 @@ func (f *Feed) unseen(c *run.Config) string {
 		return ""
 	}
 	shown := map[string]bool{}
-	for _, p := range f.programs {
-		for _, probe := range p.Probes {
-			shown[probe.Provider+":"+probe.Name] = true
-		}
+	for _, p := range f.known() {
+		shown[p.Provider+":"+p.Name] = true
 	}
 	finder := target.NewFinder()
 	defer finder.Close()

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -119,11 +118,11 @@ func (r *Reader) open(from From, texts []string) (err error) {
 
 // check returns an error if no file has a selected probe, or if the expressions fit none of the probes.
 func (r *Reader) check() error {
-	events := false // whether there is any probe
+	var all []*recording.Probe
 	for _, f := range r.files {
-		for i := range f.Probes() {
+		for i, p := range f.Probes() {
 			f.filter(r, uint32(i))
-			events = true
+			all = append(all, p)
 		}
 	}
 	switch {
@@ -131,10 +130,10 @@ func (r *Reader) check() error {
 		return nil
 	case r.selected > 0:
 		return console.Usagef("%w", r.unfit.Err())
-	case len(r.specs) == 0 && !events: // no probe has fired
+	case len(r.specs) == 0 && len(all) == 0: // no probe has fired
 		return nil
 	}
-	return fmt.Errorf("%w: no recording has %s%s", probes.ErrNothing, r.names(), r.Nearest(r.every))
+	return fmt.Errorf("%w: no recording has %s%s", probes.ErrNothing, r.names(), r.Nearest(all))
 }
 
 // names returns the specs for a message.
@@ -146,20 +145,15 @@ func (r *Reader) names() string {
 	return strings.Join(all, " or ")
 }
 
-// Nearest returns the end of a message that none of the names is selected. It suggests a similar name.
-func (r *Reader) Nearest(names iter.Seq2[string, string]) string {
-	return probes.Nearest(r.specs, names)
-}
-
-// every calls yield with each probe, selected or not.
-func (r *Reader) every(yield func(provider, probe string) bool) {
-	for _, f := range r.files {
-		for _, p := range f.Probes() {
+// Nearest returns the end of a message that none of the probes is selected. It suggests a similar name.
+func (r *Reader) Nearest(all []*recording.Probe) string {
+	return probes.Nearest(r.specs, func(yield func(provider, probe string) bool) {
+		for _, p := range all {
 			if !yield(p.Provider, p.Name) {
 				return
 			}
 		}
-	}
+	})
 }
 
 // Probes returns the selected probes of all files.
