@@ -196,15 +196,6 @@ func (f *Feed) follow(ctx context.Context, c Receiver) error {
 	return nil
 }
 
-// smallest returns the size of the smallest memory of any program.
-func (f *Feed) smallest() int {
-	size := math.MaxInt
-	for _, p := range f.programs {
-		size = min(size, p.size)
-	}
-	return size
-}
-
 // scan begins to search for other processes, if there may be some: all processes, or the named ones, which may have
 // executed other programs, and their descendants.
 func (f *Feed) scan() {
@@ -262,7 +253,10 @@ func (f *Feed) deliverRecent(ctx context.Context, c Receiver) (*look, error) {
 		return nil, err
 	}
 	after, more := f.Position()
-	l := &look{took: f.took, more: more, size: f.smallest(), programs: len(f.programs)}
+	l := &look{took: f.took, more: more, size: math.MaxInt, programs: len(f.programs)}
+	for _, p := range f.programs {
+		l.size = min(l.size, p.size)
+	}
 	if after > before { // the number falls if a program was dropped
 		l.events = after - before
 	}
@@ -312,13 +306,18 @@ func (f *Feed) drop(file *replay.File, err error) {
 	for k, p := range f.programs {
 		if p.file == file {
 			f.refuse(p.Process, fmt.Errorf("%v is watched no longer: %w", p.Process, err))
-			delete(f.programs, k)
-			p.Close()
+			f.leave(k, p)
 		}
 	}
-	f.Remove(file)
+}
+
+// leave ends the watch of a program.
+func (f *Feed) leave(k socket.Key, p *program) {
+	delete(f.programs, k)
+	p.Close()
+	f.Remove(p.file)
 	if f.Gone != nil {
-		f.Gone(file)
+		f.Gone(p.file)
 	}
 }
 
@@ -339,15 +338,8 @@ func (f *Feed) purge(c Receiver) (left bool, err error) {
 		}
 	}
 	for _, k := range gone {
-		p := f.programs[k]
-		if p == nil {
-			continue // it was dropped
-		}
-		delete(f.programs, k)
-		p.Close()
-		f.Remove(p.file)
-		if f.Gone != nil {
-			f.Gone(p.file)
+		if p := f.programs[k]; p != nil { // it was not dropped
+			f.leave(k, p)
 		}
 	}
 	if len(f.programs)+len(f.pending) > 0 || f.config.All {
