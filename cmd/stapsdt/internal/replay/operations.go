@@ -27,7 +27,6 @@ type Operations struct {
 	kinds []*Kind
 	named map[string]*Kind
 	sides map[*recording.Probe]*Kind // nil for a probe that belongs to no operation
-	fails map[*recording.Probe]int   // the index of the argument with the error, or -1
 	open  int
 	over  uint64 // counts the probes of kinds for which there was no room
 }
@@ -243,17 +242,10 @@ func (o *Operations) IsStray(e *recording.Event) bool {
 	return !isStart && k.Fits
 }
 
-// Failed reports whether the event ends an operation that has failed: its argument with the name error is not empty, 0
+// Failed reports whether an event ends an operation that has failed: its argument with the name error is not empty, 0
 // or false.
-func (o *Operations) Failed(e *recording.Event) bool {
-	at, known := o.fails[e.Probe]
-	if !known {
-		if o.fails == nil {
-			o.fails = map[*recording.Probe]int{}
-		}
-		at = slices.IndexFunc(e.Probe.Args, func(a recording.Arg) bool { return a.Name == "error" })
-		o.fails[e.Probe] = at
-	}
+func Failed(e *recording.Event) bool {
+	at := slices.IndexFunc(e.Probe.Args, func(a recording.Arg) bool { return a.Name == "error" })
 	return at >= 0 && e.Word(at) != 0 // the length, if it is a string
 }
 
@@ -270,7 +262,6 @@ func (o *Operations) meet(p *recording.Probe, f *File) {
 func (o *Operations) Forget(f *File) {
 	for _, p := range f.Recorded() {
 		delete(o.sides, p)
-		delete(o.fails, p)
 	}
 	for _, k := range o.Kinds() {
 		before := k.Pairs.Len()

@@ -5,6 +5,7 @@ package replay
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
@@ -14,22 +15,22 @@ import (
 
 // Pairs pairs the starts of operations with their ends, as the kernel does.
 type Pairs struct {
-	plan   Plan
-	sides  map[*recording.Probe]*side // nil for a probe that is ignored
-	first  [2]*Evaluator              // the first start and the first end
-	kinds  map[int]*kindSides
-	unfit  map[int]error // the errors of kinds that were left out, by kind
-	open   map[pairKey]*Operation
-	totals map[int]*layout.Totals // totals by kind
+	plan  Plan
+	sides map[*recording.Probe]*side // nil for a probe that is ignored
+	first [2]*Evaluator              // the first start and the first end
+	kinds map[int]*pairedKind
+	open  map[pairKey]*Operation
 	// Full counts the starts for which there was no room, Unknown the events for which the recording lacks the value that
 	// pairs them, and Unevaluated the events with an expression that divides by zero.
 	Full, Unknown, Unevaluated uint64
 }
 
-// kindSides holds the first start and the first end of a kind of operation, and the columns of its details.
-type kindSides struct {
-	first   [2]*Evaluator
-	columns *Columns
+// pairedKind is a kind of operation.
+type pairedKind struct {
+	first   [2]*Evaluator // the first start and the first end
+	columns *Columns      // of the details, or nil if there is no start
+	unfit   error         // the reason why the kind was left out
+	totals  layout.Totals
 }
 
 // Columns names the values of Operation.Details. The first By of them belong to the pairing's By. Key is the pairing's
@@ -64,26 +65,25 @@ type pairKey struct {
 // NewPairs returns a Pairs for some probes. The first start and the first end of each kind determine which side
 // evaluates each expression.
 func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
-	p := &Pairs{plan: plan, sides: map[*recording.Probe]*side{}, kinds: map[int]*kindSides{}, open: map[pairKey]*Operation{}, totals: map[int]*layout.Totals{}}
+	p := &Pairs{plan: plan, sides: map[*recording.Probe]*side{}, kinds: map[int]*pairedKind{}, open: map[pairKey]*Operation{}}
 	for _, s := range sides {
 		p.kindOf(s)
 	}
 	if p.first[0] == nil || p.first[1] == nil {
 		return nil, fmt.Errorf("%w: both the start and the end have to be there", probes.ErrNothing)
 	}
-	p.unfit = map[int]error{}
 	for _, s := range sides {
 		if err := p.AddSide(s); err != nil && plan.Unfit == nil {
 			return nil, err
 		} else if err != nil {
-			p.unfit[s.Kind] = err
+			p.kinds[s.Kind].unfit = err
 		}
 	}
-	if len(p.unfit) == len(p.kinds) {
-		return nil, p.unfit[sides[0].Kind]
+	if !slices.ContainsFunc(sides, func(s Side) bool { return !p.Unfit(s.Kind) }) {
+		return nil, p.kinds[sides[0].Kind].unfit
 	}
 	for _, s := range sides {
-		if err := p.unfit[s.Kind]; err != nil {
+		if err := p.kinds[s.Kind].unfit; err != nil {
 			p.Ignore(s.Probe)
 			plan.Unfit.Add(err)
 		}
@@ -92,10 +92,10 @@ func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
 }
 
 // kindOf returns the kind of a side, and creates it for the first side.
-func (p *Pairs) kindOf(s Side) *kindSides {
+func (p *Pairs) kindOf(s Side) *pairedKind {
 	k := p.kinds[s.Kind]
 	if k == nil {
-		k = &kindSides{}
+		k = &pairedKind{}
 		p.kinds[s.Kind] = k
 	}
 	which := 1
@@ -119,7 +119,7 @@ func (p *Pairs) Knows(probe *recording.Probe) bool {
 }
 
 // Unfit reports whether a kind was left out.
-func (p *Pairs) Unfit(kind int) bool { return p.unfit[kind] != nil }
+func (p *Pairs) Unfit(kind int) bool { return p.kinds[kind].unfit != nil }
 
 // Ignore leaves out a probe.
 func (p *Pairs) Ignore(probe *recording.Probe) { p.sides[probe] = nil }
@@ -127,7 +127,7 @@ func (p *Pairs) Ignore(probe *recording.Probe) { p.sides[probe] = nil }
 // AddSide adds a side.
 func (p *Pairs) AddSide(of Side) error {
 	k := p.kindOf(of)
-	s := &side{Evaluator: NewEvaluator(of.Probe), Side: of, columns: k.columns}
+	s := &side{Evaluator: NewEvaluator(of.Probe), Side: of, kind: k}
 	if err := s.parse(p, cmp.Or(k.first[0], p.first[0]), cmp.Or(k.first[1], p.first[1])); err != nil {
 		return err
 	}
@@ -171,19 +171,14 @@ func (p *Pairs) Add(e *recording.Event, f *File) (o Outcome) {
 	if !ok {
 		return o
 	}
-	totals := p.totals[s.Kind]
-	if totals == nil {
-		totals = &layout.Totals{}
-		p.totals[s.Kind] = totals
-	}
 	at := pairKey{f, e.PID, s.Kind, key.Bits, key.Text}
 	if s.IsStart {
-		started := &Operation{File: f, Kind: s.Kind, Since: e.Monotonic, PID: e.PID, TID: e.TID, Goroutine: e.Goroutine, Key: key, Columns: s.columns}
+		started := &Operation{File: f, Kind: s.Kind, Since: e.Monotonic, PID: e.PID, TID: e.TID, Goroutine: e.Goroutine, Key: key, Columns: s.kind.columns}
 		if s.parent >= 0 {
 			started.Parent = e.Word(s.parent)
 		}
 		replaced := p.open[at]
-		if p.start(s, at, started, totals) {
+		if p.start(s, at, started) {
 			o.Started = started
 		}
 		o.Replaced = replaced // there is always room for it
@@ -191,18 +186,18 @@ func (p *Pairs) Add(e *recording.Event, f *File) (o Outcome) {
 	}
 	open := p.open[at]
 	if open == nil {
-		totals.Ends++
+		s.kind.totals.Ends++
 		return o
 	}
 	delete(p.open, at)
-	o.Ended, o.HasEnded = p.end(s, e, open, totals)
+	o.Ended, o.HasEnded = p.end(s, e, open)
 	return o
 }
 
 // end ends an operation. ok reports whether the operation is returned.
-func (p *Pairs) end(s *side, e *recording.Event, open *Operation, totals *layout.Totals) (ended Ended, ok bool) {
+func (p *Pairs) end(s *side, e *recording.Event, open *Operation) (ended Ended, ok bool) {
 	if open.selected {
-		totals.Pairs++
+		s.kind.totals.Pairs++
 	}
 	ended = Ended{Kind: s.Kind, Start: open, Took: e.Monotonic - open.Since, Selected: open.selected && p.matches(s)}
 	if !ended.Selected {
@@ -246,7 +241,7 @@ func (p *Pairs) keyOf(s *side, e *recording.Event) (key Value, ok bool) {
 
 // start opens an operation, and reports whether it is returned. An operation that is not selected is opened too, so
 // that its end is not counted as an end without a start.
-func (p *Pairs) start(s *side, at pairKey, o *Operation, totals *layout.Totals) bool {
+func (p *Pairs) start(s *side, at pairKey, o *Operation) bool {
 	if p.open[at] == nil && len(p.open) == bpf.MaxOpen {
 		p.Full++
 		return false
@@ -272,7 +267,7 @@ func (p *Pairs) start(s *side, at pairKey, o *Operation, totals *layout.Totals) 
 		o.Details = append(o.Details, v)
 	}
 	if o.selected {
-		totals.Starts++
+		s.kind.totals.Starts++
 	}
 	return true
 }
@@ -293,8 +288,8 @@ func (p *Pairs) matches(s *side) bool {
 
 // Totals returns the totals of a kind of operation.
 func (p *Pairs) Totals(kind int) layout.Totals {
-	if t := p.totals[kind]; t != nil {
-		return *t
+	if k := p.kinds[kind]; k != nil {
+		return k.totals
 	}
 	return layout.Totals{}
 }

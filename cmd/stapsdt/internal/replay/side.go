@@ -28,8 +28,8 @@ type side struct {
 	where   []*expr.Expr
 	by      []evaluation // entries have no expression if the other side evaluates it
 	details []evaluation
-	columns *Columns // columns of the kind, or nil if the kind has no start
-	parent  int      // the index of the argument with this name, or -1
+	kind    *pairedKind
+	parent  int // the index of the argument with this name, or -1
 }
 
 // evaluation is an expression or an argument, with the item that describes its values.
@@ -95,9 +95,9 @@ func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 
 // detail finds the columns' values at a start.
 func (s *side) detail(p *Pairs) {
-	for i, name := range s.columns.Names {
+	for i, name := range s.kind.columns.Names {
 		one := evaluation{}
-		if i < s.columns.By {
+		if i < s.kind.columns.By {
 			one, _ = s.evaluation(name) // empty if the start lacks it
 		} else {
 			for j, a := range s.probe.Args {

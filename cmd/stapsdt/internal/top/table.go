@@ -69,7 +69,7 @@ func (t *table) add(e *recording.Event, f *replay.File) {
 	r.count++
 	s := &r.slots[t.slot]
 	s.count++
-	if t.operations.Failed(e) {
+	if replay.Failed(e) {
 		s.errors++
 	}
 	if s.took == nil {

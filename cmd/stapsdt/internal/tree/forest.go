@@ -182,7 +182,7 @@ func (f *forest) end(ended replay.Ended, e *recording.Event) error {
 	if n == nil || n.tree.place == nil { // its tree had no room for it, or is finished
 		return nil
 	}
-	n.ended, n.took, n.failed = true, ended.Took, f.operations.Failed(e)
+	n.ended, n.took, n.failed = true, ended.Took, replay.Failed(e)
 	n.tree.failed = n.tree.failed || n.failed
 	for i, one := range f.ends.Show(e, "parent", "nanoseconds") {
 		isEmpty := one.Name == "error" && !n.failed
