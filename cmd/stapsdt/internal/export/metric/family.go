@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
@@ -24,8 +23,8 @@ import (
 
 // Read reads the metric.
 func (m *Traced) Read() (Reading, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	c := &collection{Traced: m, series: map[string]*expose.Series{}, shown: map[string]bool{}, latest: map[string]time.Duration{}, owned: map[uint64]int{}}
 	// Prometheus computes the increase of a series from its second value on, so the first events
 	// need a 0 before them. This is possible only if the labels are known in advance.
@@ -131,16 +130,8 @@ func (m *Traced) tableShapes() iter.Seq2[*layout.Tables, *shape] {
 	}
 }
 
-// removedRows counts the events of rows that were removed because their process had exited.
-type removedRows struct {
-	mu     sync.Mutex // held by one reader at a time
-	events uint64
-}
-
 // gauges reads the tables and removes the rows whose process has exited.
 func (c *collection) gauges() error {
-	c.removed.mu.Lock()
-	defer c.removed.mu.Unlock()
 	type row struct {
 		*layout.Row
 		of *layout.Tables
@@ -156,12 +147,11 @@ func (c *collection) gauges() error {
 		}
 		return false
 	})
-	c.events += c.removed.events
 	for _, r := range dead {
 		if err := r.of.Remove(r.Row); err != nil {
 			return err
 		}
-		c.removed.events += r.Count
+		c.history.events += r.Count
 	}
 	return err
 }

@@ -25,12 +25,11 @@ type Traced struct {
 	started time.Time
 	group   int // the index of the control group in by, or -1
 
-	mu     sync.RWMutex              // guards the following fields, which scrapes read and the engine changes
+	mu     sync.Mutex                // guards the following fields, which scrapes and the engine use
 	shapes []*shape                  // indexed by the IDs in rows
 	tables map[string]*layout.Tables // keyed by layout
 
 	pairs   *pairTables // nil for a metric of Probe
-	removed removedRows // the removed rows of a gauge
 	history history
 }
 
