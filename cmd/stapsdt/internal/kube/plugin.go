@@ -113,7 +113,7 @@ func (a *asking) prepare() (*place, error) {
 		a.warn("%s", a.subject.note)
 	}
 	at, err := a.kubectl.way(ctx, a.question, a.subject)
-	if err == nil && a.question.verbose {
+	if err == nil && a.question.values["verbose"] == "true" {
 		a.warn("asked through %v", at)
 	}
 	return at, err
@@ -124,10 +124,10 @@ func (a *asking) run(at *place) (status int, err error) {
 	out := a.out
 	q := a.question
 	var extra []string
-	if q.file != "" { // a timeline
+	if file := q.values[fileFlag]; file != "" { // a timeline
 		extra = append(extra, "--output-file=-")
-		if q.file != "-" {
-			if out, err = outfile.Create(q.file, outfile.Timelines[q.format]); err != nil {
+		if file != "-" {
+			if out, err = outfile.Create(file, outfile.Timelines[q.values["output"]]); err != nil {
 				return 0, err
 			}
 			defer func() { err = errors.Join(err, out.Close()) }()
@@ -159,7 +159,7 @@ func (a *asking) run(at *place) (status int, err error) {
 func (a *asking) isTerminal() bool {
 	_, in := columns(os.Stdin)
 	_, out := columns(a.out)
-	return in && out && a.question.file == ""
+	return in && out && a.question.values[fileFlag] == ""
 }
 
 // words returns the arguments of kubectl exec.

@@ -22,11 +22,8 @@ type Question struct {
 	args, passed []string
 	// pod is [NAMESPACE/]POD[/CONTAINER], and namespace the value of --namespace, or "".
 	pod, namespace string
-	// file is the value of -O, and format the value of -o.
-	file, format string
-	size, via    string
-	budget       string
-	verbose      bool
+	// values are the values of the verb's flags that are given, by name. The value of via is also set if only the kernel can answer.
+	values       map[string]string
 	image        string
 	agents       string // the namespace of the node agents
 	patience     time.Duration
@@ -53,25 +50,12 @@ func (f *flagValue) Set(text string) error {
 	return nil
 }
 
-// pass records a flag for the command in the pod, unless the flag concerns this machine.
+// pass records a flag of the verb, also for the command in the pod unless it concerns this machine.
 func (q *Question) pass(f Flag, text string) {
-	switch f.Name {
-	case "output":
-		q.format = text
-	case "via":
-		q.via = text
-	case "budget":
-		q.budget = text
-	case "verbose":
-		q.verbose = text == "true"
-	case fileFlag:
-		q.file = text
-		return
-	case sizeFlag:
-		q.size = text
-		return
+	q.values[f.Name] = text
+	if f.Name != fileFlag && f.Name != sizeFlag {
+		q.passed = append(q.passed, "--"+f.Name+"="+text)
 	}
-	q.passed = append(q.passed, "--"+f.Name+"="+text)
 }
 
 // clusterFlags are the flags of kubectl that select the cluster and the user.
@@ -87,7 +71,7 @@ var clusterFlags = []Flag{
 
 // newCommand returns the command line, which calls ask with the question.
 func newCommand(version string, ask func(*cobra.Command, *Question) error) *cobra.Command {
-	q := &Question{}
+	q := &Question{values: map[string]string{}}
 	root := &cobra.Command{
 		Use:         "kubectl-stapsdt",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl stapsdt"},
@@ -121,7 +105,7 @@ A pod is named [NAMESPACE/]POD[/CONTAINER], and a probe PROVIDER:PROBE, where bo
 			Use: v.Use + " -p [NAMESPACE/]POD[/CONTAINER]", Short: v.Short,
 			RunE: func(c *cobra.Command, args []string) error {
 				q.verb, q.args = v.Name, args
-				if err := q.check(c.Flags()); err != nil {
+				if err := q.check(); err != nil {
 					return err
 				}
 				return ask(c, q)
@@ -158,12 +142,12 @@ func flagError(c *cobra.Command, err error) error {
 }
 
 // check returns an error if the question is invalid, as far as this side knows the verb.
-func (q *Question) check(flags *pflag.FlagSet) error {
-	if n := flags.Lookup("number"); n != nil && n.Changed && strings.Trim(n.Value.String(), "0123456789") != "" {
-		return console.Usagef("-n takes a number here, and not %q: give the namespace as in -p NAMESPACE/POD, or with --namespace", n.Value)
-	}
-	isTimeline := q.verb == "trace" && outfile.Timelines[q.format] != ""
+func (q *Question) check() error {
+	number, file, via := q.values["number"], q.values[fileFlag], q.values["via"]
+	isTimeline := q.verb == "trace" && outfile.Timelines[q.values["output"]] != ""
 	switch {
+	case strings.Trim(number, "0123456789") != "":
+		return console.Usagef("-n takes a number here, and not %q: give the namespace as in -p NAMESPACE/POD, or with --namespace", number)
 	case q.pod == "":
 		return console.Usagef("no pod: give -p [NAMESPACE/]POD[/CONTAINER]")
 	case strings.ContainsAny(q.pod, ", *"):
@@ -172,18 +156,18 @@ func (q *Question) check(flags *pflag.FlagSet) error {
 		return console.Usagef("-p takes [NAMESPACE/]POD[/CONTAINER], and not %q", q.pod)
 	case q.namespace != "" && strings.Count(q.pod, "/") > 1:
 		return console.Usagef("--namespace excludes a namespace in -p")
-	case q.file == "" && (q.verb == "record" || isTimeline):
+	case file == "" && (q.verb == "record" || isTimeline):
 		return console.Usagef("no file: give -O FILE")
-	case q.file != "" && q.verb == "trace" && !isTimeline:
+	case file != "" && q.verb == "trace" && !isTimeline:
 		return console.Usagef("-O is for -o chrome and -o perfetto")
-	case q.via != "" && q.via != "kernel" && q.via != "socket":
-		return console.Usagef("--via takes kernel or socket, and not %q", q.via)
+	case via != "" && via != "kernel" && via != "socket":
+		return console.Usagef("--via takes kernel or socket, and not %q", via)
 	}
 	if what := q.kernelOnly(); what != "" {
-		if q.via == "socket" {
+		if via == "socket" {
 			return console.Usagef("%s takes --via kernel", what)
 		}
-		q.via = "kernel"
+		q.values["via"] = "kernel"
 	}
 	if len(q.args) == 0 && (q.verb != "list" && q.verb != "top" && q.verb != "tree") {
 		return console.Usagef("no probes: give PROVIDER:PROBE, such as 'myapp:*'")
@@ -193,7 +177,7 @@ func (q *Question) check(flags *pflag.FlagSet) error {
 
 // kernelOnly returns the part of the question that only the kernel can answer, or "".
 func (q *Question) kernelOnly() string {
-	if q.budget != "" {
+	if q.values["budget"] != "" {
 		return "--budget"
 	}
 	i := slices.IndexFunc(q.args, func(arg string) bool { return strings.HasPrefix(arg, "go:") })

@@ -51,14 +51,15 @@ func recordingSize(text string, limit int64) (int64, error) {
 
 // record records in the pod's memory, and fetches the recording.
 func (a *asking) record(at *place) (int, error) {
-	size, err := recordingSize(a.question.size, at.limit)
+	size, err := recordingSize(a.question.values[sizeFlag], at.limit)
 	if err != nil {
 		return 0, err
 	}
-	if err := outfile.Check(a.question.file, recording.Magic); err != nil {
+	path := a.question.values[fileFlag]
+	if err := outfile.Check(path, recording.Magic); err != nil {
 		return 0, err
 	}
-	f, err := os.CreateTemp(filepath.Dir(a.question.file), "."+filepath.Base(a.question.file)+".*")
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return 0, err
 	}
@@ -91,13 +92,13 @@ func (a *asking) record(at *place) (int, error) {
 	if err != nil || status != 0 {
 		return status, err
 	}
-	if err := outfile.Check(a.question.file, recording.Magic); err != nil {
+	if err := outfile.Check(path, recording.Magic); err != nil {
 		return 0, err
 	}
-	if err := os.Rename(f.Name(), a.question.file); err != nil {
+	if err := os.Rename(f.Name(), path); err != nil {
 		return 0, err
 	}
-	a.warn("the recording is in %s", a.question.file)
+	a.warn("the recording is in %s", path)
 	return 0, nil
 }
 

@@ -18,16 +18,17 @@ var errSilent = errors.New("the program does not listen: start it with STAPSDT_S
 // way finds the place for a question: a waiting container in the pod if the program listens or is only listed, and otherwise
 // the node agent. If the agent can be asked, it also tells whether a container would help, and for which user.
 func (k *kubectl) way(ctx context.Context, q *Question, s *subject) (*place, error) {
+	via := q.values["via"]
 	var at *place
 	var inside error // the reason why the pod cannot be asked
-	if q.via != "kernel" {
+	if via != "kernel" {
 		if at, inside = k.again(ctx, q, s); at != nil {
 			return at, nil
 		}
 	}
 	agent, answer, agentErr := k.askAgent(ctx, q, s)
 	switch {
-	case q.via == "kernel" || inside != nil:
+	case via == "kernel" || inside != nil:
 	case agentErr == nil && !isListening(answer):
 		inside = errSilent
 	default:
@@ -36,11 +37,11 @@ func (k *kubectl) way(ctx context.Context, q *Question, s *subject) (*place, err
 		}
 	}
 	switch {
-	case ctx.Err() != nil, q.via == "socket", errors.As(inside, new(*imageError)): // the search for the image included the agent
+	case ctx.Err() != nil, via == "socket", errors.As(inside, new(*imageError)): // the search for the image included the agent
 		return nil, inside
 	case agentErr == nil:
 		return agent, nil
-	case q.via == "kernel":
+	case via == "kernel":
 		return nil, fmt.Errorf("--via kernel takes the node agent: %w", agentErr)
 	}
 	return nil, fmt.Errorf("%w; and %w", inside, agentErr)
