@@ -153,38 +153,6 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d kills left %d events", rounds, events)
 }
 
-// TestPrevious: a recording that no process writes to any longer is kept under another name, five at
-// most, and one that another process writes to stays.
-func TestPrevious(t *testing.T) {
-	testenv.NotEmulated(t, "it starts itself as another program")
-	path := filepath.Join(t.TempDir(), "flight")
-	var kept []string
-	for i := range recordfile.Keep + 2 {
-		cmd, at := startChild(t, path)
-		require.Equal(t, path, at)
-		other, second := startChild(t, path)
-		require.Regexp(t, `^`+path+`\.\d+$`, second)
-		require.NoError(t, other.Process.Signal(unix.SIGSTOP)) // its recording is in use, and it takes no time
-		require.NoError(t, cmd.Process.Kill())
-		cmd.Wait()
-		r, err := Create(path, 0)
-		require.NoError(t, err)
-		require.Equal(t, path, r.Path())
-		previous, removed := r.Previous(), r.file.Removed
-		kept = append(kept, previous)
-		checkKilled(t, previous)
-		if 2*i+1 > recordfile.Keep {
-			require.NotEmpty(t, removed)
-			require.NoFileExists(t, removed)
-		}
-		require.NoError(t, r.Close())
-	}
-	left, err := filepath.Glob(path + "-*")
-	require.NoError(t, err)
-	require.Len(t, left, recordfile.Keep)
-	require.Contains(t, left, kept[len(kept)-1])
-}
-
 // TestBeside: several recordings of one path are files of their own, and what ended processes leave beside it, however lately, is kept and removed as
 // earlier recordings are. Files of other kinds are left alone.
 func TestBeside(t *testing.T) {
