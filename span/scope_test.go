@@ -11,7 +11,6 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
-	"github.com/go-stapsdt/stapsdt/probetest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -164,9 +163,8 @@ func TestAfterFuncer(t *testing.T) {
 
 // TestUntracedParent: a span has no id, and is no parent, if nothing traced its own probes when it started.
 func TestUntracedParent(t *testing.T) {
-	p := eventtest.Provider(t, "span")
+	p, rec := eventtest.Recorded(t, "span")
 	outer, inner := New[none, none](eventtest.Provider(t, "untraced"), "outer"), New[none, none](p, "inner")
-	rec := probetest.Record(t, p)
 	ctx, o := outer.Start(t.Context(), none{})
 	require.Zero(t, o.ID())
 	require.Zero(t, ID(ctx))
@@ -176,9 +174,8 @@ func TestUntracedParent(t *testing.T) {
 
 // TestSiblings: spans that start with one context have one parent, whatever has started below.
 func TestSiblings(t *testing.T) {
-	p := eventtest.Provider(t, "span")
+	p, rec := eventtest.Recorded(t, "span")
 	op := New[none, none](p, "op")
-	rec := probetest.Record(t, p)
 	ctx, outer := op.Start(t.Context(), none{})
 	first, a := op.Start(ctx, none{})
 	_, b := op.Start(ctx, none{})

@@ -151,9 +151,8 @@ func TestErrorText(t *testing.T) {
 
 // TestEndedTwice by many goroutines, none of which started it, is ended once.
 func TestEndedTwice(t *testing.T) {
-	p := eventtest.Provider(t, "span")
+	p, rec := eventtest.Recorded(t, "span")
 	query := New[start, end](p, "query")
-	rec := probetest.Record(t, p)
 	_, s := query.Start(t.Context(), start{})
 	var all sync.WaitGroup
 	for range 8 {

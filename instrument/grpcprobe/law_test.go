@@ -117,8 +117,7 @@ func TestAddress(t *testing.T) {
 	for _, a := range []net.Addr{nil, secret{}, &secret{}, (*secret)(nil)} {
 		require.Empty(t, address(a))
 	}
-	p := eventtest.Provider(t, "grpcprobe")
-	rec := probetest.Record(t, p)
+	p, rec := eventtest.Recorded(t, "grpcprobe")
 	ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: secret{}})
 	NewServer(p).StatsHandler().TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: say})
 	require.Equal(t, "", eventtest.Args(rec.Events()[0])["remote"])
@@ -129,10 +128,9 @@ func TestAddress(t *testing.T) {
 
 // TestServedByHTTP: the address of a client of net/http's server is known.
 func TestServedByHTTP(t *testing.T) {
-	p := eventtest.Provider(t, "grpcprobe")
+	p, rec := eventtest.Recorded(t, "grpcprobe")
 	server := grpc.NewServer(grpc.StatsHandler(NewServer(p).StatsHandler()))
 	server.RegisterService(&service, &echo{})
-	rec := probetest.Record(t, p)
 	r := httptest.NewRequest("POST", say, http.NoBody)
 	r.ProtoMajor, r.ProtoMinor = 2, 0
 	r.Header.Set("Content-Type", "application/grpc")
@@ -142,9 +140,8 @@ func TestServedByHTTP(t *testing.T) {
 
 // TestEnded: an RPC that has ended is forgotten at once, though its context is still in use.
 func TestEnded(t *testing.T) {
-	p := eventtest.Provider(t, "grpcprobe")
+	p, rec := eventtest.Recorded(t, "grpcprobe")
 	h := NewClient(p).StatsHandler().(*handler)
-	rec := probetest.Record(t, p)
 	ctx := h.TagRPC(t.Context(), &stats.RPCTagInfo{FullMethodName: say})
 	require.EqualValues(t, 1, h.running.count.Load())
 	for range 2 {

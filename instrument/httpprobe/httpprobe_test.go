@@ -53,9 +53,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestStatus(t *testing.T) {
-	p := eventtest.Provider(t, "httpprobe")
+	p, rec := eventtest.Recorded(t, "httpprobe")
 	server := NewServer(p)
-	rec := probetest.Record(t, p)
 	for name, tt := range map[string]struct {
 		handler func(w http.ResponseWriter)
 		status  int32
@@ -165,9 +164,8 @@ func TestClientGone(t *testing.T) {
 
 func TestTraceparent(t *testing.T) {
 	const trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-	p := eventtest.Provider(t, "httpprobe")
+	p, rec := eventtest.Recorded(t, "httpprobe")
 	handler := NewServer(p).Handler(http.NotFoundHandler())
-	rec := probetest.Record(t, p)
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("traceparent", "00-"+trace+"-"+parent+"-01")
 	handler.ServeHTTP(httptest.NewRecorder(), r)

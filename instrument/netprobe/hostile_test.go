@@ -98,9 +98,8 @@ func TestForeignTypes(t *testing.T) {
 // TestEmptyConnections: connections and listeners that are lazy, nil, or a zero value do not
 // panic for a tracer, neither do errors, and a nil context stays nil.
 func TestEmptyConnections(t *testing.T) {
-	p := eventtest.Provider(t, "netprobe")
+	p, rec := eventtest.Recorded(t, "netprobe")
 	probes := New(p)
-	rec := probetest.Record(t, p)
 	for _, conn := range []net.Conn{
 		nil, &lazy{}, lazy{}, (*lazy)(nil), (*net.TCPConn)(nil), (*net.UnixConn)(nil), (*net.UDPConn)(nil), (*net.IPConn)(nil),
 		&net.TCPConn{}, &net.UnixConn{}, &net.UDPConn{}, &net.IPConn{}, (*tls.Conn)(nil), &tls.Conn{},
@@ -169,9 +168,8 @@ func TestForeignHandshake(t *testing.T) {
 	}
 	for name, do := range hostilities() {
 		want := calls(do, func(ctx context.Context, c *tls.Conn) error { return c.HandshakeContext(ctx) })
-		p := eventtest.Provider(t, "netprobe")
+		p, rec := eventtest.Recorded(t, "netprobe")
 		probes := New(p)
-		rec := probetest.Record(t, p)
 		require.Equal(t, want, calls(do, probes.Handshake), name)
 		require.Empty(t, eventtest.Args(rec.Events()[0])["remote"])
 	}
@@ -179,9 +177,8 @@ func TestForeignHandshake(t *testing.T) {
 
 // TestTLSAddresses: the addresses of TLS over a connection of package net are found.
 func TestTLSAddresses(t *testing.T) {
-	p := eventtest.Provider(t, "netprobe")
+	p, rec := eventtest.Recorded(t, "netprobe")
 	probes := New(p)
-	rec := probetest.Record(t, p)
 	server := httptest.NewUnstartedServer(nil)
 	server.Listener = probes.Listener(server.Listener)
 	server.StartTLS()

@@ -67,9 +67,8 @@ func TestListeners(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("sockets with names differ")
 	}
-	p := eventtest.Provider(t, "netprobe")
+	p, rec := eventtest.Recorded(t, "netprobe")
 	probes := New(p)
-	rec := probetest.Record(t, p)
 	path := filepath.Join(t.TempDir(), "s")
 	unix, err := net.Listen("unix", path)
 	require.NoError(t, err)

@@ -311,11 +311,10 @@ func TestCanceled(t *testing.T) {
 
 // TestWithoutIDs: a span without ids is not reported.
 func TestWithoutIDs(t *testing.T) {
-	p := eventtest.Provider(t, "otelprobe")
+	p, rec := eventtest.Recorded(t, "otelprobe")
 	probes := New(p)
 	r := probes.SpanProcessor().(*processor)
 	sdk := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(r), sdktrace.WithIDGenerator(zeroes{}))
-	rec := probetest.Record(t, p)
 	_, s := sdk.Tracer("").Start(t.Context(), "no ids")
 	s.End()
 	require.Empty(t, rec.Events())

@@ -145,8 +145,7 @@ func FuzzReported(f *testing.F) {
 // compare compares what a record of level Error and message m is reported as with what
 // slog.TextHandler writes.
 func compare(t *testing.T, log func(*slog.Logger)) {
-	p := eventtest.Provider(t, "slogprobe")
-	rec := probetest.Record(t, p)
+	p, rec := eventtest.Recorded(t, "slogprobe")
 	var want bytes.Buffer
 	log(slog.New(quiet(&want)))
 	log(slog.New(New(p).Handler(discarding{})))

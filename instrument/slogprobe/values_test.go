@@ -18,7 +18,6 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
-	"github.com/go-stapsdt/stapsdt/probetest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -66,8 +65,7 @@ func hostile(do func()) []any {
 // TestUnwantedValues: whatever a value would do if it were formatted, a record that only a
 // tracer sees does not do it.
 func TestUnwantedValues(t *testing.T) {
-	p := eventtest.Provider(t, "slogprobe")
-	rec := probetest.Record(t, p)
+	p, rec := eventtest.Recorded(t, "slogprobe")
 	logger := slog.New(New(p).Handler(discarding{}))
 	var mu sync.Mutex
 	mu.Lock()
@@ -129,8 +127,7 @@ func TestMemory(t *testing.T) {
 
 // TestCut: large values cost what a small one does.
 func TestCut(t *testing.T) {
-	p := eventtest.Provider(t, "slogprobe")
-	rec := probetest.Record(t, p)
+	p, rec := eventtest.Recorded(t, "slogprobe")
 	logger := slog.New(New(p).Handler(discarding{}))
 	large := strings.Repeat("é", 16<<20)
 	quoted := "\n" + large
@@ -215,11 +212,10 @@ func TestUnchanged(t *testing.T) {
 			}
 			return to.String(), calls
 		}
-		p := eventtest.Provider(t, "slogprobe")
+		p, rec := eventtest.Recorded(t, "slogprobe")
 		bare, bareCalls := run(func(h slog.Handler) slog.Handler { return h })
 		probes := New(p)
 		idle, idleCalls := run(probes.Handler)
-		rec := probetest.Record(t, p)
 		observed, observedCalls := run(probes.Handler)
 		require.Equal(t, bare, idle, name)
 		require.Equal(t, bare, observed, name)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
-	"github.com/go-stapsdt/stapsdt/probetest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -296,32 +295,30 @@ func (w *witness) use() {
 func TestHostileDriver(t *testing.T) {
 	p := eventtest.Provider(t, "sqlprobe")
 	probes := New(p)
-	run := func(wrap func(driver.Connector) driver.Connector) ([]any, []string, map[string]int) {
+	asked := []map[string]int{}
+	rec := eventtest.Same(t, p, func(probed bool) (noticed []any) {
 		goroutines := runtime.NumGoroutine()
 		c := testConnector{&calls{}, func(c *bareConn) driver.Conn { return hostileConn{c.calls} }}
+		connector := driver.Connector(c)
+		if probed {
+			connector = probes.Connector(c)
+		}
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		counting := &countingContext{Context: ctx, calls: map[string]int{}}
-		w := &witness{t: t, db: sql.OpenDB(wrap(c)), ctx: counting}
+		w := &witness{t: t, db: sql.OpenDB(connector), ctx: counting}
 		w.db.SetMaxIdleConns(1)
 		w.use()
 		require.NoError(t, w.db.Close())
 		cancel() // database/sql waits for that if the driver's rows panic when they are closed
 		eventtest.Settle(t, goroutines)
-		return w.noticed, c.calls.list, counting.calls
-	}
-	noticed, called, _ := run(func(c driver.Connector) driver.Connector { return c })
-	require.Contains(t, noticed, hostility("next panic"))
-	require.Contains(t, called, "affected affected fail")
-	idleNoticed, idleCalled, idleAsked := run(probes.Connector)
-	require.Equal(t, noticed, idleNoticed)
-	require.Equal(t, called, idleCalled)
-	rec := probetest.Record(t, p)
-	tracedNoticed, tracedCalled, tracedAsked := run(probes.Connector)
-	require.Equal(t, noticed, tracedNoticed)
-	require.Equal(t, called, tracedCalled)
-	require.NotEmpty(t, idleAsked)
-	require.Equal(t, idleAsked, tracedAsked, "methods of the context were called")
+		require.Contains(t, w.noticed, hostility("next panic"))
+		require.Contains(t, c.calls.list, "affected affected fail")
+		asked = append(asked, counting.calls)
+		return append(w.noticed, c.calls.list)
+	})
+	require.NotEmpty(t, asked[1])
+	require.Equal(t, asked[1], asked[2], "methods of the context were called")
 	require.Greater(t, len(rec.Events(eventtest.Named("query__end"))), len(hostileTexts()))
 	errs := map[any]bool{}
 	for _, e := range rec.Events(eventtest.Named("query__end")) {

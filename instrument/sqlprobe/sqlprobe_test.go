@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
-	"github.com/go-stapsdt/stapsdt/probetest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -142,35 +140,18 @@ func TestDriversBehaveTheSame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := eventtest.Provider(t, "sqlprobe")
 			probes := New(p)
-			run := func(wrap func(driver.Connector) driver.Connector) (noticed, called []string) {
+			rec := eventtest.Same(t, p, func(probed bool) (noticed [2][]string) {
 				c := testConnector{&calls{}, connection}
-				db := sql.OpenDB(wrap(c))
-				noticed = use(t, db)
-				require.NoError(t, db.Close())
-				return noticed, c.calls.list
-			}
-			noticed, called := run(func(c driver.Connector) driver.Connector { return c })
-			idleNoticed, idleCalled := run(probes.Connector)
-			require.Equal(t, noticed, idleNoticed)
-			require.Equal(t, called, idleCalled)
-			rec := probetest.Record(t, p)
-			tracedNoticed, tracedCalled := run(probes.Connector)
-			require.Equal(t, noticed, tracedNoticed)
-			require.Equal(t, called, tracedCalled)
-
-			// Each query that has started has ended, and had its id.
-			running := map[any]string{}
-			for _, e := range rec.Events() {
-				id, operation := e.Arg(0).Any(), e.Probe().Name()
-				if strings.HasSuffix(operation, "__start") {
-					require.NotContains(t, running, id)
-					running[id] = operation
-				} else {
-					require.Contains(t, running, id)
-					delete(running, id)
+				db := sql.OpenDB(c)
+				if probed {
+					db = sql.OpenDB(probes.Connector(c))
 				}
-			}
-			require.Empty(t, running)
+				noticed[0] = use(t, db)
+				require.NoError(t, db.Close())
+				noticed[1] = c.calls.list
+				return noticed
+			})
+			eventtest.Paired(t, rec.Events())
 			require.NotEmpty(t, rec.Events(eventtest.Named("query__end")))
 		})
 	}
@@ -180,10 +161,9 @@ func TestDriversBehaveTheSame(t *testing.T) {
 func TestQueries(t *testing.T) {
 	for _, name := range []string{"full", "skipping", "legacy", "bare"} {
 		t.Run(name, func(t *testing.T) {
-			p := eventtest.Provider(t, "sqlprobe")
+			p, rec := eventtest.Recorded(t, "sqlprobe")
 			db := sql.OpenDB(New(p).Connector(testConnector{&calls{}, drivers[name]}))
 			defer db.Close()
-			rec := probetest.Record(t, p)
 			ends := func(do func()) (ends []any) {
 				rec.Reset()
 				do()
@@ -231,10 +211,9 @@ func TestQueries(t *testing.T) {
 // TestCancelledQuery: rows that database/sql closes because the context is done end. Their
 // context, which can be of any type, is not asked why.
 func TestCancelledQuery(t *testing.T) {
-	p := eventtest.Provider(t, "sqlprobe")
+	p, rec := eventtest.Recorded(t, "sqlprobe")
 	db := sql.OpenDB(New(p).Connector(testConnector{&calls{}, drivers["full"]}))
 	defer db.Close()
-	rec := probetest.Record(t, p)
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := db.QueryContext(ctx, "endless")
 	require.NoError(t, err)
@@ -250,11 +229,10 @@ func TestCancelledQuery(t *testing.T) {
 }
 
 func TestConnectsAndTransactions(t *testing.T) {
-	p := eventtest.Provider(t, "sqlprobe")
+	p, rec := eventtest.Recorded(t, "sqlprobe")
 	probes := New(p)
 	db := sql.OpenDB(probes.Connector(testConnector{&calls{}, drivers["full"]}))
 	defer db.Close()
-	rec := probetest.Record(t, p)
 	tx, err := db.Begin()
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())

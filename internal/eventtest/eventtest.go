@@ -2,6 +2,7 @@
 package eventtest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -15,6 +16,41 @@ func Provider(t testing.TB, name string) *stapsdt.Provider {
 	p := stapsdt.NewProvider(name)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
+}
+
+// Recorded returns a provider that is closed when the test ends, and a recorder of its events.
+func Recorded(t testing.TB, name string) (*stapsdt.Provider, *probetest.Recorder) {
+	p := Provider(t, name)
+	return p, probetest.Record(t, p)
+}
+
+// Same runs a program without the probes, with them while nothing traces, and while they are recorded, and requires that what it
+// notices is the same.
+func Same[T any](t testing.TB, p *stapsdt.Provider, run func(probed bool) (noticed T)) *probetest.Recorder {
+	t.Helper()
+	bare := run(false)
+	require.NotEmpty(t, bare)
+	require.Equal(t, bare, run(true), "while nothing traces")
+	rec := probetest.Record(t, p)
+	require.Equal(t, bare, run(true), "while it is traced")
+	return rec
+}
+
+// Paired requires that each end among the events of operations has a start before it with the same id, and each start an end.
+func Paired(t testing.TB, events []*stapsdt.Event) {
+	t.Helper()
+	unended := map[any]string{}
+	for _, e := range events {
+		id := e.Arg(0).Any()
+		if strings.HasSuffix(e.Probe().Name(), "__start") {
+			require.NotContains(t, unended, id)
+			unended[id] = e.String()
+		} else {
+			require.Contains(t, unended, id)
+			delete(unended, id)
+		}
+	}
+	require.Empty(t, unended)
 }
 
 // Named selects the events of a probe.

@@ -121,31 +121,19 @@ func TestRealDatabases(t *testing.T) {
 func testDatabase(t *testing.T, d database) {
 	p := eventtest.Provider(t, "databases")
 	probes := sqlprobe.New(p)
-	run := func(open func(driver, source string) (*sql.DB, error)) []string {
+	rec := eventtest.Same(t, p, func(probed bool) []string {
+		open := sql.Open
+		if probed {
+			open = probes.Open
+		}
 		db, err := open(d.driver, d.source(t))
 		require.NoError(t, err)
 		u := user{t: t, database: d, db: db}
 		u.use()
 		require.NoError(t, db.Close())
 		return u.noticed
-	}
-	plain := run(sql.Open)
-	require.Equal(t, plain, run(probes.Open))
-	rec := probetest.Record(t, p)
-	require.Equal(t, plain, run(probes.Open))
-
-	unended := map[any]string{}
-	for _, e := range rec.Events() {
-		id := e.Arg(0).Any()
-		if strings.HasSuffix(e.Probe().Name(), "__start") {
-			require.NotContains(t, unended, id)
-			unended[id] = e.String()
-		} else {
-			require.Contains(t, unended, id)
-			delete(unended, id)
-		}
-	}
-	require.Empty(t, unended)
+	})
+	eventtest.Paired(t, rec.Events())
 	t.Run("reports", func(t *testing.T) { testReports(t, d, probes, rec) })
 }
 
