@@ -107,6 +107,8 @@ func TestWrongFlags(t *testing.T) {
 		{[]string{"export", "-c", "x", "--otlp", "localhost:4318"}, `the endpoint "localhost:4318" is not a URL such as http://host:4318`},
 		{[]string{"export", "-c", "x", "--otlp", "http://:4318"}, "is not a URL such as"},
 		{[]string{"export", "-c", "x", "--otlp", "http://u:secret@h:x/"}, "the endpoint is not a URL such as"},
+		{[]string{"generate"}, "generate takes one file in D"},
+		{[]string{"generate", "-"}, "use --out FILE"},
 		{[]string{"generate", "x.d", "--package", "a-b"}, `"a-b" is not a valid package name`},
 	} {
 		got := refused(t, slices.Clone(c.args)...)

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,7 +25,7 @@ import (
 // startContained starts the subject in a control group such as that of a container, whose ID it returns.
 func startContained(t *testing.T) (p *tracetest.Process, id string) {
 	t.Helper()
-	id = hex.EncodeToString(make([]byte, 24)) + fmt.Sprintf("%016x", rand.Uint64())
+	id = newContainerID()
 	group := newCgroup(t, "debugged-"+id)
 	p = startListening(t)
 	require.NoError(t, os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(pid(p)), 0))

@@ -20,25 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestExportEnded: the end of a process does not make the counter of a gauge's events fall, and
-// what had no room does not make a scrape fail.
-func TestExportEnded(t *testing.T) {
-	t.Parallel()
-	const provider = "export_ended"
-	p := startExportee(t, provider)
-	e := startExporter(t, provider, "metrics:\n  - {name: level, probe: 'PROVIDER:level', gauge: depth, by: [depth], labels: [], series: 2}\n")
-	e.waitForSites("level", 1)
-	for _, n := range []string{"1", "2", "3", "4"} {
-		tell(p, "level "+n)
-	}
-	require.Len(t, series(e.scrape(), "level"), 3)
-	p.Signal(os.Kill)
-	require.Eventually(t, func() bool { return len(series(e.scrape(), "level")) == 0 }, testenv.Patience, 10*time.Millisecond)
-	all := e.scrape()
-	require.EqualValues(t, 4, all[`stapsdt_events_total{metric="level"}`])
-	require.Zero(t, all["stapsdt_export_collect_failures_total"])
-}
-
 // TestExportVersions: versions of a program whose arguments have other types are one metric, and
 // a gauge has the value that was set last, whichever set it.
 func TestExportVersions(t *testing.T) {
@@ -98,32 +79,6 @@ func TestExportRemoved(t *testing.T) {
 	require.Equal(t, map[string]float64{`{text="x"}`: 1}, series(e.scrape(), "said_total"))
 }
 
-// TestExportZero: a metric without labels begins with 0, and what is in flight ends with it.
-func TestExportZero(t *testing.T) {
-	t.Parallel()
-	const provider = "export_zero"
-	p := startExportee(t, provider)
-	e := startExporter(t, provider, `
-metrics:
-  - {name: said_total, probe: "PROVIDER:said", counter: 1, labels: []}
-  - {name: said_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, labels: []}
-  - {name: native_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: native, labels: []}
-  - {name: jobs_in_flight, start: "PROVIDER:job__start", end: "PROVIDER:job__end", in_flight: true, labels: []}
-`)
-	e.waitForSites("jobs_in_flight", 2)
-	names := []string{"said_total", "said_bytes_count", "native_bytes_count", "jobs_in_flight"}
-	for range 2 {
-		all := e.scrape()
-		for _, name := range names {
-			require.Equal(t, map[string]float64{"": 0}, series(all, name), name)
-		}
-		names = names[len(names)-1:]
-		tell(p, "job 2")
-	}
-	tell(p, "begin 1")
-	require.Equal(t, map[string]float64{"": 1}, series(e.scrape(), "jobs_in_flight"))
-}
-
 // noRules selects probes that no program has.
 const noRules = "metrics: [{name: fires_total, probe: 'a:b', counter: 1}]\n"
 
@@ -171,22 +126,6 @@ func newCgroup(t *testing.T, name string) (path string) {
 	}
 	t.Cleanup(func() { _ = os.Remove(path) })
 	return path
-}
-
-// TestExportMissed: processes that end before their files can be looked at are counted.
-func TestExportMissed(t *testing.T) {
-	t.Parallel()
-	const provider = "export_missed"
-	e := startExporter(t, provider, saidRule)
-	// Each is another file, which the exporter does not know.
-	program := tracetest.Must(os.ReadFile("/bin/true"))(t)
-	dir := t.TempDir()
-	require.Eventually(t, func() bool {
-		path := filepath.Join(dir, strconv.Itoa(time.Now().Nanosecond()))
-		writeProgram(t, program, path)
-		require.NoError(t, exec.Command(path).Run())
-		return e.scrape()["stapsdt_missed_processes_total"] > 0
-	}, testenv.Patience, time.Millisecond)
 }
 
 // TestExportShortage: a program that starts while the exporter has no descriptors left is counted once

@@ -86,13 +86,8 @@ func TestExportSpans(t *testing.T) {
 
 // exemplars returns the ids of the spans that the histograms name.
 func (e *exporter) exemplars() map[string]bool {
-	request := tracetest.Must(http.NewRequest(http.MethodGet, e.url, nil))(e.t)
-	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
-	response := tracetest.Must(http.DefaultClient.Do(request))(e.t)
-	defer response.Body.Close()
-	text := tracetest.Must(io.ReadAll(response.Body))(e.t)
 	found := map[string]bool{}
-	for _, match := range regexp.MustCompile(`# \{span_id="([0-9a-f]{16})"\}`).FindAllStringSubmatch(string(text), -1) {
+	for _, match := range regexp.MustCompile(`# \{span_id="([0-9a-f]{16})"\}`).FindAllStringSubmatch(e.body("application/openmetrics-text; version=1.0.0"), -1) {
 		found[match[1]] = true
 	}
 	return found
@@ -102,8 +97,7 @@ func (e *exporter) exemplars() map[string]bool {
 func spansOf(t *testing.T, r *http.Request) (all []*tracepb.Span) {
 	var body io.Reader = r.Body
 	if r.Header.Get("Content-Encoding") == "gzip" {
-		unzipped := tracetest.Must(gzip.NewReader(body))(t)
-		body = unzipped
+		body = tracetest.Must(gzip.NewReader(body))(t)
 	}
 	text := tracetest.Must(io.ReadAll(body))(t)
 	var request tracecollector.ExportTraceServiceRequest

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -111,19 +110,6 @@ func TestListFile(t *testing.T) {
 	// The same file by its name alone.
 	t.Setenv("PATH", filepath.Dir(path)+":"+os.Getenv("PATH"))
 	require.Contains(t, runCommand(t, "list", "csubject").stdout, "csubject:other()")
-}
-
-// TestListTraced: what another tracer traces now.
-func TestListTraced(t *testing.T) {
-	t.Parallel()
-	testenv.NeedsRoot(t)
-	p, path := startCSubject(t)
-	tr := tracetest.Bpftrace(t, `usdt:`+path+`:csubject:work { @ = count(); }`)
-	r := runCommand(t, "list", "-p", pid(p))
-	require.Contains(t, r.stdout, "  # 2 sites, semaphore, traced now\n")
-	require.Contains(t, r.stdout, "csubject:other()  # semaphore\n")
-	tr.Stop()
-	require.NotContains(t, runCommand(t, "list", "-p", pid(p)).stdout, "traced")
 }
 
 func TestListAll(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -35,64 +34,13 @@ func recorded(t *testing.T, path string, args ...string) (events []event, warnin
 	return lines[event](t, r.stdout), r.stderr
 }
 
-// TestRecord: a recording has the events with their times, processes, threads and arguments, and the other
-// commands read it.
-func TestRecord(t *testing.T) {
-	t.Parallel()
-	p := startGoSubject(t)
-	path := filepath.Join(t.TempDir(), "recording")
-	before := time.Now()
-	rec := startRecord(t, p, path, "subject:*")
-	tell(p, "fire 5")
-	tell(p, "storm 2 50")
-	interrupt(t, rec)
-	require.Contains(t, rec.Dump(), fmt.Sprintf("recorded 105 events to %s", path))
-	events, warnings := recorded(t, path)
-	require.Empty(t, warnings)
-	require.Len(t, events, 105)
-	for i, e := range events[:5] {
-		require.Equal(t, "subject:request__done", e.Provider+":"+e.Probe)
-		require.Equal(t, p.PID(), e.PID)
-		require.DirExists(t, fmt.Sprintf("/proc/%d/task/%d", e.PID, e.TID))
-		require.WithinRange(t, e.Time, before, time.Now())
-		require.Equal(t, map[string]any{
-			"path": fmt.Sprintf("/item/%d", i), "status": float64(i - 3), "elapsed": float64(i * 1e6), "cached": i%2 == 0,
-		}, e.Args)
-	}
-	r := runCommand(t, "count", "-o", "json", "--from", path, "subject:tick")
-	require.Contains(t, r.stdout, `"count":100`)
-	r = runCommand(t, "hist", "-o", "json", "--from", path, "subject:request__done", "status", "-w", "status < 0")
-	require.Contains(t, r.stdout, `"count":3`)
-	r = runCommand(t, "list", "--from", path)
-	require.Contains(t, r.stdout, "request__done")
-	info := tracetest.Must(os.Stat(path))(t)
-	require.EqualValues(t, 0o600, info.Mode().Perm())
-}
-
-// TestRecordAll: -a records the events of several processes, and each has its own.
-func TestRecordAll(t *testing.T) {
-	first, second := startGoSubject(t), startGoSubject(t)
-	path := filepath.Join(t.TempDir(), "recording")
-	rec := startTrace(t, first, "record", "-O", path, "-a", "subject:request__done", "-w", "status == -3")
-	require.Eventually(t, func() bool { return isTraced(t, second) }, testenv.Patience, 10*time.Millisecond)
-	for _, p := range []*tracetest.Process{first, second} {
-		tell(p, "fire 5")
-	}
-	interrupt(t, rec)
-	events, _ := recorded(t, path)
-	require.Len(t, of(first, slices.Clone(events)), 1)
-	require.Len(t, of(second, slices.Clone(events)), 1)
-	require.Len(t, events, 2)
-	r := runCommand(t, "count", "-o", "json", "--from", path, "subject:request__done", "--by", "pid")
-	require.Len(t, strings.Split(strings.TrimSpace(r.stdout), "\n"), 2, r.stdout)
-}
-
 // TestRecordFull: when the file is full, the oldest events are dropped, and all are counted.
 func TestRecordFull(t *testing.T) {
 	t.Parallel()
 	p := startGoSubject(t)
 	path := filepath.Join(t.TempDir(), "recording")
 	rec := startRecord(t, p, path, "subject:tick", "--size", "256K")
+	require.EqualValues(t, 0o600, tracetest.Must(os.Stat(path))(t).Mode().Perm())
 	const events = 20_000
 	tell(p, fmt.Sprint("storm 1 ", events))
 	interrupt(t, rec)
