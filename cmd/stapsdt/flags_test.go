@@ -101,6 +101,8 @@ func TestWrongFlags(t *testing.T) {
 		{[]string{"trace", "http://[::1", "a:b"}, "the address is not a URL"},
 		{[]string{"trace", "http://x:y/"}, "the address is not a URL"},
 		{[]string{"clean", "--older", "1"}, "--older takes a duration, and 1 has no unit"},
+		{[]string{"clean", "-a", "/tmp"}, "one of -a and DIRECTORY"},
+		{[]string{"clean", "/dev/null"}, "is not a directory"},
 		{[]string{"clean", "--older", "-1h"}, "is negative"},
 		{[]string{"export", "-c", "x", "--listen", "9964"}, "--listen takes HOST:PORT or :PORT, such as localhost:9964 or :9964"},
 		{[]string{"export", "-c", "x", "--listen", ":99999"}, "--listen takes HOST:PORT"},

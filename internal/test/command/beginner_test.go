@@ -77,16 +77,13 @@ func TestAnnouncement(t *testing.T) {
 	term.see("PROBE")
 }
 
-// TestMan: every verb has a page, and mandoc reports nothing about any.
+// TestMan: mandoc reports nothing about any page, which TestPages reads.
 func TestMan(t *testing.T) {
 	mandoc := testenv.NeedsTool(t, "mandoc", "mandoc")
 	dir := filepath.Join(t.TempDir(), "man1")
 	require.Zero(t, runCommand(t, "man", dir).status)
 	pages := tracetest.Must(filepath.Glob(filepath.Join(dir, "*.1")))(t)
-	require.Subset(t, pages, []string{dir + "/stapsdt.1", dir + "/stapsdt-list.1", dir + "/stapsdt-trace.1", dir + "/stapsdt-script.1"})
+	require.Greater(t, len(pages), 12)
 	out := runTool(t, exec.Command(mandoc, append([]string{"-T", "lint", "-W", "warning"}, pages...)...))
 	require.Empty(t, string(out))
-	text := tracetest.Must(exec.Command(mandoc, "-T", "utf8", dir+"/stapsdt-trace.1").Output())(t)
-	require.Contains(t, string(text), "debugprobe")
-	require.Equal(t, 2, runCommand(t, "man").status)
 }

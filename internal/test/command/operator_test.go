@@ -109,7 +109,7 @@ func TestReload(t *testing.T) {
 			}
 			require.Equal(t, map[string]int{"operator:request": 7, "operator:query": 14}, counts)
 			clear(counts)
-			for _, e := range drawnBy(t, source, "perfetto", act, "operator:*") {
+			for _, e := range drawnBy(t, source, act, "operator:*") {
 				if e.Ph == "X" {
 					counts[e.Name]++
 				}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,16 +123,6 @@ func TestUnitCapabilities(t *testing.T) {
 	}
 }
 
-// TestUnitLimits: the exporter cannot take all memory of the machine, and has the descriptors to trace
-// thousands of files of each user.
-func TestUnitLimits(t *testing.T) {
-	_, memory := readUnit(t, "MemoryMax")
-	require.Equal(t, []string{"1G"}, memory)
-	_, files := readUnit(t, "LimitNOFILE")
-	limit := tracetest.Must(strconv.Atoi(files[0]))(t)
-	require.Greater(t, limit/8/3, 20000)
-}
-
 // TestUnit: systemd's own checker accepts the unit, and what the exporter asks of the kernel is
 // what the unit lets it ask.
 func TestUnit(t *testing.T) {
@@ -150,7 +139,7 @@ func TestUnit(t *testing.T) {
 
 	require.NotContains(t, text, "--listen", "labels are shown to the machine's own programs only, unless its owner decides otherwise")
 
-	allowed := systemCalls(t, analyze, filter)
+	allowed := tracetest.Must(testenv.SystemCalls(filter...))(t)
 	require.Contains(t, allowed, "openat")
 	log := filepath.Join(t.TempDir(), "strace")
 	p := startGoSubject(t)
@@ -176,26 +165,6 @@ func TestUnit(t *testing.T) {
 			require.Contains(t, allowed, name)
 		}
 	}
-}
-
-// systemCalls returns the system calls of sets such as @system-service, and of their sets.
-func systemCalls(t *testing.T, analyze string, sets []string) (calls []string) {
-	t.Helper()
-	for _, set := range sets {
-		if !strings.HasPrefix(set, "@") {
-			calls = append(calls, set)
-			continue
-		}
-		out := tracetest.Must(exec.Command(analyze, "syscall-filter", set).Output())(t)
-		var members []string
-		for line := range strings.Lines(string(out)) {
-			if word := strings.TrimSpace(line); strings.HasPrefix(line, " ") && !strings.HasPrefix(word, "#") {
-				members = append(members, word)
-			}
-		}
-		calls = append(calls, systemCalls(t, analyze, members)...)
-	}
-	return calls
 }
 
 // TestLoadedImage: the manifest names the image that packaging/Dockerfile builds, which no other

@@ -20,15 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startStacker starts the program in Go whose stacks are known, built with flags, and stripped if
+// startStacker starts the program in Go whose stacks are known, built with flags in an environment, and stripped if
 // strip is true.
-func startStacker(t testing.TB, strip bool, flags ...string) *tracetest.Process {
-	t.Helper()
-	return startStackerOf(t, strip, nil, flags...)
-}
-
-// startStackerOf is startStacker with an environment to build in.
-func startStackerOf(t testing.TB, strip bool, env []string, flags ...string) *tracetest.Process {
+func startStacker(t testing.TB, strip bool, env []string, flags ...string) *tracetest.Process {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "stacker")
 	build := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), "./stacker")...)
@@ -94,7 +88,7 @@ func TestStackGo(t *testing.T) {
 			if c.env != nil {
 				testenv.Long(t, "it builds the program by another version of Go")
 			}
-			p := startStackerOf(t, c.strip, c.env, c.flags...)
+			p := startStacker(t, c.strip, c.env, c.flags...)
 			tr := startTrace(t, p, "stack", "-o", "folded", "-p", pid(p), "stacker:hit")
 			text := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "stack", "-p", pid(p), "stacker:hit", "-w", "arg0 == 25")), t}
 			require.Eventually(t, func() bool { return strings.Contains(linksOf(t, text), "uprobe") }, testenv.Patience, 5*time.Millisecond)
@@ -183,7 +177,7 @@ func TestStackMany(t *testing.T) {
 // removed.
 func TestStackExit(t *testing.T) {
 	t.Parallel()
-	p := startStacker(t, true)
+	p := startStacker(t, true, nil)
 	tr := startTrace(t, p, "stack", "-o", "folded", "-p", pid(p), "stacker:hit")
 	require.NoError(t, os.Remove(tracetest.Must(os.Readlink("/proc/"+pid(p)+"/exe"))(t)))
 	p.Say("quit")
@@ -234,7 +228,7 @@ func TestStackProfile(t *testing.T) {
 	require.Error(t, cmd.Run())
 	require.Equal(t, 2, cmd.ProcessState.ExitCode(), "a terminal is refused")
 
-	p := startStacker(t, true)
+	p := startStacker(t, true, nil)
 	file := filepath.Join(t.TempDir(), "fired.pb.gz")
 	tr := startTrace(t, p, "stack", "-o", "pprof", "-O", file, "-p", pid(p), "stacker:hit", "--by", "arg0")
 	tell(p, "call 3")

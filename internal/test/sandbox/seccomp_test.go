@@ -3,12 +3,9 @@
 package sandbox
 
 import (
-	"bufio"
 	"fmt"
-	"os/exec"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
@@ -99,7 +96,7 @@ func systemd() (filter.Policy, error) {
 	if err != nil {
 		return policy, err
 	}
-	names, err := systemdSet("@system-service")
+	names, err := testenv.SystemCalls("@system-service")
 	if err != nil {
 		return policy, err
 	}
@@ -107,29 +104,6 @@ func systemd() (filter.Policy, error) {
 	slices.Sort(names)
 	policy.Syscalls = []filter.SyscallGroup{{Action: filter.ActionAllow, Names: slices.Compact(names)}}
 	return policy, nil
-}
-
-// systemdSet returns the system calls of a set, those of the sets in it among
-// them.
-func systemdSet(set string) (names []string, err error) {
-	out, err := exec.Command("systemd-analyze", "syscall-filter", set).Output()
-	if err != nil {
-		return nil, err
-	}
-	for lines := bufio.NewScanner(strings.NewReader(string(out))); lines.Scan(); {
-		switch name := strings.TrimSpace(lines.Text()); {
-		case name == "" || name == set || strings.HasPrefix(name, "#"):
-		case strings.HasPrefix(name, "@"):
-			more, err := systemdSet(name)
-			if err != nil {
-				return nil, err
-			}
-			names = append(names, more...)
-		default:
-			names = append(names, name)
-		}
-	}
-	return names, nil
 }
 
 func forEachProfile(t *testing.T, test func(t *testing.T, name string)) {
