@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,75 +40,33 @@ func totalsOf(e *exporter) map[string]float64 {
 	return totals
 }
 
-// waitForAgreement waits until each of the rules is attached and has counted something.
-func waitForAgreement(e *exporter) {
-	e.t.Helper()
-	require.Eventually(e.t, func() bool {
+// TestExportAgreement: rules of the same probe that are added at the same time agree from the first event on, while the program fires. Those
+// that stay lose no event, and those that go do not disturb them.
+func TestExportAgreement(t *testing.T) {
+	t.Parallel()
+	const provider = "export_agreement"
+	p := startExportee(t, provider)
+	const stay = "  - {name: stay_total, probe: 'PROVIDER:said', counter: 1, labels: []}\n"
+	e := startExporter(t, provider, "metrics:\n"+stay+strings.ReplaceAll(stay, "stay", "gone"))
+	e.waitForSites("stay_total", 1)
+	tell(p, "run 2")
+	require.Eventually(t, func() bool { return e.scrape()["stay_total"] > 0 }, testenv.Patience, 5*time.Millisecond)
+	e.writeRules(provider, agreeing+stay)
+	require.Eventually(t, func() bool {
 		totals := totalsOf(e)
 		return len(totals) == 4 && slices.Min(slices.Collect(maps.Values(totals))) > 0
 	}, testenv.Patience, 5*time.Millisecond)
-}
-
-// halt lets a program stop that fires without end, and returns how often it has fired.
-func halt(t *testing.T, p *tracetest.Process) float64 {
-	t.Helper()
 	p.Say("halt")
 	fired := tracetest.Must(strconv.ParseFloat(p.Expect("fired ", testenv.Patience), 64))(t)
-	return fired
-}
-
-// requireAgreement requires that all rules have counted the same number of events.
-func requireAgreement(t *testing.T, e *exporter) {
-	t.Helper()
+	require.Equal(t, fired, e.scrape()["stay_total"])
 	totals := totalsOf(e)
+	t.Logf("%v of %v were fired after the rules were read again", totals["total"], fired)
 	require.Len(t, totals, 4)
 	for metric, n := range totals {
 		require.Equal(t, totals["total"], n, metric)
 	}
-}
-
-// TestExportAgreement: metrics of the same probe agree from the first event on, also if the
-// program fires as soon as the first tracer is there.
-func TestExportAgreement(t *testing.T) {
-	t.Parallel()
-	for range 3 {
-		p := startExportee(t, "export_agreement")
-		tell(p, "run 2")
-		e := startExporter(t, "export_agreement", agreeing)
-		waitForAgreement(e)
-		halt(t, p)
-		requireAgreement(t, e)
-		interrupt(t, e)
-		p.Hangup()
-		require.NoError(t, p.Wait(testenv.Patience))
-	}
-}
-
-// TestExportAgreementReload: rules that are added at the same time agree too, while the program
-// fires. Those that stay lose no event, and those that go do not disturb them.
-func TestExportAgreementReload(t *testing.T) {
-	t.Parallel()
-	p := startExportee(t, "export_agreement_reload")
-	const first = `
-metrics:
-  - {name: stay_total, probe: "PROVIDER:said", counter: 1, labels: []}
-  - {name: gone_total, probe: "PROVIDER:said", counter: 1, labels: []}
-`
-	const stay = `  - {name: stay_total, probe: "PROVIDER:said", counter: 1, labels: []}
-`
-	e := startExporter(t, "export_agreement_reload", first)
-	e.waitForSites("stay_total", 1)
-	tell(p, "run 2")
-	require.Eventually(t, func() bool { return e.scrape()["stay_total"] > 0 }, testenv.Patience, 5*time.Millisecond)
-	e.writeRules("export_agreement_reload", agreeing+stay)
-	e.waitForMessage("read .*: 5 metrics")
-	waitForAgreement(e)
-	fired := halt(t, p)
-	require.Equal(t, fired, e.scrape()["stay_total"])
-	requireAgreement(t, e)
-	t.Logf("%v of %v were fired after the rules were read again", totalsOf(e)["total"], fired)
 	require.NotContains(t, e.scrape(), "gone_total")
-	e.writeRules("export_agreement_reload", agreeing)
+	e.writeRules(provider, agreeing)
 	e.waitForMessage("read .*: 4 metrics")
 	require.NotContains(t, e.scrape(), "stay_total")
 	e.waitForSites("agree_total", 1)

@@ -3,7 +3,6 @@
 package command_test
 
 import (
-	"encoding/json"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -84,11 +83,6 @@ var ofTwins = []struct {
 		tw := startTwins(t, false)
 		return tw, tw.watched(t, append(args, "-p", pid(tw.first)+","+pid(tw.second), "--via", "kernel")...)
 	}},
-	{"kernel, all", func(t *testing.T, args ...string) (*twins, string) {
-		testenv.NeedsRoot(t)
-		tw := startTwins(t, false)
-		return tw, tw.watched(t, append(args, "-a", "--via", "kernel")...)
-	}},
 	{"sockets", func(t *testing.T, args ...string) (*twins, string) {
 		tw := startTwins(t, false)
 		tw.both("listen")
@@ -108,22 +102,16 @@ var ofTwins = []struct {
 	}},
 }
 
-// TestTwins: operations of programs whose providers have the same name are not mixed, although their ids are equal, and
-// all events are on one timeline.
+// TestTwins: operations of programs whose providers have the same name are not mixed, although their ids are equal. TestRecordingClocks has
+// their timeline.
 func TestTwins(t *testing.T) {
 	for _, source := range ofTwins {
 		t.Run(source.name, func(t *testing.T) {
-			if source.name != "kernel, all" { // which runs first, alone
-				t.Parallel()
-			}
+			t.Parallel()
 			tw, out := source.run(t, "top", "operator:*", "-o", "json")
 			checkTop(t, tw, lines[screenful](t, out))
 			tw, out = source.run(t, "tree", "operator:*", "-o", "json")
 			checkTrees(t, tw, lines[grown](t, out))
-			tw, out = source.run(t, "trace", "operator:*", "-o", "chrome", "-O", "-")
-			var all traceFile
-			require.NoError(t, json.Unmarshal([]byte(out), &all))
-			checkTimeline(t, tw, all.TraceEvents)
 		})
 	}
 }
@@ -155,34 +143,4 @@ func checkTrees(t *testing.T, tw *twins, all []grown) {
 		}
 	}
 	require.Equal(t, map[int]map[int]int{tw.first.PID(): {3: 5}, tw.second.PID(): {3: 5, 1: 2}}, trees)
-}
-
-func checkTimeline(t *testing.T, tw *twins, all []traceEvent) {
-	t.Helper()
-	checkTracks(t, all)
-	counts := map[int]map[string]int{tw.first.PID(): {}, tw.second.PID(): {}}
-	spans := map[[2]any]traceEvent{} // by process and id
-	for _, e := range all {
-		if e.Ph == "M" {
-			continue
-		}
-		require.Contains(t, counts, e.PID)
-		require.Equal(t, "X", e.Ph, "nothing is left of a pair")
-		name := e.Name
-		if e.Args["open"] == true {
-			name += " open"
-		}
-		counts[e.PID][name]++
-		spans[[2]any{e.PID, e.Args["id"]}] = e
-	}
-	require.Equal(t, map[int]map[string]int{
-		tw.first.PID():  {"operator:request": 5, "operator:query": 10, "operator:request open": 2},
-		tw.second.PID(): {"operator:request": 5 + 2, "operator:query": 10},
-	}, counts)
-	for _, e := range spans {
-		parent, has := spans[[2]any{e.PID, e.Args["parent"]}]
-		if has {
-			require.True(t, parent.Ts <= e.Ts && e.Ts+e.Dur <= parent.Ts+parent.Dur, "%v is in %v", e, parent)
-		}
-	}
 }

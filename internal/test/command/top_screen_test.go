@@ -195,21 +195,6 @@ func TestTopScreen(t *testing.T) {
 	restored("the end of the process")
 }
 
-// TestTopClosed: it ends when its terminal is closed.
-func TestTopClosed(t *testing.T) {
-	t.Parallel()
-	term := openTerminal(t)
-	p := startOperator(t)
-	term.keys(fmt.Sprintf("%s top -p %s", stapsdt(t), pid(p)), "Enter")
-	term.see("waiting for events")
-	allTraced(t, p, true)
-	term.close()
-	require.Eventually(t, func() bool { return !isTraced(t, p) }, testenv.Patience, 20*time.Millisecond)
-	require.Eventually(t, func() bool {
-		return exec.Command("pgrep", "-f", "top -p "+pid(p)).Run() != nil
-	}, testenv.Patience, 20*time.Millisecond)
-}
-
 // zeroes turns digits into zeroes.
 func zeroes(r rune) rune {
 	if r >= '0' && r <= '9' {
