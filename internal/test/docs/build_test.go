@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -28,10 +29,18 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// write writes a file into the directory.
+func (d *document) write(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join(d.dir, name)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
 // program writes a document's program into the directory.
 func (d *document) program(t *testing.T, code string) {
 	t.Helper()
-	require.NoError(t, os.WriteFile(d.dir+"/main.go", []byte(code), 0o600))
+	d.write(t, "main.go", code)
 }
 
 // served is the address at which a document's program serves.

@@ -3,7 +3,6 @@
 package docs_test
 
 import (
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -115,8 +114,8 @@ func TestLisp(t *testing.T) {
 	p.Say(d.command(t, `\(def`))
 	p.WaitLine("0", testenv.Patience)
 
-	var counts stapsdts
-	counts.follow(t, d, strings.Fields(d.command(t, "stapsdt"))[3], "function__entry", `^ *3  lisp:function__entry  "fib"$`, d.command(t, "stapsdt"))
+	var counts followers
+	counts.watch(t, d, strings.Fields(d.command(t, "stapsdt"))[3], "function__entry", `^ *3  lisp:function__entry  "fib"$`, d.command(t, "stapsdt"))
 	var f followers
 	f.follow(t, d, `^\d+ 1 3 <- fib \(stdin:1\)$`, d.script(t, "flow"))
 	f.follow(t, d, `^@calls\[stdin, fib\]: 3$`, d.script(t, "calls"))
@@ -125,8 +124,7 @@ func TestLisp(t *testing.T) {
 	p.WaitLine("error: no function none", testenv.Patience)
 	f[0].WaitLine(" <- main (stdin:3)", testenv.Patience) // bpftrace loses what it has not printed when it is interrupted
 	d.requireFlow(t, f.leave(t))
-	counts.leave(t)
-	d.requireShown(t, counts[0].Lines())
+	d.requireShown(t, counts.leave(t))
 }
 
 // TestGuideGenerate follows the section of command.md on generate: what it prints of a file in D
@@ -134,11 +132,8 @@ func TestLisp(t *testing.T) {
 func TestGuideGenerate(t *testing.T) {
 	g := readGuide(t, "command.md")
 	buildCommand(t)
-	write := func(name string, lines []string) {
-		require.NoError(t, os.WriteFile(g.dir+"/"+name, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
-	}
-	write("myapp.d", g.find(t, "provider myapp {").lines)
-	write("bad.d", g.find(t, "provider bad {").lines)
+	g.write(t, "myapp.d", g.code(t, "provider myapp {"))
+	g.write(t, "bad.d", g.code(t, "provider bad {"))
 	exact := func(c console) {
 		require.Equal(t, nonempty(c.output), nonempty(strings.Split(g.run(t, c.command), "\n")), c.command)
 	}
@@ -151,13 +146,14 @@ func TestGuideGenerate(t *testing.T) {
 	exact(refused)
 	g.run(t, "! test -e bad_probes.go")
 
-	write("main.go", append([]string{"package main"}, append(g.find(t, "go:generate").lines, `
+	g.write(t, "main.go", "package main\n"+g.code(t, "go:generate")+`
 func main() {
 	if err := MyappProvider.Load(); err != nil {
 		panic(err)
 	}
 	RequestDone.Fire("/", 200, 512)
-}`)...))
+}
+`)
 	g.run(t, "rm myapp_probes.go")
 	g.inModule(t, "app", "go generate; STAPSDT_DIR=$PWD/images go run .")
 	g.run(t, "ls images/myapp-*.so")

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,11 +24,10 @@ type fleet struct {
 	running *tracetest.Process // the exporter
 }
 
-// write writes a block of the guide into a file.
-func (f *fleet) write(t *testing.T, name, text string) {
+// config writes a block of the guide into a file.
+func (f *fleet) config(t *testing.T, name, text string) {
 	t.Helper()
-	content := f.replace.Replace(strings.Join(f.find(t, text).lines, "\n") + "\n")
-	require.NoError(t, os.WriteFile(f.dir+"/"+name, []byte(content), 0o600))
+	f.write(t, name, f.replace.Replace(f.code(t, text)))
 }
 
 // export starts the exporter as a command of the guide does, in the place of the one before.
@@ -51,23 +49,13 @@ func (f *fleet) stop(t *testing.T) {
 // prints runs a command until it has printed the lines of the guide.
 func (f *fleet) prints(t *testing.T, c console) {
 	t.Helper()
-	var out string
-	for deadline := time.Now().Add(testenv.Patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		out = f.run(t, "exec 2>&1; "+f.replace.Replace(c.command)+" || true")
-		lines := strings.Split(out, "\n")
-		missing := slices.ContainsFunc(c.output, func(shown string) bool {
-			return !slices.ContainsFunc(lines, func(line string) bool { return sample(line) == sample(shown) })
-		})
-		if !missing {
-			return
-		}
-	}
-	require.Fail(t, "it has not printed what the guide shows", "%s\n%s\nwant %q", c.command, out, c.output)
+	require.Eventually(t, func() bool {
+		out := f.run(t, "exec 2>&1; "+f.replace.Replace(c.command)+" || true")
+		return c.missing(strings.Split(out, "\n"), sample) == ""
+	}, testenv.Patience, 100*time.Millisecond, "%s\nhas not printed %q", c.command, c.output)
 }
 
-var (
-	times = regexp.MustCompile(`@\[[0-9.]+\]`)
-)
+var times = regexp.MustCompile(`@\[[0-9.]+\]`)
 
 // sample is a line of output without what differs from run to run.
 func sample(line string) string {
@@ -99,7 +87,7 @@ func TestGuideFleet(t *testing.T) {
 	(&document{dir: repository(t)}).run(t, start[1].command)
 	shop.start(t, f.replace.Replace(start[3].command)).WaitLine(" serves http://", testenv.Patience)
 
-	f.write(t, "rules.yaml", "shop_queries_in_flight")
+	f.config(t, "rules.yaml", "shop_queries_in_flight")
 	f.export(t, f.find(t, "stapsdt export -c rules.yaml").consoles()[0].command)
 	f.requests(t)
 	f.exemplar(t)
@@ -107,9 +95,9 @@ func TestGuideFleet(t *testing.T) {
 
 	text, err := os.ReadFile(f.dir + "/rules.yaml")
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(f.dir+"/rules.yaml", []byte(strings.Replace(string(text), "by: [route, status]", "by: [route]", 1)), 0o600))
+	f.write(t, "rules.yaml", strings.Replace(string(text), "by: [route, status]", "by: [route]", 1))
 	f.running.WaitLine("stapsdt: read rules.yaml: 2 metrics, 0 span rules", testenv.Patience)
-	require.NoError(t, os.WriteFile(f.dir+"/rules.yaml", text, 0o600))
+	f.write(t, "rules.yaml", string(text))
 
 	f.wrong(t)
 	f.spans(t)
@@ -144,7 +132,7 @@ func (f *fleet) exemplar(t *testing.T) {
 // graph starts Prometheus, and asks it.
 func (f *fleet) graph(t *testing.T) {
 	t.Helper()
-	f.write(t, "prometheus.yml", "job_name: stapsdt")
+	f.config(t, "prometheus.yml", "job_name: stapsdt")
 	command := f.find(t, "$ prometheus --config.file").consoles()[0].command
 	startGroup(t, f.dir, "exec "+command+f.replace.Replace(" --web.listen-address=localhost:9090"))
 	f.prints(t, f.find(t, "promtool query instant").consoles()[0])
@@ -153,21 +141,21 @@ func (f *fleet) graph(t *testing.T) {
 // wrong reads a file whose errors the guide shows.
 func (f *fleet) wrong(t *testing.T) {
 	t.Helper()
-	f.write(t, "wrong.yaml", "hist: status")
+	f.config(t, "wrong.yaml", "hist: status")
 	f.prints(t, f.find(t, "stapsdt export -c wrong.yaml").consoles()[0])
 }
 
 // spans checks the rules for spans with those for metrics.
 func (f *fleet) spans(t *testing.T) {
 	t.Helper()
-	f.write(t, "spans.yaml", "spans:")
+	f.config(t, "spans.yaml", "spans:")
 	f.run(t, "stapsdt export -c spans.yaml --print alerts")
 }
 
 // secured reads the metrics with a certificate and a password.
 func (f *fleet) secured(t *testing.T) {
 	t.Helper()
-	f.write(t, "web.yaml", "tls_server_config")
+	f.config(t, "web.yaml", "tls_server_config")
 	c := f.find(t, "openssl req").consoles()
 	f.run(t, c[0].command+" 2>&1")
 	f.export(t, c[1].command)

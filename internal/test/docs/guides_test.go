@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -20,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// image finds an image in a process's memory map: its range and its path.
-func image(t *testing.T, p *tracetest.Process, provider string) (addresses, path string) {
+// imageOf finds an image in a process's memory map: its range and its path.
+func imageOf(t *testing.T, p *tracetest.Process, provider string) (addresses, path string) {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID()))
 	require.NoError(t, err)
@@ -39,7 +38,7 @@ func (g *guide) hello(t *testing.T, env ...string) *tracetest.Process {
 	cmd.Env = append(append(os.Environ(), "STAPSDT_DIR="+t.TempDir()+"/stapsdt-0", "HOME="+t.TempDir()), env...)
 	p := tracetest.Command(t, cmd)
 	p.WaitLine("bpftrace -e", testenv.Patience)
-	addresses, path := image(t, p, "hello")
+	addresses, path := imageOf(t, p, "hello")
 	const action = `{ printf("%s %d\n", str(arg0), arg1); }`
 	g.replace = strings.NewReplacer("/proc/PID/rootFILE", fmt.Sprintf("/proc/%d/root%s", p.PID(), path), "PID", strconv.Itoa(p.PID()),
 		"$FILE", path, "FILE", path, "7fdb65236000-7fdb65237000", addresses, "-e …", "-e 'usdt:*:hello:greeting "+action+"'", "{ … }", action)
@@ -115,9 +114,9 @@ func ownHome(t *testing.T) {
 }
 
 // requests builds the program of goroutines.md, which fires when it is told to.
-func (d *document) requests(t *testing.T, program []string) *tracetest.Process {
+func (d *document) requests(t *testing.T, program string) *tracetest.Process {
 	build := &document{dir: t.TempDir()}
-	build.program(t, strings.Join(program, "\n"))
+	build.program(t, program)
 	build.inModule(t, "requests", "go build -o requests .")
 	p := build.launch(t, "requests")
 	p.WaitLine("press Enter", testenv.Patience)
@@ -128,8 +127,8 @@ func (d *document) requests(t *testing.T, program []string) *tracetest.Process {
 func (g *guide) durations(t *testing.T) {
 	data, err := os.ReadFile(repository(t) + "/docs/goroutines.md")
 	require.NoError(t, err)
-	p := g.requests(t, []string{regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(string(data))[1]})
-	_, path := image(t, p, "requests")
+	p := g.requests(t, regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(string(data))[1])
+	_, path := imageOf(t, p, "requests")
 	remove := func() {
 		_ = exec.Command("sh", "-c", "cd /sys/kernel/tracing; echo -:requests/start >>uprobe_events; echo -:requests/end >>uprobe_events").Run()
 	}
@@ -164,10 +163,9 @@ func TestGuideGoroutines(t *testing.T) {
 	needs(t, "gdb")
 	needsAMD64(t)
 	g := readGuide(t, "goroutines.md")
-	code := g.find(t, "package main").lines
+	code := g.code(t, "package main")
 	p := g.requests(t, code)
-	script := strings.Join(g.find(t, "@by_goid[*(uint64*)").lines, "\n")
-	require.NoError(t, os.WriteFile(g.dir+"/pairs.bt", []byte(script), 0o600))
+	g.write(t, "pairs.bt", g.code(t, "@by_goid[*(uint64*)"))
 	b := g.find(t, "pairs.bt").consoles()[0]
 	tr := g.trace(t, strings.Replace(b.command, "PID", strconv.Itoa(p.PID()), 1))
 	p.Say("")
@@ -197,7 +195,7 @@ func TestGuideGoroutines(t *testing.T) {
 }
 
 // latency measures the requests with the command, by each key that the page names.
-func (g *guide) latency(t *testing.T, code []string) {
+func (g *guide) latency(t *testing.T, code string) {
 	c := g.find(t, "stapsdt latency").consoles()[0]
 	buildCommand(t)
 	for key, right := range map[string]bool{"": true, " --key goroutine": true, " --key thread": false} {
@@ -222,16 +220,10 @@ func (g *guide) latency(t *testing.T, code []string) {
 func TestGuideLibraries(t *testing.T) {
 	needs(t)
 	g := readGuide(t, "libraries.md")
-	write := func(path, text string) {
-		path = g.dir + "/" + path
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	code := func(text string) string { return strings.Join(g.find(t, text).lines, "\n") + "\n" }
-	write("cache/internal/probe/probe.go", code("package probe"))
-	write("cache/evict/evict.go", code("package evict"))
-	write("cache/cache.go", code("package cache")+"\nfunc get(string) (string, bool) { return \"\", false }\n")
-	write("main.go", `package main
+	g.write(t, "cache/internal/probe/probe.go", g.code(t, "package probe"))
+	g.write(t, "cache/evict/evict.go", g.code(t, "package evict"))
+	g.write(t, "cache/cache.go", g.code(t, "package cache")+"\nfunc get(string) (string, bool) { return \"\", false }\n")
+	g.write(t, "main.go", `package main
 
 import (
 	"fmt"
@@ -243,13 +235,13 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 )
 
-`+strings.Replace(code("func main()"), "…", `fmt.Println("ready")
+`+strings.Replace(g.code(t, "func main()"), "…", `fmt.Println("ready")
 	for range time.Tick(100 * time.Millisecond) {
 		evict.Drop("/old", 4096)
 	}`, 1))
-	write("cache/cache_test.go", "package cache\n\nimport (\n\t\"testing\"\n\n\t\"github.com/go-stapsdt/stapsdt\"\n)\n\n"+code("func TestProbes"))
+	g.write(t, "cache/cache_test.go", "package cache\n\nimport (\n\t\"testing\"\n\n\t\"github.com/go-stapsdt/stapsdt\"\n)\n\n"+g.code(t, "func TestProbes"))
 	g.inModule(t, "example.com/app", "go vet ./...; go test ./...; go build -o app .")
-	write("main.go", strings.Replace(string(must(os.ReadFile(g.dir+"/main.go"))), `"example.com/app/cache/evict"`, `"example.com/app/cache"
+	g.write(t, "main.go", strings.Replace(string(tracetest.Must(os.ReadFile(g.dir+"/main.go"))(t)), `"example.com/app/cache/evict"`, `"example.com/app/cache"
 	"example.com/app/cache/evict"`, 1)+"\nvar _ = cache.Get\n")
 	g.run(t, "go build -o app .")
 	p := g.launch(t, "app")
@@ -258,18 +250,11 @@ import (
 	g.follow(t, "usdt:*:cache:entry__evicted")
 }
 
-func must(data []byte, err error) []byte {
-	if err != nil {
-		panic(err)
-	}
-	return data
-}
-
 // TestGuideDebugprobe builds the guide's program, and asks it as a reader does.
 func TestGuideDebugprobe(t *testing.T) {
 	needs(t, "curl")
 	g := readGuide(t, "debugprobe.md")
-	address := g.server(t, strings.Join(g.find(t, "package main").lines, "\n"))
+	address := g.server(t, g.code(t, "package main"))
 	g.inModule(t, "app", "go vet .; go build -o app .")
 	g.launch(t, "app")
 	g.replace = strings.NewReplacer("localhost:8080", address)
@@ -283,7 +268,7 @@ func TestGuideDebugprobe(t *testing.T) {
 func TestGuideInstrumentation(t *testing.T) {
 	needs(t, "curl")
 	g := readGuide(t, "instrumentation.md")
-	address := g.server(t, strings.Join(g.find(t, "package main").lines, "\n"))
+	address := g.server(t, g.code(t, "package main"))
 	g.inModule(t, "shop", "go vet .; go build -o shop .")
 	p := g.launch(t, "shop")
 	g.run(t, "curl -sS -o /dev/null --retry 50 --retry-delay 1 --retry-connrefused http://"+address+"/none")
@@ -300,17 +285,16 @@ func TestGuideNames(t *testing.T) {
 	needs(t, "perf=linux-perf", "gdb", "gcc")
 	needsAMD64(t)
 	g := readGuide(t, "names.md")
-	code := func(text string) string { return strings.Join(g.find(t, text).lines, "\n") + "\n" }
-	g.program(t, code("package main"))
+	g.program(t, g.code(t, "package main"))
 	g.inModule(t, "shop", "go build -o shop .")
 	p := g.launch(t, "shop")
 	p.WaitMatch(regexp.MustCompile(`/shop-`), testenv.Patience)
-	addresses, path := image(t, p, "shop")
+	addresses, path := imageOf(t, p, "shop")
 	base, _, _ := strings.Cut(addresses, "-")
 	g.replace = strings.NewReplacer("FILE", path, "PID", strconv.Itoa(p.PID()), "BASE", base)
 	t.Run("C", func(t *testing.T) {
-		source := "#include <libstapsdt.h>\n#include <stdio.h>\nvoid define(SDTProvider_t *provider);\nvoid define(SDTProvider_t *provider)\n{\n" + code("SDTArgument_t") + "}\n"
-		require.NoError(t, os.WriteFile(g.dir+"/named.c", []byte(source), 0o600))
+		source := "#include <libstapsdt.h>\n#include <stdio.h>\nvoid define(SDTProvider_t *provider);\nvoid define(SDTProvider_t *provider)\n{\n" + g.code(t, "SDTArgument_t") + "}\n"
+		g.write(t, "named.c", source)
 		g.run(t, "gcc -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -I "+repository(t)+"/cstapsdt named.c")
 	})
 	t.Run("bpftrace", func(t *testing.T) {
@@ -333,7 +317,7 @@ func TestGuideNames(t *testing.T) {
 func TestGuideOpenTelemetry(t *testing.T) {
 	needs(t, "curl")
 	g := readGuide(t, "opentelemetry.md")
-	address := g.server(t, strings.Join(g.find(t, "package main").lines, "\n"))
+	address := g.server(t, g.code(t, "package main"))
 	g.run(t, "go build -C "+repository(t)+"/internal/test -o $PWD/shop $PWD/main.go")
 	p := g.launch(t, "shop")
 	get := "curl -sS -o /dev/null --retry 50 --retry-delay 1 --retry-connrefused http://" + address + "/items"

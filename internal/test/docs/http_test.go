@@ -3,7 +3,6 @@
 package docs_test
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -34,12 +33,12 @@ func TestHTTP(t *testing.T) {
 		return d.replace.Replace(book.find(t, command).consoles()[0].command)
 	}
 
-	var commands stapsdts
-	commands.follow(t, d, serves[1], "request__end", `^ +1 .* "GET /report"$`, d.command(t, "stapsdt hist"))
-	commands.follow(t, d, serves[1], "query__end", `shop:query__end +nanoseconds=\S+ rows=1 text="WITH RECURSIVE `, d.command(t, `stapsdt trace -p PID '\*:query`))
-	commands.follow(t, d, serves[1], "log__record", `shop:log__record +span=[1-9]\d* message="ask the supplier" attributes="item=apple url=`, d.command(t, `stapsdt trace -p PID '\*:log`))
-	commands.follow(t, d, serves[1], "query__start", `^ *1  shop:query__start  "INSERT INTO ordered \(name\)`, recipe("stapsdt count"))
-	commands.follow(t, d, serves[1], "pool__end", `^count \d+  average `, recipe("stapsdt hist"))
+	var commands followers
+	commands.watch(t, d, serves[1], "request__end", `^ +1 .* "GET /report"$`, d.command(t, "stapsdt hist"))
+	commands.watch(t, d, serves[1], "query__end", `shop:query__end +nanoseconds=\S+ rows=1 text="WITH RECURSIVE `, d.command(t, `stapsdt trace -p PID '\*:query`))
+	commands.watch(t, d, serves[1], "log__record", `shop:log__record +span=[1-9]\d* message="ask the supplier" attributes="item=apple url=`, d.command(t, `stapsdt trace -p PID '\*:log`))
+	commands.watch(t, d, serves[1], "query__start", `^ *1  shop:query__start  "INSERT INTO ordered \(name\)`, recipe("stapsdt count"))
+	commands.watch(t, d, serves[1], "pool__end", `^count \d+  average `, recipe("stapsdt hist"))
 
 	var f followers
 	f.follow(t, &book.document, `^@requests\[POST /items, 200\]: 1$`, recipe(" latency.bt"))
@@ -61,28 +60,4 @@ func TestHTTP(t *testing.T) {
 		return len(events.Lines()) > 0
 	}, testenv.Patience, 100*time.Millisecond)
 	require.Contains(t, events.Lines()[0], `"route":"POST /items","status":500,`)
-}
-
-// stapsdts are commands of stapsdt that run until they are interrupted, and must then have
-// printed a line that matches.
-type stapsdts []follower
-
-// follow starts one more. It is the first tracer of a probe, which shows when it is attached.
-func (s *stapsdts) follow(t *testing.T, d *document, pid, probe, pattern, command string) {
-	t.Helper()
-	p := startGroup(t, d.dir, "exec 2>&1; exec "+command)
-	list := fmt.Sprintf(`stapsdt list -p %s -o json`, pid)
-	attached := regexp.MustCompile(`"probe":"` + probe + `".*"traced":true`)
-	require.Eventually(t, func() bool { return attached.MatchString(d.run(t, list)) || p.Ended() }, testenv.Patience, 100*time.Millisecond)
-	*s = append(*s, follower{&tracer{p, t}, probe, pattern})
-}
-
-func (s stapsdts) leave(t *testing.T) {
-	for _, each := range s {
-		each.interrupt()
-	}
-	for _, each := range s {
-		_ = each.Wait(testenv.Patience)
-		t.Run(each.command, func(t *testing.T) { matching(t, each.pattern, each.Lines()) })
-	}
 }

@@ -15,17 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var (
-	durations = regexp.MustCompile(`\b[\d.]+(ns|µs|ms|s)\b`)
-	cut       = regexp.MustCompile(`"[^" ]*…`)
-)
-
-// recordedShape is guideShape for what stapsdt prints of a recording: durations have any unit, and a
-// text that is cut ends somewhere.
-func recordedShape(line string) string {
-	return guideShape(cut.ReplaceAllString(durations.ReplaceAllString(line, "1s"), `"cut"`))
-}
-
 // requirePrinted requires that a console's command has printed the lines that the guide shows, in
 // their order, and nothing else.
 func requirePrinted(t *testing.T, c console, printed string) {
@@ -33,8 +22,7 @@ func requirePrinted(t *testing.T, c console, printed string) {
 	lines := nonempty(strings.Split(printed, "\n"))
 	require.Len(t, lines, len(c.output), printed)
 	for i, line := range c.output {
-		pattern := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(recordedShape(line)), "…", ".*") + "$")
-		require.Regexp(t, pattern, recordedShape(lines[i]), "%s\n%s", c.command, printed)
+		require.Regexp(t, expected(line, shape), shape(lines[i]), "%s\n%s", c.command, printed)
 	}
 }
 
@@ -47,7 +35,7 @@ func TestGuideRecording(t *testing.T) {
 		d := &document{dir: t.TempDir()}
 		d.program(t, "package main\n\nimport (\n\t\"github.com/go-stapsdt/stapsdt\"\n\t\"github.com/go-stapsdt/stapsdt/proberec\"\n)\n\n"+
 			"var probes = stapsdt.NewProvider(\"shop\")\n\nfunc main() { _ = record() }\n\nfunc record() error {\n"+
-			strings.Join(g.find(t, "proberec.Create").lines, "\n")+"\n\treturn nil\n}\n")
+			g.code(t, "proberec.Create")+"\n\treturn nil\n}\n")
 		d.inModule(t, "shop", "go vet .")
 	})
 
@@ -112,7 +100,7 @@ func TestGuideRecording(t *testing.T) {
 	next := g.find(t, "is kept").consoles()[0]
 	again := g.start(t, g.replace.Replace(next.command))
 	says := again.WaitLine("the recording of the last run is kept", testenv.Patience)
-	require.Contains(t, recordedShape(next.output[0]), `msg="the recording of the last run is kept" file=`)
+	require.Contains(t, shape(next.output[0]), `msg="the recording of the last run is kept" file=`)
 	kept := regexp.MustCompile(` file=(\S+)`).FindStringSubmatch(says)
 	require.NotNil(t, kept, says)
 	require.Contains(t, g.run(t, "stapsdt list --from "+kept[1]), "(process "+pid+", ")

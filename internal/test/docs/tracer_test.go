@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -111,8 +112,18 @@ func (f *followers) follow(t *testing.T, d *document, pattern, command string) {
 	*f = append(*f, follower{d.trace(t, command), command, pattern})
 }
 
+// watch starts one more, which is a command of stapsdt. It is the first tracer of a probe, which shows when it is attached.
+func (f *followers) watch(t *testing.T, d *document, pid, probe, pattern, command string) {
+	t.Helper()
+	p := startGroup(t, d.dir, "exec 2>&1; exec "+command)
+	attached := regexp.MustCompile(`"probe":"` + probe + `".*"traced":true`)
+	require.Eventually(t, func() bool { return attached.MatchString(d.run(t, "stapsdt list -o json -p "+pid)) || p.Ended() },
+		testenv.Patience, 100*time.Millisecond)
+	*f = append(*f, follower{&tracer{p, t}, command, pattern})
+}
+
 // scriptOf finds what names a tracer: the same in each run, so without the process.
-var scriptOf = regexp.MustCompile(`bpftrace -[ep]|\w+\.bt|trace\.sh \w+ \w+`)
+var scriptOf = regexp.MustCompile(`bpftrace -[ep]|stapsdt \w+|\w+\.bt|trace\.sh \w+ \w+`)
 
 // leave interrupts all tracers, and compares what each printed.
 func (f followers) leave(t *testing.T) (first []string) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -82,13 +83,10 @@ func traceEvents(t *testing.T, h host, s *subject) (list [][]string) {
 }
 
 func traceCommand(s *subject) []string {
-	var letters, values []string
-	for i, letter := range format(s.wide, traceArguments) {
-		letters = append(letters, map[rune]string{'s': "%s", 'u': "%llu", 'd': "%lld"}[letter])
-		values = append(values, fmt.Sprintf("arg%d", i+1))
-	}
-	return []string{"trace-bpfcc", "-p", s.pid(),
-		fmt.Sprintf(`u:%s:%s "event %s", %s`, s.path, s.wide.Name, strings.Join(letters, " "), strings.Join(values, ", "))}
+	words, arguments := printing(s.wide, traceArguments, func(i int, letter rune) (string, string) {
+		return map[rune]string{'s': "%s", 'u': "%llu", 'd': "%lld"}[letter], fmt.Sprintf("arg%d", i+1)
+	})
+	return []string{"trace-bpfcc", "-p", s.pid(), fmt.Sprintf(`u:%s:%s "event %s", %s`, s.path, s.wide.Name, words, arguments)}
 }
 
 // argdist prints after a second, and again after another one, how often each pair of arguments came.
@@ -103,18 +101,12 @@ func argdistEvents(t *testing.T, out string) (list [][]string) {
 	tables := strings.Split(out, "EVENT\n")
 	require.Len(t, tables, 3)
 	numbers := func(table string) (list [][]string) { return events(table, `^\t1 +arg1 = (\d+), arg2 = (-?\d+)$`) }
-	var last int
+	number := func(words []string) int { return tracetest.Must(strconv.Atoi(words[0]))(t) }
+	last := 0
 	for _, words := range numbers(tables[1]) {
-		n := tracetest.Must(strconv.Atoi(words[0]))(t)
-		last = max(last, n)
+		last = max(last, number(words))
 	}
-	for _, words := range numbers(tables[2]) {
-		n := tracetest.Must(strconv.Atoi(words[0]))(t)
-		if n <= last {
-			list = append(list, words)
-		}
-	}
-	return list
+	return slices.DeleteFunc(numbers(tables[2]), func(words []string) bool { return number(words) > last })
 }
 
 // argdistHistogram has, for a second, the numbers of the events in buckets of powers of two. As no number

@@ -162,21 +162,14 @@ type bpftrace struct {
 
 // program prints the arguments of events, and ends when there were enough.
 func (b bpftrace) program(path string, s *subject) string {
-	var letters, values []string
-	for i, letter := range format(s.wide, b.arguments) {
-		value := fmt.Sprintf("arg%d", i)
-		switch letter {
-		case 's':
-			letters, value = append(letters, "%s"), "str("+value+")"
-		case 'u':
-			letters = append(letters, "%lu")
-		default:
-			letters = append(letters, "%ld")
+	words, arguments := printing(s.wide, b.arguments, func(i int, letter rune) (string, string) {
+		if letter == 's' {
+			return "%s", fmt.Sprintf("str(arg%d)", i)
 		}
-		values = append(values, value)
-	}
+		return "%l" + string(letter), fmt.Sprintf("arg%d", i)
+	})
 	return fmt.Sprintf(`usdt:%s:%s:%s { printf("event %s\n", %s); @n++; if (@n > %d) { exit(); } }`,
-		path, s.provider, s.wide.Name, strings.Join(letters, " "), strings.Join(values, ", "), wanted)
+		path, s.provider, s.wide.Name, words, arguments, wanted)
 }
 
 func (b bpftrace) trace(t *testing.T, s *subject, args ...string) {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -71,16 +70,13 @@ func dProbe(s *subject) string { return s.provider + s.pid() + ":::" + s.wide.Na
 
 // dProgram prints the arguments of events, and ends when there were enough.
 func dProgram(s *subject) string {
-	var letters, values []string
-	for i, letter := range format(s.wide, dtraceArguments) {
-		value := fmt.Sprintf("arg%d", i)
+	words, arguments := printing(s.wide, dtraceArguments, func(i int, letter rune) (string, string) {
 		if letter == 's' {
-			value = "copyinstr(" + value + ")"
+			return "%s", fmt.Sprintf("copyinstr(arg%d)", i)
 		}
-		letters, values = append(letters, "%"+string(letter)), append(values, value)
-	}
-	return fmt.Sprintf(`%s { printf("event %s\n", %s); n++; } %[1]s /n > %[4]d/ { exit(0); }`,
-		dProbe(s), strings.Join(letters, " "), strings.Join(values, ", "), wanted)
+		return "%" + string(letter), fmt.Sprintf("arg%d", i)
+	})
+	return fmt.Sprintf(`%s { printf("event %s\n", %s); n++; } %[1]s /n > %[4]d/ { exit(0); }`, dProbe(s), words, arguments, wanted)
 }
 
 // dType is what DTrace calls a type, as an expression: it knows no strings.

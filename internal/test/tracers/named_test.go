@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -143,10 +142,7 @@ func perfNames(t *testing.T, h host, s *subject) {
 	}
 	h.run(t, "perf", "probe", "-x", s.path, "--add", definition)
 	t.Cleanup(func() { h.run(t, "perf", "probe", "-d", event) })
-	data := filepath.Join(t.TempDir(), "perf.data")
-	h.run(t, "perf", "record", "-a", "-o", data, "-e", event, "--", "sleep", "0.3")
-	out := h.run(t, "perf", "script", "-i", data)
-	require.NoError(t, compareValues(named(out, event), shown, func(v any) string {
+	require.NoError(t, compareValues(perfRecords(t, h, event), shown, func(v any) string {
 		switch v.(type) {
 		case uint8, uint16, uint64:
 			return fmt.Sprintf("%#x", v)
@@ -170,9 +166,7 @@ func gdbNameRows(h host) []row {
 
 func gdbNames(t *testing.T, h host, s *subject) {
 	probe, arguments := s.declared()
-	words := []string{"gdb", "-q", "-batch", "-nx", "-iex", "set sysroot /proc/" + s.pid() + "/root", "-p", s.pid(),
-		"-ex", fmt.Sprintf("add-symbol-file %s -o %#x", s.path, base(t, s)),
-		"-ex", "info scope " + probe, "-ex", "break " + probe}
+	commands := []string{fmt.Sprintf("add-symbol-file %s -o %#x", s.path, base(t, s)), "info scope " + probe, "break " + probe}
 	show, shown := []string{`printf "event %lu %ld\n", count, negative`}, fired.Pair.Values
 	if !s.isC() {
 		show = []string{
@@ -187,12 +181,9 @@ func gdbNames(t *testing.T, h host, s *subject) {
 		}
 	}
 	for range wanted {
-		words = append(words, "-ex", "continue")
-		for _, command := range show {
-			words = append(words, "-ex", command)
-		}
+		commands = append(append(commands, "continue"), show...)
 	}
-	out := h.run(t, append(words, "-ex", "backtrace")...)
+	out := h.run(t, gdb(s, append(commands, "backtrace")...)...)
 	for _, a := range arguments {
 		require.Regexp(t, `(?m)^Symbol `+a.name+` is `, out)
 	}

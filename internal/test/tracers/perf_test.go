@@ -40,11 +40,15 @@ func perf(t *testing.T, h host, s *subject) {
 	}
 	h.run(t, "perf", "probe", event)
 	t.Cleanup(func() { h.run(t, "perf", "probe", "-d", event) })
+	require.NoError(t, compare(perfRecords(t, h, event), s.wide, len(s.wide.Types), perfShows))
+}
+
+// perfRecords records an event for a moment, and returns what perf prints of it.
+func perfRecords(t *testing.T, h host, event string) [][]string {
 	data := filepath.Join(t.TempDir(), "perf.data")
 	// With -p it attaches to the threads that it finds, and misses events now and then while the program starts others.
 	h.run(t, "perf", "record", "-a", "-o", data, "-e", event, "--", "sleep", "0.3")
-	out := h.run(t, "perf", "script", "-i", data)
-	require.NoError(t, compare(named(out, event), s.wide, len(s.wide.Types), perfShows))
+	return named(h.run(t, "perf", "script", "-i", data), event)
 }
 
 // perfShows is how perf prints a value: of strings the address, as an image cannot say that an argument is one, and of
@@ -79,21 +83,26 @@ func named(out, event string) [][]string {
 	return list
 }
 
-func gdbRows(h host) []row {
-	start := func(s *subject) []string {
-		// Its libraries are where it runs, which may be outside of the tree that gdb runs in.
-		return []string{"gdb", "-q", "-batch", "-nx", "-iex", "set sysroot /proc/" + s.pid() + "/root", "-p", s.pid(),
-			"-ex", "info probes stap ^" + s.provider + "$"}
+// gdb is the command line that attaches to a subject and runs commands.
+func gdb(s *subject, commands ...string) []string {
+	// Its libraries are where it runs, which may be outside of the tree that gdb runs in.
+	words := []string{"gdb", "-q", "-batch", "-nx", "-iex", "set sysroot /proc/" + s.pid() + "/root", "-p", s.pid()}
+	for _, command := range commands {
+		words = append(words, "-ex", command)
 	}
+	return words
+}
+
+func gdbRows(h host) []row {
+	start := func(s *subject) []string { return gdb(s, "info probes stap ^"+s.provider+"$") }
 	return []row{{
 		tool: "gdb", way: "`info probes`, `break -probe-stap`, `$_probe_arg0`", version: h.versionOf("gdb", "--version"),
 		works: func(t *testing.T, s *subject) {
-			words := append(start(s), "-ex", "break -probe-stap "+s.provider+":"+fired.Pair.Name)
+			commands := []string{"info probes stap ^" + s.provider + "$", "break -probe-stap " + s.provider + ":" + fired.Pair.Name}
 			for range wanted {
-				words = append(words, "-ex", "continue",
-					"-ex", `printf "event %lu %ld\n", (unsigned long)$_probe_arg0, (long)$_probe_arg1`)
+				commands = append(commands, "continue", `printf "event %lu %ld\n", (unsigned long)$_probe_arg0, (long)$_probe_arg1`)
 			}
-			out := h.run(t, words...)
+			out := h.run(t, gdb(s, commands...)...)
 			require.Regexp(t, regexp.MustCompile(fmt.Sprintf(`(?m)^stap +%s +%s +0x`, s.provider, fired.Pair.Name)), out)
 			require.NoError(t, compare(events(out, `^event (.*)$`), fired.Pair, 2, plain))
 		},

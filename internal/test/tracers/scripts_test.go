@@ -17,6 +17,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -118,20 +119,11 @@ func showsFlow(t *testing.T, e *example) {
 		}
 		return len(got) >= len(want)
 	}
-	if !eventually(shown) {
+	if !assert.Eventually(t, shown, testenv.Patience, 10*time.Millisecond) {
 		t.Log(r.Dump())
 	}
 	r.stop()
 	require.Equal(t, want, got)
-}
-
-func eventually(condition func() bool) bool {
-	for end := time.Now().Add(testenv.Patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if condition() {
-			return true
-		}
-	}
-	return false
 }
 
 // showsCalls compares the counts of the functions.
@@ -237,7 +229,7 @@ func showsLatency(t *testing.T, e *example) {
 // showsLengths compares the lines that the program counts.
 func showsLengths(t *testing.T, e *example) {
 	p := e.start(t, e.program)
-	require.True(t, eventually(func() bool { return p.maps("lines-") }))
+	require.Eventually(t, func() bool { return p.maps("lines-") }, testenv.Patience, 10*time.Millisecond)
 	r := withPID(t, p, "examples/c/lengths.d")
 	for _, line := range []string{"a", "bb", "ccc", strings.Repeat("7", 100)} {
 		p.Say(line)

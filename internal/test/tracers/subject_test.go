@@ -97,6 +97,17 @@ func format(p fired.Probe, count int) string {
 	return b.String()
 }
 
+// printing returns what a tracer's language prints the first values of a probe with: the words of the format, and the arguments. value
+// returns both for the argument at an index, by its letter.
+func printing(p fired.Probe, count int, value func(i int, letter rune) (word, argument string)) (words, arguments string) {
+	var all, values []string
+	for i, letter := range format(p, count) {
+		word, argument := value(i, letter)
+		all, values = append(all, word), append(values, argument)
+	}
+	return strings.Join(all, " "), strings.Join(values, ", ")
+}
+
 // wanted is how often an event must have been seen.
 const wanted = 5
 
