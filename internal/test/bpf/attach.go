@@ -44,10 +44,12 @@ func Sites(path string) ([]Site, error) {
 	return sites, nil
 }
 
-// load loads a program that uprobe_multi can attach.
-func load(name string, insns asm.Instructions) (*ebpf.Program, error) {
+// program is a program that uprobe_multi can attach.
+type program struct{ prog *ebpf.Program }
+
+func (p *program) load(name string, insns asm.Instructions) error {
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, err
+		return err
 	}
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name:         name,
@@ -58,22 +60,18 @@ func load(name string, insns asm.Instructions) (*ebpf.Program, error) {
 		License:      "MIT",
 	})
 	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", name, verbose(err))
+		var said *ebpf.VerifierError
+		if errors.As(err, &said) {
+			err = fmt.Errorf("%w\n%+v", err, said)
+		}
+		return fmt.Errorf("load %s: %w", name, err)
 	}
-	return prog, nil
+	p.prog = prog
+	return nil
 }
 
-// verbose adds what the verifier said.
-func verbose(err error) error {
-	var v *ebpf.VerifierError
-	if errors.As(err, &v) {
-		return fmt.Errorf("%w\n%+v", err, v)
-	}
-	return err
-}
-
-// attach attaches a program to sites of a file. Closing the link detaches it.
-func attach(prog *ebpf.Program, path string, sites []Site) (link.Link, error) {
+// Attach attaches the program to sites of a file, until the link that it returns is closed.
+func (p *program) Attach(path string, sites []Site) (link.Link, error) {
 	file, err := link.OpenExecutable(path)
 	if err != nil {
 		return nil, err
@@ -83,7 +81,7 @@ func attach(prog *ebpf.Program, path string, sites []Site) (link.Link, error) {
 		opts.Addresses = append(opts.Addresses, s.Offset)
 		opts.Cookies = append(opts.Cookies, s.Cookie)
 	}
-	l, err := file.UprobeMulti(nil, prog, &opts)
+	l, err := file.UprobeMulti(nil, p.prog, &opts)
 	if err != nil {
 		return nil, fmt.Errorf("attach to %d sites of %s: %w", len(sites), path, err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
 )
 
 // Arguments says what a counter adds up: all by the note of a probe, the others of whose sites must look the same.
@@ -43,7 +42,7 @@ type Counter struct {
 	windows int
 	last    int // index of what is in no window
 	tallies *ebpf.Map
-	prog    *ebpf.Program
+	program
 }
 
 // NewCounter makes a counter for cookies and windows that are below these numbers.
@@ -56,9 +55,9 @@ func NewCounter(cookies, windows int, args Arguments) (*Counter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tallies: %w", err)
 	}
-	insns, err := c.program(args)
+	insns, err := c.instructions(args)
 	if err == nil {
-		c.prog, err = load("counter", insns)
+		err = c.load("counter", insns)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.tallies.Close())
@@ -66,9 +65,9 @@ func NewCounter(cookies, windows int, args Arguments) (*Counter, error) {
 	return c, nil
 }
 
-// program adds the arguments of a hit to the tally of its cookie and window. A program may be interrupted by another one
+// instructions adds the arguments of a hit to the tally of its cookie and window. A program may be interrupted by another one
 // on its processor, which is why the additions are atomic.
-func (c *Counter) program(args Arguments) (asm.Instructions, error) {
+func (c *Counter) instructions(args Arguments) (asm.Instructions, error) {
 	insns := asm.Instructions{
 		asm.Mov.Reg(regContext, asm.R1),
 		asm.Mov.Imm(asm.R1, 0),
@@ -113,11 +112,6 @@ func (c *Counter) program(args Arguments) (asm.Instructions, error) {
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("exit"),
 		asm.Return(),
 	), nil
-}
-
-// Attach counts at sites of a file, until the link that it returns is closed.
-func (c *Counter) Attach(path string, sites []Site) (link.Link, error) {
-	return attach(c.prog, path, sites)
 }
 
 // Tally returns what was seen of a window at the sites of a cookie.

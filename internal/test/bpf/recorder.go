@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 )
 
@@ -58,8 +58,8 @@ func (e Event) Arg(a sdt.Arg) (uint64, error) {
 
 // Recorder records what a hit finds in registers and memory.
 type Recorder struct {
+	program
 	texts, ring *ebpf.Map
-	prog        *ebpf.Program
 	reader      *ringbuf.Reader
 	expected    [maxTexts]text
 	record      ringbuf.Record
@@ -81,11 +81,11 @@ func NewRecorder() (r *Recorder, err error) {
 	if r.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "events", Type: ebpf.RingBuf, MaxEntries: ringSize}); err != nil {
 		return r, fmt.Errorf("events: %w", err)
 	}
-	insns, err := r.program()
+	insns, err := r.instructions()
 	if err != nil {
 		return r, err
 	}
-	if r.prog, err = load("recorder", insns); err != nil {
+	if err = r.load("recorder", insns); err != nil {
 		return r, err
 	}
 	r.reader, err = ringbuf.NewReader(r.ring)
@@ -95,8 +95,8 @@ func NewRecorder() (r *Recorder, err error) {
 // stackAt is the first word of the stack in an event.
 func stackAt() int { return regsWord + len(ptRegs) }
 
-// program writes an event and its texts. A ring that is full drops them; then the reader waits in vain.
-func (r *Recorder) program() (asm.Instructions, error) {
+// instructions writes an event and its texts. A ring that is full drops them; then the reader waits in vain.
+func (r *Recorder) instructions() (asm.Instructions, error) {
 	sp, err := loadRegister(asm.R3, stackPointer)
 	if err != nil {
 		return nil, err
@@ -173,11 +173,6 @@ func (r *Recorder) readText(i int) asm.Instructions {
 	)
 	insns = append(insns, submit(regC)...)
 	return append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(next))
-}
-
-// Attach records at sites of a file, until the link that it returns is closed.
-func (r *Recorder) Attach(path string, sites []Site) (link.Link, error) {
-	return attach(r.prog, path, sites)
 }
 
 // Text is an argument that is the address of bytes.
@@ -265,7 +260,7 @@ func (r *Recorder) next(size int) ([]byte, error) {
 	if len(r.record.RawSample) != size {
 		return nil, fmt.Errorf("record of %d bytes, not %d", len(r.record.RawSample), size)
 	}
-	return append([]byte(nil), r.record.RawSample...), nil
+	return bytes.Clone(r.record.RawSample), nil
 }
 
 // Unread returns how many bytes of events are still unread.
