@@ -56,13 +56,10 @@ func runFunctions(to *console.Console, where probes.Target, specs []spec.Spec, p
 		if len(fns) == 0 {
 			continue
 		}
-		if o.JSON {
-			err = functionsJSON(out, f, found.Uses[f], fns)
+		if pids := pidsOf(found.Uses[f]); o.JSON {
+			functionsJSON(out, f.Path, pids, fns)
 		} else {
-			out.functions(f, found.Uses[f], fns)
-		}
-		if err != nil {
-			return err
+			out.functions(mapped(f.Path, pids), fns)
 		}
 	}
 	if err := out.Flush(); err != nil {
@@ -110,8 +107,8 @@ func pidsOf(uses []probes.Use) []int {
 	return pids
 }
 
-func (o *printer) functions(f *target.File, uses []probes.Use, fns []*function.Function) {
-	o.heading(mapped(f.Path, pidsOf(uses)))
+func (o *printer) functions(heading string, fns []*function.Function) {
+	o.heading(heading)
 	for _, fn := range fns {
 		fmt.Fprintf(o, "  %s:%s%s  # %s:%d\n", spec.FunctionProvider, render.Printable(fn.Name), render.Printable(fn.Signature), render.Printable(fn.File), fn.Line)
 		if !o.Verbose {
@@ -177,12 +174,12 @@ type jsonFunction struct {
 
 var places = map[function.Place]string{function.AtEntry: "entry", function.AtPush: "push", function.AtBranch: "branch"}
 
-func functionsJSON(out *printer, f *target.File, uses []probes.Use, fns []*function.Function) error {
+func functionsJSON(out *printer, path string, pids []int, fns []*function.Function) {
 	encoder := render.NewEncoder(out)
 	for _, fn := range fns {
 		j := jsonFunction{
-			File: f.Path, Provider: spec.FunctionProvider, Probe: fn.Name, Signature: fn.Signature, Source: fn.File, Line: fn.Line,
-			Place: places[fn.Place], Offset: fn.Call.Offset, Returns: []uint64{}, Inlined: fn.Inlined, PIDs: pidsOf(uses),
+			File: path, Provider: spec.FunctionProvider, Probe: fn.Name, Signature: fn.Signature, Source: fn.File, Line: fn.Line,
+			Place: places[fn.Place], Offset: fn.Call.Offset, Returns: []uint64{}, Inlined: fn.Inlined, PIDs: pids,
 		}
 		for _, r := range fn.Returns {
 			j.Returns = append(j.Returns, r.Offset)
@@ -193,9 +190,6 @@ func functionsJSON(out *printer, f *target.File, uses []probes.Use, fns []*funct
 		if fn.ArgsErr != nil {
 			j.ArgumentsError = fn.ArgsErr.Error()
 		}
-		if err := encoder.Encode(j); err != nil {
-			return err
-		}
+		_ = encoder.Encode(j) // Flush returns the error
 	}
-	return nil
 }

@@ -102,14 +102,10 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 	}
 	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &o}
 	for _, f := range found.Files {
-		if err := out.group(l.ofFile(f, found.Uses[f])); err != nil {
-			return err
-		}
+		out.group(l.ofFile(f, found.Uses[f]))
 	}
 	for _, one := range bySocket {
-		if err := out.group(fmt.Sprintf("%v, by its socket", one.Process), l.recordingLines(one.pids()), one.shown(l.recordingOf(one.pids()))); err != nil {
-			return err
-		}
+		out.group(fmt.Sprintf("%v, by its socket", one.Process), l.recordingLines(one.pids()), one.shown(l.recordingOf(one.pids())))
 	}
 	return out.Flush()
 }
@@ -179,16 +175,15 @@ func (l *lister) ofFile(f *target.File, uses []probes.Use) (heading string, line
 		*p.Semaphore = *p.Semaphore || s.Semaphore != 0
 	}
 	slices.SortFunc(all, func(a, b *probe) int { return cmp.Compare(a.Provider+":"+a.Probe, b.Provider+":"+b.Probe) })
-	traced, known := tracedSites(uses, all)
+	findTraced(uses, all)
 	for _, p := range all {
-		p.remark(traced[p], known[p])
+		p.remark()
 	}
 	return mapped(f.Path, pids), lines, all
 }
 
-// tracedSites returns the number of sites of each probe to which a tracer is attached in some process, and the probes with a site that could be read.
-func tracedSites(uses []probes.Use, all []*probe) (traced map[*probe]int, known map[*probe]bool) {
-	traced, known = map[*probe]int{}, map[*probe]bool{}
+// findTraced finds at how many sites of each probe a tracer is attached in some process, as far as these can be read.
+func findTraced(uses []probes.Use, all []*probe) {
 	seen := map[*sdt.Site]bool{}
 	for _, u := range uses {
 		memory, err := proc.OpenMemory(u.PID)
@@ -199,20 +194,21 @@ func tracedSites(uses []probes.Use, all []*probe) (traced map[*probe]int, known 
 			for i := range p.sites {
 				at := &p.sites[i]
 				is, tells := memory.Traced(u, u.Mappings, at.Offset)
-				known[p] = known[p] || tells
+				if tells && p.Traced == nil {
+					p.Traced = new(bool)
+				}
 				if is && !seen[at] {
 					seen[at] = true
-					traced[p]++
+					p.traced++
 				}
 			}
 		}
 		memory.Close()
 	}
-	return traced, known
 }
 
-// remark notes at how many sites of a probe a tracer is attached, and whether that is known.
-func (p *probe) remark(traced int, known bool) {
+// remark notes how many sites a probe has, and at how many of them a tracer is attached.
+func (p *probe) remark() {
 	if len(p.sites) > 1 {
 		p.notes = append(p.notes, fmt.Sprintf("%d sites", len(p.sites)))
 	}
@@ -220,13 +216,12 @@ func (p *probe) remark(traced int, known bool) {
 		p.notes = append(p.notes, "semaphore")
 	}
 	switch {
-	case traced > 0 && traced == len(p.sites):
+	case p.traced > 0 && p.traced == len(p.sites):
 		p.notes = append(p.notes, "traced now")
-	case traced > 0:
-		p.notes = append(p.notes, fmt.Sprintf("traced now at %d of them", traced))
+	case p.traced > 0:
+		p.notes = append(p.notes, fmt.Sprintf("traced now at %d of them", p.traced))
 	}
-	if known {
-		is := traced > 0
-		p.Traced = &is
+	if p.Traced != nil {
+		*p.Traced = p.traced > 0
 	}
 }

@@ -35,8 +35,9 @@ type probe struct {
 	// Events is the number of events in a recording.
 	Events *uint64 `json:"events,omitempty"`
 
-	notes []string // remarks of the text format
-	sites []sdt.Site
+	notes  []string // remarks of the text format
+	sites  []sdt.Site
+	traced int // the number of sites to which a tracer is attached
 }
 
 type (
@@ -75,16 +76,14 @@ type printer struct {
 	began bool
 }
 
-// group prints probes, in the text format with a heading and lines that describe where they are.
-func (o *printer) group(heading string, lines []string, probes []*probe) error {
+// group prints probes, in the text format with a heading and lines that describe where they are. Flush returns an error.
+func (o *printer) group(heading string, lines []string, probes []*probe) {
 	if o.JSON {
 		encoder := render.NewEncoder(o)
 		for _, p := range probes {
-			if err := encoder.Encode(p); err != nil {
-				return err
-			}
+			_ = encoder.Encode(p)
 		}
-		return nil
+		return
 	}
 	o.heading(heading)
 	for _, line := range lines {
@@ -96,7 +95,6 @@ func (o *printer) group(heading string, lines []string, probes []*probe) error {
 			o.sites(p)
 		}
 	}
-	return nil
 }
 
 // heading prints the heading of a group.

@@ -5,6 +5,7 @@ package list
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -217,20 +218,12 @@ func (l *lister) podsOf(pids []int) (all []jsonPod) {
 // podLines describes the containers of some processes.
 func (l *lister) podLines(pids []int) (lines []string) {
 	of := map[string][]int{}
-	var paths []string
 	for _, pid := range pids {
-		c, ok := l.pods[pid]
-		if !ok {
-			continue
+		if c, ok := l.pods[pid]; ok {
+			of[c.Path()] = append(of[c.Path()], pid)
 		}
-		path := c.Path()
-		if of[path] == nil {
-			paths = append(paths, path)
-		}
-		of[path] = append(of[path], pid)
 	}
-	slices.Sort(paths)
-	for _, path := range paths {
+	for _, path := range slices.Sorted(maps.Keys(of)) {
 		lines = append(lines, fmt.Sprintf("in the pod %s: %s", path, processList(of[path])))
 	}
 	return lines

@@ -20,8 +20,8 @@ import (
 // recordedProbes holds the contents of a recording.
 type recordedProbes struct {
 	file        *replay.File
-	counts      []uint64 // the number of events of each probe, by its index
-	first, last int64    // times of the first and last event, by CLOCK_REALTIME
+	counts      map[uint32]uint64 // the number of events of each probe, by its index
+	first, last int64             // times of the first and last event, by CLOCK_REALTIME
 }
 
 // runRecorded shows the probes of recordings, with the number of events of each.
@@ -38,7 +38,7 @@ func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 		reader.Begin(to)
 		all, err := countRecorded(ctx, reader)
 		if err == nil {
-			err = out.group(all.heading(), nil, all.probes())
+			out.group(all.heading(), nil, all.probes())
 		}
 		if err == nil && o.JSON {
 			err = cmp.Or(out.Flush(), reader.Losses().Encode(to.Out))
@@ -54,7 +54,7 @@ func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 
 // countRecorded reads all events of a reader with one file.
 func countRecorded(ctx context.Context, reader *replay.Reader) (*recordedProbes, error) {
-	all := &recordedProbes{file: reader.Files()[0]}
+	all := &recordedProbes{file: reader.Files()[0], counts: map[uint32]uint64{}}
 	if _, err := reader.More(); err != nil {
 		return nil, err
 	}
@@ -66,22 +66,12 @@ func countRecorded(ctx context.Context, reader *replay.Reader) (*recordedProbes,
 		if err != nil {
 			return nil, err
 		}
-		for int(e.Number) >= len(all.counts) {
-			all.counts = append(all.counts, 0)
-		}
 		all.counts[e.Number]++
 		if all.last = e.Realtime; n == 0 {
 			all.first = e.Realtime
 		}
 	}
 	return all, nil
-}
-
-func (r *recordedProbes) count(number int) uint64 {
-	if number < len(r.counts) {
-		return r.counts[number]
-	}
-	return 0
 }
 
 // heading describes the recording.
@@ -100,7 +90,7 @@ func (r *recordedProbes) heading() string {
 
 func (r *recordedProbes) probes() (all []*probe) {
 	for i, p := range r.file.Probes() {
-		n := r.count(i)
+		n := r.counts[uint32(i)]
 		one := newProbe(p, int(r.file.Head().PID))
 		one.File, one.Events, one.notes = r.file.Path, &n, []string{render.Number(n, "event")}
 		all = append(all, one)

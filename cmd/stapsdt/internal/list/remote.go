@@ -38,9 +38,7 @@ func runRemote(ctx context.Context, to *console.Console, text string, o Options)
 		if !p.Loaded {
 			file = "not loaded"
 		}
-		if err := out.group(fmt.Sprintf("%s (process %d)", file, listing.PID), nil, remoteProbes(listing.PID, &p)); err != nil {
-			return err
-		}
+		out.group(fmt.Sprintf("%s (process %d)", file, listing.PID), nil, remoteProbes(listing.PID, &p))
 		shown = true
 	}
 	if !shown {
