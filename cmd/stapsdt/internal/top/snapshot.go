@@ -32,16 +32,20 @@ type snapshot struct {
 	nested  bool // open operations follow the operations that they are parts of
 }
 
-// line is a row of a snapshot.
+// line is a row of a snapshot, and its object.
 type line struct {
-	name         string
-	by           []replay.Shown // values in the order of --by
-	count        uint64         // number of all operations
-	rate, errors float64        // per second
-	open         int
-	longest      time.Duration
-	p50, p99     float64 // 0 if nothing has ended
-	histogram    *render.Histogram
+	Operation string            `json:"operation"`
+	By        render.JSONObject `json:"by"`
+	Count     uint64            `json:"count"` // of all operations
+	Rate      float64           `json:"rate"`  // per second
+	Errors    float64           `json:"errors"`
+	Open      int               `json:"open"`
+	Longest   time.Duration     `json:"longest"`
+	P50       *render.JSONFloat `json:"p50"` // nil if nothing has ended
+	P99       *render.JSONFloat `json:"p99"`
+
+	by        []replay.Shown // values in the order of --by
+	histogram *render.Histogram
 }
 
 // opened is an operation that is open.
@@ -55,17 +59,19 @@ type opened struct {
 
 // snapshot returns a snapshot of the table. The snapshot of a recording nests the open operations.
 func (t *table) snapshot(at time.Time, now time.Duration, recorded bool) *snapshot {
-	s := &snapshot{at: at, nested: recorded, window: t.window(now), names: t.operations.By, others: t.others, full: t.operations.Full, before: t.operations.Ends()}
+	s := &snapshot{at: at, lines: []line{}, nested: recorded, window: t.window(now), names: t.operations.By, others: t.others, full: t.operations.Full, before: t.operations.Ends()}
 	s.take(t)
 	seconds := max(s.window.Seconds(), 1e-9)
 	for _, r := range t.rows {
 		sum, h := r.recent()
+		by := t.named(r.kind, r.values)
 		l := line{
-			name: r.kind.Name, by: t.named(r.kind, r.values), count: r.count, open: r.open, longest: r.oldest, histogram: h,
-			rate: float64(sum.count) / seconds, errors: float64(sum.errors) / seconds,
+			Operation: r.kind.Name, By: replay.Object(by), Count: r.count, Open: r.open, Longest: r.oldest, by: by, histogram: h,
+			Rate: float64(sum.count) / seconds, Errors: float64(sum.errors) / seconds,
 		}
 		if sum.count > 0 {
-			l.p50, l.p99 = h.Quantile(0.5), h.Quantile(0.99)
+			p50, p99 := render.JSONFloat(h.Quantile(0.5)), render.JSONFloat(h.Quantile(0.99))
+			l.P50, l.P99 = &p50, &p99
 		}
 		s.lines = append(s.lines, l)
 	}
@@ -199,11 +205,11 @@ func (o *opened) thread() uint64 {
 }
 
 // title returns the name of the operation with its values of --by.
-func (l *line) title() string { return strings.TrimSpace(l.name + " " + replay.Join(l.by)) }
+func (l *line) title() string { return strings.TrimSpace(l.Operation + " " + replay.Join(l.by)) }
 
 // of reports whether an open operation belongs to the row.
 func (l *line) of(o *opened) bool {
-	return o.Operation == l.name && slices.EqualFunc(l.by, o.by, func(a, b replay.Shown) bool { return a.Text == b.Text })
+	return o.Operation == l.Operation && slices.EqualFunc(l.by, o.by, func(a, b replay.Shown) bool { return a.Text == b.Text })
 }
 
 // sorted returns the rows that contain the filter, sorted by a column, the largest first.
@@ -215,7 +221,7 @@ func (s *snapshot) sorted(by *column, filter string) []line {
 		if by.number != nil {
 			byNumber = -cmp.Compare(by.number(&a), by.number(&b))
 		}
-		return cmp.Or(byNumber, -cmp.Compare(a.count, b.count), cmp.Compare(a.title(), b.title()))
+		return cmp.Or(byNumber, -cmp.Compare(a.Count, b.Count), cmp.Compare(a.title(), b.title()))
 	})
 	return rows
 }

@@ -95,13 +95,13 @@ func TestLastSecond(t *testing.T) {
 		pair(100 * time.Millisecond)
 	}
 	s := d.snapshot()
-	require.EqualValues(t, 100, s.lines[0].count)
+	require.EqualValues(t, 100, s.lines[0].Count)
 	require.InDelta(t, time.Second, s.window, float64(slotOfRecording))
-	require.InDelta(t, 10, s.lines[0].rate, 2)
+	require.InDelta(t, 10, s.lines[0].Rate, 2)
 	pair(time.Hour)
 	s = d.snapshot()
-	require.EqualValues(t, 101, s.lines[0].count)
-	require.InDelta(t, 1, s.lines[0].rate, 0.2, "the last second has one")
+	require.EqualValues(t, 101, s.lines[0].Count)
+	require.InDelta(t, 1, s.lines[0].Rate, 0.2, "the last second has one")
 	require.LessOrEqual(t, s.window, time.Second)
 }
 

@@ -32,6 +32,14 @@ func perSecond(f float64) string {
 	return fmt.Sprintf("%.0f", f)
 }
 
+// number returns a quantile, or 0 if there is none.
+func number(f *render.JSONFloat) float64 {
+	if f == nil {
+		return 0
+	}
+	return float64(*f)
+}
+
 func duration(f float64) string {
 	if f == 0 {
 		return "-"
@@ -41,12 +49,12 @@ func duration(f float64) string {
 
 // columns are the columns of the table of operations.
 var columns = []column{
-	{"RATE/S", func(l *line) float64 { return l.rate }, func(l *line) string { return perSecond(l.rate) }, 40},
-	{"OPEN", func(l *line) float64 { return float64(l.open) }, func(l *line) string { return fmt.Sprint(l.open) }, 30},
-	{"ERR/S", func(l *line) float64 { return l.errors }, func(l *line) string { return perSecond(l.errors) }, 60},
-	{"P50", func(l *line) float64 { return l.p50 }, func(l *line) string { return duration(l.p50) }, 60},
-	{"P99", func(l *line) float64 { return l.p99 }, func(l *line) string { return duration(l.p99) }, 0},
-	{"LONGEST", func(l *line) float64 { return float64(l.longest) }, func(l *line) string { return duration(float64(l.longest)) }, 70},
+	{"RATE/S", func(l *line) float64 { return l.Rate }, func(l *line) string { return perSecond(l.Rate) }, 40},
+	{"OPEN", func(l *line) float64 { return float64(l.Open) }, func(l *line) string { return fmt.Sprint(l.Open) }, 30},
+	{"ERR/S", func(l *line) float64 { return l.Errors }, func(l *line) string { return perSecond(l.Errors) }, 60},
+	{"P50", func(l *line) float64 { return number(l.P50) }, func(l *line) string { return duration(number(l.P50)) }, 60},
+	{"P99", func(l *line) float64 { return number(l.P99) }, func(l *line) string { return duration(number(l.P99)) }, 0},
+	{"LONGEST", func(l *line) float64 { return float64(l.Longest) }, func(l *line) string { return duration(float64(l.Longest)) }, 70},
 	{"OPERATION", nil, nil, 0},
 }
 
@@ -57,8 +65,8 @@ var defaultColumn = &columns[0]
 func (s *snapshot) head(width int) string {
 	var rate, errors float64
 	for i := range s.lines {
-		rate += s.lines[i].rate
-		errors += s.lines[i].errors
+		rate += s.lines[i].Rate
+		errors += s.lines[i].Errors
 	}
 	parts := []string{
 		s.at.Format(time.TimeOnly), perSecond(rate) + " operations/s", perSecond(errors) + " errors/s", fmt.Sprintf("%d open", s.allOpen),
@@ -108,7 +116,7 @@ func (s *snapshot) rows(all []line, width int) []string {
 		for _, c := range shown {
 			cells = append(cells, c.text(&all[i]))
 		}
-		cells = append(cells, all[i].name)
+		cells = append(cells, all[i].Operation)
 		for _, v := range all[i].by {
 			cells = append(cells, v.Text)
 		}
@@ -195,7 +203,7 @@ const (
 type jsonSnapshot struct {
 	Time       time.Time         `json:"time"`
 	Seconds    float64           `json:"seconds"`
-	Operations []jsonLine        `json:"operations"`
+	Operations []line            `json:"operations"`
 	Open       int               `json:"open"`
 	Unknown    int               `json:"end_may_be_lost"`
 	Longest    []replay.JSONOpen `json:"longest"`
@@ -205,33 +213,11 @@ type jsonSnapshot struct {
 	Lost       uint64            `json:"lost"`
 }
 
-type jsonLine struct {
-	Operation string            `json:"operation"`
-	By        render.JSONObject `json:"by"`
-	Count     uint64            `json:"count"`
-	Rate      float64           `json:"rate"`
-	Errors    float64           `json:"errors"`
-	Open      int               `json:"open"`
-	Longest   time.Duration     `json:"longest"`
-	P50       *render.JSONFloat `json:"p50"`
-	P99       *render.JSONFloat `json:"p99"`
-}
-
 // encode writes the snapshot as an object.
 func (s *snapshot) encode(w io.Writer) error {
 	j := jsonSnapshot{
-		Time: s.at.UTC(), Seconds: s.window.Seconds(), Operations: []jsonLine{}, Open: s.allOpen, Unknown: s.unknown, Longest: []replay.JSONOpen{},
-		Others: s.others, Full: s.full, Before: s.before, Lost: s.lost,
-	}
-	for _, l := range s.sorted(defaultColumn, "") {
-		one := jsonLine{
-			Operation: l.name, By: replay.Object(l.by), Count: l.count, Rate: l.rate, Errors: l.errors, Open: l.open, Longest: l.longest,
-		}
-		if len(l.histogram.Buckets) > 0 {
-			p50, p99 := render.JSONFloat(l.p50), render.JSONFloat(l.p99)
-			one.P50, one.P99 = &p50, &p99
-		}
-		j.Operations = append(j.Operations, one)
+		Time: s.at.UTC(), Seconds: s.window.Seconds(), Operations: s.sorted(defaultColumn, ""), Open: s.allOpen, Unknown: s.unknown,
+		Longest: []replay.JSONOpen{}, Others: s.others, Full: s.full, Before: s.before, Lost: s.lost,
 	}
 	for i := range s.open {
 		j.Longest = append(j.Longest, s.open[i].JSONOpen)
