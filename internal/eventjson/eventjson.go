@@ -14,6 +14,7 @@ package eventjson
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"os"
 	"strconv"
@@ -42,8 +43,8 @@ func NewEncoder() *Encoder {
 
 // Append appends an event to dst as JSON, without a newline. It cuts strings of more than most bytes.
 func (enc *Encoder) Append(dst []byte, e *stapsdt.Event, most int) []byte {
-	h := enc.Head(e.Probe())
-	dst = h.Begin(dst, enc.Time(e))
+	h := enc.head(e.Probe())
+	dst = h.Begin(dst, enc.epoch.Add(e.Time()))
 	for i := range e.NumArgs() {
 		v := e.Arg(i)
 		dst = h.Field(dst, i)
@@ -71,11 +72,8 @@ func Cut(s string, most int) string {
 	return s[:n] + "…"
 }
 
-// Time returns the time of day of an event.
-func (enc *Encoder) Time(e *stapsdt.Event) time.Time { return enc.epoch.Add(e.Time()) }
-
-// Head returns the JSON that the events of a probe have in common.
-func (enc *Encoder) Head(p *stapsdt.Probe) *Head {
+// head returns the JSON that the events of a probe have in common.
+func (enc *Encoder) head(p *stapsdt.Probe) *Head {
 	h := enc.heads[p]
 	if h == nil {
 		var names []string
@@ -96,14 +94,7 @@ type Head struct {
 
 // NewHead returns the Head of a probe's events in a process.
 func NewHead(provider, probe string, pid int, args []string) *Head {
-	h := new(Head)
-	h.text = append(h.text, `","provider":`...)
-	h.text = AppendString(h.text, provider)
-	h.text = append(h.text, `,"probe":`...)
-	h.text = AppendString(h.text, probe)
-	h.text = append(h.text, `,"pid":`...)
-	h.text = strconv.AppendInt(h.text, int64(pid), 10)
-	h.text = append(h.text, `,"args":{`...)
+	h := &Head{text: fmt.Appendf(nil, `","provider":%s,"probe":%s,"pid":%d,"args":{`, AppendString(nil, provider), AppendString(nil, probe), pid)}
 	for i, name := range args {
 		var field []byte
 		if i > 0 {
@@ -141,8 +132,7 @@ func AppendNumber(dst []byte, k stapsdt.Kind, bits uint64) []byte {
 	case stapsdt.KindFloat64:
 		f := math.Float64frombits(bits)
 		if math.IsNaN(f) || math.IsInf(f, 0) {
-			dst = append(dst, '"')
-			return append(strconv.AppendFloat(dst, f, 'g', -1, 64), '"')
+			return strconv.AppendQuote(dst, strconv.FormatFloat(f, 'g', -1, 64))
 		}
 		return strconv.AppendFloat(dst, f, 'g', -1, 64)
 	}
