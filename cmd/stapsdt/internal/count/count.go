@@ -27,7 +27,7 @@ type results interface {
 	Report(what string) error
 }
 
-// reporter runs the commands count and hist.
+// reporter runs the commands count and hist. It is an engine.Ticker.
 type reporter struct {
 	results
 	*console.Console
@@ -90,10 +90,8 @@ func newReporter(to *console.Console, o Options) *reporter {
 	return &reporter{Console: to, options: o, screen: console.Screen{Console: to}, until: time.Now, shown: [2]shown{begin, begin}}
 }
 
-// FDs implements engine.Ticker.
 func (c *reporter) FDs() []int { return nil }
 
-// Tick implements engine.Ticker.
 func (c *reporter) Tick() (next time.Duration, more bool, err error) {
 	due, next := c.interval.Due()
 	if due {

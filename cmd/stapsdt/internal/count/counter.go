@@ -66,10 +66,8 @@ func (c *Counter) processFound(pid int) error {
 	return nil
 }
 
-// Problem implements engine.Subscriber.
 func (c *Counter) Problem(err error) { c.run.Problem(err) }
 
-// Section implements engine.Subscriber.
 func (c *Counter) Section(p *bpf.Probe) (*bpf.Section, error) {
 	counting := c.expressions.counting()
 	counting.Where = c.run.Where

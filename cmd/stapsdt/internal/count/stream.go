@@ -49,7 +49,7 @@ func (c *streamCounter) run(ctx context.Context, s *events.Stream, r *reporter) 
 	return c.Report("values of --by")
 }
 
-// Event implements events.Consumer. The probe has all variables of the expressions: the source leaves out other probes.
+// Event counts an event. The probe has all variables of the expressions: the source leaves out other probes.
 func (c *streamCounter) Event(e *events.Event) error {
 	if !c.began {
 		c.began = true
@@ -75,10 +75,8 @@ func (c *streamCounter) begin(first time.Time) {
 	}
 }
 
-// Know implements events.Consumer.
 func (c *streamCounter) Know(*recording.Probe) {}
 
-// Gone implements events.Consumer.
 func (c *streamCounter) Gone(f *replay.File) {
 	c.last = nil
 	for _, p := range f.Recorded() {
@@ -101,7 +99,6 @@ func (o *Options) needs() live.Needs {
 	return live.Needs{Exprs: exprs, Fits: newStreamCounter(o).fits}
 }
 
-// Report implements results.
 func (c *streamCounter) Report(what string) error {
 	if c.options.JSON {
 		if err := c.stream.Losses().Encode(c.Out); err != nil {

@@ -119,7 +119,7 @@ func (s *shown) value(e *recording.Event, i int) event.Value {
 	return v
 }
 
-// delivery passes the events of recordings to a consumer.
+// delivery passes the events of recordings to a consumer. It is a live.Receiver.
 type delivery struct {
 	Consumer
 	show  *Show
@@ -127,7 +127,6 @@ type delivery struct {
 	event Event
 }
 
-// Event implements live.Receiver.
 func (d *delivery) Event(e *recording.Event, f *replay.File) error {
 	d.event.Event, d.event.File = e, f
 	if d.show != nil {

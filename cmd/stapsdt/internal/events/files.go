@@ -22,7 +22,7 @@ const (
 	perTick = 64 << 10
 )
 
-// files are recordings.
+// files are recordings, as a Source.
 type files struct {
 	*replay.Reader
 	to     *console.Console
@@ -54,17 +54,14 @@ func openFiles(to *console.Console, config *run.Config, o *Options) (f *files, e
 	return f, nil
 }
 
-// Announce implements Source.
 func (f *files) Announce() {}
 
-// Report implements Source.
 func (f *files) Report(consequence string, _ uint64) error {
 	f.Reader.Report(f.to, consequence)
 	replay.Unevaluated(f.to, f.Faults)
 	return nil
 }
 
-// Run implements Source.
 func (f *files) Run(ctx context.Context, c Consumer) error {
 	ctx, cancel := f.config.WithDuration(ctx)
 	defer cancel()

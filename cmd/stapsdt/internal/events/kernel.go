@@ -28,7 +28,7 @@ const ringSize = 32 << 20
 // checkInterval is the interval between checks for processes that have ended.
 const checkInterval = 2 * time.Second
 
-// kernel delivers the kernel's events in the form of recorded ones. It is an engine.Subscriber and an engine.Ticker.
+// kernel is a Source: the kernel's events in the form of recorded ones. It is an engine.Subscriber and an engine.Ticker too.
 type kernel struct {
 	ring       *event.Ring
 	run        *run.Run
@@ -54,12 +54,6 @@ type kernel struct {
 	pods      bool
 	refused   map[string]bool // the reasons already reported for arguments that are not shown
 }
-
-var (
-	_ engine.Subscriber = (*kernel)(nil)
-	_ engine.Ticker     = (*kernel)(nil)
-	_ Source            = (*kernel)(nil)
-)
 
 // tracedProbe is a probe whose events the kernel delivers.
 type tracedProbe struct {
@@ -109,7 +103,6 @@ func openKernel(to *console.Console, config *run.Config, o *Options) (k *kernel,
 	return k, o.Needs.All(k.Probes())
 }
 
-// Probes implements Source.
 func (k *kernel) Probes() (all []*recording.Probe) {
 	for _, s := range k.sources {
 		all = append(all, s.probe)
@@ -117,13 +110,10 @@ func (k *kernel) Probes() (all []*recording.Probe) {
 	return all
 }
 
-// Announce implements Source.
 func (k *kernel) Announce() { k.run.Announce() }
 
-// Clock implements Source.
 func (k *kernel) Clock(e *recording.Event) time.Duration { return e.Monotonic }
 
-// Close implements Source.
 func (k *kernel) Close() {
 	k.ring.Close()
 	if k.goroutines != nil {
@@ -140,7 +130,6 @@ func (k *kernel) processFound(pid int) error {
 	return nil
 }
 
-// Section implements engine.Subscriber.
 func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 	show := k.show
 	if show == nil {
@@ -197,7 +186,6 @@ func (k *kernel) argsMissing(p *bpf.Probe) {
 	k.Problem(fmt.Errorf("%v is shown without arguments: %w", p, p.ArgsErr))
 }
 
-// Run implements Source.
 func (k *kernel) Run(ctx context.Context, c Consumer) error {
 	k.consumer = c
 	for _, s := range k.sources {
@@ -231,13 +219,10 @@ func (k *kernel) take(drain bool) (any bool, err error) {
 	return len(events) > 0, err
 }
 
-// Problem implements engine.Subscriber.
 func (k *kernel) Problem(err error) { k.run.Problem(err) }
 
-// FDs implements engine.Ticker.
 func (k *kernel) FDs() []int { return []int{k.ring.FD()} }
 
-// Tick implements engine.Ticker.
 func (k *kernel) Tick() (next time.Duration, more bool, err error) {
 	_, err = k.take(false)
 	if errors.Is(err, live.ErrEnough) {
@@ -348,10 +333,8 @@ func (k *kernel) pod(e *event.Event, s *tracedProbe, f *replay.File) *recording.
 	return f.Process.Pod
 }
 
-// Lost implements Source.
 func (k *kernel) Lost() uint64 { return k.stats().Lost }
 
-// Losses implements Source.
 func (k *kernel) Losses() replay.Losses { return replay.Losses{Lost: k.Lost()} }
 
 func (k *kernel) stats() layout.Stats {
@@ -362,7 +345,6 @@ func (k *kernel) stats() layout.Stats {
 	return stats
 }
 
-// Report implements Source.
 func (k *kernel) Report(consequence string, reported uint64) error {
 	stats := k.stats()
 	warnLost(k.run.Console, stats.Lost-reported, tooFast, consequence)

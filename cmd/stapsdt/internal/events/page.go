@@ -33,7 +33,7 @@ const (
 // tooMany is the reason for events that a program drops.
 var tooMany = fmt.Sprintf("the program sends at most %d per second, and drops what the connection is too slow for", remote.MaxRate)
 
-// page delivers the events of a program that sends them itself with package debugprobe.
+// page is a Source: the events of a program that sends them itself with package debugprobe.
 type page struct {
 	*replay.Reader // decides which events are selected, and has no recordings
 	to             *console.Console
@@ -148,26 +148,20 @@ func describe(one *remote.Probe) *recording.Probe {
 	return probe
 }
 
-// Probes implements Source.
 func (p *page) Probes() []*recording.Probe { return p.probes }
 
-// Announce implements Source.
 func (p *page) Announce() {
 	if p.config.Announces(p.to) {
 		p.to.Warn("%s", run.Announcement(len(p.probes), 1, 0, p.config.Duration))
 	}
 }
 
-// Clock implements Source.
 func (p *page) Clock(e *recording.Event) time.Duration { return e.Monotonic }
 
-// Lost implements Source.
 func (p *page) Lost() uint64 { return p.counts.Dropped }
 
-// Losses implements Source.
 func (p *page) Losses() replay.Losses { return replay.Losses{Lost: p.Lost()} }
 
-// Close implements Source.
 func (p *page) Close() {
 	if p.stream != nil {
 		p.stream.Close()
@@ -175,7 +169,6 @@ func (p *page) Close() {
 	p.cancel()
 }
 
-// Report implements Source.
 func (p *page) Report(consequence string, reported uint64) error {
 	warnLost(p.to, p.Lost()-reported, tooMany, consequence)
 	if faults := p.counts.Faults + p.Faults; faults > 0 {
@@ -196,7 +189,6 @@ type message struct {
 	err error
 }
 
-// Run implements Source.
 func (p *page) Run(ctx context.Context, c Consumer) error {
 	ctx, cancel := p.config.WithDuration(ctx)
 	defer cancel()

@@ -152,13 +152,12 @@ func OpenOutside(to *console.Console, config *run.Config, o Options) (*Stream, e
 	return &Stream{Source: &feed{Feed: f, show: o.Show}, Live: true, why: tooFast}, nil
 }
 
-// feed delivers the events of programs that listen.
+// feed is a Source: the events of programs that listen.
 type feed struct {
 	*live.Feed
 	show *Show
 }
 
-// Run implements Source.
 func (f *feed) Run(ctx context.Context, c Consumer) error {
 	for _, p := range f.Probes() { // the probes of programs that Open already watches
 		c.Know(p)
@@ -180,12 +179,10 @@ func (f *feed) Run(ctx context.Context, c Consumer) error {
 	return f.Feed.Run(ctx, d)
 }
 
-// Report implements Source.
 func (f *feed) Report(consequence string, reported uint64) error {
 	warnLost(f.Console, f.Lost()-reported, tooFast, consequence)
 	replay.Unevaluated(f.Console, f.Faults)
 	return nil
 }
 
-// Losses implements Source.
 func (f *feed) Losses() replay.Losses { return replay.Losses{Lost: f.Lost()} }

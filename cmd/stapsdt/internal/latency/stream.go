@@ -56,10 +56,8 @@ func (l *latency) runStream(ctx context.Context, stream *events.Stream, interval
 	return err
 }
 
-// Know implements events.Consumer.
 func (r *streamed) Know(*recording.Probe) {}
 
-// Gone implements events.Consumer.
 func (r *streamed) Gone(f *replay.File) { r.pairs.Forget(f) }
 
 // Event pairs an event. A program may have new probes. They are left out if they lack something that the expressions use.
@@ -83,7 +81,6 @@ func (r *streamed) Event(event *events.Event) error {
 	return nil
 }
 
-// Tick implements events.Consumer.
 func (r *streamed) Tick() (next time.Duration, more bool, err error) {
 	due, next := r.interval.Due()
 	if due {

@@ -20,7 +20,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 )
 
-// traced pairs the events of processes in the kernel. It is an engine.Subscriber.
+// traced pairs the events of processes in the kernel. It is an engine.Subscriber and an engine.Ticker.
 type traced struct {
 	count.Tables[*operation]
 	latency    *latency
@@ -74,10 +74,8 @@ func (t *traced) report() error {
 	return nil
 }
 
-// FDs implements engine.Ticker.
 func (t *traced) FDs() []int { return nil }
 
-// Tick implements engine.Ticker.
 func (t *traced) Tick() (next time.Duration, more bool, err error) {
 	if err := t.operations.Purge(); err != nil {
 		return 0, false, err
@@ -101,10 +99,8 @@ func (t *traced) processFound(pid int) error {
 	return nil
 }
 
-// Problem implements engine.Subscriber.
 func (t *traced) Problem(err error) { t.run.Problem(err) }
 
-// Section implements engine.Subscriber.
 func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 	err := t.operations.Prepare(t.run.Selector, bpf.Pairing{
 		Key: t.latency.pairs.key, Where: bpf.SplitWhere(t.run.Where), By: t.latency.options.By, Details: true, Kinds: strings.ContainsAny(t.latency.pairs.specs[0], "*?["),

@@ -97,13 +97,10 @@ type probe struct {
 	kept   []int  // the items that are recorded
 }
 
-// Know implements events.Consumer.
 func (r *consumer) Know(*recording.Probe) {}
 
-// Gone implements events.Consumer.
 func (r *consumer) Gone(*replay.File) {}
 
-// Tick implements events.Consumer.
 func (r *consumer) Tick() (next time.Duration, more bool, err error) {
 	r.lose()
 	return engine.Rest, true, r.failed()

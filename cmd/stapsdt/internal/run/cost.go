@@ -60,13 +60,12 @@ func newCost(r *Run, k bpf.Kernel) (c *cost, err error) {
 	return c, nil
 }
 
-// metered is a kernel that counts the events of BPF programs.
+// metered is an engine.Kernel that counts the events of BPF programs.
 type metered struct {
 	engine.Kernel
 	cost *cost
 }
 
-// Load implements engine.Kernel.
 func (m metered) Load(p *bpf.Probe, sections []*bpf.Section) (engine.Program, error) {
 	sections, err := m.cost.sections(p, sections)
 	if err != nil {
@@ -75,7 +74,7 @@ func (m metered) Load(p *bpf.Probe, sections []*bpf.Section) (engine.Program, er
 	return m.Kernel.Load(p, sections)
 }
 
-// Attach implements engine.Kernel. It checks the budget too: attaching to many probes takes long, and meanwhile the
+// Attach checks the budget too: attaching to many probes takes long, and meanwhile the
 // attached ones may exceed it.
 func (m metered) Attach(p engine.Program, f *target.File, sites []sdt.Site, pid int) (engine.Links, error) {
 	if _, err := m.cost.check(); err != nil {
@@ -206,13 +205,12 @@ func (c *cost) close() {
 	}
 }
 
-// watched wraps a consumer and checks the cost while it runs.
+// watched is an engine.Ticker that wraps another and checks the cost while it runs.
 type watched struct {
 	engine.Ticker
 	cost *cost
 }
 
-// Tick implements engine.Ticker.
 func (w watched) Tick() (next time.Duration, more bool, err error) {
 	next, more, err = w.Ticker.Tick()
 	if err != nil || !more {

@@ -32,7 +32,7 @@ func (r *Run) ShowsPods() bool {
 // Container returns the container of a control group.
 func (r *Run) Container(id uint64) cgroup.Container { return r.pods.Container(id) }
 
-// podTicker looks for new pods while a consumer waits for events.
+// podTicker is an engine.Ticker that looks for new pods while another waits for events.
 type podTicker struct {
 	engine.Ticker
 	update   func()
@@ -50,7 +50,6 @@ func newPodTicker(c engine.Ticker, follower *pods.Follower, named bool) *podTick
 	return &podTicker{Ticker: c, update: follower.Update, interval: interval}
 }
 
-// Tick implements engine.Ticker.
 func (c *podTicker) Tick() (next time.Duration, more bool, err error) {
 	if now := time.Now(); !now.Before(c.due) {
 		c.due = now.Add(c.interval)

@@ -57,10 +57,8 @@ type resolver struct {
 	next time.Time
 }
 
-// FDs implements engine.Ticker.
 func (r *resolver) FDs() []int { return nil }
 
-// Tick implements engine.Ticker.
 func (r *resolver) Tick() (next time.Duration, more bool, err error) {
 	if wait := time.Until(r.next); wait > 0 {
 		return wait, true, nil

@@ -119,22 +119,18 @@ func (v *view) check(all []*recording.Probe) error {
 	return v.condition.Check(all)
 }
 
-// Know implements events.Consumer.
 func (v *view) Know(p *recording.Probe) { v.operations.Know(p) }
 
-// Gone implements events.Consumer.
 func (v *view) Gone(f *replay.File) {
 	v.leave(f)
 	v.operations.Forget(f)
 	v.tracks.forget(f)
 }
 
-// Tick implements events.Consumer.
 func (v *view) Tick() (next time.Duration, more bool, err error) {
 	return engine.Rest, true, v.writer.flush()
 }
 
-// Event implements events.Consumer.
 func (v *view) Event(event *events.Event) error {
 	e, f := event.Event, event.File
 	at := int64(v.stream.Clock(e))

@@ -40,7 +40,6 @@ type warnings struct {
 // maxWarnings is the maximum number of bytes of warnings that are kept.
 const maxWarnings = 64 << 10
 
-// Write implements io.Writer.
 func (w *warnings) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -108,7 +108,6 @@ func (v *view) run(ctx context.Context) error {
 	return v.stream.Run(ctx, v)
 }
 
-// Event implements events.Consumer.
 func (v *view) Event(e *events.Event) error {
 	v.lastAt = events.At(e.Event)
 	if v.last = v.stream.Clock(e.Event); v.table.began[v.table.slot] == 0 {
@@ -121,13 +120,10 @@ func (v *view) Event(e *events.Event) error {
 	return nil
 }
 
-// Know implements events.Consumer.
 func (v *view) Know(p *recording.Probe) { v.table.operations.Know(p) }
 
-// Gone implements events.Consumer.
 func (v *view) Gone(f *replay.File) { v.table.operations.Forget(f) }
 
-// Tick implements events.Consumer.
 func (v *view) Tick() (next time.Duration, more bool, err error) {
 	if !v.stream.Live {
 		return 0, false, nil

@@ -93,17 +93,14 @@ type trace struct {
 	warned  time.Time
 }
 
-// Know implements events.Consumer.
 func (t *trace) Know(p *recording.Probe) { t.lines.Known(p.Provider, p.Name) }
 
-// Gone implements events.Consumer.
 func (t *trace) Gone(f *replay.File) {
 	for _, p := range f.Recorded() {
 		delete(t.sources, p)
 	}
 }
 
-// Event implements events.Consumer.
 func (t *trace) Event(e *events.Event) error {
 	if e.Missing > 0 && !t.stream.Live {
 		if err := t.hole(e); err != nil {
@@ -135,7 +132,6 @@ func (t *trace) Event(e *events.Event) error {
 	return nil
 }
 
-// Tick implements events.Consumer.
 func (t *trace) Tick() (next time.Duration, more bool, err error) {
 	if t.stream.Live {
 		t.warnLost()

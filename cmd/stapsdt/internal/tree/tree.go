@@ -145,16 +145,12 @@ func (v *view) report() error {
 	return err
 }
 
-// Event implements events.Consumer.
 func (v *view) Event(e *events.Event) error { return v.builder.add(e) }
 
-// Know implements events.Consumer.
 func (v *view) Know(p *recording.Probe) { v.builder.know(p) }
 
-// Gone implements events.Consumer.
 func (v *view) Gone(f *replay.File) { v.builder.forget(f) }
 
-// Tick implements events.Consumer.
 func (v *view) Tick() (next time.Duration, more bool, err error) {
 	v.lost()
 	return engine.Rest, true, nil
