@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"os/signal"
 	"time"
@@ -35,13 +36,15 @@ type Options struct {
 	OTLP string
 	// Via selects the source of the events: run.Kernel or run.Socket, or "" for the kernel if this user may use it.
 	Via string
+
+	endpoint *url.URL // OTLP, or nil
 }
 
 // DefaultListen suits a Prometheus, or its agent, on the same machine.
 const DefaultListen = "localhost:9964"
 
 // check checks the destinations before the exporter attaches to anything.
-func (o *Options) check() error {
+func (o *Options) check() (err error) {
 	if o.Listen == "" && o.OTLP == "" {
 		o.Listen = DefaultListen
 	}
@@ -55,7 +58,7 @@ func (o *Options) check() error {
 		}
 	}
 	if o.OTLP != "" {
-		if err := expose.CheckEndpoint(o.OTLP); err != nil {
+		if o.endpoint, err = expose.ParseEndpoint(o.OTLP); err != nil {
 			return console.Usagef("--otlp: %w", err)
 		}
 	}
@@ -140,8 +143,8 @@ func (options *Options) open(ctx context.Context, to *console.Console, source ex
 	log := slog.New(slog.NewTextHandler(to.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	o = &outputs{Console: to, served: make(chan struct{})}
 	o.ctx, o.cancel = context.WithCancelCause(ctx)
-	if options.OTLP != "" {
-		if o.otlp, err = expose.NewOTLP(ctx, options.OTLP, metrics, rule.NewComplaints(to).Complain); err != nil {
+	if options.endpoint != nil {
+		if o.otlp, err = expose.NewOTLP(ctx, options.endpoint, metrics, rule.NewComplaints(to).Complain); err != nil {
 			return nil, fmt.Errorf("--otlp: %w", err)
 		}
 	}

@@ -36,13 +36,8 @@ type OTLP struct {
 // defaultInterval is the time between two messages with metrics.
 const defaultInterval = time.Minute
 
-// CheckEndpoint returns an error if NewOTLP would refuse an endpoint.
-func CheckEndpoint(endpoint string) error {
-	_, err := parseEndpoint(endpoint)
-	return err
-}
-
-func parseEndpoint(endpoint string) (*url.URL, error) {
+// ParseEndpoint parses an endpoint such as "http://host:4318".
+func ParseEndpoint(endpoint string) (*url.URL, error) {
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil:
@@ -53,14 +48,10 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
-// NewOTLP starts sending metrics to an endpoint such as "http://host:4318". It appends v1/metrics and v1/traces to the
+// NewOTLP starts sending metrics to an endpoint. It appends v1/metrics and v1/traces to the
 // path. complain is called with each failure. An absent collector is no error: it gets the counts when it is back.
-func NewOTLP(ctx context.Context, endpoint string, m *Metrics, complain func(string)) (*OTLP, error) {
-	u, err := parseEndpoint(endpoint)
-	if err != nil {
-		return nil, err
-	}
-	o := &OTLP{metrics: m, own: ownAttributes(ctx), interval: defaultInterval}
+func NewOTLP(ctx context.Context, endpoint *url.URL, m *Metrics, complain func(string)) (o *OTLP, err error) {
+	o = &OTLP{metrics: m, own: ownAttributes(ctx), interval: defaultInterval}
 	if text := os.Getenv("OTEL_METRIC_EXPORT_INTERVAL"); text != "" {
 		milliseconds, err := strconv.ParseUint(text, 10, 31)
 		if err != nil || milliseconds == 0 {
@@ -68,10 +59,10 @@ func NewOTLP(ctx context.Context, endpoint string, m *Metrics, complain func(str
 		}
 		o.interval = time.Duration(milliseconds) * time.Millisecond
 	}
-	if o.client, err = newClient(u, "metrics"); err != nil {
+	if o.client, err = newClient(endpoint, "metrics"); err != nil {
 		return nil, err
 	}
-	traces, err := newClient(u, "traces")
+	traces, err := newClient(endpoint, "traces")
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ import (
 // tracesClient returns a client that sends spans to an endpoint.
 func tracesClient(t *testing.T, endpoint string) *client {
 	t.Helper()
-	u, err := parseEndpoint(endpoint)
+	u, err := ParseEndpoint(endpoint)
 	require.NoError(t, err)
 	c, err := newClient(u, "traces")
 	require.NoError(t, err)
@@ -235,7 +235,7 @@ func TestClientSettings(t *testing.T) {
 	assert.Equal(t, want, body)
 	server.Close()
 	assert.NotContains(t, c.post(t.Context(), sent, sent).Error(), "password")
-	u, err := parseEndpoint(endpoint)
+	u, err := ParseEndpoint(endpoint)
 	require.NoError(t, err)
 	for name, value := range map[string]string{"CERTIFICATE": dir + "/key.pem", "CLIENT_KEY": dir + "/missing.pem", "TIMEOUT": "10s", "HEADERS": "x=%"} {
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_"+name, value)
