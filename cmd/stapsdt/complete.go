@@ -177,7 +177,6 @@ type completion struct {
 	args           []string // of each argument the name, a tab, and the type
 }
 
-// add adds an argument.
 func (c *completion) add(name, kind string) {
 	if name == "" {
 		name = fmt.Sprintf("arg%d", len(c.args))
@@ -185,7 +184,6 @@ func (c *completion) add(name, kind string) {
 	c.args = append(c.args, name+"\t"+render.Printable(kind))
 }
 
-// appendFile appends the probes of a file.
 func appendFile(all []completion, f *target.File, before string) []completion {
 	for _, p := range f.Probes {
 		one := completion{before: before, provider: p.Provider, name: p.Name, signature: spec.Signature(p)}

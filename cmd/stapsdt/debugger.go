@@ -113,7 +113,6 @@ func askCommand(to *console.Console) *cobra.Command {
 // interrupt ends a verb as Ctrl-C does.
 func interrupt() { _ = unix.Kill(os.Getpid(), unix.SIGTERM) }
 
-// runVerb runs a verb of this command.
 func runVerb(ctx context.Context, to *console.Console, args []string) error {
 	root := rootCommand(to)
 	root.SetArgs(args)

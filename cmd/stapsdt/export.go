@@ -51,7 +51,6 @@ counting. If the file is wrong, the rules in force stay.`,
 	return c
 }
 
-// printRules prints the alerts or the dashboard for the rules.
 func printRules(to *console.Console, path, what string) error {
 	file, err := rules.Read(path)
 	if err != nil {

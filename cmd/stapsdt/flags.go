@@ -28,7 +28,6 @@ import (
 // space, as pgrep prints them.
 type processList struct{ *probes.Target }
 
-// Type implements pflag.Value. The help shows it.
 func (processList) Type() string { return "PID" }
 
 func (l processList) String() string {
@@ -45,7 +44,6 @@ func (l processList) String() string {
 	return strings.Join(all, ",")
 }
 
-// Set adds processes, or pods.
 func (l processList) Set(text string) error {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	if len(words) == 0 {
@@ -115,7 +113,6 @@ func runFlags(c *cobra.Command, config *run.Config) {
 // share is the value of --budget: a part in percent.
 type share struct{ part *float64 }
 
-// Type implements pflag.Value. The help shows it.
 func (share) Type() string { return "PERCENT" }
 
 func (s share) String() string {
@@ -125,7 +122,6 @@ func (s share) String() string {
 	return fmt.Sprintf("%g%%", 100**s.part)
 }
 
-// Set sets the part.
 func (s share) Set(text string) error {
 	number, ok := strings.CutSuffix(text, "%")
 	percent, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
@@ -143,12 +139,10 @@ type choice struct {
 	set   func(string)
 }
 
-// Type implements pflag.Value. The help shows it.
 func (*choice) Type() string { return "WORD" }
 
 func (v *choice) String() string { return v.now }
 
-// Set sets the word.
 func (v *choice) Set(text string) error {
 	if !slices.Contains(v.words, text) {
 		last := len(v.words) - 1

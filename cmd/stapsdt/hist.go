@@ -55,12 +55,10 @@ func linearFlag(c *cobra.Command, buckets *layout.Buckets) {
 // linear is the value of --linear: buckets of one size.
 type linear struct{ buckets *layout.Buckets }
 
-// Type implements pflag.Value. The help shows it.
 func (linear) Type() string { return "LOW:HIGH:STEP" }
 
 func (linear) String() string { return "" }
 
-// Set parses the buckets.
 func (l linear) Set(text string) error {
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {

@@ -48,7 +48,6 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 // byteSize is the value of a flag: a number of bytes, with K, M or G for 2^10, 2^20 or 2^30.
 type byteSize int64
 
-// Type implements pflag.Value. The help shows it.
 func (b *byteSize) Type() string { return "BYTES" }
 
 func (b *byteSize) String() string {
@@ -62,7 +61,6 @@ func (b *byteSize) String() string {
 	return strconv.FormatInt(n, 10) + unit
 }
 
-// Set parses a size.
 func (b *byteSize) Set(text string) error {
 	if *b = byteSize(recording.ParseSize(text)); *b <= 0 {
 		return errors.New("takes a number of bytes, such as 65536, 64M or 1G")

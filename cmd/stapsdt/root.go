@@ -34,7 +34,6 @@ const grace = 15 * time.Second
 // most of a minute.
 const resultsGrace = time.Minute
 
-// execute runs the command and returns its exit status.
 func execute(args []string, stdout, stderr io.Writer) int {
 	// The end of a reader ("| head") is an error of Write, not a signal.
 	signal.Ignore(unix.SIGPIPE)
@@ -63,7 +62,6 @@ func isReaderGone(err error) bool {
 	return errors.As(err, &write) && errors.Is(write, unix.EPIPE)
 }
 
-// fail prints an error of a command and returns its exit status.
 func fail(to *console.Console, c *cobra.Command, err error) int {
 	var refused *rights.Error
 	var wrong *expr.Error
@@ -108,7 +106,6 @@ func withoutRights(c *cobra.Command) string {
 	return "without rights, it watches a program that listens (probesock), shows the probes of one that mounts debugprobe, and reads recordings (proberec): see stapsdt help rights"
 }
 
-// noCommand returns the error for a word that is not a command.
 func noCommand(root *cobra.Command, word string) error {
 	var names []string
 	for _, c := range root.Commands() {

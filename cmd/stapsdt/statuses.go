@@ -34,7 +34,6 @@ var statusMeanings = []struct {
 	{doctor.StatusFault, "only doctor: something else keeps tracers from the probe"},
 }
 
-// statusHelp lists the exit statuses for the help.
 func statusHelp() string {
 	var b strings.Builder
 	b.WriteString("Exit statuses:")

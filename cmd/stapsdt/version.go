@@ -16,7 +16,6 @@ import (
 // information identifies the code.
 var release, commit string
 
-// versionCommand returns a command with the output of --version.
 func versionCommand(to *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",

@@ -130,7 +130,6 @@ func (c *cleaner) expects(path string, owner int) bool {
 	return len(c.Named) > 0 || owner == os.Geteuid() || c.All && (number == nil || number[1]+number[2] == strconv.Itoa(owner))
 }
 
-// directory cleans a directory.
 func (c *cleaner) directory(path string) error {
 	flags := unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
 	if path != shared {

@@ -55,7 +55,6 @@ func Find(container string, alone bool) ([]int, error) {
 	return roots, nil
 }
 
-// inside returns the processes of a container.
 func inside(container string, alone bool) (found []int) {
 	all, _ := proc.Processes()
 	for _, pid := range all {
@@ -95,7 +94,6 @@ func isOf(groups, container string) bool {
 	return false
 }
 
-// status holds fields of /proc/PID/status.
 type status struct {
 	parent   int
 	uid, gid uint32

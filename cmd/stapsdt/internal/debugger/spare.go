@@ -59,7 +59,6 @@ func (b *Budget) watch(to *console.Console) {
 	}
 }
 
-// ownSize returns a size of this process.
 func ownSize(name string) int64 {
 	status, _ := proc.ReadStatus(os.Getpid())
 	return sizeOf(status, name)

@@ -116,7 +116,6 @@ func (p *parser) balanced(of token) {
 	}
 }
 
-// declaration reads a declaration at the outermost level.
 func (p *parser) declaration() {
 	switch t := p.peek(); {
 	case p.accept(";"):
@@ -168,7 +167,6 @@ func (p *parser) declared() {
 	}
 }
 
-// provider reads a provider, after the word provider.
 func (p *parser) provider() {
 	name := p.name("a provider")
 	provider := &Provider{Name: name.text, Pos: name.pos}

@@ -9,7 +9,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 )
 
-// kind is the kind of a token.
 type kind int
 
 const (
@@ -19,7 +18,6 @@ const (
 	quote      // a string or a character in quotes
 )
 
-// token is a token of the text.
 type token struct {
 	kind kind
 	text string
@@ -93,7 +91,6 @@ func (s *scanner) skip(what *regexp.Regexp) string {
 	return skipped
 }
 
-// space skips spaces and comments.
 func (s *scanner) space() {
 	for skipped := s.skip(blank); skipped != ""; skipped = s.skip(blank) {
 		s.fresh = s.fresh || skipped == "\n"
@@ -166,7 +163,6 @@ func (s *scanner) line() (line []token) {
 	}
 }
 
-// define keeps a macro.
 func (s *scanner) define(directive token, line []token) {
 	if len(line) == 0 || line[0].kind != word {
 		add(s.errors, directive.pos, "#define takes a name")

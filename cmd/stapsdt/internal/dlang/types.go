@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// ctype is a type in C or D.
 type ctype struct {
 	// goType is the type of the argument in Go. If it is "", there is none, and why is the
 	// reason.
@@ -20,7 +19,6 @@ var pointer = ctype{goType: "unsafe.Pointer"}
 // str is a string of D, and a char * of C.
 var str = ctype{goType: "string"}
 
-// pointerTo returns a pointer to a type.
 func pointerTo(t ctype) ctype {
 	if t.char {
 		return str
@@ -28,7 +26,6 @@ func pointerTo(t ctype) ctype {
 	return pointer
 }
 
-// structure returns a struct or a union.
 func structure(what string) ctype {
 	return ctype{why: "a " + what + " cannot be an argument by value: use a pointer"}
 }
@@ -56,7 +53,6 @@ var basic = map[string]ctype{
 	"void":               {void: true, why: "void is no type of an argument"},
 }
 
-// basicWords are the words of the basic types.
 var basicWords = strings.Fields("char short int long signed unsigned float double void string bool _Bool")
 
 // qualifiers are words that do not change how an argument is passed.

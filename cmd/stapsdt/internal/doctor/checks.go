@@ -9,7 +9,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 )
 
-// check looks for one cause.
 type check struct {
 	cause string
 	see   string // the section of docs/nothing-shows.md

@@ -41,7 +41,6 @@ func healthy() *Facts {
 	}
 }
 
-// asks sets the spec.
 func (f *Facts) asks(text string) {
 	spec, err := spec.Parse(text)
 	if err != nil {

@@ -122,7 +122,6 @@ type Trial struct {
 	Before, During, Known bool
 }
 
-// selects reports whether a probe is selected.
 func (f *Facts) selects(n Name) bool { return f.Spec == nil || f.Spec.Match(n.Provider, n.Probe) }
 
 // named reports whether the spec names no file, or this one.
@@ -139,5 +138,4 @@ func (f *Facts) likely() *Image {
 	return &f.Images[i]
 }
 
-// readable reports whether the files of the process could be read.
 func (f *Facts) readable() bool { return f.Process.Alive && f.Process.Refused == nil }

@@ -35,7 +35,6 @@ func (f *Facts) missing() []rights.Capability {
 	return missing
 }
 
-// capability checks whether tracing takes more rights than this process has.
 func capability(f *Facts) (all []Finding) {
 	switch missing := f.missing(); {
 	case len(missing) > 0:
@@ -65,7 +64,6 @@ func capability(f *Facts) (all []Finding) {
 
 const confidentiality = "confidentiality"
 
-// lockdown checks whether the kernel lets no user trace programs.
 func lockdown(f *Facts) []Finding {
 	if f.Host.Lockdown == confidentiality {
 		return fault(StatusFault, "The kernel is locked down in the mode confidentiality, in which nothing can be traced.", "Boot with lockdown=integrity or lockdown=none.")
@@ -73,7 +71,6 @@ func lockdown(f *Facts) []Finding {
 	return fine("The kernel has no lockdown that forbids tracing.")
 }
 
-// seccomp checks whether a filter refuses the system calls of tracers.
 func seccomp(f *Facts) []Finding {
 	switch {
 	case !f.Self.Seccomp:
@@ -85,7 +82,6 @@ func seccomp(f *Facts) []Finding {
 	return fine("There is a seccomp filter, which has refused nothing.")
 }
 
-// noSys checks whether /sys is mounted, which shows the kernel's uprobes and its processors.
 func noSys(f *Facts) []Finding {
 	if f.Host.Uprobes != UprobesUnknown {
 		return nil
@@ -102,7 +98,6 @@ func uprobes(f *Facts) []Finding {
 		"Use a kernel that was built with CONFIG_UPROBE_EVENTS. In a container, do not hide /sys/bus.")
 }
 
-// oldKernel checks whether stapsdt needs a newer kernel.
 func oldKernel(f *Facts) []Finding {
 	var major, minor int
 	switch _, err := fmt.Sscanf(f.Host.Release, "%d.%d", &major, &minor); {
@@ -114,7 +109,6 @@ func oldKernel(f *Facts) []Finding {
 	return fine("Linux " + f.Host.Release + " is new enough.")
 }
 
-// architecture checks whether an emulator runs the program.
 func architecture(f *Facts) []Finding {
 	if f.Process.Foreign == elf.EM_NONE {
 		return nil
@@ -126,7 +120,6 @@ func architecture(f *Facts) []Finding {
 		"Build the program for this machine, or trace it inside a virtual machine of its own.")
 }
 
-// site checks whether the kernel can probe the instruction at the site.
 func site(f *Facts) []Finding {
 	err := f.Trial.Attach
 	switch {
@@ -139,7 +132,6 @@ func site(f *Facts) []Finding {
 		"Start the program without STAPSDT_SITE in its environment, or with STAPSDT_SITE=nop1.")
 }
 
-// overlay checks whether the process executes another file than the kernel traces.
 func overlay(f *Facts) []Finding {
 	if t := f.Trial; !t.Known || t.BPF != nil || t.Attach != nil || t.Before || t.During {
 		return nil

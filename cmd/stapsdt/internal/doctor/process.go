@@ -17,7 +17,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// noProc checks whether /proc is mounted, which shows processes and the files that they have mapped.
 func noProc(f *Facts) []Finding {
 	if !f.Self.NoProc {
 		return nil
@@ -25,7 +24,6 @@ func noProc(f *Facts) []Finding {
 	return fault(StatusFault, "/proc is not mounted.", "Mount it: mount -t proc proc /proc.")
 }
 
-// noProcess checks whether the process has ended, or has another PID here.
 func noProcess(f *Facts) []Finding {
 	switch {
 	case !f.Self.OwnProc:
@@ -41,7 +39,6 @@ func noProcess(f *Facts) []Finding {
 		"pgrep -nx NAME prints the PID that the process has here.")
 }
 
-// siblings checks whether the events may come from another process of the program.
 func siblings(f *Facts) []Finding {
 	if len(f.Process.Siblings) == 0 {
 		return nil
@@ -49,7 +46,6 @@ func siblings(f *Facts) []Finding {
 	return note(fmt.Sprintf("The program of process %d also runs as %s, whose events are others.", f.PID, text.PIDs(f.Process.Siblings)), "")
 }
 
-// otherUser checks whether this user may not read the process.
 func otherUser(f *Facts) []Finding {
 	if !f.Process.Alive || !denied(f.Process.Refused) {
 		return nil
@@ -65,7 +61,6 @@ func otherUser(f *Facts) []Finding {
 	return fault(StatusRights, says, cure)
 }
 
-// listens checks whether the process can be watched by its socket, without the kernel.
 func listens(f *Facts) []Finding {
 	err := f.Process.Socket
 	if !f.Process.Alive || errors.Is(err, proc.ErrNoProcess) {
@@ -90,7 +85,6 @@ func listens(f *Facts) []Finding {
 	return note(fmt.Sprintf("Process %d listens, but its socket cannot be used: %v.", f.PID, err), cure)
 }
 
-// notLoaded checks whether the process has no probes.
 func notLoaded(f *Facts) []Finding {
 	p := &f.Process
 	if !f.readable() || len(f.Images) > 0 || f.Closed != nil || p.Foreign != 0 {
@@ -113,7 +107,6 @@ func notLoaded(f *Facts) []Finding {
 	return fault(StatusNothing, fmt.Sprintf("Process %d (%s) has no probes%s", f.PID, p.Name, says), cure)
 }
 
-// otherName checks whether the process has probes, but none of this name.
 func otherName(f *Facts) []Finding {
 	switch {
 	case f.Spec == nil || errors.Is(f.Named.Err, sdt.ErrNoProbes): // otherFile reports it
@@ -144,7 +137,6 @@ func (f *Facts) nearest() (names []string) {
 	return slices.Compact(names)
 }
 
-// otherFile checks whether the process has not mapped the named file.
 func otherFile(f *Facts) []Finding {
 	if f.Spec == nil || f.Spec.File == "" || !f.readable() {
 		return nil
@@ -170,7 +162,6 @@ func otherFile(f *Facts) []Finding {
 	return fault(StatusFault, fmt.Sprintf("Process %d has not mapped %s, but a file of another user, directory or version, or has mapped it before it was replaced.%s", f.PID, file, mapped), cure)
 }
 
-// stopped checks whether the process is stopped, and so fires nothing.
 func stopped(f *Facts) []Finding {
 	if !f.Process.Stopped {
 		return nil

@@ -56,7 +56,6 @@ func Read(pid int, spec *spec.Spec) *Facts {
 	return f
 }
 
-// dial connects to the socket of a process.
 func dial(pid int) error {
 	p, err := socket.Find(pid)
 	if err != nil {
@@ -103,7 +102,6 @@ func machine(path string, also func(io.ReaderAt) bool) elf.Machine {
 	return header.Machine
 }
 
-// readNamed reads the file that the spec names.
 func (f *Facts) readNamed(finder *target.Finder) {
 	path := f.Spec.File
 	if strings.HasPrefix(path, "/") {
@@ -141,7 +139,6 @@ func (f *Facts) readRelatives(finder *target.Finder) {
 	}
 }
 
-// startedBy reports whether a process is a descendant of another.
 func startedBy(pid, ancestor int) bool {
 	for range 64 { // deeper than real trees; bounds the loop if PIDs are reused meanwhile
 		if pid = proc.Parent(pid); pid <= 1 || pid == ancestor {

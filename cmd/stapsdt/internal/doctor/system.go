@@ -24,7 +24,6 @@ func (s system) link(path string) string {
 	return to
 }
 
-// has reports whether a file exists.
 func (s system) has(path string) bool {
 	_, err := fs.Stat(s.FS, path)
 	return err == nil
@@ -64,7 +63,6 @@ func (s system) self(pid int) Self {
 	}
 }
 
-// process reads the facts about a process.
 func (s system) process(pid int) Process {
 	number := strconv.Itoa(pid)
 	status := s.status(number)

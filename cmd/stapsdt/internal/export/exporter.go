@@ -51,7 +51,6 @@ type anyRule interface {
 	Close()
 }
 
-// newExporter returns an exporter for the rules in a file.
 func newExporter(to *console.Console, file string) *exporter {
 	return &exporter{
 		Host:  &rule.Host{Console: to, Complaints: rule.NewComplaints(to), File: file, Spans: func(expose.Span) {}},
@@ -165,7 +164,6 @@ func renewed[R, T any](texts []T, force []R, follows func(R, T) bool, make func(
 	return now, nil
 }
 
-// reload reads the rules file again.
 func (e *exporter) reload() {
 	err := e.load()
 	e.mu.Lock()
@@ -191,7 +189,6 @@ func (e *exporter) group() {
 	}
 }
 
-// FDs implements engine.Ticker.
 func (e *exporter) FDs() (fds []int) {
 	for _, s := range e.spans {
 		fds = append(fds, s.Ring.FD())
@@ -199,7 +196,6 @@ func (e *exporter) FDs() (fds []int) {
 	return fds
 }
 
-// Tick implements engine.Ticker.
 func (e *exporter) Tick() (next time.Duration, more bool, err error) {
 	next = engine.Interval
 	e.group()
@@ -219,7 +215,6 @@ func (e *exporter) Tick() (next time.Duration, more bool, err error) {
 	return next, true, nil
 }
 
-// purge removes the data of processes that have ended.
 func (e *exporter) purge() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -234,7 +229,6 @@ func (e *exporter) purge() {
 // this is released afterwards, because an exporter may run for months.
 const settleTime = time.Second
 
-// run runs the exporter until ctx is done.
 func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

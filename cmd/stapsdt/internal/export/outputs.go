@@ -88,7 +88,6 @@ func Run(ctx context.Context, to *console.Console, o Options) error {
 	return o.runSockets(ctx, to, hangup)
 }
 
-// runTraced exports events from the kernel.
 func (o *Options) runTraced(ctx context.Context, to *console.Console, hangup <-chan os.Signal) error {
 	e := newExporter(to, o.Rules)
 	defer e.close()
@@ -108,7 +107,6 @@ func (o *Options) runTraced(ctx context.Context, to *console.Console, hangup <-c
 	return errors.Join(err, e.detach(), out.close())
 }
 
-// runSockets exports events from the sockets of this user's programs.
 func (o *Options) runSockets(ctx context.Context, to *console.Console, hangup <-chan os.Signal) error {
 	e, err := newSocketExporter(to, o.Rules)
 	if err != nil {
@@ -124,7 +122,6 @@ func (o *Options) runSockets(ctx context.Context, to *console.Console, hangup <-
 	return errors.Join(err, out.close())
 }
 
-// outputs are the destinations of metrics and spans.
 type outputs struct {
 	*console.Console
 	ctx    context.Context // done when the exporter must end

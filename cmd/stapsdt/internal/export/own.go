@@ -53,7 +53,6 @@ type ownMetrics struct {
 	events, lost, sites, problems, series numbers
 }
 
-// metric adds the series of a metric.
 func (o *ownMetrics) metric(r metric.Reading) {
 	o.events.add(float64(r.Events), r.Name)
 	o.series.add(float64(len(r.Series)), r.Name)

@@ -109,7 +109,6 @@ func (e *socketExporter) reloaded() *watch {
 	}
 }
 
-// run runs the exporter until ctx is done.
 func (e *socketExporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -142,7 +141,6 @@ func (e *socketExporter) run(ctx context.Context, hangup <-chan os.Signal) error
 	}
 }
 
-// Collect implements expose.Collector.
 func (e *socketExporter) Collect() ([]expose.Family, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

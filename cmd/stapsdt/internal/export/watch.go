@@ -34,7 +34,6 @@ func (w *watch) owns(e *recording.Event, f *replay.File) bool {
 	return e.Monotonic >= w.since || !w.earlier[f.Writer()]
 }
 
-// has reports whether a program is watched.
 func (w *watch) has(p replay.Writer) bool {
 	for _, f := range w.feed.Files() {
 		if f.Writer() == p {
@@ -73,7 +72,6 @@ func (w *watch) gone(f *replay.File) {
 	}
 }
 
-// Event implements live.Receiver.
 func (w *watch) Event(event *recording.Event, f *replay.File) error {
 	if !w.owns(event, f) {
 		return nil

@@ -87,7 +87,6 @@ func newClient(endpoint *url.URL, signal string) (*client, error) {
 	return c, err
 }
 
-// certificates returns the TLS configuration from the environment.
 func certificates(signal string) (*tls.Config, error) {
 	config := &tls.Config{}
 	if path := setting(signal, "CERTIFICATE"); path != "" {

@@ -106,7 +106,6 @@ type labelSet struct {
 	overflow bool
 }
 
-// metric converts a series.
 func (f *Family) metric(d descriptions, s *Series) (prometheus.Metric, error) {
 	if !s.Overflow && len(s.Values) != len(f.Labels) {
 		return nil, fmt.Errorf("%d values for %d labels", len(s.Values), len(f.Labels))
@@ -185,7 +184,6 @@ func (f *Family) histogram(desc *prometheus.Desc, s *Series, values []string) (m
 // OpenMetrics as text, only this bucket can have exemplars.
 type infiniteBucket struct{ prometheus.Metric }
 
-// Write implements prometheus.Metric.
 func (b infiniteBucket) Write(to *dto.Metric) error {
 	err := b.Metric.Write(to)
 	if h := to.Histogram; err == nil {
@@ -194,7 +192,6 @@ func (b infiniteBucket) Write(to *dto.Metric) error {
 	return err
 }
 
-// repaired returns text as valid UTF-8.
 func repaired(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 func repairedAll(texts []string) []string {

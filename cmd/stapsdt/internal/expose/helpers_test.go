@@ -37,10 +37,8 @@ const (
 // start is when counting began.
 var start = time.Unix(1_700_000_000, 0)
 
-// quiet logs nothing.
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// handler returns the handler for a source.
 func handler(t *testing.T, source Collector) http.Handler {
 	t.Helper()
 	h, err := NewHandler(NewMetrics(source, prometheus.NewRegistry()))
@@ -48,7 +46,6 @@ func handler(t *testing.T, source Collector) http.Handler {
 	return h
 }
 
-// get returns a page.
 func get(t *testing.T, h http.Handler, path, accept string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)

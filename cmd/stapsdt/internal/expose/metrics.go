@@ -42,7 +42,6 @@ func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 	return m.withOwn(m.convert(m.collect())), nil
 }
 
-// collect reads the metrics of the source.
 func (m *Metrics) collect() []Family {
 	collected, err := m.source.Collect()
 	if err != nil {

@@ -99,7 +99,6 @@ func (o *OTLP) run() {
 	}
 }
 
-// sendMetrics sends the metrics once.
 func (o *OTLP) sendMetrics(ctx context.Context) error {
 	var answer colmetrics.ExportMetricsServiceResponse
 	if err := o.client.send(ctx, &colmetrics.ExportMetricsServiceRequest{ResourceMetrics: o.resources(time.Now())}, &answer); err != nil {

@@ -19,7 +19,6 @@ import (
 	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 )
 
-// until waits until something is true.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(testenv.Patience); !is(); time.Sleep(time.Millisecond) {
@@ -39,7 +38,6 @@ func startOTLP(t *testing.T, endpoint string, source Collector, complain func(st
 	return o, m
 }
 
-// silent ignores complaints.
 func silent(string) {}
 
 // shutdown ends the sending, for which a collector that answers needs no time.

@@ -17,7 +17,6 @@ import (
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
 )
 
-// serviceName is the name of the exporter as a service.
 const serviceName = "stapsdt"
 
 // ownAttributes returns the attributes of the exporter. Each start of an exporter is a new instance, so that the sums

@@ -35,7 +35,6 @@ func serve(t *testing.T, config string, h http.Handler) string {
 	return s.listener.Addr().String()
 }
 
-// file writes a file, and returns its path.
 func file(t *testing.T, dir, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(dir, name)

@@ -28,7 +28,6 @@ func (k *kubectl) agents(ctx context.Context, namespace, node string) ([]pod, er
 	return list.Items, err
 }
 
-// agentContainer returns the container of the agent.
 func (p *pod) agentContainer() *container {
 	if len(p.Spec.Containers) == 0 {
 		return nil
@@ -37,7 +36,6 @@ func (p *pod) agentContainer() *container {
 	return &p.Spec.Containers[max(i, 0)]
 }
 
-// agent returns the agent on a node.
 func (k *kubectl) agent(ctx context.Context, namespace, node string) (*place, error) {
 	all, err := k.agents(ctx, namespace, node)
 	if err != nil {
@@ -55,7 +53,6 @@ func (k *kubectl) agent(ctx context.Context, namespace, node string) (*place, er
 	return nil, fmt.Errorf("no node agent runs on the node %s (no pod of the namespace %s has the label %s there)", node, namespace, agentLabel)
 }
 
-// agentImage returns the image of the agents.
 func (k *kubectl) agentImage(ctx context.Context, namespace string) (string, error) {
 	all, err := k.agents(ctx, namespace, "")
 	if err != nil {

@@ -127,7 +127,6 @@ var hopeless = []string{
 	"CreateContainerConfigError", "CreateContainerError", "RunContainerError",
 }
 
-// awaitRunning waits until a container of the pod runs.
 func (k *kubectl) awaitRunning(ctx context.Context, p *pod, name, image string, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -29,7 +29,6 @@ type kubectl struct {
 	flags []string // the flags that select the cluster and the user
 }
 
-// newKubectl finds kubectl.
 func newKubectl(flags []string) (*kubectl, error) {
 	path, err := exec.LookPath("kubectl")
 	if err != nil {
@@ -60,7 +59,6 @@ func (k *kubectl) run(ctx context.Context, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// get reads objects.
 func (k *kubectl) get(ctx context.Context, into any, args ...string) error {
 	out, err := k.run(ctx, append(append([]string{"get"}, args...), "--output=json")...)
 	if err != nil {

@@ -54,7 +54,6 @@ func Main(args []string, version string, stdout, stderr *os.File) int {
 	return status
 }
 
-// statusOf returns the exit status of an error.
 func statusOf(err error) int {
 	switch {
 	case errors.Is(err, console.ErrUsage):
@@ -67,7 +66,6 @@ func statusOf(err error) int {
 	return exitFailure
 }
 
-// warn prints a line for people.
 func warn(to io.Writer, format string, args ...any) {
 	line := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
 	fmt.Fprintf(to, "stapsdt: %s\n", text.Printable(line))
@@ -119,7 +117,6 @@ func (a *asking) prepare() (*place, error) {
 	return at, err
 }
 
-// run runs the verb in the pod.
 func (a *asking) run(at *place) (status int, err error) {
 	out := a.out
 	q := a.question

@@ -50,7 +50,6 @@ type run struct {
 	out, err  bytes.Buffer
 }
 
-// newRun prepares a run in a cluster.
 func newRun(t *testing.T, c cluster, args ...string) *run {
 	t.Helper()
 	testenv.NotRaced(t, "each run is a dozen processes, which take a second each to begin")
@@ -82,7 +81,6 @@ func (r *run) wait() int {
 	return r.command.ProcessState.ExitCode()
 }
 
-// calls returns the calls of kubectl.
 func (r *run) calls() string {
 	b, _ := os.ReadFile(filepath.Join(r.directory, "calls"))
 	return string(b)

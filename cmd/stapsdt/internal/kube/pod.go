@@ -90,7 +90,6 @@ type containerState struct {
 	} `json:"terminated"`
 }
 
-// String returns NAMESPACE/POD.
 func (p *pod) String() string { return p.Metadata.Namespace + "/" + p.Metadata.Name }
 
 // subject is the container that a question is about.

@@ -37,13 +37,10 @@ type flagValue struct {
 	tell  func(f Flag, text string)
 }
 
-// Type implements pflag.Value.
 func (f *flagValue) Type() string { return f.Value }
 
-// String implements pflag.Value.
 func (f *flagValue) String() string { return f.value }
 
-// Set implements pflag.Value.
 func (f *flagValue) Set(text string) error {
 	f.value = text
 	f.tell(f.Flag, text)
@@ -119,7 +116,6 @@ A pod is named [NAMESPACE/]POD[/CONTAINER], and a probe PROVIDER:PROBE, where bo
 	return root
 }
 
-// add adds a flag to a set.
 func add(flags *pflag.FlagSet, f Flag, tell func(Flag, string)) {
 	added := flags.VarPF(&flagValue{Flag: f, tell: tell}, f.Name, f.Short, f.Usage)
 	if f.Value == "" {

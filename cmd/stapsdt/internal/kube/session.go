@@ -30,7 +30,6 @@ const (
 // errLost means that the connection to the pod was lost.
 var errLost = errors.New("the connection to the pod was lost")
 
-// session is a command in a pod.
 type session struct {
 	kubectl  *kubectl
 	terminal bool
@@ -181,7 +180,6 @@ type filter struct {
 	said   strings.Builder
 }
 
-// Write implements io.Writer.
 func (f *filter) Write(b []byte) (int, error) {
 	f.rest = append(f.rest, b...)
 	for {

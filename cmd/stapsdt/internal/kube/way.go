@@ -110,13 +110,11 @@ func (k *kubectl) inPod(ctx context.Context, q *Question, s *subject, known *deb
 	return at, err
 }
 
-// ownerOf returns the user and the group of a process.
 func ownerOf(p debugger.Process) owner {
 	user, group := int64(p.UID), int64(p.GID)
 	return owner{&user, &group}
 }
 
-// add adds a waiting container.
 func (k *kubectl) add(ctx context.Context, q *Question, s *subject, o owner) (*place, error) {
 	image, err := k.image(ctx, q)
 	if err != nil {
@@ -126,7 +124,6 @@ func (k *kubectl) add(ctx context.Context, q *Question, s *subject, o owner) (*p
 	return k.start(ctx, s, image, o.or(owner{User: &user}), q.patience)
 }
 
-// image returns the image of waiting containers.
 func (k *kubectl) image(ctx context.Context, q *Question) (string, error) {
 	if q.image != "" {
 		return q.image, nil

@@ -59,7 +59,6 @@ func Alerts(f *File) []byte {
 	return text.Bytes()
 }
 
-// ownAlerts returns the alerts about the exporter.
 func (f *File) ownAlerts() []alert {
 	all := []alert{
 		newAlert("StapsdtAbsent", "absent(stapsdt_rules_reload_success)", "5m", "No machine runs stapsdt export, or Prometheus cannot reach it."),
@@ -82,7 +81,6 @@ func (f *File) ownAlerts() []alert {
 	return all
 }
 
-// alerts returns example alerts for a metric.
 func (m *Metric) alerts() (all []alert) {
 	const window = "5m"
 	of, name := "", text.Camel(m.Name)

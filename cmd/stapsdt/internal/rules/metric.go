@@ -150,7 +150,6 @@ func (r *reader) probe(n *yaml.Node) string {
 // maxName is the maximum length of a name that the kernel compares: strings are cut after 64 bytes, including the NUL.
 const maxName = 63
 
-// selection reads the selection of processes.
 func (r *reader) selection(fields map[string]*yaml.Node) Select {
 	s := Select{Executable: r.text(fields["executable"]), Cgroup: r.text(fields["cgroup"]), User: r.text(fields["user"])}
 	switch text := strings.Trim(s.Executable, "*"); {

@@ -78,7 +78,6 @@ var (
 	PodLabels = []string{Namespace, Pod, Container}
 )
 
-// labels reads the labels of a metric.
 func (r *reader) labels(fields map[string]*yaml.Node, m *Metric) {
 	m.Process = slices.Clone(ProcessLabels)
 	if n := fields["labels"]; n != nil {

@@ -170,7 +170,6 @@ func (r *reader) file(root *yaml.Node, file *File) {
 	}
 }
 
-// span reads a rule for spans.
 func (r *reader) span(n *yaml.Node) (s Span, ok bool) {
 	fields := r.mapping(n, "a rule for spans", append([]string{"probe", "where"}, selectKeys...)...)
 	if fields == nil {

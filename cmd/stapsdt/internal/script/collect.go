@@ -110,7 +110,6 @@ func collect(to *console.Console, where probes.Target, finder *target.Finder, se
 	return sites, nil
 }
 
-// sitesOf returns the selected sites of a file.
 func sitesOf(to *console.Console, selector *probes.Selector, f *target.File, uses []probes.Use) (sites []Site, err error) {
 	selected := slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return !selector.Selects(f, &p) })
 	if len(selected) == 0 {

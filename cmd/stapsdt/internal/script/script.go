@@ -140,7 +140,6 @@ func identifier(name string) bool {
 	return name != ""
 }
 
-// size returns the size of an argument in bytes.
 func (v *value) size() int {
 	if v.Size == 0 {
 		return 8

@@ -81,7 +81,6 @@ func (s *Script) definition(site *Site) (definition string, without []string) {
 	return definition, without
 }
 
-// shellQuoted returns a word of the shell.
 func shellQuoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -113,7 +113,6 @@ func labelOf(v *replay.Value) string {
 // isOne reports whether there is only one series, so that its labels are known before its first event.
 func (m *definition) isOne() bool { return len(m.by) == 0 && len(m.OpenLabels()) == 0 }
 
-// openLabels returns the values of OpenLabels.
 func (m *definition) openLabels(provider, probe string) (values []string) {
 	for _, name := range m.OpenLabels() {
 		if name == "provider" {
@@ -172,7 +171,6 @@ func (m *definition) count(s *expose.Series, slot int, n uint64) {
 	}
 }
 
-// family returns the metric with these series.
 func (m *definition) family(series map[string]*expose.Series) *expose.Family {
 	f := &expose.Family{Name: m.Name, Help: m.Help, Unit: m.Unit, Labels: m.labels, ContainerLabels: m.containers, PerContainer: m.perContainer(), Bounds: m.Bounds, Native: m.Native}
 	switch m.Kind {

@@ -27,7 +27,6 @@ type history struct {
 	warned   bool   // true after a warning, while overflow still rises
 }
 
-// rowKey identifies a row of a metric.
 type rowKey struct {
 	of  *layout.Tables
 	key string

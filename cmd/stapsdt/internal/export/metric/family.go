@@ -216,7 +216,6 @@ func (c *collection) labelsOf(items []layout.Item, key []byte, probe []string) (
 	return append(c.appendContainer(labels, &of), probe...), of, false
 }
 
-// inFlight counts the open operations.
 func (c *collection) inFlight() error {
 	o := c.pairs
 	if o.Plan == nil {
@@ -248,7 +247,6 @@ func (c *collection) inFlight() error {
 	return c.zeros()
 }
 
-// zeros adds the series without open operations.
 func (c *collection) zeros() error {
 	seen, err := c.pairs.labels()
 	for _, s := range seen {
@@ -272,7 +270,6 @@ func (c *collection) full(owner uint64, labels []string, of cgroup.Container) bo
 	return c.owned[owner] > 2*c.Series-len(c.series)
 }
 
-// asFloat converts an integer to a float.
 func asFloat(t expr.Type, bits uint64) float64 {
 	if t.Kind == expr.Int {
 		return float64(int64(bits))

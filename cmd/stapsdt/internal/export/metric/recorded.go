@@ -56,7 +56,6 @@ type sample struct {
 	value float64
 }
 
-// hold keeps the value of a process at a time.
 func (s *recordedSeries) hold(p replay.Writer, at time.Duration) {
 	if s.latest == nil {
 		s.latest = map[replay.Writer]sample{}
@@ -71,7 +70,6 @@ type recordedProbe struct {
 	value *recordedValue
 }
 
-// recordedValue is the value of a metric.
 type recordedValue struct {
 	of     expr.Type
 	scale  float64
@@ -107,7 +105,6 @@ func (m *Recorded) Meet(p *recording.Probe) {
 	}
 }
 
-// add parses the expressions for a probe.
 func (m *Recorded) add(p *recording.Probe) (err error) {
 	r := &recordedProbe{open: m.openLabels(p.Provider, p.Name)}
 	if r.Measure, err = replay.NewMeasure(p, m.counting()); err != nil {

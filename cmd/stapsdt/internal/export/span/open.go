@@ -30,13 +30,11 @@ func newOpenSpans(traces *Traces) openSpans {
 	return openSpans{traces: traces, spans: map[spanKey]*openSpan{}, owners: map[uint32]any{}, owned: map[any]int{}}
 }
 
-// spanKey identifies a span.
 type spanKey struct {
 	pid uint32
 	id  uint64
 }
 
-// openSpan is the state of a span that has started.
 type openSpan struct {
 	start      time.Duration // CLOCK_MONOTONIC
 	parent     uint64        // the parent in the same process, or 0
@@ -51,7 +49,6 @@ type openSpan struct {
 // any other span lacks only the arguments of its start.
 const maxOpenSpans = 1 << 16
 
-// ownerOf returns the owner of a process.
 var ownerOf = target.OwnerOf
 
 func (o *openSpans) add(key spanKey, span *openSpan) {

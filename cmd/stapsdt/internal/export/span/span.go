@@ -36,7 +36,6 @@ type Rule struct {
 	held    []heldSpan
 }
 
-// spanSource is a probe of a span.
 type spanSource struct {
 	*bpf.Trace
 	provider, name string // the names of the span
@@ -115,7 +114,6 @@ func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
 	return section, nil
 }
 
-// ruleEvent is an event for a rule.
 type ruleEvent struct {
 	rule *Rule
 	*event.Event
@@ -150,7 +148,6 @@ func Read(all []*Rule, drain bool) error {
 	}
 }
 
-// values reads the values of an event.
 type values struct {
 	*spanSource
 	*event.Event
