@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/words"
 )
@@ -13,13 +12,10 @@ import (
 // valid until the observer returns; a Clone stays valid. Its methods are safe for concurrent
 // use. See Provider.Observe.
 type Event struct {
-	arguments words.Arguments // the first field: see words.Of
+	arguments words.Arguments
 	probe     *Probe
 	time      time.Duration
 }
-
-// The constant is not negative, or else this does not compile.
-const _ = -unsafe.Offsetof(Event{}.arguments)
 
 // Probe returns the probe that was fired. Its Args describe the event's arguments.
 func (e *Event) Probe() *Probe { return e.probe }

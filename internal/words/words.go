@@ -1,14 +1,8 @@
 // Package words defines the data that a fire passes to tracers and observers: a word for each
-// argument, and the copies of strings whose addresses are words. Packages of this module
-// read them from an Event as a whole, where its methods, which return one argument at a time,
-// would take too long.
+// argument, and the copies of strings whose addresses are words.
 package words
 
-import (
-	"unsafe"
-
-	"github.com/go-stapsdt/stapsdt/internal/call"
-)
+import "github.com/go-stapsdt/stapsdt/internal/call"
 
 // Arguments holds the arguments of a fire.
 type Arguments struct {
@@ -16,13 +10,6 @@ type Arguments struct {
 	Words [call.MaxArgs]uint64
 	// Texts holds the copies of strings, or is nil if there are none.
 	Texts *Texts
-}
-
-// Of returns the arguments of a *stapsdt.Event. They are valid as long as the event is.
-func Of(event unsafe.Pointer) *Arguments {
-	// SAFETY: the first field of an Event is its Arguments, which package stapsdt checks when
-	// it is compiled.
-	return (*Arguments)(event)
 }
 
 // Reserve reserves memory for copies of strings that have size bytes in total, with a NUL
