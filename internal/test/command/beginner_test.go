@@ -66,17 +66,6 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestAnnouncement: on a terminal, trace says at once what it is attached to.
-func TestAnnouncement(t *testing.T) {
-	t.Parallel()
-	term := openTerminal(t)
-	p, _ := startCSubject(t)
-	term.keys(stapsdt(t)+" trace -p "+pid(p)+" csubject:other", "Enter")
-	term.see("1 probe of 1 process; Ctrl-C ends")
-	tell(p, "fire 1")
-	term.see("PROBE")
-}
-
 // TestMan: mandoc reports nothing about any page, which TestPages reads.
 func TestMan(t *testing.T) {
 	mandoc := testenv.NeedsTool(t, "mandoc", "mandoc")

@@ -153,33 +153,13 @@ func TestCountByProcess(t *testing.T) {
 	require.Equal(t, 10, rows[0].Count)
 	require.Equal(t, name, rows[0].By["executable"])
 	require.EqualValues(t, os.Getuid(), rows[0].By["uid"])
-	require.Contains(t, cgroups(t), uint64(rows[0].By["cgroup"].(float64)))
+	group := tracetest.Must(os.Stat(cgroups(t) + cgroupOf(t, p)))(t)
+	require.EqualValues(t, group.Sys().(*syscall.Stat_t).Ino, rows[0].By["cgroup"])
 
 	tr = startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "-n", "1", "--show", "executable", "--strlen", "8")
 	tell(p, "fire 1")
 	require.NoError(t, tr.Wait(testenv.Patience))
 	require.Contains(t, tr.Lines()[0], `"executable":"`+name[:min(8, len(name))])
-}
-
-// cgroups returns the numbers of the control groups of version 2.
-func cgroups(t *testing.T) (all []uint64) {
-	mounts := tracetest.Must(os.ReadFile("/proc/self/mounts"))(t)
-	for line := range strings.Lines(string(mounts)) {
-		fields := strings.Fields(line)
-		if fields[2] != "cgroup2" {
-			continue
-		}
-		require.NoError(t, filepath.WalkDir(fields[1], func(_ string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				info, err := d.Info()
-				if err == nil {
-					all = append(all, info.Sys().(*syscall.Stat_t).Ino)
-				}
-			}
-			return nil
-		}))
-	}
-	return all
 }
 
 // TestLargeValues: the sums and averages of the kernel are right for the largest numbers, whose sums have more than 64 bits.

@@ -224,25 +224,6 @@ func TestDoctorKernel(t *testing.T) {
 	require.Contains(t, requireFinding(t, 0, "lockdown", "fine", doctorCommand(t, pid(p), tick, "-v")).Says, "lockdown")
 }
 
-// TestDoctorSite: doctor reports an instruction that the kernel does not take exactly if the
-// command cannot trace it.
-func TestDoctorSite(t *testing.T) {
-	testenv.NeedsRoot(t)
-	cmd := startSubjectIn(t, t.TempDir())
-	kind := "nop10"
-	if image.Host().NopByName(kind) == nil {
-		t.Skip("this architecture has no such instruction")
-	}
-	cmd.Env = append(cmd.Env, "STAPSDT_SITE="+kind)
-	p := startProcess(t, cmd)
-	traced := runCommand(t, "trace", "-p", pid(p), "-d", "10ms", tick)
-	if !strings.Contains(traced.stderr, "cannot be traced") {
-		requireFinding(t, 0, "site", "fine", doctorCommand(t, pid(p), tick, "-v"))
-		return
-	}
-	require.Contains(t, requireFinding(t, 6, "site", "fault", doctorCommand(t, pid(p), tick)).Cure, "STAPSDT_SITE=nop1")
-}
-
 // TestDoctorArchitecture: this process maps images of other architectures.
 func TestDoctorArchitecture(t *testing.T) {
 	testenv.NeedsRoot(t)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,7 +61,7 @@ func TestExportProblems(t *testing.T) {
 	}
 }
 
-// TestExportRemoved: rules whose file is gone stay in force, and a message says so.
+// TestExportRemoved: rules whose file is gone or wrong stay in force, and a message says so.
 func TestExportRemoved(t *testing.T) {
 	t.Parallel()
 	const provider = "export_removed"
@@ -71,6 +72,10 @@ func TestExportRemoved(t *testing.T) {
 	e.waitForValue("stapsdt_rules_reload_success", 0)
 	tell(p, `say "x"`)
 	require.Equal(t, map[string]float64{`{text="x"}`: 1}, series(e.scrape(), "said_total"))
+	e.writeRules(provider, saidRule+"\n  - wrong\n")
+	e.Signal(syscall.SIGHUP)
+	e.waitForMessage(regexp.QuoteMeta(e.rules) + `:\d+:\d+: .*the rules in force stay`)
+	require.NoError(t, os.Remove(e.rules))
 	require.NoError(t, syscall.Mkfifo(e.rules, 0o600))
 	e.waitForMessage("there are no rules")
 	require.NoError(t, os.Remove(e.rules))
@@ -101,15 +106,32 @@ func TestExportNamespace(t *testing.T) {
 	e.Signal(os.Kill) // unshare ignores SIGTERM
 }
 
-// newCgroup makes a control group of version 2.
-func newCgroup(t *testing.T, name string) (path string) {
+// cgroups returns the directory of the control groups of version 2. It skips the test if there are none.
+func cgroups(t *testing.T) (directory string) {
+	t.Helper()
 	mounts := tracetest.Must(os.ReadFile("/proc/self/mounts"))(t)
 	for line := range strings.Lines(string(mounts)) {
 		if fields := strings.Fields(line); fields[2] == "cgroup2" {
-			path = filepath.Join(fields[1], name)
+			directory = fields[1]
 		}
 	}
-	if path == "" || os.Mkdir(path, 0o755) != nil {
+	if directory == "" {
+		t.Skip("there are no control groups of version 2")
+	}
+	return directory
+}
+
+// cgroupOf returns the path of a process's control group.
+func cgroupOf(t *testing.T, p *tracetest.Process) string {
+	t.Helper()
+	groups := tracetest.Must(os.ReadFile("/proc/" + pid(p) + "/cgroup"))(t)
+	return regexp.MustCompile(`(?m)^0::(.*)$`).FindStringSubmatch(string(groups))[1]
+}
+
+// newCgroup makes a control group of version 2.
+func newCgroup(t *testing.T, name string) (path string) {
+	path = filepath.Join(cgroups(t), name)
+	if os.Mkdir(path, 0o755) != nil {
 		t.Skip("no control group of version 2 can be made here")
 	}
 	t.Cleanup(func() { _ = os.Remove(path) })

@@ -7,11 +7,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -34,6 +32,10 @@ func TestExport(t *testing.T) {
   - {name: depth, probe: 'PROVIDER:level', gauge: depth, by: [depth], labels: [], series: 1}
   - {name: native_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: native, labels: []}
   - {name: jobs_in_flight, start: "PROVIDER:job__start", end: "PROVIDER:job__end", in_flight: true, labels: []}
+  - {name: root_total, probe: "PROVIDER:said", counter: 1, user: root, executable: `+name[:1]+`*, labels: []}
+  - {name: nobody_total, probe: "PROVIDER:said", counter: 1, user: nobody, labels: []}
+  - {name: group_total, probe: "PROVIDER:said", counter: 1, cgroup: /*, labels: []}
+  - {name: no_group_total, probe: "PROVIDER:said", counter: 1, cgroup: /no-such-group/*, labels: []}
 `)
 	e.waitForSites("said_total", 1)
 	e.waitForSites("jobs_in_flight", 2)
@@ -61,9 +63,15 @@ func TestExport(t *testing.T) {
 		{"sum of a histogram", "said_size_bytes_sum", map[string]float64{"": 13}},
 		{"gauge", "level", map[string]float64{"": -1.5}},
 		{"counter of several probes", "long_total", map[string]float64{`{probe="said"}`: 2}},
+		{"of a user and a program", "root_total", map[string]float64{"": 5}},
+		{"of another user", "nobody_total", map[string]float64{"": 0}},
 	} {
 		t.Run(c.kind, func(t *testing.T) { require.Equal(t, c.want, floats(series(all, c.series))) })
 	}
+	t.Run("control groups", func(t *testing.T) {
+		cgroups(t)
+		require.Equal(t, []float64{5, 0}, []float64{all["group_total"], all["no_group_total"]})
+	})
 	t.Run("own metrics", func(t *testing.T) {
 		require.EqualValues(t, 5, all[`stapsdt_events_total{metric="said_total"}`])
 		require.Positive(t, all[`stapsdt_errors_total{metric="long_total"}`], "level has no bytes")
@@ -93,74 +101,6 @@ func floats(series map[string]float64) map[string]float64 {
 		all[name] = value
 	}
 	return all
-}
-
-// TestExportCounts: counters are exact in a storm, across restarts of the program, and across
-// reloads of the rules.
-func TestExportCounts(t *testing.T) {
-	t.Parallel()
-	const provider = "export_counts"
-	e := startExporter(t, provider, saidRule)
-	want := map[string]float64{}
-	for round := range 3 {
-		p := startExportee(t, provider)
-		e.waitForSites("said_total", float64(round+1)) // a restart has the same file only in the same directory
-		tell(p, "storm 3000 4")
-		for i := range 3 {
-			want[fmt.Sprintf("{text=%q}", "storm"+strconv.Itoa(i))] += 4000
-		}
-		require.Equal(t, want, series(e.scrape(), "said_total"))
-		p.Signal(os.Kill)
-		switch round {
-		case 0:
-			e.writeRules(provider, saidRule+"  - {name: other_total, probe: 'PROVIDER:said', counter: 1, labels: []}\n")
-			e.waitForMessage(regexp.QuoteMeta("read "+e.rules) + ": 2 metrics")
-		case 1:
-			e.writeRules(provider, saidRule+"\n  - wrong\n")
-			e.Signal(syscall.SIGHUP)
-			e.waitForMessage(regexp.QuoteMeta(e.rules) + `:\d+:\d+: .*the rules in force stay`)
-			require.Zero(t, e.scrape()["stapsdt_rules_reload_success"])
-		}
-	}
-	require.Equal(t, map[string]float64{"": 24000}, series(e.scrape(), "other_total"))
-	e.writeRules(provider, saidRule)
-	e.waitForValue("stapsdt_rules_reload_success", 1)
-	require.Empty(t, series(e.scrape(), "other_total"))
-	require.Equal(t, want, series(e.scrape(), "said_total"))
-}
-
-// TestExportSelect: only the processes that a rule selects are counted.
-func TestExportSelect(t *testing.T) {
-	t.Parallel()
-	const provider = "export_select"
-	p := startExportee(t, provider)
-	name := filepath.Base(tracetest.Build(t, "exportee"))
-	rule := "  - {name: %s_total, probe: 'PROVIDER:said', counter: 1, labels: [], %s}\n"
-	all := "metrics:\n"
-	selections := map[string]struct {
-		is   string
-		want float64
-	}{
-		"user":   {"user: root", 1},
-		"nobody": {"user: nobody", 0},
-		"name":   {"executable: " + name[:1] + "*", 1},
-		"other":  {"executable: no" + name, 0},
-		"cgroup": {"cgroup: /*", 1},
-		"none":   {"cgroup: /no-such-group/*", 0},
-	}
-	for what, selection := range selections {
-		all += fmt.Sprintf(rule, what, selection.is)
-	}
-	e := startExporter(t, provider, all)
-	e.waitForSites("user_total", 1)
-	tell(p, `say "x"`)
-	scraped := e.scrape()
-	for what, selection := range selections {
-		if what == "cgroup" && len(cgroups(t)) == 0 {
-			continue // there are no control groups of version 2
-		}
-		require.Equal(t, selection.want, scraped[what+"_total"], what)
-	}
 }
 
 // TestExportOperations: what has begun and not ended is in flight, and what has ended took its
