@@ -34,13 +34,13 @@ func TestExportBriefProcesses(t *testing.T) {
 	p := startExportee(t, provider)
 	e.waitForSites("said_total", 1)
 	directory := imageDirectory(t, p)
-	program := tracetest.Build(t, "exportee")
+	program := tracetest.Build(t, "subject")
 	var group sync.WaitGroup
 	errs := make([]error, parallel)
 	for i := range parallel {
 		group.Go(func() {
 			for range processes / parallel {
-				cmd := exec.Command(program, provider, strconv.Itoa(fires))
+				cmd := exec.Command(program, "exportee", provider, strconv.Itoa(fires))
 				cmd.Env = append(os.Environ(), "STAPSDT_DIR="+directory)
 				if errs[i] = cmd.Run(); errs[i] != nil {
 					return

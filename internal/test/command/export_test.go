@@ -23,7 +23,7 @@ import (
 func TestExport(t *testing.T) {
 	t.Parallel()
 	p := startExportee(t, "export_kinds")
-	name := filepath.Base(tracetest.Build(t, "exportee"))
+	name := filepath.Base(tracetest.Build(t, "subject"))
 	e := startExporter(t, "export_kinds", saidRule+`
   - {name: said_bytes_total, probe: "PROVIDER:said", counter: bytes, unit: bytes, labels: [executable], by: [{initial: "strings.HasPrefix(text, \"a\")"}]}
   - {name: said_size_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: [1, 2.5, 4], labels: []}

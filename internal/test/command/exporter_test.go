@@ -135,15 +135,9 @@ func series(all map[string]float64, metric string) map[string]float64 {
 }
 
 // startExportee starts the program whose probes are counted.
-func startExportee(t testing.TB, provider string, args ...string) *tracetest.Process {
+func startExportee(t testing.TB, provider string) *tracetest.Process {
 	t.Helper()
-	cmd := exec.Command(tracetest.Build(t, "exportee"), append([]string{provider}, args...)...)
-	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
-	p := tracetest.Command(t, cmd)
-	if len(args) == 0 {
-		p.Expect("ready", testenv.Patience)
-	}
-	return p
+	return startGoSubject(t, "exportee", provider)
 }
 
 const saidRule = `

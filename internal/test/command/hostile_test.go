@@ -67,7 +67,7 @@ func startAttacks(t *testing.T, provider, name string, kinds ...string) {
 // counted.
 func countAfterStart(t *testing.T, e *exporter, provider string, uid uint32) time.Duration {
 	t.Helper()
-	cmd, _ := commandAs(t, uid, tracetest.Build(t, "exportee"), provider)
+	cmd, _ := commandAs(t, uid, tracetest.Build(t, "subject"), "exportee", provider)
 	p := startProcess(t, cmd)
 	start := time.Now()
 	name := fmt.Sprintf(`{pid="%d"}`, p.PID())
@@ -172,7 +172,7 @@ func TestHostileAlone(t *testing.T) {
 // startAs starts an exportee as a user, or as one whom root has mapped into a user namespace.
 func startAs(t *testing.T, provider string, uid uint32, mapped bool) *tracetest.Process {
 	t.Helper()
-	cmd, _ := commandAs(t, uid, tracetest.Build(t, "exportee"), provider)
+	cmd, _ := commandAs(t, uid, tracetest.Build(t, "subject"), "exportee", provider)
 	if mapped {
 		attr := cmd.SysProcAttr
 		attr.Credential = &syscall.Credential{Uid: 0, Gid: 0, NoSetGroups: true}

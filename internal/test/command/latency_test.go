@@ -50,7 +50,7 @@ func (tr *tracer) stopMeasuring() (rows []measured, unpaired measured) {
 // startWorker starts the program whose jobs are measured.
 func startWorker(t testing.TB) *tracetest.Process {
 	t.Helper()
-	return startIn(t, t.TempDir(), exec.Command(tracetest.Build(t, "worker")))
+	return startGoSubject(t, "worker")
 }
 
 // startLatency starts the command, and returns when it is attached to both probes of the jobs.

@@ -28,7 +28,7 @@ type operated struct {
 // startOperator starts the program whose operations are looked at.
 func startOperator(t testing.TB, args ...string) *tracetest.Process {
 	t.Helper()
-	return startIn(t, t.TempDir(), exec.Command(tracetest.Build(t, "operator"), args...))
+	return startGoSubject(t, append([]string{"operator"}, args...)...)
 }
 
 // watch starts the command, lets the operator act while it is watched, and interrupts the command.
@@ -125,8 +125,8 @@ func TestProcessName(t *testing.T) {
 	testenv.NeedsRoot(t)
 	name := "the-operator-of-" + strconv.Itoa(os.Getpid())
 	program := filepath.Join(t.TempDir(), name)
-	overwrite(t, tracetest.Build(t, "operator"), program)
-	p := startIn(t, t.TempDir(), exec.Command(program))
+	overwrite(t, tracetest.Build(t, "subject"), program)
+	p := startIn(t, t.TempDir(), exec.Command(program, "operator"))
 	comm := name[:15] // which the kernel has
 	for _, called := range []string{name, comm} {
 		require.Contains(t, runCommand(t, "list", "-p", called).stdout, "operator:request__start")

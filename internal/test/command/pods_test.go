@@ -147,7 +147,7 @@ func TestTracePods(t *testing.T) {
 		id := newContainerID()
 		group := n.group("pod" + uid + "/" + id)
 		n.link("shop", pod, uid, "app", id)
-		cmd := inGroup(group, tracetest.Build(t, "exportee"), "pods")
+		cmd := inGroup(group, tracetest.Build(t, "subject"), "exportee", "pods")
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 		said := startProcess(t, cmd)
 		if strings.HasPrefix(pod, "web") {

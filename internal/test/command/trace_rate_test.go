@@ -142,15 +142,15 @@ func TestUnnamed(t *testing.T) {
 	require.Contains(t, list.stdout, "  unnamed:request__done(arg0 string, arg1 int32, arg2 time.Duration)\n")
 
 	tr := startTrace(t, p, "trace", "-p", pid(p), "unnamed:*", "-n", "2")
-	tell(p, "/index.html")
+	tell(p, "fire /index.html")
 	require.NoError(t, tr.Wait(testenv.Patience))
 	require.Regexp(t, ` unnamed:request__done +arg0="/index\.html" arg1=200 arg2=1s$`, tr.Lines()[1])
 	require.Regexp(t, ` unnamed:dynamic +arg0=-1 arg1="/index\.html"$`, tr.Lines()[2])
 
 	tr = startTrace(t, p, "count", "-p", pid(p), "unnamed:request__done", "--by", "arg0", "-w", `str(arg0) != "/"`)
-	tell(p, "/index.html")
-	tell(p, "/about.html")
-	tell(p, "/index.html")
+	tell(p, "fire /index.html")
+	tell(p, "fire /about.html")
+	tell(p, "fire /index.html")
 	tr.interrupt()
 	require.Equal(t, []string{
 		`COUNT  PROBE                  arg0`,

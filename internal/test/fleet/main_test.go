@@ -42,7 +42,7 @@ func exports(t testing.TB, provider, rules, listen string, args ...string) *expo
 // fires starts a program that fires what it is told to.
 func fires(t testing.TB, provider string) *tracetest.Process {
 	t.Helper()
-	cmd := exec.Command(tracetest.Build(t, "../command/exportee"), provider)
+	cmd := exec.Command(tracetest.Build(t, "../command/subject"), "exportee", provider)
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p := tracetest.Command(t, cmd)
 	p.Expect("ready", testenv.Patience)
