@@ -7,6 +7,7 @@ import (
 	goparser "go/parser"
 	gotoken "go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,7 +21,7 @@ import (
 var definitions = regexp.MustCompile(`(?m)^var (\w+) = (stapsdt\..*)$`)
 
 // TestPrograms: the probes of programs that have them, with their names and the order of
-// their arguments.
+// their arguments. What is generated compiles.
 func TestPrograms(t *testing.T) {
 	for file, want := range map[string][]string{
 		"postgresql.d": {
@@ -64,6 +65,10 @@ func TestPrograms(t *testing.T) {
 		for _, w := range want {
 			assert.Contains(t, got, w, file)
 		}
+		path := filepath.Join(t.TempDir(), "generated.go")
+		require.NoError(t, os.WriteFile(path, []byte(code), 0o600))
+		out, err := exec.Command("go", "vet", path).CombinedOutput()
+		require.NoError(t, err, "%s", out)
 	}
 }
 
