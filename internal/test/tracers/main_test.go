@@ -29,7 +29,7 @@ var found, traced, scripted = newPage()
 
 // newPage is one function so that the tables are in this order, whatever the order of initialization.
 func newPage() (p *page, traced, scripted *table) {
-	p = new(page)
+	p = &page{words: map[string]int{}}
 	traced = p.table("", titles()...)
 	scripted = p.table("DTrace also ran the D scripts of the examples ([functions and tasks](../examples/scripts/README.md#with-dtrace), "+
 		"[Go](../examples/http/scripts/latency.d), [C](../examples/c/lengths.d)) with programs in these languages:", exampleTitles()...)
@@ -88,10 +88,10 @@ func TestTracers(t *testing.T) {
 		t.Run(r.tool+" "+r.version()+" "+r.way, func(t *testing.T) {
 			for _, k := range kinds {
 				if r.lacks != nil && r.lacks(k) {
-					traced.add(r.tool, r.version(), r.way, k.String(), result{outcome: lacking})
+					traced.add(r.tool, r.version(), r.way, k.String(), result{word: lacking})
 					continue
 				}
-				cell := result{outcome: failed}
+				cell := result{word: failed}
 				t.Run(k.String(), func(t *testing.T) { cell = try(t, r, k) })
 				traced.add(r.tool, r.version(), r.way, k.String(), cell)
 			}
@@ -105,11 +105,14 @@ func try(t *testing.T, r row, k kind) result {
 	if r.cannot != nil {
 		if o := r.cannot(k); o != nil {
 			o.proof(t, s)
-			return result{outcome: impossible, why: o.why, inGuest: r.inGuest && *guest == ""}
+			if r.inGuest && *guest == "" {
+				return result{elsewhere, o.why}
+			}
+			return result{impossible, o.why}
 		}
 	}
 	r.works(t, s)
-	cell := result{outcome: works}
+	cell := result{word: works}
 	if r.remark != nil {
 		cell.why = r.remark(k)
 	}
@@ -122,10 +125,6 @@ func built(name string) string { return filepath.Join(*programs, name) }
 // guest is set by scripts/lib/guests.sh, in a guest whose kernel has headers and modules. A tracer
 // of one release is installed there.
 var guest = flag.String("guest", "", "the Debian release of the guest: try only the tracers that need its kernel's headers or modules")
-
-// elsewhere is what a cell shows of a tracer that needs a kernel with headers or modules, which this
-// machine does not have. docs/tracers.md explains the word.
-const elsewhere = "guest"
 
 // patience is how long a tracer may take. In a guest, which is emulated, bcc compiles for minutes.
 func patience() time.Duration {

@@ -46,12 +46,12 @@ func TestScripts(t *testing.T) {
 	for _, s := range scripts {
 		t.Run("DTrace "+version()+" "+s.way, func(t *testing.T) {
 			for i := range examples {
-				e, cell := &examples[i], result{outcome: lacking}
+				e, cell := &examples[i], result{word: lacking}
 				if s.applies(e) {
-					cell.outcome = failed
+					cell.word = failed
 					t.Run(e.title, func(t *testing.T) {
 						s.works(t, e)
-						cell = result{outcome: works, why: dtraceRemark}
+						cell = result{works, dtraceRemark}
 					})
 				}
 				scripted.add("DTrace", version(), s.way, e.title, cell)

@@ -34,27 +34,25 @@ func (k kind) String() string {
 	return k.title + ", file"
 }
 
-type outcome int
-
+// What a cell can show.
 const (
-	works outcome = iota
-	impossible
-	failed
-	lacking // the subject has nothing that the row is about
+	works      = "works"
+	impossible = "no"
+	// elsewhere is for a tracer that needs a kernel with headers or modules, which this machine does not have. docs/tracers.md
+	// explains the word.
+	elsewhere = "guest"
+	failed    = "**fails**"
+	lacking   = "–" // the subject has nothing that the row is about
 )
 
-// result is what a cell shows.
-type result struct {
-	outcome outcome
-	why     string // it is impossible, or what else there is to say
-	inGuest bool   // what is impossible here works there
-}
+// result is what a cell shows: a word, and why it is impossible or what else there is to say.
+type result struct{ word, why string }
 
 // page is the tables, and below them the reasons that they refer to.
 type page struct {
-	tables                     []*table
-	reasons                    []string
-	passed, failed, impossible int
+	tables  []*table
+	reasons []string
+	words   map[string]int // how many cells show each
 }
 
 // table is what the tests found, in the order they ran.
@@ -83,25 +81,8 @@ func (tb *table) add(tool, version, way, column string, r result) {
 		tb.lines = append(tb.lines, line{tool, version, way, make([]string, len(tb.columns))})
 		last++
 	}
-	tb.lines[last].cells[slices.Index(tb.columns, column)] = tb.page.cell(r)
-}
-
-func (p *page) cell(r result) string {
-	switch r.outcome {
-	case works:
-		p.passed++
-		return "works" + p.footnote(r.why)
-	case lacking:
-		return "–"
-	case impossible:
-		p.impossible++
-		if r.inGuest {
-			return elsewhere + p.footnote(r.why)
-		}
-		return "no" + p.footnote(r.why)
-	}
-	p.failed++
-	return "**fails**"
+	tb.page.words[r.word]++
+	tb.lines[last].cells[slices.Index(tb.columns, column)] = r.word + tb.page.footnote(r.why)
 }
 
 func (p *page) footnote(why string) string {
@@ -165,5 +146,5 @@ func joined(lines []line) (all []line) {
 
 // verdict counts the cells. One that is as impossible as it should be is none of ours.
 func (p *page) verdict() string {
-	return fmt.Sprintf("%d not possible, for the reasons above; %d passed, %d failed", p.impossible, p.passed, p.failed)
+	return fmt.Sprintf("%d not possible, for the reasons above; %d passed, %d failed", p.words[impossible]+p.words[elsewhere], p.words[works], p.words[failed])
 }
