@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -37,55 +36,22 @@ const (
 	batch = 100
 )
 
-// writerEnv is the directory of the test binary when it is the busy writer.
-const writerEnv = "STAPSDT_TEST_WRITER"
+// prioritized is set in the environment of a test binary that has a real-time priority.
+const prioritized = "STAPSDT_TEST_PRIORITIZED"
 
 func TestMain(m *testing.M) {
-	runtime.LockOSThread() // whose priority is set, and inherited by those that it starts
-	if dir := os.Getenv(writerEnv); dir != "" {
-		err := prioritize(unix.SCHED_NORMAL, 0)
-		if err == nil {
-			err = writeAll(dir)
-		}
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
 	flag.Parse()
-	now, err := unix.SchedGetAttr(0, 0)
-	if flag.Lookup("test.bench").Value.String() != "" && os.Geteuid() == 0 && err == nil && now.Policy != unix.SCHED_FIFO {
-		// All threads need a real-time priority, those of Go's scheduler too: a fire must wait for the
-		// kernel, and not for other programs.
-		if err = prioritize(unix.SCHED_FIFO, 1); err == nil {
-			err = syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+	if flag.Lookup("test.bench").Value.String() != "" && os.Geteuid() == 0 && os.Getenv(prioritized) == "" {
+		// All threads need it, those of Go's scheduler too: a fire must wait for the kernel, and not for other programs.
+		os.Setenv(prioritized, "1")
+		self, err := os.Executable()
+		if err == nil {
+			err = syscall.Exec("/usr/bin/chrt", append([]string{"chrt", "--fifo", "1", self}, os.Args[1:]...), os.Environ())
 		}
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
-}
-
-// prioritize sets the priority of the calling thread.
-func prioritize(policy, priority uint32) error {
-	return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: policy, Priority: priority}, 0)
-}
-
-// writeAll writes a file of 64 MB, and has the kernel write all of its file system, again and again.
-func writeAll(dir string) error {
-	b := make([]byte, 1<<20)
-	f, err := os.Create(filepath.Join(dir, "busy"))
-	if err != nil {
-		return err
-	}
-	for n := int64(0); ; n++ {
-		if _, err := f.WriteAt(b, n%64<<20); err != nil {
-			return err
-		}
-		if n%64 == 63 {
-			if err := unix.Syncfs(int(f.Fd())); err != nil {
-				return err
-			}
-		}
-	}
 }
 
 // BenchmarkLongestFire prints the longest fire, beside the longest of a recording in memory.
@@ -146,16 +112,17 @@ func run(b *testing.B, name string, args ...string) {
 	require.NoError(b, err, "%s %v\n%s", name, args, out)
 }
 
-// startWriter starts the busy writer in a directory.
+// startWriter starts a program, without that priority, that writes a file of 64 MB in a directory, and has the kernel write all of its
+// file system, again and again.
 func startWriter(b *testing.B, dir string) {
 	b.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), writerEnv+"="+dir)
-	cmd.Stderr = os.Stderr
+	cmd := exec.Command("chrt", "--other", "0", "sh", "-c", "while dd if=/dev/zero of=busy bs=1M count=64 conv=notrunc status=none && sync -f busy; do :; done")
+	cmd.Dir, cmd.Stderr, cmd.SysProcAttr = dir, os.Stderr, &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(b, cmd.Start())
 	b.Cleanup(func() {
-		require.NoError(b, cmd.Process.Kill(), "it has ended")
-		_ = cmd.Wait()
+		require.NoError(b, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
+		require.ErrorContains(b, cmd.Wait(), "killed", "it has ended")
+		require.Eventually(b, func() bool { return syscall.Kill(-cmd.Process.Pid, 0) != nil }, testenv.Patience, time.Millisecond, "its dd has not ended")
 	})
 }
 
