@@ -43,13 +43,13 @@ static void *fire_probe(void *data)
 	return NULL;
 }
 
-static void in_threads(void *(*run)(void *), void *(*data)(int))
+static void in_threads(void *(*run)(void *), void *const data[THREADS])
 {
 	pthread_t threads[THREADS];
 	void *result;
 
 	for (int i = 0; i < THREADS; i++)
-		CHECK(pthread_create(&threads[i], NULL, run, data(i)) == 0);
+		CHECK(pthread_create(&threads[i], NULL, run, data[i]) == 0);
 	for (int i = 0; i < THREADS; i++) {
 		CHECK(pthread_join(threads[i], &result) == 0);
 		if (result)
@@ -58,34 +58,20 @@ static void in_threads(void *(*run)(void *), void *(*data)(int))
 	}
 }
 
-static void *number(int index)
-{
-	static int numbers[THREADS];
-
-	numbers[index] = index;
-	return &numbers[index];
-}
-
-static SDTProbe_t *shared;
-
-static void *shared_probe(int index)
-{
-	(void)index;
-	return shared;
-}
-
 static void one_each(void)
 {
-	in_threads(reload_providers, number);
+	int numbers[THREADS] = {0, 1, 2, 3};
+
+	in_threads(reload_providers, (void *[]){&numbers[0], &numbers[1], &numbers[2], &numbers[3]});
 }
 
 static void one_for_all(void)
 {
 	SDTProvider_t *provider = test_provider("shared");
+	SDTProbe_t *probe = providerAddProbe(provider, "probe", 1, uint64);
 
-	shared = providerAddProbe(provider, "probe", 1, uint64);
 	CHECK(providerLoad(provider) == 0);
-	in_threads(fire_probe, shared_probe);
+	in_threads(fire_probe, (void *[]){probe, probe, probe, probe});
 	providerDestroy(provider);
 }
 
