@@ -3,7 +3,6 @@
  * sdt_append_fire and append. What is rare is in functions of its own, which are not inlined.
  */
 #ifndef SDT_IN_GO
-#include "observe.h"
 #include "writer.h"
 
 /* The largest text that is copied, without its NUL, and the size of a reading's record. */

@@ -3,7 +3,7 @@
  * slot's entry, which reads as patched, so that an idle fire has nothing more to test.
  */
 #ifndef SDT_IN_GO
-#include "observe.h"
+#include "recorder.h"
 
 #include <pthread.h>
 #include <stdlib.h>

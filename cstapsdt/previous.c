@@ -3,7 +3,7 @@
  * allocates memory, because a forked child uses it too.
  */
 #ifndef SDT_IN_GO
-#include "recordfile.h"
+#include "recorder.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -303,7 +303,7 @@ struct sdt_provider {
 	struct sdt_home home;
 	struct sdt_mapping *fork_mapping; /* the pages that forked children map again, or NULL */
 	struct sdt_process loader; /* the process that removes a file */
-	/* What observe.c has: see observe.h. */
+	/* What observe.c has: see recorder.h. */
 	struct sdt_observed *observed;
 	uintptr_t sites; /* the address of the first site, or 0 */
 	struct sdt_provider *next, **link;

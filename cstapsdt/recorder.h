@@ -174,9 +174,26 @@ struct sdt_recordfile {
 
 int sdt_recordfile_create(struct sdt_recordfile *file, const char *path, uint64_t bytes, char *line);
 int sdt_recordfile_publish(struct sdt_recordfile *file, const char *path, char *line);
-void sdt_recordfile_tidy(const char *path);
 void sdt_recordfile_discard(struct sdt_recordfile *file);
 void sdt_recordfile_close(struct sdt_recordfile *file, bool unmap);
+
+/* previous.c: the recordings of earlier processes, and the names of recordings. */
+enum {
+	SDT_RECORDFILE_TRIES = 100,
+	SDT_SUFFIX_SIZE = 48 /* more than what is added to a path, of either kind */
+};
+
+enum sdt_moved {
+	SDT_MOVED,    /* no file has the path any longer */
+	SDT_TAKEN,    /* a process has locked the file, or it is another user's */
+	SDT_OTHER,    /* the file is no recording, and there is a line of error */
+	SDT_NOT_MOVED /* that has failed, and there is a line of error */
+};
+
+enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording, char *line);
+void sdt_recordfile_directory(const char *path, char directory[SDT_PATH_SIZE]);
+int sdt_recordfile_rename(const char *from, const char *to);
+void sdt_recordfile_tidy(const char *path);
 
 /*
  * patterns.c: the probes that a watcher has asked for. Each pattern has the lengths of that of the
@@ -195,6 +212,36 @@ bool sdt_patterns_select(const struct sdt_patterns *patterns, const char *provid
  * called sinks: a file, and the memory of each watcher. The lock is held.
  */
 enum { SDT_FILE_SINK = 0, SDT_WATCHERS = 8, SDT_SINKS = 1 + SDT_WATCHERS };
+
+/* A sink is a recording, and the probes that it has: all of them if patterns is NULL. */
+struct sdt_sink {
+	struct sdt_writer *writer;
+	const struct sdt_patterns *patterns;
+	uint32_t epoch; /* another one for each recording, or 0 */
+};
+
+extern struct sdt_sink sdt_sinks[SDT_SINKS];
+
+/* What a probe is recorded to. */
+struct sdt_observation {
+	uint32_t sinks; /* a bit for each sink that has the probe */
+	uint32_t size; /* of a record without the texts */
+	const struct sdt_probe *probe;
+	const ArgType_t *types;
+	uint8_t count; /* of its arguments */
+	bool has_texts;
+	uint32_t numbers[SDT_SINKS]; /* they change only while no fire is in the writer */
+};
+
+/*
+ * What the probes of a provider are recorded to, in the order of their sites. It stays when the
+ * provider is unloaded, so that the probes have the same numbers if it is loaded again.
+ */
+struct sdt_observed {
+	uint32_t epochs[SDT_SINKS]; /* of the sinks that the numbers are of */
+	size_t count;
+	struct sdt_observation of[];
+};
 
 void sdt_observe_lock(void);
 bool sdt_observe_trylock(void);

@@ -3,7 +3,7 @@
  * its name. internal/recording/recordfile does the same for Go.
  */
 #ifndef SDT_IN_GO
-#include "recordfile.h"
+#include "recorder.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,6 +20,9 @@
  */
 enum { BTRFS = 0x9123683e, ZFS = 0x2fc12fc1, TMPFS = 0x01021994 };
 #define BCACHEFS 0xca451a4e
+
+#define MAX_BYTES ((uint64_t)16 << 30)
+enum { MOST_BESIDE = 1000 }; /* recordings beside one */
 
 /* The largest recording that the process can map. Tests define another. */
 #ifndef SDT_MOST_MAPPED
@@ -202,13 +205,13 @@ static int create_beside(struct sdt_recordfile *file, const char *path, char *li
 	unsigned long pid = file->memory.pid;
 	struct timespec now;
 
-	for (int n = 1; n <= SDT_MOST_BESIDE; n++) {
+	for (int n = 1; n <= MOST_BESIDE; n++) {
 		clock_gettime(CLOCK_REALTIME, &now);
 		if (n == 1)
 			snprintf(file->path, sizeof file->path, "%s.%lu", path, pid);
 		else
 			snprintf(file->path, sizeof file->path, "%s.%lu.%ld", path, pid,
-				 n <= SDT_MOST_BESIDE / 2 ? (long)n : now.tv_nsec);
+				 n <= MOST_BESIDE / 2 ? (long)n : now.tv_nsec);
 		file->fd = open_locked(file->path, path, line);
 		if (file->fd != TAKEN)
 			break;
@@ -269,9 +272,9 @@ int sdt_recordfile_create(struct sdt_recordfile *file, const char *path, uint64_
 {
 	uint64_t chunks = sdt_recording_chunks(bytes);
 
-	if (bytes > SDT_MAX_BYTES)
+	if (bytes > MAX_BYTES)
 		return sdt_fail_line(line, "%s: a recording has at most %llu bytes", path,
-				     (unsigned long long)SDT_MAX_BYTES);
+				     (unsigned long long)MAX_BYTES);
 	*file = (struct sdt_recordfile){.fd = -1, .size = sdt_recording_size(chunks)};
 	file->memory.chunks = chunks;
 	file->memory.pid = (uint32_t)getpid();
