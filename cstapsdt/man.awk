@@ -95,24 +95,17 @@ function code(s,   lines, n, i) {
 	end_literal()
 }
 
-# declared keeps a declaration and its comment until all are known.
-function declared(s,   name) {
+# declared keeps a declaration and its comment until all are known: those of types and those of functions.
+function declared(s,   name, kind, i) {
 	gsub(/SDT_API /, "", s)
-	if (s ~ /^typedef/) {
-		name = s
-		sub(/^.*} /, "", name)
-		sub(/;$/, "", name)
-		types[++ntypes] = name
-		type_code[ntypes] = s
-		type_text[ntypes] = comment
-	} else {
-		name = s
-		sub(/\(.*/, "", name)
-		sub(/^.*[ *]/, "", name)
-		functions[++nfunctions] = name
-		function_code[nfunctions] = s
-		function_text[nfunctions] = comment
-	}
+	kind = s ~ /^typedef/ ? "type" : "function"
+	i = ++count[kind]
+	name = s
+	sub(kind == "type" ? ";$" : "\\(.*", "", name)
+	sub(/^.*[ *]/, "", name)
+	names[kind, i] = name
+	codes[kind, i] = s
+	texts[kind, i] = comment
 	comment = ""
 }
 
@@ -142,25 +135,17 @@ inside {
 	comment = comment (comment == "" ? "" : "\n") $0
 	next
 }
-declaration != "" {
-	declaration = declaration "\n" $0
-	if (/;.*$/ && (declaration !~ /\{/ || /^}/)) {
-		declared(declaration)
-		declaration = ""
-	}
-	next
-}
 commented && /^#define [A-Z_]+_ARGUMENTS/ {
 	limits = limits (limits == "" ? "" : "\n") $0
 	limit_text = limit_text == "" ? comment : limit_text
 	next
 }
-/^#|^$|^}|^extern|^struct / {
+declaration == "" && /^#|^$|^}|^extern|^struct / {
 	next
 }
 commented {
-	declaration = $0
-	if (/;$/) {
+	declaration = declaration (declaration == "" ? "" : "\n") $0
+	if (/;/ && (declaration !~ /\{/ || /^}/)) {
 		declared(declaration)
 		declaration = ""
 	}
@@ -177,24 +162,24 @@ END {
 	print ".TH LIBSTAPSDT 3 \"" date "\" \"libstapsdt " version "\" \"Library Functions\""
 	print ".SH NAME\n" name " \\- " escape(first)
 	print ".SH SYNOPSIS\n.nf\n.B #include <libstapsdt.h>\n.PP"
-	for (i = 1; i <= nfunctions; i++)
-		print "\\fB" escape(function_code[i]) "\\fR"
+	for (i = 1; i <= count["function"]; i++)
+		print "\\fB" escape(codes["function", i]) "\\fR"
 	print ".PP\nLink with \\fB\\-lstapsdt\\fR: \\fBpkg\\-config \\-\\-cflags \\-\\-libs libstapsdt\\fR\n.fi"
 	section(".SH", "DESCRIPTION")
 	body(description, 1)
 	print ".SH TYPES"
 	print ".SS Limits\n" text(limit_text)
 	code(limits)
-	for (i = 1; i <= ntypes; i++) {
-		section(".SS", types[i])
-		body(type_text[i], 0)
-		code(type_code[i])
+	for (i = 1; i <= count["type"]; i++) {
+		section(".SS", names["type", i])
+		body(texts["type", i], 0)
+		code(codes["type", i])
 	}
 	print ".SH FUNCTIONS"
-	for (i = 1; i <= nfunctions; i++) {
-		section(".SS", functions[i])
-		code(function_code[i])
-		body(function_text[i], 0)
+	for (i = 1; i <= count["function"]; i++) {
+		section(".SS", names["function", i])
+		code(codes["function", i])
+		body(texts["function", i], 0)
 	}
 	print ".SH SEE ALSO\n.BR bpftrace (8),\n.BR dlopen (3),\n.BR memfd_create (2),\n.BR stappaths (7)"
 }
