@@ -22,21 +22,16 @@ static void use_briefly(const char *name)
 	providerDestroy(provider);
 }
 
-/* A provider that is defined repeatedly does not fill the table of probes. */
-static void repeated(void)
+/* table_used returns how many bytes of the table are used. */
+static uint64_t table_used(void)
 {
-	const int times = test_rounds(3000);
-	struct recording r;
+	unsigned char number[8] = {0};
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	record();
-	for (int i = 0; i < times; i++)
-		use_briefly("defined_repeatedly");
-	stop(&r);
-	CHECK(r.committed == (uint64_t)times && r.dropped == 0);
-	rec_free(&r);
+	CHECK(fd >= 0 && pread(fd, number, sizeof number, 24) == sizeof number);
+	close(fd);
+	return rec_number(number, 8);
 }
-
-static uint64_t table_used(void);
 
 /* Probes have one entry each, however many there are and however often they are defined. */
 static void repeated_crowd(void)
@@ -65,17 +60,6 @@ static void repeated_crowd(void)
 	stop(&r);
 	CHECK(r.dropped == 0 && r.of_probe[0] == 3 && r.of_probe[REC_PROBES - 1] == 3);
 	rec_free(&r);
-}
-
-/* table_used returns how many bytes of the table are used. */
-static uint64_t table_used(void)
-{
-	unsigned char number[8] = {0};
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	CHECK(fd >= 0 && pread(fd, number, sizeof number, 24) == sizeof number);
-	close(fd);
-	return rec_number(number, 8);
 }
 
 /* A table that is full has the probes that are in it, and no others. */
@@ -145,7 +129,6 @@ static void scribbled(void)
 }
 
 static const struct test tests[] = {
-	{"a provider that is defined repeatedly", repeated},
 	{"a crowd that is defined repeatedly", repeated_crowd},
 	{"a full table", full},
 	{"another process writes to it", scribbled},

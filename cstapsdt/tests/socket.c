@@ -155,51 +155,6 @@ static void *exit_now(void *unused)
 	return unused;
 }
 
-/* child_of_watched is what a forked child does: it is not watched, but listens. */
-static void child_of_watched(void)
-{
-	struct watcher w;
-
-	CHECK(!probeIsEnabled(probe));
-	fire(1);
-	for (int tries = 0; tries < 10000 && !address_of(getpid()).sun_path[0]; tries++)
-		usleep(1000);
-	w = connect_to(getpid());
-	watch_all(&w);
-	fire(2);
-	end_watch(&w);
-	CHECK(committed_in(&w) == 1);
-	disconnect(&w);
-	sdtStopListening();
-	providerDestroy(provider);
-	_exit(test_failures != 0);
-}
-
-static void children(void)
-{
-	struct watcher w;
-	pid_t child;
-
-	if (!HAS_CHILDREN)
-		return;
-	load();
-	listen_here();
-	w = connect_to(getpid());
-	watch_all(&w);
-	for (int i = 0; i < 3; i++) {
-		child = fork();
-		if (child == 0)
-			child_of_watched();
-		CHECK(test_wait(child));
-		fire(1);
-	}
-	end_watch(&w);
-	CHECK(committed_in(&w) == 3);
-	disconnect(&w);
-	sdtStopListening();
-	providerDestroy(provider);
-}
-
 /* A thread calls exit while others fire and a watcher reads. The socket's file is removed. */
 static void ended_by_a_thread(void)
 {
@@ -260,7 +215,6 @@ static const struct test tests[] = {
 	{"watches while threads fire", watches},
 	{"providers that come and go", providers},
 	{"ends of watches", spaced_ends},
-	{"children", children},
 	{"exit in another thread", ended_by_a_thread},
 };
 
