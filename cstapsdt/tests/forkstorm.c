@@ -1,34 +1,12 @@
 /* Tests of children that are forked whatever other threads do: record, fork too, begin and end to listen, or are watched. */
 #include "watcher.h"
 
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/wait.h>
 
 static char path[64];
 
-static SDTProvider_t *provider;
-static SDTProbe_t *probe;
-
-static void load(void) { provider = rec_provider("forkstorm", &probe); }
-
-static atomic_ullong fired;
-static atomic_bool ending;
-
-static void fire_times(int times)
-{
-	for (int n = 0; n < times; n++)
-		probeFire(probe, (uint64_t)(uintptr_t)"text", (uint64_t)n);
-	atomic_fetch_add(&fired, (unsigned)times);
-}
-
-static void *fire_always(void *unused)
-{
-	while (!atomic_load(&ending))
-		fire_times(1);
-	return unused;
-}
+static void load(void) { rec_load("forkstorm"); }
 
 /* fork_child forks a child, which a signal ends if it hangs. */
 static pid_t fork_child(void (*run)(void))
@@ -67,7 +45,8 @@ static void *fork_often(void *index)
 /* Several threads fork while others, and they themselves, record. No event is lost that is not counted, in any process. */
 static void recorded(void)
 {
-	pthread_t all[RECORDERS + FORKERS];
+	pthread_t forkers[FORKERS];
+	struct storm storm;
 	char file[96], pattern[96];
 
 	/* For valgrind, what the C library has of a thread that forks is lost in the child. */
@@ -76,16 +55,12 @@ static void recorded(void)
 	load();
 	snprintf(pattern, sizeof pattern, "%s.%%p", path); /* a name of its own for each, of which all are kept */
 	CHECK(sdtRecord(pattern, 1) == 0);
-	atomic_store(&ending, false);
-	atomic_store(&fired, 0);
-	for (int i = 0; i < RECORDERS + FORKERS; i++)
-		CHECK(pthread_create(&all[i], NULL, i < RECORDERS ? fire_always : fork_often,
-				     (void *)(uintptr_t)(i < RECORDERS ? 0 : i - RECORDERS)) == 0);
-	for (int i = RECORDERS; i < RECORDERS + FORKERS; i++)
-		CHECK(pthread_join(all[i], NULL) == 0 && ended_well[i - RECORDERS]);
-	atomic_store(&ending, true);
-	for (int i = 0; i < RECORDERS; i++)
-		CHECK(pthread_join(all[i], NULL) == 0);
+	begin_storm(&storm, RECORDERS, NULL);
+	for (int i = 0; i < FORKERS; i++)
+		CHECK(pthread_create(&forkers[i], NULL, fork_often, (void *)(uintptr_t)i) == 0);
+	for (int i = 0; i < FORKERS; i++)
+		CHECK(pthread_join(forkers[i], NULL) == 0 && ended_well[i]);
+	end_storm(&storm);
 	sdtStopRecording();
 	snprintf(file, sizeof file, "%s.%d", path, (int)getpid());
 	rec_expect(file, getpid(), atomic_load(&fired));

@@ -3,9 +3,7 @@
 
 #include "recording.h"
 
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -14,7 +12,6 @@
 static char directory[] = "/dev/shm/sdtrecord-XXXXXX";
 static char path[64];
 
-static SDTProvider_t *provider;
 static SDTProbe_t *numbers, *text;
 
 static void load(void)
@@ -24,7 +21,7 @@ static void load(void)
 
 	provider = test_provider("record");
 	numbers = providerAddProbeV(provider, "numbers", 8, types);
-	text = providerAddNamedProbe(provider, "text", 3, arguments);
+	probe = text = providerAddNamedProbe(provider, "text", 3, arguments);
 	CHECK(providerLoad(provider) == 0);
 }
 
@@ -131,7 +128,7 @@ static void overwritten(void)
 static void later(void)
 {
 	SDTProvider_t *other = test_provider("later");
-	SDTProbe_t *probe = providerAddProbe(other, "later", 0);
+	SDTProbe_t *last = providerAddProbe(other, "later", 0);
 	uint64_t table = 0;
 	struct recording r;
 
@@ -139,9 +136,9 @@ static void later(void)
 	record(0);
 	for (int i = 0; i < 3; i++) {
 		CHECK(providerLoad(other) == 0);
-		probeFire(probe);
+		probeFire(last);
 		CHECK(providerUnload(other) == 0);
-		probeFire(probe);
+		probeFire(last);
 		CHECK(rec_read(&r, path));
 		CHECK(table == 0 || table == rec_number(r.bytes + 24, 8));
 		table = rec_number(r.bytes + 24, 8);
@@ -183,18 +180,10 @@ static void wrappers(void)
 	unload();
 }
 
-static atomic_ullong fired;
-
-static void fire_counted(uint64_t n)
-{
-	probeFire(text, word("a text"), n, word("another"));
-	atomic_fetch_add(&fired, 1);
-}
-
 static void in_handler(int signal)
 {
 	for (int i = 0; i < 3; i++)
-		fire_counted((uint64_t)signal);
+		fire((uint64_t)signal);
 }
 
 /* A handler that interrupts a record, or whatever else a fire does, does not wait for it. */
@@ -212,8 +201,7 @@ static void signals(void)
 	atomic_store(&fired, 0);
 	CHECK(sigaction(SIGALRM, &action, NULL) == 0);
 	CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
-	for (uint64_t n = 0; n < times; n++)
-		fire_counted(n);
+	fire_times(times);
 	CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
 	signal(SIGALRM, SIG_IGN);
 	stop(&r);
@@ -225,8 +213,7 @@ static void signals(void)
 
 static void *fire_some(void *unused)
 {
-	for (uint64_t n = 0; n < 500; n++)
-		fire_counted(n);
+	fire_times(500);
 	return unused;
 }
 
@@ -257,29 +244,14 @@ static void threads(void)
 	unload();
 }
 
-static atomic_bool ending;
-
-/* fire_always fires the other probe too, if there is one. */
-static void *fire_always(void *other)
-{
-	while (!atomic_load(&ending)) {
-		if (other)
-			probeFire(other);
-		fire_counted(1);
-	}
-	return NULL;
-}
-
 /* A recording is ended and another one begun while threads fire: none of them is in memory that is gone. */
 static void while_firing(void)
 {
-	pthread_t all[4];
 	struct recording r;
+	struct storm storm;
 
 	load();
-	atomic_store(&ending, false);
-	for (int i = 0; i < 4; i++)
-		CHECK(pthread_create(&all[i], NULL, fire_always, NULL) == 0);
+	begin_storm(&storm, 4, NULL);
 	for (int i = 0; i < test_rounds(50); i++) {
 		record(i % 2 ? 1 : 4 << 20);
 		usleep(500);
@@ -287,9 +259,7 @@ static void while_firing(void)
 		CHECK(r.seen <= r.committed);
 		rec_free(&r);
 	}
-	atomic_store(&ending, true);
-	for (int i = 0; i < 4; i++)
-		CHECK(pthread_join(all[i], NULL) == 0);
+	end_storm(&storm);
 	unload();
 }
 
@@ -324,7 +294,7 @@ static void mapped_again(void)
 	SDTProvider_t *full = test_provider("full");
 	SDTProbe_t *unknown = NULL;
 	char *name = malloc(LONG + 1);
-	pthread_t all[4];
+	struct storm storm;
 
 	load();
 	memset(name, 'n', LONG);
@@ -334,9 +304,7 @@ static void mapped_again(void)
 		unknown = providerAddProbe(full, name, 0);
 	}
 	CHECK(providerLoad(full) == 0);
-	atomic_store(&ending, false);
-	for (int i = 0; i < 4; i++)
-		CHECK(pthread_create(&all[i], NULL, fire_always, i % 2 ? unknown : NULL) == 0);
+	begin_storm(&storm, 4, unknown);
 	for (int i = 0; i < test_rounds(30); i++) {
 		char *at, *mapped;
 		size_t size;
@@ -352,9 +320,7 @@ static void mapped_again(void)
 		munmap(mapped, size);
 		unlink(path);
 	}
-	atomic_store(&ending, true);
-	for (int i = 0; i < 4; i++)
-		CHECK(pthread_join(all[i], NULL) == 0);
+	end_storm(&storm);
 	providerDestroy(full);
 	free(name);
 	unload();

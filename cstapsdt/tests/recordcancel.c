@@ -1,22 +1,12 @@
 /* Tests of threads that are cancelled while they record or listen: what they had, others have afterwards. */
 #include "watcher.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
-static char path[64], text[2048];
+static char path[64];
 
-static SDTProvider_t *provider;
-static SDTProbe_t *probe;
-
-static void load(void)
-{
-	provider = rec_provider("cancel", &probe);
-	memset(text, 'x', sizeof text - 1);
-}
-
-static void fire(void) { probeFire(probe, (uint64_t)(uintptr_t)text, (uint64_t)1); }
+static void load(void) { rec_load("cancel"); }
 
 static void in_cancelled_thread(void *(*run)(void *))
 {
@@ -32,8 +22,8 @@ static void in_cancelled_thread(void *(*run)(void *))
 static void *fire_cancelled(void *unused)
 {
 	pthread_cancel(pthread_self());
-	fire();
-	fire();
+	fire(1);
+	fire(1);
 	pthread_testcancel();
 	return unused;
 }
@@ -44,7 +34,7 @@ static int first_fire(void)
 	char file[96];
 
 	in_cancelled_thread(fire_cancelled);
-	fire();
+	fire(1);
 	sdtStopRecording();
 	snprintf(file, sizeof file, "%s.%d", path, (int)getpid());
 	CHECK(rec_read(&r, file) && r.ended && r.committed == 3 && r.dropped == 0);
@@ -69,7 +59,7 @@ static void *call_cancelled(void *unused)
 	pthread_cancel(pthread_self());
 	CHECK(sdtRecord(path, 1) == 0);
 	CHECK(sdtListen() == 0);
-	fire();
+	fire(1);
 	sdtStopListening();
 	sdtStopRecording();
 	CHECK(unlink(path) == 0);
@@ -84,7 +74,7 @@ static int call_after_cancelled(void)
 	CHECK(sdtListen() == 0);
 	sdtStopListening();
 	CHECK(sdtRecord(path, 1) == 0);
-	fire();
+	fire(1);
 	sdtStopRecording();
 	unlink(path);
 	providerDestroy(provider);

@@ -3,22 +3,16 @@
 
 #include "recording.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/wait.h>
 
 static char directory[] = "/dev/shm/sdtrecord-XXXXXX";
 static char path[64];
 
-static SDTProvider_t *provider;
-static SDTProbe_t *probe;
 static bool fires_at_end; /* in the child that is to */
-
-static void fire(void) { probeFire(probe, (uint64_t)(uintptr_t)"text", UINT64_C(1)); }
 
 static void begin(void)
 {
-	provider = rec_provider("recordend", &probe);
+	rec_load("recordend");
 	rec_begin(path, 1);
 }
 
@@ -36,14 +30,14 @@ static void expect(struct recording *r, pid_t child)
 static void fire_at_exit(void)
 {
 	if (fires_at_end)
-		fire();
+		fire(1);
 }
 
 __attribute__((destructor)) static void fire_in_destructor(void)
 {
 	if (!fires_at_end)
 		return;
-	fire();
+	fire(1);
 	providerDestroy(provider);
 }
 
@@ -60,7 +54,7 @@ static void destructors(void)
 		begin();
 		fires_at_end = true;
 		CHECK(atexit(fire_at_exit) == 0);
-		fire();
+		fire(1);
 		exit(test_failures != 0);
 	}
 	expect(&r, child);
@@ -76,25 +70,14 @@ static void executed(void)
 
 	if (child == 0) {
 		begin();
-		fire();
-		fire();
+		fire(1);
+		fire(1);
 		execl("/bin/sh", "sh", "-c", "! grep -q recording /proc/self/maps && ! ls -l /proc/self/fd | grep recording", (char *)NULL);
 		_exit(1);
 	}
 	expect(&r, child);
 	CHECK(rec_total(&r) == 2);
 	rec_free(&r);
-}
-
-static atomic_ullong returned;
-
-static void *fire_always(void *unused)
-{
-	for (;;) {
-		fire();
-		atomic_fetch_add(&returned, 1);
-	}
-	return unused;
 }
 
 static void *exit_now(void *unused)
@@ -107,6 +90,7 @@ static void *exit_now(void *unused)
 static void exit_in_a_thread(void)
 {
 	struct recording r;
+	struct storm storm;
 	pthread_t thread;
 	pid_t child;
 
@@ -115,9 +99,8 @@ static void exit_in_a_thread(void)
 	child = fork();
 	if (child == 0) {
 		begin();
-		for (int i = 0; i < 2; i++)
-			CHECK(pthread_create(&thread, NULL, fire_always, NULL) == 0);
-		while (atomic_load(&returned) < 1000)
+		begin_storm(&storm, 2, NULL);
+		while (atomic_load(&fired) < 1000)
 			usleep(100);
 		CHECK(pthread_create(&thread, NULL, exit_now, NULL) == 0);
 		for (;;)

@@ -11,9 +11,6 @@
 static char directory[] = "/dev/shm/sdtfile-XXXXXX";
 static char path[64];
 
-static SDTProvider_t *provider;
-static SDTProbe_t *probe;
-
 static void load(void)
 {
 	provider = test_provider("recordfile");

@@ -4,9 +4,7 @@
 #include "recording.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -14,16 +12,7 @@
 static char directory[] = "/dev/shm/sdtrecord-XXXXXX";
 static char path[64];
 
-static SDTProvider_t *provider;
-static SDTProbe_t *probe;
-
-static void load(void) { provider = rec_provider("recordfork", &probe); }
-
-static void fire_times(uint64_t count)
-{
-	for (uint64_t n = 0; n < count; n++)
-		probeFire(probe, (uint64_t)(uintptr_t)"text", n);
-}
+static void load(void) { rec_load("recordfork"); }
 
 /* end ends a child, which frees what it has: valgrind asks it too. */
 static void end(void)
@@ -145,18 +134,6 @@ static void ended_in_a_child(void)
 	providerDestroy(provider);
 }
 
-static atomic_bool ending;
-static atomic_ullong fired;
-
-static void *fire_always(void *unused)
-{
-	while (!atomic_load(&ending)) {
-		fire_times(1);
-		atomic_fetch_add(&fired, 1);
-	}
-	return unused;
-}
-
 static void *fire_once(void *unused)
 {
 	fire_times(100);
@@ -179,16 +156,13 @@ static void child_with_threads(void)
 /* Threads fire while their process forks, and lose nothing; nor does the child. */
 static void forked_while_firing(void)
 {
-	pthread_t all[3];
+	struct storm storm;
 
 	if (!FORKS_WITH_THREADS)
 		return;
 	load();
 	CHECK(sdtRecord(path, 1) == 0);
-	atomic_store(&ending, false);
-	atomic_store(&fired, 0);
-	for (int i = 0; i < 3; i++)
-		CHECK(pthread_create(&all[i], NULL, fire_always, NULL) == 0);
+	begin_storm(&storm, 3, NULL);
 	for (int i = 0; i < 1 + test_rounds(9); i++) {
 		pid_t child = fork();
 
@@ -197,9 +171,7 @@ static void forked_while_firing(void)
 		CHECK(test_wait(child));
 		rec_expect(path_of(path, child), child, 500);
 	}
-	atomic_store(&ending, true);
-	for (int i = 0; i < 3; i++)
-		CHECK(pthread_join(all[i], NULL) == 0);
+	end_storm(&storm);
 	sdtStopRecording();
 	rec_expect(path, getpid(), atomic_load(&fired));
 	providerDestroy(provider);

@@ -4,6 +4,8 @@
 
 #include "test.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 enum {
@@ -125,15 +127,67 @@ static inline uint64_t rec_word(const unsigned char *record, int i)
 	return rec_number(record + REC_RECORD_HEAD + 8 * i, 8);
 }
 
-/* rec_provider returns a loaded provider and its probe, which has a text and a number. */
-static inline SDTProvider_t *rec_provider(const char *name, SDTProbe_t **probe)
+/* The provider that a test records, the probe that it fires, and how often that was. */
+static SDTProvider_t *provider;
+static SDTProbe_t *probe;
+static atomic_ullong fired;
+
+/* rec_load loads the provider with its probe, which has a text and a number. */
+static inline void rec_load(const char *name)
 {
 	const SDTArgument_t arguments[] = {{"text", sdt_string}, {"n", uint64}};
-	SDTProvider_t *provider = test_provider(name);
 
-	*probe = providerAddNamedProbe(provider, "event", 2, arguments);
+	provider = test_provider(name);
+	probe = providerAddNamedProbe(provider, "event", 2, arguments);
 	CHECK(providerLoad(provider) == 0);
-	return provider;
+}
+
+/* fire fires the probe. One of two arguments takes no more of these. */
+static inline void fire(uint64_t n)
+{
+	probeFire(probe, (uint64_t)(uintptr_t)"text", n, (uint64_t)(uintptr_t)"another");
+	atomic_fetch_add(&fired, 1);
+}
+
+static inline void fire_times(uint64_t count)
+{
+	for (uint64_t n = 0; n < count; n++)
+		fire(n);
+}
+
+/* A storm of threads that fire, and another probe too if there is one. */
+struct storm {
+	pthread_t threads[4];
+	int count;
+};
+
+static atomic_bool ending;
+
+static inline void *fire_always(void *other)
+{
+	while (!atomic_load(&ending)) {
+		if (other)
+			probeFire(other);
+		fire(1);
+	}
+	return NULL;
+}
+
+/* begin_storm begins one of at most 4 threads, of which every other fires the other probe. */
+static inline void begin_storm(struct storm *storm, int count, SDTProbe_t *other)
+{
+	storm->count = count;
+	atomic_store(&ending, false);
+	atomic_store(&fired, 0);
+	for (int i = 0; i < count; i++)
+		CHECK(pthread_create(&storm->threads[i], NULL, fire_always, i % 2 ? other : NULL) == 0);
+}
+
+static inline void end_storm(const struct storm *storm)
+{
+	atomic_store(&ending, true);
+	for (int i = 0; i < storm->count; i++)
+		CHECK(pthread_join(storm->threads[i], NULL) == 0);
 }
 
 static inline void rec_begin(const char *path, size_t size)

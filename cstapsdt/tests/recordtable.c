@@ -15,8 +15,7 @@ static void stop(struct recording *r) { rec_stop(r, path); }
 /* use_briefly defines a provider with a probe, which it fires, and destroys it. */
 static void use_briefly(const char *name)
 {
-	SDTProvider_t *provider = test_provider("brief");
-
+	provider = test_provider("brief");
 	CHECK(providerAddProbe(provider, name, 1, int32) && providerLoad(provider) == 0);
 	probeFire(&provider->probes->probe, (uint64_t)1);
 	providerDestroy(provider);
@@ -43,9 +42,7 @@ static void repeated_crowd(void)
 
 	CHECK(sdtRecord(path, 16 << 20) == 0);
 	for (int round = 0; round < 3; round++) {
-		SDTProvider_t *provider = test_provider("crowd");
-		SDTProbe_t *probe = NULL;
-
+		provider = test_provider("crowd");
 		for (int i = 0; i < CROWD; i++) {
 			snprintf(name, sizeof name, "probe%d", i);
 			probe = providerAddProbe(provider, name, 1, int32);
@@ -66,7 +63,6 @@ static void repeated_crowd(void)
 static void full(void)
 {
 	enum { LONG = 60000 };
-	SDTProvider_t *provider = test_provider("long");
 	char *name = malloc(LONG + 1);
 	struct recording r;
 	uint64_t used;
@@ -75,6 +71,7 @@ static void full(void)
 	name[LONG] = '\0';
 	record();
 	use_briefly("known");
+	provider = test_provider("long");
 	for (int i = 0; i < 40; i++) {
 		int digits = snprintf(name, LONG, "%d", i);
 

@@ -1,9 +1,7 @@
 /* Tests of the thread that serves watchers. What it says is tested in Go, in internal/test/clibrary. */
 #include "watcher.h"
 
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -22,12 +20,7 @@ enum { HAS_CHILDREN = 0, EXTRA_THREADS = 1 };
 enum { HAS_CHILDREN = 1, EXTRA_THREADS = 0 };
 #endif
 
-static SDTProvider_t *provider;
-static SDTProbe_t *probe;
-
-static void load(void) { provider = rec_provider("socket", &probe); }
-
-static void fire(uint64_t n) { probeFire(probe, (uint64_t)(uintptr_t)"text", n); }
+static void load(void) { rec_load("socket"); }
 
 static int count_threads(void) { return test_count("/proc/self/task", "") - 2; /* . and .. */ }
 
@@ -84,29 +77,15 @@ static void thread(void)
 	sdtStopListening();
 }
 
-static atomic_bool ending;
-static atomic_ullong fired;
-
-static void *fire_always(void *unused)
-{
-	while (!atomic_load(&ending)) {
-		fire(1);
-		atomic_fetch_add(&fired, 1);
-	}
-	return unused;
-}
-
 /* Watches begin and end, or break off, while threads fire. A watch has what was fired in it. */
 static void watches(void)
 {
-	pthread_t all[3];
+	struct storm storm;
 	struct watcher w;
 
 	load();
 	listen_here();
-	atomic_store(&ending, false);
-	for (int i = 0; i < 3; i++)
-		CHECK(pthread_create(&all[i], NULL, fire_always, NULL) == 0);
+	begin_storm(&storm, 3, NULL);
 	for (int i = 0; i < 2 + test_rounds(18); i++) {
 		uint64_t before, during;
 
@@ -121,9 +100,7 @@ static void watches(void)
 		}
 		disconnect(&w);
 	}
-	atomic_store(&ending, true);
-	for (int i = 0; i < 3; i++)
-		CHECK(pthread_join(all[i], NULL) == 0);
+	end_storm(&storm);
 	sdtStopListening();
 	CHECK(!probeIsEnabled(probe));
 	providerDestroy(provider);
@@ -159,7 +136,7 @@ static void *exit_now(void *unused)
 static void ended_by_a_thread(void)
 {
 	struct sockaddr_un address;
-	pthread_t all[2];
+	pthread_t thread;
 	pid_t child;
 
 	if (!HAS_CHILDREN || test_in_valgrind()) /* valgrind asks a process that ends for what its threads have */
@@ -168,16 +145,16 @@ static void ended_by_a_thread(void)
 	listen_here();
 	child = fork();
 	if (child == 0) {
+		struct storm storm;
 		struct watcher w;
 
 		for (int tries = 0; tries < 10000 && !address_of(getpid()).sun_path[0]; tries++)
 			usleep(1000);
 		w = connect_to(getpid());
 		watch_all(&w);
-		atomic_store(&ending, false);
-		CHECK(pthread_create(&all[0], NULL, fire_always, NULL) == 0);
+		begin_storm(&storm, 1, NULL);
 		usleep(1000);
-		CHECK(pthread_create(&all[1], NULL, exit_now, NULL) == 0);
+		CHECK(pthread_create(&thread, NULL, exit_now, NULL) == 0);
 		pause();
 	}
 	CHECK(test_wait(child));
