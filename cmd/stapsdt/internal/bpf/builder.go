@@ -288,33 +288,28 @@ func (b *builder) variable(s origin, unreadable string) error {
 		return nil
 	}
 	switch s.kind {
-	case fromArg:
-		at := b.alloc(8)
-		if err := b.argument(s.arg, unreadable); err != nil {
-			return err
-		}
-		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
-		b.nums[s] = at
 	case fromText:
 		return b.textVariable(s, unreadable)
 	case fromComm, fromExecutable:
 		return b.ownText(s, unreadable)
 	case fromNamespace, fromPod, fromContainer:
 		return b.podText(s)
-	default:
-		at := b.alloc(8)
-		b.processNumber(s.kind)
-		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
-		b.nums[s] = at
 	}
+	at := b.alloc(8)
+	if s.kind != fromArg {
+		b.processNumber(s.kind)
+	} else if err := b.argument(s.arg, unreadable); err != nil {
+		return err
+	}
+	b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
+	b.nums[s] = at
 	return nil
 }
 
 // textVariable reads the string that an argument points to. The rest of its slot is zeroed, so that
 // strings can be compared and used as keys.
 func (b *builder) textVariable(s origin, unreadable string) error {
-	at, isKey := b.place[s]
-	t := b.emptyText(at, isKey)
+	t := b.emptyText(s)
 	addr := origin{fromArg, s.arg}
 	if err := b.variable(addr, unreadable); err != nil {
 		return err
@@ -324,7 +319,6 @@ func (b *builder) textVariable(s origin, unreadable string) error {
 		return err
 	}
 	b.add(asm.StoreMem(asm.RFP, t.length, asm.R0, asm.DWord))
-	b.texts[s] = t
 	return nil
 }
 
@@ -344,14 +338,16 @@ func (b *builder) readArg(arg int, to asm.Register, offset int16, most int32, ad
 	return nil
 }
 
-// emptyText reserves and zeroes the slot of a string, unless the string has a place in a key, and
-// reserves a word for its length.
-func (b *builder) emptyText(at int16, reserved bool) *text {
+// emptyText zeroes the slot of a string, which it reserves unless the string has a place in a key, and reserves a word
+// for its length.
+func (b *builder) emptyText(s origin) *text {
+	at, isKey := b.place[s]
 	t := &text{at: at, size: textSlot, length: b.alloc(8)}
-	if !reserved {
+	if !isKey {
 		t.at = b.alloc(textSlot)
 	}
 	b.zero(t.at, textSlot)
+	b.texts[s] = t
 	return t
 }
 

@@ -121,14 +121,7 @@ func (p *Probe) length(call string) int {
 	if !strings.HasPrefix(call, "len(") {
 		return -1
 	}
-	same := func(a Arg) bool { return a.Name == call }
-	if i := slices.IndexFunc(p.Args, same); i >= 0 {
-		return i
-	}
-	if i := slices.IndexFunc(p.Fields, same); i >= 0 {
-		return len(p.Args) + i
-	}
-	return -1
+	return slices.IndexFunc(slices.Concat(p.Args, p.Fields), func(a Arg) bool { return a.Name == call })
 }
 
 // pointer returns the index of the argument that a call of str names.

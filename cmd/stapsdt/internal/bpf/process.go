@@ -54,8 +54,8 @@ func (b *builder) processNumber(k kind) {
 
 // ownText puts a string that is not an argument onto the stack.
 func (b *builder) ownText(s origin, unreadable string) error {
-	at, isKey := b.place[s]
 	if s.kind == fromComm {
+		at, isKey := b.place[s]
 		if !isKey {
 			at = b.alloc(layout.CommSize)
 		}
@@ -64,12 +64,11 @@ func (b *builder) ownText(s origin, unreadable string) error {
 		b.texts[s] = &text{at: at, size: layout.CommSize}
 		return nil
 	}
-	t := b.emptyText(at, isKey)
+	t := b.emptyText(s)
 	if err := b.executable(asm.RFP, t.at, textRead, unreadable); err != nil {
 		return err
 	}
 	b.add(asm.StoreMem(asm.RFP, t.length, asm.R0, asm.DWord))
-	b.texts[s] = t
 	return nil
 }
 
@@ -221,8 +220,7 @@ func (b *builder) podText(s origin) error {
 	if b.env.Pods == nil {
 		return errNoPods
 	}
-	at, isKey := b.place[s]
-	t := b.emptyText(at, isKey)
+	t := b.emptyText(s)
 	known, done := b.fresh("pod"), b.fresh("podDone")
 	b.add(asm.FnGetCurrentCgroupId.Call(), asm.StoreMem(asm.RFP, b.word, asm.R0, asm.DWord))
 	b.lookup(b.env.Pods.names.FD(), b.word)
@@ -237,6 +235,5 @@ func (b *builder) podText(s origin) error {
 	b.copy(asm.RFP, t.length, asm.R0, from, 8)
 	b.copy(asm.RFP, t.at, asm.R0, from+8, textSlot)
 	b.label(done)
-	b.texts[s] = t
 	return nil
 }
