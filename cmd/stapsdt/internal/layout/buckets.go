@@ -93,17 +93,15 @@ func (l Linear) Check() error {
 	return nil
 }
 
-func (l Linear) inner() int {
+// Len returns the number of buckets.
+func (l Linear) Len() int {
 	span, step := uint64(l.High-l.Low), uint64(l.Step)
-	n := int(span / step)
+	n := int(span/step) + 2
 	if span%step != 0 {
 		n++
 	}
 	return n
 }
-
-// Len returns the number of buckets.
-func (l Linear) Len() int { return l.inner() + 2 }
 
 // Of returns the bucket of a value.
 func (l Linear) Of(t expr.Type, v uint64) int {

@@ -146,20 +146,24 @@ func (f *Follower) Close() {
 // List returns the selected processes. It implements engine.Processes.
 func (f *Follower) List() (pids []int, err error) {
 	f.Update()
+	return f.list()
+}
+
+func (f *Follower) list() ([]int, error) {
 	all, err := proc.Processes()
-	if len(f.patterns) == 0 {
-		return all, err
-	}
 	return slices.DeleteFunc(all, func(pid int) bool { return !f.has(pid) }), err
 }
 
 // Has reports whether a process is selected. It implements engine.Processes.
 func (f *Follower) Has(pid int) bool {
 	f.Update()
-	return len(f.patterns) == 0 || f.has(pid)
+	return f.has(pid)
 }
 
 func (f *Follower) has(pid int) bool {
+	if len(f.patterns) == 0 {
+		return true
+	}
 	c := f.pods.OfProcess(pid)
 	return f.Selects(&c)
 }
@@ -171,15 +175,11 @@ func PIDs(patterns []cgroup.Pattern) ([]int, error) {
 	if !f.pods.Here() {
 		return nil, ErrNone
 	}
-	all, err := proc.Processes()
-	if err != nil {
-		return nil, err
+	all, err := f.list()
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("no process on this machine is of the pod %s", f)
 	}
-	all = slices.DeleteFunc(all, func(pid int) bool { return !f.has(pid) })
-	if len(all) == 0 {
-		return nil, fmt.Errorf("no process on this machine is of the pod %s", f)
-	}
-	return all, nil
+	return all, err
 }
 
 // String returns the patterns.

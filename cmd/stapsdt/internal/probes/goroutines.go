@@ -20,18 +20,14 @@ type Goroutines struct {
 	visited map[int]os.FileInfo
 }
 
-func (g *Goroutines) open() (err error) {
-	if g.offsets == nil {
-		g.visited = map[int]os.FileInfo{}
-		g.offsets, err = bpf.NewGoroutines()
-	}
-	return err
-}
-
 // Prepare sets the environment's map of goroutine offsets. Find adds processes to the map.
 func (g *Goroutines) Prepare(env *bpf.Env) error {
-	if err := g.open(); err != nil {
-		return bpf.MapError(err)
+	if g.offsets == nil {
+		var err error
+		if g.offsets, err = bpf.NewGoroutines(); err != nil {
+			return bpf.MapError(err)
+		}
+		g.visited = map[int]os.FileInfo{}
 	}
 	env.Goroutines = g.offsets
 	return nil

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/cilium/ebpf"
@@ -20,7 +21,7 @@ func TestGoroutinesPurge(t *testing.T) {
 	ended := exec.Command("true")
 	require.NoError(t, ended.Run())
 	var g Goroutines
-	require.NoError(t, g.open())
+	require.NoError(t, g.Prepare(&bpf.Env{}))
 	defer g.Close()
 	gone, here := uint32(ended.Process.Pid), uint32(os.Getpid())
 	for _, pid := range []uint32{gone, here} {

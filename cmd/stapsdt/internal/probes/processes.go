@@ -60,15 +60,18 @@ func Follow(pids []int, ns *bpf.Namespace) (p *Processes, err error) {
 }
 
 // List returns the PIDs of the processes in the set.
-func (p *Processes) List() (pids []int) {
-	var pid uint32
+func (p *Processes) List() []int {
+	return slices.DeleteFunc(p.ids(), func(id int) bool { return !isProcess(id) })
+}
+
+// ids returns the members of the set.
+func (p *Processes) ids() (all []int) {
+	var id uint32
 	var value uint8
-	for entries := p.Set.Iterate(); entries.Next(&pid, &value); {
-		if isProcess(int(pid)) {
-			pids = append(pids, int(pid))
-		}
+	for entries := p.Set.Iterate(); entries.Next(&id, &value); {
+		all = append(all, int(id))
 	}
-	return pids
+	return all
 }
 
 // Has reports whether a process is in the set.
@@ -89,18 +92,12 @@ func (p *Processes) Purge() (left bool) {
 	if p.poll {
 		p.addChildren()
 	}
-	var pid uint32
-	var value uint8
-	var gone []uint32
-	for entries := p.Set.Iterate(); entries.Next(&pid, &value); {
-		if isProcess(int(pid)) && proc.Alive(int(pid)) {
+	for _, id := range p.ids() {
+		if isProcess(id) && proc.Alive(id) {
 			left = true
 		} else {
-			gone = append(gone, pid)
+			_ = p.Set.Delete(uint32(id))
 		}
-	}
-	for _, pid := range gone {
-		_ = p.Set.Delete(pid)
 	}
 	return left
 }
