@@ -17,7 +17,7 @@ import (
 // TestBounds: the kernel finds the bucket that a value belongs to by its bounds.
 func TestBounds(t *testing.T) {
 	m := newMachine(t)
-	for name, list := range map[string]struct {
+	for name, c := range map[string]struct {
 		bounds []float64
 		scale  float64
 	}{
@@ -26,35 +26,33 @@ func TestBounds(t *testing.T) {
 		"signed":  {[]float64{-100, -1, 0, 1, 1e30}, 1},
 	} {
 		for _, typ := range []expr.Type{{Kind: expr.Int, Size: 8}, {Kind: expr.Uint, Size: 8}} {
-			checkBounds(t, m, name, list.bounds, list.scale, typ)
+			bounds, err := layout.NewBounds(c.bounds, c.scale, typ)
+			require.NoError(t, err)
+			for _, v := range append([]uint64{4_999_999, 5_000_000, 5_000_001, 10_000_000_000, 10_000_000_001}, interesting...) {
+				b := newBuilder(&Env{}, sample())
+				b.constant(asm.R0, int64(v))
+				b.bounds(bounds, typ)
+				got, _ := m.finish(b, name)
+				require.Less(t, got, uint64(bounds.Len()), "%s, %v: %d", name, typ, int64(v))
+				require.Equal(t, bounds.Slot(typ, v), bounds.Slots[got], "%s, %v: %d", name, typ, int64(v))
+				// Dividing float64s is exact enough for these values.
+				value := toFloat(typ, v)
+				want := 0
+				for want < len(c.bounds) && value > math.Round(c.bounds[want]/c.scale) {
+					want++
+				}
+				assert.Equal(t, want, bounds.Slots[int(got)], "%s, %v: %v", name, typ, value)
+			}
 		}
 	}
 }
 
-func checkBounds(t *testing.T, m *machine, name string, list []float64, scale float64, typ expr.Type) {
-	t.Helper()
-	bounds, err := layout.NewBounds(list, scale, typ)
-	require.NoError(t, err)
-	values := append([]uint64{4_999_999, 5_000_000, 5_000_001, 10_000_000_000, 10_000_000_001}, interesting...)
-	for _, v := range values {
-		b := newBuilder(&Env{}, sample())
-		b.constant(asm.R0, int64(v))
-		b.bounds(bounds, typ)
-		b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))
-		got, _ := m.finish(b, "")
-		require.Less(t, got, uint64(bounds.Len()), "%s, %v: %d", name, typ, int64(v))
-		require.Equal(t, bounds.Slot(typ, v), bounds.Slots[got], "%s, %v: %d", name, typ, int64(v))
-		value := float64(v)
-		if typ.Kind == expr.Int {
-			value = float64(int64(v))
-		}
-		// What divides float64s exactly enough for these values.
-		want := 0
-		for want < len(list) && value > math.Round(list[want]/scale) {
-			want++
-		}
-		assert.Equal(t, want, bounds.Slots[int(got)], "%s, %v: %v", name, typ, value)
+// toFloat returns the value of bits.
+func toFloat(t expr.Type, bits uint64) float64 {
+	if t.Kind == expr.Int {
+		return float64(int64(bits))
 	}
+	return float64(bits)
 }
 
 // TestExponential: the buckets of a native histogram are those of its schema.

@@ -85,7 +85,6 @@ func (m *machine) run(e *Expr, v *values) (bits uint64, fault bool) {
 		b.nums[src] = at
 	}
 	(&compiler{b, e}).value(e.Root)
-	b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))
 	return m.finish(b, e.String())
 }
 
@@ -103,22 +102,20 @@ func (b *builder) putText(src origin, visible []byte) {
 	b.texts[src] = &text{at: at, size: textSlot, length: length}
 }
 
-// finish runs a program that leaves its result in regTime and 0 in regMissing.
+// finish runs a program that leaves its result in R0.
 func (m *machine) finish(b *builder, what string) (bits uint64, fault bool) {
 	m.t.Helper()
+	b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))
 	b.jump("store")
 	b.label("fault")
 	b.add(asm.Mov.Imm(regTime, 0), asm.Mov.Imm(regMissing, 1))
 	b.label("store")
-	b.add(asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
-	b.lookup(m.result.FD(), b.word)
+	b.element(m.result, 0, labelExit)
 	b.add(
-		asm.JEq.Imm(asm.R0, 0, "exit"),
 		asm.StoreMem(asm.R0, 0, regTime, asm.DWord),
 		asm.StoreMem(asm.R0, 8, regMissing, asm.DWord),
 	)
-	b.label("exit")
-	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	b.leaveProgram()
 	ins, err := b.finish()
 	require.NoError(m.t, err, what)
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SocketFilter, Instructions: ins, License: license})
@@ -319,11 +316,10 @@ func TestStackLimit(t *testing.T) {
 // TestBuckets: the kernel, this process and the bounds agree on the bucket of a value.
 func TestBuckets(t *testing.T) {
 	m := newMachine(t)
-	i64, u64 := expr.Type{Kind: expr.Int, Size: 8}, expr.Type{Kind: expr.Uint, Size: 8}
 	for _, buckets := range []layout.Buckets{
 		layout.Powers{}, layout.Linear{Low: -10, High: 100, Step: 7}, layout.Linear{High: 1 << 40, Step: 1 << 33}, layout.Linear{Low: math.MinInt64, High: math.MaxInt64, Step: 1 << 60},
 	} {
-		for _, typ := range []expr.Type{i64, u64} {
+		for _, typ := range []expr.Type{{Kind: expr.Int, Size: 8}, {Kind: expr.Uint, Size: 8}} {
 			if layout.Fits(buckets, typ) != nil {
 				continue
 			}
@@ -331,15 +327,11 @@ func TestBuckets(t *testing.T) {
 				b := newBuilder(&Env{}, sample())
 				b.constant(asm.R0, int64(v))
 				b.bucketOf(buckets, typ)
-				b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))
 				got, _ := m.finish(b, "")
 				want := buckets.Of(typ, v)
 				assert.Equal(t, uint64(want), got, "%v: %d", buckets, int64(v))
 				assert.Less(t, want, buckets.Len(), "%v: %d", buckets, int64(v))
-				value := float64(v)
-				if typ == i64 {
-					value = float64(int64(v))
-				}
+				value := toFloat(typ, v)
 				low, high := buckets.Bounds(want)
 				// Bounds are rounded to float64.
 				assert.GreaterOrEqual(t, value, low, "%v: %v is not within its bucket", buckets, value)

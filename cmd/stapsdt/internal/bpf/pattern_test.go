@@ -44,7 +44,6 @@ func (m *machine) selects(env *Env, executable string) bool {
 		b.putText(origin{kind: fromExecutable}, []byte(name+"\x00"))
 		b.ofExecutable()
 		b.constant(asm.R0, value)
-		b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))
 		bits, _ := m.finish(b, name)
 		return bits == 1
 	}
