@@ -55,13 +55,9 @@ func attach(t *testing.T, l *Lease, links io.Closer) *Attachment {
 // TestDelay: a writer waits until what is attached too late is detached, although the lease was broken and its file closed.
 func TestDelay(t *testing.T) {
 	path := newFile(t)
-	leases := New()
-	defer leases.Close()
-	file, err := os.Open(path)
+	l, err := take(t, path)
 	require.NoError(t, err)
-	l, err := leases.Take(file)
-	require.NoError(t, err)
-	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	fd, err := unix.FcntlInt(l.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	require.NoError(t, err)
 	same := os.NewFile(uintptr(fd), path)
 	defer same.Close()
@@ -77,9 +73,9 @@ func TestDelay(t *testing.T) {
 		file.Close()
 		opened <- detached.Load()
 	}()
-	<-leases.Broken
+	<-l.leases.Broken
 	l.Break()
-	require.NoError(t, file.Close())
+	require.NoError(t, l.file.Close())
 	_, err = l.Delay(same)
 	require.ErrorIs(t, err, ErrBroken)
 	first()
