@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"regexp"
 	"runtime"
-	"strings"
-	"unicode"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
@@ -82,15 +81,8 @@ func NewCgroups() (*ebpf.Map, error) {
 // license permits the helpers that read the memory of a traced program.
 const license = "Dual MIT/GPL"
 
-// objectName replaces the characters that the kernel does not permit in an object's name.
-func objectName(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x80 && (r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)) {
-			return r
-		}
-		return '_'
-	}, name)
-}
+// notInNames matches the characters that the kernel does not permit in an object's name.
+var notInNames = regexp.MustCompile(`[^A-Za-z0-9_]`)
 
 // Detect detects the capabilities of the kernel. The error may be a *rights.Error.
 func Detect() (k Kernel, err error) {

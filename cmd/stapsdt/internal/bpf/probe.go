@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -175,16 +176,14 @@ func (v *variables) addArg(name string, a sdt.Arg, i int) {
 // targets, and the variables that every probe has. The name of an argument hides other variables.
 func (p *Probe) variables() *variables {
 	v := &variables{}
-	for _, named := range []bool{true, false} {
-		for i, a := range p.Args {
-			name := a.Name
-			if !named {
-				name = p.otherName(i)
-			}
-			if name == "" || !named && name == a.Name {
-				continue
-			}
-			v.addArg(name, a.Arg, i)
+	for i, a := range p.Args {
+		if a.Name != "" {
+			v.addArg(a.Name, a.Arg, i)
+		}
+	}
+	for i, a := range p.Args {
+		if other := p.otherName(i); other != "" && other != a.Name {
+			v.addArg(other, a.Arg, i)
 		}
 	}
 	v.addProcess()
@@ -204,34 +203,17 @@ func (p *Probe) otherName(i int) string {
 
 // ArgType returns the type of an argument in expressions.
 func ArgType(a sdt.Arg) expr.Type {
-	size := a.Size
-	if size == 0 {
-		size = 8
-	}
-	if t := a.Type; t != nil {
-		if layout.IsGoString(t) {
-			return expr.Type{Kind: expr.String}
-		}
-		switch t.Kind {
-		case sdt.KindBool:
-			return expr.Type{Kind: expr.Bool, Size: 1}
-		case sdt.KindInt:
-			return expr.Type{Kind: expr.Int, Size: size, Duration: size == 8 && t.Name == "time.Duration"}
-		case sdt.KindUint:
-			return expr.Type{Kind: expr.Uint, Size: size}
-		case sdt.KindFloat:
-			if size >= 4 {
-				return expr.Type{Kind: expr.Float, Size: size}
-			}
-		case sdt.KindPointer:
-			if t.IsString() {
-				return expr.Type{Kind: expr.String}
-			}
-			return expr.Type{Kind: expr.Uint, Size: size}
-		}
-	}
+	size, t := cmp.Or(a.Size, 8), cmp.Or(a.Type, &sdt.Type{})
 	switch {
-	case a.Float && size >= 4:
+	case layout.IsGoString(t), t.IsString():
+		return expr.Type{Kind: expr.String}
+	case t.Kind == sdt.KindBool:
+		return expr.Type{Kind: expr.Bool, Size: 1}
+	case t.Kind == sdt.KindInt:
+		return expr.Type{Kind: expr.Int, Size: size, Duration: size == 8 && t.Name == "time.Duration"}
+	case t.Kind == sdt.KindUint, t.Kind == sdt.KindPointer:
+		return expr.Type{Kind: expr.Uint, Size: size}
+	case (a.Float || t.Kind == sdt.KindFloat) && size >= 4:
 		return expr.Type{Kind: expr.Float, Size: size}
 	case a.Signed:
 		return expr.Type{Kind: expr.Int, Size: size}

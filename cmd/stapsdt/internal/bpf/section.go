@@ -47,7 +47,7 @@ func (k Kernel) Load(name string, sections ...*Section) (*ebpf.Program, error) {
 
 // program returns the program that Load loads.
 func (k Kernel) program(name string, sections []*Section) *ebpf.ProgramSpec {
-	spec := &ebpf.ProgramSpec{Name: objectName(name), Type: ebpf.Kprobe, Instructions: join(sections), License: license}
+	spec := &ebpf.ProgramSpec{Name: notInNames.ReplaceAllString(name, "_"), Type: ebpf.Kprobe, Instructions: join(sections), License: license}
 	if k.Multi {
 		spec.AttachType = ebpf.AttachTraceUprobeMulti
 	}
