@@ -81,25 +81,21 @@ func (e *Engine) lookAtAll() (*probes.Found, error) {
 // lookAt finds the files with selected probes that processes have mapped. It closes the other files of each process before it looks
 // at the next, so that few are open at the same time.
 func (e *Engine) lookAt(pids []int, all bool) (*probes.Found, error) {
-	found := &probes.Found{}
-	for _, pid := range pids {
-		uses, err := found.Look(e.finder.Process, pid, all)
+	find := func(pid int) ([]target.Use, error, error) {
+		uses, skipped, err := e.finder.Process(pid)
 		if errors.Is(err, proc.ErrNoProcess) && !slices.Contains(e.options.Named, pid) {
-			continue
+			return nil, nil, nil
 		}
-		if err != nil {
-			return nil, err
-		}
-		for _, u := range uses {
-			if e.match(u.File); e.files[u.File].needed() || e.isNamed(u.File) {
-				found.Keep(pid, u)
-				continue
-			}
-			delete(e.files, u.File)
-			e.finder.Ignore(u.File)
-		}
+		return uses, skipped, err
 	}
-	return found, nil
+	return probes.Look(find, pids, all, func(f *target.File) bool {
+		if e.match(f); e.files[f].needed() || e.isNamed(f) {
+			return true
+		}
+		delete(e.files, f)
+		e.finder.Ignore(f)
+		return false
+	})
 }
 
 // match finds out which subscriptions select probes of a file.

@@ -68,25 +68,31 @@ type Use struct {
 	target.Use
 }
 
-// Look looks at processes, as Found.Look does, and keeps all files with probes.
-func Look(find finding, pids []int, all bool) (*Found, error) {
-	found := &Found{}
+// Look looks at processes, one after another, and keeps the files with probes for which keep, if it is not nil, returns true. It
+// fails if a process has exited or cannot be read, or if a shortage keeps one of its files from being opened. With all it does
+// not fail, because some processes always exit during a scan: it counts those that cannot be read.
+func Look(find finding, pids []int, all bool, keep func(*target.File) bool) (*Found, error) {
+	found := &Found{Uses: map[*target.File][]Use{}}
 	for _, pid := range pids {
-		uses, err := found.Look(find, pid, all)
+		uses, err := found.look(find, pid, all)
 		if err != nil {
 			return nil, err
 		}
 		for _, u := range uses {
-			found.Keep(pid, u)
+			if keep != nil && !keep(u.File) {
+				continue
+			}
+			if found.Uses[u.File] == nil {
+				found.Files = append(found.Files, u.File)
+			}
+			found.Uses[u.File] = append(found.Uses[u.File], Use{pid, u})
 		}
 	}
 	return found, nil
 }
 
-// Look looks at a process, and returns the files with probes that it has mapped. It fails if the process has exited or cannot be
-// read, or if a shortage keeps one of its files from being opened. With all it does not fail, because some processes always
-// exit during a scan: it counts those that cannot be read.
-func (f *Found) Look(find finding, pid int, all bool) ([]target.Use, error) {
+// look returns the files with probes that a process has mapped.
+func (f *Found) look(find finding, pid int, all bool) ([]target.Use, error) {
 	uses, skipped, err := find(pid)
 	if stall.Passes(skipped) {
 		err = errors.Join(err, skipped)
@@ -109,17 +115,6 @@ func (f *Found) Look(find finding, pid int, all bool) ([]target.Use, error) {
 	}
 	f.Any = f.Any || len(uses) > 0
 	return uses, nil
-}
-
-// Keep adds a file that a process has mapped.
-func (f *Found) Keep(pid int, u target.Use) {
-	if f.Uses == nil {
-		f.Uses = map[*target.File][]Use{}
-	}
-	if f.Uses[u.File] == nil {
-		f.Files = append(f.Files, u.File)
-	}
-	f.Uses[u.File] = append(f.Uses[u.File], Use{pid, u})
 }
 
 // Unfit counts the probes that are left out because they lack something that an expression uses.

@@ -84,5 +84,5 @@ func (t *Target) Look(finder *target.Finder) (*Found, error) {
 			return nil, err
 		}
 	}
-	return Look(finder.Process, pids, t.All)
+	return Look(finder.Process, pids, t.All, nil)
 }
