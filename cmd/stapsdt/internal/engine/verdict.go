@@ -17,12 +17,11 @@ import (
 // candidate is a probe of a file, and the place where it was found.
 type candidate struct {
 	*bpf.Probe
-	site  sdt.Site
 	place string // the file and a process
 }
 
 func newCandidate(f *file, site sdt.Site, uses []probes.Use) candidate {
-	c := candidate{probes.NewProbe(f.File, site), site, f.Path}
+	c := candidate{probes.NewProbe(f.File, site), f.Path}
 	if len(uses) > 0 {
 		c.place += fmt.Sprintf(" (process %d)", uses[0].PID)
 	}
