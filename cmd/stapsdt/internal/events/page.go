@@ -45,7 +45,6 @@ type page struct {
 	program        *replay.File
 	probes         []*recording.Probe // the selected probes
 	filters        []*replay.Filter   // the filters of probes, with the same indexes
-	byName         map[string][]int   // the indexes of the probes by name
 	pending        []pendingEvent
 	delay          time.Duration // how long an event waits for earlier ones
 	lag            time.Duration // how much later than it was fired an event has come, at least
@@ -155,8 +154,6 @@ func (p *page) Announce() {
 		p.to.Warn("%s", run.Announcement(len(p.probes), 1, 0, p.config.Duration))
 	}
 }
-
-func (p *page) Clock(e *recording.Event) time.Duration { return e.Monotonic }
 
 func (p *page) Lost() uint64 { return p.counts.Dropped }
 
@@ -328,16 +325,8 @@ func (p *page) deliver(d *delivery, delay time.Duration) error {
 
 // find returns the index of an event's probe, or -1. Several providers of the same name may have probes of the same name.
 func (p *page) find(e *remote.Event) int {
-	if p.byName == nil {
-		p.byName = map[string][]int{}
-		for i, one := range p.probes {
-			p.byName[one.Provider+":"+one.Name] = append(p.byName[one.Provider+":"+one.Name], i)
-		}
-	}
-	for _, i := range p.byName[e.Provider+":"+e.Probe] {
-		if slices.EqualFunc(p.probes[i].Args, e.Args, func(a recording.Arg, v remote.Value) bool { return a.Name == v.Name }) {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(p.probes, func(one *recording.Probe) bool {
+		return one.Name == e.Probe && one.Provider == e.Provider &&
+			slices.EqualFunc(one.Args, e.Args, func(a recording.Arg, v remote.Value) bool { return a.Name == v.Name })
+	})
 }
