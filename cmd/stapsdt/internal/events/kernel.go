@@ -133,7 +133,7 @@ func (k *kernel) processFound(pid int) error {
 func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 	show := k.show
 	if show == nil {
-		show = &Show{TextSize: TextSize}
+		show = &Show{TextSize: replay.TextSize}
 	}
 	tr, err := bpf.NewTrace(p, k.run.Where, show.Exprs, show.TextSize, show.Verbose)
 	if err != nil {

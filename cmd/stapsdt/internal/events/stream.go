@@ -13,22 +13,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// TextSize is the number of bytes of a string that the kernel delivers, unless Show.TextSize differs.
-const TextSize = 256
-
-// ProbeArguments has the Arguments of each probe that had events.
-type ProbeArguments map[*recording.Probe]*replay.Arguments
-
-// Show formats the arguments of an event, without those with the given names.
-func (p ProbeArguments) Show(e *recording.Event, without ...string) []replay.Shown {
-	a := p[e.Probe]
-	if a == nil {
-		a = replay.NewArguments(e.Probe, TextSize)
-		p[e.Probe] = a
-	}
-	return a.Show(e, without...)
-}
-
 // Consumer takes events. It ends the run by returning live.ErrEnough.
 type Consumer interface {
 	// Event takes an event, which is valid until Event returns.

@@ -19,8 +19,6 @@ type Operations struct {
 	// Where and By apply to each kind of operation that has their variables. All is as in Plan.
 	Where, By []string
 	All       bool
-	// TextSize is the number of bytes of a string that are kept.
-	TextSize int
 	// Full counts the starts for which there was no room.
 	Full uint64
 
@@ -143,7 +141,7 @@ func (o *Operations) pair(k *Kind) {
 	}
 	start, end := NewEvaluator(k.first[0]), NewEvaluator(k.first[1])
 	has := func(src string) bool { return start.Has(src) || end.Has(src) }
-	plan := Plan{Pairing: bpf.Pairing{Key: "arg0", Details: true}, TextSize: o.TextSize, All: o.All}
+	plan := Plan{Pairing: bpf.Pairing{Key: "arg0", Details: true}, TextSize: TextSize, All: o.All}
 	for _, src := range o.Where {
 		if k.unfit == nil && !has(src) {
 			_, k.unfit = end.Parse(src)

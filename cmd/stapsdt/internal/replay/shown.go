@@ -60,23 +60,22 @@ func ArgItems(p *recording.Probe, textSize int) (items []layout.Item) {
 	return items
 }
 
-// Arguments formats the arguments of the events of a probe.
-type Arguments struct {
-	*Evaluator
-	items []layout.Item
-}
+// TextSize is the number of bytes of a string of an event that are shown, unless a command has another limit.
+const TextSize = 256
 
-// NewArguments returns the Arguments of a probe. Strings are cut to textSize bytes.
-func NewArguments(p *recording.Probe, textSize int) *Arguments {
-	return &Arguments{Evaluator: NewEvaluator(p), items: ArgItems(p, textSize)}
-}
+// Arguments describes the arguments of each probe that had events.
+type Arguments map[*recording.Probe][]layout.Item
 
 // Show formats the arguments of an event, except for the arguments named in without.
-func (a *Arguments) Show(e *recording.Event, without ...string) (all []Shown) {
-	a.At(e)
-	for i := range a.items {
-		if item := &a.items[i]; !slices.Contains(without, item.Name) {
-			v := a.Arg(i, item)
+func (a Arguments) Show(e *recording.Event, without ...string) (all []Shown) {
+	items, known := a[e.Probe]
+	if !known {
+		items = ArgItems(e.Probe, TextSize)
+		a[e.Probe] = items
+	}
+	for i := range items {
+		if item := &items[i]; !slices.Contains(without, item.Name) {
+			v := newValue(item, Variable(e, i))
 			all = append(all, Show(item.Name, &v))
 		}
 	}

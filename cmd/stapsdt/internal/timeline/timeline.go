@@ -42,7 +42,7 @@ type view struct {
 	writer     *writer
 	tracks     tracks
 	open       map[*replay.Operation]*span
-	args       events.ProbeArguments
+	args       replay.Arguments
 	start      time.Time // the time of day of the first event
 	first      int64     // its time by the stream's clock, in nanoseconds
 	last       int64
@@ -71,8 +71,8 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return cmp.Or(err, console.Usagef("a timeline shows the operations of probes, and not of functions: stapsdt tree shows these"))
 	}
 	v := &view{
-		options: &o, open: map[*replay.Operation]*span{}, args: events.ProbeArguments{},
-		operations: replay.Operations{All: true, TextSize: events.TextSize},
+		options: &o, open: map[*replay.Operation]*span{}, args: replay.Arguments{},
+		operations: replay.Operations{All: true},
 	}
 	if v.condition, err = replay.NewCondition(config.Where); err != nil {
 		return err

@@ -50,7 +50,7 @@ type slot struct {
 
 func newTable(where, by []string) *table {
 	return &table{
-		operations: replay.Operations{Where: where, By: by, TextSize: maxText},
+		operations: replay.Operations{Where: where, By: by},
 		rows:       map[string]*row{},
 	}
 }

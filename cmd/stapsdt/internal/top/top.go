@@ -33,9 +33,6 @@ type Options struct {
 	From replay.From
 }
 
-// maxText is the maximum number of bytes of an argument that are kept.
-const maxText = events.TextSize
-
 // view makes snapshots of the operations. It is an events.Consumer.
 type view struct {
 	table    *table

@@ -18,7 +18,7 @@ import (
 // that has not ended.
 type calls struct {
 	goroutines map[goroutine]*callStack
-	shows      events.ProbeArguments
+	shows      replay.Arguments
 	ids        uint64
 	growth     // whose size includes the frames
 	// unwound, strays and foreign count calls that are not shown.
@@ -48,7 +48,7 @@ type frame struct {
 }
 
 func newCalls(finished func(*tree, replay.Ended) error) *calls {
-	return &calls{goroutines: map[goroutine]*callStack{}, shows: events.ProbeArguments{}, growth: growth{finished: finished}}
+	return &calls{goroutines: map[goroutine]*callStack{}, shows: replay.Arguments{}, growth: growth{finished: finished}}
 }
 
 // add adds an event. A call at a depth, or a return, means that all deeper calls have ended: calls whose return

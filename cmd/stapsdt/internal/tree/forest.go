@@ -105,15 +105,15 @@ type forest struct {
 	operations replay.Operations
 	nodes      map[key]*node
 	open       map[*replay.Operation]*node
-	ends       events.ProbeArguments
+	ends       replay.Arguments
 	growth
 }
 
 func newForest(where []string, finished func(*tree, replay.Ended) error) *forest {
 	return &forest{
-		operations: replay.Operations{Where: where, All: true, TextSize: events.TextSize},
+		operations: replay.Operations{Where: where, All: true},
 		nodes:      map[key]*node{}, open: map[*replay.Operation]*node{},
-		ends: events.ProbeArguments{}, growth: growth{finished: finished},
+		ends: replay.Arguments{}, growth: growth{finished: finished},
 	}
 }
 
