@@ -32,16 +32,18 @@ func NewPlan(config *run.Config, names, by []string) (*Plan, error) {
 			return nil, console.Usagef("%v selects functions, and top shows operations with two probes: stapsdt latency shows how long functions take", spec)
 		}
 	}
-	p := &Plan{By: by}
-	if config.Where != "" {
-		if err := bpf.CheckSyntax(config.Where); err != nil {
-			return nil, err
-		}
-		p.Where = bpf.SplitWhere(config.Where)
-	}
-	config.Where = ""
+	where, err := takeWhere(config)
 	config.Specs, config.Others = replay.OperationSpecs(names)
-	return p, nil
+	return &Plan{Where: where, By: by}, err
+}
+
+// takeWhere removes the condition of a configuration, and returns its parts.
+func takeWhere(config *run.Config) (parts []string, err error) {
+	if config.Where != "" {
+		err = bpf.CheckSyntax(config.Where)
+	}
+	parts, config.Where = bpf.SplitWhere(config.Where), ""
+	return parts, err
 }
 
 // Functions reports whether the names select functions. It returns an error if only some of them do.
@@ -64,13 +66,10 @@ func Functions(names []string) (bool, error) {
 // the options of their stream.
 func NewCalls(config *run.Config, names []string) (o Options, err error) {
 	o = Options{Goroutines: true, Calls: &Calls{}}
-	if config.Where != "" {
-		if err := bpf.CheckSyntax(config.Where); err != nil {
-			return o, err
-		}
-		o.Calls.Where = bpf.SplitWhere(config.Where)
+	if o.Calls.Where, err = takeWhere(config); err != nil {
+		return o, err
 	}
-	config.Where, config.Specs = "", nil
+	config.Specs = nil
 	for _, name := range names {
 		if strings.HasSuffix(name, spec.ReturnSuffix) {
 			return o, console.Usagef("tree pairs calls with their returns: give %s", strings.TrimSuffix(name, spec.ReturnSuffix))

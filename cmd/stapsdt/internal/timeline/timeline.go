@@ -77,9 +77,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if v.condition, err = replay.NewCondition(config.Where); err != nil {
 		return err
 	}
-	if config.Where != "" {
-		v.operations.Where = bpf.SplitWhere(config.Where)
-	}
+	v.operations.Where = bpf.SplitWhere(config.Where)
 	needs := live.Needs{Kernel: live.Thread(config.Where), All: v.check}
 	config.Where = ""
 	if v.stream, err = events.Open(to, &config, events.Options{From: o.From, Needs: needs, Goroutines: true}); err != nil {

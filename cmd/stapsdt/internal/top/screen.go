@@ -57,19 +57,16 @@ func (w *warnings) last() string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// openScreen returns a screen, or nil if the output is not a terminal with keys.
-func openScreen(to *console.Console) (*screen, error) {
+// openScreen returns a screen, or nil if the output is not a terminal with keys, or is unknown.
+func openScreen(to *console.Console) *screen {
 	if _, _, ok := console.Size(to.Out); !ok {
-		return nil, nil
+		return nil
 	}
 	t, err := tcell.NewScreen()
-	if err == nil {
-		err = t.Init()
+	if err != nil || t.Init() != nil {
+		return nil
 	}
-	if err != nil {
-		return nil, nil // for example, an unknown terminal gets screens without keys
-	}
-	return &screen{Screen: t, to: to, snapshots: make(chan *snapshot, 1), state: state{sort: defaultColumn}}, nil
+	return &screen{Screen: t, to: to, snapshots: make(chan *snapshot, 1), state: state{sort: defaultColumn}}
 }
 
 // take passes a snapshot to the drawing goroutine, and replaces one that is not drawn yet.

@@ -61,10 +61,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if o.From.Given() || o.JSON || o.Screens > 0 {
 		return runPlain(ctx, to, config, names, &o)
 	}
-	s, err := openScreen(to)
-	if err != nil {
-		return err
-	}
+	s := openScreen(to)
 	if s == nil {
 		return runPlain(ctx, to, config, names, &o)
 	}
@@ -90,11 +87,8 @@ func newView(to *console.Console, config run.Config, names []string, o *Options)
 	if v.stream, err = events.Open(to, &config, plan.Options(o.From)); err != nil {
 		return nil, err
 	}
-	if v.interval, err = run.NewInterval(o.Interval); err != nil {
-		v.stream.Close()
-		return nil, err
-	}
-	return v, nil
+	v.interval, err = run.NewInterval(o.Interval)
+	return v, err
 }
 
 // run takes the events.
