@@ -131,3 +131,22 @@ func Text(e *recording.Event) string {
 	}
 	return line
 }
+
+// Spans returns the probes of the start and of the end of p:op, a kind of span.
+func Spans() (start, end *recording.Probe) {
+	r := &Recording{}
+	return r.Probe("p", "op__start", "id", "parent"), r.Probe("p", "op__end", "id", "parent", "error")
+}
+
+// Event returns an event of a goroutine of process 1, whose arguments are numbers. All of its clocks have the same time.
+func Event(at time.Duration, p *recording.Probe, words ...uint64) *recording.Event {
+	e := &recording.Event{Monotonic: at, Realtime: int64(at), PID: 1, Goroutine: 1}
+	var body []byte
+	for _, w := range words {
+		body = binary.LittleEndian.AppendUint64(body, w)
+	}
+	if err := e.Decode(p, body); err != nil {
+		panic(err)
+	}
+	return e
+}

@@ -3,7 +3,6 @@
 package top
 
 import (
-	"encoding/binary"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
@@ -49,20 +49,15 @@ func TestRows(t *testing.T) {
 
 // death is a recording of spans.
 type death struct {
-	t          *testing.T
 	table      *table
 	file       *replay.File
 	start, end *recording.Probe
 	now        time.Duration
 }
 
-func newDeath(t *testing.T) *death {
-	word := func(name string) recording.Arg { return recording.Arg{Name: name, Type: 8, Kind: recording.Uint64} }
-	d := &death{
-		t: t, table: newTable(nil, nil), file: replay.NewFile(&replay.Process{PID: 1}), now: time.Second,
-		start: &recording.Probe{Provider: "p", Name: "op__start", Args: []recording.Arg{word("id"), word("parent")}},
-		end:   &recording.Probe{Provider: "p", Name: "op__end", Args: []recording.Arg{word("id"), word("parent"), word("error")}},
-	}
+func newDeath() *death {
+	d := &death{table: newTable(nil, nil), file: replay.NewFile(&replay.Process{PID: 1}), now: time.Second}
+	d.start, d.end = eventtest.Spans()
 	d.table.operations.Know(d.start)
 	d.table.operations.Know(d.end)
 	d.table.began[0] = d.now
@@ -72,21 +67,15 @@ func newDeath(t *testing.T) *death {
 // fire fires a probe some time later.
 func (d *death) fire(later time.Duration, p *recording.Probe, words ...uint64) {
 	d.now += later
-	e := &recording.Event{Monotonic: d.now, Realtime: int64(d.now), PID: 1, Goroutine: 1}
-	var body []byte
-	for _, w := range words {
-		body = binary.LittleEndian.AppendUint64(body, w)
-	}
-	require.NoError(d.t, e.Decode(p, body))
 	d.table.turnTo(d.now)
-	d.table.add(e, d.file)
+	d.table.add(eventtest.Event(d.now, p, words...), d.file)
 }
 
 func (d *death) snapshot() *snapshot { return d.table.snapshot(time.Unix(0, 0), d.now, true) }
 
 // TestLastSecond: the rates of a recording are those of its last second, also after a time without events.
 func TestLastSecond(t *testing.T) {
-	d := newDeath(t)
+	d := newDeath()
 	pair := func(later time.Duration) {
 		d.fire(later, d.start, 1, 0)
 		d.fire(0, d.end, 1, 0, 0)
@@ -107,7 +96,7 @@ func TestLastSecond(t *testing.T) {
 
 // TestNested: open operations follow those that they are parts of, whatever a hostile program says of them.
 func TestNested(t *testing.T) {
-	d := newDeath(t)
+	d := newDeath()
 	for _, o := range [][2]uint64{
 		{1, 0}, {2, 1}, {3, 2}, {4, 1}, {5, 0}, // 5 is the youngest
 		{6, 99},        // whose whole is not there

@@ -3,12 +3,12 @@
 package tree
 
 import (
-	"encoding/binary"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
@@ -25,12 +25,8 @@ type source struct {
 }
 
 func newSource(t *testing.T, finished func(*tree)) *source {
-	word := func(name string) recording.Arg { return recording.Arg{Name: name, Type: 8, Kind: recording.Uint64} }
-	s := &source{
-		t: t, file: replay.NewFile(&replay.Process{PID: 1}),
-		start: &recording.Probe{Provider: "p", Name: "op__start", Args: []recording.Arg{word("id"), word("parent")}},
-		end:   &recording.Probe{Provider: "p", Name: "op__end", Args: []recording.Arg{word("id"), word("parent"), word("error")}},
-	}
+	s := &source{t: t, file: replay.NewFile(&replay.Process{PID: 1})}
+	s.start, s.end = eventtest.Spans()
 	s.forest = newForest(nil, func(done *tree, _ replay.Ended) error {
 		finished(done)
 		return nil
@@ -43,13 +39,7 @@ func newSource(t *testing.T, finished func(*tree)) *source {
 // fire fires a probe one nanosecond later.
 func (s *source) fire(p *recording.Probe, words ...uint64) {
 	s.now++
-	e := &recording.Event{Monotonic: s.now, Realtime: int64(s.now), PID: 1, Goroutine: 1}
-	var body []byte
-	for _, w := range words {
-		body = binary.LittleEndian.AppendUint64(body, w)
-	}
-	require.NoError(s.t, e.Decode(p, body))
-	require.NoError(s.t, s.forest.add(&events.Event{Event: e, File: s.file}))
+	require.NoError(s.t, s.forest.add(&events.Event{Event: eventtest.Event(s.now, p, words...), File: s.file}))
 }
 
 // TestForest: roots that never end make room for others, and leave nothing.
