@@ -19,7 +19,7 @@ import (
 
 // manCommand returns the command that writes the manual pages, for packages and for manual
 // installation.
-func manCommand(to *console.Console) *cobra.Command {
+func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIRECTORY",
 		Short:   "Write the manual pages into a directory",

@@ -151,7 +151,7 @@ says what -w and --by take.
 		return errors.Join(checkStrayPID(c, args), checkStrayAddress(c, args), checkWindow(c))
 	}
 	root.AddCommand(listCommand(to), traceCommand(to), recordCommand(to), countCommand(to), histCommand(to), latencyCommand(to), topCommand(to), treeCommand(to), stackCommand(to), scriptCommand(to), exportCommand(to))
-	root.AddCommand(generateCommand(to), doctorCommand(to), cleanCommand(to), manCommand(to), versionCommand(to), debuggerCommand(to))
+	root.AddCommand(generateCommand(to), doctorCommand(to), cleanCommand(to), manCommand(), versionCommand(to), debuggerCommand(to))
 	root.AddCommand(topics()...)
 	completeSpecs(root)
 	refuseOthers(root)

@@ -39,8 +39,7 @@ type Process struct {
 
 // Recording locates a recording that waits to be fetched, in the memory of the process that made it.
 type Recording struct {
-	PID    int    `json:"pid"`
-	FD     int    `json:"fd"`
-	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"` // hexadecimal
+	PID  int   `json:"pid"`
+	FD   int   `json:"fd"`
+	Size int64 `json:"size"`
 }

@@ -5,10 +5,7 @@ package kube
 import (
 	"bufio"
 	"compress/gzip"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -102,9 +99,6 @@ func (a *asking) record(at *place) (int, error) {
 	return 0, nil
 }
 
-// errShort means that the recording arrived incomplete or damaged.
-var errShort = errors.New("it did not arrive whole")
-
 // fetch fetches the recording from the place that the command in the pod has printed, and retries if it does not arrive whole.
 func (a *asking) fetch(at *place, f *os.File, said []byte) (err error) {
 	var r debugger.Recording
@@ -140,24 +134,21 @@ func (a *asking) fetchOnce(at *place, f *os.File, r *debugger.Recording) error {
 	if err := c.Start(); err != nil {
 		return err
 	}
-	sum := sha256.New()
 	var n int64
 	unpacked, err := gzip.NewReader(out)
 	if err == nil {
-		n, err = io.Copy(io.MultiWriter(f, sum), io.LimitReader(unpacked, r.Size+1))
+		n, err = io.Copy(f, io.LimitReader(unpacked, r.Size+1))
 	}
 	_, _ = io.Copy(io.Discard, out)
 	if exitErr := c.Wait(); exitErr != nil {
 		_, said := problems.end()
 		return kubectlError(said, exitErr)
 	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: %w", errShort, err)
-	case n != r.Size:
-		return fmt.Errorf("%w: %d of %d bytes", errShort, n, r.Size)
-	case hex.EncodeToString(sum.Sum(nil)) != r.SHA256:
-		return fmt.Errorf("%w: its checksum is another", errShort)
+	if err == nil && n != r.Size {
+		err = fmt.Errorf("%d of %d bytes", n, r.Size)
+	}
+	if err != nil {
+		return fmt.Errorf("it did not arrive whole: %w", err)
 	}
 	return nil
 }
