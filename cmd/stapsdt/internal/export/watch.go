@@ -19,16 +19,16 @@ type watch struct {
 	exporter *socketExporter
 	feed     *live.Feed
 	metrics  []*metric.Recorded
-	// next is the watch that takes over at the time until, by CLOCK_MONOTONIC, or nil. Its since is the same time. earlier
-	// holds the programs whose events before since belong to the previous watch.
-	next         *watch
-	since, until time.Duration
-	earlier      map[replay.Writer]bool
+	// next is the watch that takes over at its time since, by CLOCK_MONOTONIC, or nil. earlier holds the programs whose events
+	// before since belong to the previous watch.
+	next    *watch
+	since   time.Duration
+	earlier map[replay.Writer]bool
 }
 
 // owns reports whether an event belongs to this watch.
 func (w *watch) owns(e *recording.Event, f *replay.File) bool {
-	if w.next != nil && e.Monotonic >= w.until && w.next.has(f.Writer()) {
+	if w.next != nil && e.Monotonic >= w.next.since && w.next.has(f.Writer()) {
 		return false
 	}
 	return e.Monotonic >= w.since || !w.earlier[f.Writer()]
@@ -49,7 +49,7 @@ func (w *watch) handOver(next *watch, now time.Duration) {
 	for _, f := range w.feed.Files() {
 		next.earlier[f.Writer()] = true
 	}
-	w.next, w.until = next, now
+	w.next = next
 }
 
 // came prepares the rules for the probes of a program.
