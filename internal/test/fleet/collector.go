@@ -9,10 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -21,13 +19,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Collector is an OpenTelemetry Collector, which writes to files what it receives.
+// Collector is an OpenTelemetry Collector, which receives OTLP over HTTP, and appends what it receives to files.
 type Collector struct {
-	Endpoint string // of OTLP over HTTP
-
-	t            testing.TB
-	program, dir string
-	process      *tracetest.Process
+	server
+	dir string
 }
 
 // collectorConfig receives at %[1]s, and writes into the directory %[2]s.
@@ -52,7 +47,7 @@ func StartCollector(t testing.TB) *Collector {
 	t.Helper()
 	dir := t.TempDir()
 	addr := ownAddr()
-	c := &Collector{Endpoint: "http://" + addr, t: t, program: filepath.Join(dir, "collector"), dir: dir}
+	program := filepath.Join(dir, "collector")
 	run := func(args ...string) error {
 		cmd := exec.Command("go", args...)
 		cmd.Dir = "collector"
@@ -62,24 +57,17 @@ func StartCollector(t testing.TB) *Collector {
 		return err
 	}
 	testenv.Downloads(t, "the modules of an OpenTelemetry Collector", run("mod", "download"))
-	require.NoError(t, run("build", "-o", c.program, "."))
+	require.NoError(t, run("build", "-o", program, "."))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), fmt.Appendf(nil, collectorConfig, addr, dir), 0o600))
+	c := &Collector{server{URL: "http://" + addr, t: t, command: []string{program, "--config", "file:" + filepath.Join(dir, "config.yaml")}}, dir}
 	c.Start()
 	return c
 }
 
-// Start starts the collector again, which appends to its files.
+// Start starts the collector again.
 func (c *Collector) Start() {
 	c.t.Helper()
-	c.process = tracetest.Command(c.t, exec.Command(c.program, "--config", "file:"+filepath.Join(c.dir, "config.yaml")))
-	waits(c.t, c.process, c.Endpoint, http.StatusNotFound) // there is nothing but what it receives
-}
-
-// Stop stops the collector.
-func (c *Collector) Stop() {
-	c.t.Helper()
-	c.process.Signal(syscall.SIGTERM)
-	require.NoError(c.t, c.process.Wait(testenv.Patience))
+	c.server.Start("", http.StatusNotFound) // there is nothing but what it receives
 }
 
 // Metrics returns all metrics that have come, the oldest first.

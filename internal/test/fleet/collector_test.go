@@ -74,7 +74,7 @@ func TestCollector(t *testing.T) {
 	const provider = "fleet_collector"
 	c := StartCollector(t)
 	program := fires(t, provider)
-	e := exports(t, provider, rules+"spans:\n  - {probe: 'PROVIDER:job'}\n", "localhost:0", "--otlp", c.Endpoint)
+	e := exports(t, provider, rules+"spans:\n  - {probe: 'PROVIDER:job'}\n", "localhost:0", "--otlp", c.URL)
 	require.Eventually(t, func() bool {
 		m, _ := last(c, "stapsdt_attached_sites")
 		sites := 0.0
@@ -92,7 +92,7 @@ func TestCollector(t *testing.T) {
 	c.Stop()
 	does(program, `say "while it was gone"`, "job 20")
 	for _, path := range []string{"/v1/metrics", "/v1/traces"} {
-		require.Eventually(t, func() bool { return strings.Contains(e.Dump(), c.Endpoint+path) }, testenv.Patience, 50*time.Millisecond, "it complains")
+		require.Eventually(t, func() bool { return strings.Contains(e.Dump(), c.URL+path) }, testenv.Patience, 50*time.Millisecond, "it complains")
 	}
 	c.Start()
 	want["while it was gone"] = 1

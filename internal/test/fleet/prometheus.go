@@ -25,15 +25,41 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Prometheus is a server that scrapes a target twice a second.
-type Prometheus struct {
-	URL string // of its pages
+// server is a program that answers at a URL, and can be stopped and started again with the data that it had.
+type server struct {
+	URL string
 
 	t       testing.TB
-	program string
-	args    []string
+	command []string
 	process *tracetest.Process
 }
+
+// Start starts the server, and waits until it answers at a path with a status.
+func (s *server) Start(path string, status int) {
+	s.t.Helper()
+	s.process = tracetest.Command(s.t, exec.Command(s.command[0], s.command[1:]...))
+	for deadline := time.Now().Add(testenv.Patience); ; time.Sleep(20 * time.Millisecond) {
+		if answer, err := http.Get(s.URL + path); err == nil {
+			answer.Body.Close()
+			if answer.StatusCode == status {
+				return
+			}
+		}
+		if s.process.Ended() || time.Now().After(deadline) {
+			s.t.Fatalf("%s does not answer: %s", s.URL, s.process.Dump())
+		}
+	}
+}
+
+// Stop stops the server.
+func (s *server) Stop() {
+	s.t.Helper()
+	s.process.Signal(syscall.SIGTERM)
+	require.NoError(s.t, s.process.Wait(testenv.Patience))
+}
+
+// Prometheus is a server that scrapes a target twice a second.
+type Prometheus struct{ server }
 
 // config is Prometheus's, for a target HOST:PORT.
 const config = `
@@ -44,18 +70,23 @@ scrape_configs: [{job_name: stapsdt, static_configs: [{targets: ["%s"]}]}]
 // StartPrometheus starts a server, which runs until the test ends. The target is HOST:PORT.
 func StartPrometheus(t testing.TB, target string) *Prometheus {
 	t.Helper()
-	p := &Prometheus{t: t, program: testenv.NeedsTool(t, "prometheus", "prometheus")}
+	program := testenv.NeedsTool(t, "prometheus", "prometheus")
 	dir := t.TempDir()
 	path := filepath.Join(dir, "prometheus.yml")
 	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, config, target), 0o600))
 	addr := ownAddr()
-	p.URL = "http://" + addr
-	p.args = []string{
-		"--config.file=" + path, "--storage.tsdb.path=" + filepath.Join(dir, "data"), "--web.listen-address=" + addr,
+	p := &Prometheus{server{URL: "http://" + addr, t: t, command: []string{
+		program, "--config.file=" + path, "--storage.tsdb.path=" + filepath.Join(dir, "data"), "--web.listen-address=" + addr,
 		"--enable-feature=exemplar-storage,native-histograms", "--log.level=warn",
-	}
+	}}}
 	p.Start()
 	return p
+}
+
+// Start starts the server again.
+func (p *Prometheus) Start() {
+	p.t.Helper()
+	p.server.Start("/-/ready", http.StatusOK)
 }
 
 // ports is the number of addresses that ownAddr has returned.
@@ -65,36 +96,6 @@ var ports atomic.Int32
 func ownAddr() string {
 	pid := os.Getpid()
 	return fmt.Sprintf("127.%d.%d.%d:%d", 1+pid>>16, pid>>8&0xff, pid&0xff, 9000+ports.Add(1))
-}
-
-// Start starts the server again, with the data that it had when it was stopped.
-func (p *Prometheus) Start() {
-	p.t.Helper()
-	p.process = tracetest.Command(p.t, exec.Command(p.program, p.args...))
-	waits(p.t, p.process, p.URL+"/-/ready", http.StatusOK)
-}
-
-// waits waits until a server answers with a status.
-func waits(t testing.TB, process *tracetest.Process, url string, status int) {
-	t.Helper()
-	for deadline := time.Now().Add(testenv.Patience); ; time.Sleep(20 * time.Millisecond) {
-		if answer, err := http.Get(url); err == nil {
-			answer.Body.Close()
-			if answer.StatusCode == status {
-				return
-			}
-		}
-		if process.Ended() || time.Now().After(deadline) {
-			t.Fatalf("%s does not answer: %s", url, process.Dump())
-		}
-	}
-}
-
-// Stop stops the server.
-func (p *Prometheus) Stop() {
-	p.t.Helper()
-	p.process.Signal(syscall.SIGTERM)
-	require.NoError(p.t, p.process.Wait(testenv.Patience))
 }
 
 // Ask calls the API, and decodes the data of its answer.

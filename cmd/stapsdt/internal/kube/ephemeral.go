@@ -168,12 +168,11 @@ func statuses(p *pod) []containerStatus {
 
 // look asks a place what it can do with the container.
 func (k *kubectl) look(ctx context.Context, at *place, s *subject) (*debugger.Answer, error) {
-	var said *podError
 	out, err := k.run(ctx, slices.Concat([]string{"exec"}, at.exec(), at.command("look", s))...)
 	switch {
 	case errors.Is(err, errForbidden):
 		return nil, forbidden("you may not run commands in pods of the namespace %s, which takes the right to create pods/exec", at.namespace)
-	case errors.As(err, &said) && said.isUsage:
+	case errors.Is(err, errPodUsage):
 		return nil, otherVersion(at)
 	case err != nil:
 		return nil, err

@@ -19,6 +19,9 @@ var (
 	errNotFound = errors.New("not found")
 	// errForbidden means that the user lacks a right, or that a policy forbids the operation.
 	errForbidden = errors.New("forbidden")
+	// errPod means that the command in a pod has printed the error, and errPodUsage that its command line is invalid.
+	errPod      = errors.New("the command in the pod has failed")
+	errPodUsage = fmt.Errorf("%w", errPod)
 	// errNoKubectl means that there is no kubectl.
 	errNoKubectl = errors.New("kubectl is not in $PATH")
 )
@@ -83,8 +86,10 @@ func kubectlError(printed string, err error) error {
 	}
 	text := strings.Join(said, " ")
 	switch own, isOwn := strings.CutPrefix(said[0], "stapsdt: "); {
+	case isOwn && strings.Contains(text, terminatedUsage):
+		return &clusterError{errPodUsage, own}
 	case isOwn:
-		return &podError{own, strings.Contains(text, terminatedUsage)}
+		return &clusterError{errPod, own}
 	case strings.Contains(text, "(Forbidden)"), strings.Contains(text, "is forbidden:"), strings.Contains(text, "(Unauthorized)"):
 		return &clusterError{errForbidden, "kubectl: " + strip(text)}
 	case strings.Contains(text, "(NotFound)"):
@@ -101,7 +106,7 @@ func strip(text string) string {
 	return text
 }
 
-// clusterError is an error of the cluster with a message for people.
+// clusterError is an error of the cluster, or of a command in it, with a message for people.
 type clusterError struct {
 	cause error
 	text  string
@@ -109,16 +114,8 @@ type clusterError struct {
 
 func (e *clusterError) Error() string { return e.text }
 
-// Unwrap returns errForbidden, errNotFound, or the exit error of kubectl.
+// Unwrap returns errForbidden, errNotFound, errPod, errPodUsage, or the exit error of kubectl.
 func (e *clusterError) Unwrap() error { return e.cause }
-
-// podError is an error that the command in a pod has printed.
-type podError struct {
-	text    string
-	isUsage bool // the error is in the command line
-}
-
-func (e *podError) Error() string { return e.text }
 
 // terminatedUsage is kubectl's message for a command that ends because its command line is invalid.
 const terminatedUsage = "command terminated with exit code 2"

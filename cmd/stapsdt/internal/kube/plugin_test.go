@@ -81,6 +81,14 @@ func (r *run) wait() int {
 	return r.command.ProcessState.ExitCode()
 }
 
+// again runs it in the same cluster.
+func (r *run) again(args ...string) (out string, status int) {
+	c := exec.Command(r.command.Path, args...)
+	c.Dir, c.Env = r.command.Dir, r.command.Env
+	b, _ := c.CombinedOutput()
+	return string(b), c.ProcessState.ExitCode()
+}
+
 func (r *run) calls() string {
 	b, _ := os.ReadFile(filepath.Join(r.directory, "calls"))
 	return string(b)
@@ -113,11 +121,9 @@ func TestFirstQuestion(t *testing.T) {
 	}
 	assert.Contains(t, r.err.String(), "stapsdt: asked through the container stapsdt-")
 
-	again := exec.Command(r.command.Path, "count", "-p", "shop/app", "shop:*")
-	again.Dir, again.Env = r.command.Dir, r.command.Env
-	out, err := again.CombinedOutput()
-	require.NoError(t, err, string(out))
-	assert.Equal(t, "count -- shop:*\n", string(out))
+	out, status := r.again("count", "-p", "shop/app", "shop:*")
+	assert.Zero(t, status)
+	assert.Equal(t, "count -- shop:*\n", out)
 	assert.Equal(t, 1, strings.Count(r.calls(), " debugger wait "), "it was used again")
 }
 
@@ -165,10 +171,8 @@ func TestSilent(t *testing.T) {
 		c.Listens, c.Pods = false, c.Pods[:1+agents]
 		r := newRun(t, c, "trace", "-p", "shop", "shop:*", "--image", "i")
 		status := r.wait()
-		again := exec.Command(r.command.Path, r.command.Args[1:]...)
-		again.Dir, again.Env = r.command.Dir, r.command.Env
-		out, _ := again.CombinedOutput()
-		assert.Equal(t, status, again.ProcessState.ExitCode(), string(out))
+		out, same := r.again(r.command.Args[1:]...)
+		assert.Equal(t, status, same, out)
 		assert.Equal(t, 1-agents, strings.Count(r.calls(), " debugger wait "), r.calls())
 		assert.Equal(t, 4*(1-agents), status, r.err.String())
 	}
@@ -185,7 +189,6 @@ func TestWay(t *testing.T) {
 		said   string
 	}{
 		"silent":                    {func(c *cluster) { c.Listens = false }, "trace shop:*", 0, "stapsdt-xyz --container=stapsdt -- /stapsdt debugger ask --container=" + shopID + " --memory=25165824 --limit=134217728 --", ""},
-		"silent list":               {func(c *cluster) { c.Listens = false }, "list", 0, "stapsdt-xyz --container=stapsdt -- /stapsdt debugger ask --container=" + shopID + " --memory=25165824 --limit=134217728 -- list", ""},
 		"silent list without agent": {func(c *cluster) { c.Listens = false; c.Pods = c.Pods[:1] }, "list --image i", 0, "--alone -- list --", ""},
 		"kernel":                    {func(*cluster) {}, "trace shop:* --via kernel", 0, "ask --container=" + shopID + " --memory=25165824 --limit=134217728 -- trace --via=kernel", ""},
 		"socket":                    {func(c *cluster) { c.Listens = false }, "trace shop:* --via socket", 4, "", "stapsdt: the program does not listen: start it with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, or let it call probesock.Listen\n"},
@@ -207,10 +210,6 @@ func TestWay(t *testing.T) {
 			_ = json.Unmarshal([]byte(`{"running":null,"waiting":{"reason":"ErrImagePull","message":"no such host"}}`), &c.Start)
 			c.Pods = c.Pods[:1]
 		}, "list --image i", 1, "", "stapsdt: the waiting container (image i) does not start: ErrImagePull: no such host; and no node agent"},
-		"ended": {func(c *cluster) {
-			_ = json.Unmarshal([]byte(`{"running":null,"terminated":{"reason":"Error","exitCode":2,"message":"stapsdt: there is no command \"debugger\"\n"}}`), &c.Start)
-			c.Pods = c.Pods[:1]
-		}, "list --image i", 1, "", `does not start: it has ended with status 2 (Error): stapsdt: there is no command "debugger"`},
 		"deadline": {func(c *cluster) { c.Polls = 100; c.Pods = c.Pods[:1] }, "list --image i --start-timeout 1s", 1, "", "stapsdt: the waiting container (image i) has not started within 1s: ContainerCreating; and"},
 		"hidden":   {func(c *cluster) { c.Hidden = true; c.Pods = c.Pods[:1] }, "list --image i", 1, "", "the program has capabilities, or has forbidden others to look at it"},
 		"no pod":   {func(c *cluster) { c.Pods = c.Pods[1:] }, "list", 3, "", `stapsdt: kubectl: pods "shop" not found`},

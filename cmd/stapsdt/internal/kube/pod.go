@@ -76,9 +76,7 @@ type containerStatus struct {
 }
 
 type containerState struct {
-	Running *struct {
-		StartedAt string `json:"startedAt"`
-	} `json:"running"`
+	Running *struct{} `json:"running"`
 	Waiting *struct {
 		Reason  string `json:"reason"`
 		Message string `json:"message"`

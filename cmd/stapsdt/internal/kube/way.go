@@ -58,7 +58,7 @@ func (k *kubectl) again(ctx context.Context, q *Question, s *subject) (*place, e
 		switch {
 		case err == nil:
 			return at, nil
-		case errors.Is(err, errSilent), errors.Is(err, errForbidden), errors.As(err, new(*podError)):
+		case errors.Is(err, errSilent), errors.Is(err, errForbidden), errors.Is(err, errPod):
 			return nil, err
 		}
 	}
