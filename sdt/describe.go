@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
@@ -38,7 +39,7 @@ func ReadTypes(r io.ReaderAt, sites []Site) error {
 	if err != nil {
 		return err
 	}
-	d := describer{sites: map[uint64][]*Site{}, ranges: rangeWork}
+	d := describer{sites: map[uint64][]*Site{}}
 	for i := range sites {
 		p := &sites[i]
 		if len(p.Args) > 0 {
@@ -49,17 +50,15 @@ func ReadTypes(r io.ReaderAt, sites []Site) error {
 	if len(d.sites) == 0 {
 		return nil
 	}
-	if d.data, err = debuginfo.Read(f.File, maxDWARF); d.data == nil || err != nil {
+	data, err := debuginfo.Read(f.File, maxDWARF)
+	if data == nil || err != nil {
 		return err
 	}
-	d.types = newTypes(d.data.Data, int64(f.pick(4, 8)))
-	d.entries = debuginfo.Entries{R: d.data.Reader(), Left: functionWork}
-	for at := range d.sites {
-		d.addrs = append(d.addrs, at)
-	}
-	slices.Sort(d.addrs)
-	for _, u := range d.data.Units {
-		if err := d.unit(u); err != nil {
+	d.types = newTypes(data.Data, int64(f.pick(4, 8)))
+	d.functions = debuginfo.Functions{Entries: debuginfo.Entries{R: data.Reader(), Left: functionWork}, Data: data,
+		Wanted: slices.Sorted(maps.Keys(d.sites)), Ranges: rangeWork}
+	for _, u := range data.Units {
+		if err := d.functions.In(u, d.function); err != nil {
 			d.errs = append(d.errs, fmt.Errorf(".debug_info+%#x: %w", u.Offset, err))
 			if errors.Is(err, debuginfo.ErrBudget) || len(d.errs) > maxErrors {
 				break
@@ -75,14 +74,11 @@ func ReadTypes(r io.ReaderAt, sites []Site) error {
 
 // describer looks for the functions at the sites of probes.
 type describer struct {
-	sites   map[uint64][]*Site
-	addrs   []uint64 // the keys of sites, in order
-	data    *debuginfo.Data
-	entries debuginfo.Entries
-	ranges  int // the number of ranges that may still be read
-	types   *types
-	found   []description
-	errs    []error
+	sites     map[uint64][]*Site
+	functions debuginfo.Functions
+	types     *types
+	found     []description
+	errs      []error
 }
 
 // description holds the arguments that DWARF has for a probe.
@@ -96,77 +92,14 @@ type param struct {
 	typ  *Type
 }
 
-// unit walks the functions of a compilation unit that can have sites.
-func (d *describer) unit(u debuginfo.Unit) error {
-	root, err := d.entries.At(u.Entry)
-	if err != nil || root == nil || !root.Children || !d.relevant(root) {
-		return err
-	}
-	// depth counts the enclosing entries. The entries in an opaque one are skipped by
-	// reading them, because a sibling attribute could lead anywhere.
-	opaque := 0
-	for depth := 1; depth > 0; {
-		e, err := d.entries.Next()
-		if err != nil {
-			return err
-		}
-		switch {
-		case e == nil:
-			return nil
-		case e.Tag == 0:
-			depth--
-			if depth < opaque {
-				opaque = 0
-			}
-			continue
-		case opaque == 0 && e.Tag == dwarf.TagSubprogram:
-			done, err := d.function(e)
-			if err != nil {
-				return err
-			}
-			if done {
-				continue // function has read the children
-			}
-		}
-		if e.Children {
-			depth++
-			if opaque == 0 && e.Tag != dwarf.TagNamespace {
-				opaque = depth
-			}
-		}
-	}
-	return nil
-}
-
-// relevant reports whether a unit can have a site. A unit whose addresses are not known can.
-func (d *describer) relevant(root *dwarf.Entry) bool {
-	if d.ranges <= 0 {
-		return true
-	}
-	ranges, err := d.data.Ranges(root)
-	d.ranges -= len(ranges) + 1
-	for _, r := range ranges {
-		if i, _ := slices.BinarySearch(d.addrs, r[0]); i < len(d.addrs) && d.addrs[i] < r[1] {
-			return true
-		}
-	}
-	return err != nil || len(ranges) == 0
-}
-
-// function collects the parameters of a function at a site. It reports whether it has read
-// the entry's children.
-func (d *describer) function(e *dwarf.Entry) (bool, error) {
-	low, ok := e.Val(dwarf.AttrLowpc).(uint64)
-	sites := d.sites[low]
-	if !ok || len(sites) == 0 || !e.Children {
-		return false, nil
-	}
+// function collects the parameters of a function at a site.
+func (d *describer) function(at uint64, e *dwarf.Entry) error {
 	name, _ := d.types.attr(e, dwarf.AttrName).(string)
 	params, rest, err := d.params(e)
 	if err != nil {
-		return false, err
+		return err
 	}
-	for _, p := range sites {
+	for _, p := range d.sites[at] {
 		args := params
 		if len(params) == 6 && len(p.Args) > 6 {
 			args = slices.Concat(params, rest)
@@ -175,12 +108,12 @@ func (d *describer) function(e *dwarf.Entry) (bool, error) {
 			d.found = append(d.found, description{p, args})
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // params reads the children of a function.
 func (d *describer) params(e *dwarf.Entry) (params, rest []param, err error) {
-	err = d.entries.Children(e, func(c *dwarf.Entry) {
+	err = d.functions.Children(e, func(c *dwarf.Entry) {
 		switch c.Tag {
 		case dwarf.TagFormalParameter:
 			params = append(params, d.param(c))

@@ -35,26 +35,24 @@ type param struct {
 
 // debugging reads the DWARF of a program.
 type debugging struct {
-	*debuginfo.Data
-	err     error // the reason why there is no DWARF, or nil
-	entries debuginfo.Entries
-	types   types
-	ranges  int // the number of ranges that may still be read
+	err       error // the reason why there is no DWARF, or nil
+	functions debuginfo.Functions
+	types     types
 }
 
 func newDebugging(f *elf.File) *debugging {
-	d := &debugging{ranges: rangeWork}
-	d.Data, d.err = debuginfo.Read(f, maxDWARF)
+	d := &debugging{}
+	data, err := debuginfo.Read(f, maxDWARF)
 	switch {
-	case d.err != nil || d.Data != nil:
+	case err != nil:
+		d.err = err
+	case data != nil:
+		d.functions = debuginfo.Functions{Entries: debuginfo.Entries{R: data.Reader(), Left: functionWork}, Data: data, Ranges: rangeWork}
+		d.types = types{debuginfo.Entries{R: data.Reader(), Left: typeWork}}
 	case slices.ContainsFunc(f.Sections, func(s *elf.Section) bool { return strings.HasPrefix(s.Name, ".zdebug_") }):
 		d.err = errors.New("its DWARF is compressed in a way that is not read")
 	default:
 		d.err = errNoDWARF
-	}
-	if d.err == nil {
-		d.entries = debuginfo.Entries{R: d.Reader(), Left: functionWork}
-		d.types = types{debuginfo.Entries{R: d.Reader(), Left: typeWork}}
 	}
 	return d
 }
@@ -68,113 +66,41 @@ func (d *debugging) signatures(fns []*Function) (found map[uint64]*signature, er
 		}
 		return found, errs
 	}
-	wanted := map[uint64]bool{}
-	packages := map[string]bool{}
+	d.functions.Wanted = nil
 	for _, fn := range fns {
-		wanted[fn.Entry] = true
-		packages[packageOf(fn.Name)] = true
+		d.functions.Wanted = append(d.functions.Wanted, fn.Entry)
 	}
-	// Most functions are in the unit of their package. Instances of generic functions are in units that use them.
+	slices.Sort(d.functions.Wanted)
 	var err error
-	for _, named := range []bool{true, false} {
-		for _, u := range d.Units {
-			if len(wanted) == 0 || err != nil {
-				break
-			}
-			err = d.unit(u, named, packages, wanted, func(entry uint64, s *signature, err error) {
-				delete(wanted, entry)
-				found[entry], errs[entry] = s, err
-			})
+	for _, u := range d.functions.Data.Units {
+		if len(found) == len(fns) || err != nil {
+			break
 		}
-	}
-	if err == nil {
-		err = errors.New("its DWARF does not describe the function")
-	}
-	for entry := range wanted {
-		errs[entry] = err
-	}
-	return found, errs
-}
-
-// packageOf returns the path of the package of a function.
-func packageOf(name string) string {
-	if i := strings.IndexByte(name, '['); i >= 0 {
-		name = name[:i]
-	}
-	slash := strings.LastIndexByte(name, '/') + 1
-	if dot := strings.IndexByte(name[slash:], '.'); dot >= 0 {
-		name = name[:slash+dot]
-	}
-	return strings.ReplaceAll(name, "%2e", ".")
-}
-
-// unit reads the functions of a unit if it is named like one of the packages or, if named is false, if it
-// has the address of a wanted function.
-func (d *debugging) unit(u debuginfo.Unit, named bool, packages map[string]bool, wanted map[uint64]bool, found func(uint64, *signature, error)) error {
-	root, err := d.entries.At(u.Entry)
-	if err != nil || root == nil || !root.Children || root.Tag != dwarf.TagCompileUnit {
-		return err
-	}
-	name, _ := root.Val(dwarf.AttrName).(string)
-	if packages[name] != named {
-		return nil
-	}
-	if !named && !d.has(root, wanted) {
-		return nil
-	}
-	d.entries.R.Seek(u.Entry)
-	if _, err := d.entries.Next(); err != nil {
-		return err
-	}
-	for {
-		e, err := d.entries.Next()
-		if err != nil {
-			return err
-		}
-		if e == nil || e.Tag == 0 {
-			return nil
-		}
-		low, ok := e.Val(dwarf.AttrLowpc).(uint64)
-		if ok && e.Tag == dwarf.TagSubprogram && wanted[low] {
+		err = d.functions.In(u, func(at uint64, e *dwarf.Entry) error {
 			s, err := d.signature(e)
 			if errors.Is(err, debuginfo.ErrBudget) {
 				return err
 			}
-			found(low, s, err)
-			continue
-		}
-		// A sibling attribute could lead anywhere.
-		if err := d.entries.Children(e, func(*dwarf.Entry) {}); err != nil {
-			return err
-		}
+			found[at], errs[at] = s, err
+			return nil
+		})
 	}
-}
-
-// has reports whether a unit contains one of the addresses.
-func (d *debugging) has(root *dwarf.Entry, addresses map[uint64]bool) bool {
-	if d.ranges <= 0 {
-		return false
+	if err == nil {
+		err = errors.New("its DWARF does not describe the function")
 	}
-	ranges, err := d.Ranges(root)
-	d.ranges -= len(ranges) + 1
-	if err != nil {
-		return false
-	}
-	for _, r := range ranges {
-		for at := range addresses {
-			if at >= r[0] && at < r[1] {
-				return true
-			}
+	for _, fn := range fns {
+		if _, ok := found[fn.Entry]; !ok {
+			errs[fn.Entry] = err
 		}
 	}
-	return false
+	return found, errs
 }
 
 // signature reads all children of a function's entry, including its parameters, which come next.
 func (d *debugging) signature(e *dwarf.Entry) (*signature, error) {
 	s := &signature{}
 	var wrong error
-	err := d.entries.Children(e, func(c *dwarf.Entry) {
+	err := d.functions.Children(e, func(c *dwarf.Entry) {
 		if c.Tag == dwarf.TagFormalParameter && wrong == nil {
 			wrong = s.add(&d.types, c)
 		}
