@@ -64,8 +64,8 @@ type Register struct {
 // syntax is the notation of an architecture's operands. Its parse reads the operands that are
 // not a register alone.
 type syntax struct {
-	registers map[string]Register
-	vectors   map[string]Register
+	registers names
+	vectors   names
 	zero      []string // registers that are always 0
 	address   int      // bits of an address, which a base or an index must have
 	numbered  bool     // registers are numbers, and constants are marked

@@ -7,22 +7,16 @@ import (
 	"sync"
 )
 
+// syntaxes are the notations of the machines that are supported.
+var syntaxes = map[elf.Machine]func() *syntax{
+	elf.EM_X86_64: sync.OnceValue(amd64), elf.EM_386: sync.OnceValue(i386), elf.EM_AARCH64: sync.OnceValue(arm64), elf.EM_ARM: sync.OnceValue(arm),
+	elf.EM_RISCV: sync.OnceValue(riscv64), elf.EM_S390: sync.OnceValue(s390x), elf.EM_PPC64: sync.OnceValue(ppc64le),
+}
+
+// syntaxOf returns the notation of a machine, or nil if it is not supported.
 func syntaxOf(machine elf.Machine) *syntax {
-	switch machine {
-	case elf.EM_X86_64:
-		return amd64()
-	case elf.EM_386:
-		return i386()
-	case elf.EM_AARCH64:
-		return arm64()
-	case elf.EM_ARM:
-		return arm()
-	case elf.EM_RISCV:
-		return riscv64()
-	case elf.EM_S390:
-		return s390x()
-	case elf.EM_PPC64:
-		return ppc64le()
+	if notation := syntaxes[machine]; notation != nil {
+		return notation()
 	}
 	return nil
 }
@@ -41,20 +35,28 @@ func (n names) numbered(prefix, full string, count, bits int) {
 	}
 }
 
-var amd64 = sync.OnceValue(func() *syntax {
-	s := &syntax{registers: x86Registers(64), vectors: x86Vectors(32), address: 64, parse: parseATT}
+// named adds registers of 64 bits, which have numbers after a prefix too.
+func (n names) named(prefix string, first int, all ...string) {
+	for i, name := range all {
+		n.add(name, name, 64, 0)
+		n.add(prefix+strconv.Itoa(first+i), name, 64, 0)
+	}
+}
+
+func amd64() *syntax {
+	registers := x86Registers(64)
 	for i := 8; i < 16; i++ {
 		r := fmt.Sprintf("%%r%d", i)
 		for suffix, bits := range map[string]int{"": 64, "d": 32, "w": 16, "b": 8} {
-			names(s.registers).add(r+suffix, r, bits, 0)
+			registers.add(r+suffix, r, bits, 0)
 		}
 	}
-	return s
-})
+	return &syntax{registers: registers, vectors: x86Vectors(32), address: 64, parse: parseATT}
+}
 
-var i386 = sync.OnceValue(func() *syntax {
+func i386() *syntax {
 	return &syntax{registers: x86Registers(32), vectors: x86Vectors(8), address: 32, parse: parseATT}
-})
+}
 
 // x86Registers returns the eight registers of 386, which are the lower halves of eight
 // registers of amd64.
@@ -93,9 +95,8 @@ func x86Vectors(count int) names {
 	return n
 }
 
-var arm64 = sync.OnceValue(func() *syntax {
-	s := &syntax{registers: names{}, vectors: names{}, zero: []string{"xzr", "wzr"}, address: 64, parse: parseBracket}
-	r, v := names(s.registers), names(s.vectors)
+func arm64() *syntax {
+	r, v := names{}, names{}
 	r.numbered("x", "x", 31, 64)
 	r.numbered("w", "x", 31, 32)
 	r.add("sp", "sp", 64, 0)
@@ -103,12 +104,11 @@ var arm64 = sync.OnceValue(func() *syntax {
 	for prefix, bits := range map[string]int{"v": 128, "q": 128, "d": 64, "s": 32, "h": 16, "b": 8} {
 		v.numbered(prefix, "v", 32, bits)
 	}
-	return s
-})
+	return &syntax{registers: r, vectors: v, zero: []string{"xzr", "wzr"}, address: 64, parse: parseBracket}
+}
 
-var arm = sync.OnceValue(func() *syntax {
-	s := &syntax{registers: names{}, vectors: names{}, address: 32, parse: parseBracket}
-	r, v := names(s.registers), names(s.vectors)
+func arm() *syntax {
+	r, v := names{}, names{}
 	r.numbered("r", "r", 13, 32)
 	for name, full := range map[string]string{"sl": "r10", "fp": "r11", "ip": "r12", "sp": "sp", "r13": "sp", "lr": "lr", "r14": "lr",
 		"pc": "pc", "r15": "pc"} {
@@ -119,51 +119,29 @@ var arm = sync.OnceValue(func() *syntax {
 	for i := range 32 {
 		v.add("s"+strconv.Itoa(i), "d"+strconv.Itoa(i/2), 32, i%2*32)
 	}
-	return s
-})
+	return &syntax{registers: r, vectors: v, address: 32, parse: parseBracket}
+}
 
-var riscv64 = sync.OnceValue(func() *syntax {
-	s := &syntax{registers: names{}, vectors: names{}, zero: []string{"zero", "x0"}, address: 64, parse: parseParen}
-	r, v := names(s.registers), names(s.vectors)
-	// By number, x1 to x31. x0 is always zero.
-	for i, abi := range []string{"ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
-		"s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6"} {
-		r.add(abi, abi, 64, 0)
-		r.add("x"+strconv.Itoa(i+1), abi, 64, 0)
-	}
+func riscv64() *syntax {
+	r, v := names{}, names{}
+	r.named("x", 1, "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
+		"s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6") // x0 is always zero
 	r.add("fp", "s0", 64, 0)
-	for i := range 32 {
-		// ft0 to ft7, fs0, fs1, fa0 to fa7, fs2 to fs11, ft8 to ft11
-		var abi string
-		switch {
-		case i < 8:
-			abi = "ft" + strconv.Itoa(i)
-		case i < 10:
-			abi = "fs" + strconv.Itoa(i-8)
-		case i < 18:
-			abi = "fa" + strconv.Itoa(i-10)
-		case i < 28:
-			abi = "fs" + strconv.Itoa(i-16)
-		default:
-			abi = "ft" + strconv.Itoa(i-20)
-		}
-		v.add(abi, abi, 64, 0)
-		v.add("f"+strconv.Itoa(i), abi, 64, 0)
-	}
-	return s
-})
+	v.named("f", 0, "ft0", "ft1", "ft2", "ft3", "ft4", "ft5", "ft6", "ft7", "fs0", "fs1", "fa0", "fa1", "fa2", "fa3", "fa4", "fa5", "fa6", "fa7",
+		"fs2", "fs3", "fs4", "fs5", "fs6", "fs7", "fs8", "fs9", "fs10", "fs11", "ft8", "ft9", "ft10", "ft11")
+	return &syntax{registers: r, vectors: v, zero: []string{"zero", "x0"}, address: 64, parse: parseParen}
+}
 
-var s390x = sync.OnceValue(func() *syntax {
-	s := &syntax{registers: names{}, vectors: names{}, address: 64, indexed: true, parse: parseParen}
-	names(s.registers).numbered("%r", "%r", 16, 64)
-	names(s.vectors).numbered("%f", "%f", 16, 64)
-	names(s.vectors).numbered("%v", "%v", 32, 128)
-	return s
-})
+func s390x() *syntax {
+	r, v := names{}, names{}
+	r.numbered("%r", "%r", 16, 64)
+	v.numbered("%f", "%f", 16, 64)
+	v.numbered("%v", "%v", 32, 128)
+	return &syntax{registers: r, vectors: v, address: 64, indexed: true, parse: parseParen}
+}
 
-var ppc64le = sync.OnceValue(func() *syntax {
-	s := &syntax{registers: names{}, vectors: names{}, address: 64, numbered: true, parse: parseParen}
-	r, v := names(s.registers), names(s.vectors)
+func ppc64le() *syntax {
+	r, v := names{}, names{}
 	for _, prefix := range []string{"", "r", "%r"} {
 		r.numbered(prefix, "r", 32, 64)
 	}
@@ -171,5 +149,5 @@ var ppc64le = sync.OnceValue(func() *syntax {
 		v.numbered(sigil+"f", "f", 32, 64)
 		v.numbered(sigil+"vs", "vs", 64, 128)
 	}
-	return s
-})
+	return &syntax{registers: r, vectors: v, address: 64, numbered: true, parse: parseParen}
+}
