@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
+	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
 	"github.com/stretchr/testify/require"
 )
 
@@ -79,7 +80,7 @@ func readTypes(t *testing.T, file []byte, memory uint64) (Arg, error) {
 	t.Helper()
 	probes, err := read(file)
 	require.NoError(t, err)
-	used := allocated(func() { err = ReadTypes(bytes.NewReader(file), probes) })
+	used := sparse.Allocated(func() { err = ReadTypes(bytes.NewReader(file), probes) })
 	require.Less(t, used, memory)
 	return probes[0].Args[0], err
 }
@@ -278,7 +279,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		var probes []Site
-		used := allocated(func() {
+		used := sparse.Allocated(func() {
 			probes, _ = read(file)
 			_ = ReadTypes(bytes.NewReader(file), probes)
 		})

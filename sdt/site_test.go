@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
 	"github.com/stretchr/testify/require"
 )
 
@@ -186,13 +187,13 @@ func TestDamagedFiles(t *testing.T) {
 	})
 }
 
-// sparse is a file of zeros after its beginning, as large as an io.ReaderAt can be.
-type sparse struct {
+// zeros is a file of zeros after its beginning, as large as an io.ReaderAt can be.
+type zeros struct {
 	head []byte
 	asks *int64 // the bytes that were asked for
 }
 
-func (s sparse) ReadAt(b []byte, at int64) (int, error) {
+func (s zeros) ReadAt(b []byte, at int64) (int, error) {
 	if at < 0 {
 		return 0, errors.New("negative offset")
 	}
@@ -223,8 +224,8 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 				f.order.PutUint16(damaged[0x3c:], 0) // as many sections as section 0 says
 			}
 			var asks int64
-			for _, r := range []io.ReaderAt{bytes.NewReader(damaged), sparse{damaged, &asks}} {
-				used := allocated(func() {
+			for _, r := range []io.ReaderAt{bytes.NewReader(damaged), zeros{damaged, &asks}} {
+				used := sparse.Allocated(func() {
 					probes, _ := Read(r)
 					if len(probes) == 0 {
 						probes = []Site{{Address: 0x1010, Args: make([]Arg, 1)}}
@@ -247,7 +248,7 @@ func TestMemory(t *testing.T) {
 		data := bytes.Repeat(note, maxNotes/len(note))
 		file := f.file(elf.EM_X86_64, 0, notes(data))
 		var probes []Site
-		used := allocated(func() { probes, _ = read(file) })
+		used := sparse.Allocated(func() { probes, _ = read(file) })
 		require.Greater(t, len(probes), 100, name)
 		require.Less(t, used, uint64(400<<20), name)
 	}
@@ -258,7 +259,7 @@ func TestMemory(t *testing.T) {
 	require.ErrorContains(t, err, "exceed the limit")
 	// Errors are counted, too.
 	bad := f.sdtNote(0x2000, 0, 0, "p\x00n\x00\x00")
-	used := allocated(func() { _, err = read(f.file(elf.EM_X86_64, 0, notes(bytes.Repeat(bad, maxNotes/len(bad))))) })
+	used := sparse.Allocated(func() { _, err = read(f.file(elf.EM_X86_64, 0, notes(bytes.Repeat(bad, maxNotes/len(bad))))) })
 	require.ErrorIs(t, err, errTooMany)
 	require.Less(t, used, uint64(400<<20))
 }
@@ -279,7 +280,7 @@ func TestOverlappingSections(t *testing.T) {
 		copy(file[headers+64*(2+i)+0x18:], file[last+0x18:last+0x28])
 	}
 	var asks int64
-	_, err := Read(sparse{file, &asks})
+	_, err := Read(zeros{file, &asks})
 	require.ErrorContains(t, err, "exceed the limit")
 	require.Less(t, asks, int64(2*maxNotes))
 }

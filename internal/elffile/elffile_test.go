@@ -6,7 +6,6 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
-	"runtime"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
@@ -32,13 +31,12 @@ func TestSharedNames(t *testing.T) {
 	file := sparse.File(t, sections...)
 	_, err := file.WriteAt(bytes.Repeat([]byte{'n'}, long), 1<<20)
 	require.NoError(t, err)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f, err := New(file)
-	runtime.ReadMemStats(&after)
-	require.NoError(t, err)
-	require.Len(t, f.Sections[1].Name, long)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(20*long))
+	used := sparse.Allocated(func() {
+		f, err := New(file)
+		require.NoError(t, err)
+		require.Len(t, f.Sections[1].Name, long)
+	})
+	require.Less(t, used, uint64(20*long))
 }
 
 // TestCompressedNames: names that are much larger than the file are not expanded.

@@ -48,13 +48,18 @@ func File(t testing.TB, sections ...elf.Section64) *os.File {
 // Cost fails if a function allocates more than 64 MB.
 func Cost(t testing.TB, f func()) {
 	t.Helper()
+	if used := Allocated(f); used > 64<<20 {
+		t.Errorf("it allocated %d MB", used>>20)
+	}
+}
+
+// Allocated returns how many bytes a function allocates, whether it keeps them or not.
+func Allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	f()
 	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
-		t.Errorf("it allocated %d MB", used>>20)
-	}
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 // Bytes returns a file with these sections of the same contents, whose names are at the beginning.
