@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/sdt"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -127,40 +129,23 @@ func TestNotes(t *testing.T) {
 	forEachTarget(t, func(t *testing.T, a *Arch, s *Nop) {
 		im, err := Build(a, s, Spec{"provider", sample}, nil)
 		require.NoError(t, err)
-		f, err := elf.NewFile(bytes.NewReader(im.Bytes))
+		sites, err := sdt.Read(bytes.NewReader(im.Bytes))
 		require.NoError(t, err)
-		notes, err := f.Section(".note.stapsdt").Data()
-		require.NoError(t, err)
-		word := 8
-		if f.Class == elf.ELFCLASS32 {
-			word = 4
-		}
-		for i, p := range sample {
-			require.EqualValues(t, 8, f.ByteOrder.Uint32(notes), "the owner's name")
-			size := f.ByteOrder.Uint32(notes[4:])
-			require.EqualValues(t, 3, f.ByteOrder.Uint32(notes[8:]))
-			require.Equal(t, "stapsdt\x00", string(notes[12:20]))
-			desc := notes[20:][:size]
-			notes = notes[20+(size+3)&^3:]
-			addr := func(n int) uint64 {
-				if word == 4 {
-					return uint64(f.ByteOrder.Uint32(desc[4*n:]))
+		require.Len(t, sites, len(sample))
+		for i, site := range sites {
+			require.Equal(t, "provider", site.Provider)
+			require.Equal(t, sample[i].Name, site.Name)
+			require.Equal(t, im.Text+SlotSize*uint64(i), site.Address)
+			require.Equal(t, site.Address, site.Offset, "the note has another base")
+			require.Zero(t, site.Semaphore)
+			if site.Name == "all" {
+				var args []string
+				for _, arg := range site.Args {
+					args = append(args, arg.String())
 				}
-				return f.ByteOrder.Uint64(desc[8*n:])
+				require.Equal(t, arguments[a.Name], strings.Join(args, " "))
 			}
-			require.Equal(t, im.Text+SlotSize*uint64(i), addr(0))
-			require.Equal(t, f.Section(".stapsdt.base").Addr, addr(1))
-			require.Zero(t, addr(2))
-			texts := strings.Split(string(desc[3*word:]), "\x00")
-			require.Equal(t, "provider", texts[0])
-			require.Equal(t, p.Name, texts[1])
-			if p.Name == "all" {
-				require.Equal(t, arguments[a.Name], texts[2])
-			}
-			require.Equal(t, "", texts[3])
-			require.Len(t, texts, 4)
 		}
-		require.Empty(t, notes)
 	})
 }
 
