@@ -1,7 +1,5 @@
 package gotable
 
-import "encoding/binary"
-
 // Function is a function of a program.
 type Function struct {
 	// Name is the name that go tool nm shows.
@@ -82,33 +80,12 @@ func (t *Table) Inlined(visit func(callee string, caller string)) {
 			continue
 		}
 		clear(seen)
-		f.values(f.pcdata(pcInlined), func(index int32) {
+		for _, index := range f.values(f.pcdata(pcInlined)) {
 			if index < 0 || seen[index] || uint64(index) >= uint64(len(tree))/inlinedCall {
-				return
+				continue
 			}
 			seen[index] = true
 			visit(name(f.u32(tree[uint64(index)*inlinedCall:], 4)), name(f.field(wordName)))
-		})
-	}
-}
-
-// values calls visit for each value in a table of values by address.
-func (f *goFunction) values(table uint32, visit func(int32)) {
-	if table == 0 || uint64(table) >= uint64(len(f.pcs)) {
-		return
-	}
-	b, value := f.pcs[table:], int32(-1)
-	for first := true; ; first = false {
-		delta, n := binary.Uvarint(b)
-		if n <= 0 || delta == 0 && !first {
-			return
 		}
-		b = b[n:]
-		value += int32(uint32(delta)>>1) ^ -int32(delta&1)
-		if _, n = binary.Uvarint(b); n <= 0 {
-			return
-		}
-		b = b[n:]
-		visit(value)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"iter"
 	"sort"
 	"strings"
 
@@ -277,28 +278,38 @@ func (f *goFunction) tree() []byte {
 	return f.inlined[offset:]
 }
 
+// values yields the values of a table by address, with the address at which each ends.
+func (f *goFunction) values(table uint32) iter.Seq2[uint64, int32] {
+	return func(yield func(end uint64, value int32) bool) {
+		if table == 0 || uint64(table) >= uint64(len(f.pcs)) {
+			return
+		}
+		b, end, value := f.pcs[table:], f.entry, int32(-1)
+		for first := true; ; first = false {
+			delta, n := binary.Uvarint(b)
+			if n <= 0 || delta == 0 && !first {
+				return
+			}
+			step, m := binary.Uvarint(b[n:])
+			if m <= 0 {
+				return
+			}
+			b = b[n+m:]
+			value += int32(uint32(delta)>>1) ^ -int32(delta&1)
+			end += step * f.quantum
+			if !yield(end, value) {
+				return
+			}
+		}
+	}
+}
+
 // value returns the value for an address in a table of values, or -1.
 func (f *goFunction) value(table uint32, pc uint64) int32 {
-	if table == 0 || uint64(table) >= uint64(len(f.pcs)) {
-		return -1
-	}
-	b := f.pcs[table:]
-	at, value := f.entry, int32(-1)
-	for first := true; ; first = false {
-		delta, n := binary.Uvarint(b)
-		if n <= 0 || delta == 0 && !first {
-			return -1
-		}
-		b = b[n:]
-		value += int32(uint32(delta)>>1) ^ -int32(delta&1)
-		step, n := binary.Uvarint(b)
-		if n <= 0 {
-			return -1
-		}
-		b = b[n:]
-		at += step * f.quantum
-		if pc < at {
+	for end, value := range f.values(table) {
+		if pc < end {
 			return value
 		}
 	}
+	return -1
 }
