@@ -141,6 +141,8 @@ func TestNotes(t *testing.T) {
 			if site.Name == "all" {
 				var args []string
 				for _, arg := range site.Args {
+					require.NoError(t, arg.Err)
+					require.NotEqual(t, sdt.OperandConstant, arg.Operand.Kind)
 					args = append(args, arg.String())
 				}
 				require.Equal(t, arguments[a.Name], strings.Join(args, " "))
