@@ -33,9 +33,6 @@ func addresses(conn net.Conn) (local, remote net.Addr) {
 // listening returns the address of a listener of package net, or nil. One that has not been
 // made by package net panics.
 func listening(l net.Listener) (local net.Addr) {
-	if l == nil {
-		return nil
-	}
 	defer func() { _ = recover() }()
 	return l.Addr()
 }

@@ -139,46 +139,40 @@ type listener struct {
 	probes *Probes
 }
 
-func (l *listener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if l.probes.accept.Enabled() {
-		l.probes.accepted(nil, conn, err)
-	}
-	return conn, err
-}
+func (l *listener) Accept() (net.Conn, error) { return l.probes.acceptFrom(l.Listener, false) }
 
 type tcpListener struct {
 	*net.TCPListener
 	probes *Probes
 }
 
-func (l *tcpListener) Accept() (net.Conn, error) {
-	conn, err := l.TCPListener.Accept()
-	if l.probes.accept.Enabled() {
-		l.probes.accepted(l.TCPListener, conn, err)
-	}
-	return conn, err
-}
+func (l *tcpListener) Accept() (net.Conn, error) { return l.probes.acceptFrom(l.TCPListener, true) }
 
 type unixListener struct {
 	*net.UnixListener
 	probes *Probes
 }
 
-func (l *unixListener) Accept() (net.Conn, error) {
-	conn, err := l.UnixListener.Accept()
-	if l.probes.accept.Enabled() {
-		l.probes.accepted(l.UnixListener, conn, err)
+func (l *unixListener) Accept() (net.Conn, error) { return l.probes.acceptFrom(l.UnixListener, true) }
+
+// acceptFrom accepts a connection of a listener, and reports it. ofNet reports whether package net has the listener's type.
+func (p *Probes) acceptFrom(l net.Listener, ofNet bool) (net.Conn, error) {
+	conn, err := l.Accept()
+	if p.accept.Enabled() {
+		p.accepted(l, ofNet, conn, err)
 	}
 	return conn, err
 }
 
-// accepted reports a connection, or the error if there is none. l is a listener of package net, or nil.
+// accepted reports a connection, or the error if there is none.
 //
 //go:noinline
-func (p *Probes) accepted(l net.Listener, conn net.Conn, err error) {
+func (p *Probes) accepted(l net.Listener, ofNet bool, conn net.Conn, err error) {
 	if err != nil {
-		local := listening(l)
+		var local net.Addr
+		if ofNet {
+			local = listening(l)
+		}
 		p.accept.Fire(network(local), text(local), "", operation.ErrorText(err))
 		return
 	}
