@@ -91,10 +91,8 @@ func allowed(r *http.Request) error {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":
 	default:
-		if r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" {
-			return &problem{Status: http.StatusForbidden, Message: "another site made this request"}
-		}
-		if _, last := path.Split(r.URL.Path); last != "" {
+		_, last := path.Split(r.URL.Path)
+		if r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" || last != "" {
 			return &problem{Status: http.StatusForbidden, Message: "another site made this request"}
 		}
 	}
