@@ -5,8 +5,6 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/eventtest"
-
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,18 +35,4 @@ func TestGoroutine(t *testing.T) {
 			require.Zero(t, numbers[1])
 		}
 	}
-}
-
-// TestUntested: with a version of Go that is not tested, events are recorded without the assembly, and their goroutines are unknown.
-func TestUntested(t *testing.T) {
-	defer func(old bool) { usesG = old }(usesG)
-	usesG = false
-	w := newWriter(t, 1<<20, Options{Counter: true})
-	require.False(t, w.inAssembly)
-	number, ok := w.AddProbe(integers(1))
-	require.True(t, ok)
-	w.Append(number, []uint64{7}, nil)
-	e, err := eventtest.Read(t, w).Next()
-	require.NoError(t, err)
-	require.EqualValues(t, []uint64{7, 0}, []uint64{e.Word(0), e.Goroutine})
 }

@@ -33,12 +33,13 @@ func newWriter(t testing.TB, size int, o Options) *Writer {
 
 // TestStorm: threads that come and go record numbers, and block between them; what the reader sees is each
 // goroutine's numbers without a gap, and seen and lost events are as many as were recorded. So it is with a version of Go
-// that is not tested.
+// that is not tested, without the assembly.
 func TestStorm(t *testing.T) {
 	defer func(old bool) { usesG = old }(usesG)
 	for i, o := range []Options{{}, {Counter: true}, {}, {Counter: true}} {
 		usesG = usesG && i < 2
 		w := newWriter(t, 64<<20, o)
+		require.False(t, w.inAssembly && !usesG)
 		number, ok := w.AddProbe(integers(2))
 		require.True(t, ok)
 		longs := numbersOf(w, number, 8, -8)
