@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,77 +26,57 @@ func TestAbsentPage(t *testing.T) {
 	testenv.NeedsRoot(t)
 	program := filepath.Join(t.TempDir(), "absent")
 	runTool(t, exec.Command(needsSDT(t), "-O2", "-Wall", "-Werror", "-pthread", "-o", program, "testdata/absent.c"))
-	start := func(t *testing.T) *tracetest.Process {
-		p := startProcess(t, exec.Command(program))
-		return p
-	}
 	text := func(values map[string]any) string { return fmt.Sprint(values["arg0"], " ", values["str(arg1)"]) }
-
-	for name, args := range map[string][]string{
-		"show":  {"--show", "arg0,str(arg1)"},
-		"where": {"--show", "arg0,str(arg1)", "-w", `str(arg1) != "other"`},
-	} {
-		t.Run("trace/"+name, func(t *testing.T) {
-			p := start(t)
-			tr := startTrace(t, p, append([]string{"trace", "-o", "json", "-p", pid(p), "absent:begin"}, args...)...)
+	run := func(name string, got func(t *testing.T, p *tracetest.Process) map[string]int) {
+		t.Run(name, func(t *testing.T) { require.Equal(t, absentEvents, got(t, startProcess(t, exec.Command(program)))) })
+	}
+	const values = "arg0,str(arg1)"
+	for _, where := range [][]string{nil, {"-w", `str(arg1) != "other"`}} {
+		run(fmt.Sprint("trace ", where), func(t *testing.T, p *tracetest.Process) map[string]int {
+			tr := startTrace(t, p, append([]string{"trace", "-o", "json", "-p", pid(p), "absent:begin", "--show", values}, where...)...)
 			tell(p, "begin")
 			got := map[string]int{}
 			for _, e := range tr.stop() {
 				got[text(e.Args)]++
 			}
-			require.Equal(t, absentEvents, got)
+			return got
 		})
 	}
-	for name, args := range map[string][]string{
-		"count": {"count", "absent:begin"},
-		"where": {"count", "absent:begin", "-w", `strings.Contains(str(arg1), "s")`},
-		"hist":  {"hist", "absent:begin", "arg0"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := start(t)
-			tr := startTrace(t, p, append(args, "-o", "json", "-p", pid(p), "--by", "arg0,str(arg1)")...)
+	for _, args := range [][]string{{"count"}, {"count", "-w", `strings.Contains(str(arg1), "s")`}, {"hist", "arg0"}} {
+		run(fmt.Sprint(args), func(t *testing.T, p *tracetest.Process) map[string]int {
+			tr := startTrace(t, p, slices.Concat([]string{args[0], "absent:begin", "-o", "json", "-p", pid(p), "--by", values}, args[1:])...)
 			tell(p, "begin")
 			got := map[string]int{}
 			for _, row := range tr.stopCounting() {
 				got[text(row.By)] += row.Count
 			}
-			require.Equal(t, absentEvents, got)
+			return got
 		})
 	}
-	for name, test := range map[string]struct {
-		begin string
-		args  []string
-	}{
-		"by":    {"begin", []string{"--key", "arg0", "--by", "arg0,str(arg1)"}},
-		"key":   {"begin", []string{"--key", "str(arg1)", "--by", "arg0,str(arg1)"}},
-		"where": {"resident", []string{"--key", "arg0", "--by", "arg0,str(arg1)", "-w", `str(arg1) != "other"`}},
-	} {
-		t.Run("latency/"+name, func(t *testing.T) {
-			p := start(t)
-			tr := startTrace(t, p, append([]string{"latency", "-o", "json", "-p", pid(p), "absent:begin", "absent:end"}, test.args...)...)
-			tell(p, test.begin)
+	for _, args := range [][]string{{"begin", "--key", "arg0"}, {"begin", "--key", "str(arg1)"}, {"resident", "--key", "arg0", "-w", `str(arg1) != "other"`}} {
+		run(fmt.Sprint("latency ", args), func(t *testing.T, p *tracetest.Process) map[string]int {
+			tr := startTrace(t, p, slices.Concat([]string{"latency", "-o", "json", "-p", pid(p), "absent:begin", "absent:end", "--by", values}, args[1:])...)
+			tell(p, args[0])
 			tell(p, "end")
 			rows, unpaired := tr.stopMeasuring()
+			require.Zero(t, *unpaired.StartsWithoutEnd+unpaired.EndsWithoutStart)
 			got := map[string]int{}
 			for _, row := range rows {
 				got[text(row.By)] += row.Count
 			}
-			require.Equal(t, absentEvents, got)
-			require.Zero(t, *unpaired.StartsWithoutEnd)
-			require.Zero(t, unpaired.EndsWithoutStart)
+			return got
 		})
 	}
-	t.Run("export", func(t *testing.T) {
+	run("export", func(t *testing.T, p *tracetest.Process) map[string]int {
 		e := startExporter(t, "absent", `metrics:
   - {name: absent_total, probe: "PROVIDER:begin", counter: 1, by: [{number: arg0}, {text: "str(arg1)"}], labels: []}
 `)
-		p := start(t)
 		e.waitForSites("absent_total", 1)
 		tell(p, "begin")
 		got := map[string]int{}
 		for labels, n := range series(e.scrape(), "absent_total") {
 			got[strings.NewReplacer(`{number="`, "", `",text="`, " ", `"}`, "").Replace(labels)] += int(n)
 		}
-		require.Equal(t, absentEvents, got)
+		return got
 	})
 }

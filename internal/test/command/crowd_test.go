@@ -218,7 +218,7 @@ int main(int argc, char **argv)
 	e := startExporter(t, provider, anyRule)
 	attacker, directory := commandAs(t, 40000, tracetest.Build(t, "hostile"))
 	attacker.Args = append(attacker.Args, "damaged", directory, provider, "said")
-	attacker.Env = append(attacker.Env, "DAMAGED="+whole, fmt.Sprint("SEED=", seed), fmt.Sprint("FILES=", files))
+	attacker.Env = append(attacker.Env, fmt.Sprintf("DAMAGED=%d %d %s", seed, files, whole))
 	startProcess(t, attacker)
 	requireCounted(t, e, provider, 2)
 

@@ -3,7 +3,6 @@
 package command_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,16 +32,14 @@ func TestTwoNops(t *testing.T) {
 			for _, b := range []byte(nop.Code) {
 				code = append(code, fmt.Sprintf("%#x", b))
 			}
-			out, err := exec.Command(gcc, "-O2", "-Wall", `-DNOP=".byte `+strings.Join(code, ",")+`"`, "-o", path, "testdata/twonops.c").CombinedOutput()
-			require.NoError(t, err, "%s", out)
+			runTool(t, exec.Command(gcc, "-O2", "-Wall", `-DNOP=".byte `+strings.Join(code, ",")+`"`, "-o", path, "testdata/twonops.c"))
 			p := tracetest.Command(t, exec.Command(path))
 			var first, second uint64
-			_, err = fmt.Sscanf(p.WaitLine(" 0x", testenv.Patience), "%v %v", &first, &second)
+			_, err := fmt.Sscanf(p.WaitLine(" 0x", testenv.Patience), "%v %v", &first, &second)
 			require.NoError(t, err)
 			p.Expect("ready", testenv.Patience)
 
-			memory, err := os.Open("/proc/" + pid(p) + "/mem")
-			require.NoError(t, err)
+			memory := tracetest.Must(os.Open("/proc/" + pid(p) + "/mem"))(t)
 			defer memory.Close()
 			patched := func(at uint64) bool {
 				var b, original [1]byte
@@ -54,7 +51,7 @@ func TestTwoNops(t *testing.T) {
 				require.NoError(t, err)
 				return b != original
 			}
-			tr := tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "twonops:fired"))
+			tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "twonops:fired")), t}
 			want, other := first, second
 			if nop.Name == site.Chosen().Name && nop.Name != "nop1" {
 				want, other = second, first
@@ -63,14 +60,9 @@ func TestTwoNops(t *testing.T) {
 			require.False(t, patched(other))
 			require.Contains(t, runCommand(t, "list", "-p", pid(p)).stdout, "traced now")
 			tell(p, "4")
-			interrupt(t, tr)
-			var got []string
-			for _, line := range tr.Lines() {
-				var event struct{ Args map[string]int }
-				require.NoError(t, json.Unmarshal([]byte(line), &event), line)
-				got = append(got, fmt.Sprint(event.Args["arg0"], event.Args["arg1"]))
-			}
-			require.Equal(t, []string{"0 0", "1 1", "2 3", "3 6"}, got)
+			events := tr.stop()
+			require.Equal(t, []any{0., 1., 2., 3.}, args(events, "arg0"))
+			require.Equal(t, []any{0., 1., 3., 6.}, args(events, "arg1"))
 		})
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -31,22 +30,16 @@ var attacks = map[string]func(*attack){
 	"types": func(a *attack) {
 		f := many(a.provider, a.name, 100)
 		f.sections = types(16 << 20)
-		for range 12 {
-			a.maps(a.writes(f))
-		}
+		a.mapsEach(12, func(int) *file { return f })
 	},
 	// More files than a tracer has descriptors, whose programs are different each.
 	"files": func(a *attack) {
-		for i := range 3000 {
-			a.maps(a.writes(selected(a.provider, a.name, fmt.Sprintf("8@%d(%%rdi)", i))))
-		}
+		a.mapsEach(3000, func(i int) *file { return selected(a.provider, a.name, fmt.Sprintf("8@%d(%%rdi)", i)) })
 	},
 	// As many probes as notes may have.
 	"probes": func(a *attack) {
 		f := many(a.provider, a.name, 200_000)
-		for range 12 {
-			a.maps(a.writes(f))
-		}
+		a.mapsEach(12, func(int) *file { return f })
 	},
 	// A file with as many probes as a tracer takes of a user, which is not hostile.
 	"large": func(a *attack) {
@@ -58,50 +51,44 @@ var attacks = map[string]func(*attack){
 	},
 	// As many files as a fleet of programs has.
 	"fleet": func(a *attack) {
-		for range 80 {
-			a.maps(a.writes(selected(a.provider, a.name, "8@%rdi")))
-		}
+		a.mapsEach(80, func(int) *file { return selected(a.provider, a.name, "8@%rdi") })
 	},
 	// More files than a tracer takes of a user, each with the same probe.
 	"crowd": func(a *attack) {
-		for range 10_000 {
-			a.maps(a.writes(selected(a.provider, a.name, "8@%rdi")))
-		}
+		a.mapsEach(10_000, func(int) *file { return selected(a.provider, a.name, "8@%rdi") })
 	},
-	// $FILES files that were damaged at random: that of $DAMAGED, with its notes, symbols and types.
+	// Files that were damaged at random: $DAMAGED has the seed, how many there are, and the file, with its notes, symbols and types.
 	"damaged": func(a *attack) {
-		whole, err := os.ReadFile(os.Getenv("DAMAGED"))
-		check(err)
 		var seed uint64
-		_, err = fmt.Sscan(os.Getenv("SEED"), &seed)
+		var files int
+		var whole string
+		_, err := fmt.Sscan(os.Getenv("DAMAGED"), &seed, &files, &whole)
 		check(err)
-		files, err := strconv.Atoi(os.Getenv("FILES"))
+		content, err := os.ReadFile(whole)
 		check(err)
 		random := rand.New(rand.NewPCG(seed, 0))
 		for range files {
 			path := filepath.Join(a.directory, fmt.Sprint(a.made))
 			a.made++
-			check(os.WriteFile(path, damage(random, whole), 0o755))
+			check(os.WriteFile(path, damage(random, content), 0o755))
 			a.maps(path)
 		}
 	},
 	// As many probes of others.
 	"others": func(a *attack) {
 		f := many("strange", "probe", 200_000)
-		for range 12 {
-			a.maps(a.writes(f))
-		}
+		a.mapsEach(12, func(int) *file { return f })
 	},
 	// Tables of symbols that claim to be large.
 	"symbols": func(a *attack) {
-		for i := range 8 {
+		a.mapsEach(8, func(i int) *file {
 			f := selected(a.provider, a.name, fmt.Sprintf("8@foo%d(%%rip)", i))
 			f.sections = []section{
 				{name: ".symtab", kind: 2, size: 512 << 20, link: 4, entry: 24},
 				{name: ".strtab", kind: 3, size: 512 << 20},
 			}
-			a.maps(a.writes(f))
-		}
+			return f
+		})
 	},
 	// As many mappings as a process may have, with long paths.
 	"mappings": func(a *attack) {
@@ -271,6 +258,13 @@ func (a *attack) writes(f *file) string {
 func (a *attack) maps(path string) {
 	_, err := mapFile(path, codeAt)
 	check(err)
+}
+
+// mapsEach writes and maps so many files.
+func (a *attack) mapsEach(n int, f func(i int) *file) {
+	for i := range n {
+		a.maps(a.writes(f(i)))
+	}
 }
 
 func mapFile(path string, offset int64) ([]byte, error) {
