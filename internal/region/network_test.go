@@ -3,17 +3,13 @@
 package region
 
 import (
-	"encoding/binary"
-	"fmt"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/internal/fusetest"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -66,131 +62,27 @@ func setType[T int32 | uint32 | int64](field *T, number uint32) { *field = T(num
 // TestFUSE: nothing is made or opened on a FUSE file system, whose server could let an
 // idle Fire wait. Here it is this test.
 func TestFUSE(t *testing.T) {
-	testenv.NotEmulated(t, "the kernel speaks to a server in its own byte order")
-	testenv.NeedsRoot(t)
-	fs := mountFUSE(t)
+	fs := fusetest.Mount(t)
+	requireUntouched := func() {
+		t.Helper()
+		require.True(t, fs.Listed(), "it was asked for something")
+		require.False(t, fs.Touched())
+	}
 	im := testImage(t, 1)
 	nowhere(t)
-	for _, dir := range []string{fs.dir, fs.dir + "/new"} {
+	for _, dir := range []string{fs.Dir, fs.Dir + "/new"} {
 		err := requireRefused(t, im, dir)
 		require.ErrorIs(t, err, errNetwork, dir)
 		require.ErrorContains(t, err, "network or FUSE")
 	}
-	t.Setenv("XDG_RUNTIME_DIR", fs.dir)
-	t.Setenv("TMPDIR", fs.dir)
+	t.Setenv("XDG_RUNTIME_DIR", fs.Dir)
+	t.Setenv("TMPDIR", fs.Dir)
 	requireMemory(t, load(t, im, Options{}))
-	fs.requireUntouched(t)
+	requireUntouched()
 
 	// A server that does not answer statfs is not taken for a disk.
-	fs.mute.Store(true)
-	err := requireRefused(t, im, fs.dir)
+	fs.Mute.Store(true)
+	err := requireRefused(t, im, fs.Dir)
 	require.ErrorIs(t, err, unix.ENOSYS)
-	fs.requireUntouched(t)
-}
-
-// The operations of linux/fuse.h that the server answers, and those that would change
-// what is in the file system.
-const (
-	fuseLookup, fuseForget, fuseGetattr = 1, 2, 3
-	fuseMknod, fuseMkdir, fuseOpen      = 8, 9, 14
-	fuseStatfs, fuseInit, fuseOpendir   = 17, 26, 27
-	fuseCreate, fuseTmpfile             = 35, 51
-)
-
-// fuse is a file system with nothing but its root, owned by root.
-type fuse struct {
-	dir  string
-	fd   int
-	mute atomic.Bool // statfs is not answered
-
-	mu    sync.Mutex
-	asked []uint32
-}
-
-func mountFUSE(t *testing.T) *fuse {
-	t.Helper()
-	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	testenv.Needs(t, "/dev/fuse", err)
-	fs := &fuse{dir: t.TempDir(), fd: fd}
-	err = unix.Mount("stapsdt", fs.dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd))
-	if err != nil {
-		unix.Close(fd)
-		testenv.Needs(t, "the right to mount", err)
-	}
-	done := make(chan struct{})
-	go func() { defer close(done); fs.serve() }()
-	t.Cleanup(func() {
-		require.NoError(t, unix.Unmount(fs.dir, unix.MNT_DETACH))
-		<-done
-		unix.Close(fd)
-	})
-	return fs
-}
-
-// serve answers until the file system is unmounted.
-func (fs *fuse) serve() {
-	buf := make([]byte, 1<<20)
-	for {
-		n, err := unix.Read(fs.fd, buf)
-		if err == unix.EINTR || err == unix.ENOENT || err == unix.EAGAIN {
-			continue
-		}
-		if err != nil || n < 40 {
-			return // ENODEV: it is unmounted
-		}
-		op := binary.NativeEndian.Uint32(buf[4:])
-		fs.mu.Lock()
-		fs.asked = append(fs.asked, op)
-		fs.mu.Unlock()
-		if op == fuseForget {
-			continue
-		}
-		body, failed := fs.answer(op)
-		reply := make([]byte, 16, 16+len(body))
-		binary.NativeEndian.PutUint32(reply, uint32(16+len(body)))
-		binary.NativeEndian.PutUint32(reply[4:], uint32(-int32(failed)))
-		copy(reply[8:16], buf[8:16]) // which request it is
-		unix.Write(fs.fd, append(reply, body...))
-	}
-}
-
-// answer returns the body of an answer, or an error.
-func (fs *fuse) answer(op uint32) ([]byte, unix.Errno) {
-	words := func(list ...uint32) (body []byte) {
-		for _, w := range list {
-			body = binary.NativeEndian.AppendUint32(body, w)
-		}
-		return body
-	}
-	switch op {
-	case fuseInit: // version 7.31, which has 64 bytes
-		return append(words(7, 31, 0, 0, 0, 1<<16), make([]byte, 40)...), 0
-	case fuseGetattr: // valid for no time; then the inode: 1, a directory of root's
-		body := make([]byte, 16+88)
-		body[16] = 1
-		binary.NativeEndian.PutUint32(body[16+60:], unix.S_IFDIR|0o700)
-		binary.NativeEndian.PutUint32(body[16+64:], 2)
-		return body, 0
-	case fuseStatfs:
-		if !fs.mute.Load() {
-			return make([]byte, 80), 0
-		}
-	case fuseOpendir:
-		return make([]byte, 16), 0
-	case fuseLookup:
-		return nil, unix.ENOENT
-	}
-	return nil, unix.ENOSYS
-}
-
-// requireUntouched finds that the server was not asked for a file or a new directory, and
-// that it was asked for something.
-func (fs *fuse) requireUntouched(t *testing.T) {
-	t.Helper()
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	require.Contains(t, fs.asked, uint32(fuseOpendir))
-	for _, op := range []uint32{fuseMknod, fuseMkdir, fuseOpen, fuseCreate, fuseTmpfile} {
-		require.NotContains(t, fs.asked, op)
-	}
+	requireUntouched()
 }

@@ -3,7 +3,6 @@
 package command_test
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,11 +10,11 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/fusetest"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -24,142 +23,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fuse is a FUSE file system with one file, whose server may hang.
-type fuse struct {
-	dir  string
-	fd   int
-	file atomic.Pointer[served]
-	hung atomic.Bool
-	over chan struct{} // closed at the end of the test
-}
-
-// served is what the file has, since a time in seconds.
-type served struct {
-	contents []byte
-	since    uint64
-}
-
-// serveFile replaces the contents of the file, as a server does for a client on another machine.
-func (fs *fuse) serveFile(contents []byte) {
-	next := &served{contents: contents, since: 1}
-	if before := fs.file.Load(); before != nil {
-		next.since = before.since + 1
-	}
-	fs.file.Store(next)
-}
-
-// mountFUSE mounts a file system whose file has these contents.
-func mountFUSE(t *testing.T, contents []byte) *fuse {
-	t.Helper()
-	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	testenv.Needs(t, "/dev/fuse", err)
-	fs := &fuse{dir: t.TempDir(), fd: fd, over: make(chan struct{})}
-	fs.serveFile(contents)
-	err = unix.Mount("stapsdt", fs.dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fd))
-	if err != nil {
-		unix.Close(fd)
-		testenv.Needs(t, "the right to mount", err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		fs.serve()
-	}()
-	t.Cleanup(func() {
-		close(fs.over)
-		require.NoError(t, unix.Unmount(fs.dir, unix.MNT_DETACH))
-		unix.Close(fd) // what still waits fails
-		<-done
-	})
-	return fs
-}
-
-// serve answers until the file system is unmounted, or it hangs.
-func (fs *fuse) serve() {
-	request := make([]byte, 1<<20)
-	for {
-		polled := []unix.PollFd{{Fd: int32(fs.fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(polled, 10)
-		select {
-		case <-fs.over:
-			return
-		default:
-		}
-		if n <= 0 || err != nil || fs.hung.Load() {
-			continue
-		}
-		if n, err = unix.Read(fs.fd, request); err != nil || n < 40 {
-			continue
-		}
-		body, failed, answers := fs.answer(binary.NativeEndian.Uint32(request[4:]), binary.NativeEndian.Uint64(request[16:]), request[40:n])
-		if !answers {
-			continue
-		}
-		reply := make([]byte, 16, 16+len(body))
-		binary.NativeEndian.PutUint32(reply, uint32(16+len(body)))
-		binary.NativeEndian.PutUint32(reply[4:], uint32(-int32(failed)))
-		copy(reply[8:16], request[8:16]) // which request it is
-		unix.Write(fs.fd, append(reply, body...))
-	}
-}
-
-// answer returns the body of an answer, or an error: see linux/fuse.h. It takes no flush, as servers of
-// file systems that are only read: otherwise the kernel lets each process wait for one when it exits.
-func (fs *fuse) answer(op uint32, inode uint64, in []byte) (body []byte, failed unix.Errno, answers bool) {
-	const (
-		lookup, forget, getattr, open, read, statfs, release, start, opendir, releasedir, access = 1, 2, 3, 14, 15, 17, 18, 26, 27, 29, 34
-	)
-	file := fs.file.Load()
-	attributes := func(inode uint64) []byte { // valid for no time
-		a := make([]byte, 88)
-		binary.NativeEndian.PutUint64(a, inode)
-		mode, links := uint32(unix.S_IFDIR|0o755), uint32(2)
-		if inode == 2 {
-			mode, links = unix.S_IFREG|0o755, 1
-			binary.NativeEndian.PutUint64(a[8:], uint64(len(file.contents)))
-			binary.NativeEndian.PutUint64(a[32:], file.since) // when it was written
-		}
-		binary.NativeEndian.PutUint32(a[60:], mode)
-		binary.NativeEndian.PutUint32(a[64:], links)
-		return a
-	}
-	switch op {
-	case start: // version 7.31, which has 64 bytes
-		body = make([]byte, 64)
-		binary.NativeEndian.PutUint32(body, 7)
-		binary.NativeEndian.PutUint32(body[4:], 31)
-		binary.NativeEndian.PutUint32(body[20:], 1<<16)
-		return body, 0, true
-	case lookup:
-		if string(in) != "file\x00" {
-			return nil, unix.ENOENT, true
-		}
-		body = make([]byte, 40)
-		binary.NativeEndian.PutUint64(body, 2)
-		return append(body, attributes(2)...), 0, true
-	case getattr:
-		return append(make([]byte, 16), attributes(inode)...), 0, true
-	case open, opendir:
-		return make([]byte, 16), 0, true
-	case read:
-		from := min(binary.NativeEndian.Uint64(in[8:]), uint64(len(file.contents)))
-		to := min(from+uint64(binary.NativeEndian.Uint32(in[16:])), uint64(len(file.contents)))
-		return file.contents[from:to], 0, true
-	case statfs:
-		return make([]byte, 80), 0, true
-	case release, releasedir, access:
-		return nil, 0, true
-	case forget:
-		return nil, 0, false
-	}
-	return nil, unix.ENOSYS, true
-}
-
 // TestHungFileSystem: a process that has mapped a file of a file system that does not answer stops no
 // command, whether that is FUSE, which is left alone, or cannot be told. A signal ends them.
 func TestHungFileSystem(t *testing.T) {
-	testenv.NotEmulated(t, "the kernel speaks to a server in its own byte order")
-	testenv.NeedsRoot(t)
 	const provider = "hung"
 	image := tracetest.Must(os.ReadFile(imageOf(t, imageDirectory(t, startExportee(t, provider)))))(t)
 	for name, c := range map[string]struct {
@@ -167,15 +33,16 @@ func TestHungFileSystem(t *testing.T) {
 		attached float64 // sites before it hangs
 	}{"FUSE": {false, 1}, "overlay": {true, 2}} {
 		t.Run(name, func(t *testing.T) {
-			fs := mountFUSE(t, image)
-			directory, said := fs.dir, "on a FUSE file system"
+			fs := fusetest.Mount(t)
+			fs.Serve(image)
+			directory, said := fs.Dir, "on a FUSE file system"
 			if c.overlaid {
-				directory, said = overlay(t, fs.dir), "file system does not answer"
+				directory, said = overlay(t, fs.Dir), "file system does not answer"
 			}
 			startProcess(t, exec.Command(tracetest.Build(t, "hostile"), "given", filepath.Join(directory, "file"), "-", "-"))
 			e := startExporter(t, provider, saidRule)
 			e.waitForSites("said_total", c.attached)
-			fs.hung.Store(true)
+			fs.Hung.Store(true)
 
 			honest := startExportee(t, provider)
 			r := runCommand(t, "list", "-a")
@@ -205,8 +72,6 @@ func TestHungFileSystem(t *testing.T) {
 // TestFUSEWritten: the server of a file system changes a program, which no lease prevents. Every version
 // computes what it should, and its own probes are counted.
 func TestFUSEWritten(t *testing.T) {
-	testenv.NotEmulated(t, "the kernel speaks to a server in its own byte order")
-	testenv.NeedsRoot(t)
 	var contents [][]byte
 	provider, programs := versions(t, 4)
 	for _, program := range programs {
@@ -218,11 +83,12 @@ func TestFUSEWritten(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(4, runtime.NumCPU())))
-	fs := mountFUSE(t, contents[1])
-	file := filepath.Join(fs.dir, "file")
+	fs := fusetest.Mount(t)
+	file := filepath.Join(fs.Dir, "file")
+	fs.Serve(contents[1])
 	count := startCountingTrace(t, file+":"+provider+":hit")
 	for round := range 6 {
-		fs.serveFile(contents[1+round%3])
+		fs.Serve(contents[1+round%3])
 		before := count()
 		requireTraced(t, file, 20)
 		require.Eventually(t, func() bool { return count() == before+20 }, testenv.Patience, 5*time.Millisecond, "%d of round %d", count()-before, round)
