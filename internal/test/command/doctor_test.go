@@ -104,6 +104,9 @@ func TestDoctorProcess(t *testing.T) {
 	q := startProcess(t, startSubjectIn(t, t.TempDir()))
 	require.Contains(t, requireFinding(t, 0, "siblings", "note", doctorCommand(t, pid(p))).Says, pid(q))
 
+	tell(q, "unload")
+	require.Contains(t, requireFinding(t, 3, "not-loaded", "fault", doctorCommand(t, pid(q), tick)).Says, "and then unloaded")
+
 	// A process that starts the one with the probes.
 	wrapper := startProcess(t, wrap(startSubjectIn(t, t.TempDir()), "sh", "-c", `"$@"; :`, "sh"))
 	cure := requireFinding(t, 3, "not-loaded", "fault", doctorCommand(t, pid(wrapper))).Cure
@@ -111,15 +114,6 @@ func TestDoctorProcess(t *testing.T) {
 	require.Equal(t, "Use -p "+child+".", cure)
 	requireFinding(t, 0, "siblings", "note", doctorCommand(t, child))
 	wrapper.Hangup()
-}
-
-// TestDoctorNames: the process does not have the probe that was asked for, or has none.
-func TestDoctorNames(t *testing.T) {
-	testenv.NeedsRoot(t)
-	p := startProcess(t, startSubjectIn(t, t.TempDir()))
-	require.Contains(t, requireFinding(t, 3, "name", "fault", doctorCommand(t, pid(p), "subject:tock")).Says, "The nearest name is subject:tick;")
-	tell(p, "unload")
-	require.Contains(t, requireFinding(t, 3, "not-loaded", "fault", doctorCommand(t, pid(p), tick)).Says, "and then unloaded")
 }
 
 // TestDoctorFiles: the file that is named is not the one that the process has mapped.
@@ -139,21 +133,6 @@ func TestDoctorFiles(t *testing.T) {
 	requireFinding(t, 0, "site", "fine", doctorCommand(t, pid(p), tick, "-v"))
 	memory := startProcess(t, startSubjectIn(t, "", "memfd"))
 	requireFinding(t, 0, "site", "fine", doctorCommand(t, pid(memory), tick, "-v"))
-}
-
-// TestDoctorUser: the process and its file belong to others.
-func TestDoctorUser(t *testing.T) {
-	testenv.NeedsRoot(t)
-	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
-	p := startProcess(t, startSubjectIn(t, t.TempDir()))
-	makeReadable(t, stapsdt(t))
-	other := func() *exec.Cmd {
-		return wrap(doctorCommand(t, pid(p), tick), setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--")
-	}
-	require.Contains(t, requireFinding(t, 4, "user", "fault", other()).Says, "runs as user 0, and this is user 65534")
-	requireFinding(t, 4, "capability", "fault", other())
-	missing := requireFinding(t, 4, "capability", "fault", wrap(doctorCommand(t, pid(p), tick), setpriv, "--bounding-set=-all", "--"))
-	require.Contains(t, missing.Says, "needs CAP_BPF and CAP_PERFMON.")
 }
 
 // TestDoctorNamespaces: what the process and the tracer see differs.
