@@ -61,6 +61,15 @@ type result struct {
 	status         int
 }
 
+// ends requires that the command has ended with a status, and has said something.
+func (r result) ends(t testing.TB, status int, says ...string) {
+	t.Helper()
+	require.Equal(t, status, r.status, r.stderr)
+	for _, text := range says {
+		require.Contains(t, r.stderr, text)
+	}
+}
+
 // runCommand runs the command until it ends by itself.
 func runCommand(t testing.TB, args ...string) result {
 	t.Helper()

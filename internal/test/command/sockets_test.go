@@ -101,9 +101,7 @@ func TestSockets(t *testing.T) {
 			require.Contains(t, r.stderr, "only the kernel can do this")
 			require.NotContains(t, r.stderr, "probesock.Listen", "it listens")
 		}
-		r := runByUser(t, "trace", "-p", pid(p), "subject:*", "--via", "kernel")
-		require.Equal(t, 4, r.status)
-		require.Contains(t, r.stderr, "CAP_BPF")
+		runByUser(t, "trace", "-p", pid(p), "subject:*", "--via", "kernel").ends(t, 4, "CAP_BPF")
 	})
 	t.Run("another user", func(t *testing.T) {
 		launcher := tracetest.Build(t, "../sandbox/unprivileged")
@@ -119,9 +117,7 @@ func TestSockets(t *testing.T) {
 	t.Run("wrong", func(t *testing.T) {
 		r := runByUser(t, "trace", "-p", pid(p), "subject:*", "-w", "tid == 1", "--via", "socket")
 		require.Equal(t, result{status: 2, stderr: "stapsdt: tid needs the kernel, which alone knows the thread, and --via socket excludes it\n"}, r)
-		r = runByUser(t, "trace", "-p", pid(p), "subject:request__done", "-w", "stauts > 1")
-		require.Equal(t, 2, r.status)
-		require.Contains(t, r.stderr, "undefined: stauts")
+		runByUser(t, "trace", "-p", pid(p), "subject:request__done", "-w", "stauts > 1").ends(t, 2, "undefined: stauts")
 		r = runByUser(t, "trace", "-p", pid(p), "subject:nothing")
 		require.Equal(t, 3, r.status)
 		r = runByUser(t, "trace", "-p", "1", "subject:*", "--via", "socket")
@@ -144,9 +140,7 @@ func TestSocketRoute(t *testing.T) {
 	p := startGoSubject(t)
 	route := func(want string, args ...string) {
 		t.Helper()
-		r := runCommand(t, append(args, "-p", pid(p), "-v", "-d", "100ms")...)
-		require.Zero(t, r.status)
-		require.Contains(t, r.stderr, "the events come from the "+want)
+		runCommand(t, append(args, "-p", pid(p), "-v", "-d", "100ms")...).ends(t, 0, "the events come from the "+want)
 	}
 	route("kernel", "count", "subject:*")
 	tell(p, "listen")
@@ -175,12 +169,8 @@ func TestSocketRoute(t *testing.T) {
 func TestSocketWithoutBPF(t *testing.T) {
 	p := startListening(t)
 	t.Setenv("ERRNO", strconv.Itoa(int(syscall.ENOSYS)))
-	r := runByUser(t, "stack", "-p", pid(p), "subject:*")
-	require.Equal(t, 4, r.status)
-	require.Contains(t, r.stderr, "only the kernel can do this (stack)")
-	r = runByUser(t, "count", "-a", "subject:*", "-d", "100ms", "-v")
-	require.Zero(t, r.status)
-	require.Contains(t, r.stderr, "the events come from the programs' sockets")
+	runByUser(t, "stack", "-p", pid(p), "subject:*").ends(t, 4, "only the kernel can do this (stack)")
+	runByUser(t, "count", "-a", "subject:*", "-d", "100ms", "-v").ends(t, 0, "the events come from the programs' sockets")
 	e := newExporter(t, "subject", saidRule, func(args ...string) *exec.Cmd { return unprivileged(t, stapsdt(t), args...) })
 	e.waitForMessage(`only the programs of this user that listen are watched`)
 }
@@ -205,13 +195,9 @@ func TestSocketBusy(t *testing.T) {
 		}()
 	}
 	for range 5 {
-		r := runByUser(t, "count", "-p", pid(p), "subject:*", "-d", "100ms")
-		require.Equal(t, 1, r.status, r.stderr)
-		require.Contains(t, r.stderr, "process "+pid(p)+": too many processes are connected to it")
+		runByUser(t, "count", "-p", pid(p), "subject:*", "-d", "100ms").ends(t, 1, "process "+pid(p)+": too many processes are connected to it")
 	}
-	r := runCommand(t, "count", "-p", pid(p), "subject:*", "-d", "100ms", "-v")
-	require.Zero(t, r.status)
-	require.Contains(t, r.stderr, "the events come from the kernel")
+	runCommand(t, "count", "-p", pid(p), "subject:*", "-d", "100ms", "-v").ends(t, 0, "the events come from the kernel")
 }
 
 // TestSocketWatchers: root's command takes the kernel, too, if a program has as many watchers as it takes.
