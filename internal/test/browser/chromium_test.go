@@ -33,14 +33,20 @@ type tab struct {
 	dead    error
 }
 
+// message is an answer of the browser, or what it says by itself.
 type message struct {
-	ID     int             `json:"id,omitempty"`
-	Method string          `json:"method,omitempty"`
-	Params json.RawMessage `json:"params,omitempty"`
-	Result json.RawMessage `json:"result,omitempty"`
-	Error  *struct {
-		Message string `json:"message"`
-	} `json:"error,omitempty"`
+	ID     int
+	Method string
+	Params json.RawMessage
+	Result json.RawMessage
+	Error  *struct{ Message string }
+}
+
+// request is a call of a method of the protocol.
+type request struct {
+	ID      int    `json:"id"`
+	Method  string `json:"method"`
+	Params  any    `json:"params,omitempty"`
 	Session string `json:"sessionId,omitempty"`
 }
 
@@ -118,24 +124,16 @@ func (b *tab) read(from *os.File) {
 
 // try calls a method of the protocol.
 func (b *tab) try(method string, params any) (json.RawMessage, error) {
-	encoded, err := json.Marshal(params)
-	if err != nil {
-		return nil, err
-	}
-	if params == nil {
-		encoded = nil
-	}
 	b.mu.Lock()
 	if b.dead != nil {
 		b.mu.Unlock()
 		return nil, b.dead
 	}
 	b.last++
-	m := message{ID: b.last, Method: method, Params: encoded, Session: b.session}
 	answer := make(chan message, 1)
-	b.answers[m.ID] = answer
+	b.answers[b.last] = answer
+	text, err := json.Marshal(request{b.last, method, params, b.session})
 	b.mu.Unlock()
-	text, err := json.Marshal(m)
 	if err != nil {
 		return nil, err
 	}

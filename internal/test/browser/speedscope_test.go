@@ -22,11 +22,8 @@ func TestSpeedscope(t *testing.T) {
 	dir := t.TempDir()
 	npm := testenv.NeedsTool(t, "npm", "npm")
 	testenv.Downloads(t, "speedscope", exec.Command(npm, "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir, "speedscope@1.25.0").Run())
-	file := filepath.Join(dir, "timeline.json")
-	out, err := exec.Command(tracetest.Build(t, "../../../cmd/stapsdt"), "trace", "--from", record(t), "-o", "chrome", "-O", file).CombinedOutput()
-	require.NoError(t, err, "%s", out)
 	script := filepath.Join(dir, "timeline.js") // as speedscope's own command writes it
-	encoded := base64.StdEncoding.EncodeToString(tracetest.Must(os.ReadFile(file))(t))
+	encoded := base64.StdEncoding.EncodeToString(tracetest.Must(os.ReadFile(timelineFile(t)))(t))
 	require.NoError(t, os.WriteFile(script, []byte("speedscope.loadFileFromBase64('timeline.json', '"+encoded+"')"), 0o600))
 	b := open(t, 1200, 760)
 	b.load("file://" + filepath.Join(dir, "node_modules/speedscope/dist/release/index.html") + "#localProfilePath=" + script)

@@ -30,14 +30,9 @@ func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 // and then cut to the tracks, and reduced to a palette of 256 colors.
 var timeline = flag.String("timeline", "", "draw this `file` for TestTimelinePicture")
 
-// drawing is what Chromium draws of a timeline.
-type drawing struct {
-	*tab
-}
-
-// draw opens a file in the Performance panel of Chromium's developer tools, which are part of it. Debian's Chromium
+// draw draws a file in the Performance panel of Chromium's developer tools, which are part of it. Debian's Chromium
 // is built without chrome://tracing.
-func draw(t *testing.T, file string) *drawing {
+func draw(t *testing.T, file string) *tab {
 	t.Helper()
 	b := open(t, 1200, 760, "--remote-debugging-port=0", "--remote-allow-origins=*")
 	var port []byte
@@ -61,7 +56,7 @@ func draw(t *testing.T, file string) *drawing {
 		await panel.loadFromFile(new File([` + quote(string(data)) + `], "timeline.json", {type: "application/json"}));
 	})()`)
 	b.wait(`panel.getFlameChart?.()?.getMainDataProvider?.().timelineData()?.entryStartTimes?.length > 0`)
-	return &drawing{b}
+	return b
 }
 
 // entry is a bar of the drawing.
@@ -72,10 +67,10 @@ type entry struct {
 	group       string
 }
 
-// entries returns the bars.
-func (d *drawing) entries() (all []entry) {
-	d.t.Helper()
-	list := d.eval(`(() => {
+// entries returns the bars of a drawing.
+func (b *tab) entries() (all []entry) {
+	b.t.Helper()
+	list := b.eval(`(() => {
 		const provider = panel.getFlameChart().getMainDataProvider(), data = provider.timelineData();
 		return Array.from(data.entryStartTimes, (start, i) => {
 			const level = data.entryLevels[i];
@@ -94,8 +89,8 @@ func (d *drawing) entries() (all []entry) {
 	return all
 }
 
-// record lets a program of operations act, and returns the file to which they were recorded.
-func record(t *testing.T) string {
+// timelineFile lets a program of operations act, and returns the file with its timeline.
+func timelineFile(t *testing.T) string {
 	t.Helper()
 	type path struct{ Path string }
 	type none struct{}
@@ -104,7 +99,6 @@ func record(t *testing.T) string {
 	note := stapsdt.NewProbe1[string](p, "note", "text")
 	file := filepath.Join(t.TempDir(), "drawn.rec")
 	rec := tracetest.Must(proberec.Create(file, 1<<20, p))(t)
-	defer func() { require.NoError(t, errors.Join(rec.Close(), p.Close())) }()
 	rec.Start()
 	const step = 5 * time.Millisecond
 	ctx, outer := request.Start(context.Background(), path{"/\"<b>\x1b[2J\xff"})
@@ -129,16 +123,17 @@ func record(t *testing.T) string {
 	overlap.End(none{}, nil)
 	_, _ = request.Start(context.Background(), path{"/open"})
 	note.Fire("last")
-	return file
+	require.NoError(t, errors.Join(rec.Close(), p.Close()))
+	drawn := file + ".json"
+	out, err := exec.Command(tracetest.Build(t, "../../../cmd/stapsdt"), "trace", "--from", file, "-o", "chrome", "-O", drawn).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return drawn
 }
 
 // TestTimeline: Chromium draws the spans in the tracks of their goroutines, nested, and the events.
 func TestTimeline(t *testing.T) {
 	needsBrowser(t)
-	file := filepath.Join(t.TempDir(), "timeline.json")
-	out, err := exec.Command(tracetest.Build(t, "../../../cmd/stapsdt"), "trace", "--from", record(t), "-o", "chrome", "-O", file).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	d := draw(t, file)
+	d := draw(t, timelineFile(t))
 	byTitle := map[string][]entry{}
 	for _, e := range d.entries() {
 		byTitle[e.title] = append(byTitle[e.title], e)
