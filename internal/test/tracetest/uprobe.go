@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,12 +19,9 @@ import (
 // uprobePMU has the number of the kernel's uprobe PMU.
 const uprobePMU = "/sys/bus/event_source/devices/uprobe/type"
 
-// Counter counts how often a site was reached. Its methods may be called from any goroutine.
+// Counter counts how often a site was reached.
 type Counter struct {
-	mu     sync.Mutex
-	fds    []int // one for each processor, or one for a thread
-	closed bool
-	hits   uint64 // at the time of Close
+	fds []int // one for each processor, or one for a thread
 }
 
 // CountUprobe attaches a counter to the instruction at a file offset, in every process that maps the file or will. It needs
@@ -83,17 +79,8 @@ func (c *Counter) open(path string, offset uint64, thread, processor int, attr u
 	return nil
 }
 
-// Count returns how many hits there were since the attachment, and after Close how many there were until then.
-func (c *Counter) Count() (uint64, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.count()
-}
-
-func (c *Counter) count() (hits uint64, err error) {
-	if c.closed {
-		return c.hits, nil
-	}
+// Count returns how many hits there were since the attachment.
+func (c *Counter) Count() (hits uint64, err error) {
 	for _, fd := range c.fds {
 		var word [8]byte
 		if _, err := unix.Read(fd, word[:]); err != nil {
@@ -106,16 +93,10 @@ func (c *Counter) count() (hits uint64, err error) {
 
 // Close detaches. When it returns, the sites that nothing else traces are nops again. It may be called twice.
 func (c *Counter) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil
-	}
-	hits, err := c.count()
-	errs := []error{err}
-	c.closed, c.hits = true, hits
+	var errs []error
 	for _, fd := range c.fds {
 		errs = append(errs, unix.Close(fd))
 	}
+	c.fds = nil
 	return errors.Join(errs...)
 }
