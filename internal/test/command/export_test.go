@@ -4,10 +4,8 @@ package command_test
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -132,33 +130,4 @@ metrics:
 	}
 	p.Signal(os.Kill)
 	require.Eventually(t, func() bool { return len(series(e.scrape(), "jobs_in_flight")) == 0 }, testenv.Patience, 10*time.Millisecond)
-}
-
-// TestExportFootprint: the exporter is small, and answers soon.
-func TestExportFootprint(t *testing.T) {
-	testenv.Measures(t, "memory and the time of scrapes")
-	const provider = "export_footprint"
-	p := startExportee(t, provider)
-	e := startExporter(t, provider, saidRule+"    series: 1000\n")
-	e.waitForSites("said_total", 1)
-	tell(p, "many 0 1000")
-	resident := math.Inf(1) // the memory of the start is returned after some scrapes
-	for range 50 {
-		require.Len(t, series(e.scrape(), "said_total"), 1000)
-		resident = min(resident, e.scrape()["process_resident_memory_bytes"])
-	}
-	testenv.Figure(t, "memory with 1,000 series", resident/1e6, 30, "MB")
-	e.writeRules(provider, saidRule+"    series: 10000\n")
-	e.waitForMessage("read .*: 1 metric,")
-	e.waitForSites("said_total", 1)
-	tell(p, "many 0 10000")
-	var took []time.Duration
-	for range 11 {
-		start := time.Now()
-		e.body("text/plain")
-		took = append(took, time.Since(start))
-	}
-	slices.Sort(took)
-	testenv.Figure(t, "scrape of 10,000 series", float64(took[len(took)/2].Milliseconds()), 100, "ms")
-	require.Len(t, series(e.scrape(), "said_total"), 10000)
 }

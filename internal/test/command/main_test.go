@@ -245,8 +245,11 @@ func areTraced(t testing.TB, subject *tracetest.Process, args []string) bool {
 }
 
 // isTraced reports whether a tracer is attached to any site of a subject.
-func isTraced(t testing.TB, subject *tracetest.Process) bool {
-	out, err := exec.Command(stapsdt(t), "list", "-p", pid(subject)).Output()
+func isTraced(t testing.TB, subject *tracetest.Process) bool { return isPIDTraced(t, pid(subject)) }
+
+// isPIDTraced is isTraced for a process that is known by its PID.
+func isPIDTraced(t testing.TB, pid string) bool {
+	out, err := exec.Command(stapsdt(t), "list", "-p", pid).Output()
 	return err == nil && strings.Contains(string(out), "traced now")
 }
 

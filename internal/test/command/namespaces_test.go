@@ -44,34 +44,6 @@ func TestTraceForks(t *testing.T) {
 	}
 }
 
-// TestTraceBrief: processes that live briefly, each with an image of its own, are found when
-// they map it, long before a scan of all processes would find them.
-func TestTraceBrief(t *testing.T) {
-	testenv.NeedsRoot(t)
-	testenv.Measures(t, "how soon a new process is traced")
-	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done")), t}
-	p := startGoSubject(t)
-	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
-	var took []time.Duration
-	var want, got []any
-	for range 10 {
-		p := startGoSubject(t)
-		start := time.Now()
-		require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, time.Millisecond)
-		took = append(took, time.Since(start))
-		tell(p, "fire 1")
-		p.Say("quit")
-		require.NoError(t, p.Wait(testenv.Patience))
-		want = append(want, float64(p.PID()))
-	}
-	for _, e := range tr.stop() {
-		got = append(got, float64(e.PID))
-	}
-	require.Equal(t, want, got)
-	slices.Sort(took)
-	testenv.Figure(t, "traced", float64(took[len(took)/2].Milliseconds()), 120, "ms")
-}
-
 // TestTraceForgets: a file that nothing can map again is closed.
 func TestTraceForgets(t *testing.T) {
 	testenv.Long(t, "it closes a file after half a minute")
@@ -231,9 +203,7 @@ func TestScratch(t *testing.T) {
 				{"trace", "-o", "json", "-n", "3", "-a", "subject:request__done", "-w", "pid == " + c.pid},
 			} {
 				tr := &tracer{tracetest.Command(t, in(words...)), t}
-				require.Eventually(t, func() bool {
-					return strings.Contains(string(tracetest.Must(exec.Command(stapsdt(t), "list", "-p", outside).Output())(t)), "traced now")
-				}, testenv.Patience, 5*time.Millisecond)
+				require.Eventually(t, func() bool { return isPIDTraced(t, outside) }, testenv.Patience, 5*time.Millisecond)
 				tell(p, "fire 3")
 				events := tr.waitForEnd()
 				first := events[0].Args["elapsed"].(float64)

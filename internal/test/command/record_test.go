@@ -7,13 +7,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	sdtprobes "github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/proberec"
 
 	"github.com/stretchr/testify/require"
 )
@@ -86,4 +90,41 @@ func TestRecordKilled(t *testing.T) {
 	require.Len(t, left, 2)
 	out := tracetest.Must(exec.Command(stapsdt(t), "trace", "--from", path, "--from", old[0], "-o", "json").Output())(t)
 	require.Len(t, lines[event](t, string(out)), 5)
+}
+
+// TestFromFollow: with --follow, trace shows what a living process writes, and says how many events it was
+// too slow for. When the process has ended, it says so, and shows what the next one writes to the same path.
+func TestFromFollow(t *testing.T) {
+	t.Parallel()
+	p := sdtprobes.NewProvider("followed")
+	defer func() { require.NoError(t, p.Close()) }()
+	request := sdtprobes.NewProbe1[string](p, "request", "path")
+	r := tracetest.Must(proberec.Create(filepath.Join(t.TempDir(), "followed"), 1<<20, p))(t)
+	r.Start()
+	fire := func(i int) { request.Fire(fmt.Sprint("/", i)) }
+	fire(0)
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "--from", r.Path(), "--follow")), t}
+	tr.WaitLine(`"path":"/0"`, testenv.Patience)
+	for i := range 100 {
+		fire(1 + i)
+	}
+	tr.WaitLine(`"path":"/100"`, testenv.Patience)
+	fire(101)
+	require.NoError(t, r.Close())
+	tr.WaitSaid(regexp.MustCompile(fmt.Sprintf("stapsdt: the recording %s of process %d has ended", r.Path(), os.Getpid())), testenv.Patience)
+	next := tracetest.Must(proberec.Create(r.Path(), 1<<20, p))(t)
+	next.Start()
+	tr.WaitSaid(regexp.MustCompile(fmt.Sprintf("stapsdt: %s is another recording now, of process %d", r.Path(), os.Getpid())), testenv.Patience)
+	fire(102)
+	tr.WaitLine(`"path":"/102"`, testenv.Patience)
+	require.NoError(t, next.Close())
+	interrupt(t, tr)
+	var seen []any
+	for _, line := range tr.Lines() {
+		if strings.HasPrefix(line, "{") {
+			seen = append(seen, args(lines[event](t, line), "path")...)
+		}
+	}
+	require.Len(t, seen, 103)
+	require.Equal(t, []any{"/100", "/101", "/102"}, seen[100:])
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 )
 
-// order is what follows the name of a command: a text, or up to three numbers.
+// order is what follows the name of a command: a text, or up to two numbers.
 type order struct {
-	text    string
-	n, m, k int
+	text string
+	n, m int
 }
 
 type commands map[string]func(order)
@@ -38,7 +38,7 @@ func (c commands) loop() {
 			log.Fatalf("%q is no command", in.Text())
 		}
 		o := order{text: text}
-		fmt.Sscan(text, &o.n, &o.m, &o.k)
+		fmt.Sscan(text, &o.n, &o.m)
 		c[name](o)
 	}
 }

@@ -44,7 +44,6 @@ func newRequest(n int) *request {
 //	fire N       fires request__done N times, with the numbers of the fires
 //	handle N     fires handled N times, with a pointer to a struct
 //	storm N T    fires tick N times in each of T goroutines
-//	pace N T MS  fires tick N times in each of T goroutines, evenly during MS milliseconds
 //	unload, load
 //	listen, hush lets others watch it without root, or no longer
 //	record FILE  records to a file
@@ -62,21 +61,6 @@ func subject(memfd bool) {
 	handled := stapsdt.NewProbeOf[handledArgs](subject, "handled")
 	tick := stapsdt.NewProbe2[uint64, uint8](subject, "tick")
 	check(subject.Load())
-	storm := func(o order) {
-		var all sync.WaitGroup
-		start, during := time.Now(), time.Duration(o.k)*time.Millisecond
-		for g := range o.m {
-			all.Go(func() {
-				for i := range o.n {
-					if during > 0 && i%100 == 0 {
-						time.Sleep(time.Until(start.Add(during * time.Duration(i) / time.Duration(o.n))))
-					}
-					tick.Fire(uint64(i), uint8(g))
-				}
-			})
-		}
-		all.Wait()
-	}
 	wait := func(enabled bool) {
 		for done.Enabled() != enabled {
 			time.Sleep(time.Millisecond)
@@ -98,8 +82,17 @@ func subject(memfd bool) {
 				handled.Fire(handledArgs{newRequest(i), i})
 			}
 		},
-		"storm":  storm,
-		"pace":   storm,
+		"storm": func(o order) {
+			var all sync.WaitGroup
+			for g := range o.m {
+				all.Go(func() {
+					for i := range o.n {
+						tick.Fire(uint64(i), uint8(g))
+					}
+				})
+			}
+			all.Wait()
+		},
 		"unload": func(order) { check(subject.Unload()) },
 		"load":   func(order) { check(subject.Load()) },
 		"listen": func(order) {
