@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -195,12 +194,9 @@ metrics:
 
 func exportPairs(t *testing.T) {
 	tracetest.NeedUprobes(t)
-	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	require.NoError(t, os.WriteFile(rules, []byte(pairRules), 0o600))
 	server := tracetest.Child(t, "pairs")
 	server.Expect("ready", testenv.Patience)
-	exporter := tracetest.Command(t, exec.Command(commandPath(t), "export", "-c", rules, "--listen", "127.0.0.1:0"))
-	awaitSites(t, exporter, 1+2)
+	exporter := startExporter(t, pairRules, 1+2)
 	const events = 10_000
 	require.True(t, enabled(server, strconv.Itoa(events)))
 	seen := map[string]int{}
@@ -210,9 +206,7 @@ func exportPairs(t *testing.T) {
 			continue
 		}
 		require.Equal(t, "text of "+part[2], part[3], line)
-		count, err := strconv.Atoi(part[4])
-		require.NoError(t, err)
-		seen[part[1]] += count
+		seen[part[1]] += tracetest.Must(strconv.Atoi(part[4]))(t)
 	}
 	require.Equal(t, map[string]int{"fired_total": pairThreads * events, "took_seconds_count": pairThreads * events}, seen)
 }

@@ -31,7 +31,6 @@ func TestMain(m *testing.M) {
 		runGuest()
 		return
 	}
-	tracetest.TracefsMain()
 	tracetest.Main(m, map[string]func([]string){"subject": runSubject, "server": runServer, "callers": runCallers, "pairs": runPairs})
 }
 

@@ -136,11 +136,8 @@ metrics:
 func TestCommandExport(t *testing.T) {
 	testedBy(t, "command")
 	executable := tracetest.Must(os.Executable())(t)
-	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	require.NoError(t, os.WriteFile(rules, fmt.Appendf(nil, exportRules, filepath.Base(executable)), 0o600))
 	server := startServer(t)
-	exporter := tracetest.Command(t, exec.Command(commandPath(t), "export", "-c", rules, "--listen", "127.0.0.1:0"))
-	awaitSites(t, exporter, 1+1+2)
+	exporter := startExporter(t, fmt.Sprintf(exportRules, filepath.Base(executable)), 1+1+2)
 	require.True(t, enabled(server, "all"))
 	lines := scrape(t, exporter)
 	var sum time.Duration
@@ -160,9 +157,12 @@ func TestCommandExport(t *testing.T) {
 	}
 }
 
-// awaitSites waits until an exporter has attached to the sites of all its metrics, which it does one after another.
-func awaitSites(t *testing.T, exporter *tracetest.Process, all int) {
+// startExporter starts an exporter, and waits until it has attached to all sites of its metrics, which it does one after another.
+func startExporter(t *testing.T, rules string, all int) *tracetest.Process {
 	t.Helper()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(rules), 0o600))
+	exporter := tracetest.Command(t, exec.Command(commandPath(t), "export", "-c", file, "--listen", "127.0.0.1:0"))
 	attached := regexp.MustCompile(`^stapsdt_attached_sites\{.*\} (\d)$`)
 	await(t, "the exporter", exporter, func() bool {
 		sites := 0
@@ -173,6 +173,7 @@ func awaitSites(t *testing.T, exporter *tracetest.Process, all int) {
 		}
 		return sites == all
 	})
+	return exporter
 }
 
 // scrape returns the lines that an exporter answers to Prometheus.
