@@ -3,11 +3,10 @@
 # compares what they print with what was fired, and prints a table. Another is of the D scripts
 # of the examples, with the examples in each language.
 #
-#   tracers.sh [--write] [--unnamed] [--table FILE] [NAME]
+#   tracers.sh [--write] [--table FILE] [NAME]
 #
 # --write replaces the table in docs/tracers.md if nothing failed, and --table writes it to a
-# file. --unnamed gives the arguments of the Go programs no names. With a NAME, such as
-# bpftrace or gdb, only the tracers of that name run. The script installs Debian's or
+# file. With a NAME, such as bpftrace or gdb, only the tracers of that name run. The script installs Debian's or
 # Ubuntu's own tracers if they are missing. The newest tracers are those of Debian sid, in a
 # tree of about a gigabyte in $STAPSDT_CACHE, which is rebuilt when it is a week old.
 #
@@ -38,14 +37,13 @@ fi
 . scripts/lib/put_table.sh
 
 usage() {
-	echo "usage: tracers.sh [--write] [--unnamed] [--table FILE] [NAME]" >&2
+	echo "usage: tracers.sh [--write] [--table FILE] [NAME]" >&2
 	exit 2
 }
-write='' unnamed='' table='' name=''
+write='' table='' name=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--write) write=1 ;;
-	--unnamed) unnamed=1 ;;
 	--table)
 		[ $# -gt 1 ] || usage
 		case $2 in /*) table=$2 ;; *) table=$start/$2 ;; esac
@@ -56,8 +54,8 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-if [ -n "$write" ] && [ -n "$name$unnamed" ]; then
-	echo "tracers.sh: --write needs all tracers, and all names" >&2
+if [ -n "$write" ] && [ -n "$name" ]; then
+	echo "tracers.sh: --write needs all tracers" >&2
 	exit 2
 fi
 
@@ -103,7 +101,7 @@ status=0
 $sudo env HOME="$work/home" TMPDIR="$work" STAPSDT_DIR="$work/images" LC_ALL=C CI="${CI:-}" \
 	unshare --mount --propagation private scripts/lib/tracers.sh --inside "$tree" \
 	"$work/tracers.test" -test.timeout 30m -test.run "^Test.*${name:+/$name}" \
-	-programs "$work" -foreign "$tree" -table "$work/table.md" ${unnamed:+-unnamed} || status=$?
+	-programs "$work" -foreign "$tree" -table "$work/table.md" || status=$?
 
 [ -z "$table" ] || cp "$work/table.md" "$table"
 if [ -n "$write" ] && [ "$status" -eq 0 ]; then

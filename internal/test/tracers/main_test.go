@@ -21,7 +21,6 @@ import (
 var (
 	programs  = flag.String("programs", "", "the directory of the subjects and of the tracers that are built here")
 	foreign   = flag.String("foreign", "", "a tree of the newest Debian, to chroot into")
-	unnamed   = flag.Bool("unnamed", false, "give the arguments of the Go programs no names, and leave out the rows about names")
 	tableFile = flag.String("table", "", "where to write the table")
 )
 

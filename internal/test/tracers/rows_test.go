@@ -68,10 +68,8 @@ func allRows() []row {
 		rows = slices.Concat(rows, bpftraceRows(h), bccRows(h), perfRows(h), gdbRows(h), elfRows(h), libbpfRows(h))
 	}
 	rows = slices.Concat(rows, dtraceRows(), ciliumRows(), kernelRows(), otherRows())
-	if !*unnamed {
-		for _, h := range []host{{}, {newest: true}} {
-			rows = slices.Concat(rows, bpftraceNameRows(h), perfNameRows(h), gdbNameRows(h), dwarfRows(h))
-		}
+	for _, h := range []host{{}, {newest: true}} {
+		rows = slices.Concat(rows, bpftraceNameRows(h), perfNameRows(h), gdbNameRows(h), dwarfRows(h))
 	}
 	return rows
 }

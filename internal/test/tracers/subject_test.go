@@ -50,9 +50,6 @@ func start(t *testing.T, k kind) *subject {
 	default:
 		args = []string{s.provider}
 	}
-	if *unnamed && !k.isC() {
-		args = append([]string{"-unnamed"}, args...)
-	}
 	s.Process = tracetest.Command(t, exec.Command(built(k.program), args...))
 	// The demo removes its file when it is asked to end, and the Go subject when nobody talks to it any more.
 	t.Cleanup(func() {
@@ -74,9 +71,6 @@ func (s *subject) pid() string { return strconv.Itoa(s.PID()) }
 func (s *subject) probeNames() []string {
 	if s.isC() {
 		return []string{fired.Pair.Name}
-	}
-	if *unnamed {
-		return []string{fired.Pair.Name, fired.Wide.Name}
 	}
 	return []string{fired.Pair.Name, fired.DoneName, fired.Wide.Name}
 }

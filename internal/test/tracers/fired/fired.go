@@ -11,27 +11,24 @@ import (
 // Probe is a probe whose arguments follow from the number of the event, which is the first of them.
 type Probe struct {
 	Name   string
+	Names  []string // of the arguments
 	Types  []stapsdt.ArgType
 	Values func(n uint64) []any
 }
 
-// Pair is what cstapsdt's demo fires as well, under any name, with the argument names of PairNames.
+// Pair is what cstapsdt's demo fires as well, under any name.
 var Pair = Probe{
 	Name:   "pair",
+	Names:  []string{"count", "negative"},
 	Types:  []stapsdt.ArgType{stapsdt.Uint64, stapsdt.Int64},
 	Values: func(n uint64) []any { return []any{n, -int64(n)} },
 }
 
-// PairNames and WideNames are the names of the arguments of Pair and Wide.
-var (
-	PairNames = []string{"count", "negative"}
-	WideNames = []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
-)
-
 // Wide has an argument of every type, negative numbers and such with the highest bit, and all the arguments there can
 // be: on every architecture some are on the stack, a string among them.
 var Wide = Probe{
-	Name: "wide",
+	Name:  "wide",
+	Names: []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"},
 	Types: []stapsdt.ArgType{
 		stapsdt.Uint64, stapsdt.String, stapsdt.Int64, stapsdt.Uint8, stapsdt.Int8, stapsdt.Int16,
 		stapsdt.Int64, stapsdt.Uint64, stapsdt.Uint32, stapsdt.Int32, stapsdt.String, stapsdt.Uint16,

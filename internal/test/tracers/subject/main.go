@@ -1,9 +1,7 @@
 // Command subject is the Go program that is traced: it fires the probes of package fired every ten milliseconds, until
 // its standard input is closed.
 //
-//	subject [-memfd] [-unnamed] PROVIDER
-//
-// With -unnamed the arguments have no names, and a probe that has them always is left out.
+//	subject [-memfd] PROVIDER
 package main
 
 import (
@@ -19,15 +17,12 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/test/tracers/fired"
 )
 
-var (
-	memfd   = flag.Bool("memfd", false, "keep the image in memory")
-	unnamed = flag.Bool("unnamed", false, "give no names to arguments")
-)
+var memfd = flag.Bool("memfd", false, "keep the image in memory")
 
 func main() {
 	flag.Parse()
 	if flag.NArg() != 1 {
-		log.Fatal("usage: subject [-memfd] [-unnamed] PROVIDER")
+		log.Fatal("usage: subject [-memfd] PROVIDER")
 	}
 	if err := run(flag.Arg(0)); err != nil {
 		log.Fatal(err)
@@ -40,15 +35,12 @@ func run(name string) error {
 		opts = append(opts, stapsdt.WithMemfd())
 	}
 	provider := stapsdt.NewProvider(name, opts...)
-	pair, err := add(provider, fired.Pair, fired.PairNames)
+	pair, err := add(provider, fired.Pair)
 	if err != nil {
 		return err
 	}
-	var done *stapsdt.ProbeOf[fired.Done]
-	if !*unnamed {
-		done = stapsdt.NewProbeOf[fired.Done](provider, fired.DoneName)
-	}
-	wide, err := add(provider, fired.Wide, fired.WideNames)
+	done := stapsdt.NewProbeOf[fired.Done](provider, fired.DoneName)
+	wide, err := add(provider, fired.Wide)
 	if err != nil {
 		return err
 	}
@@ -73,16 +65,14 @@ func run(name string) error {
 		if err := errors.Join(fire(pair, fired.Pair.Values(n)), fire(wide, fired.Wide.Values(n))); err != nil {
 			return err
 		}
-		if done != nil {
-			fireDone(done, n)
-		}
+		fireDone(done, n)
 	}
 }
 
-func add(provider *stapsdt.Provider, f fired.Probe, names []string) (*stapsdt.Probe, error) {
+func add(provider *stapsdt.Provider, f fired.Probe) (*stapsdt.Probe, error) {
 	p, err := provider.AddProbe(f.Name, f.Types...)
-	if err == nil && !*unnamed {
-		err = p.NameArgs(names...)
+	if err == nil {
+		err = p.NameArgs(f.Names...)
 	}
 	return p, err
 }
