@@ -54,10 +54,8 @@ type document struct {
 
 // read reads the README of a directory, where its commands will run.
 func read(t *testing.T, dir string) *document {
-	text, err := os.ReadFile(dir + "/README.md")
-	require.NoError(t, err)
 	d := &document{dir: dir, replace: strings.NewReplacer()}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(readFile(t, dir+"/README.md")) {
 		if code, ok := strings.CutPrefix(line, "    "); ok {
 			d.lines = append(d.lines, strings.TrimSpace(code))
 		}
@@ -178,13 +176,11 @@ var excuse = regexp.MustCompile(`^<!-- not run: .+ -->$`)
 
 // readGuide reads a page. When the test ends, it fails for blocks that nothing has followed.
 func readGuide(t *testing.T, name string) *guide {
-	data, err := os.ReadFile(repository(t) + "/docs/" + name)
-	require.NoError(t, err)
 	g := &guide{document: document{dir: t.TempDir(), replace: strings.NewReplacer()}}
 	var current *block
 	excused, first := false, true
 	all := false // the reason at the top of the page is for every block that no test follows
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(readFile(t, root+"docs/"+name)) {
 		line = strings.TrimSuffix(line, "\n")
 		fence, isFence := strings.CutPrefix(line, "```")
 		code, isCode := strings.CutPrefix(line, "    ")
@@ -255,7 +251,7 @@ var (
 	flags     = regexp.MustCompile(`\] \S{5} +`) // of a line of trace_pipe
 	position  = regexp.MustCompile(`^stdin:\d+:[\d-]+: `)
 	device    = regexp.MustCompile(` [0-9a-f]{2}:[0-9a-f]{2} `)
-	image     = regexp.MustCompile(`/[^ ]*/(\w+-)[0-9a-f]{32}\.so`)
+	image     = regexp.MustCompile(`/[^ ]*/(\w+-)(?:[0-9a-f]{32}|…)\.so`)
 	program   = regexp.MustCompile(`\(/\S+/hello\)`)
 	number    = regexp.MustCompile(`[0-9]+`)
 	bar       = regexp.MustCompile(`@+`)

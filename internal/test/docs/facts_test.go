@@ -3,7 +3,6 @@
 package docs_test
 
 import (
-	"os"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -19,9 +18,7 @@ import (
 // guideText returns the text of a guide, with its lines joined where they are wrapped.
 func guideText(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(root + "docs/" + name)
-	require.NoError(t, err)
-	return strings.Join(strings.Fields(string(data)), " ")
+	return strings.Join(strings.Fields(readFile(t, root+"docs/"+name)), " ")
 }
 
 // TestErrorsInTheGuides: the errors that the guides quote are those that the package returns.

@@ -93,11 +93,10 @@ func TestGuideFleet(t *testing.T) {
 	f.exemplar(t)
 	f.graph(t)
 
-	text, err := os.ReadFile(f.dir + "/rules.yaml")
-	require.NoError(t, err)
-	f.write(t, "rules.yaml", strings.Replace(string(text), "by: [route, status]", "by: [route]", 1))
+	text := readFile(t, f.dir+"/rules.yaml")
+	f.write(t, "rules.yaml", strings.Replace(text, "by: [route, status]", "by: [route]", 1))
 	f.running.WaitLine("stapsdt: read rules.yaml: 2 metrics, 0 span rules", testenv.Patience)
-	f.write(t, "rules.yaml", string(text))
+	f.write(t, "rules.yaml", text)
 
 	f.wrong(t)
 	f.spans(t)

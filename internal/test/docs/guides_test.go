@@ -22,11 +22,10 @@ import (
 // imageOf finds an image in a process's memory map: its range and its path.
 func imageOf(t *testing.T, p *tracetest.Process, provider string) (addresses, path string) {
 	t.Helper()
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID()))
-	require.NoError(t, err)
-	m := regexp.MustCompile(`(?m)^(\S+) r-xp .* (/\S*\b` + provider + `-[0-9a-f]+\.so)`).FindSubmatch(maps)
-	require.NotNil(t, m, "%s", maps)
-	return string(m[1]), string(m[2])
+	maps := readFile(t, fmt.Sprintf("/proc/%d/maps", p.PID()))
+	m := regexp.MustCompile(`(?m)^(\S+) r-xp .* (/\S*\b` + provider + `-[0-9a-f]+\.so)`).FindStringSubmatch(maps)
+	require.NotNil(t, m, maps)
+	return m[1], m[2]
 }
 
 // hello starts examples/hello, and puts its values in the place of the guide's.
@@ -125,9 +124,8 @@ func (d *document) requests(t *testing.T, program string) *tracetest.Process {
 
 // durations follows the section on durations, whose requests come while perf records.
 func (g *guide) durations(t *testing.T) {
-	data, err := os.ReadFile(repository(t) + "/docs/goroutines.md")
-	require.NoError(t, err)
-	p := g.requests(t, regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(string(data))[1])
+	page := readFile(t, root+"docs/goroutines.md")
+	p := g.requests(t, regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(page)[1])
 	_, path := imageOf(t, p, "requests")
 	remove := func() {
 		_ = exec.Command("sh", "-c", "cd /sys/kernel/tracing; echo -:requests/start >>uprobe_events; echo -:requests/end >>uprobe_events").Run()
@@ -241,7 +239,7 @@ import (
 	}`, 1))
 	g.write(t, "cache/cache_test.go", "package cache\n\nimport (\n\t\"testing\"\n\n\t\"github.com/go-stapsdt/stapsdt\"\n)\n\n"+g.code(t, "func TestProbes"))
 	g.inModule(t, "example.com/app", "go vet ./...; go test ./...; go build -o app .")
-	g.write(t, "main.go", strings.Replace(string(tracetest.Must(os.ReadFile(g.dir+"/main.go"))(t)), `"example.com/app/cache/evict"`, `"example.com/app/cache"
+	g.write(t, "main.go", strings.Replace(readFile(t, g.dir+"/main.go"), `"example.com/app/cache/evict"`, `"example.com/app/cache"
 	"example.com/app/cache/evict"`, 1)+"\nvar _ = cache.Get\n")
 	g.run(t, "go build -o app .")
 	p := g.launch(t, "app")

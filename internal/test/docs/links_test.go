@@ -39,9 +39,7 @@ func TestLinks(t *testing.T) {
 		documents = append(documents, found...)
 	}
 	for _, document := range documents {
-		data, err := os.ReadFile(document)
-		require.NoError(t, err)
-		for _, l := range link.FindAllStringSubmatch(fenced.ReplaceAllString(string(data), ""), -1) {
+		for _, l := range link.FindAllStringSubmatch(fenced.ReplaceAllString(readFile(t, document), ""), -1) {
 			if strings.Contains(l[1], "://") {
 				continue
 			}
@@ -53,9 +51,7 @@ func TestLinks(t *testing.T) {
 			_, err := os.Stat(to)
 			require.NoError(t, err, "%s links to %s", document, l[1])
 			if anchor != "" {
-				text, err := os.ReadFile(to)
-				require.NoError(t, err)
-				require.True(t, anchors(string(text))[anchor], "%s links to %s", document, l[1])
+				require.True(t, anchors(readFile(t, to))[anchor], "%s links to %s", document, l[1])
 			}
 		}
 	}
@@ -63,15 +59,13 @@ func TestLinks(t *testing.T) {
 
 // TestIndex: the index of the documentation has every page.
 func TestIndex(t *testing.T) {
-	docs := repository(t) + "/docs/"
-	index, err := os.ReadFile(docs + "README.md")
-	require.NoError(t, err)
-	pages, err := filepath.Glob(docs + "*.md")
+	index := readFile(t, root+"docs/README.md")
+	pages, err := filepath.Glob(root + "docs/*.md")
 	require.NoError(t, err)
 	require.NotEmpty(t, pages)
 	for _, page := range pages {
 		if name := filepath.Base(page); name != "README.md" {
-			require.Contains(t, string(index), "]("+name+")")
+			require.Contains(t, index, "]("+name+")")
 		}
 	}
 }

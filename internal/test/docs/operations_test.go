@@ -4,7 +4,6 @@ package docs_test
 
 import (
 	"encoding/json"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -75,8 +74,7 @@ func TestOperations(t *testing.T) {
 			require.Empty(t, c.missing(look.Lines(), seen), "is not among\n%s", strings.Join(look.Lines(), "\n"))
 		})
 	}
-	text, err := os.ReadFile(g.dir + "/shop.json")
-	require.NoError(t, err)
-	require.True(t, json.Valid(text))
-	require.Contains(t, string(text), `"name":"shop:order"`)
+	text := readFile(t, g.dir+"/shop.json")
+	require.True(t, json.Valid([]byte(text)))
+	require.Contains(t, text, `"name":"shop:order"`)
 }

@@ -25,9 +25,7 @@ var programRow = regexp.MustCompile(`(?m)^\| [^|]+ \| ([a-z0-9.+-]+) \| ([^|]+) 
 func TestProgramsTable(t *testing.T) {
 	testenv.Downloads(t, "packages of Debian", nil)
 	needsAMD64(t)
-	guide, err := os.ReadFile("../../../docs/programs.md")
-	require.NoError(t, err)
-	rows := programRow.FindAllStringSubmatch(string(guide), -1)
+	rows := programRow.FindAllStringSubmatch(readFile(t, root+"docs/programs.md"), -1)
 	require.Len(t, rows, 11)
 	for _, row := range rows {
 		t.Run(row[1], func(t *testing.T) {

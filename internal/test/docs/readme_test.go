@@ -5,7 +5,6 @@ package docs_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -48,16 +47,13 @@ func request(t *testing.T, url string) {
 // commands.
 func TestReadme(t *testing.T) {
 	needsTracers(t)
-	root := repository(t)
-	data, err := os.ReadFile(root + "/README.md")
-	require.NoError(t, err)
-	text := string(data)
+	text := readFile(t, root+"README.md")
 	program := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(text)[1]
 	tracing := regexp.MustCompile("(?s)```\n# (bpftrace -p .*?)\n(.*?)\n```").FindStringSubmatch(text)
 	command, output := tracing[1], "^"+regexp.QuoteMeta(tracing[2])+"$"
 	action := command[strings.Index(command, "{"):strings.LastIndex(command, "}")]
 
-	d := read(t, root)
+	d := read(t, repository(t))
 	d.dir = t.TempDir()
 	address := d.server(t, program)
 	d.inModule(t, "myapp", "go build -o myapp .")
@@ -79,18 +75,13 @@ func TestReadme(t *testing.T) {
 	t.Run("the first other tracer", func(t *testing.T) {
 		d.sees(t, output, strings.Replace(command, "$(pgrep -n myapp)", pid, 1))
 	})
-	maps, err := os.ReadFile("/proc/" + pid + "/maps")
-	require.NoError(t, err)
-	file := regexp.MustCompile(`/.*/myapp-[0-9a-f]*\.so`).Find(maps)
-	require.NotEmpty(t, file)
-	d.replace = strings.NewReplacer("PID", pid, "FILE", string(file), "{ … }", action+"}")
+	_, file := imageOf(t, p, "myapp")
+	d.replace = strings.NewReplacer("PID", pid, "FILE", file, "{ … }", action+"}")
 	for name, pattern := range map[string]string{"this process": "bpftrace -p", "every process": "bpftrace -e"} {
 		t.Run(name, func(t *testing.T) { d.sees(t, output, d.command(t, pattern)) })
 	}
 	t.Run("continuous integration", func(t *testing.T) {
-		guide, err := os.ReadFile(root + "/docs/command.md")
-		require.NoError(t, err)
-		line := regexp.MustCompile(`(?m)^    (events=.*)$`).FindStringSubmatch(string(guide))[1]
+		line := regexp.MustCompile(`(?m)^    (events=.*)$`).FindStringSubmatch(readFile(t, root+"docs/command.md"))[1]
 		for edited, status := range map[string]int{
 			d.replace.Replace(line): 0,
 			strings.Replace(d.replace.Replace(line), "10s", "1s -w 'status == 1'", 1):            1,

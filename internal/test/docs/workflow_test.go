@@ -12,6 +12,13 @@ import (
 
 const root = "../../../"
 
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(content)
+}
+
 var script = regexp.MustCompile(`\bscripts/[\w/.-]+\.(sh|py)\b|\.ci/run\b`)
 
 // TestScriptsOfTheWorkflow: each script that CI or a document names exists and can be run.
@@ -23,17 +30,13 @@ func TestScriptsOfTheWorkflow(t *testing.T) {
 		"docs/containers.md",
 	} {
 		t.Run(file, func(t *testing.T) {
-			data, err := os.ReadFile(root + file)
-			require.NoError(t, err)
-			names := script.FindAllString(string(data), -1)
+			names := script.FindAllString(readFile(t, root+file), -1)
 			require.NotEmpty(t, names)
 			for _, name := range names {
 				info, err := os.Stat(root + name)
 				require.NoError(t, err)
-				content, err := os.ReadFile(root + name)
-				require.NoError(t, err)
 				// The others are sourced.
-				require.Equal(t, strings.HasPrefix(string(content), "#!"), info.Mode()&0o111 != 0, name)
+				require.Equal(t, strings.HasPrefix(readFile(t, root+name), "#!"), info.Mode()&0o111 != 0, name)
 			}
 		})
 	}
@@ -42,13 +45,9 @@ func TestScriptsOfTheWorkflow(t *testing.T) {
 // TestDockerfileCopiesTheWorkspace: the image downloads the modules before it has the rest of
 // the repository, and go refuses a workspace of which a module is missing.
 func TestDockerfileCopiesTheWorkspace(t *testing.T) {
-	workspace, err := os.ReadFile(root + "go.work")
-	require.NoError(t, err)
-	dockerfile, err := os.ReadFile(root + "Dockerfile")
-	require.NoError(t, err)
-	before, _, found := strings.Cut(string(dockerfile), "RUN go mod download")
+	before, _, found := strings.Cut(readFile(t, root+"Dockerfile"), "RUN go mod download")
 	require.True(t, found)
-	modules := regexp.MustCompile(`(?m)^\t\./(.+)$`).FindAllStringSubmatch(string(workspace), -1)
+	modules := regexp.MustCompile(`(?m)^\t\./(.+)$`).FindAllStringSubmatch(readFile(t, root+"go.work"), -1)
 	require.NotEmpty(t, modules)
 	for _, module := range modules {
 		directory := module[1] + "/"
@@ -64,9 +63,7 @@ func TestPartsOfTheLongRun(t *testing.T) {
 	for line := range strings.Lines(string(list)) {
 		parts = append(parts, strings.Fields(line)[0])
 	}
-	contributing, err := os.ReadFile(root + "CONTRIBUTING.md")
-	require.NoError(t, err)
-	_, table, found := strings.Cut(string(contributing), "\n| if you changed | run |\n|---|---|\n")
+	_, table, found := strings.Cut(readFile(t, root+"CONTRIBUTING.md"), "\n| if you changed | run |\n|---|---|\n")
 	require.True(t, found)
 	table, _, _ = strings.Cut(table, "\n\n")
 	named := map[string]bool{}
