@@ -6,8 +6,12 @@ package rule
 import (
 	"fmt"
 	"os/user"
+	"path"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
@@ -104,4 +108,77 @@ func (b *Base) Close() {
 		b.Env.Stats.Close()
 		b.Env.Cgroups.Close()
 	}
+}
+
+// Regroup updates the set of the selected control groups, if the rule selects any: it adds new groups, and removes groups that
+// no longer exist. now maps the ID of each group to its path. It is a problem if there is no room for all groups.
+func (b *Base) Regroup(now map[uint64]string) {
+	set := b.Env.Cgroups
+	if set == nil {
+		return
+	}
+	var id uint64
+	var value uint8
+	var gone []uint64
+	for entries := set.Iterate(); entries.Next(&id, &value); {
+		if _, ok := now[id]; !ok {
+			gone = append(gone, id)
+		}
+	}
+	for _, id := range gone {
+		_ = set.Delete(id)
+	}
+	var full error
+	for id, path := range now {
+		if !matches(b.cgroups, path) {
+			continue
+		}
+		if err := set.Put(id, uint8(1)); err != nil {
+			full = fmt.Errorf("more control groups match %q than can be told apart: %w", b.cgroups, err)
+		}
+	}
+	if full != nil {
+		b.Problem(full)
+	}
+}
+
+// matches reports whether a path matches a pattern, where * matches slashes too.
+func matches(pattern, name string) bool {
+	const slash = "\x01" // is not special in a pattern, and occurs in no path
+	ok, _ := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(name, "/", slash))
+	return ok
+}
+
+// Complaints prints warnings of problems, and the same warning at most once in complainEvery.
+type Complaints struct {
+	to   *console.Console
+	mu   sync.Mutex
+	said map[string]time.Time
+}
+
+// NewComplaints returns an empty Complaints.
+func NewComplaints(to *console.Console) *Complaints {
+	return &Complaints{to: to, said: map[string]time.Time{}}
+}
+
+const (
+	// complainEvery is the minimum time between two equal warnings.
+	complainEvery = time.Minute
+	// maxSaid is the maximum number of warnings that are kept.
+	maxSaid = 1000
+)
+
+// Complain prints a warning, unless it printed the same one within the last minute.
+func (c *Complaints) Complain(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if last, ok := c.said[text]; ok && now.Sub(last) < complainEvery {
+		return
+	}
+	if len(c.said) > maxSaid {
+		clear(c.said)
+	}
+	c.said[text] = now
+	c.to.Warn("%s", text)
 }
