@@ -311,7 +311,7 @@ func (p *parser) typeName() ctype {
 		if t.text == "enum" {
 			return basic["int"]
 		}
-		return structure(t.text)
+		return ctype{why: "a " + t.text + " cannot be an argument by value: use a pointer"}
 	}
 	if typ, ok := p.types[t.text]; ok {
 		return typ

@@ -26,10 +26,6 @@ func pointerTo(t ctype) ctype {
 	return pointer
 }
 
-func structure(what string) ctype {
-	return ctype{why: "a " + what + " cannot be an argument by value: use a pointer"}
-}
-
 // basic maps words to types. The words are in alphabetical order, without int if there is
 // another word.
 var basic = map[string]ctype{

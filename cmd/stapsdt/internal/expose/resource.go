@@ -41,7 +41,8 @@ type process struct {
 
 // attributes returns the attributes of a process. The provider of its probes is the service.
 func (p process) attributes() []*common.KeyValue {
-	all := []*common.KeyValue{keyValue(string(semconv.ServiceNameKey), p.provider), keyValue(string(semconv.HostNameKey), hostname())}
+	host, _ := os.Hostname()
+	all := []*common.KeyValue{keyValue(string(semconv.ServiceNameKey), p.provider), keyValue(string(semconv.HostNameKey), host)}
 	if p.pid != 0 {
 		all = append(all, keyValue(string(semconv.ProcessPIDKey), int64(p.pid)))
 	}
@@ -85,9 +86,3 @@ func inContainer(own []*common.KeyValue, c *cgroup.Container) []*common.KeyValue
 	})
 	return append(rest, of...)
 }
-
-// hostname returns the machine's name, or "".
-var hostname = sync.OnceValue(func() string {
-	name, _ := os.Hostname()
-	return name
-})

@@ -81,7 +81,7 @@ func (k *kubectl) start(ctx context.Context, s *subject, image string, o owner, 
 	}
 	defer os.Remove(custom)
 	profile := "restricted"
-	if isRoot(o) { // the restricted profile does not admit root
+	if o.User != nil && *o.User == 0 { // the restricted profile does not admit root
 		profile = "baseline"
 	}
 	_, err = k.run(ctx, append([]string{"debug", "--namespace=" + s.Metadata.Namespace, s.Metadata.Name, "--image=" + image, "--image-pull-policy=IfNotPresent",
@@ -118,8 +118,6 @@ func writeCustom(o owner) (path string, err error) {
 	}
 	return f.Name(), err
 }
-
-func isRoot(o owner) bool { return o.User != nil && *o.User == 0 }
 
 // hopeless lists reasons for waiting that do not pass by themselves.
 var hopeless = []string{

@@ -39,9 +39,10 @@ type activity struct {
 	since   time.Time // when counting began, or zero if it began with the rule
 }
 
+// retiredRow is a row with the activity that it had.
 type retiredRow struct {
 	*layout.Row
-	at, since time.Time
+	activity
 }
 
 // retiredPerSeries is the maximum number of retired rows for each series that a metric may have.
@@ -139,7 +140,7 @@ func (m *Traced) retire(id rowKey, a activity, r *layout.Row) error {
 	if h.retired == nil {
 		h.retired = map[rowKey]retiredRow{}
 	}
-	h.retired[id] = retiredRow{taken, a.changed, a.since}
+	h.retired[id] = retiredRow{taken, a}
 	return nil
 }
 
@@ -155,7 +156,7 @@ func (h *history) dropRetired(most int, now time.Time) {
 			ids = append(ids, id)
 		}
 	}
-	slices.SortFunc(ids, func(a, b rowKey) int { return h.retired[a].at.Compare(h.retired[b].at) })
+	slices.SortFunc(ids, func(a, b rowKey) int { return h.retired[a].changed.Compare(h.retired[b].changed) })
 	for _, id := range ids[:min(excess, len(ids))] {
 		delete(h.retired, id)
 		h.dropped = now

@@ -68,7 +68,7 @@ func (o *openSpans) add(key spanKey, span *openSpan) {
 // note notes the trace of a span for its children.
 func (o *openSpans) note(key spanKey, span *openSpan) {
 	if span.isSpan {
-		o.traces.set(key, span.trace)
+		o.traces.of[key] = span.trace // of open spans, each rule has a limited number
 	}
 }
 
@@ -157,9 +157,6 @@ const maxEnded = 1 << 12
 
 // NewTraces returns Traces without spans.
 func NewTraces() *Traces { return &Traces{of: map[spanKey][16]byte{}} }
-
-// set notes the trace of an open span, of which each rule has a limited number.
-func (t *Traces) set(key spanKey, trace [16]byte) { t.of[key] = trace }
 
 // end notes that a span is not open any longer.
 func (t *Traces) end(key spanKey) {
