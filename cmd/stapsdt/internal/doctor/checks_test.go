@@ -58,9 +58,7 @@ var diagnoses = []struct {
 	status int
 }{
 	{"healthy", func(*Facts) {}, nil, 0},
-	{"healthy, asked for", func(f *Facts) { f.asks("shop:ord*") }, nil, 0},
 	{"siblings", func(f *Facts) { f.Process.Siblings = []int{13, 14} }, []string{"siblings note also runs as 13, 14,"}, 0},
-	{"many siblings", func(f *Facts) { f.Process.Siblings = make([]int, 10) }, []string{"siblings note 0, 0 and 2 more,"}, 0},
 	{"no process", func(f *Facts) { *f = Facts{PID: 12, Self: f.Self, Host: f.Host} }, []string{"no-process fault There is no process 12"}, 3},
 	{"no process in a container", func(f *Facts) {
 		*f = Facts{PID: 12, Self: f.Self, Host: f.Host}
@@ -147,7 +145,6 @@ var diagnoses = []struct {
 	}, []string{"proc fault mount -t proc"}, 6},
 	{"stopped", func(f *Facts) { f.Process.Stopped = true }, []string{"stopped fault kill -CONT 12"}, 6},
 	{"Linux 5.7", func(f *Facts) { f.Host.Release = "5.7.0-19-amd64" }, []string{"kernel fault Linux 5.7.0-19-amd64 is too old"}, 6},
-	{"Linux 4.19", func(f *Facts) { f.Host.Release = "4.19.44+" }, []string{"kernel fault needs Linux 5.8"}, 6},
 	{"Linux 5.8", func(f *Facts) { f.Host.Release = "5.8" }, nil, 0},
 	{"emulated", func(f *Facts) {
 		f.Images, f.Trial, f.Process.Foreign = nil, Trial{}, elf.EM_S390
@@ -158,7 +155,6 @@ var diagnoses = []struct {
 	{"of another user", func(f *Facts) { f.Process.Socket = socket.ErrUser }, []string{"socket note as that user"}, 0},
 	{"has not listened", func(f *Facts) { f.Process.Asked = true }, []string{"socket note look at the error"}, 0},
 	{"deleted", func(f *Facts) { f.Process.Socket = socket.ErrDeleted }, []string{"socket note call Listen again"}, 0},
-	{"stale", func(f *Facts) { f.Process.Socket = socket.ErrStale }, []string{"socket note call Listen again"}, 0},
 	{"out of reach", func(f *Facts) { f.Process.Socket = socket.ErrRefused }, []string{"socket note in its container"}, 0},
 	{"too new", func(f *Facts) { f.Process.Socket = wire.ErrVersion }, []string{"socket note the same major version"}, 0},
 	{"listens under lockdown", func(f *Facts) {
