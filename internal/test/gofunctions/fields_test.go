@@ -57,82 +57,58 @@ func (g *structGenerator) filled(i int) string {
 	in := fmt.Sprintf("r.In.A, r.In.S, r.In.B = %s, %s, %s", g.integer(8), g.text(), g.unsigned(16))
 	return fmt.Sprintf(`func() *R%d {
 		r := &R%d{}
-		set(&r.N, %d)
+		put(&r.N, %d)
 		r.Path, r.OK = %s, %t
-		fill(&r.L, %d)
-		dynamically(&r.E, %d)
-		point(&r.P)
+		put(&r.L, %d)
+		put(&r.E, %d)
+		put(&r.P, 0)
 		r.F, %s
 		return heap(r)
-	}()`, i, i, g.IntN(250)-120, []string{`"hit"`, `"hit"`, `"hit "`, `""`, g.text()}[g.IntN(5)], g.IntN(2) == 0, g.IntN(5), g.IntN(3), strings.Replace(in, " = ", " = -2.25, ", 1))
-}
-
-// said says all that fieldNames asks for, null where a pointer is nil.
-func (g *structGenerator) said(probe string) string {
-	return fmt.Sprintf(`	said := []any{"h.X", h.X}
-	if req != nil {
-		said = append(said, "req.N", req.N, "req.Path", req.Path, "req.OK", req.OK, "len(req.L)", len(req.L), "req.E", dynamic(req.E), "req.P", pointer(req.P), "req.F", req.F,
-			"req.In.A", req.In.A, "req.In.S", req.In.S, "req.In.B", req.In.B)
-	}
-	if h.R != nil {
-		said = append(said, "h.R.N", h.R.N, "h.R.Path", h.R.Path, "len(h.R.L)", len(h.R.L), "h.R.In.S", h.R.In.S)
-	}
-	say(%q, said...)
-`, probe)
+	}()`, i, i, g.IntN(250)-120, []string{`"hit"`, `"hit"`, `"hit "`, `""`, g.text()}[g.IntN(5)], g.IntN(2) == 0, g.IntN(5), g.IntN(4), strings.Replace(in, " = ", " = -2.25, ", 1))
 }
 
 // resultNames are the expressions that the tests ask for of a result.
 var resultNames = []string{"out.N", "out.Path", "len(out.L)", "out.E", "out.In.B"}
 
-// returned says all that resultNames asks for.
-func returned(probe string) string {
-	return fmt.Sprintf(`	said = nil
-	if out != nil {
-		said = append(said, "out.N", out.N, "out.Path", out.Path, "len(out.L)", len(out.L), "out.E", dynamic(out.E), "out.In.B", out.In.B)
-	}
-	say(%q, said...)
-`, probe)
-}
-
 // fieldHelpers set fields whose types are not known.
 const fieldHelpers = `
-func set(to any, n int64) {
-	v := reflect.ValueOf(to).Elem()
-	if v.CanInt() {
-		v.SetInt(n)
-	} else {
-		v.SetUint(uint64(n))
-	}
-}
-
-func fill(to any, n int) {
-	v := reflect.ValueOf(to).Elem()
-	v.Set(reflect.MakeSlice(v.Type(), n, n+2))
-}
-
-func dynamically(to any, which int) {
-	v := reflect.ValueOf(to).Elem()
-	for _, one := range [][]any{{}, {Failure{1}, Number(3)}, {&Failure{1}, Number(4)}}[which] {
-		if reflect.TypeOf(one).AssignableTo(v.Type()) {
-			v.Set(reflect.ValueOf(one))
-			return
-		}
-	}
-}
-
-func point(to any) {
+// put sets a field to a value that depends on a number.
+func put(to any, n int) {
 	v := reflect.ValueOf(to).Elem()
 	switch v.Kind() {
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), n, n+2))
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
 	case reflect.Chan:
 		v.Set(reflect.MakeChan(v.Type(), 0))
+	case reflect.Interface:
+		for _, one := range []any{Failure{1}, &Failure{1}, Number(3)}[n:] {
+			if reflect.TypeOf(one).AssignableTo(v.Type()) {
+				v.Set(reflect.ValueOf(one))
+				return
+			}
+		}
+	default:
+		if v.CanInt() {
+			v.SetInt(int64(n))
+		} else if v.CanUint() {
+			v.SetUint(uint64(n))
+		}
 	}
 }
 
-func pointer[T any](v T) any { return word(v) }
+// follow returns a pointer for say, unless it is nil.
+func follow[T any](name string, p *T) []any {
+	if p == nil {
+		return nil
+	}
+	return []any{name, p}
+}
+
+const floats = true
 `
 
 // structProgram returns the source of a program with functions that take pointers to structs.
@@ -143,15 +119,22 @@ func structProgram(seed uint64, functions int) string {
 		name := fmt.Sprintf("Z%d", i)
 		g.structure(i)
 		fmt.Fprintf(&g.functions, "\n//go:noinline\nfunc %s(req *R%d, h H%d) (out *R%d) { count += grow(%d); return h.R }\n", name, i, i, i, g.IntN(30))
-		fmt.Fprintf(&g.functions, "\n//go:noinline\nfunc call%s() {\n\treq, h := %s, H%d{X: %s, R: %s}\n%s\tout := %s(req, h)\n%s}\n",
-			name, g.filled(i), i, g.integer(8), g.filled(i), g.said("main."+name), name, returned("main."+name+":return"))
+		fmt.Fprintf(&g.functions, `
+//go:noinline
+func call%[1]s() {
+	req, h := %[2]s, H%[3]d{X: %[4]s, R: %[5]s}
+	say("main.%[1]s", append(append(follow("req", req), follow("h.R", h.R)...), "h", &h)...)
+	out := %[1]s(req, h)
+	say("main.%[1]s:return", follow("out", out)...)
+}
+`, name, g.filled(i), i, g.integer(8), g.filled(i))
 		fmt.Fprintf(&calls, "\tcall%s()\n", name)
 	}
 	return preamble + fieldHelpers + g.types.String() + g.functions.String() + "\nfunc calls() {\n" + calls.String() + "}\n"
 }
 
-// divide divides what a program has said into calls and returns, and adds the fields that it has not said,
-// because a pointer is nil.
+// divide divides what a program has said into calls and returns with the fields that the tests ask for, which are
+// nil where a pointer is.
 func divide(said map[string]call) (calls, returns map[string]call) {
 	calls, returns = map[string]call{}, map[string]call{}
 	for name, c := range said {
@@ -159,12 +142,11 @@ func divide(said map[string]call) (calls, returns map[string]call) {
 		if strings.HasSuffix(name, ":return") {
 			to, fields = returns, resultNames
 		}
-		to[name] = c
+		args := map[string]any{}
 		for _, field := range fields {
-			if _, ok := c.Args[field]; !ok {
-				c.Args[field] = nil
-			}
+			args[field] = c.Args[field]
 		}
+		to[name] = call{c.Probe, args}
 	}
 	return calls, returns
 }

@@ -59,24 +59,54 @@ var (
 	out   = bufio.NewWriter(os.Stdout)
 )
 
-type hidden struct{}
+func ptr[T any](v T) *T { return &v }
 
-func word[T any](v T) string { return fmt.Sprintf("%#x", *(*uintptr)(unsafe.Pointer(&v))) }
-
-func dynamic(v any) any {
-	if v == nil {
-		return nil
+// tell adds what the command shows of a value: the fields of structs, the lengths of slices, the types in interfaces, and addresses.
+func tell(m map[string]any, name string, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			tell(m, name+"."+v.Type().Field(i).Name, v.Field(i))
+		}
+	case reflect.Array:
+		if v.Len() == 1 {
+			tell(m, name+"[0]", v.Index(0))
+		} else if v.Len() > 1 {
+			m[name] = "<hidden>"
+		}
+	case reflect.Slice:
+		m["len("+name+")"] = v.Len()
+	case reflect.Interface:
+		m[name] = nil
+		if !v.IsNil() {
+			m[name] = v.Elem().Type().String()
+		}
+	case reflect.Bool:
+		m[name] = v.Bool()
+	case reflect.String:
+		m[name] = v.String()
+	case reflect.Complex64, reflect.Complex128, reflect.Float32, reflect.Float64:
+		m[name] = "<hidden>"
+		if floats && v.CanFloat() {
+			m[name] = v.Float()
+		}
+	default:
+		switch {
+		case v.CanInt():
+			m[name] = v.Int()
+		case v.CanUint():
+			m[name] = v.Uint()
+		default:
+			m[name] = fmt.Sprintf("%#x", *(*uintptr)(v.Addr().UnsafePointer()))
+		}
 	}
-	return reflect.TypeOf(v).String()
 }
 
+// say writes what the command shows at a probe. The arguments are names and pointers to values.
 func say(probe string, args ...any) {
 	m := map[string]any{}
 	for i := 0; i < len(args); i += 2 {
-		m[args[i].(string)] = args[i+1]
-		if _, ok := args[i+1].(hidden); ok {
-			m[args[i].(string)] = "<hidden>"
-		}
+		tell(m, args[i].(string), reflect.ValueOf(args[i+1]).Elem())
 	}
 	line, err := json.Marshal(map[string]any{"probe": probe, "args": m})
 	if err != nil {
@@ -112,39 +142,12 @@ func main() {
 	out.Flush()
 	fmt.Println("done")
 	in.ReadString('\n')
-	_, _, _, _ = errors.New, strings.Repeat, reflect.TypeOf, time.Second
+	_, _, _, _ = errors.New, strings.Repeat, unsafe.Pointer(nil), time.Second
 }
 `
 
-// value is an expression of a type, and how main says it under a name.
-type value struct {
-	typ  string
-	expr string
-	say  func(name, v string) string
-}
-
-func plain(name, v string) string  { return fmt.Sprintf(", %q, %s", name, v) }
-func hide(name, v string) string   { return fmt.Sprintf(", %q, hidden{}", name) }
-func word(name, v string) string   { return fmt.Sprintf(", %q, word(%s)", name, v) }
-func length(name, v string) string { return fmt.Sprintf(", %q, len(%s)", "len("+name+")", v) }
-func dynamic(name, v string) string {
-	return fmt.Sprintf(", %q, dynamic(%s)", name, v)
-}
-func nothing(string, string) string { return "" }
-
-// fields says those of a struct.
-func fields(all ...func(name, v string) string) func(name, v string) string {
-	return func(name, v string) (text string) {
-		for _, f := range all {
-			text += f(name, v)
-		}
-		return text
-	}
-}
-
-func field(name string, say func(name, v string) string) func(name, v string) string {
-	return func(parent, v string) string { return say(parent+"."+name, v+"."+name) }
-}
+// value is an expression of a type.
+type value struct{ typ, expr string }
 
 func (g *generator) text() string {
 	return fmt.Sprintf("%q", []string{"", "x", "hello", `quotes " and \ `, "héllo wörld", strings.Repeat("long ", 8), "a\x00b"}[g.IntN(7)])
@@ -160,34 +163,28 @@ func (g *generator) integer(bits int) string {
 
 func (g *generator) unsigned(bits int) string { return fmt.Sprint(g.Uint64() >> (64 - bits)) }
 
-// value returns a value of a type at random. Floats that are on the stack are shown, so that only those
-// are used of which the place is known.
+// value returns a value of a type at random.
 func (g *generator) value() value {
-	small := fields(field("A", plain), field("B", plain))
 	smallExpr := func() string { return fmt.Sprintf("Small{%s, %s}", g.integer(8), g.unsigned(16)) }
 	errorExpr := []string{"error(nil)", `errors.New("e")`, "error(Failure{3})", "error(&Failure{4})"}[g.IntN(4)]
 	anyExpr := []string{"any(nil)", "any(1)", `any("s")`, "any(&count)", "any(Small{})", "any([]int{1})", "any(map[string]int{})", "any(time.Second)"}[g.IntN(8)]
 	all := []value{
-		{"bool", []string{"true", "false"}[g.IntN(2)], plain},
-		{"int", g.integer(64), plain}, {"int8", g.integer(8), plain}, {"int16", g.integer(16), plain}, {"int32", g.integer(32), plain}, {"int64", g.integer(64), plain},
-		{"uint", g.unsigned(64), plain}, {"uint8", g.unsigned(8), plain}, {"uint16", g.unsigned(16), plain}, {"uint32", g.unsigned(32), plain}, {"uint64", g.unsigned(64), plain},
-		{"uintptr", g.unsigned(64), plain}, {"time.Duration", g.integer(40), plain}, {"Number", g.integer(32), plain},
-		{"string", g.text(), plain}, {"Text", g.text(), plain}, {"string", g.text(), plain},
-		{"[]int", []string{"nil", "[]int{}", "[]int{1, 2, 3}"}[g.IntN(3)], length}, {"[]string", `[]string{"a"}`, length},
-		{"error", errorExpr, dynamic}, {"any", anyExpr, dynamic}, {"fmt.Stringer", "fmt.Stringer(Number(4))", dynamic},
-		{"*Small", []string{"nil", "heap(&" + smallExpr() + ")"}[g.IntN(2)], word}, {"*int", "&count", word}, {"unsafe.Pointer", "unsafe.Pointer(&count)", word},
-		{"map[string]int", "heap(map[string]int{})", word}, {"chan int", "make(chan int)", word}, {"func()", "func() {}", word},
-		{"Small", smallExpr(), small}, {"Empty", "Empty{}", nothing}, {"[0]int", "[0]int{}", nothing},
-		{"Mixed", fmt.Sprintf("Mixed{%s, %s, 1.5, true}", g.integer(64), g.text()), fields(field("N", plain), field("S", plain), field("F", hide), field("OK", plain))},
-		{"Nested", fmt.Sprintf("Nested{%s, nil, []byte{1, 2}}", smallExpr()), fields(field("M", small), field("P", word), field("L", length))},
-		{"Errs", fmt.Sprintf("Errs{%s, %s}", errorExpr, anyExpr), fields(field("E", dynamic), field("I", dynamic))},
-		{"Padded", "Padded{A: true, B: false}", fields(field("A", plain), func(name, v string) string { return fmt.Sprintf(", %q, 0", name+"._") }, field("B", plain))},
-		{"One", fmt.Sprintf("One{[1]int16{%s}}", g.integer(16)), func(name, v string) string { return plain(name+".A[0]", v+".A[0]") }},
-		{"[1]uint32", fmt.Sprintf("[1]uint32{%s}", g.unsigned(32)), func(name, v string) string { return plain(name+"[0]", v+"[0]") }},
-		{"[3]int", "[3]int{1, 2, 3}", hide}, {"complex128", "complex(1, 2)", hide},
-		{"float64", "2.25", hide}, {"float32", "-3.5", hide},
-		{"Big", fmt.Sprintf("Big{A: %s, J: %s}", g.integer(64), g.integer(64)), fields(field("A", plain), field("B", plain), field("C", plain), field("D", plain),
-			field("E", plain), field("F", plain), field("G", plain), field("H", plain), field("I", plain), field("J", plain))},
+		{"bool", []string{"true", "false"}[g.IntN(2)]},
+		{"int", g.integer(64)}, {"int8", g.integer(8)}, {"int16", g.integer(16)}, {"int32", g.integer(32)}, {"int64", g.integer(64)},
+		{"uint", g.unsigned(64)}, {"uint8", g.unsigned(8)}, {"uint16", g.unsigned(16)}, {"uint32", g.unsigned(32)}, {"uint64", g.unsigned(64)},
+		{"uintptr", g.unsigned(64)}, {"time.Duration", g.integer(40)}, {"Number", g.integer(32)},
+		{"string", g.text()}, {"Text", g.text()}, {"string", g.text()},
+		{"[]int", []string{"nil", "[]int{}", "[]int{1, 2, 3}"}[g.IntN(3)]}, {"[]string", `[]string{"a"}`},
+		{"error", errorExpr}, {"any", anyExpr}, {"fmt.Stringer", "fmt.Stringer(Number(4))"},
+		{"*Small", []string{"nil", "heap(&" + smallExpr() + ")"}[g.IntN(2)]}, {"*int", "&count"}, {"unsafe.Pointer", "unsafe.Pointer(&count)"},
+		{"map[string]int", "heap(map[string]int{})"}, {"chan int", "make(chan int)"}, {"func()", "func() {}"},
+		{"Small", smallExpr()}, {"Empty", "Empty{}"}, {"[0]int", "[0]int{}"},
+		{"Mixed", fmt.Sprintf("Mixed{%s, %s, 1.5, true}", g.integer(64), g.text())},
+		{"Nested", fmt.Sprintf("Nested{%s, nil, []byte{1, 2}}", smallExpr())},
+		{"Errs", fmt.Sprintf("Errs{%s, %s}", errorExpr, anyExpr)}, {"Padded", "Padded{A: true, B: false}"},
+		{"One", fmt.Sprintf("One{[1]int16{%s}}", g.integer(16))}, {"[1]uint32", fmt.Sprintf("[1]uint32{%s}", g.unsigned(32))},
+		{"[3]int", "[3]int{1, 2, 3}"}, {"complex128", "complex(1, 2)"}, {"float64", "2.25"}, {"float32", "-3.5"},
+		{"Big", fmt.Sprintf("Big{A: %s, J: %s}", g.integer(64), g.integer(64))},
 	}
 	return all[g.IntN(len(all))]
 }
@@ -234,16 +231,15 @@ func list(all []parameter, part func(p *parameter) string) string {
 func declared(p *parameter) string { return strings.TrimSpace(p.name + " " + p.typ) }
 func variable(p *parameter) string { return p.variable }
 
-// receivers are those of methods: how the method is declared and called, its name in the program, and
-// what the command shows of the receiver.
-var receivers = []struct{ declared, call, name, value string }{
-	{"", "", "", ""},
-	{"", "", "", ""},
-	{"(t Small) ", "Small{5, 6}.", "Small.", `, "t.A", 5, "t.B", 6`},
-	{"(t *Small) ", "(&smallValue).", "(*Small).", `, "t", word(&smallValue)`},
-	{"(t Number) ", "Number(-9).", "Number.", `, "t", -9`},
-	{"(t *Box[T]) ", "boxValue.", "(*Box[go.shape.int]).", `, "t", word(boxValue)`},
-	{"(t Box[T]) ", "Box[string]{\"boxed\"}.", "Box[go.shape.string].", `, "t.v", "boxed"`},
+// receivers are those of methods: how the method is declared, the receiver, and its name in the program.
+var receivers = []struct{ declared, value, name string }{
+	{"", "", ""},
+	{"", "", ""},
+	{"(t Small) ", "Small{5, 6}", "Small."},
+	{"(t *Small) ", "(&smallValue)", "(*Small)."},
+	{"(t Number) ", "Number(-9)", "Number."},
+	{"(t *Box[T]) ", "boxValue", "(*Box[go.shape.int])."},
+	{"(t Box[T]) ", "Box[string]{\"boxed\"}", "Box[go.shape.string]."},
 }
 
 // function adds a function and its call.
@@ -275,12 +271,12 @@ func (g *generator) function(i int) {
 	if generic != "" {
 		probe += "[go.shape.int]"
 	}
-	said, receiver := r.value, 0
+	said, call, receiver := "", name, 0
 	if r.declared != "" {
-		receiver = 1
+		said, call, receiver = fmt.Sprintf(`, "t", ptr(%s)`, r.value), r.value+"."+name, 1
 	}
 	for i := range in {
-		said += in[i].say(in[i].shown("arg", i+receiver), in[i].variable)
+		said += fmt.Sprintf(", %q, &%s", in[i].shown("arg", i+receiver), in[i].variable)
 	}
 	fmt.Fprintf(&g.calls, "\n//go:noinline\nfunc call%d() {\n%s\tsay(%q%s)\n\t", i, inSource, probe, said)
 	if len(results) > 0 {
@@ -290,10 +286,10 @@ func (g *generator) function(i int) {
 		}
 		fmt.Fprintf(&g.calls, "%s := ", strings.Join(got, ", "))
 	}
-	fmt.Fprintf(&g.calls, "%s%s%s(%s)\n", r.call, name, argument, list(in, variable))
+	fmt.Fprintf(&g.calls, "%s%s(%s)\n", call, argument, list(in, variable))
 	said = ""
 	for i := range results {
-		said += results[i].say(results[i].shown("ret", i), fmt.Sprintf("g%d", i))
+		said += fmt.Sprintf(", %q, &g%d", results[i].shown("ret", i), i)
 	}
 	fmt.Fprintf(&g.calls, "\tsay(%q%s)\n", probe+":return", said)
 	for i := range results {
@@ -312,6 +308,6 @@ func program(seed uint64, functions int) string {
 	for i := range functions {
 		fmt.Fprintf(&calls, "\tcall%d()\n", i)
 	}
-	return preamble + "\nvar smallValue = Small{7, 8}\nvar boxValue = &Box[int]{9}\n" + g.functions.String() + g.calls.String() +
+	return preamble + "\nconst floats = false // the kernel does not show their registers\nvar smallValue = Small{7, 8}\nvar boxValue = &Box[int]{9}\n" + g.functions.String() + g.calls.String() +
 		"\nfunc calls() {\n" + calls.String() + "}\n"
 }
