@@ -30,12 +30,11 @@ func (p *Program) Describe(fns []*Function) {
 			described = append(described, fn)
 		}
 	}
-	signatures, errs := p.debug.signatures(described)
-	for _, fn := range described {
-		if fn.ArgsErr = errs[fn.Entry]; fn.ArgsErr == nil {
-			fn.ArgsErr = p.arguments(fn, signatures[fn.Entry])
+	p.debug.signatures(described, func(fn *Function, s *signature, err error) {
+		if fn.ArgsErr = err; err == nil {
+			fn.ArgsErr = p.arguments(fn, s)
 		}
-	}
+	})
 }
 
 // indescribable returns the reason why the arguments of a function are not where the ABI puts them, or nil.

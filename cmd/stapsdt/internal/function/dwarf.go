@@ -1,10 +1,12 @@
 package function
 
 import (
+	"cmp"
 	"debug/dwarf"
 	"debug/elf"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -57,43 +59,35 @@ func newDebugging(f *elf.File) *debugging {
 	return d
 }
 
-// signatures reads the signatures of functions and returns them by entry. errs holds the errors of the others.
-func (d *debugging) signatures(fns []*Function) (found map[uint64]*signature, errs map[uint64]error) {
-	found, errs = map[uint64]*signature{}, map[uint64]error{}
-	if d.err != nil {
-		for _, fn := range fns {
-			errs[fn.Entry] = d.err
-		}
-		return found, errs
-	}
-	d.functions.Wanted = nil
+// signatures reads the signatures of functions, and calls found with each, or with the reason why there is none.
+func (d *debugging) signatures(fns []*Function, found func(*Function, *signature, error)) {
+	left := map[uint64]*Function{}
 	for _, fn := range fns {
-		d.functions.Wanted = append(d.functions.Wanted, fn.Entry)
+		left[fn.Entry] = fn
 	}
-	slices.Sort(d.functions.Wanted)
-	var err error
-	for _, u := range d.functions.Data.Units {
-		if len(found) == len(fns) || err != nil {
-			break
-		}
-		err = d.functions.In(u, func(at uint64, e *dwarf.Entry) error {
-			s, err := d.signature(e)
-			if errors.Is(err, debuginfo.ErrBudget) {
-				return err
-			}
-			found[at], errs[at] = s, err
-			return nil
-		})
-	}
+	err := d.err
 	if err == nil {
-		err = errors.New("its DWARF does not describe the function")
-	}
-	for _, fn := range fns {
-		if _, ok := found[fn.Entry]; !ok {
-			errs[fn.Entry] = err
+		d.functions.Wanted = slices.Sorted(maps.Keys(left))
+		for _, u := range d.functions.Data.Units {
+			if len(left) == 0 || err != nil {
+				break
+			}
+			err = d.functions.In(u, func(at uint64, e *dwarf.Entry) error {
+				s, err := d.signature(e)
+				if errors.Is(err, debuginfo.ErrBudget) {
+					return err
+				}
+				if fn := left[at]; fn != nil {
+					found(fn, s, err)
+					delete(left, at)
+				}
+				return nil
+			})
 		}
 	}
-	return found, errs
+	for _, fn := range left {
+		found(fn, nil, cmp.Or(err, errors.New("its DWARF does not describe the function")))
+	}
 }
 
 // signature reads all children of a function's entry, including its parameters, which come next.
