@@ -17,12 +17,12 @@ const maxHeaders = 128 << 10
 
 var errTooLarge = errors.New("more than a program has")
 
-// reader limits the bytes that are read from a file until New has set opened. Until then it also hides the number of the
-// section with the names: debug/elf would expand compressed names, and copy a name for each section that has it.
+// reader limits the bytes that are read from a file until New has set opened. Until then it also hides e_shstrndx, the number of
+// the section with the names: debug/elf would expand compressed names, and copy a name for each section that has it.
 type reader struct {
 	io.ReaderAt
 	left   int
-	hidden int64 // the offset of the number
+	hidden int64 // the offset of e_shstrndx
 	opened bool
 }
 
@@ -65,7 +65,7 @@ func New(r io.ReaderAt) (*elf.File, error) {
 // nameSections sets the names of the sections. head is the beginning of the file.
 func (r *reader) nameSections(f *elf.File, head []byte) error {
 	order := f.ByteOrder
-	at, size := order.Uint64(head[40:]), int(order.Uint16(head[58:])) // of the headers of sections
+	at, size := order.Uint64(head[40:]), int(order.Uint16(head[58:])) // e_shoff and e_shentsize
 	if f.Class == elf.ELFCLASS32 {
 		at, size = uint64(order.Uint32(head[32:])), int(order.Uint16(head[46:]))
 	}
@@ -90,6 +90,14 @@ func (r *reader) nameSections(f *elf.File, head []byte) error {
 		if at := order.Uint32(headers[i*size:]); uint64(at) < uint64(len(all)) {
 			s.Name, _, _ = strings.Cut(all[at:], "\x00")
 		}
+	}
+	return nil
+}
+
+// Loaded returns the section with a name, or nil. It ignores a compressed section, because those that are loaded are not.
+func Loaded(f *elf.File, name string) *elf.Section {
+	if s := f.Section(name); s != nil && s.Flags&elf.SHF_COMPRESSED == 0 {
+		return s
 	}
 	return nil
 }

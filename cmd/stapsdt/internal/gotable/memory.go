@@ -21,7 +21,7 @@ type relocation struct{ at, to uint64 }
 
 func newMemory(f *elf.File) *memory {
 	m := &memory{file: f}
-	section := f.Section(".rela.dyn")
+	section := elffile.Loaded(f, ".rela.dyn")
 	if section == nil || f.Class != elf.ELFCLASS64 {
 		return m
 	}

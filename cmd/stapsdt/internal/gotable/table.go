@@ -3,6 +3,7 @@ package gotable
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -56,10 +57,7 @@ var (
 
 // section returns the section with the table, or nil.
 func section(f *elf.File) *elf.Section {
-	if s := f.Section(".gopclntab"); s != nil {
-		return s
-	}
-	return f.Section(".data.rel.ro.gopclntab")
+	return cmp.Or(elffile.Loaded(f, ".gopclntab"), elffile.Loaded(f, ".data.rel.ro.gopclntab"))
 }
 
 // Has reports whether a file has a table.

@@ -91,11 +91,10 @@ func (m *Module) read() *tables {
 	if err != nil {
 		return m.tables
 	}
-	limit(f)
 	m.tables.file = f
 	m.tables.go_, _ = gotable.New(f) // symbols are used instead
 	m.tables.isImage = f.Section(".symtab") == nil && f.Section(".init") == nil && f.Section(".plt") == nil
-	if id := f.Section(".note.gnu.build-id"); id != nil {
+	if id := elffile.Loaded(f, ".note.gnu.build-id"); id != nil {
 		const header = 16 // sizes, type, and "GNU\0"
 		if data, err := elffile.Data(id, 256); err == nil && len(data) > header {
 			m.tables.buildID = hex.EncodeToString(data[header:])
@@ -131,16 +130,6 @@ const (
 	maxSymbols = 48 << 20
 	maxTables  = 512 << 20
 )
-
-// limit empties the sections of a file that are too large to be read, and compressed ones, which can
-// be a thousand times as large as the file. No section that is needed here is compressed.
-func limit(f *elf.File) {
-	for _, s := range f.Sections {
-		if s.Size > gotable.MaxPart || s.Flags&elf.SHF_COMPRESSED != 0 {
-			s.Size = 0
-		}
-	}
-}
 
 // debugFile returns the file with the symbols that a distribution has stripped from the file
 // with a build ID, or nil. It is a file of this machine, for containers too.

@@ -3,7 +3,6 @@
 package symbol
 
 import (
-	"debug/elf"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -93,16 +91,6 @@ func TestGoTableTop(t *testing.T) {
 	for depth, want := range map[int]Cut{len(addresses) - 1: CutDepth, 127: CutFrame} {
 		assert.Equal(t, want, p.Stack(os.Getpid(), "p", addresses[:len(addresses)-1], depth).Cut, depth)
 	}
-}
-
-// TestHugeSection: a section that grows when it is read is not read.
-func TestHugeSection(t *testing.T) {
-	section := func(size uint64) *elf.Section { return &elf.Section{SectionHeader: elf.SectionHeader{Size: size}} }
-	f := &elf.File{Sections: []*elf.Section{section(gotable.MaxPart), section(gotable.MaxPart + 1)}}
-	limit(f)
-	kept, dropped := f.Sections[0].Size, f.Sections[1].Size
-	require.Equal(t, uint64(gotable.MaxPart), kept)
-	require.Zero(t, dropped)
 }
 
 // TestLibrary: of this repository, only what is between a program and a site is left out.
