@@ -42,21 +42,7 @@ func TestInFlight(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eventtest.InFlight(t, p, test.limit, func() func() {
-				inside, leave, left := make(chan bool), make(chan bool), make(chan bool)
-				go func() {
-					defer close(left)
-					test.operation(func() {
-						close(inside)
-						<-leave
-					})
-				}()
-				<-inside
-				return func() {
-					close(leave)
-					<-left
-				}
-			})
+			eventtest.InFlight(t, p, test.limit, func() func() { return eventtest.Held(test.operation) })
 		})
 	}
 }

@@ -197,22 +197,16 @@ func TestTLSAddresses(t *testing.T) {
 		eventtest.Args(rec.Events(eventtest.Named("accept"))[0]))
 }
 
-// waiting is a connection on which nothing arrives until it is closed.
+// waiting is a connection on which nothing arrives.
 type waiting struct {
 	net.Conn
-	arrived, closed chan struct{}
+	wait func()
 }
 
 func (w waiting) Write(b []byte) (int, error)    { return len(b), nil }
-func (w waiting) Read([]byte) (int, error)       { return 0, w.wait() }
+func (w waiting) Read([]byte) (int, error)       { w.wait(); return 0, io.EOF }
 func (waiting) Close() error                     { return nil }
 func (waiting) SetWriteDeadline(time.Time) error { return nil }
-
-func (w waiting) wait() error {
-	close(w.arrived)
-	<-w.closed
-	return io.EOF
-}
 
 // TestInFlight: operations in flight have no goroutine of ours. In the long run they keep no thread, at most the
 // stated memory, and none when they have ended.
@@ -223,34 +217,23 @@ func TestInFlight(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		limit int // in bytes of heap per operation
-		run   func(waiting)
+		run   func(wait func())
 	}{
-		{"dial", 128, func(w waiting) {
-			dial := probes.DialContext(func(context.Context, string, string) (net.Conn, error) { return nil, w.wait() })
+		{"dial", 128, func(wait func()) {
+			dial := probes.DialContext(func(context.Context, string, string) (net.Conn, error) { wait(); return nil, io.EOF })
 			_, _ = dial(context.Background(), "tcp", "x")
 		}},
-		{"handshake", 128, func(w waiting) {
-			_ = probes.Handshake(context.Background(), tls.Client(w, config))
+		{"handshake", 128, func(wait func()) {
+			_ = probes.Handshake(context.Background(), tls.Client(waiting{wait: wait}, config))
 		}},
-		{"accept", 16, func(w waiting) {
-			conn, _ := probes.Listener(accepting{w}).Accept()
-			_ = w.wait()
+		{"accept", 16, func(wait func()) {
+			conn, _ := probes.Listener(accepting{waiting{}}).Accept()
+			wait()
 			runtime.KeepAlive(conn)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			eventtest.InFlight(t, p, c.limit, func() func() {
-				w, ended := waiting{nil, make(chan struct{}), make(chan struct{})}, make(chan struct{})
-				go func() {
-					defer close(ended)
-					c.run(w)
-				}()
-				<-w.arrived
-				return func() {
-					close(w.closed)
-					<-ended
-				}
-			})
+			eventtest.InFlight(t, p, c.limit, func() func() { return eventtest.Held(c.run) })
 		})
 	}
 }

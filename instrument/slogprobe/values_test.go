@@ -261,34 +261,23 @@ func caller() string {
 	return runtime.FuncForPC(pc).Name()
 }
 
-// blocking is a handler that holds records until it is told to go on.
+// blocking is a handler that holds records.
 type blocking struct {
 	discarding
-	held, goOn chan struct{}
+	wait func()
 }
 
-func (blocking) Enabled(context.Context, slog.Level) bool { return true }
-func (b blocking) Handle(context.Context, slog.Record) error {
-	close(b.held)
-	<-b.goOn
-	return nil
-}
+func (blocking) Enabled(context.Context, slog.Level) bool    { return true }
+func (b blocking) Handle(context.Context, slog.Record) error { b.wait(); return nil }
 
 // TestInFlight: records that the program's handler holds have no goroutine of ours and keep no memory.
 func TestInFlight(t *testing.T) {
 	p := eventtest.Provider(t, "slogprobe")
 	probes := New(p)
 	eventtest.InFlight(t, p, 16, func() func() {
-		b, ended := blocking{discarding{}, make(chan struct{}), make(chan struct{})}, make(chan struct{})
-		go func() {
-			defer close(ended)
-			slog.New(probes.Handler(b)).Info("m", "text", "some text", "v", &struct{ a [10]int }{})
-		}()
-		<-b.held
-		return func() {
-			close(b.goOn)
-			<-ended
-		}
+		return eventtest.Held(func(wait func()) {
+			slog.New(probes.Handler(blocking{wait: wait})).Info("m", "text", "some text", "v", &struct{ a [10]int }{})
+		})
 	})
 }
 

@@ -24,17 +24,16 @@ const (
 type quiet struct{}
 
 func (q quiet) Connect(ctx context.Context) (driver.Conn, error) {
-	if s, ok := ctx.Value(slow{}).(slow); ok {
-		close(s.began)
-		<-s.proceed
+	if wait, ok := ctx.Value(slow{}).(func()); ok {
+		wait()
 	}
 	return q, nil
 }
 
 func (q quiet) Driver() driver.Driver { return nil }
 
-// slow makes a connector wait, and is its own key in a context.
-type slow struct{ began, proceed chan struct{} }
+// slow is the key, in a context, of a function that makes a connector wait.
+type slow struct{}
 
 func (quiet) Prepare(string) (driver.Stmt, error) { return nil, errBroken }
 func (quiet) Close() error                        { return nil }
@@ -78,19 +77,14 @@ func TestInFlight(t *testing.T) {
 			return tx.Commit
 		}},
 		{"connect", connectBytes, func(ctx context.Context, db *sql.DB) func() error {
-			s, ended := slow{make(chan struct{}), make(chan struct{})}, make(chan error)
-			go func() {
-				c, err := db.Conn(context.WithValue(ctx, slow{}, s))
-				if err == nil {
+			var err error
+			end := eventtest.Held(func(wait func()) {
+				var c *sql.Conn
+				if c, err = db.Conn(context.WithValue(ctx, slow{}, wait)); err == nil {
 					err = c.Close()
 				}
-				ended <- err
-			}()
-			<-s.began
-			return func() error {
-				close(s.proceed)
-				return <-ended
-			}
+			})
+			return func() error { end(); return err }
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -39,6 +39,24 @@ func InFlight(t *testing.T, p *stapsdt.Provider, limit int, begin func() (end fu
 	t.Run("memory", func(t *testing.T) { measure(t, p, limit, begin) })
 }
 
+// Held is for an operation that needs a goroutine. It calls f and returns when f has called wait, which returns when end is
+// called. end returns after f has.
+func Held(f func(wait func())) (end func()) {
+	inside, leave, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(left)
+		f(func() {
+			close(inside)
+			<-leave
+		})
+	}()
+	<-inside
+	return func() {
+		close(leave)
+		<-left
+	}
+}
+
 // measure is the part of InFlight that is left out with -short.
 func measure(t *testing.T, p *stapsdt.Provider, limit int, begin func() (end func())) {
 	testenv.Measures(t, "the memory of 20,000 operations in flight")
