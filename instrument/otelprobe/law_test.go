@@ -124,8 +124,7 @@ type private struct{ sdktrace.ReadWriteSpan }
 
 // TestSpansOfTheProgram: no method of a span is called that is not of the SDK's own types.
 func TestSpansOfTheProgram(t *testing.T) {
-	m := newProgram(t, nil)
-	rec := probetest.Record(t, m.Provider)
+	m, rec := recorded(t, nil)
 	_, s := m.tracer.Start(t.Context(), "own") // so that ends are looked at
 	for _, foreign := range []sdktrace.ReadWriteSpan{nil, private{}, &private{}, (*private)(nil), private{s.(sdktrace.ReadWriteSpan)}} {
 		m.processor.OnStart(t.Context(), foreign)
@@ -196,7 +195,7 @@ func TestSameIDs(t *testing.T) {
 	p := eventtest.Provider(t, "otelprobe")
 	r := New(p).SpanProcessor().(*processor)
 	probetest.Record(t, p)
-	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(r), sdktrace.WithIDGenerator(ones{})).Tracer("")
+	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(r), sdktrace.WithIDGenerator(sameIDs{trace.TraceID{1}, trace.SpanID{1}})).Tracer("")
 	_, first := tracer.Start(context.Background(), "first")
 	_, second := tracer.Start(context.Background(), "second")
 	require.EqualValues(t, 1, r.running.count.Load())
@@ -205,9 +204,11 @@ func TestSameIDs(t *testing.T) {
 	require.Zero(t, r.running.count.Load())
 }
 
-type ones struct{}
-
-func (ones) NewIDs(context.Context) (id trace.TraceID, span trace.SpanID) {
-	return trace.TraceID{1}, trace.SpanID{1}
+// sameIDs generates the same ids for each span.
+type sameIDs struct {
+	trace trace.TraceID
+	span  trace.SpanID
 }
-func (ones) NewSpanID(context.Context, trace.TraceID) trace.SpanID { return trace.SpanID{1} }
+
+func (s sameIDs) NewIDs(context.Context) (trace.TraceID, trace.SpanID)  { return s.trace, s.span }
+func (s sameIDs) NewSpanID(context.Context, trace.TraceID) trace.SpanID { return s.span }

@@ -32,6 +32,12 @@ type program struct {
 	exported  *tracetest.InMemoryExporter
 }
 
+// recorded returns a program whose own sampler is given, and a recorder of its events.
+func recorded(t testing.TB, next sdktrace.Sampler) (*program, *probetest.Recorder) {
+	m := newProgram(t, next)
+	return m, probetest.Record(t, m.Provider)
+}
+
 // newProgram returns a program whose own sampler is given.
 func newProgram(t testing.TB, next sdktrace.Sampler) *program {
 	p := eventtest.Provider(t, "otelprobe")
@@ -47,8 +53,7 @@ func newProgram(t testing.TB, next sdktrace.Sampler) *program {
 }
 
 func TestSpans(t *testing.T) {
-	m := newProgram(t, sdktrace.AlwaysSample())
-	rec := probetest.Record(t, m.Provider)
+	m, rec := recorded(t, sdktrace.AlwaysSample())
 	began := time.Now()
 	ctx, outer := m.tracer.Start(t.Context(), "GET /", trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(began))
 	_, inner := m.tracer.Start(ctx, "query")
@@ -81,8 +86,7 @@ func TestSpans(t *testing.T) {
 
 // TestRemoteParent: the parent may be a span of another process.
 func TestRemoteParent(t *testing.T) {
-	m := newProgram(t, nil)
-	rec := probetest.Record(t, m.Provider)
+	m, rec := recorded(t, nil)
 	remote := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{0xf0, 15: 1}, SpanID: trace.SpanID{0xf0, 7: 2}, Remote: true})
 	_, s := m.tracer.Start(trace.ContextWithRemoteSpanContext(t.Context(), remote), "request")
 	s.End()
@@ -197,8 +201,7 @@ func TestEachProbe(t *testing.T) {
 
 // TestEndedTwice by many goroutines, none of which started it, is ended once.
 func TestEndedTwice(t *testing.T) {
-	m := newProgram(t, nil)
-	rec := probetest.Record(t, m.Provider)
+	m, rec := recorded(t, nil)
 	_, s := m.tracer.Start(t.Context(), "span")
 	var all sync.WaitGroup
 	for range 8 {
@@ -212,8 +215,7 @@ func TestEndedTwice(t *testing.T) {
 
 // TestNeverEnded: what is left of a span is garbage.
 func TestNeverEnded(t *testing.T) {
-	m := newProgram(t, sdktrace.NeverSample())
-	rec := probetest.Record(t, m.Provider)
+	m, rec := recorded(t, sdktrace.NeverSample())
 	const spans = 100
 	for range spans {
 		m.tracer.Start(context.Background(), "never ended")
@@ -232,8 +234,7 @@ func TestNeverEnded(t *testing.T) {
 
 // TestManySpans of goroutines that migrate are all paired, while tracers come and go.
 func TestManySpans(t *testing.T) {
-	m := newProgram(t, sdktrace.TraceIDRatioBased(0.5))
-	rec := probetest.Record(t, m.Provider)
+	m, rec := recorded(t, sdktrace.TraceIDRatioBased(0.5))
 	const goroutines, spans = 8, 50
 	var all sync.WaitGroup
 	for range goroutines {
@@ -269,8 +270,7 @@ func TestManySpans(t *testing.T) {
 
 // TestError: the error is that of the span.
 func TestError(t *testing.T) {
-	m := newProgram(t, nil)
-	rec := probetest.Record(t, m.Provider)
+	m, rec := recorded(t, nil)
 	for _, tt := range []struct {
 		name, want, status string
 		run                func(s trace.Span)
@@ -298,8 +298,7 @@ func TestError(t *testing.T) {
 
 // TestCanceled: a context that is canceled does not concern the span.
 func TestCanceled(t *testing.T) {
-	m := newProgram(t, nil)
-	rec := probetest.Record(t, m.Provider)
+	m, rec := recorded(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, s := m.tracer.Start(ctx, "late")
@@ -314,7 +313,7 @@ func TestWithoutIDs(t *testing.T) {
 	p, rec := eventtest.Recorded(t, "otelprobe")
 	probes := New(p)
 	r := probes.SpanProcessor().(*processor)
-	sdk := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(r), sdktrace.WithIDGenerator(zeroes{}))
+	sdk := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(r), sdktrace.WithIDGenerator(sameIDs{}))
 	_, s := sdk.Tracer("").Start(t.Context(), "no ids")
 	s.End()
 	require.Empty(t, rec.Events())
@@ -327,16 +326,9 @@ func (r *spanTable) size() (n int) {
 	return n
 }
 
-// zeroes generates ids that are not valid.
-type zeroes struct{}
-
-func (zeroes) NewIDs(context.Context) (id trace.TraceID, span trace.SpanID) { return id, span }
-func (zeroes) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID)   { return id }
-
 // TestShutdown: an SDK that has shut down reports nothing more, and keeps nothing.
 func TestShutdown(t *testing.T) {
-	m := newProgram(t, nil)
-	rec := probetest.Record(t, m.Provider)
+	m, rec := recorded(t, nil)
 	_, s := m.tracer.Start(t.Context(), "span")
 	require.NoError(t, m.sdk.ForceFlush(t.Context()))
 	require.NoError(t, m.sdk.Shutdown(t.Context()))
