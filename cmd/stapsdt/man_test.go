@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -47,6 +49,12 @@ func TestPages(t *testing.T) {
 		assert.Contains(t, help, "\n  "+verb+" ", "%s is not in the help, or not in the page of stapsdt", verb)
 		assert.Contains(t, root, "\n"+verb+" ", "%s is not in the help, or not in the page of stapsdt", verb)
 	}
+	t.Run("mandoc", func(t *testing.T) { // which reports nothing about any
+		mandoc := testenv.NeedsTool(t, "mandoc", "mandoc")
+		out, err := exec.Command(mandoc, append([]string{"-T", "lint", "-W", "warning", filepath.Join(directory, "stapsdt.1")}, pages...)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Empty(t, string(out))
+	})
 	offered, _ := completed(t, "ma")
 	if assert.Len(t, offered, 1, "completion") {
 		assert.True(t, strings.HasPrefix(offered[0], "man\t"), "completion: %q", offered)

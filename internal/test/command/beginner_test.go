@@ -3,13 +3,11 @@
 package command_test
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -62,15 +60,4 @@ func TestStopped(t *testing.T) {
 		require.Zero(t, r.status)
 		require.Equal(t, 1, strings.Count(r.stderr, "process "+pid(p)+" is stopped"), verb)
 	}
-}
-
-// TestMan: mandoc reports nothing about any page, which TestPages reads.
-func TestMan(t *testing.T) {
-	mandoc := testenv.NeedsTool(t, "mandoc", "mandoc")
-	dir := filepath.Join(t.TempDir(), "man1")
-	require.Zero(t, runCommand(t, "man", dir).status)
-	pages := tracetest.Must(filepath.Glob(filepath.Join(dir, "*.1")))(t)
-	require.Greater(t, len(pages), 12)
-	out := runTool(t, exec.Command(mandoc, append([]string{"-T", "lint", "-W", "warning"}, pages...)...))
-	require.Empty(t, string(out))
 }

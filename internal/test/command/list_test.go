@@ -112,22 +112,6 @@ func TestListFile(t *testing.T) {
 	require.Contains(t, runCommand(t, "list", "csubject").stdout, "csubject:other()")
 }
 
-func TestListAll(t *testing.T) {
-	t.Parallel()
-	testenv.NeedsRoot(t)
-	p, path := startCSubject(t)
-	q := startGoSubject(t)
-	var found []string
-	for _, l := range lines[listed](t, runCommand(t, "list", "-a", "-o", "json").stdout) {
-		for _, number := range l.PIDs {
-			if number == p.PID() && l.File == path || number == q.PID() {
-				found = append(found, l.Provider+":"+l.Probe)
-			}
-		}
-	}
-	require.ElementsMatch(t, []string{"csubject:other", "csubject:text", "csubject:work", "subject:handled", "subject:request__done", "subject:tick"}, found)
-}
-
 // TestUsage: each wrong command line is one sentence and a status.
 func TestUsage(t *testing.T) {
 	t.Parallel()
