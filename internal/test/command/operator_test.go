@@ -89,34 +89,39 @@ func sources() []operated {
 	}
 }
 
-// TestReload: commands that show operations go on when the probes are unloaded and loaded again.
-func TestReload(t *testing.T) {
+// eachSource runs a test for each source.
+func eachSource(t *testing.T, f func(t *testing.T, source operated)) {
 	t.Parallel()
 	for _, source := range sources() {
-		t.Run(source.name, func(t *testing.T) {
-			act := func(p *tracetest.Process) {
-				tell(p, "requests 4")
-				tell(p, "reload")
-				if source.name == "kernel" {
-					allTraced(t, p, true)
-				}
-				tell(p, "requests 3")
-			}
-			require.Len(t, lines[grown](t, source.run(t, act, "tree", "-o", "json").stdout), 7)
-			counts := map[string]int{}
-			for _, o := range lastScreen(t, source.run(t, act, "top", "-o", "json")).Operations {
-				counts[o.Operation] += o.Count
-			}
-			require.Equal(t, map[string]int{"operator:request": 7, "operator:query": 14}, counts)
-			clear(counts)
-			for _, e := range drawnBy(t, source, act, "operator:*") {
-				if e.Ph == "X" {
-					counts[e.Name]++
-				}
-			}
-			require.Equal(t, map[string]int{"operator:request": 7, "operator:query": 14}, counts)
-		})
+		t.Run(source.name, func(t *testing.T) { f(t, source) })
 	}
+}
+
+// TestReload: commands that show operations go on when the probes are unloaded and loaded again.
+func TestReload(t *testing.T) {
+	eachSource(t, func(t *testing.T, source operated) {
+		act := func(p *tracetest.Process) {
+			tell(p, "requests 4")
+			tell(p, "reload")
+			if source.name == "kernel" {
+				allTraced(t, p, true)
+			}
+			tell(p, "requests 3")
+		}
+		require.Len(t, lines[grown](t, source.run(t, act, "tree", "-o", "json").stdout), 7)
+		counts := map[string]int{}
+		for _, o := range lastScreen(t, source.run(t, act, "top", "-o", "json")).Operations {
+			counts[o.Operation] += o.Count
+		}
+		require.Equal(t, map[string]int{"operator:request": 7, "operator:query": 14}, counts)
+		clear(counts)
+		for _, e := range drawnBy(t, source, act, "operator:*") {
+			if e.Ph == "X" {
+				counts[e.Name]++
+			}
+		}
+		require.Equal(t, map[string]int{"operator:request": 7, "operator:query": 14}, counts)
+	})
 }
 
 // TestProcessName: -p takes the name of a process, as its file has it or the kernel.

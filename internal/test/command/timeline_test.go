@@ -90,42 +90,39 @@ func checkTracks(t *testing.T, all []traceEvent) {
 
 // TestTimeline: every source has the spans, in the tracks of their goroutines. A condition is about an operation as a whole.
 func TestTimeline(t *testing.T) {
-	t.Parallel()
-	for _, source := range sources() {
-		t.Run(source.name, func(t *testing.T) {
-			all := drawnBy(t, source, func(p *tracetest.Process) {
-				tell(p, "requests 10")
-				tell(p, "late")
-				tell(p, "hostile")
-				tell(p, "open 3")
-				tell(p, "storm 1000")
-			}, "operator:*")
-			counts := map[string]int{}
-			for _, e := range all {
-				switch {
-				case e.Ph == "M":
-					counts[strings.TrimRight(e.Args["name"].(string), " 0123456789()")]++
-				case e.Args["open"] == true:
-					counts[e.Name+" open"]++
-				default:
-					require.Equal(t, "X", e.Ph)
-					counts[e.Name]++
-				}
-				if e.Name == "operator:query" && e.Args["text"] != "slow" {
-					require.GreaterOrEqual(t, e.Dur, 1000.)
-					require.NotZero(t, e.Args["parent"])
-				}
+	eachSource(t, func(t *testing.T, source operated) {
+		all := drawnBy(t, source, func(p *tracetest.Process) {
+			tell(p, "requests 10")
+			tell(p, "late")
+			tell(p, "hostile")
+			tell(p, "open 3")
+			tell(p, "storm 1000")
+		}, "operator:*")
+		counts := map[string]int{}
+		for _, e := range all {
+			switch {
+			case e.Ph == "M":
+				counts[strings.TrimRight(e.Args["name"].(string), " 0123456789()")]++
+			case e.Args["open"] == true:
+				counts[e.Name+" open"]++
+			default:
+				require.Equal(t, "X", e.Ph)
+				counts[e.Name]++
 			}
-			require.Equal(t, map[string]int{"operator:request": 1012, "operator:query": 21, "operator:request open": 3, "goroutine": counts["goroutine"], "": 1}, counts,
-				"the name of the program, apart from digits, is empty")
-			require.Greater(t, counts["goroutine"], 3, "each of the open ones has a lane, and two goroutines take turns")
+			if e.Name == "operator:query" && e.Args["text"] != "slow" {
+				require.GreaterOrEqual(t, e.Dur, 1000.)
+				require.NotZero(t, e.Args["parent"])
+			}
+		}
+		require.Equal(t, map[string]int{"operator:request": 1012, "operator:query": 21, "operator:request open": 3, "goroutine": counts["goroutine"], "": 1}, counts,
+			"the name of the program, apart from digits, is empty")
+		require.Greater(t, counts["goroutine"], 3, "each of the open ones has a lane, and two goroutines take turns")
 
-			failed := drawnBy(t, source, func(p *tracetest.Process) { tell(p, "requests 10") }, "operator:*", "-w", "status == 500")
-			failed = slices.DeleteFunc(failed, func(e traceEvent) bool { return e.Ph != "X" })
-			require.Len(t, failed, 2)
-			for _, e := range failed {
-				require.Equal(t, []any{"operator:request", 500.}, []any{e.Name, e.Args["status"]})
-			}
-		})
-	}
+		failed := drawnBy(t, source, func(p *tracetest.Process) { tell(p, "requests 10") }, "operator:*", "-w", "status == 500")
+		failed = slices.DeleteFunc(failed, func(e traceEvent) bool { return e.Ph != "X" })
+		require.Len(t, failed, 2)
+		for _, e := range failed {
+			require.Equal(t, []any{"operator:request", 500.}, []any{e.Name, e.Args["status"]})
+		}
+	})
 }
