@@ -18,6 +18,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,33 +26,26 @@ import (
 // exporter remembers none of them. In the long run they are 5,000.
 func TestExportBriefProcesses(t *testing.T) {
 	t.Parallel()
-	const provider, fires, parallel = "export_brief", 10, 4
+	const fires, parallel = 10, 4
 	processes := 5000
 	if testing.Short() {
 		processes = 100
 	}
-	e := startExporter(t, provider, saidRule)
-	p := startExportee(t, provider)
+	p, e := startExported(t, saidRule)
 	e.waitForSites("said_total", 1)
 	directory := imageDirectory(t, p)
 	program := tracetest.Build(t, "subject")
 	var group sync.WaitGroup
-	errs := make([]error, parallel)
-	for i := range parallel {
+	for range parallel {
 		group.Go(func() {
 			for range processes / parallel {
-				cmd := exec.Command(program, "exportee", provider, strconv.Itoa(fires))
+				cmd := exec.Command(program, "exportee", e.provider, strconv.Itoa(fires))
 				cmd.Env = append(os.Environ(), "STAPSDT_DIR="+directory)
-				if errs[i] = cmd.Run(); errs[i] != nil {
-					return
-				}
+				assert.NoError(t, cmd.Run())
 			}
 		})
 	}
 	group.Wait()
-	for _, err := range errs {
-		require.NoError(t, err)
-	}
 	require.Equal(t, map[string]float64{`{text="once"}`: float64(processes * fires)}, series(e.scrape(), "said_total"))
 	if !testing.Short() {
 		requirePeak(t, e.Process, 64)
@@ -62,13 +56,12 @@ func TestExportBriefProcesses(t *testing.T) {
 // counted and scraped.
 func TestExportManySeries(t *testing.T) {
 	testenv.Measures(t, "memory and the time of a scrape of 100,000 series")
-	const provider, rules, each = "export_series", 10, 10_000
+	const rules, each = 10, 10_000
 	text := "metrics:\n"
 	for i := range rules {
 		text += fmt.Sprintf("  - {name: said%d_total, probe: 'PROVIDER:said', counter: 1, by: [text], labels: [], series: %d}\n", i, each)
 	}
-	e := startExporter(t, provider, text)
-	p := startExportee(t, provider)
+	p, e := startExported(t, text)
 	for i := range rules {
 		e.waitForSites(fmt.Sprintf("said%d_total", i), 1)
 	}
@@ -89,7 +82,6 @@ func TestExportManySeries(t *testing.T) {
 // stays.
 func TestExportRulesRemoved(t *testing.T) {
 	t.Parallel()
-	const provider = "export_rules_removed"
 	rules := 30
 	if !testing.Short() {
 		rules = 300
@@ -98,8 +90,7 @@ func TestExportRulesRemoved(t *testing.T) {
 	for i := range rules {
 		text += fmt.Sprintf("  - {name: said%d_total, probe: 'PROVIDER:said', counter: 1, where: bytes > %d, labels: []}\n", i, i)
 	}
-	e := startExporter(t, provider, text)
-	p := startExportee(t, provider)
+	p, e := startExported(t, text)
 	e.waitForSites(fmt.Sprintf("said%d_total", rules-1), 1)
 	tell(p, `say "before"`)
 	longest := time.Duration(0)
@@ -110,7 +101,7 @@ func TestExportRulesRemoved(t *testing.T) {
 		return all
 	}
 	require.Equal(t, 1., scrape()[`said0_total`])
-	e.writeRules(provider, saidRule)
+	e.writeRules(saidRule)
 	require.Eventually(t, func() bool {
 		_, ok := scrape()["said0_total"]
 		return !ok

@@ -44,14 +44,12 @@ func totalsOf(e *exporter) map[string]float64 {
 // that stay lose no event, and those that go do not disturb them.
 func TestExportAgreement(t *testing.T) {
 	t.Parallel()
-	const provider = "export_agreement"
-	p := startExportee(t, provider)
 	const stay = "  - {name: stay_total, probe: 'PROVIDER:said', counter: 1, labels: []}\n"
-	e := startExporter(t, provider, "metrics:\n"+stay+strings.ReplaceAll(stay, "stay", "gone"))
+	p, e := startExported(t, "metrics:\n"+stay+strings.ReplaceAll(stay, "stay", "gone"))
 	e.waitForSites("stay_total", 1)
 	tell(p, "run 2")
 	require.Eventually(t, func() bool { return e.scrape()["stay_total"] > 0 }, testenv.Patience, 5*time.Millisecond)
-	e.writeRules(provider, agreeing+stay)
+	e.writeRules(agreeing + stay)
 	require.Eventually(t, func() bool {
 		totals := totalsOf(e)
 		return len(totals) == 4 && slices.Min(slices.Collect(maps.Values(totals))) > 0
@@ -66,7 +64,7 @@ func TestExportAgreement(t *testing.T) {
 		require.Equal(t, totals["total"], n, metric)
 	}
 	require.NotContains(t, e.scrape(), "gone_total")
-	e.writeRules(provider, agreeing)
+	e.writeRules(agreeing)
 	e.waitForMessage("read .*: 4 metrics")
 	require.NotContains(t, e.scrape(), "stay_total")
 	e.waitForSites("agree_total", 1)

@@ -45,15 +45,13 @@ func TestExportVersions(t *testing.T) {
 // TestExportProblems: a message about a wrong rule names it, and the other rules go on.
 func TestExportProblems(t *testing.T) {
 	t.Parallel()
-	const provider = "export_problems"
-	startExportee(t, provider)
-	e := startExporter(t, provider, saidRule+`
+	_, e := startExported(t, saidRule+`
   - {name: none_total, probe: "PROVIDER:said", counter: 1, by: [nothing]}
   - {name: large_total, probe: "PROVIDER:said", counter: 1, by: [text, {a: text}, {b: text}, {c: text}, {d: text}, {e: text}, {f: text}]}
 `)
 	e.waitForSites("said_total", 1)
-	e.waitForMessage(`none_total: export_problems:said in \S+ \(process \d+\) is not included: undefined: nothing`)
-	e.waitForMessage(`large_total: export_problems:said in \S+ \(process \d+\) is not included: this needs more than the 512 bytes`)
+	e.waitForMessage(`none_total: \w+:said in \S+ \(process \d+\) is not included: undefined: nothing`)
+	e.waitForMessage(`large_total: \w+:said in \S+ \(process \d+\) is not included: this needs more than the 512 bytes`)
 	all := e.scrape()
 	for _, name := range []string{"none_total", "large_total"} {
 		require.EqualValues(t, 1, all[`stapsdt_errors_total{metric="`+name+`"}`])
@@ -64,22 +62,20 @@ func TestExportProblems(t *testing.T) {
 // TestExportRemoved: rules whose file is gone or wrong stay in force, and a message says so.
 func TestExportRemoved(t *testing.T) {
 	t.Parallel()
-	const provider = "export_removed"
-	p := startExportee(t, provider)
-	e := startExporter(t, provider, saidRule)
+	p, e := startExported(t, saidRule)
 	e.waitForSites("said_total", 1)
 	require.NoError(t, os.Remove(e.rules))
 	e.waitForValue("stapsdt_rules_reload_success", 0)
 	tell(p, `say "x"`)
 	require.Equal(t, map[string]float64{`{text="x"}`: 1}, series(e.scrape(), "said_total"))
-	e.writeRules(provider, saidRule+"\n  - wrong\n")
+	e.writeRules(saidRule + "\n  - wrong\n")
 	e.Signal(syscall.SIGHUP)
 	e.waitForMessage(regexp.QuoteMeta(e.rules) + `:\d+:\d+: .*the rules in force stay`)
 	require.NoError(t, os.Remove(e.rules))
 	require.NoError(t, syscall.Mkfifo(e.rules, 0o600))
 	e.waitForMessage("there are no rules")
 	require.NoError(t, os.Remove(e.rules))
-	e.writeRules(provider, saidRule)
+	e.writeRules(saidRule)
 	e.waitForValue("stapsdt_rules_reload_success", 1)
 	require.Equal(t, map[string]float64{`{text="x"}`: 1}, series(e.scrape(), "said_total"))
 }
@@ -169,8 +165,7 @@ func TestExportShortage(t *testing.T) {
 // it returns. No event is lost.
 func TestExportExpiry(t *testing.T) {
 	t.Parallel()
-	p := startExportee(t, "export_expiry")
-	e := startExporter(t, "export_expiry", saidRule+`    series: 3
+	p, e := startExported(t, saidRule+`    series: 3
     expire: 5s
   - {name: size_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: [1, 4], by: [text], labels: [], series: 100, expire: 5s}
   - {name: latest_bytes, probe: "PROVIDER:said", gauge: bytes, by: [text], labels: [], series: 100, expire: 5s}
@@ -219,8 +214,7 @@ func TestExportExpiry(t *testing.T) {
 // TestExportExpiryUnderFire: while series come, expire and return, every event is counted.
 func TestExportExpiryUnderFire(t *testing.T) {
 	t.Parallel()
-	p := startExportee(t, "export_expiry_fire")
-	e := startExporter(t, "export_expiry_fire", saidRule+"    expire: 1s\n")
+	p, e := startExported(t, saidRule+"    expire: 1s\n")
 	e.waitForSites("said_total", 1)
 	fired := 0
 	many := func(from, to int) {

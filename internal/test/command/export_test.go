@@ -20,9 +20,8 @@ import (
 // TestExport: each kind of metric is what was fired, until the process ends. One without labels begins with 0.
 func TestExport(t *testing.T) {
 	t.Parallel()
-	p := startExportee(t, "export_kinds")
 	name := filepath.Base(tracetest.Build(t, "subject"))
-	e := startExporter(t, "export_kinds", saidRule+`
+	p, e := startExported(t, saidRule+`
   - {name: said_bytes_total, probe: "PROVIDER:said", counter: bytes, unit: bytes, labels: [executable], by: [{initial: "strings.HasPrefix(text, \"a\")"}]}
   - {name: said_size_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: [1, 2.5, 4], labels: []}
   - {name: level, probe: "PROVIDER:level", gauge: depth, scale: 0.5, labels: []}
@@ -105,9 +104,7 @@ func floats(series map[string]float64) map[string]float64 {
 // time, by the id of the span.
 func TestExportOperations(t *testing.T) {
 	t.Parallel()
-	const provider = "export_operations"
-	p := startExportee(t, provider)
-	e := startExporter(t, provider, `
+	p, e := startExported(t, `
 metrics:
   - {name: jobs_in_flight, start: "PROVIDER:job__start", end: "PROVIDER:job__end", in_flight: true, by: [name], labels: []}
   - {name: job_seconds, start: "PROVIDER:job__start", end: "PROVIDER:job__end", duration: true, by: [name, {failed: 'error != ""'}], labels: []}

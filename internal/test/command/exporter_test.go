@@ -25,9 +25,10 @@ import (
 // exporter is the command export.
 type exporter struct {
 	*tracetest.Process
-	t     testing.TB
-	rules string // the file
-	url   string
+	t        testing.TB
+	provider string
+	rules    string // the file
+	url      string
 }
 
 // startExporter starts the exporter with rules, in which PROVIDER is the provider, and options.
@@ -42,8 +43,8 @@ func startExporter(t testing.TB, provider, rules string, options ...string) *exp
 func newExporter(t testing.TB, provider, rules string, command func(args ...string) *exec.Cmd) *exporter {
 	t.Helper()
 	testenv.NeedsRoot(t)
-	e := &exporter{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml")}
-	e.writeRules(provider, rules)
+	e := &exporter{t: t, provider: provider, rules: filepath.Join(t.TempDir(), "rules.yaml")}
+	e.writeRules(rules)
 	makeReadable(t, e.rules)
 	e.Process = tracetest.Command(t, command("export", "-c", e.rules, "--listen", "localhost:0"))
 	t.Cleanup(func() { // killed, it would detach from one file after another, which takes minutes
@@ -68,9 +69,9 @@ func (e *exporter) waitForMessage(pattern string) (groups []string) {
 }
 
 // writeRules replaces the rules.
-func (e *exporter) writeRules(provider, rules string) {
+func (e *exporter) writeRules(rules string) {
 	e.t.Helper()
-	text := strings.ReplaceAll(rules, "PROVIDER", provider)
+	text := strings.ReplaceAll(rules, "PROVIDER", e.provider)
 	temp := e.rules + ".new"
 	require.NoError(e.t, os.WriteFile(temp, []byte(text), 0o644))
 	require.NoError(e.t, os.Rename(temp, e.rules))
@@ -134,6 +135,13 @@ func series(all map[string]float64, metric string) map[string]float64 {
 	return found
 }
 
+// startExported starts a program that has a provider of its own, and the exporter with rules about it.
+func startExported(t testing.TB, rules string) (*tracetest.Process, *exporter) {
+	t.Helper()
+	provider := unique("exported")
+	return startExportee(t, provider), startExporter(t, provider, rules)
+}
+
 // startExportee starts the program whose probes are counted.
 func startExportee(t testing.TB, provider string) *tracetest.Process {
 	t.Helper()
@@ -179,8 +187,7 @@ func TestExportFormats(t *testing.T) {
 	t.Parallel()
 	const python = "/usr/bin/python3" // whose modules are Debian's
 	testenv.Needs(t, "python3-prometheus-client", exec.Command(python, "-c", "import prometheus_client").Run())
-	p := startExportee(t, "export_formats")
-	e := startExporter(t, "export_formats", saidRule+`    series: 2
+	p, e := startExported(t, saidRule+`    series: 2
   - {name: said_bytes_total, probe: "PROVIDER:said", counter: bytes, unit: bytes, labels: [executable, container]}
   - {name: level, probe: "PROVIDER:level", gauge: depth, labels: []}
   - {name: size_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: [1, 2.5], labels: []}

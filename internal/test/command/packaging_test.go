@@ -149,7 +149,7 @@ func TestUnit(t *testing.T) {
 	e.waitUntilServing()
 	tell(p, "fire 1")
 	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done > 0 }, testenv.Patience, 20*time.Millisecond)
-	e.writeRules("subject", "metrics: []\n")
+	e.writeRules("metrics: []\n")
 	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done == 0 }, testenv.Patience, 20*time.Millisecond)
 	interrupt(t, e)
 	var lines []byte

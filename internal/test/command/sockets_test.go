@@ -410,7 +410,7 @@ func TestSocketExport(t *testing.T) {
 	e.waitForValue("stapsdt_watched_processes", 1)
 	tell(p, "fire 10")
 	e.waitForValue(`fired_total{cached="true"}`, 5)
-	e.writeRules("subject", counted+"  - {name: statuses, probe: 'PROVIDER:request__done', gauge: status, labels: []}\n")
+	e.writeRules(counted + "  - {name: statuses, probe: 'PROVIDER:request__done', gauge: status, labels: []}\n")
 	e.waitForMessage(`read .*: 2 metrics`)
 	tell(p, "await")
 	tell(p, "fire 2")
@@ -418,7 +418,7 @@ func TestSocketExport(t *testing.T) {
 	require.Contains(t, e.scrape(), "statuses")
 	fired := 12
 	for success, text := range []string{"metrics: [wrong", counted + "  - {name: more_total, probe: 'PROVIDER:tick', counter: 1, labels: []}\n"} {
-		e.writeRules("subject", text)
+		e.writeRules(text)
 		require.Eventually(t, func() bool {
 			tell(p, "fire 2")
 			fired += 2
