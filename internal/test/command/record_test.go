@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -118,13 +117,7 @@ func TestFromFollow(t *testing.T) {
 	fire(102)
 	tr.WaitLine(`"path":"/102"`, testenv.Patience)
 	require.NoError(t, next.Close())
-	interrupt(t, tr)
-	var seen []any
-	for _, line := range tr.Lines() {
-		if strings.HasPrefix(line, "{") {
-			seen = append(seen, args(lines[event](t, line), "path")...)
-		}
-	}
+	seen := args(tr.stop(), "path")
 	require.Len(t, seen, 103)
 	require.Equal(t, []any{"/100", "/101", "/102"}, seen[100:])
 }

@@ -3,6 +3,7 @@
 package command_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode"
@@ -54,15 +55,7 @@ func TestTop(t *testing.T) {
 		}, "top", "-o", "json", "--by", "path,status"))
 		counts := map[string]int{}
 		for _, l := range s.Operations {
-			status := ""
-			switch l.By["status"] {
-			case 200.:
-				status = " 200"
-			case 500.:
-				status = " 500"
-			}
-			path, _ := l.By["path"].(string)
-			counts[l.Operation+" "+path+status] = l.Count
+			counts[fmt.Sprint(l.Operation, l.By["path"], " ", l.By["status"])] = l.Count
 			if l.Count > 0 {
 				require.Greater(t, *l.P99, 1e6, "every operation takes a millisecond")
 				require.GreaterOrEqual(t, *l.P99, *l.P50)
@@ -71,11 +64,11 @@ func TestTop(t *testing.T) {
 				require.Nil(t, l.P50)
 				require.Equal(t, 1, l.Open)
 			}
-			require.Equal(t, status == " 500" || l.Operation == "operator:query", l.Errors > 0, l.Operation)
+			require.Equal(t, l.By["status"] == 500. || l.Operation == "operator:query", l.Errors > 0, l.Operation)
 		}
 		require.Equal(t, map[string]int{
-			"operator:query ": 40, "operator:request /0 200": 8, "operator:request /1 200": 8, "operator:request /0 500": 2, "operator:request /1 500": 2,
-			"operator:request /open/0": 0, "operator:request /open/1": 0, "operator:request /open/2": 0,
+			"operator:query<nil> <nil>": 40, "operator:request/0 200": 8, "operator:request/1 200": 8, "operator:request/0 500": 2, "operator:request/1 500": 2,
+			"operator:request/open/0 <nil>": 0, "operator:request/open/1 <nil>": 0, "operator:request/open/2 <nil>": 0,
 		}, counts)
 		require.Equal(t, 3, s.Open)
 		require.Len(t, s.Longest, 3)
