@@ -14,11 +14,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-	"unsafe"
 
-	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/image"
-	"github.com/go-stapsdt/stapsdt/internal/region"
 	"github.com/go-stapsdt/stapsdt/internal/site"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -28,60 +26,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// built is an image with one site, of a kind that may not be the chosen one. The
-// public API offers no choice.
+// built is a loaded probe whose site is of a kind that may not be the chosen one.
 type built struct {
-	kind   *image.Nop
-	path   string
-	offset uint64
-	at     unsafe.Pointer // of the site
-	size   int            // of the site, including its return
+	*stapsdt.Probe1[uint64]
+	kind *image.Nop
+	note sdt.Site
 }
 
-// buildSite maps a site of a kind until the test ends.
+// buildSite loads a probe with a site of a kind.
 func buildSite(t *testing.T, kind *image.Nop) *built {
 	tracetest.NeedUprobes(t)
-	im := tracetest.Must(image.Build(image.Host(), kind, image.Spec{Provider: "kinds", Probes: []image.Probe{{Name: kind.Name, Args: []int8{8}}}}, nil))(t)
-	var space region.Space
-	home, sites, err := region.Load(&space, im, region.Options{Dir: t.TempDir()})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		home.Close()
-		space.Free()
-	})
-	notes := tracetest.Must(sdt.ReadFile(home.Path()))(t)
-	return &built{
-		kind:   kind,
-		path:   home.Path(),
-		offset: notes[0].Offset,
-		// SAFETY: the address of the site, mapped until the cleanup above runs.
-		at:   unsafe.Pointer(sites.At(0)),
-		size: len(kind.Code) + len(image.Host().Ret),
-	}
+	t.Setenv("STAPSDT_SITE", kind.Name)
+	p := newProvider(t, "kinds", inFile)
+	probe := stapsdt.NewProbe1[uint64](p, kind.Name)
+	require.NoError(t, p.Load())
+	return &built{probe, kind, noteOf(t, &probe.Probe)}
 }
 
 // count attaches a counter to the site.
 func (b *built) count(t *testing.T) (*tracetest.Counter, error) {
-	c, err := tracetest.CountUprobe(b.path, b.offset)
+	c, err := tracetest.CountUprobe(b.Provider().Path(), b.note.Offset)
 	if err == nil {
 		t.Cleanup(func() { c.Close() })
 	}
 	return c, err
 }
 
-// fire enters the site if it is patched, as Probe.Fire does, and reports whether
-// it was.
-func (b *built) fire() bool { return call.WithRegisters(&b.at, &[call.MaxRegs]uint64{42}) }
-
-// enabled reports whether the site is patched, as Probe.Enabled does.
-//
-// SAFETY: the site is mapped until the test ends.
-func (b *built) enabled() bool { return *(*byte)(b.at)&call.Mask == call.Bits }
-
-// bytes returns the site's instructions.
-func (b *built) bytes() string {
-	// SAFETY: the site is that long, and mapped until the test ends.
-	return fmt.Sprintf("% x", unsafe.Slice((*byte)(b.at), b.size))
+// bytes returns the site's instructions, including its return.
+func (b *built) bytes(t *testing.T) string {
+	code := make([]byte, len(b.kind.Code)+len(image.Host().Ret))
+	require.NoError(t, tracetest.ReadMapped(os.Getpid(), b.Provider().Path(), b.note.Offset, code))
+	return fmt.Sprintf("% x", code)
 }
 
 // expectedSites returns the kinds that may be chosen on a kernel of this release.
@@ -139,9 +114,7 @@ func TestSiteCost(t *testing.T) {
 		for i, b := range sites {
 			start := time.Now()
 			for range fires {
-				if !b.fire() {
-					t.Fatalf("%s: the attached site was not entered", b.kind.Name)
-				}
+				b.Fire(42)
 			}
 			times[i] = append(times[i], time.Since(start))
 		}
@@ -167,8 +140,8 @@ func TestSiteBytes(t *testing.T) {
 		b := buildSite(t, &kind)
 		var seen []string
 		look := func(state string, enabled bool) {
-			seen = append(seen, state+" ["+b.bytes()+"]")
-			require.Equal(t, enabled, b.enabled(), "%s: %v", kind.Name, seen)
+			seen = append(seen, state+" ["+b.bytes(t)+"]")
+			require.Equal(t, enabled, b.Enabled(), "%s: %v", kind.Name, seen)
 		}
 		look("idle", false)
 		first, err := b.count(t)
@@ -181,21 +154,23 @@ func TestSiteBytes(t *testing.T) {
 		require.NoError(t, err, kind.Name)
 		look("attached", true)
 		for range 3 {
-			require.True(t, b.fire())
+			b.Fire(42)
 		}
+		requireCount(t, first, 3)
 		look("fired", true)
 		second := tracetest.Must(b.count(t))(t)
 		look("attached twice", true)
 		require.NoError(t, first.Close())
-		require.True(t, b.fire())
+		b.Fire(42)
+		requireCount(t, second, 1)
 		look("one left", true)
 		require.NoError(t, second.Close())
 		look("detached", false)
-		require.False(t, b.fire())
+		b.Fire(42)
 		third := tracetest.Must(b.count(t))(t)
 		look("reattached", true)
-		require.True(t, b.fire())
-		require.True(t, b.fire())
+		b.Fire(42)
+		b.Fire(42)
 		requireCount(t, third, 2)
 		look("fired again", true)
 		require.NoError(t, third.Close())
@@ -211,7 +186,7 @@ const (
 	detached
 )
 
-// watcher reads the first byte of a site all the time, in a goroutine of its own.
+// watcher asks all the time whether a site is enabled, in a goroutine of its own.
 type watcher struct {
 	state atomic.Int32
 	over  atomic.Bool
@@ -220,20 +195,18 @@ type watcher struct {
 
 	// For the test to read after stop.
 	wrong int
-	seen  map[byte]bool
+	seen  map[bool]bool
 }
 
 func watch(t *testing.T, b *built) *watcher {
-	w := &watcher{seen: map[byte]bool{}}
+	w := &watcher{seen: map[bool]bool{}}
 	w.wg.Go(func() {
 		for !w.over.Load() {
 			state := w.state.Load()
-			// SAFETY: the site is mapped until the test ends, and stop comes before.
-			first := *(*byte)(b.at)
-			patched := first&call.Mask == call.Bits
-			w.seen[first] = true
+			enabled := b.Enabled()
+			w.seen[enabled] = true
 			// Otherwise the state changed meanwhile.
-			if w.state.Load() == state && (state == attached && !patched || state == detached && patched) {
+			if w.state.Load() == state && (state == attached && !enabled || state == detached && enabled) {
 				w.wrong++
 			}
 			if w.reads.Add(1)%64 == 0 {
@@ -241,7 +214,7 @@ func watch(t *testing.T, b *built) *watcher {
 			}
 		}
 	})
-	t.Cleanup(w.stop) // before the site is unmapped
+	t.Cleanup(w.stop)
 	return w
 }
 
@@ -277,7 +250,7 @@ func TestSiteChanges(t *testing.T) {
 			c := tracetest.Must(b.count(t))(t)
 			w.enter(attached)
 			for range fires {
-				b.fire()
+				b.Fire(42)
 			}
 			w.enter(attached) // the fires may have had the kernel optimize the site
 			requireCount(t, c, fires)
@@ -287,9 +260,7 @@ func TestSiteChanges(t *testing.T) {
 			w.state.Store(changing)
 		}
 		w.stop()
-		seen := slices.Sorted(maps.Keys(w.seen))
-		require.Zero(t, w.wrong, "of %d reads of %s, which saw % x", w.reads.Load(), kind.Name, seen)
-		require.Greater(t, len(seen), 1, "%s was not seen to change: % x", kind.Name, seen)
-		t.Logf("%s % x", kind.Name, seen)
+		require.Zero(t, w.wrong, "of %d reads of %s", w.reads.Load(), kind.Name)
+		require.Len(t, w.seen, 2, "%s was not seen to change", kind.Name)
 	}
 }
