@@ -79,63 +79,41 @@ static SDTProvider_t *define(long count, MemFDOption_t place)
 	return p;
 }
 
-static double load(SDTProvider_t *p)
+/* steps loads a provider, unloads it and loads it again, up to a step, and returns what the steps from another one on took. */
+static double steps(long count, MemFDOption_t place, int from, int end)
 {
-	double took = now();
+	SDTProvider_t *p = define(count, place);
+	double start = 0;
 
-	if (providerLoad(p) != 0)
-		die(p);
-	return now() - took;
-}
-
-static double unload(SDTProvider_t *p)
-{
-	double took = now();
-
-	if (providerUnload(p) != 0)
-		die(p);
-	return now() - took;
+	for (int i = 0; i < end; i++) {
+		if (i == from)
+			start = now();
+		if ((i == 1 ? providerUnload(p) : providerLoad(p)) != 0)
+			die(p);
+	}
+	start = now() - start;
+	providerDestroy(p);
+	return start;
 }
 
 static double load_file(long count)
 {
-	SDTProvider_t *p = define(count, memfd_disabled);
-	double took = load(p);
-
-	providerDestroy(p);
-	return took;
+	return steps(count, memfd_disabled, 0, 1);
 }
 
 static double load_memory(long count)
 {
-	SDTProvider_t *p = define(count, memfd_enabled);
-	double took = load(p);
-
-	providerDestroy(p);
-	return took;
+	return steps(count, memfd_enabled, 0, 1);
 }
 
 static double unload_file(long count)
 {
-	SDTProvider_t *p = define(count, memfd_disabled);
-	double took;
-
-	load(p);
-	took = unload(p);
-	providerDestroy(p);
-	return took;
+	return steps(count, memfd_disabled, 1, 2);
 }
 
 static double reload_file(long count)
 {
-	SDTProvider_t *p = define(count, memfd_disabled);
-	double took;
-
-	load(p);
-	took = unload(p);
-	took += load(p);
-	providerDestroy(p);
-	return took;
+	return steps(count, memfd_disabled, 1, 3);
 }
 
 /* mapped is how many bytes of this process's addresses that many loaded probes take. */
@@ -147,7 +125,8 @@ static double mapped(long count)
 	unsigned long start, end;
 	double total = 0;
 
-	load(p);
+	if (providerLoad(p) != 0)
+		die(p);
 	maps = fopen("/proc/self/maps", "r");
 	while (maps && fgets(line, sizeof line, maps))
 		if (strstr(line, "/benchload-") && sscanf(line, "%lx-%lx", &start, &end) == 2)
