@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,31 +50,56 @@ func (r request) matches() bool {
 		(r.elapsed <= 20*time.Millisecond || r.cached) && !strings.HasSuffix(r.path, "8") || r.status == 99
 }
 
-// runServer is the program that the command traces. It fires first or all requests.
+// runServer is the program that the command traces. For a line it fires first, all requests, or pairs from many threads, or calls a
+// function once or from many goroutines.
 func runServer([]string) {
 	p := stapsdt.NewProvider("guestserver")
 	done := stapsdt.NewProbe4[string, int32, time.Duration, bool](p, "request__done", "path", "status", "elapsed", "cached")
 	jobs := stapsdt.NewProvider("guestjobs")
 	start := stapsdt.NewProbe2[int32, string](jobs, "job__start", "number", "path")
 	end := stapsdt.NewProbe2[int32, bool](jobs, "job__end", "ended", "cached")
-	for _, p := range []*stapsdt.Provider{p, jobs} {
-		if err := p.Load(); err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
+	texts := stapsdt.NewProvider("guestpairs")
+	pair := stapsdt.NewProbe2[uint64, string](texts, "fired", "number", "text")
+	pairDone := stapsdt.NewProbe2[uint64, string](texts, "done", "number", "text")
+	if err := stapsdt.LoadAll(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
 	}
 	fmt.Println("ready")
-	tracetest.EachLine(func(line string) {
-		events := []request{first}
-		if line == "all" {
-			events = requests()
-		}
+	fire := func(events ...request) {
 		for _, r := range events {
 			start.Fire(r.status, r.path)
 			done.Fire(r.path, r.status, r.elapsed, r.cached)
 			end.Fire(r.status, r.cached)
 		}
-		fmt.Println("enabled", done.Enabled() || start.Enabled() || end.Enabled())
+	}
+	tracetest.EachLine(func(line string) {
+		var all sync.WaitGroup
+		switch line {
+		case "first":
+			fire(first)
+		case "all":
+			fire(requests()...)
+		case "call":
+			descend(0)
+		case "calls":
+			for range callers {
+				all.Go(func() { descend(depth) })
+			}
+		case "pairs": // a number, and the text that belongs to it
+			for thread := range uint64(pairThreads) {
+				all.Go(func() {
+					runtime.LockOSThread()
+					for i := range uint64(pairs) {
+						number := (thread + i) % 64
+						pair.Fire(number, fmt.Sprint("text of ", number))
+						pairDone.Fire(number, fmt.Sprint("text of ", number))
+					}
+				})
+			}
+		}
+		all.Wait()
+		fmt.Println("enabled", done.Enabled() || start.Enabled() || end.Enabled() || pair.Enabled())
 	})
 }
 
@@ -97,7 +123,7 @@ func startServer(t *testing.T) *tracetest.Process {
 	return server
 }
 
-// enabled has the server fire first, or all requests, and reports whether a probe is enabled then.
+// enabled has the server do what a line says, and reports whether a probe is enabled then.
 func enabled(server *tracetest.Process, line string) bool {
 	server.Say(line)
 	return server.Expect("enabled ", testenv.Patience) == "true"

@@ -8,13 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -33,54 +30,30 @@ func descend(depth int) int {
 	return descend(depth-1) + int(space[depth])
 }
 
-// The calls of descend that runCallers makes.
+// The goroutines that call descend at once, and how deep.
 const (
 	callers = 40
 	depth   = 40
 )
 
-// runCallers is a program whose function the command traces. It calls it once, or from many goroutines.
-func runCallers([]string) {
-	fmt.Println("ready")
-	tracetest.EachLine(func(line string) {
-		var all sync.WaitGroup
-		if line == "all" {
-			for range callers {
-				all.Go(func() { descend(depth) })
-			}
-		} else {
-			descend(0)
-		}
-		all.Wait()
-		fmt.Println("called")
-	})
-}
-
 // TestCommandFunctions: each call of a function counts once, although the function starts again when the stack has
 // grown, and so does each return.
 func TestCommandFunctions(t *testing.T) {
 	testedBy(t, "gofunctions")
-	tracetest.NeedUprobes(t)
-	command := commandPath(t)
-	program := tracetest.Child(t, "callers")
-	program.Expect("ready", testenv.Patience)
+	server := startServer(t)
 	const spec = "go:github.com/go-stapsdt/stapsdt/internal/test/kernels.descend"
-	tracer := tracetest.Command(t, exec.Command(command, "trace", "-o", "json", "-p", strconv.Itoa(program.PID()), spec, spec+":return"))
+	tracer := tracetest.Command(t, exec.Command(commandPath(t), "trace", "-o", "json", "-p", strconv.Itoa(server.PID()), spec, spec+":return"))
 	seen := func() (calls, returns int) {
 		out := strings.Join(tracer.Lines(), "\n")
 		return strings.Count(out, `descend"`), strings.Count(out, `descend:return"`)
 	}
-	call := func(line string) {
-		program.Say(line)
-		program.Expect("called", testenv.Patience)
-	}
 	await(t, "the command to attach", tracer, func() bool {
-		call("one")
+		enabled(server, "call")
 		calls, returns := seen()
 		return calls > 0 && returns > 0
 	})
 	const all = callers * (depth + 1)
-	call("all")
+	enabled(server, "calls")
 	await(t, "all events", tracer, func() bool {
 		_, returns := seen()
 		return returns >= all
@@ -94,35 +67,11 @@ func TestCommandFunctions(t *testing.T) {
 	require.InDelta(t, all+single, calls, 1, "%d calls and %d returns", calls, returns)
 }
 
-const pairThreads = 8
-
-// runPairs is a program in which as many threads fire events with a number and the text that belongs to it, as often as a line says.
-func runPairs([]string) {
-	p := stapsdt.NewProvider("guestpairs")
-	fired := stapsdt.NewProbe2[uint64, string](p, "fired", "number", "text")
-	done := stapsdt.NewProbe2[uint64, string](p, "done", "number", "text")
-	if err := p.Load(); err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-	fmt.Println("ready")
-	tracetest.EachLine(func(line string) {
-		events, _ := strconv.ParseUint(line, 10, 64)
-		var threads sync.WaitGroup
-		for thread := range uint64(pairThreads) {
-			threads.Go(func() {
-				runtime.LockOSThread()
-				for i := range events {
-					number := (thread + i) % 64
-					fired.Fire(number, fmt.Sprint("text of ", number))
-					done.Fire(number, fmt.Sprint("text of ", number))
-				}
-			})
-		}
-		threads.Wait()
-		fmt.Println("enabled", fired.Enabled())
-	})
-}
+// The threads that fire pairs, and how many each.
+const (
+	pairThreads = 8
+	pairs       = 10_000
+)
 
 // preemptions calls f with each way to preempt that the kernel of a guest can be told, or once.
 func preemptions(t *testing.T, f func(t *testing.T)) {
@@ -153,13 +102,10 @@ func TestPairs(t *testing.T) {
 			{"trace", "guestpairs:fired", "-w", `text != "other"`},
 		} {
 			t.Run(args[0], func(t *testing.T) {
-				tracetest.NeedUprobes(t)
-				server := tracetest.Child(t, "pairs", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
-				server.Expect("ready", testenv.Patience)
+				server := startServer(t)
 				command := tracetest.Command(t, exec.Command(commandPath(t), append(args, "-v", "-o", "json", "-p", strconv.Itoa(server.PID()))...))
 				command.WaitSaid(regexp.MustCompile(`probes? of 1 process`), starting) // where each site is attached to on its own, one is enabled before the others
-				const events = 10_000
-				require.True(t, enabled(server, strconv.Itoa(events)))
+				require.True(t, enabled(server, "pairs"))
 				command.Signal(os.Interrupt)
 				require.NoError(t, command.Wait(testenv.Patience))
 				seen := 0
@@ -176,7 +122,7 @@ func TestPairs(t *testing.T) {
 					seen += count
 				}
 				if args[0] != "trace" { // which may lose events, and says so
-					require.Equal(t, pairThreads*events, seen)
+					require.Equal(t, pairThreads*pairs, seen)
 				}
 				require.NotZero(t, seen)
 			})
@@ -193,12 +139,9 @@ metrics:
 `
 
 func exportPairs(t *testing.T) {
-	tracetest.NeedUprobes(t)
-	server := tracetest.Child(t, "pairs")
-	server.Expect("ready", testenv.Patience)
+	server := startServer(t)
 	exporter := startExporter(t, pairRules, 1+2)
-	const events = 10_000
-	require.True(t, enabled(server, strconv.Itoa(events)))
+	require.True(t, enabled(server, "pairs"))
 	seen := map[string]int{}
 	for _, line := range scrape(t, exporter) {
 		part := regexp.MustCompile(`^(fired_total|took_seconds_count)\{.*\bnumber="(\d+)".*\btext="([^"]*)"\} (\d+)$`).FindStringSubmatch(line)
@@ -208,5 +151,5 @@ func exportPairs(t *testing.T) {
 		require.Equal(t, "text of "+part[2], part[3], line)
 		seen[part[1]] += tracetest.Must(strconv.Atoi(part[4]))(t)
 	}
-	require.Equal(t, map[string]int{"fired_total": pairThreads * events, "took_seconds_count": pairThreads * events}, seen)
+	require.Equal(t, map[string]int{"fired_total": pairThreads * pairs, "took_seconds_count": pairThreads * pairs}, seen)
 }

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		runGuest()
 		return
 	}
-	tracetest.Main(m, map[string]func([]string){"subject": runSubject, "server": runServer, "callers": runCallers, "pairs": runPairs})
+	tracetest.Main(m, map[string]func([]string){"subject": runSubject, "server": runServer})
 }
 
 // release returns the kernel's release, as uname -r prints it.
