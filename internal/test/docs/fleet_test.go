@@ -91,15 +91,20 @@ func TestGuideFleet(t *testing.T) {
 	f.export(t, f.find(t, "stapsdt export -c rules.yaml").consoles()[0].command)
 	f.requests(t)
 	f.exemplar(t)
-	f.graph(t)
+	f.config(t, "prometheus.yml", "job_name: stapsdt")
+	command := f.find(t, "$ prometheus --config.file").consoles()[0].command
+	startGroup(t, f.dir, "exec "+command+f.replace.Replace(" --web.listen-address=localhost:9090"))
+	f.prints(t, f.find(t, "promtool query instant").consoles()[0])
 
 	text := readFile(t, f.dir+"/rules.yaml")
 	f.write(t, "rules.yaml", strings.Replace(text, "by: [route, status]", "by: [route]", 1))
 	f.running.WaitLine("stapsdt: read rules.yaml: 2 metrics, 0 span rules", testenv.Patience)
 	f.write(t, "rules.yaml", text)
 
-	f.wrong(t)
-	f.spans(t)
+	f.config(t, "wrong.yaml", "hist: status") // whose errors the guide shows
+	f.prints(t, f.find(t, "stapsdt export -c wrong.yaml").consoles()[0])
+	f.config(t, "spans.yaml", "spans:")
+	f.run(t, "stapsdt export -c spans.yaml --print alerts")
 	for _, c := range f.find(t, "--print alerts >alerts.yaml").consoles() {
 		f.prints(t, c)
 	}
@@ -126,29 +131,6 @@ func (f *fleet) exemplar(t *testing.T) {
 	pattern := regexp.MustCompile(`^shop_request_seconds_bucket\{container="",executable="shop",namespace="",pod="",route=".*",status="\d+",le="[0-9.]+"\} \d+ # \{span_id="[0-9a-f]{16}"\} [0-9.e-]+ [0-9.e+]+\n$`)
 	require.Regexp(t, pattern, strings.Join(exemplars.output, "\n")+"\n")
 	require.Regexp(t, pattern, f.run(t, f.replace.Replace(exemplars.command)))
-}
-
-// graph starts Prometheus, and asks it.
-func (f *fleet) graph(t *testing.T) {
-	t.Helper()
-	f.config(t, "prometheus.yml", "job_name: stapsdt")
-	command := f.find(t, "$ prometheus --config.file").consoles()[0].command
-	startGroup(t, f.dir, "exec "+command+f.replace.Replace(" --web.listen-address=localhost:9090"))
-	f.prints(t, f.find(t, "promtool query instant").consoles()[0])
-}
-
-// wrong reads a file whose errors the guide shows.
-func (f *fleet) wrong(t *testing.T) {
-	t.Helper()
-	f.config(t, "wrong.yaml", "hist: status")
-	f.prints(t, f.find(t, "stapsdt export -c wrong.yaml").consoles()[0])
-}
-
-// spans checks the rules for spans with those for metrics.
-func (f *fleet) spans(t *testing.T) {
-	t.Helper()
-	f.config(t, "spans.yaml", "spans:")
-	f.run(t, "stapsdt export -c spans.yaml --print alerts")
 }
 
 // secured reads the metrics with a certificate and a password.
