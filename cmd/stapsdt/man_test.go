@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
