@@ -213,7 +213,7 @@ static inline const struct sdt_observation *observation_of(const SDTProbe_t *pro
 	const struct sdt_provider *provider = (const struct sdt_provider *)probe->provider;
 
 	sdt_acquire(); /* what was written before the probe got the address */
-	return &__atomic_load_n(&provider->observed, __ATOMIC_ACQUIRE)->of[(entry - provider->sites) / SDT_SLOT];
+	return &__atomic_load_n(&provider->observed, __ATOMIC_ACQUIRE)[(entry - provider->sites) / SDT_SLOT];
 }
 
 /* append_to_all appends a fire that several recordings have, or that of a forked child that has none yet. */

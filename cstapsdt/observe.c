@@ -11,7 +11,6 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sdt_provider *loaded_providers;
 struct sdt_sink sdt_sinks[SDT_SINKS];
-static uint32_t last_epoch;
 
 void sdt_observe_lock(void) { pthread_mutex_lock(&lock); }
 bool sdt_observe_trylock(void) { return pthread_mutex_trylock(&lock) == 0; }
@@ -26,7 +25,7 @@ const struct sdt_provider *sdt_observe_next(const struct sdt_provider *provider)
 static bool is_observed(void)
 {
 	for (int i = 0; i < SDT_SINKS; i++)
-		if (sdt_sinks[i].epoch)
+		if (sdt_sinks[i].active)
 			return true;
 	return false;
 }
@@ -44,7 +43,6 @@ static void describe_records(struct sdt_observation *o, const struct sdt_probe *
 	o->types = probe->types;
 	o->count = (uint8_t)probe->list.probe.argCount;
 	o->size = (uint32_t)(SDT_RECORD_HEAD_BYTES + 8 * (uint64_t)o->count);
-	o->has_texts = false;
 	for (int i = 0; i < o->count; i++)
 		o->has_texts |= o->types[i] == sdt_string;
 }
@@ -52,24 +50,16 @@ static void describe_records(struct sdt_observation *o, const struct sdt_probe *
 /* reserve_observations makes room for all probes of a provider. It returns -1 if there is no memory. */
 static int reserve_observations(struct sdt_provider *provider)
 {
-	struct sdt_observed *observed = provider->observed;
-	size_t size, count = observed ? observed->count : 0;
 	const struct sdt_probe *probe = sdt_first(provider);
+	struct sdt_observation *observed;
 
-	if (observed && count == provider->count)
+	if (provider->observed || provider->count == 0)
 		return 0;
-	if (__builtin_mul_overflow(provider->count, sizeof observed->of[0], &size) ||
-	    __builtin_add_overflow(size, sizeof *observed, &size))
-		return -1;
-	observed = realloc(observed, size);
+	observed = calloc(provider->count, sizeof *observed);
 	if (!observed)
 		return -1;
-	if (count == 0)
-		memset(observed, 0, sizeof *observed);
-	memset(&observed->of[count], 0, (provider->count - count) * sizeof observed->of[0]);
-	observed->count = provider->count;
-	for (size_t i = 0; i < observed->count; i++, probe = sdt_next(probe))
-		describe_records(&observed->of[i], probe);
+	for (size_t i = 0; i < provider->count; i++, probe = sdt_next(probe))
+		describe_records(&observed[i], probe);
 	__atomic_store_n(&provider->observed, observed, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -80,7 +70,7 @@ static void move_probe(const struct sdt_provider *provider, struct sdt_probe *pr
 	size_t entry = SDT_SLOT - sdt_arch_find(SDT_HOST_ARCH)->entry_size;
 	uintptr_t at = provider->sites + SDT_SLOT * probe->index;
 
-	if (provider->observed && provider->observed->of[probe->index].sinks)
+	if (provider->observed && provider->observed[probe->index].sinks)
 		at += entry;
 	__atomic_store_n(&probe->list.probe._fire, (void *)at, __ATOMIC_RELEASE);
 }
@@ -89,35 +79,32 @@ static void move_probe(const struct sdt_provider *provider, struct sdt_probe *pr
 static void number_probe(const struct sdt_sink *sink, struct sdt_provider *provider, size_t index)
 {
 	int i = (int)(sink - sdt_sinks);
-	struct sdt_observation *o = &provider->observed->of[index];
+	struct sdt_observation *o = &provider->observed[index];
 	const struct sdt_probe *first = sdt_names_find(&provider->names, o->probe->name);
 
 	if (!has_probe(sink, provider, o->probe))
 		return;
 	__atomic_store_n(&o->numbers[i],
 			 first->index == index ? sdt_writer_add(sink->writer, provider, o->probe)
-					       : provider->observed->of[first->index].numbers[i],
+					       : provider->observed[first->index].numbers[i],
 			 __ATOMIC_RELAXED);
 	__atomic_or_fetch(&o->sinks, UINT32_C(1) << i, __ATOMIC_RELEASE);
 }
 
-/* observe_provider lets a sink have the probes of a provider that are not in it yet. */
+/* observe_provider lets a sink have the probes of a provider, or none if it is not active. */
 static void observe_provider(const struct sdt_sink *sink, struct sdt_provider *provider)
 {
-	struct sdt_observed *observed = provider->observed;
 	int i = (int)(sink - sdt_sinks);
-	uint32_t bit = UINT32_C(1) << i;
 
-	if (observed->epochs[i] != sink->epoch)
-		for (size_t k = 0; k < observed->count; k++) {
-			__atomic_and_fetch(&observed->of[k].sinks, ~bit, __ATOMIC_RELAXED);
-			/* A fire may have read the bit, and find the sink used again. */
-			__atomic_store_n(&observed->of[k].numbers[i], SDT_NOT_ASKED, __ATOMIC_RELAXED);
-		}
-	observed->epochs[i] = sink->epoch;
-	for (size_t k = 0; sink->epoch && k < observed->count; k++)
-		if (!(observed->of[k].sinks & bit))
+	for (size_t k = 0; provider->observed && k < provider->count; k++) {
+		struct sdt_observation *o = &provider->observed[k];
+
+		__atomic_and_fetch(&o->sinks, ~(UINT32_C(1) << i), __ATOMIC_RELAXED);
+		/* A fire may have read the bit, and find the sink used again. */
+		__atomic_store_n(&o->numbers[i], SDT_NOT_ASKED, __ATOMIC_RELAXED);
+		if (sink->active)
 			number_probe(sink, provider, k);
+	}
 }
 
 /* move_probes gives all probes of a provider their addresses. */
@@ -130,10 +117,12 @@ static void move_probes(struct sdt_provider *provider)
 /* sdt_observe_load publishes the sites of a provider. It returns -1 if there is no memory. */
 int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites)
 {
-	if ((is_observed() || provider->observed) && reserve_observations(provider) != 0)
+	free(provider->observed); /* of the time before: the probes get the same numbers again */
+	provider->observed = NULL;
+	if (is_observed() && reserve_observations(provider) != 0)
 		return -1;
 	provider->sites = sites;
-	for (int i = 0; provider->observed && i < SDT_SINKS; i++)
+	for (int i = 0; i < SDT_SINKS; i++)
 		observe_provider(&sdt_sinks[i], provider);
 	provider->next = loaded_providers;
 	provider->link = &loaded_providers;
@@ -170,7 +159,7 @@ int sdt_observe_begin(int index, const struct sdt_memory *memory, const struct s
 	if (!sink->writer || sdt_writer_begin(sink->writer, memory) != 0)
 		return -1;
 	sink->patterns = patterns;
-	sink->epoch = ++last_epoch;
+	sink->active = true;
 	for (struct sdt_provider *p = loaded_providers; p; p = p->next) {
 		if (reserve_observations(p) == 0)
 			continue;
@@ -192,15 +181,13 @@ int sdt_observe_begin(int index, const struct sdt_memory *memory, const struct s
 bool sdt_observe_end(int index)
 {
 	struct sdt_sink *sink = &sdt_sinks[index];
-	bool quiet = !sink->epoch || sdt_writer_stop(sink->writer);
+	bool quiet = !sink->active || sdt_writer_stop(sink->writer);
 
-	sink->epoch = 0;
+	sink->active = false;
 	sink->patterns = NULL;
 	if (!quiet)
 		__atomic_store_n(&sink->writer, NULL, __ATOMIC_RELAXED); /* a fire is in it for good */
 	for (struct sdt_provider *p = loaded_providers; p; p = p->next) {
-		if (!p->observed)
-			continue;
 		observe_provider(sink, p);
 		move_probes(p);
 	}
@@ -210,7 +197,7 @@ bool sdt_observe_end(int index)
 /* sdt_observe_drop counts events of a sink that are lost. */
 void sdt_observe_drop(int index, uint64_t count)
 {
-	if (sdt_sinks[index].epoch)
+	if (sdt_sinks[index].active)
 		sdt_writer_drop(sdt_sinks[index].writer, count);
 }
 
@@ -225,14 +212,13 @@ void sdt_observe_forked(uint32_t kept)
 	for (int i = 0; i < SDT_SINKS; i++) {
 		if (sdt_sinks[i].writer)
 			sdt_writer_forget(sdt_sinks[i].writer);
-		sdt_sinks[i].epoch = 0;
+		sdt_sinks[i].active = false;
 		sdt_sinks[i].patterns = NULL;
 	}
 	for (struct sdt_provider *p = loaded_providers; p; p = p->next) {
-		for (size_t k = 0; p->observed && k < p->observed->count; k++)
-			p->observed->of[k].sinks &= kept;
-		if (p->observed)
-			move_probes(p);
+		for (size_t k = 0; p->observed && k < p->count; k++)
+			p->observed[k].sinks &= kept;
+		move_probes(p);
 	}
 }
 #endif

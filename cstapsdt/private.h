@@ -73,7 +73,7 @@ static inline bool sdt_is_patched(unsigned char first)
 /* Types that more than one section needs. */
 struct sdt_provider;
 struct sdt_image;
-struct sdt_observed;
+struct sdt_observation;
 
 /*
  * buffer.c: bytes that grow. A failure sticks, so that it is enough to look at
@@ -304,7 +304,7 @@ struct sdt_provider {
 	struct sdt_mapping *fork_mapping; /* the pages that forked children map again, or NULL */
 	struct sdt_process loader; /* the process that removes a file */
 	/* What observe.c has: see recorder.h. */
-	struct sdt_observed *observed;
+	struct sdt_observation *observed;
 	uintptr_t sites; /* the address of the first site, or 0 */
 	struct sdt_provider *next, **link;
 	size_t name_size;

@@ -217,12 +217,12 @@ enum { SDT_FILE_SINK = 0, SDT_WATCHERS = 8, SDT_SINKS = 1 + SDT_WATCHERS };
 struct sdt_sink {
 	struct sdt_writer *writer;
 	const struct sdt_patterns *patterns;
-	uint32_t epoch; /* another one for each recording, or 0 */
+	bool active;
 };
 
 extern struct sdt_sink sdt_sinks[SDT_SINKS];
 
-/* What a probe is recorded to. */
+/* What a probe is recorded to. A loaded provider has one for each, in the order of their sites, or none. */
 struct sdt_observation {
 	uint32_t sinks; /* a bit for each sink that has the probe */
 	uint32_t size; /* of a record without the texts */
@@ -231,16 +231,6 @@ struct sdt_observation {
 	uint8_t count; /* of its arguments */
 	bool has_texts;
 	uint32_t numbers[SDT_SINKS]; /* they change only while no fire is in the writer */
-};
-
-/*
- * What the probes of a provider are recorded to, in the order of their sites. It stays when the
- * provider is unloaded, so that the probes have the same numbers if it is loaded again.
- */
-struct sdt_observed {
-	uint32_t epochs[SDT_SINKS]; /* of the sinks that the numbers are of */
-	size_t count;
-	struct sdt_observation of[];
 };
 
 void sdt_observe_lock(void);
