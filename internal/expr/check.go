@@ -222,6 +222,11 @@ func (c *checker) callee(e *ast.CallExpr) (Op, error) {
 
 func (c *checker) call(e *ast.CallExpr, depth int) (operand, error) {
 	pos := c.offset(e.Pos())
+	if _, ok := e.Fun.(*ast.Ident); ok {
+		if x, ok := c.variable(strings.ReplaceAll(c.src[pos:c.offset(e.End())], " ", ""), pos); ok {
+			return x, nil
+		}
+	}
 	op, err := c.callee(e)
 	if err != nil {
 		return operand{}, err

@@ -52,7 +52,7 @@ const (
 )
 
 // Var is a name that an expression may use. If a list has several of the same name, the first
-// applies. All hide Go's true and false.
+// applies. All hide Go's true and false. A name such as len(xs) stands for this call.
 type Var struct {
 	Name string
 	Type Type

@@ -271,7 +271,7 @@ func (b *builder) fetch(e *Expr, n *expr.Node) {
 	}
 	if n.Op == expr.Load {
 		if err := b.variable(e.vars.sources[n.Var], b.fault); err != nil {
-			b.fail(&expr.Error{Src: e.src, Pos: n.Pos, Msg: err.Error()})
+			b.fail(&expr.Error{Src: e.String(), Pos: n.Pos, Msg: err.Error()})
 		}
 		return
 	}

@@ -19,7 +19,7 @@ type compiler struct {
 
 // refuse fails because the kernel cannot evaluate a part of the expression.
 func (c *compiler) refuse(n *expr.Node, format string, args ...any) {
-	c.fail(&expr.Error{Src: c.e.src, Pos: n.Pos, Msg: "this cannot be evaluated in the kernel: " + fmt.Sprintf(format, args...)})
+	c.fail(&expr.Error{Src: c.e.String(), Pos: n.Pos, Msg: "this cannot be evaluated in the kernel: " + fmt.Sprintf(format, args...)})
 }
 
 // save keeps R0 on the stack while f runs, and loads it into R1 afterwards.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
-	"slices"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -17,11 +16,7 @@ import (
 type Expr struct {
 	*expr.Expr
 	vars *variables
-	src  string
 }
-
-// String returns the source.
-func (e *Expr) String() string { return e.src }
 
 // Parse checks an expression for a probe. In addition to the syntax of package expr, str(name) is the string that an
 // argument without a type points to. The error is an *expr.Error.
@@ -49,79 +44,48 @@ func (p *Probe) parseInteger(src, what string) (*Expr, error) {
 
 func (p *Probe) parse(src string, parse func(string, []expr.Var) (*expr.Expr, error)) (*Expr, error) {
 	vars := p.variables()
-	text, err := p.texts(src, vars)
-	if err != nil {
+	if err := p.addTexts(src, vars); err != nil {
 		return nil, err
 	}
-	e, err := parse(text, vars.vars)
+	e, err := parse(src, vars.vars)
 	var wrong *expr.Error
-	if errors.As(err, &wrong) {
-		if p.ArgsErr != nil {
-			wrong.Msg += fmt.Sprintf(" (%v has no arguments: %v)", p, p.ArgsErr)
-		}
-		return nil, &expr.Error{Src: src, Pos: wrong.Pos, Msg: wrong.Msg}
+	if errors.As(err, &wrong) && p.ArgsErr != nil {
+		wrong.Msg += fmt.Sprintf(" (%v has no arguments: %v)", p, p.ArgsErr)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Expr{e, vars, src}, nil
+	return &Expr{e, vars}, nil
 }
 
-// texts replaces each str(name) by the name of a variable, str_name_. Both have the same length, so positions in the
-// source do not change.
-func (p *Probe) texts(src string, vars *variables) (string, error) {
+// addTexts adds each str(name) of an expression as a variable of this name.
+func (p *Probe) addTexts(src string, vars *variables) error {
 	if len(src) > expr.MaxSource {
-		return src, nil // package expr refuses it
+		return nil // package expr refuses it
 	}
 	tree, file, err := expr.Tree(src)
 	if err != nil {
-		return src, nil // package expr reports the error
+		return nil // package expr reports the error
 	}
-	text := []byte(src)
 	var wrong error
 	ast.Inspect(tree, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
 			return true
 		}
-		f, ok := call.Fun.(*ast.Ident)
-		start, end := file.Offset(call.Pos()), file.Offset(call.End())
-		if i := p.length(src[start:end]); ok && i >= 0 {
-			name := underscored(text[start:end])
-			vars.add(name, ArgType(p.arg(i).Arg), origin{fromArg, i})
-			return false
-		}
-		if !ok || f.Name != "str" {
+		if f, ok := call.Fun.(*ast.Ident); !ok || f.Name != "str" {
 			return true
 		}
+		start, end := file.Offset(call.Pos()), file.Offset(call.End())
 		arg, err := p.pointer(call)
 		if err != nil {
 			wrong = &expr.Error{Src: src, Pos: start, Msg: err.Error()}
 			return false
 		}
-		vars.add(underscored(text[start:end]), expr.Type{Kind: expr.String}, origin{fromText, arg})
+		vars.add(strings.ReplaceAll(src[start:end], " ", ""), expr.Type{Kind: expr.String}, origin{fromText, arg})
 		return false
 	})
-	return string(text), wrong
-}
-
-// underscored converts a call to a name, in place.
-func underscored(call []byte) string {
-	for i, c := range call {
-		if c == '(' || c == ')' || c == ',' || c == '.' || c <= ' ' {
-			call[i] = '_'
-		}
-	}
-	return string(call)
-}
-
-// length returns the index for arg of the length of a slice, as in len(xs), or -1.
-func (p *Probe) length(call string) int {
-	call = strings.ReplaceAll(call, " ", "")
-	if !strings.HasPrefix(call, "len(") {
-		return -1
-	}
-	return slices.IndexFunc(slices.Concat(p.Args, p.Fields), func(a Arg) bool { return a.Name == call })
+	return wrong
 }
 
 // pointer returns the index of the argument that a call of str names.

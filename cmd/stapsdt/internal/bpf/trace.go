@@ -134,7 +134,7 @@ func (t *Trace) AddCondition(e *Expr) error {
 
 // item returns the value of an expression. An expression that is only an argument is shown like the argument.
 func (p *Probe) item(e *Expr) item {
-	item := item{Item: layout.Item{Name: e.src, Type: e.Type()}, expr: e}
+	item := item{Item: layout.Item{Name: e.String(), Type: e.Type()}, expr: e}
 	if e.Root.Op == expr.Load {
 		s := e.vars.sources[e.Root.Var]
 		item.source = s
