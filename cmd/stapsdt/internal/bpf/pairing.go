@@ -42,33 +42,21 @@ type Pairing struct {
 // divide returns the expressions that are evaluated at the start, and the expressions that are evaluated at the end.
 func (p *Pairing) divide(start, end *Probe, all []string) (atStart, atEnd []string, err error) {
 	for _, src := range all {
-		is, err := p.isAtStart(start, end, src)
-		if err != nil {
-			return nil, nil, err
-		}
-		if is {
+		_, startErr := start.Parse(src)
+		_, endErr := end.Parse(src)
+		var wrong *expr.Error
+		switch {
+		case startErr == nil && (p.AtStart || endErr != nil):
 			atStart = append(atStart, src)
-		} else {
+		case endErr == nil:
 			atEnd = append(atEnd, src)
+		case errors.As(endErr, &wrong):
+			return nil, nil, &expr.Error{Src: src, Pos: wrong.Pos, Msg: fmt.Sprintf("%s (neither %v nor %v has all that this asks for)", wrong.Msg, start, end)}
+		default:
+			return nil, nil, endErr
 		}
 	}
 	return atStart, atEnd, nil
-}
-
-// isAtStart reports whether an expression is evaluated at the start.
-func (p *Pairing) isAtStart(start, end *Probe, src string) (bool, error) {
-	_, err := end.Parse(src)
-	if err == nil && !p.AtStart {
-		return false, nil
-	}
-	if _, startErr := start.Parse(src); startErr == nil {
-		return true, nil
-	}
-	var wrong *expr.Error
-	if errors.As(err, &wrong) {
-		return false, &expr.Error{Src: src, Pos: wrong.Pos, Msg: fmt.Sprintf("%s (neither %v nor %v has all that this asks for)", wrong.Msg, start, end)}
-	}
-	return false, err
 }
 
 // addressType formats the key of a Call as an address.

@@ -80,12 +80,10 @@ type FunctionSite struct {
 // name to different structs.
 func (p *Probe) Key() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s ", p.Instruction())
-	fmt.Fprintf(&b, "%q %q %t", p.Provider, p.Name, p.Restarts)
+	fmt.Fprintf(&b, "%s %q %q %t", p.Instruction(), p.Provider, p.Name, p.Restarts)
 	for i := range len(p.Args) + len(p.Fields) {
 		a := p.arg(i)
-		fmt.Fprintf(&b, " %q %d %q", a.Operand.Text, a.Delta, a.Name)
-		fmt.Fprintf(&b, " %d %t %t ", a.Size, a.Signed, a.Float)
+		fmt.Fprintf(&b, " %q %d %q %d %t %t %t %t ", a.Operand.Text, a.Delta, a.Name, a.Size, a.Signed, a.Float, a.Dynamic, a.Methods)
 		writeLayout(&b, a.Type, true)
 		if a.Length != nil {
 			fmt.Fprintf(&b, " %q", a.Length.Text)
@@ -93,7 +91,6 @@ func (p *Probe) Key() string {
 		if a.Pointer != nil {
 			fmt.Fprintf(&b, " *%q", a.Pointer.Text)
 		}
-		fmt.Fprintf(&b, " %t %t", a.Dynamic, a.Methods)
 	}
 	return b.String()
 }
