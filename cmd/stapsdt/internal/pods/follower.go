@@ -61,14 +61,14 @@ func Follow(patterns []cgroup.Pattern, problem func(error)) (f *Follower, err er
 	if f.Names, err = bpf.NewPodNames(); err != nil {
 		return f, err
 	}
+	f.pods.Refresh()
 	if len(patterns) > 0 {
 		if f.Set, err = bpf.NewCgroups(); err != nil {
 			return f, bpf.MapError(err)
 		}
-	}
-	f.pods.Refresh()
-	if len(patterns) > 0 && !f.pods.Here() {
-		return f, ErrNone
+		if !f.pods.Here() {
+			return f, ErrNone
+		}
 	}
 	f.update()
 	return f, nil
