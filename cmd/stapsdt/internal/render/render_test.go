@@ -171,8 +171,9 @@ func TestOperation(t *testing.T) {
 		{layout.Item{Name: "parent", Type: id}, 0, "-"}, {layout.Item{Name: "span", Type: id}, 0, "-"}, {layout.Item{Name: "parent", Type: id}, 7, "7"},
 		{layout.Item{Name: "parent", Type: narrow}, 0, "0"}, {layout.Item{Name: "id", Type: id}, 0, "0"},
 	} {
-		assert.Equal(t, c.want, string(KeyText(&c.item, c.bits, nil, false)), c)
-		assert.Equal(t, fmt.Sprint(c.bits), string(KeyJSON(&c.item, c.bits, nil)), c)
+		v := event.Value{Type: c.item.Type, Bits: c.bits}
+		assert.Equal(t, c.want, string(AppendText(nil, &c.item, v)), c)
+		assert.Equal(t, fmt.Sprint(c.bits), string(AppendJSON(nil, &c.item, v)), c)
 	}
 }
 

@@ -89,7 +89,7 @@ func (l *Lines) text(s *Probe, f Fired, value func(i int) event.Value) {
 	for i := range s.Items {
 		item := &s.Items[i]
 		l.name(item.Name)
-		l.buf = appendText(l.buf, item, value(i))
+		l.buf = AppendText(l.buf, item, value(i))
 	}
 	l.buf = append(l.buf, '\n')
 }
@@ -175,7 +175,7 @@ func (l *Lines) json(s *Probe, f Fired, value func(i int) event.Value) {
 		v := value(i)
 		l.buf = AppendJSONString(l.buf, item.Name)
 		l.buf = append(l.buf, ':')
-		if l.buf = appendJSON(l.buf, item, v); v.Cut {
+		if l.buf = AppendJSON(l.buf, item, v); v.Cut {
 			cut = AppendJSONString(append(cut, ','), item.Name)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// appendText appends a value for people.
-func appendText(to []byte, i *layout.Item, v event.Value) []byte {
+// AppendText appends a value for people.
+func AppendText(to []byte, i *layout.Item, v event.Value) []byte {
 	switch {
 	case i.Unreadable != nil:
 		return append(to, "<unavailable>"...)
@@ -70,9 +70,9 @@ func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
 	return strconv.AppendUint(to, bits, 10)
 }
 
-// appendJSON appends a value as JSON. An unreadable value becomes null. An address becomes a hexadecimal string,
+// AppendJSON appends a value as JSON. An unreadable value becomes null. An address becomes a hexadecimal string,
 // because JSON has no numbers for it.
-func appendJSON(to []byte, i *layout.Item, v event.Value) []byte {
+func AppendJSON(to []byte, i *layout.Item, v event.Value) []byte {
 	switch {
 	case i.Unreadable != nil, v.Missing, v.Type.Kind == expr.String && v.Bits == 0 && !i.IsGo, i.Names != nil && v.Bits == 0:
 		return append(to, "null"...)
@@ -130,24 +130,6 @@ func appendJSONRune(to []byte, r rune) []byte {
 		return fmt.Appendf(to, `\u%04x\u%04x`, high, low)
 	}
 	return fmt.Appendf(to, `\u%04x`, r)
-}
-
-// KeyText formats a value of a key for people.
-func KeyText(i *layout.Item, bits uint64, text []byte, cut bool) []byte {
-	return appendText(nil, i, keyValue(i, bits, text, cut))
-}
-
-// KeyJSON formats a value of a key as JSON.
-func KeyJSON(i *layout.Item, bits uint64, text []byte) []byte {
-	return appendJSON(nil, i, keyValue(i, bits, text, false))
-}
-
-func keyValue(i *layout.Item, bits uint64, text []byte, cut bool) event.Value {
-	v := event.Value{Type: i.Type, Bits: bits, Text: text, Cut: cut}
-	if i.Type.Kind == expr.String {
-		v.Bits = 1 // any value that is not null
-	}
-	return v
 }
 
 // fields formats the struct that an argument points to: {path="/" status=200}, or as JSON.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -162,12 +163,19 @@ func ValueIn(item *layout.Item, key []byte) Value {
 }
 
 // ForText formats the value for a table.
-func (v *Value) ForText() string {
-	return string(render.KeyText(v.Item, v.Bits, []byte(v.Text), v.Cut))
-}
+func (v *Value) ForText() string { return string(render.AppendText(nil, v.Item, v.ofEvent())) }
 
 // ForJSON formats the value as JSON.
-func (v *Value) ForJSON() json.RawMessage { return render.KeyJSON(v.Item, v.Bits, []byte(v.Text)) }
+func (v *Value) ForJSON() json.RawMessage { return render.AppendJSON(nil, v.Item, v.ofEvent()) }
+
+// ofEvent returns the value in the form of an event's.
+func (v *Value) ofEvent() event.Value {
+	e := event.Value{Type: v.Item.Type, Bits: v.Bits, Text: []byte(v.Text), Cut: v.Cut}
+	if e.Type.Kind == expr.String {
+		e.Bits = 1 // any value that is not null
+	}
+	return e
+}
 
 // NewItem describes the values of an expression.
 func NewItem(src string, t expr.Type) *layout.Item {
