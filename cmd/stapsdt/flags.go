@@ -100,7 +100,10 @@ func runFlags(c *cobra.Command, config *run.Config) {
 	c.Flags().BoolVar(&config.Single, "single", false, "attach to each site on its own, as on kernels before 6.6")
 	_ = c.Flags().MarkHidden("single")
 	viaFlag(c, &config.Via, "the program's socket if it can do all that is asked, or else the kernel")
-	c.Flags().Var(share{&config.Budget}, "budget", "detach from the most expensive probes if all together take more than `PERCENT` of the processes' time, such as 1%")
+	c.Flags().Func("budget", "detach from the most expensive probes if all together take more than `PERCENT` of the processes' time, such as 1%", func(text string) (err error) {
+		config.Budget, err = parseShare(text)
+		return err
+	})
 	_ = c.RegisterFlagCompletionFunc("budget", cobra.NoFileCompletions)
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if config.Duration == 0 && c.Flags().Changed("duration") {
@@ -110,52 +113,27 @@ func runFlags(c *cobra.Command, config *run.Config) {
 	}
 }
 
-// share is the value of --budget: a part in percent.
-type share struct{ part *float64 }
-
-func (share) Type() string { return "PERCENT" }
-
-func (s share) String() string {
-	if s.part == nil || *s.part == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%g%%", 100**s.part)
-}
-
-func (s share) Set(text string) error {
+// parseShare parses a part in percent.
+func parseShare(text string) (float64, error) {
 	number, ok := strings.CutSuffix(text, "%")
 	percent, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if !ok || err != nil || !(percent > 0 && percent <= 100) {
-		return fmt.Errorf("takes more than 0%% and up to 100%%, such as 1%%, and not %q", text)
+		return 0, fmt.Errorf("takes more than 0%% and up to 100%%, such as 1%%, and not %q", text)
 	}
-	*s.part = percent / 100
-	return nil
-}
-
-// choice is the value of a flag that takes one of some words.
-type choice struct {
-	now   string
-	words []string
-	set   func(string)
-}
-
-func (*choice) Type() string { return "WORD" }
-
-func (v *choice) String() string { return v.now }
-
-func (v *choice) Set(text string) error {
-	if !slices.Contains(v.words, text) {
-		last := len(v.words) - 1
-		return fmt.Errorf("takes %s or %s, and not %q", strings.Join(v.words[:last], ", "), v.words[last], text)
-	}
-	v.now = text
-	v.set(text)
-	return nil
+	return percent / 100, nil
 }
 
 // choiceFlag defines a flag that takes one of some words. Its default is now, for which set is not called.
 func choiceFlag(c *cobra.Command, set func(string), name, short, now, usage string, words ...string) {
-	c.Flags().VarP(&choice{now, words, set}, name, short, usage)
+	c.Flags().FuncP(name, short, usage, func(text string) error {
+		if !slices.Contains(words, text) {
+			last := len(words) - 1
+			return fmt.Errorf("takes %s or %s, and not %q", strings.Join(words[:last], ", "), words[last], text)
+		}
+		set(text)
+		return nil
+	})
+	c.Flags().Lookup(name).DefValue = now
 	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -49,37 +49,33 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 }
 
 func linearFlag(c *cobra.Command, buckets *layout.Buckets) {
-	c.Flags().Var(linear{buckets}, "linear", "buckets of one size, from `LOW:HIGH:STEP`; durations such as 10ms are allowed")
+	c.Flags().Func("linear", "buckets of one size, from `LOW:HIGH:STEP`; durations such as 10ms are allowed", func(text string) error {
+		parsed, err := parseLinear(text)
+		*buckets = parsed
+		return err
+	})
 }
 
-// linear is the value of --linear: buckets of one size.
-type linear struct{ buckets *layout.Buckets }
-
-func (linear) Type() string { return "LOW:HIGH:STEP" }
-
-func (linear) String() string { return "" }
-
-func (l linear) Set(text string) error {
+// parseLinear parses the bounds of buckets of one size.
+func parseLinear(text string) (l layout.Linear, err error) {
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
-		return fmt.Errorf("%s is not LOW:HIGH:STEP", text)
+		return l, fmt.Errorf("%s is not LOW:HIGH:STEP", text)
 	}
 	var numbers [3]int64
 	for i, part := range parts {
-		n, err := strconv.ParseInt(part, 0, 64)
-		if err != nil {
-			var d time.Duration
-			if d, err = time.ParseDuration(part); err != nil {
-				return fmt.Errorf("%s: %q is neither an integer nor a duration", text, part)
-			}
-			n = int64(d)
+		if numbers[i], err = strconv.ParseInt(part, 0, 64); err == nil {
+			continue
 		}
-		numbers[i] = n
+		d, err := time.ParseDuration(part)
+		if err != nil {
+			return l, fmt.Errorf("%s: %q is neither an integer nor a duration", text, part)
+		}
+		numbers[i] = int64(d)
 	}
-	parsed := layout.Linear{Low: numbers[0], High: numbers[1], Step: numbers[2]}
-	if err := parsed.Check(); err != nil {
-		return fmt.Errorf("%s: %w", text, err)
+	l = layout.Linear{Low: numbers[0], High: numbers[1], Step: numbers[2]}
+	if err := l.Check(); err != nil {
+		return l, fmt.Errorf("%s: %w", text, err)
 	}
-	*l.buckets = parsed
-	return nil
+	return l, nil
 }

@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
@@ -39,31 +38,14 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 	runFlags(c, &config)
 	verboseFlag(c, &config)
 	c.Flags().StringVarP(&options.Path, "output-file", "O", "", "the `FILE`")
-	c.Flags().Var((*byteSize)(&options.Size), "size", "how many `BYTES` of events the file has room for, such as 64M")
+	c.Flags().Func("size", "how many `BYTES` of events the file has room for, such as 64M", func(text string) error {
+		if options.Size = recording.ParseSize(text); options.Size <= 0 {
+			return errors.New("takes a number of bytes, such as 65536, 64M or 1G")
+		}
+		return nil
+	})
+	c.Flags().Lookup("size").DefValue = "64M"
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")
 	c.Flags().IntVar(&options.TextSize, "strlen", 256, fmt.Sprintf("record at most `N` bytes of a text, up to %d", record.MaxText))
 	return c
-}
-
-// byteSize is the value of a flag: a number of bytes, with K, M or G for 2^10, 2^20 or 2^30.
-type byteSize int64
-
-func (b *byteSize) Type() string { return "BYTES" }
-
-func (b *byteSize) String() string {
-	n, unit := int64(*b), ""
-	for _, larger := range []string{"K", "M", "G"} {
-		if n < 1<<10 || n%(1<<10) != 0 {
-			break
-		}
-		n, unit = n>>10, larger
-	}
-	return strconv.FormatInt(n, 10) + unit
-}
-
-func (b *byteSize) Set(text string) error {
-	if *b = byteSize(recording.ParseSize(text)); *b <= 0 {
-		return errors.New("takes a number of bytes, such as 65536, 64M or 1G")
-	}
-	return nil
 }
