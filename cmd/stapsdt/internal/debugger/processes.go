@@ -24,11 +24,11 @@ func Look(container string, alone bool) (*Answer, error) {
 	}
 	a := &Answer{Protocol: Protocol, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Processes: []Process{}}
 	for _, pid := range pids {
-		s, err := readStatus(pid)
+		status, err := proc.ReadStatus(pid)
 		if err != nil {
 			continue // it has ended
 		}
-		p := Process{PID: pid, UID: s.uid, GID: s.gid}
+		p := Process{PID: pid, UID: number(status.Word("Uid", 1)), GID: number(status.Word("Gid", 1))}
 		_, err = os.Stat(fmt.Sprintf("/proc/%d/root/", pid))
 		p.Readable = err == nil
 		if p.Readable {
@@ -45,7 +45,7 @@ func Find(container string, alone bool) ([]int, error) {
 	all := inside(container, alone)
 	var roots []int
 	for _, pid := range all {
-		if s, err := readStatus(pid); err == nil && !slices.Contains(all, s.parent) {
+		if proc.Alive(pid) && !slices.Contains(all, proc.Parent(pid)) {
 			roots = append(roots, pid)
 		}
 	}
@@ -92,18 +92,6 @@ func isOf(groups, container string) bool {
 		}
 	}
 	return false
-}
-
-type status struct {
-	parent   int
-	uid, gid uint32
-}
-
-func readStatus(pid int) (s status, err error) {
-	read, err := proc.ReadStatus(pid)
-	s.parent, _ = strconv.Atoi(read.Word("PPid", 0))
-	s.uid, s.gid = number(read.Word("Uid", 1)), number(read.Word("Gid", 1))
-	return s, err
 }
 
 func number(text string) uint32 {

@@ -33,16 +33,14 @@ type Question struct {
 // flagValue is the value of a flag. It passes each new value to the question.
 type flagValue struct {
 	Flag
-	value string
-	tell  func(f Flag, text string)
+	tell func(f Flag, text string)
 }
 
 func (f *flagValue) Type() string { return f.Value }
 
-func (f *flagValue) String() string { return f.value }
+func (f *flagValue) String() string { return "" }
 
 func (f *flagValue) Set(text string) error {
-	f.value = text
 	f.tell(f.Flag, text)
 	return nil
 }
