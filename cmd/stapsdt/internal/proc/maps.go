@@ -19,15 +19,21 @@ import (
 // ErrNoProcess means that there is no process with that PID, or that it has exited.
 var ErrNoProcess = errors.New("no such process")
 
-// Mapping is a part of the memory of a process.
-type Mapping struct {
-	Start, End, Offset uint64
-	Executable         bool
-	Device, Inode      uint64
+// File is a file as it appears in /proc/PID/maps. The device and the inode can differ from those of stat, for example on btrfs and
+// overlayfs.
+type File struct {
+	Device, Inode uint64
 	// Path is the path as the kernel shows it: in the mount namespace of the process, and with
 	// " (deleted)" after the path of a deleted file. For memory without a file, it is a name
 	// such as [vdso], or "".
 	Path string
+}
+
+// Mapping is a part of the memory of a process.
+type Mapping struct {
+	Start, End, Offset uint64
+	Executable         bool
+	File
 }
 
 // IsFile reports whether the mapping is a part of a file.
@@ -120,9 +126,8 @@ func parseMapping(line []byte) (m Mapping, ok bool) {
 	return Mapping{
 		Start: numbers[0], End: numbers[1], Offset: numbers[2],
 		Executable: parts[1][2] == 'x',
-		Device:     unix.Mkdev(uint32(numbers[3]), uint32(numbers[4])), Inode: inode,
 		// The kernel writes a newline in a path as \012, and escapes nothing else.
-		Path: strings.ReplaceAll(path, `\012`, "\n"),
+		File: File{unix.Mkdev(uint32(numbers[3]), uint32(numbers[4])), inode, strings.ReplaceAll(path, `\012`, "\n")},
 	}, true
 }
 

@@ -15,7 +15,7 @@ import (
 
 func TestParseMapping(t *testing.T) {
 	m, ok := parseMapping([]byte("7f1c2a000000-7f1c2a001000 r-xp 00001000 fe:01 12345      /a b (deleted)"))
-	want := Mapping{Start: 0x7f1c2a000000, End: 0x7f1c2a001000, Offset: 0x1000, Executable: true, Device: 0xfe01, Inode: 12345, Path: "/a b (deleted)"}
+	want := Mapping{Start: 0x7f1c2a000000, End: 0x7f1c2a001000, Offset: 0x1000, Executable: true, File: File{0xfe01, 12345, "/a b (deleted)"}}
 	assert.True(t, ok, m)
 	assert.Equal(t, want, m)
 	for _, line := range []string{
@@ -34,7 +34,7 @@ func TestParseAnonymous(t *testing.T) {
 	for line, want := range map[string]Mapping{
 		"7f1c2a000000-7f1c2a001000 rw-p 00000000 00:00 0":                 {Start: 0x7f1c2a000000, End: 0x7f1c2a001000},
 		"7f1c2a000000-7f1c2a001000 rwxp 00000000 00:00 0 ":                {Start: 0x7f1c2a000000, End: 0x7f1c2a001000, Executable: true},
-		"7f1c2a000000-7f1c2a001000 r-xp 00000000 00:00 0          [vdso]": {Start: 0x7f1c2a000000, End: 0x7f1c2a001000, Executable: true, Path: "[vdso]"},
+		"7f1c2a000000-7f1c2a001000 r-xp 00000000 00:00 0          [vdso]": {Start: 0x7f1c2a000000, End: 0x7f1c2a001000, Executable: true, File: File{Path: "[vdso]"}},
 	} {
 		m, ok := parseMapping([]byte(line))
 		assert.True(t, ok, "%q: %+v", line, m)

@@ -123,8 +123,8 @@ func parseMmap2(body []byte) (pid int, m *Mapping, ok bool) {
 	start := binary.NativeEndian.Uint64(body[address:])
 	path, _, _ := bytes.Cut(body[name:], []byte{0})
 	return int(word(body)), &Mapping{
-		Start: start, End: start + binary.NativeEndian.Uint64(body[length:]), Executable: true, Path: string(path),
-		Device: unix.Mkdev(word(body[device:]), word(body[device+4:])), Inode: binary.NativeEndian.Uint64(body[inode:]),
+		Start: start, End: start + binary.NativeEndian.Uint64(body[length:]), Executable: true,
+		File: File{unix.Mkdev(word(body[device:]), word(body[device+4:])), binary.NativeEndian.Uint64(body[inode:]), string(path)},
 	}, true
 }
 

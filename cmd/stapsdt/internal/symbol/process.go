@@ -18,18 +18,12 @@ import (
 // Symbolizer finds the functions of processes. It must be used by one goroutine only.
 type Symbolizer struct {
 	byPID   map[int]*process
-	modules map[fileKey]*Module
+	modules map[proc.File]*Module
 	// perfMaps and tables are the bytes left for the maps of just-in-time compilers and for the
 	// tables of files. They are limited because any user of the machine can make large ones.
 	perfMaps, tables int64
 	// Verbose keeps the frames of this library.
 	Verbose bool
-}
-
-// fileKey is a file as it appears in /proc/PID/maps.
-type fileKey struct {
-	device, inode uint64
-	path          string
 }
 
 // process describes a process, also after it has exited.
@@ -44,7 +38,7 @@ type process struct {
 
 // NewSymbolizer returns a Symbolizer that knows no process.
 func NewSymbolizer() *Symbolizer {
-	return &Symbolizer{byPID: map[int]*process{}, modules: map[fileKey]*Module{}, perfMaps: maxPerfMaps, tables: maxTables}
+	return &Symbolizer{byPID: map[int]*process{}, modules: map[proc.File]*Module{}, perfMaps: maxPerfMaps, tables: maxTables}
 }
 
 // Close closes the files.
@@ -94,12 +88,11 @@ func (s *Symbolizer) Look(pid int) {
 }
 
 func (s *Symbolizer) open(pid int, m *proc.Mapping) {
-	key := fileKey{m.Device, m.Inode, m.Path}
-	if known := s.modules[key]; known != nil && known.content != nil {
+	if known := s.modules[m.File]; known != nil && known.content != nil {
 		return
 	}
 	module := &Module{Path: m.Path, left: &s.tables}
-	s.modules[key] = module
+	s.modules[m.File] = module
 	if f, err := target.OpenMapping(pid, *m); err == nil {
 		module.content, module.close = f, f.Close
 	}
@@ -195,7 +188,7 @@ func (s *Symbolizer) frame(entry *process, mappings []proc.Mapping, address uint
 	}
 	module, offset := entry.vdso, address-m.Start+m.Offset
 	if m.IsFile() {
-		module = s.modules[fileKey{m.Device, m.Inode, m.Path}]
+		module = s.modules[m.File]
 	} else if m.Path != "[vdso]" {
 		module = nil
 	}

@@ -22,7 +22,7 @@ import (
 // Finder finds the files with probes that processes have mapped. It remembers what it found,
 // so that looking again is cheap. It is for one goroutine.
 type Finder struct {
-	known  map[mapKey]*entry
+	known  map[proc.File]*entry
 	purged time.Time // when expired entries were last removed
 	byID   map[ID]*File
 	named  map[ID]bool   // files that a user has named
@@ -55,7 +55,7 @@ const (
 
 // NewFinder returns a Finder that has found nothing. Nothing is attached to its files.
 func NewFinder() *Finder {
-	return &Finder{known: map[mapKey]*entry{}, mounts: mounts{}, byID: map[ID]*File{}, named: map[ID]bool{}, written: map[ID]*openWriter{}}
+	return &Finder{known: map[proc.File]*entry{}, mounts: mounts{}, byID: map[ID]*File{}, named: map[ID]bool{}, written: map[ID]*openWriter{}}
 }
 
 // NewTracer returns a Finder that has found nothing. A process that opens one of its files for
@@ -169,12 +169,12 @@ func (f *Finder) mappings(pid int) ([]proc.Mapping, error) {
 
 // byFile groups mappings by file, in the order of the first mapping of each file.
 func byFile(mappings []proc.Mapping) (all [][]proc.Mapping) {
-	at := map[mapKey]int{}
+	at := map[proc.File]int{}
 	for _, m := range mappings {
-		i, known := at[keyOf(&m)]
+		i, known := at[m.File]
 		if !known {
 			i = len(all)
-			at[keyOf(&m)], all = i, append(all, nil)
+			at[m.File], all = i, append(all, nil)
 		}
 		all[i] = append(all[i], m)
 	}
@@ -187,28 +187,28 @@ func (f *Finder) file(pid int, m *proc.Mapping, whose func() *owner) (*File, err
 	if e := f.lookup(pid, m); e != nil {
 		return e.file, nil
 	}
-	now, key := time.Now(), keyOf(m)
+	now, key := time.Now(), m.File
 	// The rights to open the file are not needed before this point.
 	o := whose()
 	if f.refuses(o, now) {
 		return nil, nil
 	}
 	defer o.charge(now)
-	if !f.named[ID{key.device, key.inode}] && f.mounts.isFUSE(pid, key.device) {
+	if !f.named[ID{key.Device, key.Inode}] && f.mounts.isFUSE(pid, key.Device) {
 		f.known[key] = &entry{until: now.Add(entryTTL), skip: true}
-		f.skips.add(skipFUSE, "%s is left out, because it is on a FUSE file system, whose server could stop this command; to trace it, name the file", key.path)
+		f.skips.add(skipFUSE, "%s is left out, because it is on a FUSE file system, whose server could stop this command; to trace it, name the file", key.Path)
 		return nil, nil
 	}
-	opened, err := openContent(o.stallKey(key.device), func() (*os.File, error) { return openMapped(pid, m) })
+	opened, err := openContent(o.stallKey(key.Device), func() (*os.File, error) { return openMapped(pid, m) })
 	if err == nil {
 		return f.readMapped(pid, key, opened, o)
 	}
 	var leased *leasedError
 	switch {
 	case err == stall.Err:
-		f.skips.add(skipUnresponsive, "%s is put off: %w", key.path, err)
+		f.skips.add(skipUnresponsive, "%s is put off: %w", key.Path, err)
 	case errors.As(err, &leased):
-		f.skips.add(skipUnresponsive, "%s is put off, because a process has a write lease on it", key.path)
+		f.skips.add(skipUnresponsive, "%s is put off, because a process has a write lease on it", key.Path)
 	default:
 		return nil, err
 	}
@@ -231,14 +231,14 @@ func (f *Finder) refuses(o *owner, now time.Time) bool {
 }
 
 // readMapped returns the File of an opened file that a process has mapped, or nil.
-func (f *Finder) readMapped(pid int, key mapKey, opened *Content, o *owner) (*File, error) {
-	file, err := f.read(key.path, opened, o)
+func (f *Finder) readMapped(pid int, key proc.File, opened *Content, o *owner) (*File, error) {
+	file, err := f.read(key.Path, opened, o)
 	switch {
 	case err == nil:
 		f.known[key] = &entry{file: file, stamp: file.stamp}
 		return file, nil
 	case errors.Is(err, stall.Err):
-		f.skips.add(skipUnresponsive, "%s is put off: %w", key.path, stall.Err)
+		f.skips.add(skipUnresponsive, "%s is put off: %w", key.Path, stall.Err)
 	case errors.Is(err, lease.ErrWritten):
 		w := f.written[file.ID]
 		w.pids = append(w.pids, pid)

@@ -12,15 +12,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 )
 
-// mapKey is a file as it appears in /proc/PID/maps. The device and the inode can differ from the
-// file's ID, for example on btrfs and overlayfs.
-type mapKey struct {
-	device, inode uint64
-	path          string
-}
-
-func keyOf(m *proc.Mapping) mapKey { return mapKey{m.Device, m.Inode, m.Path} }
-
 // entry is the record of a file that a finder has looked at.
 type entry struct {
 	file *File // nil if it has no probes that matter
@@ -34,7 +25,7 @@ type entry struct {
 // Knows reports whether the finder has already looked at a file that a process has just mapped, so that
 // it knows the file's probes, or knows that there are none.
 func (f *Finder) Knows(pid int, m *proc.Mapping) bool {
-	if e := f.known[keyOf(m)]; e != nil && !e.skip {
+	if e := f.known[m.File]; e != nil && !e.skip {
 		e.until = time.Time{} // the mapping may have another file by now
 	}
 	return f.lookup(pid, m) != nil
@@ -42,7 +33,7 @@ func (f *Finder) Knows(pid int, m *proc.Mapping) bool {
 
 // lookup returns the entry of a file that a process has mapped, or nil if the file must be looked at.
 func (f *Finder) lookup(pid int, m *proc.Mapping) *entry {
-	e, now := f.known[keyOf(m)], time.Now()
+	e, now := f.known[m.File], time.Now()
 	switch {
 	case e == nil || e.file != nil && (e.file.Changed() || e.file.Copied()):
 		return nil
@@ -78,7 +69,7 @@ func (f *Finder) Recheck() {
 
 // remember notes that a file has no probes that matter. If its owner has too many such files, the
 // file is not remembered, and is looked at again.
-func (f *Finder) remember(key mapKey, s stamp, o *owner) {
+func (f *Finder) remember(key proc.File, s stamp, o *owner) {
 	now := time.Now()
 	if now.Sub(f.purged) > entryTTL {
 		f.purge(func(e *entry) bool { return now.Sub(e.until) > entryTTL })
@@ -89,7 +80,7 @@ func (f *Finder) remember(key mapKey, s stamp, o *owner) {
 		if o.ignored > maxIgnored {
 			return
 		}
-		o.ignored += entrySize + len(key.path)
+		o.ignored += entrySize + len(key.Path)
 	}
 	until := now.Add(entryTTL)
 	if age := now.Sub(time.Unix(s.ctime.Unix())); age >= 0 && age < timestampStep {
@@ -111,9 +102,9 @@ func (f *Finder) purge(which func(*entry) bool) {
 }
 
 // remove removes the entry of a file.
-func (f *Finder) remove(key mapKey) {
+func (f *Finder) remove(key proc.File) {
 	if e := f.known[key]; e != nil && e.owner != nil {
-		e.owner.ignored -= entrySize + len(key.path)
+		e.owner.ignored -= entrySize + len(key.Path)
 	}
 	delete(f.known, key)
 }
@@ -136,7 +127,7 @@ func (f *Finder) Reconsider() {
 
 // Drop closes a file. The file is found again if a process has mapped it.
 func (f *Finder) Drop(file *File) {
-	maps.DeleteFunc(f.known, func(_ mapKey, e *entry) bool { return e.file == file })
+	maps.DeleteFunc(f.known, func(_ proc.File, e *entry) bool { return e.file == file })
 	if f.byID[file.ID] == file {
 		delete(f.byID, file.ID)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -146,13 +147,13 @@ func TestLimits(t *testing.T) {
 	require.True(t, new(File).Spend("any"), "root of the machine may")
 
 	for i := range 2 * maxIgnored / entrySize {
-		f.remember(mapKey{inode: uint64(i)}, stamp{}, o)
+		f.remember(proc.File{Inode: uint64(i)}, stamp{}, o)
 	}
 	require.Len(t, f.known, maxIgnored/entrySize+1)
 	f.Reconsider()
 	require.Empty(t, f.known)
 	require.Zero(t, o.ignored)
-	f.remember(mapKey{inode: 1}, stamp{}, o)
-	f.remember(mapKey{inode: 1}, stamp{}, o)
+	f.remember(proc.File{Inode: 1}, stamp{}, o)
+	f.remember(proc.File{Inode: 1}, stamp{}, o)
 	require.Equal(t, entrySize, o.ignored)
 }

@@ -58,7 +58,7 @@ func TestKnows(t *testing.T) {
 		if m.Path == path {
 			seen = true
 			assert.True(t, f.Knows(pid, m), "%+v is not known", m)
-			assert.False(t, f.Knows(pid, &proc.Mapping{Device: m.Device, Inode: m.Inode + 1, Path: path}), "another file is known")
+			assert.False(t, f.Knows(pid, &proc.Mapping{File: proc.File{Device: m.Device, Inode: m.Inode + 1, Path: path}}), "another file is known")
 		}
 		return true
 	})
@@ -67,7 +67,10 @@ func TestKnows(t *testing.T) {
 
 // TestByFile: the mappings of a file are together, in the order of the files, and those of another path or inode apart.
 func TestByFile(t *testing.T) {
-	a, b, c := proc.Mapping{Inode: 1, Path: "/a"}, proc.Mapping{Inode: 1, Path: "/b"}, proc.Mapping{Inode: 2, Path: "/b"}
+	mapping := func(inode uint64, path string) proc.Mapping {
+		return proc.Mapping{File: proc.File{Inode: inode, Path: path}}
+	}
+	a, b, c := mapping(1, "/a"), mapping(1, "/b"), mapping(2, "/b")
 	require.Equal(t, [][]proc.Mapping{{a, a}, {b}, {c}}, byFile([]proc.Mapping{a, b, a, c}))
 }
 
