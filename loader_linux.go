@@ -60,9 +60,8 @@ func (l *loader) load(p *Provider) error {
 	return nil
 }
 
-// place returns the path at which a tracer finds the loaded image, and reports whether the
-// image is in memory.
-func (l *loader) place() (path string, memory bool) { return l.home.Path(), l.home.InMemory() }
+// path returns the path at which a tracer finds the loaded image.
+func (l *loader) path() string { return l.home.Path() }
 
 // unload replaces the image with slots that do nothing. No probe may refer to the image
 // any longer. traced reports whether a tracer is attached to one of the sites.

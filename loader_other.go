@@ -7,7 +7,7 @@ type loader struct{}
 
 func (*loader) load(p *Provider) error { return p.fail("load", "", ErrUnsupported) }
 
-func (*loader) place() (path string, memory bool) { return "", false }
+func (*loader) path() string { return "" }
 
 func (*loader) unload(traced bool) error { return nil }
 

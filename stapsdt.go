@@ -99,16 +99,10 @@ func (p *Provider) Path() string {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	path, _ := p.place()
-	return path
-}
-
-// place is Path, with the lock held. It reports whether the image is in memory.
-func (p *Provider) place() (path string, memory bool) {
 	if !p.loaded {
-		return "", false
+		return ""
 	}
-	return p.loader.place()
+	return p.loader.path()
 }
 
 // Loaded reports whether the provider is loaded.

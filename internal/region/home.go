@@ -53,9 +53,6 @@ func (h *Home) Path() string {
 	return h.process + "/map_files/" + h.mapping
 }
 
-// InMemory reports whether the image is in memory and not in a file.
-func (h *Home) InMemory() bool { return h.memory != nil }
-
 // File identifies the file of the image. memfd is its descriptor if the image is in
 // memory, and -1 otherwise.
 func (h *Home) File() (dev, ino uint64, memfd int) {
