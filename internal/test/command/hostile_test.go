@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"syscall"
@@ -33,11 +32,9 @@ var kinds = []string{"types", "files", "probes", "others", "symbols", "mappings"
 func commandAs(t *testing.T, uid uint32, program string, args ...string) (cmd *exec.Cmd, directory string) {
 	t.Helper()
 	directory = t.TempDir()
-	path := filepath.Join(directory, filepath.Base(program)+"-copy")
-	overwrite(t, program, path)
-	makeReadable(t, path)
+	makeReadable(t, directory)
 	require.NoError(t, os.Chown(directory, int(uid), int(uid)))
-	cmd = exec.Command(path, args...)
+	cmd = exec.Command(readableCopy(t, program), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+directory)
 	return cmd, directory

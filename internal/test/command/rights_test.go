@@ -3,6 +3,7 @@
 package command_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,11 +77,7 @@ func TestRights(t *testing.T) {
 func TestNoProbeBeforeRights(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
-	images := t.TempDir()
-	makeReadable(t, filepath.Dir(images))
-	require.NoError(t, os.Chmod(images, 0o700))
-	require.NoError(t, os.Chown(images, 65534, 65534))
-	p := startIn(t, images, asUser(t, "-all", tracetest.Build(t, "subject")))
+	p := startIn(t, userDirectory(t), asUser(t, "-all", tracetest.Build(t, "subject")))
 	for probes, want := range map[string]string{
 		"count subject:tick":                    "loading BPF programs needs CAP_BPF and CAP_PERFMON",
 		"count subject:wrong":                   "no such probe: no file of the process has subject:wrong",
@@ -93,11 +90,11 @@ func TestNoProbeBeforeRights(t *testing.T) {
 	}
 }
 
-// asUser returns a command that runs as another user with a set of capabilities, and runs a copy of the program that this user can reach.
+// asUser returns a command that runs as the ordinary user with a set of capabilities, and runs a copy of the program that this user can reach.
 func asUser(t testing.TB, set, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
-	words := []string{"--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--bounding-set=" + set, "--inh-caps=" + set, "--ambient-caps=" + set, "--", readableCopy(t, program)}
+	words := []string{fmt.Sprint("--reuid=", user), fmt.Sprint("--regid=", user), "--clear-groups", "--no-new-privs", "--bounding-set=" + set, "--inh-caps=" + set, "--ambient-caps=" + set, "--", readableCopy(t, program)}
 	return exec.Command(setpriv, append(words, args...)...)
 }
 

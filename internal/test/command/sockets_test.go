@@ -39,7 +39,7 @@ func unprivileged(t *testing.T, program string, args ...string) *exec.Cmd {
 }
 
 // userDirectory returns a directory of the user.
-func userDirectory(t *testing.T) string {
+func userDirectory(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	makeReadable(t, dir)
