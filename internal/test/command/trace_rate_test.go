@@ -20,25 +20,41 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// startUnread starts trace, whose output is a pipe that the test may read.
+func startUnread(t *testing.T, p *tracetest.Process, args ...string) (tr *tracer, output *os.File) {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	output, w, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { output.Close() })
+	cmd := exec.Command("bash", append([]string{"-c", `exec "$@" >&3`, "bash", stapsdt(t), "trace", "-p", pid(p)}, args...)...)
+	cmd.ExtraFiles = []*os.File{w}
+	tr = &tracer{tracetest.Command(t, cmd), t}
+	require.NoError(t, w.Close())
+	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+	return tr, output
+}
+
+// lost returns how many events the command has said to be lost.
+func (tr *tracer) lost() (n int) {
+	tr.t.Helper()
+	for _, m := range regexp.MustCompile(`stapsdt: (\d+) events were lost`).FindAllStringSubmatch(tr.Dump(), -1) {
+		n += tracetest.Must(strconv.Atoi(m[1]))(tr.t)
+	}
+	return n
+}
+
 // TestTraceLoses: whatever the rate, what was fired was shown, in the order of the times, or is said to be lost.
 func TestTraceLoses(t *testing.T) {
-	testenv.NeedsRoot(t)
 	t.Parallel()
 	p := startGoSubject(t)
 	const each, goroutines = 250_000, 4
-	// The reader does not read, so that the pipe and then the ring are full.
-	cmd := exec.Command("bash", "-c", `"$@" 2>&1 >/dev/fd/3 | cat; exit 0`, "bash", stapsdt(t), "trace", "-o", "json", "-p", pid(p), "subject:tick")
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	cmd.ExtraFiles = []*os.File{w}
-	tr := &tracer{tracetest.Command(t, cmd), t}
-	require.NoError(t, w.Close())
-	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
-	tell(p, fmt.Sprintf("storm %d %d", each, goroutines))
+	tr, output := startUnread(t, p, "-o", "json", "subject:tick")
+	tell(p, fmt.Sprintf("storm %d %d", each, goroutines)) // until the pipe and then the ring are full
 	p.Hangup()
 	shown := 0
 	var last time.Time
-	for lines := bufio.NewScanner(r); lines.Scan(); {
+	for lines := bufio.NewScanner(output); lines.Scan(); {
 		if text, ok := strings.CutPrefix(lines.Text(), `{"time":"`); ok { // and not {"lost"
 			text, _, _ = strings.Cut(text, `"`)
 			at := tracetest.Must(time.Parse(time.RFC3339Nano, text))(t)
@@ -48,15 +64,9 @@ func TestTraceLoses(t *testing.T) {
 		}
 	}
 	require.NoError(t, tr.Wait(testenv.Patience))
-	lost := 0
-	for _, line := range tr.Lines() {
-		if match := regexp.MustCompile(`^stapsdt: (\d+) events were lost`).FindStringSubmatch(line); match != nil {
-			lost += tracetest.Must(strconv.Atoi(match[1]))(t)
-		}
-	}
-	t.Logf("%d shown, %d lost", shown, lost)
-	require.NotZero(t, lost)
-	require.Equal(t, each*goroutines, shown+lost)
+	t.Logf("%d shown, %d lost", shown, tr.lost())
+	require.NotZero(t, tr.lost())
+	require.Equal(t, each*goroutines, shown+tr.lost())
 }
 
 // TestAttachTime: the first event within a tenth of a second, and it ends in less time than
@@ -85,31 +95,13 @@ func TestAttachTime(t *testing.T) {
 // TestStuckReader: a signal ends a command whose output nobody reads, and nothing stays attached.
 func TestStuckReader(t *testing.T) {
 	t.Parallel()
-	testenv.NeedsRoot(t)
 	p := startGoSubject(t)
-	reader, writer, err := os.Pipe()
-	require.NoError(t, err)
-	defer reader.Close()
-	defer writer.Close()
-	cmd := exec.Command(stapsdt(t), "trace", "-p", pid(p), "subject:*")
-	cmd.Stdout = writer
-	require.NoError(t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 10*time.Millisecond)
+	tr, _ := startUnread(t, p, "subject:*")
 	for range 40 { // until the pipe is full
 		tell(p, "fire 1000")
 	}
-	require.NoError(t, cmd.Process.Signal(os.Interrupt))
-	select {
-	case err := <-ended:
-		var status *exec.ExitError
-		require.ErrorAs(t, err, &status)
-		require.Equal(t, 1, status.ExitCode())
-	case <-time.After(testenv.Patience):
-		require.Fail(t, "it has not ended")
-	}
+	tr.Signal(os.Interrupt)
+	require.ErrorContains(t, tr.Wait(testenv.Patience), "exit status 1")
 	require.Eventually(t, func() bool { return !isTraced(t, p) }, testenv.Patience, 10*time.Millisecond)
 }
 
