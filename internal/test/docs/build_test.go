@@ -37,22 +37,15 @@ func (d *document) write(t *testing.T, name, text string) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// program writes a document's program into the directory.
-func (d *document) program(t *testing.T, code string) {
-	t.Helper()
-	d.write(t, "main.go", code)
-}
-
 // served is the address at which a document's program serves.
 var served = regexp.MustCompile(`localhost:\d+`)
 
-// server is program for one that serves. It returns the address that the
-// program has instead.
+// server writes a program that serves into the directory. It returns the address that the program has instead.
 func (d *document) server(t *testing.T, code string) (address string) {
 	t.Helper()
 	require.Regexp(t, served, code)
 	address = freeAddress(t)
-	d.program(t, served.ReplaceAllString(code, address))
+	d.write(t, "main.go", served.ReplaceAllString(code, address))
 	return address
 }
 

@@ -97,7 +97,7 @@ func TestGuideWithoutRoot(t *testing.T) {
 	testenv.NeedsRoot(t)
 	needs(t)
 	g := readGuide(t, "without-root.md")
-	g.program(t, g.code(t, "probeenv.Load()"))
+	g.write(t, "main.go", g.code(t, "probeenv.Load()"))
 	blocks := g.find(t, "./shop").consoles()
 	require.Len(t, blocks, 2)
 	g.inModule(t, "shop", blocks[0].command)

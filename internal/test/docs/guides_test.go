@@ -115,7 +115,7 @@ func ownHome(t *testing.T) {
 // requests builds the program of goroutines.md, which fires when it is told to.
 func (d *document) requests(t *testing.T, program string) *tracetest.Process {
 	build := &document{dir: t.TempDir()}
-	build.program(t, program)
+	build.write(t, "main.go", program)
 	build.inModule(t, "requests", "go build -o requests .")
 	p := build.launch(t, "requests")
 	p.WaitLine("press Enter", testenv.Patience)
@@ -283,7 +283,7 @@ func TestGuideNames(t *testing.T) {
 	needs(t, "perf=linux-perf", "gdb", "gcc")
 	needsAMD64(t)
 	g := readGuide(t, "names.md")
-	g.program(t, g.code(t, "package main"))
+	g.write(t, "main.go", g.code(t, "package main"))
 	g.inModule(t, "shop", "go build -o shop .")
 	p := g.launch(t, "shop")
 	p.WaitMatch(regexp.MustCompile(`/shop-`), testenv.Patience)

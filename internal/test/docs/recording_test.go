@@ -33,7 +33,7 @@ func TestGuideRecording(t *testing.T) {
 	g := readGuide(t, "recording.md")
 	t.Run("program", func(t *testing.T) {
 		d := &document{dir: t.TempDir()}
-		d.program(t, "package main\n\nimport (\n\t\"github.com/go-stapsdt/stapsdt\"\n\t\"github.com/go-stapsdt/stapsdt/proberec\"\n)\n\n"+
+		d.write(t, "main.go", "package main\n\nimport (\n\t\"github.com/go-stapsdt/stapsdt\"\n\t\"github.com/go-stapsdt/stapsdt/proberec\"\n)\n\n"+
 			"var probes = stapsdt.NewProvider(\"shop\")\n\nfunc main() { _ = record() }\n\nfunc record() error {\n"+
 			g.code(t, "proberec.Create")+"\n\treturn nil\n}\n")
 		d.inModule(t, "shop", "go vet .")
