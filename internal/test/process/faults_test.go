@@ -145,9 +145,11 @@ func ownDirectory(t *testing.T) string {
 	return filepath.Join(base, "stapsdt")
 }
 
-// faultImage is the name of the file that the fault child loads.
+// faultImage is the name of the file that the fault child loads. The test needs strace, and is skipped under the race detector.
 func faultImage(t *testing.T) string {
 	t.Helper()
+	testenv.NotRaced(t, "the detector makes system calls of its own, and its programs take long to end")
+	testenv.NeedsTool(t, "strace", "strace")
 	dir := t.TempDir() + "/images"
 	f := newDemanding(dir)
 	load(t, f.p)
@@ -168,8 +170,6 @@ func inParallel(jobs []func()) {
 // TestEachSystemCallFails lets every system call of Load, Unload and Close fail,
 // with the errors that it can have, or with one of them in a short test. What comes of it is judged by the child.
 func TestEachSystemCallFails(t *testing.T) {
-	testenv.NotRaced(t, "the detector makes system calls of its own, and its programs take long to end")
-	testenv.NeedsTool(t, "strace", "strace")
 	image := faultImage(t)
 	seen := map[string]bool{}
 	for _, way := range faultWays {
@@ -237,8 +237,6 @@ func (w *faultWay) fail(t *testing.T, image string, call systemCall, failure str
 // TestKilledAtEachSystemCall kills the child at each system call of its first
 // load. What it leaves, the next one loads, or puts right.
 func TestKilledAtEachSystemCall(t *testing.T) {
-	testenv.NotRaced(t, "the detector makes system calls of its own, and its programs take long to end")
-	testenv.NeedsTool(t, "strace", "strace")
 	image := faultImage(t)
 	for i, way := range faultWays[:4] {
 		t.Run(way.name, func(t *testing.T) {
@@ -276,8 +274,6 @@ func TestKilledAtEachSystemCall(t *testing.T) {
 // TestNothingAnonymousIsExecutable: what SELinux calls execmem is asked for in
 // one place only, where no memfd may be had to park a range with.
 func TestNothingAnonymousIsExecutable(t *testing.T) {
-	testenv.NotRaced(t, "the detector makes system calls of its own, and its programs take long to end")
-	testenv.NeedsTool(t, "strace", "strace")
 	image := faultImage(t)
 	for _, way := range faultWays {
 		t.Run(way.name, func(t *testing.T) {
