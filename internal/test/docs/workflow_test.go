@@ -2,7 +2,6 @@ package docs_test
 
 import (
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -52,32 +51,5 @@ func TestDockerfileCopiesTheWorkspace(t *testing.T) {
 	for _, module := range modules {
 		directory := module[1] + "/"
 		require.Contains(t, before, "COPY "+directory+"go.mod "+directory+"go.sum "+directory+"\n")
-	}
-}
-
-// TestPartsOfTheLongRun states that every part that CONTRIBUTING.md tells a contributor to run exists, and that it names each.
-func TestPartsOfTheLongRun(t *testing.T) {
-	list, err := exec.Command(root+"scripts/long.sh", "--list").Output()
-	require.NoError(t, err)
-	var parts []string
-	for line := range strings.Lines(string(list)) {
-		parts = append(parts, strings.Fields(line)[0])
-	}
-	_, table, found := strings.Cut(readFile(t, root+"CONTRIBUTING.md"), "\n| if you changed | run |\n|---|---|\n")
-	require.True(t, found)
-	table, _, _ = strings.Cut(table, "\n\n")
-	named := map[string]bool{}
-	for row := range strings.Lines(table) {
-		_, run, found := strings.Cut(row, " | ")
-		require.True(t, found, row)
-		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(run, -1) {
-			for _, part := range strings.Fields(m[1]) {
-				require.Contains(t, parts, part)
-				named[part] = true
-			}
-		}
-	}
-	for _, part := range parts {
-		require.True(t, named[part], part)
 	}
 }
