@@ -65,35 +65,28 @@ func TestGuideRecording(t *testing.T) {
 	g.run(t, strings.Join(script, "\n"))
 	require.Error(t, p.Wait(testenv.Patience))
 
-	follow := func(text string) string {
+	ask := func(text string, more ...string) (c console, printed string) {
 		t.Helper()
-		c := g.find(t, text).consoles()[0]
+		own := strings.NewReplacer(append(more, replace...)...)
+		c = g.find(t, text).consoles()[0]
 		for i, line := range c.output {
-			c.output[i] = strings.ReplaceAll(line, "/dev/shm/shop.rec", file)
+			c.output[i] = own.Replace(line)
 		}
-		printed := g.run(t, strings.NewReplacer("/dev/shm/shop.rec", file).Replace(c.command))
+		return c, g.run(t, own.Replace(c.command))
+	}
+	follow := func(text string, more ...string) {
+		t.Helper()
+		c, printed := ask(text, more...)
 		requirePrinted(t, c, printed)
-		return printed
 	}
 	follow("stapsdt list")
-	var report string // its ID
-	t.Run("top", func(t *testing.T) {
-		c := g.find(t, "stapsdt top").consoles()[0]
-		printed := g.run(t, strings.NewReplacer("/dev/shm/shop.rec", file).Replace(c.command))
-		_, open, found := strings.Cut(printed, "\n\n") // what is above depends on how much of the requests was in the last second
-		require.True(t, found, printed)
-		require.Regexp(t, `^\S+ +\S+ operations/s +\S+ errors/s +4 open +of the last `, printed)
-		c.output = c.output[slices.IndexFunc(c.output, func(line string) bool { return strings.Contains(line, "OPEN FOR") }):]
-		requirePrinted(t, c, open)
-		report = regexp.MustCompile(`shop:request (\d+) +method="GET" path="/report"`).FindStringSubmatch(open)[1]
-	})
-	t.Run("tree", func(t *testing.T) {
-		c := g.find(t, "stapsdt tree").consoles()[0]
-		for i, line := range c.output {
-			c.output[i] = strings.ReplaceAll(line, "localhost:8080", address)
-		}
-		requirePrinted(t, c, g.run(t, strings.NewReplacer("/dev/shm/shop.rec", file, "797", report).Replace(c.command)))
-	})
+	top, printed := ask("stapsdt top")
+	_, open, found := strings.Cut(printed, "\n\n") // what is above depends on how much of the requests was in the last second
+	require.True(t, found, printed)
+	require.Regexp(t, `^\S+ +\S+ operations/s +\S+ errors/s +4 open +of the last `, printed)
+	top.output = top.output[slices.IndexFunc(top.output, func(line string) bool { return strings.Contains(line, "OPEN FOR") }):]
+	requirePrinted(t, top, open)
+	follow("stapsdt tree", "797", regexp.MustCompile(`shop:request (\d+) +method="GET" path="/report"`).FindStringSubmatch(open)[1])
 	follow("stapsdt hist")
 	follow("stapsdt count")
 
