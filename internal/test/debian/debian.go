@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,53 +18,36 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 )
 
-// Cache returns the directory of downloaded packages. Its parent is that of scripts/lib.
-func Cache(t testing.TB) string {
+// cache returns the directory that scripts/lib has, too.
+func cache(t testing.TB) string {
 	t.Helper()
-	dir := os.Getenv("STAPSDT_CACHE")
-	if dir == "" {
-		home, err := os.UserCacheDir()
-		require.NoError(t, err)
-		dir = filepath.Join(home, "stapsdt")
+	if dir := os.Getenv("STAPSDT_CACHE"); dir != "" {
+		return dir
 	}
-	dir = filepath.Join(dir, "corpus")
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	return dir
+	home, err := os.UserCacheDir()
+	require.NoError(t, err)
+	return filepath.Join(home, "stapsdt")
 }
 
-// State returns the directory of apt's state for a release and an architecture. Scripts share it.
-func State(t testing.TB, suite, arch string) string {
-	t.Helper()
-	return filepath.Join(filepath.Dir(Cache(t)), "apt", suite+"-"+arch)
-}
-
-// Apt runs apt-get for a release and an architecture in a directory. A test gives the error to [testenv.Downloads].
-func Apt(t testing.TB, dir, suite, arch string, args ...string) error {
-	t.Helper()
-	testenv.NeedsTool(t, "apt-get", "apt")
-	testenv.NeedsTool(t, "dpkg-deb", "dpkg")
-	_, self, _, _ := runtime.Caller(0)
-	script := filepath.Join(filepath.Dir(self), "../../../scripts/lib/debian.sh")
-	cmd := exec.Command("bash", append([]string{"-c", `. "$0" && foreign_apt "$@"`, script, State(t, suite, arch), suite, arch, "apt-get", "-qq"}, args...)...)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("apt-get %s: %w: %s", strings.Join(args, " "), err, out)
-	}
-	return nil
-}
-
-// Unpack returns the directory of a package's files.
+// Unpack returns the directory of a package's files. A test gives the error to [testenv.Downloads].
 func Unpack(t testing.TB, suite, arch, name string) (tree string, err error) {
 	t.Helper()
-	tree = filepath.Join(Cache(t), arch+"-"+suite, name)
+	tree = filepath.Join(cache(t), "corpus", arch+"-"+suite, name)
 	if _, err := os.Stat(tree); err == nil {
 		return tree, nil
 	}
-	work, err := os.MkdirTemp(Cache(t), "new-")
+	testenv.NeedsTool(t, "apt-get", "apt")
+	testenv.NeedsTool(t, "dpkg-deb", "dpkg")
+	require.NoError(t, os.MkdirAll(filepath.Dir(tree), 0o755))
+	work, err := os.MkdirTemp(filepath.Dir(tree), "new-")
 	require.NoError(t, err)
 	defer os.RemoveAll(work)
-	if err := Apt(t, work, suite, arch, "download", name); err != nil {
-		return "", err
+	_, self, _, _ := runtime.Caller(0)
+	script := filepath.Join(filepath.Dir(self), "../../../scripts/lib/debian.sh")
+	cmd := exec.Command("bash", "-c", `. "$0" && foreign_apt "$@"`, script, filepath.Join(cache(t), "apt", suite+"-"+arch), suite, arch, "apt-get", "-qq", "download", name)
+	cmd.Dir = work
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("apt-get download %s: %w: %s", name, err, out)
 	}
 	debs, err := filepath.Glob(filepath.Join(work, "*.deb"))
 	require.NoError(t, err)
@@ -73,7 +55,6 @@ func Unpack(t testing.TB, suite, arch, name string) (tree string, err error) {
 	files := filepath.Join(work, "files")
 	out, err := exec.Command("dpkg-deb", "-x", debs[0], files).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.NoError(t, os.MkdirAll(filepath.Dir(tree), 0o755))
 	// A test of another package may have been faster.
 	if err := os.Rename(files, tree); err != nil {
 		require.DirExists(t, tree)
