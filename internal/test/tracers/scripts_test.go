@@ -60,21 +60,15 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// scriptRun is a DTrace that runs a script.
-type scriptRun struct {
-	*tracetest.Process
-	t *testing.T
-}
-
 // runScript returns when DTrace has attached the probes of a script.
-func runScript(t *testing.T, cmd *exec.Cmd) *scriptRun {
-	r := &scriptRun{tracetest.Command(t, cmd), t}
+func runScript(t *testing.T, cmd *exec.Cmd) *tracetest.Process {
+	r := tracetest.Command(t, cmd)
 	r.WaitLine("Tracing until Ctrl-C", testenv.Patience)
 	return r
 }
 
 // ofFunctions runs a script for the functions of a program.
-func ofFunctions(t *testing.T, e *example, name string) (r *scriptRun, p *running) {
+func ofFunctions(t *testing.T, e *example, name string) (r *tracetest.Process, p *running) {
 	p = e.start(t, e.functions)
 	e.does(p, e.flow) // before the script: not shown
 	cmd := exec.Command("examples/scripts/trace.sh", e.language, name, strconv.Itoa(p.PID()))
@@ -87,16 +81,16 @@ func ofFunctions(t *testing.T, e *example, name string) (r *scriptRun, p *runnin
 }
 
 // withPID runs a script whose argument is the process ID.
-func withPID(t *testing.T, p *running, path string) *scriptRun {
+func withPID(t *testing.T, p *running, path string) *tracetest.Process {
 	words := dtrace(t, "-s", path, strconv.Itoa(p.PID()))
 	return runScript(t, exec.Command(words[0], words[1:]...))
 }
 
 // stop ends DTrace as Ctrl-C does, and returns what it printed. It does so once, because a second time makes DTrace drop
 // what it has counted, and not by SIGINT, which DTrace ignores if it was ignored before, as it is in the background.
-func (r *scriptRun) stop() string {
+func stop(t *testing.T, r *tracetest.Process) string {
 	r.Signal(syscall.SIGTERM)
-	require.NoError(r.t, r.Wait(testenv.Patience))
+	require.NoError(t, r.Wait(testenv.Patience))
 	return strings.Join(r.Lines(), "\n")
 }
 
@@ -122,7 +116,7 @@ func showsFlow(t *testing.T, e *example) {
 	if !assert.Eventually(t, shown, testenv.Patience, 10*time.Millisecond) {
 		t.Log(r.Dump())
 	}
-	r.stop()
+	stop(t, r)
 	require.Equal(t, want, got)
 }
 
@@ -130,7 +124,7 @@ func showsFlow(t *testing.T, e *example) {
 func showsCalls(t *testing.T, e *example) {
 	r, p := ofFunctions(t, e, "calls.d")
 	e.does(p, e.flow)
-	out, want := r.stop(), map[string]string{}
+	out, want := stop(t, r), map[string]string{}
 	for _, call := range regexp.MustCompile(`-> (\w+)`).FindAllStringSubmatch(e.calls, -1) {
 		want[call[1]] = strconv.Itoa(strings.Count(e.calls, "-> "+call[1]+"\n"))
 	}
@@ -148,7 +142,7 @@ func showsCalls(t *testing.T, e *example) {
 func showsTime(t *testing.T, e *example) {
 	r, p := ofFunctions(t, e, "time.d")
 	e.does(p, e.nap)
-	out := r.stop()
+	out := stop(t, r)
 	of := func(function string) (calls, exclusive, inclusive int) {
 		m := regexp.MustCompile(`(?m)^ *(\d+) +(\d+) +(\d+) +.*\b` + function + `$`).FindStringSubmatch(out)
 		require.NotNil(t, m, "no %s in %s", function, out)
@@ -191,7 +185,7 @@ func showsTasks(t *testing.T, e *example) {
 	r := withPID(t, p, "examples/scripts/tasks.d")
 	r.WaitMatch(taskLine, testenv.Patience)
 	time.Sleep(500 * time.Millisecond) // for more of them
-	out := r.stop()
+	out := stop(t, r)
 	tasks := taskLine.FindAllStringSubmatch(out, -1)
 	first := tracetest.Must(strconv.Atoi(tasks[0][1]))(t)
 	for i, task := range tasks {
@@ -213,7 +207,7 @@ func showsLatency(t *testing.T, e *example) {
 		get(t, url+"/supplier?ms=40", 200)
 	}
 	get(t, url+"/items/99", 404)
-	out := r.stop() + "\n"
+	out := stop(t, r) + "\n"
 	require.Contains(t, out, "GET /supplier, status 200: 4 requests\n")
 	require.Contains(t, out, "GET /items/{id}, status 404: 1 requests\n")
 	_, histogram, found := strings.Cut(out, "GET /supplier\n")
@@ -235,7 +229,7 @@ func showsLengths(t *testing.T, e *example) {
 		p.Say(line)
 	}
 	require.Equal(t, "101 bytes: "+strings.Repeat("7", 39), r.Expect("line 4 has ", testenv.Patience))
-	counts, total := buckets(t, r.stop())
+	counts, total := buckets(t, stop(t, r))
 	require.Equal(t, 4, total)
 	require.Equal(t, []int{2, 1, 1}, []int{counts[2], counts[4], counts[64]})
 }
