@@ -38,11 +38,16 @@ func storm(calls ...func() error) (stop func() error) {
 	}
 }
 
-// sums is what an observer sees of a window.
-type sums struct{ count, value, text atomic.Uint64 }
+// sums is what was fired or observed in a window.
+type sums struct {
+	mu sync.Mutex
+	bpf.Tally
+}
 
-func (s *sums) tally() bpf.Tally {
-	return bpf.Tally{Count: s.count.Load(), Value: s.value.Load(), Extra: s.text.Load()}
+func (s *sums) add(value uint64, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Add(bpf.Tally{Count: 1, Value: value, Extra: binary.NativeEndian.Uint64([]byte(text))})
 }
 
 // TestTracersAndObserversSeeTheSame: of the events that lie within both attachments, a tracer
@@ -80,15 +85,12 @@ func TestTracersAndObserversSeeTheSame(t *testing.T) {
 			func() {
 				unobserve = p.Observe(func(e *stapsdt.Event) {
 					if e.Arg(0).Uint64() == uint64(window) {
-						seen.count.Add(1)
-						seen.value.Add(e.Arg(1).Uint64())
-						seen.text.Add(binary.NativeEndian.Uint64([]byte(e.Arg(2).String())))
+						seen.add(e.Arg(1).Uint64(), e.Arg(2).String())
 					}
 				})
 			},
 			func() {
-				link := tracetest.Must(counter.Attach(path, sites))(t)
-				detach = link.Close
+				detach = tracetest.Must(counter.Attach(path, sites))(t).Close
 			},
 		}
 		rand.Shuffle(2, func(i, j int) { begin[i], begin[j] = begin[j], begin[i] })
@@ -103,9 +105,7 @@ func TestTracersAndObserversSeeTheSame(t *testing.T) {
 				for n := range fires {
 					value, text := rand.Uint64(), fmt.Sprintf("%d-%06d", g, n)
 					event.Fire(uint64(window), value, text)
-					fired.count.Add(1)
-					fired.value.Add(value)
-					fired.text.Add(binary.NativeEndian.Uint64([]byte(text)))
+					fired.add(value, text)
 				}
 			})
 		}
@@ -115,9 +115,8 @@ func TestTracersAndObserversSeeTheSame(t *testing.T) {
 		}
 		require.NoError(t, detach())
 		unobserve()
-		require.Equal(t, fired.tally(), seen.tally(), "observed in window %d", window)
-		traced := tracetest.Must(counter.Tally(0, window))(t)
-		require.Equal(t, fired.tally(), traced, "traced in window %d", window)
+		require.Equal(t, fired.Tally, seen.Tally, "observed in window %d", window)
+		require.Equal(t, fired.Tally, tracetest.Must(counter.Tally(0, window))(t), "traced in window %d", window)
 		require.NoError(t, p.Unload())
 		require.NoError(t, p.Load())
 	}
