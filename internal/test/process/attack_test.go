@@ -112,25 +112,20 @@ func publicDirectory(t *testing.T) (binary, dir string) {
 //	DIRECTORY LOADS
 func victimChild(args []string) {
 	memory := newFaulty(args[0], stapsdt.WithMemfd())
-	if err := memory.p.Load(); err != nil {
-		fmt.Println("problem:", err)
-	}
+	memory.begin()
 	image := content(memory.p.Path())
 	memory.p.Close()
 	own := newFaulty(args[0])
-	if err := own.p.Load(); err != nil {
-		fmt.Println("problem:", err)
-	}
+	own.begin()
 	file := own.p.Path()
 	own.p.Close()
 	fmt.Println("file", filepath.Base(file))
 	waitLine()
 
+	memory.report()
+	own.report()
 	loads, files := 0, 0
-	least, err := strconv.Atoi(args[1])
-	if err != nil {
-		fmt.Println("problem:", err)
-	}
+	least, _ := strconv.Atoi(args[1])
 	start := time.Now()
 	decided := func() bool { return least < 1000 || files > 0 && files < loads }
 	for ; loads < least || !decided() && time.Since(start) < testenv.Patience; loads++ {
@@ -138,9 +133,7 @@ func victimChild(args []string) {
 		os.Remove(file)
 		os.Remove(args[0])
 		f := newFaulty("") // the directory is the one in TMPDIR
-		if err := f.p.Load(); err != nil {
-			fmt.Println("problem:", err)
-		}
+		f.begin()
 		if f.p.Path() == file {
 			files++
 		}
@@ -153,9 +146,7 @@ func victimChild(args []string) {
 		}
 		f.idle()
 		f.p.Close()
-		for _, problem := range f.problems {
-			fmt.Println("problem:", problem)
-		}
+		f.report()
 	}
 	fmt.Println("loads", loads, "files", files, "memory", loads-files)
 }

@@ -62,6 +62,19 @@ func (f *faulty) check(ok bool, format string, args ...any) {
 	}
 }
 
+// report prints what is wrong.
+func (f *faulty) report() {
+	for _, problem := range f.problems {
+		fmt.Println("problem:", problem)
+	}
+}
+
+// begin loads, which nothing may keep it from.
+func (f *faulty) begin() {
+	err := f.p.Load()
+	f.check(err == nil, "load: %v", err)
+}
+
 // mark makes a call, between two system calls that the tracer of them takes for
 // marks.
 func (f *faulty) mark(call func() error) error {
@@ -226,9 +239,8 @@ func faultChild(args []string) {
 		again.check(filepath.Dir(again.p.Path()) == again.dir, "a later load is at %s", again.p.Path())
 	}
 	again.check(!again.unload("close", again.p.Close), "a later close failed")
-	for _, problem := range append(f.problems, again.problems...) {
-		fmt.Println("problem:", problem)
-	}
+	f.report()
+	again.report()
 	fmt.Println("failed", fails)
 }
 
@@ -292,7 +304,6 @@ func limitChild(args []string) {
 	runtime.KeepAlive(make([]byte, 32<<20))
 	runtime.GC()
 	debug.SetGCPercent(-1)
-	var problems []string
 	attempt := func(what string, resource int, limit uint64, sentinel error) (failed bool) {
 		f := newFaulty(args[0])
 		var old unix.Rlimit
@@ -312,7 +323,7 @@ func limitChild(args []string) {
 		f.check(filepath.Dir(f.p.Path()) == f.dir, "%s: a later load is at %s", what, f.p.Path())
 		f.check(!f.unload("close", f.p.Close), "%s: a later close failed", what)
 		f.files(0)
-		problems = append(problems, f.problems...)
+		f.report()
 		fmt.Printf("%s: %v, %v\n", what, err, unloaded)
 		return err != nil
 	}
@@ -329,9 +340,6 @@ func limitChild(args []string) {
 	}
 	if attempt("address space", unix.RLIMIT_AS, 1, stapsdt.ErrMap) {
 		failed++
-	}
-	for _, problem := range problems {
-		fmt.Println("problem:", problem)
 	}
 	fmt.Println("failed", failed)
 }
@@ -357,15 +365,11 @@ func killedChild(args []string) {
 	fmt.Println("loading")
 	for i := 0; ; i++ {
 		f := newFaulty(args[0])
-		if err := f.p.Load(); err != nil {
-			f.problems = append(f.problems, err.Error())
-		}
+		f.begin()
 		if i%2 == 0 {
 			os.Remove(f.p.Path())
 		}
 		f.p.Close()
-		for _, problem := range f.problems {
-			fmt.Println("problem:", problem)
-		}
+		f.report()
 	}
 }
