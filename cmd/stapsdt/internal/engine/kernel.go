@@ -63,25 +63,16 @@ func (b BPF) Attach(p Program, f *target.File, sites []sdt.Site, pid int) (Links
 // PerProcess reports whether it can attach to sites in one process.
 func (b BPF) PerProcess() bool { return b.Multi }
 
-// Everyone is all processes of the machine.
+// Everyone is all processes of the machine. Ended reports false, because some end all the time, and Left reports true,
+// because there are always other processes to come.
 type Everyone struct{}
 
 func (Everyone) List() ([]int, error) { return proc.Processes() }
-
-// Has reports true.
-func (Everyone) Has(int) bool { return true }
-
-// Alive reports whether a process exists.
-func (Everyone) Alive(pid int) bool { return proc.Alive(pid) }
-
-// FDs returns none.
-func (Everyone) FDs() []int { return nil }
-
-// Ended reports false, because some end all the time.
-func (Everyone) Ended() bool { return false }
-
-// Left reports true, because there are always other processes to come.
-func (Everyone) Left() bool { return true }
+func (Everyone) Has(int) bool         { return true }
+func (Everyone) Alive(pid int) bool   { return proc.Alive(pid) }
+func (Everyone) FDs() []int           { return nil }
+func (Everyone) Ended() bool          { return false }
+func (Everyone) Left() bool           { return true }
 
 // Pods are the processes of pods, or all processes of a machine that has pods. New processes can always appear.
 type Pods struct {
@@ -89,23 +80,15 @@ type Pods struct {
 	*pods.Follower
 }
 
-// List returns the processes.
 func (p Pods) List() ([]int, error) { return p.Follower.List() }
-
-// Has reports whether a process is one of them.
-func (p Pods) Has(pid int) bool { return p.Follower.Has(pid) }
+func (p Pods) Has(pid int) bool     { return p.Follower.Has(pid) }
 
 // Family is the named processes and their descendants.
 type Family struct{ *probes.Processes }
 
-// List returns the processes.
 func (f Family) List() ([]int, error) { return f.Processes.List(), nil }
-
-// Alive reports whether a process exists.
-func (Family) Alive(pid int) bool { return proc.Alive(pid) }
-
-// Left removes the processes that have ended, and reports whether any are left.
-func (f Family) Left() bool { return f.Purge() }
+func (Family) Alive(pid int) bool     { return proc.Alive(pid) }
+func (f Family) Left() bool           { return f.Purge() }
 
 // WatchProcesses is an Options.Watch for the machine's processes.
 func WatchProcesses() (Watcher, error) { return proc.NewWatcher() }
