@@ -134,9 +134,6 @@ func (v *Evaluator) Value(e *expr.Expr, item *layout.Item) (value Value, fault b
 	return newValue(item, one), false
 }
 
-// Arg returns the i-th argument of the event.
-func (v *Evaluator) Arg(i int, item *layout.Item) Value { return newValue(item, v.get(i)) }
-
 // Value is a value in a row. As in the kernel's tables, only the beginning of a string is kept.
 type Value struct {
 	Item *layout.Item // nil if there is no value

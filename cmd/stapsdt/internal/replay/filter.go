@@ -4,7 +4,6 @@ package replay
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -63,57 +62,4 @@ func (f *Filter) Matches(e *recording.Event) bool {
 		*f.faults++
 	}
 	return match
-}
-
-// Condition selects events by an expression.
-type Condition struct {
-	reader  Reader // makes the filters
-	filters map[*recording.Probe]*Filter
-}
-
-// NewCondition returns a condition. Every event meets the empty condition.
-func NewCondition(where string) (*Condition, error) {
-	if where != "" {
-		if err := bpf.CheckSyntax(where); err != nil {
-			return nil, err
-		}
-	}
-	return &Condition{reader: Reader{where: where}, filters: map[*recording.Probe]*Filter{}}, nil
-}
-
-// Check returns an error if the condition fits none of the probes.
-func (c *Condition) Check(all []*recording.Probe) (err error) {
-	for _, p := range all {
-		if c.reader.where == "" {
-			return nil
-		}
-		if _, err = NewEvaluator(p).ParseFilter(c.reader.where); err == nil {
-			return nil
-		}
-	}
-	if err == nil {
-		return nil // there are no probes yet
-	}
-	return console.Usagef("%w", err)
-}
-
-// Meets reports whether an event meets the condition. It reports false if the probe lacks a variable of the condition.
-func (c *Condition) Meets(e *recording.Event) bool {
-	if c.reader.where == "" {
-		return true
-	}
-	f := c.filters[e.Probe]
-	if f == nil {
-		f = c.reader.NewFilter(e.Probe)
-		c.filters[e.Probe] = f
-	}
-	return f.Matches(e)
-}
-
-// Report warns of the probes that were left out although they fired, and of the events for which the condition could not be evaluated.
-func (c *Condition) Report(to *console.Console) {
-	if line := c.reader.unfit.Take(len(c.filters)); line != "" {
-		to.Warn("%s", line)
-	}
-	Unevaluated(to, c.reader.Faults)
 }

@@ -117,7 +117,7 @@ func (s *side) value(one *evaluation) (v Value, fault bool) {
 	case one.item == nil:
 		return Value{}, false
 	case one.expr == nil:
-		return s.Arg(one.arg, one.item), false
+		return newValue(one.item, s.get(one.arg)), false
 	}
 	return s.Value(one.expr, one.item)
 }

@@ -38,7 +38,9 @@ type view struct {
 	options    *Options
 	stream     *events.Stream
 	operations replay.Operations
-	condition  *replay.Condition // condition on events that are not part of an operation
+	where      string
+	condition  *replay.Reader // without recordings: its condition selects events that are not part of an operation
+	filters    map[*recording.Probe]*replay.Filter
 	writer     *writer
 	tracks     tracks
 	open       map[*replay.Operation]*span
@@ -71,10 +73,15 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return cmp.Or(err, console.Usagef("a timeline shows the operations of probes, and not of functions: stapsdt tree shows these"))
 	}
 	v := &view{
-		options: &o, open: map[*replay.Operation]*span{}, args: replay.Arguments{},
+		options: &o, open: map[*replay.Operation]*span{}, args: replay.Arguments{}, filters: map[*recording.Probe]*replay.Filter{},
 		operations: replay.Operations{All: true},
 	}
-	if v.condition, err = replay.NewCondition(config.Where); err != nil {
+	if v.where = config.Where; v.where != "" {
+		if err := bpf.CheckSyntax(v.where); err != nil {
+			return err
+		}
+	}
+	if v.condition, err = replay.New(nil, v.where, nil); err != nil {
 		return err
 	}
 	v.operations.Where = bpf.SplitWhere(config.Where)
@@ -98,7 +105,8 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	}
 	err = v.stream.Report(events.Unended, 0)
 	v.operations.Report(to)
-	v.condition.Report(to)
+	v.condition.Begin(to) // warns of the probes that were left out although they fired
+	replay.Unevaluated(to, v.condition.Faults)
 	if o.Path != "-" {
 		viewers := "https://ui.perfetto.dev"
 		if o.Format == "chrome" {
@@ -114,7 +122,26 @@ func (v *view) check(all []*recording.Probe) error {
 	if (&replay.Operations{Where: v.operations.Where}).Check(all) == nil {
 		return nil
 	}
-	return v.condition.Check(all)
+	condition, _ := replay.New(nil, v.where, nil)
+	for _, p := range all {
+		if condition.NewFilter(p).Selected {
+			return nil
+		}
+	}
+	if err := condition.Unfit(); err != nil {
+		return console.Usagef("%w", err)
+	}
+	return nil
+}
+
+// meets reports whether an event meets the condition. It reports false if the probe lacks a variable of the condition.
+func (v *view) meets(e *recording.Event) bool {
+	f := v.filters[e.Probe]
+	if f == nil {
+		f = v.condition.NewFilter(e.Probe)
+		v.filters[e.Probe] = f
+	}
+	return f.Matches(e)
 }
 
 func (v *view) Know(p *recording.Probe) { v.operations.Know(p) }
@@ -154,7 +181,7 @@ func (v *view) Event(event *events.Event) error {
 			s.args = merge(s.args, v.args.Show(e, "id", "parent"))
 		}
 		v.write(s, s.at+int64(o.Ended.Took), "")
-	case (kind == nil || v.operations.IsStray(e)) && v.condition.Meets(e):
+	case (kind == nil || v.operations.IsStray(e)) && v.meets(e):
 		v.instant(e.Probe.Provider+":"+e.Probe.Name, e, f, v.args.Show(e))
 	}
 	if v.events++; v.events == v.options.Limit {
