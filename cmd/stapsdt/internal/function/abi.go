@@ -15,7 +15,8 @@ type abi struct {
 	integers []string // names of registers, as in package sdt
 	floats   int      // the number of registers for floats
 	float    string   // the prefix of their names
-	memory   func(displacement int64) sdt.Operand
+	stack    string   // the name of the stack pointer
+	memory   string   // the format of an operand on the stack
 }
 
 // wordSize is the size of a register, and of the return address below the arguments on the stack, which
@@ -25,15 +26,11 @@ const wordSize = 8
 var abis = map[elf.Machine]*abi{
 	elf.EM_X86_64: {
 		integers: []string{"%rax", "%rbx", "%rcx", "%rdi", "%rsi", "%r8", "%r9", "%r10", "%r11"}, floats: 15, float: "%xmm",
-		memory: func(displacement int64) sdt.Operand {
-			return sdt.Operand{Kind: sdt.OperandMemory, Base: whole("%rsp"), Displacement: displacement, Text: fmt.Sprintf("%d(%%rsp)", displacement)}
-		},
+		stack: "%rsp", memory: "%d(%%rsp)",
 	},
 	elf.EM_AARCH64: {
 		integers: []string{"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15"}, floats: 16, float: "v",
-		memory: func(displacement int64) sdt.Operand {
-			return sdt.Operand{Kind: sdt.OperandMemory, Base: whole("sp"), Displacement: displacement, Text: fmt.Sprintf("[sp, %d]", displacement)}
-		},
+		stack: "sp", memory: "[sp, %d]",
 	},
 }
 
@@ -51,8 +48,7 @@ type place struct {
 // sequence assigns places to parameters or results, in their order.
 type sequence struct {
 	*abi
-	integer, float_ int
-	offset          int64 // the end of the values on the stack
+	place // of the next value
 }
 
 // assign returns the place of the next parameter. A parameter that does not fit into the remaining registers
@@ -60,7 +56,8 @@ type sequence struct {
 func (s *sequence) assign(t *goType) place {
 	integers, floats, ok := t.registers()
 	if ok && t.size > 0 && s.integer+integers <= len(s.integers) && s.float_+floats <= s.floats {
-		p := place{inRegisters: true, integer: s.integer, float_: s.float_}
+		p := s.place
+		p.inRegisters = true
 		s.integer, s.float_ = s.integer+integers, s.float_+floats
 		return p
 	}
@@ -131,7 +128,7 @@ func (a *abi) places(params, results []*goType) places {
 		}
 		p.params = append(p.params, at)
 	}
-	out := sequence{abi: a, offset: align(in.offset, wordSize)}
+	out := sequence{a, place{offset: align(in.offset, wordSize)}}
 	for _, t := range results {
 		p.results = append(p.results, out.assign(t))
 	}
@@ -163,7 +160,8 @@ func (r *reader) word(offset int64) sdt.Operand {
 		return r.inStruct(offset)
 	}
 	if !r.inRegisters {
-		return r.memory(wordSize + r.offset + offset)
+		at := wordSize + r.offset + offset
+		return sdt.Operand{Kind: sdt.OperandMemory, Base: whole(r.stack), Displacement: at, Text: fmt.Sprintf(r.memory, at)}
 	}
 	register := r.integers[r.integer]
 	r.integer++
