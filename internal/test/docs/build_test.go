@@ -64,7 +64,10 @@ func (d *document) launch(t *testing.T, name string) *tracetest.Process {
 	return d.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images ./"+name)
 }
 
-func TestMain(m *testing.M) { tracetest.BuildMain(m) }
+func TestMain(m *testing.M) {
+	tracetest.TracefsMain()
+	tracetest.BuildMain(m)
+}
 
 // buildCommand builds stapsdt, which the commands of a document then find.
 func buildCommand(t *testing.T) {

@@ -18,7 +18,10 @@ import (
 
 const trace = "../../../examples/scripts/trace.sh"
 
-func TestMain(m *testing.M) { tracetest.BuildMain(m) }
+func TestMain(m *testing.M) {
+	tracetest.TracefsMain()
+	tracetest.BuildMain(m)
+}
 
 // language is how the program in testdata is run in it: with the probes, and bare. WORK is the
 // program, BINDINGS the directory of the bindings, and LUA the interpreter in examples.
