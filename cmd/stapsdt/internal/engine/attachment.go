@@ -81,9 +81,9 @@ func (e *Engine) attach(f *file, uses []probes.Use) error {
 	}
 	for _, a := range f.attachments {
 		for _, u := range uses {
-			short, err := e.attachProcess(f, a, u.PID)
-			if short != nil {
-				e.postpone(f, short, a.subscriptions)
+			err := e.attachProcess(f, a, u.PID)
+			if stall.Passes(err) {
+				e.postpone(f, err, a.subscriptions)
 				return nil
 			}
 			if err != nil {
@@ -126,14 +126,14 @@ func (e *Engine) Everywhere(f *target.File) bool { return f.Guarded() || !e.kern
 
 // attachProcess attaches to a file in one process, or in all if pid is 0. When it is called again after
 // a shortage, it continues where it stopped.
-func (e *Engine) attachProcess(f *file, a *attachment, pid int) (short, fatal error) {
+func (e *Engine) attachProcess(f *file, a *attachment, pid int) error {
 	if len(a.links[pid]) == len(a.groups) {
-		return nil, nil
+		return nil
 	}
 	defer f.Charge(time.Now())
 	held, err := f.Hold()
 	if err != nil {
-		return nil, nil // the file is looked at again when it has been written
+		return nil // the file is looked at again when it has been written
 	}
 	defer held.Let()
 	for _, g := range a.groups[len(a.links[pid]):] {
@@ -144,7 +144,7 @@ func (e *Engine) attachProcess(f *file, a *attachment, pid int) (short, fatal er
 		gone := err != nil && pid != 0 && !e.processes.Alive(pid)
 		if stall.Passes(err) && !gone {
 			_ = links.Close() // the group is tried again as a whole
-			return err, nil
+			return err
 		}
 		kept := held.Keep(links)
 		a.links[pid] = append(a.links[pid], kept) // Withdraw finds it there
@@ -158,13 +158,13 @@ func (e *Engine) attachProcess(f *file, a *attachment, pid int) (short, fatal er
 		}
 		g.count(len(links)) // each site has a link of its own if they could not all be attached to at once
 		if gone {
-			return nil, nil
+			return nil
 		}
 		if err := e.refuse(f, g, err); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // refuse tells the subscriptions of a group that some of its sites could not be attached to. If the error is a refusal, it may end
