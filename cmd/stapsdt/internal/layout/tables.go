@@ -5,7 +5,7 @@ package layout
 import (
 	"errors"
 	"fmt"
-	"reflect"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -136,30 +136,23 @@ func (t *Tables) forget(r *Row) {
 // Take removes a row and returns its last state. Before Linux 5.14, events between the two are lost; later, only an
 // event that is being counted at that moment is.
 func (t *Tables) Take(r *Row) (*Row, error) {
-	part := reflect.ArrayOf(int(t.Rows.ValueSize()), reflect.TypeFor[byte]())
-	parts := reflect.New(part)
+	var whole []byte
+	var parts [][]byte // of all processors
+	var last any = &whole
 	if t.Rows.Type() == ebpf.PerCPUHash {
-		parts = reflect.New(reflect.SliceOf(part))
+		last = &parts
 	}
 	t.forget(r)
-	err := t.Rows.LookupAndDelete(r.Key, parts.Interface())
+	err := t.Rows.LookupAndDelete(r.Key, last)
 	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
-		if err = t.Rows.Lookup(r.Key, parts.Interface()); err == nil {
+		if err = t.Rows.Lookup(r.Key, last); err == nil {
 			err = t.Remove(r)
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("remove a series: %w", err)
 	}
-	v := parts.Elem()
-	if v.Kind() == reflect.Array {
-		return t.layout.row(r.Key, v.Bytes()), nil
-	}
-	taken := t.layout.row(r.Key, nil)
-	for i := range v.Len() {
-		taken.add(t.layout, v.Index(i).Bytes())
-	}
-	return taken, nil
+	return t.layout.row(r.Key, slices.Concat(append(parts, whole)...)), nil
 }
 
 // Recount recounts the rows of each owner after some rows were removed.
