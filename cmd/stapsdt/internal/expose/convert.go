@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -49,8 +48,8 @@ func convert(f *Family) (family *dto.MetricFamily, invalid int) {
 	return family, invalid
 }
 
-// merged returns the series, sorted by their labels, which it makes valid UTF-8. It adds up series whose labels have
-// become equal, because Prometheus refuses duplicates.
+// merged returns the series, sorted by their labels. It adds up series with the same labels, as those of a container that
+// was restarted, because Prometheus refuses duplicates.
 func merged(f *Family) (all []*Series) {
 	found := make(map[string]*Series, len(f.Series))
 	keys := make([]string, 0, len(f.Series))
@@ -58,7 +57,6 @@ func merged(f *Family) (all []*Series) {
 		s := f.Series[i]
 		key := "" // for the overflow: other keys begin with the separator
 		if !s.Overflow {
-			s.Values = repairedAll(s.Values)
 			key = separator + strings.Join(s.Values, separator)
 		}
 		if same := found[key]; same != nil {
@@ -193,14 +191,3 @@ func (b infiniteBucket) Write(to *dto.Metric) error {
 }
 
 func repaired(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
-
-func repairedAll(texts []string) []string {
-	if !slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) }) {
-		return texts
-	}
-	result := make([]string, len(texts))
-	for i, text := range texts {
-		result[i] = repaired(text)
-	}
-	return result
-}

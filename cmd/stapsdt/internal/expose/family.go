@@ -40,8 +40,7 @@ type Family struct {
 
 // Series holds the numbers for one combination of labels.
 type Series struct {
-	// Values are the values of Family.Labels. They come from traced programs: they can be hostile,
-	// and may be invalid UTF-8.
+	// Values are the values of Family.Labels, in valid UTF-8. They come from traced programs, and can be hostile.
 	Values []string
 	// Container is the container of the events. It is zero outside of containers, and if the labels do not distinguish
 	// containers.

@@ -73,7 +73,7 @@ func TestMetricsByOTLP(t *testing.T) {
 	c := collect(t, "127.0.0.1:0")
 	exemplar := []Exemplar{{Value: .5, Time: start, SpanID: 0x0123456789abcdef}}
 	o, _ := startOTLP(t, "http://"+c.addr, fixed{
-		{Name: "shop_sent_bytes_total", Unit: "bytes", Labels: []string{"to"}, Series: []Series{{Values: []string{"\xff"}, Value: 3, Created: start}, {Overflow: true, Value: 4}}},
+		{Name: "shop_sent_bytes_total", Unit: "bytes", Labels: []string{"to"}, Series: []Series{{Values: []string{"x"}, Value: 3, Created: start}, {Overflow: true, Value: 4}}},
 		{Name: "shop_depth", Unit: "requests", Kind: Gauge, Series: []Series{{Value: 2}, {Overflow: true}}},
 		{Name: "shop_seconds", Unit: "seconds", Kind: Histogram, Bounds: []float64{1}, Series: []Series{
 			{Buckets: []uint64{2, 1}, Sum: 4, Created: start, Exemplars: exemplar}, {Overflow: true, Buckets: []uint64{0, 1}},

@@ -11,7 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var metricName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+// identifier matches the names of metrics, labels and values.
+var identifier = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // own are the prefixes of the names of metrics about the exporter.
 var own = []string{"stapsdt_", "go_", "process_", "promhttp_"}
@@ -20,7 +21,7 @@ var own = []string{"stapsdt_", "go_", "process_", "promhttp_"}
 // rules, and by the rules of OpenMetrics. A name without its suffix would change with the format that Prometheus
 // requests.
 func (r *reader) checkName(n *yaml.Node, m *Metric) {
-	if !metricName.MatchString(m.Name) {
+	if !identifier.MatchString(m.Name) {
 		r.errorf(n, "%q is no name of a metric: letters, digits and _ make one, and no digit begins it", m.Name)
 		return
 	}
@@ -114,7 +115,7 @@ func (r *reader) label(n *yaml.Node, m *Metric) {
 		return
 	}
 	if why := m.badLabel(l.Name); why != "" {
-		if name == value && !metricName.MatchString(l.Name) {
+		if name == value && !identifier.MatchString(l.Name) {
 			why = fmt.Sprintf("an expression needs a name: {name: %q}", l.Name)
 		}
 		r.errorf(name, "%s", why)
@@ -130,7 +131,7 @@ func (r *reader) label(n *yaml.Node, m *Metric) {
 // badLabel returns the reason that a metric cannot have a label with a name, or "".
 func (m *Metric) badLabel(name string) string {
 	switch {
-	case !metricName.MatchString(name):
+	case !identifier.MatchString(name):
 		return fmt.Sprintf("%q is no name of a label: letters, digits and _ make one, and no digit begins it", name)
 	case strings.HasPrefix(name, "__"):
 		return fmt.Sprintf("the label %s begins with __, which is left to Prometheus", name)

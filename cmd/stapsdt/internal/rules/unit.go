@@ -26,10 +26,7 @@ var unitOf = map[string]map[string]float64{
 	},
 }
 
-var (
-	word       = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
-	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-)
+var word = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 // scale reads the unit of a metric, and the factor that converts a value to it.
 func (r *reader) scale(fields map[string]*yaml.Node, m *Metric) {
