@@ -69,29 +69,22 @@ func fail(to *console.Console, c *cobra.Command, err error) int {
 	if errors.As(err, &status) {
 		return int(status)
 	}
-	said := console.ErrorText(err)
+	said, exit := console.ErrorText(err), remoteStatus(err)
 	switch {
 	case errors.Is(err, console.ErrUsage), errors.As(err, &wrong):
-		to.Warn("%s", said)
-		return exitUsage
+		exit = exitUsage
 	case errors.Is(err, live.ErrKernel):
-		to.Warn("%s", said)
-		return exitRights
+		exit = exitRights
 	case errors.As(err, &refused):
-		to.Warn("%s; %s", said, withoutRights(c))
-		return exitRights
+		said += "; " + withoutRights(c)
+		exit = exitRights
 	case errors.Is(err, probes.ErrNothing), errors.Is(err, sdt.ErrNoProbes), errors.Is(err, proc.ErrNoProcess), errors.Is(err, fs.ErrNotExist):
-		to.Warn("%s", said)
-		return exitNothing
+		exit = exitNothing
 	case errors.Is(err, fs.ErrPermission):
-		to.Warn("%s", said)
-		return exitRights
+		exit = exitRights
 	}
 	to.Warn("%s", said)
-	if status, ok := remoteStatus(err); ok {
-		return status
-	}
-	return exitFailure
+	return exit
 }
 
 // withoutRights returns a hint about sources of events that need no rights.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -43,22 +44,14 @@ func statusHelp() string {
 	return b.String()
 }
 
-// remoteStatus returns the exit status of an error of a program that is traced by an address.
-func remoteStatus(err error) (status int, ok bool) {
+// remoteStatus returns the exit status of an error that may come from a program that is traced by an address.
+func remoteStatus(err error) int {
 	var refused *remote.Error
 	switch {
 	case errors.Is(err, remote.ErrGone):
-		return exitGone, true
-	case !errors.As(err, &refused):
-		return 0, false
+		return exitGone
+	case errors.As(err, &refused):
+		return cmp.Or(map[int]int{400: exitUsage, 401: exitRights, 403: exitRights, 404: exitNothing}[refused.Status], exitFailure)
 	}
-	switch refused.Status {
-	case 400:
-		return exitUsage, true
-	case 401, 403:
-		return exitRights, true
-	case 404:
-		return exitNothing, true
-	}
-	return exitFailure, true
+	return exitFailure
 }
