@@ -153,23 +153,17 @@ type values struct {
 	*event.Event
 }
 
-// number returns the value of a number, or 0 if the probe lacks it.
-func (v values) number(name string) uint64 {
-	i, ok := v.items[name]
-	if !ok {
-		return 0
+// value returns the value of an argument, which is zero if the probe lacks it.
+func (v values) value(name string) (value event.Value) {
+	if i, ok := v.items[name]; ok {
+		value = v.Value(v.Items, i)
 	}
-	return v.Value(v.Items, i).Bits
+	return value
 }
 
-// text returns the value of a string, or "" if the probe lacks it.
-func (v values) text(name string) string {
-	i, ok := v.items[name]
-	if !ok {
-		return ""
-	}
-	return string(v.Value(v.Items, i).Text)
-}
+func (v values) number(name string) uint64 { return v.value(name).Bits }
+
+func (v values) text(name string) string { return string(v.value(name).Text) }
 
 func (s *Rule) event(source *spanSource, e *event.Event) {
 	v := values{source, e}
