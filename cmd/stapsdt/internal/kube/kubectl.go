@@ -22,8 +22,6 @@ var (
 	// errPod means that the command in a pod has printed the error, and errPodUsage that its command line is invalid.
 	errPod      = errors.New("the command in the pod has failed")
 	errPodUsage = fmt.Errorf("%w", errPod)
-	// errNoKubectl means that there is no kubectl.
-	errNoKubectl = errors.New("kubectl is not in $PATH")
 )
 
 // kubectl runs kubectl, with the user's rights.
@@ -35,7 +33,7 @@ type kubectl struct {
 func newKubectl(flags []string) (*kubectl, error) {
 	path, err := exec.LookPath("kubectl")
 	if err != nil {
-		return nil, errNoKubectl
+		return nil, errors.New("kubectl is not in $PATH")
 	}
 	return &kubectl{path, flags}, nil
 }

@@ -27,9 +27,6 @@ const (
 	statusKilled = 128 + int(syscall.SIGKILL)
 )
 
-// errLost means that the connection to the pod was lost.
-var errLost = errors.New("the connection to the pod was lost")
-
 type session struct {
 	kubectl  *kubectl
 	terminal bool
@@ -61,19 +58,8 @@ func (s *session) start(args []string) (err error) {
 	return s.command.Start()
 }
 
-// stop ends the command as Ctrl-C does.
-func (s *session) stop() {
-	if s.input != nil {
-		_, _ = io.WriteString(s.input, "\n")
-	}
-}
-
-// release ends the command in the pod, whatever it waits for.
-func (s *session) release() {
-	if s.input != nil {
-		s.input.Close()
-	}
-}
+// release ends the command in the pod without a terminal, whatever it waits for.
+func (s *session) release() { s.input.Close() }
 
 // kill ends kubectl. Its command in the pod ends with the connection.
 func (s *session) kill() { _ = s.command.Process.Kill() }
@@ -99,7 +85,7 @@ func (s *session) wait() (status int, err error) {
 	if errors.Is(err, errForbidden) || errors.Is(err, errNotFound) {
 		return 1, err
 	}
-	return 1, fmt.Errorf("%w: %w", errLost, err)
+	return 1, fmt.Errorf("the connection to the pod was lost: %w", err)
 }
 
 // isReaderGone reports whether kubectl has ended because its output is no longer read.
@@ -152,7 +138,7 @@ func (s *session) onSignal(signals chan os.Signal) (done func()) {
 				if late != nil {
 					s.kill()
 				}
-				s.stop()
+				_, _ = io.WriteString(s.input, "\n") // ends the command as Ctrl-C does
 				late = time.After(grace)
 			}
 		}
