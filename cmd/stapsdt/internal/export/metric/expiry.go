@@ -137,9 +137,6 @@ func (m *Traced) retire(id rowKey, a activity, r *layout.Row) error {
 	if before, ok := h.retired[id]; ok {
 		taken.Add(before.Row)
 	}
-	if h.retired == nil {
-		h.retired = map[rowKey]retiredRow{}
-	}
 	h.retired[id] = retiredRow{taken, a}
 	return nil
 }

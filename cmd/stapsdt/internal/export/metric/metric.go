@@ -51,7 +51,7 @@ func (m *Traced) processFound(pid int) error {
 
 // New returns the metric of a rule. It checks everything that does not depend on the probes.
 func New(h *rule.Host, text rules.Metric) (*Traced, error) {
-	m := &Traced{definition: define(text), started: time.Now(), group: -1, tables: map[string]*layout.Tables{}}
+	m := &Traced{definition: define(text), started: time.Now(), group: -1, tables: map[string]*layout.Tables{}, history: history{retired: map[rowKey]retiredRow{}}}
 	if slices.ContainsFunc(m.containers, m.asks) {
 		m.group = len(m.by)
 		m.by = append(m.by, rule.Cgroup)
