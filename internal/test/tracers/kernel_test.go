@@ -41,12 +41,7 @@ func kernelRows() []row {
 		{tool: "trace-cmd", way: "`record -e`, of an event made by hand", version: host{}.versionOf("trace-cmd", "--version"),
 			cannot: noTraceCmd, inGuest: true, works: func(t *testing.T, s *subject) {
 				require.NoError(t, compare(named(traceCmd(t, s), s.wide.Name), s.wide, len(s.wide.Types), smallUnsigned))
-			}, remark: func(k kind) string {
-				if k.isC() {
-					return ""
-				}
-				return "`trace-cmd report` shows negative numbers of 8 and 16 bits as unsigned."
-			}},
+			}, remark: ofGo("`trace-cmd report` shows negative numbers of 8 and 16 bits as unsigned.")},
 	}
 }
 

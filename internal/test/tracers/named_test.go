@@ -154,13 +154,8 @@ func perfNames(t *testing.T, h host, s *subject) {
 func gdbNameRows(h host) []row {
 	return []row{{
 		tool: "gdb", way: "`add-symbol-file FILE -o BASE`, `info scope PROBE`, `break PROBE`", version: h.versionOf("gdb", "--version"),
-		works: func(t *testing.T, s *subject) { gdbNames(t, h, s) },
-		remark: func(k kind) string {
-			if k.isC() {
-				return "" // it has none such
-			}
-			return "A `float64` argument is shown as its bits; gdb's `print/f NAME` shows its value."
-		},
+		works:  func(t *testing.T, s *subject) { gdbNames(t, h, s) },
+		remark: ofGo("A `float64` argument is shown as its bits; gdb's `print/f NAME` shows its value."),
 	}}
 }
 

@@ -19,13 +19,8 @@ func perfRows(h host) []row {
 	add := func(s *subject) []string { return []string{"perf", "buildid-cache", "--add", s.path} }
 	return []row{{
 		tool: "perf", way: "`buildid-cache --add`, `list sdt`, `probe`, `record -a`, `script`", version: h.versionOf("perf", "--version"),
-		works: func(t *testing.T, s *subject) { perf(t, h, s) },
-		remark: func(k kind) string {
-			if k.isC() {
-				return "" // it fires none such
-			}
-			return "`perf script` shows negative numbers of 8 and 16 bits as unsigned, and strings as their addresses."
-		},
+		works:  func(t *testing.T, s *subject) { perf(t, h, s) },
+		remark: ofGo("`perf script` shows negative numbers of 8 and 16 bits as unsigned, and strings as their addresses."),
 		cannot: onlyIn(inMemfd, obstacle{"perf copies the file into its cache under its real path, and a memfd has none.",
 			h.refuses(`Couldn't add /proc/\d+/fd/\d+: No such file`, add)}),
 	}}

@@ -59,6 +59,16 @@ func onlyIn(applies func(kind) bool, o obstacle) func(kind) *obstacle {
 
 func inMemfd(k kind) bool { return k.memfd }
 
+// ofGo is a remark on the subjects in Go: those in C fire nothing that it is about.
+func ofGo(text string) func(kind) string {
+	return func(k kind) string {
+		if k.isC() {
+			return ""
+		}
+		return text
+	}
+}
+
 func allRows() []row {
 	if *guest != "" {
 		return guestRows()
