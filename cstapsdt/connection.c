@@ -20,9 +20,7 @@
 
 static const char magic[8] = "STAPSOCK"; /* without a NUL */
 
-/* What the watchers have: a bit for each sink, and how much memory. Only the thread of the socket uses it. */
-static uint32_t used_sinks;
-static uint64_t used_memory;
+static uint64_t used_memory; /* by the watchers; only the thread of the socket uses it */
 
 /* sdt_connection_make returns NULL if there is no memory. */
 struct sdt_connection *sdt_connection_make(int fd)
@@ -127,7 +125,7 @@ static uint64_t room_for_watch(void)
 	uint64_t later = SDT_WATCHERS - 1; /* without this one */
 
 	for (int sink = 1; sink < SDT_SINKS; sink++)
-		later -= used_sinks >> sink & 1;
+		later -= sdt_sinks[sink].active;
 	left -= later * sdt_recording_size(sdt_recording_chunks(0));
 	return room < left ? room : left;
 }
@@ -148,7 +146,6 @@ static int begin_watch(struct sdt_connection *connection, int sink, uint64_t byt
 		return -1;
 	}
 	connection->sink = sink;
-	used_sinks |= 1U << sink;
 	used_memory += memory->size;
 	return 0;
 }
@@ -168,7 +165,7 @@ static void watch(struct sdt_connection *connection, const struct sdt_listener *
 		fail_request(connection, "the connection watches already");
 		return;
 	}
-	while (sink < SDT_SINKS && (used_sinks & 1U << sink))
+	while (sink < SDT_SINKS && sdt_sinks[sink].active)
 		sink++;
 	if (sink == SDT_SINKS) {
 		sdt_outbox_fail(outbox, SDT_WIRE_CODE_BUSY, "8 processes watch it already");
@@ -212,7 +209,6 @@ static void end_watch(struct sdt_connection *connection)
 	sdt_observe_lock();
 	quiet = sdt_observe_end(connection->sink);
 	sdt_observe_unlock();
-	used_sinks &= ~(1U << connection->sink);
 	used_memory -= size;
 	connection->sink = SDT_NO_SINK;
 	connection->outbox.fd = -1;
@@ -326,9 +322,5 @@ void sdt_connection_close(struct sdt_connection *connection)
 }
 
 /* sdt_connections_forget is called in a forked child, which has no connections. */
-void sdt_connections_forget(void)
-{
-	used_sinks = 0;
-	used_memory = 0;
-}
+void sdt_connections_forget(void) { used_memory = 0; }
 #endif

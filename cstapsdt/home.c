@@ -60,37 +60,38 @@ static char *descriptor_path(int fd)
 	return path;
 }
 
-/* create_file leaves home->path NULL if it fails. */
-static int create_file(const char *name, struct sdt_home *home)
+/* create_file leaves *path NULL if it fails. */
+static int create_file(const char *directory, const char *name, char **path)
 {
 	int fd = -1, reason;
 
-	home->path = make_pattern(home->directory, name);
-	if (home->path)
-		fd = mkostemps(home->path, (int)strlen(SUFFIX), O_CLOEXEC);
+	*path = make_pattern(directory, name);
+	if (*path)
+		fd = mkostemps(*path, (int)strlen(SUFFIX), O_CLOEXEC);
 	if (fd > STDERR_FILENO)
 		return fd;
 	reason = errno;
 	if (fd >= 0)
-		unlink(home->path);
-	free(home->path);
-	home->path = NULL;
+		unlink(*path);
+	free(*path);
+	*path = NULL;
 	errno = reason;
 	return fd;
 }
 
 /*
- * create_descriptor returns a descriptor that does not have the number of a standard
- * file, so that the program does not print into the image. If the program has closed
- * its standard files, the first descriptors get those numbers; they are only held
- * until the numbers are taken. To move one of them to a higher number would not be
- * enough: its file would still get what another thread was about to print.
+ * create_descriptor creates a file in a directory or, if that is NULL, a memfd. The
+ * descriptor that it returns does not have the number of a standard file, so that the
+ * program does not print into the image. If the program has closed its standard files,
+ * the first descriptors get those numbers; they are only held until the numbers are
+ * taken. To move one of them to a higher number would not be enough: its file would
+ * still get what another thread was about to print.
  */
-static int create_descriptor(const char *name, struct sdt_home *home)
+static int create_descriptor(const char *directory, const char *name, char **path)
 {
 	int low[STDERR_FILENO + 1], count = 0, fd, reason;
 
-	while ((fd = home->in_memory ? sdt_file_memory(name, MFD_EXECUTABLE) : create_file(name, home)) >= 0 &&
+	while ((fd = directory ? create_file(directory, name, path) : sdt_file_memory(name, MFD_EXECUTABLE)) >= 0 &&
 	       fd <= STDERR_FILENO && count <= STDERR_FILENO)
 		low[count++] = fd;
 	reason = errno;
@@ -111,7 +112,7 @@ static int open_memfd(SDTProvider_t *provider, struct sdt_home *home)
 		return sdt_fail(provider, tmpCreationError,
 				"load %s: the name is longer than the %d bytes of a memfd's name",
 				provider->name, MEMFD_NAME_MAX);
-	home->fd = create_descriptor(provider->name, home);
+	home->fd = create_descriptor(NULL, provider->name, NULL);
 	if (home->fd < 0)
 		return sdt_fail(provider, tmpCreationError, "load %s: create a memfd: %m",
 				provider->name);
@@ -146,9 +147,7 @@ static int open_file(SDTProvider_t *provider, struct sdt_home *home)
 
 	if (sdt_directory(provider, directory) != 0)
 		return -1;
-	home->directory = directory;
-	home->fd = create_descriptor(provider->name, home);
-	home->directory = NULL;
+	home->fd = create_descriptor(directory, provider->name, &home->path);
 	if (home->fd >= 0)
 		return 0;
 	return sdt_fail(provider, tmpCreationError, "load %s: create " PATTERN ": %m",

@@ -125,9 +125,6 @@ int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites)
 	for (int i = 0; i < SDT_SINKS; i++)
 		observe_provider(&sdt_sinks[i], provider);
 	provider->next = loaded_providers;
-	provider->link = &loaded_providers;
-	if (loaded_providers)
-		loaded_providers->link = &provider->next;
 	loaded_providers = provider;
 	move_probes(provider);
 	return 0;
@@ -135,15 +132,14 @@ int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites)
 
 void sdt_observe_unload(struct sdt_provider *provider)
 {
+	struct sdt_provider **link = &loaded_providers;
+
 	for (SDTProbeList_t *p = provider->api.probes; p; p = p->next)
 		__atomic_store_n(&p->probe._fire, NULL, __ATOMIC_RELEASE);
-	if (!provider->link)
-		return;
-	*provider->link = provider->next;
-	if (provider->next)
-		provider->next->link = provider->link;
-	provider->next = NULL;
-	provider->link = NULL;
+	while (*link && *link != provider)
+		link = &(*link)->next;
+	if (*link) /* it is not there if its load has failed */
+		*link = provider->next;
 }
 
 /*

@@ -206,7 +206,7 @@ const char *sdt_nop_name(void);
 
 /* fork.c: the executable pages of an image, which a forked child maps again. */
 struct sdt_mapping {
-	struct sdt_mapping *next, **link; /* link is the pointer to this one */
+	struct sdt_mapping *next;
 	void *start;
 	size_t size;     /* whole pages */
 	uint64_t offset; /* in the file */
@@ -233,7 +233,6 @@ bool sdt_is_elsewhere(const struct sdt_process *process);
 /* home.c: where an image is kept, in a memfd or a file. */
 struct sdt_home {
 	bool in_memory;
-	const char *directory; /* of a file, while it is made */
 	int fd;     /* -1 if the image is in a file and is loaded */
 	char *path; /* opens the file */
 	dev_t dev;  /* identifies the file, with ino: a memfd's number may be reused */
@@ -306,7 +305,7 @@ struct sdt_provider {
 	/* What observe.c has: see recorder.h. */
 	struct sdt_observation *observed;
 	uintptr_t sites; /* the address of the first site, or 0 */
-	struct sdt_provider *next, **link;
+	struct sdt_provider *next;
 	size_t name_size;
 	char name[];
 };
