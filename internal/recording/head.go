@@ -26,9 +26,6 @@ type Reading struct {
 	Realtime  int64
 }
 
-// ReadingBytes is the size of an encoded Reading.
-const ReadingBytes = 24
-
 // Put encodes the reading.
 func (r Reading) Put(b []byte) {
 	binary.LittleEndian.PutUint64(b, r.Ticks)
