@@ -242,18 +242,14 @@ func (w *watchedProbe) get(e *stapsdt.Event, i int) expr.Value {
 		i -= w.numArgs
 	}
 	switch v := e.Arg(i); v.Kind() {
-	case stapsdt.KindInt64:
+	case stapsdt.KindInt64, stapsdt.KindDuration:
 		return expr.IntValue(v.Int64())
-	case stapsdt.KindDuration:
-		return expr.IntValue(int64(v.Duration()))
 	case stapsdt.KindFloat64:
 		return expr.FloatValue(v.Float64())
 	case stapsdt.KindBool:
 		return expr.BoolValue(v.Bool())
 	case stapsdt.KindString:
 		return expr.StringValue(v.String())
-	case stapsdt.KindPointer:
-		return expr.UintValue(uint64(v.Pointer()))
 	default:
 		return expr.UintValue(v.Uint64())
 	}

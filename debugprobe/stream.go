@@ -2,6 +2,7 @@ package debugprobe
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -114,7 +115,7 @@ func (s *stream) send(b []byte, counts stats, due bool, end string) bool {
 		if s.named {
 			b = s.appendNamed(b, "end", last)
 		} else {
-			b = append(append(b, mustJSON(map[string]any{"end": last})...), '\n')
+			b = fmt.Appendf(b, "%s\n", mustJSON(map[string]any{"end": last}))
 		}
 	}
 	if len(b) == 0 {
@@ -131,9 +132,7 @@ func (s *stream) send(b []byte, counts stats, due bool, end string) bool {
 }
 
 func (s *stream) appendNamed(b []byte, name string, v any) []byte {
-	b = append(append(b, "event: "...), name...)
-	b = append(b, "\ndata: "...)
-	return append(append(b, mustJSON(v)...), "\n\n"...)
+	return fmt.Appendf(b, "event: %s\ndata: %s\n\n", name, mustJSON(v))
 }
 
 // chart returns the histogram.
