@@ -4,12 +4,10 @@ package cstapsdt
 
 import (
 	"errors"
-	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/image"
 	"github.com/go-stapsdt/stapsdt/internal/site"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -22,35 +20,6 @@ func needLibelf(t *testing.T) {
 	if !HasLibelf() {
 		testenv.Needs(t, "libelf", errors.New("no headers, or no library"))
 	}
-}
-
-var types = []int8{1, -1, 2, -2, 4, -4, 8, -8}
-
-// random makes a spec from random numbers. Its names have any byte that a C
-// string can hold.
-func random(r *rand.Rand) image.Spec {
-	name := func() string {
-		b := make([]byte, 1+r.IntN(1+r.IntN(254)))
-		for i := range b {
-			b[i] = byte(1 + r.IntN(255))
-		}
-		return string(b)
-	}
-	d := image.Spec{Provider: name()}
-	byName := map[string][]int8{}
-	for range r.IntN(1 + r.IntN(40)) {
-		n := name()
-		args, again := byName[n]
-		if !again {
-			args = make([]int8, r.IntN(image.MaxArgs+1))
-			for i := range args {
-				args[i] = types[r.IntN(len(types))]
-			}
-			byName[n] = args
-		}
-		d.Probes = append(d.Probes, image.Probe{Name: n, Args: args})
-	}
-	return d
 }
 
 func TestErrorsCross(t *testing.T) {

@@ -30,6 +30,36 @@ type named struct {
 	names []string
 }
 
+// random makes a provider's name and its probes from random numbers. The names have any byte that a C string can hold.
+func random(r *rand.Rand) (provider string, probes []named) {
+	types := []int8{1, -1, 2, -2, 4, -4, 8, -8}
+	name := func() string {
+		b := make([]byte, 1+r.IntN(1+r.IntN(254)))
+		for i := range b {
+			b[i] = byte(1 + r.IntN(255))
+		}
+		return string(b)
+	}
+	defined := map[string]named{}
+	for range r.IntN(1 + r.IntN(40)) {
+		n := name()
+		p, again := defined[n]
+		if !again {
+			p = named{n, make([]int8, r.IntN(image.MaxArgs+1)), []string{}}
+			for i := range p.types {
+				p.types[i] = types[r.IntN(len(types))]
+				p.names = append(p.names, fmt.Sprintf("x%d_%d", i, r.IntN(4)))
+			}
+			defined[n] = p
+		}
+		if r.IntN(3) == 0 {
+			p.names = nil
+		}
+		probes = append(probes, p)
+	}
+	return name(), probes
+}
+
 // spec returns what Go's builder knows of the probes.
 func spec(provider string, probes []named) image.Spec {
 	names := map[string][]string{}
@@ -122,23 +152,8 @@ func TestImagesAreEqual(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	for i := range 1000 {
-		d := random(r)
-		var probes []named
-		names := map[string][]string{}
-		for _, p := range d.Probes {
-			n := named{name: p.Name, types: p.Args}
-			if r.IntN(3) > 0 {
-				if names[p.Name] == nil {
-					names[p.Name] = []string{}
-					for j := range p.Args {
-						names[p.Name] = append(names[p.Name], fmt.Sprintf("x%d_%d", j, r.IntN(4)))
-					}
-				}
-				n.names = names[p.Name]
-			}
-			probes = append(probes, n)
-		}
-		if !t.Run("", func(t *testing.T) { requireSameImages(t, d.Provider, probes) }) {
+		provider, probes := random(r)
+		if !t.Run("", func(t *testing.T) { requireSameImages(t, provider, probes) }) {
 			t.Fatalf("seed %d, case %d", seed, i)
 		}
 	}
