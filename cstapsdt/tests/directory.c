@@ -40,19 +40,10 @@ static void in_directory(void)
 	CHECK(rmdir(base) == 0);
 }
 
-static SDTProvider_t *provider(MemFDOption_t place)
-{
-	SDTProvider_t *made = test_provider("directory");
-
-	providerUseMemfd(made, place);
-	CHECK(providerAddProbe(made, "probe", 1, uint64) != NULL);
-	return made;
-}
-
 /* loads_in reports whether a load creates the file in the directory, and an unload removes it. */
 static bool loads_in(const char *directory, const char *named)
 {
-	SDTProvider_t *made = provider(memfd_disabled);
+	SDTProvider_t *made = test_probes("directory", memfd_disabled, 1);
 	char real[PATH_MAX], pattern[PATH_MAX + 64], prefix[64];
 	bool good;
 
@@ -66,7 +57,7 @@ static bool loads_in(const char *directory, const char *named)
 		       access(made->_filename, R_OK) == 0 && test_count(directory, prefix) == 1;
 	else
 		printf("# %s\n", providerError(made));
-	probeFire(&made->probes->probe, (uint64_t)1);
+	probeFire(&made->probes->probe, (uint64_t)1, (uint64_t)2);
 	good = chdir("/") == 0 && providerUnload(made) == 0 && good;
 	good = test_count(real, prefix) == 0 && good;
 	providerDestroy(made);
@@ -76,7 +67,7 @@ static bool loads_in(const char *directory, const char *named)
 /* load_fails reports whether a load fails with these words, and a load into memory succeeds. */
 static bool load_fails(const char *named, const char *words)
 {
-	SDTProvider_t *made = provider(memfd_disabled);
+	SDTProvider_t *made = test_probes("directory", memfd_disabled, 1);
 	bool good;
 
 	if (named)
@@ -239,7 +230,7 @@ static void report_of(void (*call)(SDTProvider_t *), SDTProvider_t *made, const 
 
 static void report_of_load(const char *debug, MemFDOption_t place, char *out, size_t size)
 {
-	SDTProvider_t *made = provider(place);
+	SDTProvider_t *made = test_probes("directory", place, 1);
 	char want[2 * PATH_MAX];
 
 	report_of(load_twice, made, debug, out, size);
@@ -251,7 +242,7 @@ static void report_of_load(const char *debug, MemFDOption_t place, char *out, si
 static int debug_line(void)
 {
 	static const char end[] = ", built by libelf)\n";
-	SDTProvider_t *made = provider(memfd_enabled);
+	SDTProvider_t *made = test_probes("directory", memfd_enabled, 1);
 	char line[2 * PATH_MAX], want[2 * PATH_MAX];
 
 	report_of(add_wrongly, made, "1", line, sizeof line);

@@ -8,15 +8,13 @@
 
 static SDTProvider_t *loaded_provider(const char *name, MemFDOption_t place)
 {
-	SDTProvider_t *provider = test_provider(name);
+	SDTProvider_t *provider = test_probes(name, place, 1);
 
-	CHECK(providerUseMemfd(provider, place) == 1);
-	CHECK(providerAddProbe(provider, "probe", 1, uint64) != NULL);
 	CHECK(providerLoad(provider) == 0);
 	return provider;
 }
 
-static void fire_probe(SDTProvider_t *provider) { probeFire(&provider->probes->probe, (uint64_t)1); }
+static void fire_probe(SDTProvider_t *provider) { probeFire(&provider->probes->probe, (uint64_t)1, (uint64_t)2); }
 
 /*
  * A child has its own descriptors, and its loader knows the paths of its parent, but the
@@ -24,7 +22,6 @@ static void fire_probe(SDTProvider_t *provider) { probeFire(&provider->probes->p
  */
 static void child_of(SDTProvider_t *provider)
 {
-	int status;
 	pid_t child = fork();
 
 	if (child == 0) {
@@ -35,7 +32,7 @@ static void child_of(SDTProvider_t *provider)
 		providerDestroy(provider);
 		_exit(test_failures != 0);
 	}
-	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	CHECK(test_wait(child));
 	CHECK(access(provider->_filename, R_OK) == 0);
 	fire_probe(provider);
 	providerDestroy(provider);
@@ -62,7 +59,7 @@ static void in_another_namespace(void)
 			providerDestroy(provider);
 			_exit(test_failures != 0);
 		}
-		CHECK(waitpid(grandchild, &status, 0) == grandchild && status == 0);
+		CHECK(test_wait(grandchild));
 		providerDestroy(provider);
 		_exit(test_failures != 0);
 	}

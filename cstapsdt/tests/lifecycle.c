@@ -9,16 +9,6 @@
 
 static const MemFDOption_t places[] = {memfd_enabled, memfd_disabled};
 
-static SDTProvider_t *two_probes(const char *name, MemFDOption_t place)
-{
-	SDTProvider_t *provider = test_provider(name);
-
-	CHECK(providerUseMemfd(provider, place) == 1);
-	CHECK(providerAddProbe(provider, "first", 2, uint64, int32) != NULL);
-	CHECK(providerAddProbe(provider, "second", 0) != NULL);
-	return provider;
-}
-
 /* sites_are_named asks the loader for the symbol of each site. */
 static bool sites_are_named(SDTProvider_t *provider)
 {
@@ -44,7 +34,7 @@ static void fire_all(SDTProvider_t *provider)
 
 static void cycle(MemFDOption_t place)
 {
-	SDTProvider_t *provider = two_probes("cycle", place);
+	SDTProvider_t *provider = test_probes("cycle", place, 2);
 	SDTProbe_t *first = &provider->probes->probe;
 
 	CHECK(first->_fire == NULL && probeOffset(first) == -1);
@@ -80,7 +70,7 @@ static void cycles(void)
 
 static void file(void)
 {
-	SDTProvider_t *provider = two_probes("file", memfd_disabled);
+	SDTProvider_t *provider = test_probes("file", memfd_disabled, 2);
 	char pattern[64];
 	struct stat status;
 
@@ -104,7 +94,7 @@ static void overwritten(void)
 	void *const values[] = {NULL, (void *)(uintptr_t)8};
 
 	for (int i = 0; i < 8; i++) {
-		SDTProvider_t *provider = two_probes("overwritten", places[i & 1]);
+		SDTProvider_t *provider = test_probes("overwritten", places[i & 1], 2);
 		void *value = values[i >> 1 & 1];
 		char *path;
 
@@ -130,7 +120,7 @@ static void overwritten(void)
 static void closed_by_another(void)
 {
 	for (int i = 0; i < 2; i++) {
-		SDTProvider_t *provider = two_probes("closed", places[i]);
+		SDTProvider_t *provider = test_probes("closed", places[i], 2);
 
 		CHECK(providerLoad(provider) == 0);
 		CHECK(dlclose(provider->_handle) == 0);
@@ -157,7 +147,7 @@ static void bad_names(void)
 		CHECK(!provider->_handle && !provider->_filename && provider->_memfd == -1);
 		providerDestroy(provider);
 	}
-	provider = two_probes("a$LIB", memfd_disabled);
+	provider = test_probes("a$LIB", memfd_disabled, 2);
 	CHECK(providerLoad(provider) == -1);
 	CHECK_ERROR(provider, tmpCreationError, "the name has a dollar sign, which dlopen would expand");
 	CHECK(providerUseMemfd(provider, memfd_enabled) == 1);
@@ -195,7 +185,7 @@ static void no_probes(void)
 /* The loader knows /proc/PID/fd/N, although another file has that descriptor now. */
 static void number_taken(void)
 {
-	SDTProvider_t *other = two_probes("other", memfd_enabled);
+	SDTProvider_t *other = test_probes("other", memfd_enabled, 2);
 	SDTProvider_t *provider = test_provider("taken");
 	void *held[2];
 
@@ -220,7 +210,7 @@ static void number_taken(void)
 
 static void image(void)
 {
-	SDTProvider_t *provider = two_probes("image", memfd_enabled);
+	SDTProvider_t *provider = test_probes("image", memfd_enabled, 2);
 	SDTProbe_t *first = &provider->probes->probe, *third;
 	void *before, *after, *mapped;
 	size_t size, again;
@@ -252,7 +242,7 @@ static void image(void)
 /* If other code has closed the memfd, and another file has its number, we must not close it. */
 static void number_reused(void)
 {
-	SDTProvider_t *provider = two_probes("reused", memfd_enabled);
+	SDTProvider_t *provider = test_probes("reused", memfd_enabled, 2);
 	int other;
 
 	CHECK(providerLoad(provider) == 0);
@@ -269,7 +259,7 @@ static void number_reused(void)
 
 static int load_without_standard_files(void)
 {
-	SDTProvider_t *provider = two_probes("closed", memfd_enabled);
+	SDTProvider_t *provider = test_probes("closed", memfd_enabled, 2);
 
 	close(STDIN_FILENO);
 	close(STDOUT_FILENO);

@@ -9,16 +9,6 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
-static SDTProvider_t *some_probes(const char *name, MemFDOption_t place)
-{
-	SDTProvider_t *provider = test_provider(name);
-
-	providerUseMemfd(provider, place);
-	for (int i = 0; i < 3; i++)
-		CHECK(providerAddProbe(provider, "probe", 2, uint64, int32) != NULL);
-	return provider;
-}
-
 static atomic_bool stopped;
 
 /* print_text writes to the numbers of the standard files. */
@@ -55,7 +45,7 @@ static bool holds_image(SDTProvider_t *provider)
 
 static int load_while_printing(MemFDOption_t place, int loads)
 {
-	SDTProvider_t *provider = some_probes("prints", place);
+	SDTProvider_t *provider = test_probes("prints", place, 3);
 	pthread_t thread;
 	int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 100), failed = 0;
 
@@ -89,7 +79,7 @@ static void printed_file(void) { test_in_child(prints_into_a_file, ""); }
 /* No code can write to the memfd, not even the program itself after it has closed too much. */
 static void sealed(void)
 {
-	SDTProvider_t *provider = some_probes("sealed", memfd_enabled);
+	SDTProvider_t *provider = test_probes("sealed", memfd_enabled, 3);
 	int seals;
 
 	CHECK(providerLoad(provider) == 0);
@@ -138,7 +128,7 @@ ssize_t pread(int fd, void *bytes, size_t size, off_t at)
 static void other_bytes(void)
 {
 	for (int place = memfd_disabled; place <= memfd_enabled; place++) {
-		SDTProvider_t *provider = some_probes("other", (MemFDOption_t)place);
+		SDTProvider_t *provider = test_probes("other", (MemFDOption_t)place, 3);
 
 		corrupted = 3;
 		CHECK(providerLoad(provider) == -1);
@@ -153,7 +143,7 @@ static void other_bytes(void)
 static void part_by_part(void)
 {
 	for (int place = memfd_disabled; place <= memfd_enabled; place++) {
-		SDTProvider_t *provider = some_probes("parts", (MemFDOption_t)place);
+		SDTProvider_t *provider = test_probes("parts", (MemFDOption_t)place, 3);
 
 		parts = 1;
 		CHECK(providerLoad(provider) == 0 && holds_image(provider));

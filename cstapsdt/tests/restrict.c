@@ -104,19 +104,9 @@ static bool no_unknown(void)
 	return install_filter(code, sizeof code / sizeof code[0]);
 }
 
-static SDTProvider_t *provider(MemFDOption_t place)
-{
-	SDTProvider_t *made = test_provider("restrict");
-
-	providerUseMemfd(made, place);
-	for (int i = 0; i < 100; i++)
-		CHECK(providerAddProbe(made, "probe", 2, uint64, int32) != NULL);
-	return made;
-}
-
 static void provider_loads(MemFDOption_t place)
 {
-	SDTProvider_t *made = provider(place);
+	SDTProvider_t *made = test_probes("restrict", place, 100);
 
 	CHECK(providerLoad(made) == 0);
 	CHECK_ERROR(made, noError, "");
@@ -126,7 +116,7 @@ static void provider_loads(MemFDOption_t place)
 
 static void load_fails(MemFDOption_t place, SDTError_t code, const char *words)
 {
-	SDTProvider_t *made = provider(place);
+	SDTProvider_t *made = test_probes("restrict", place, 100);
 	int descriptors = test_descriptors(), files = test_files();
 
 	CHECK(providerLoad(made) == -1);
@@ -197,7 +187,7 @@ static bool nothing(void)
 
 static int no_descriptors(void)
 {
-	SDTProvider_t *made = provider(memfd_enabled);
+	SDTProvider_t *made = test_probes("restrict", memfd_enabled, 100);
 	struct rlimit limit;
 	int fds[64], count = 0;
 

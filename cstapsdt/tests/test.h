@@ -83,6 +83,20 @@ static inline SDTProvider_t *test_provider(const char *name)
 	return providerInit(full);
 }
 
+/* test_probes returns a provider with so many probes, each of two arguments, and where its image is to be. */
+static inline SDTProvider_t *test_probes(const char *name, MemFDOption_t place, int count)
+{
+	SDTProvider_t *provider = test_provider(name);
+	char probe[32];
+
+	CHECK(providerUseMemfd(provider, place) == 1);
+	for (int i = 0; i < count; i++) {
+		snprintf(probe, sizeof probe, "probe%d", i);
+		CHECK(providerAddProbe(provider, probe, 2, uint64, int32) != NULL);
+	}
+	return provider;
+}
+
 static inline int test_count(const char *directory, const char *prefix)
 {
 	DIR *dir = opendir(directory);
