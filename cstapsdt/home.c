@@ -35,11 +35,6 @@ enum {
 	FILL_TRIES = 3             /* then other code does not leave the image alone */
 };
 
-static int fail_home_memory(SDTProvider_t *provider)
-{
-	return sdt_fail(provider, tmpCreationError, "load %s: out of memory", provider->name);
-}
-
 /*
  * descriptor_path returns /proc/PID/fd/N. A debugger opens the path that the loader
  * opened. There, /proc/self would be the debugger itself, whose descriptor N may be a
@@ -120,7 +115,7 @@ static int open_memfd(SDTProvider_t *provider, struct sdt_home *home)
 	if (home->path)
 		return 0;
 	close(home->fd);
-	return fail_home_memory(provider);
+	return sdt_fail(provider, tmpCreationError, "load %s: out of memory", provider->name);
 }
 
 /* sdt_home_renumber moves the memfd to a higher descriptor, which has another path. */

@@ -196,16 +196,6 @@ static void copy_debug(struct sdt_image *image)
 	}
 }
 
-/* fill_debug makes the debug sections, whose sizes do not depend on the addresses. */
-static bool fill_debug(const struct sdt_provider *provider, struct sdt_image *image)
-{
-	if (image->debug)
-		copy_debug(image);
-	else if (image->described)
-		return sdt_dwarf_fill(provider, image);
-	return true;
-}
-
 /* fill_sections makes the sections, without addresses. */
 static bool fill_sections(const struct sdt_provider *provider, struct sdt_image *image)
 {
@@ -222,8 +212,10 @@ static bool fill_sections(const struct sdt_provider *provider, struct sdt_image 
 	sdt_buffer_fill(&image->content[SDT_DYNAMIC], 0,
 			2 * DYNAMIC_ENTRIES * sdt_word_size(image->arch));
 	fill_notes(provider, image);
-	if (!fill_debug(provider, image))
-		return false;
+	if (image->debug)
+		copy_debug(image);
+	else if (image->described)
+		(void)sdt_dwarf_fill(provider, image); /* a failure sticks to its sections */
 	sdt_buffer_fill(names, 0, 1);
 	for (int i = 1; i < SDT_SECTIONS; i++) {
 		if (sdt_section_number(image, i))
