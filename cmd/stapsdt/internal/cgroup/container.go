@@ -104,13 +104,13 @@ type Pattern struct {
 // ParsePattern returns the pattern NAMESPACE/POD or NAMESPACE/POD/CONTAINER.
 func ParsePattern(text string) (p Pattern, err error) {
 	words := strings.Split(text, "/")
-	if len(words) < 2 || len(words) > 3 {
-		return p, fmt.Errorf("takes NAMESPACE/POD or NAMESPACE/POD/CONTAINER, and not %q", text)
-	}
+	wrong := len(words) < 2 || len(words) > 3
 	for _, word := range words {
-		if _, err := path.Match(word, ""); word == "" || err != nil {
-			return p, fmt.Errorf("takes NAMESPACE/POD or NAMESPACE/POD/CONTAINER, and not %q", text)
-		}
+		_, err := path.Match(word, "")
+		wrong = wrong || word == "" || err != nil
+	}
+	if wrong {
+		return p, fmt.Errorf("takes NAMESPACE/POD or NAMESPACE/POD/CONTAINER, and not %q", text)
 	}
 	p.Namespace, p.Pod = words[0], words[1]
 	if len(words) == 3 {
@@ -120,11 +120,7 @@ func ParsePattern(text string) (p Pattern, err error) {
 }
 
 func (p Pattern) String() string {
-	text := p.Namespace + "/" + p.Pod
-	if p.Container != "" {
-		text += "/" + p.Container
-	}
-	return text
+	return strings.TrimSuffix(p.Namespace+"/"+p.Pod+"/"+p.Container, "/")
 }
 
 // Match reports whether a container is selected.
