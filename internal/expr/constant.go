@@ -94,14 +94,6 @@ func holds(v constant.Value, t Type) bool {
 	return constant.BitLen(v) < bits
 }
 
-func (c *checker) unaryConstant(tok token.Token, x operand, pos int) (operand, error) {
-	bits := uint(0)
-	if tok == token.XOR && x.typ.Kind == Uint {
-		bits = uint(8 * x.typ.Size)
-	}
-	return c.result(x.typ, x.untyped, constant.UnaryOp(tok, x.val, bits), pos, pos)
-}
-
 // result returns a constant that was computed at pos. A typed constant must fit its type.
 func (c *checker) result(t Type, untyped bool, v constant.Value, start, pos int) (operand, error) {
 	if untyped {

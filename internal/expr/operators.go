@@ -29,7 +29,11 @@ func (c *checker) unary(e *ast.UnaryExpr, depth int) (operand, error) {
 		return operand{}, c.errorf(pos, "the operator %v is not defined for %s (%s)", e.Op, x.text, x.describe())
 	}
 	if x.val != nil {
-		return c.unaryConstant(e.Op, x, pos)
+		bits := uint(0)
+		if e.Op == token.XOR && x.typ.Kind == Uint {
+			bits = uint(8 * x.typ.Size)
+		}
+		return c.result(x.typ, x.untyped, constant.UnaryOp(e.Op, x.val, bits), pos, pos)
 	}
 	if e.Op == token.ADD {
 		return x, nil
