@@ -151,18 +151,15 @@ func (o *Operations) pair(k *Kind) {
 	if k.Fits {
 		plan.Where = o.Where
 	}
+	columns := 0
 	for i, src := range o.By {
 		if !has(src) {
 			continue
 		}
 		column := -1
 		if start.Has(src) {
-			column = 0
-			for _, before := range k.Columns {
-				if before >= 0 {
-					column++
-				}
-			}
+			column = columns
+			columns++
 		}
 		k.By, k.Columns = append(k.By, i), append(k.Columns, column)
 		plan.By = append(plan.By, src)

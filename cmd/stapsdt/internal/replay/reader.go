@@ -39,14 +39,17 @@ type Reader struct {
 // Open opens recordings. The reader delivers the events of the probes that the specs name, or of all probes if there
 // are no specs. If where is not empty, it must be true for the event. Probes that where or fits refuses are left out;
 // it is an error if all are. fits may be nil.
-func Open(from From, texts []string, where string, fits func(*recording.Probe) error) (r *Reader, err error) {
-	opened := &Reader{where: where, fits: fits, window: always}
-	defer func() {
-		if err != nil {
-			opened.Close()
-		}
-	}()
-	return opened, opened.open(from, texts)
+func Open(from From, texts []string, where string, fits func(*recording.Probe) error) (*Reader, error) {
+	r, err := New(texts, where, fits)
+	if err != nil {
+		return nil, err
+	}
+	r.live = false
+	if err := r.open(from); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
 }
 
 // New returns a reader without recordings; Add adds them. Its parameters are as for Open.
@@ -97,10 +100,7 @@ func (r *Reader) Remove(f *File) {
 	f.close()
 }
 
-func (r *Reader) open(from From, texts []string) (err error) {
-	if err := r.parse(texts); err != nil {
-		return err
-	}
+func (r *Reader) open(from From) (err error) {
 	if r.window, err = from.window(); err != nil {
 		return err
 	}
