@@ -51,7 +51,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if o.Show, err = bpf.SplitExprs(o.Show); err != nil {
 		return err
 	}
-	t := &trace{Console: to, options: &o, sources: map[*recording.Probe]*render.Probe{}}
+	t := &trace{Console: to, options: &o}
 	t.stream, err = events.Open(to, &config, events.Options{
 		From: o.From, Needs: o.needs(), Show: &events.Show{Exprs: o.Show, TextSize: o.TextSize, Verbose: o.Verbose},
 	})
@@ -87,7 +87,6 @@ type trace struct {
 	options *Options
 	stream  *events.Stream
 	lines   render.Lines
-	sources map[*recording.Probe]*render.Probe
 	shown   uint64
 	lost    uint64 // events that were reported, or shown where they are missing
 	warned  time.Time
@@ -95,22 +94,13 @@ type trace struct {
 
 func (t *trace) Know(p *recording.Probe) { t.lines.Known(p.Provider, p.Name) }
 
-func (t *trace) Gone(f *replay.File) {
-	for _, p := range f.Recorded() {
-		delete(t.sources, p)
-	}
-}
+func (t *trace) Gone(*replay.File) {}
 
 func (t *trace) Event(e *events.Event) error {
 	if e.Missing > 0 && !t.stream.Live {
 		if err := t.hole(e); err != nil {
 			return err
 		}
-	}
-	source := t.sources[e.Probe]
-	if source == nil {
-		source = &render.Probe{Provider: e.Probe.Provider, Probe: e.Probe.Name, Items: e.Items()}
-		t.sources[e.Probe] = source
 	}
 	fired := render.Fired{At: events.At(e.Event), PID: e.PID, TID: -1, Comm: e.Comm()}
 	if e.TID != 0 {
@@ -122,7 +112,7 @@ func (t *trace) Event(e *events.Event) error {
 	if t.stream.Pods && e.Pod != nil {
 		fired.Pod = e.Pod.Namespace + "/" + e.Pod.Name + "/" + e.Pod.Container
 	}
-	t.lines.Line(source, fired, e.Values())
+	t.lines.Line(&render.Probe{Provider: e.Probe.Provider, Probe: e.Probe.Name, Items: e.Items()}, fired, e.Values())
 	if t.shown++; t.shown == t.options.Limit {
 		return live.ErrEnough
 	}
