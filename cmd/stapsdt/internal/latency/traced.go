@@ -33,7 +33,7 @@ type traced struct {
 
 // runTraced measures the operations of processes.
 func (l *latency) runTraced(ctx context.Context, config run.Config, interval *run.Interval) (err error) {
-	t := &traced{latency: l, interval: interval}
+	t := &traced{latency: l, interval: interval, plans: map[uint32]*bpf.Latency{}}
 	l.source = t
 	config.Specs, config.Others, config.Together = l.pairs.specs, l.pairs.others, true
 	config.Whole = !l.pairs.named
@@ -127,7 +127,10 @@ func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 func (t *traced) section(p *bpf.Probe, kind uint32, isStart bool) (*bpf.Section, error) {
 	plan, of := t.operations.Plan, bpf.Operations{OperationTables: t.operations.Tables, Kind: kind}
 	if isStart {
-		return t.planOf(kind, p).Start(t.run.Env, of, p)
+		if t.plans[kind] == nil {
+			t.plans[kind] = plan.Of(p)
+		}
+		return t.plans[kind].Start(t.run.Env, of, p)
 	}
 	a, err := plan.NewEnd(p, bpf.Counting{Buckets: t.latency.options.Buckets})
 	if err != nil {
@@ -136,19 +139,6 @@ func (t *traced) section(p *bpf.Probe, kind uint32, isStart bool) (*bpf.Section,
 	return t.Add(a, t.latency.kinds.all[kind], p.Name, func(rows *layout.Tables, id uint32) (*bpf.Section, error) {
 		return plan.End(t.run.Env, of, a, rows, id)
 	})
-}
-
-// planOf returns the plan for the starts of a kind.
-func (t *traced) planOf(kind uint32, start *bpf.Probe) *bpf.Latency {
-	if t.plans == nil {
-		t.plans = map[uint32]*bpf.Latency{}
-	}
-	plan := t.plans[kind]
-	if plan == nil {
-		plan = t.operations.Plan.Of(start)
-		t.plans[kind] = plan
-	}
-	return plan
 }
 
 // unpaired describes the unpaired events of a kind of operation.

@@ -207,7 +207,7 @@ const (
 )
 
 // refusals holds the processes that could not be watched and will be tried again.
-type refusals map[socket.Key]*refusal
+type refusals map[socket.Key]refusal
 
 type refusal struct {
 	after time.Duration
@@ -216,18 +216,15 @@ type refusal struct {
 
 // add records that a process could not be watched, and reports whether this is the first time.
 func (r refusals) add(k socket.Key, now time.Time) (first bool) {
-	one := r[k]
-	if first = one == nil; first {
-		one = &refusal{after: shortestRefusal / 2}
-		r[k] = one
-	}
-	one.after = min(2*one.after, longestRefusal)
+	one, known := r[k]
+	one.after = min(max(2*one.after, shortestRefusal), longestRefusal)
 	one.until = now.Add(one.after)
-	return first
+	r[k] = one
+	return !known
 }
 
 // has reports whether the next attempt for a process is not due yet.
-func (r refusals) has(k socket.Key, now time.Time) bool { return r[k] != nil && now.Before(r[k].until) }
+func (r refusals) has(k socket.Key, now time.Time) bool { return now.Before(r[k].until) }
 
 // due reports whether the next attempt for any process is due.
 func (r refusals) due(now time.Time) bool {
