@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
@@ -39,6 +40,8 @@ type latency struct {
 	kinds   kinds
 	where   string
 	screen  console.Screen
+	// interval is the time between two screens.
+	interval *run.Interval
 }
 
 // Run measures operations until the run ends, and shows their times. names are from the command line: the probes of the
@@ -63,8 +66,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if l.pairs.key == bpf.Goroutine && !config.Given() && !o.From.Given() {
 		return console.Usagef("--key goroutine needs to know the processes: give -p PID, or -a for all")
 	}
-	interval, err := l.options.NewInterval()
-	if err != nil {
+	if l.interval, err = l.options.NewInterval(); err != nil {
 		return err
 	}
 	asked, needs := config, l.needs()
@@ -75,9 +77,18 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	}
 	if stream != nil {
 		defer stream.Close()
-		return l.runStream(ctx, stream, interval)
+		return l.runStream(ctx, stream)
 	}
-	return live.Refuse(l.runTraced(ctx, config, interval), needs.Kernel)
+	return live.Refuse(l.runTraced(ctx, config), needs.Kernel)
+}
+
+// tick shows the times if that is due.
+func (l *latency) tick() (next time.Duration, more bool, err error) {
+	due, next := l.interval.Due()
+	if due {
+		err = l.show(false)
+	}
+	return next, true, err
 }
 
 // needs returns the requirements for a program's own events: both probes, and expressions that fit one of the two.

@@ -15,7 +15,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -26,12 +25,11 @@ type streamed struct {
 	stream   *events.Stream
 	pairs    *replay.Pairs
 	selector *probes.Selector
-	interval *run.Interval
 }
 
 // runStream measures the operations of a stream.
-func (l *latency) runStream(ctx context.Context, stream *events.Stream, interval *run.Interval) error {
-	r := &streamed{latency: l, stream: stream, interval: interval}
+func (l *latency) runStream(ctx context.Context, stream *events.Stream) error {
+	r := &streamed{latency: l, stream: stream}
 	l.source = r
 	if err := r.pair(stream.Probes(), l.where); err != nil {
 		return err
@@ -81,13 +79,7 @@ func (r *streamed) Event(event *events.Event) error {
 	return nil
 }
 
-func (r *streamed) Tick() (next time.Duration, more bool, err error) {
-	due, next := r.interval.Due()
-	if due {
-		err = r.latency.show(false)
-	}
-	return next, true, err
-}
+func (r *streamed) Tick() (next time.Duration, more bool, err error) { return r.latency.tick() }
 
 // side returns the side of an operation to which a probe belongs.
 func (r *streamed) side(p *recording.Probe) (side replay.Side, err error) {

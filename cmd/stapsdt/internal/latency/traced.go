@@ -27,13 +27,12 @@ type traced struct {
 	run        *run.Run
 	operations operations.Operations
 	plans      map[uint32]*bpf.Latency // the plan of each kind, for its first start
-	interval   *run.Interval
-	full       uint64 // starts for which there was no room
+	full       uint64                  // starts for which there was no room
 }
 
 // runTraced measures the operations of processes.
-func (l *latency) runTraced(ctx context.Context, config run.Config, interval *run.Interval) (err error) {
-	t := &traced{latency: l, interval: interval, plans: map[uint32]*bpf.Latency{}}
+func (l *latency) runTraced(ctx context.Context, config run.Config) (err error) {
+	t := &traced{latency: l, plans: map[uint32]*bpf.Latency{}}
 	l.source = t
 	config.Specs, config.Others, config.Together = l.pairs.specs, l.pairs.others, true
 	config.Whole = !l.pairs.named
@@ -80,11 +79,7 @@ func (t *traced) Tick() (next time.Duration, more bool, err error) {
 	if err := t.operations.Purge(); err != nil {
 		return 0, false, err
 	}
-	due, next := t.interval.Due()
-	if due {
-		err = t.latency.show(false)
-	}
-	return next, true, err
+	return t.latency.tick()
 }
 
 func (t *traced) processFound(pid int) error {
