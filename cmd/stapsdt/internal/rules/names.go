@@ -17,37 +17,29 @@ var identifier = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 // own are the prefixes of the names of metrics about the exporter.
 var own = []string{"stapsdt_", "go_", "process_", "promhttp_"}
 
+// foreign are suffixes of names to which Prometheus gives a meaning.
+var foreign = []string{"_bucket", "_count", "_sum", "_created", "_info"}
+
 // checkName checks the name of a metric: by Prometheus's grammar without the colon, which is reserved for recording
 // rules, and by the rules of OpenMetrics. A name without its suffix would change with the format that Prometheus
 // requests.
 func (r *reader) checkName(n *yaml.Node, m *Metric) {
-	if !identifier.MatchString(m.Name) {
-		r.errorf(n, "%q is no name of a metric: letters, digits and _ make one, and no digit begins it", m.Name)
-		return
-	}
-	for _, prefix := range own {
-		if strings.HasPrefix(m.Name, prefix) {
-			r.errorf(n, "names that begin with %s are those of the exporter's own metrics", prefix)
-			return
-		}
-	}
 	stem, total := strings.CutSuffix(m.Name, "_total")
-	switch {
+	prefix := slices.IndexFunc(own, func(prefix string) bool { return strings.HasPrefix(m.Name, prefix) })
+	suffix := slices.IndexFunc(foreign, func(suffix string) bool { return strings.HasSuffix(stem, suffix) })
+	switch better := m.suggestion(stem); {
+	case !identifier.MatchString(m.Name):
+		r.errorf(n, "%q is no name of a metric: letters, digits and _ make one, and no digit begins it", m.Name)
+	case prefix >= 0:
+		r.errorf(n, "names that begin with %s are those of the exporter's own metrics", own[prefix])
 	case total && m.Kind != Counter:
 		r.errorf(n, "%s ends in _total, and is no counter", m.Name)
-		return
 	case !total && m.Kind == Counter:
-		r.errorf(n, "the name of a counter ends in _total: %s", m.suggestion(stem))
-		return
-	}
-	for _, suffix := range []string{"_bucket", "_count", "_sum", "_created", "_info"} {
-		if strings.HasSuffix(stem, suffix) {
-			r.errorf(n, "%s ends in %s, which Prometheus gives another meaning", m.Name, suffix)
-			return
-		}
-	}
-	if m.Unit != "" && stem != m.Unit && !strings.HasSuffix(stem, "_"+m.Unit) {
-		r.errorf(n, "the name of a metric in %s says so: %s", m.Unit, m.suggestion(stem))
+		r.errorf(n, "the name of a counter ends in _total: %s", better)
+	case suffix >= 0:
+		r.errorf(n, "%s ends in %s, which Prometheus gives another meaning", m.Name, foreign[suffix])
+	case better != m.Name:
+		r.errorf(n, "the name of a metric in %s says so: %s", m.Unit, better)
 	}
 }
 

@@ -57,19 +57,15 @@ const spanRing = 1 << 20
 // probes.
 func New(h *rule.Host, traces *Traces, text rules.Span) (*Rule, error) {
 	s := &Rule{Span: text, open: newOpenSpans(traces)}
-	if err := s.prepare(h); err != nil {
+	err := s.Open(h, s.Probe, &s.Select, []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd})
+	if err == nil {
+		s.Ring, err = event.NewRing(s.Env, "spans", spanRing)
+	}
+	if err != nil {
 		s.Close()
 		return nil, fmt.Errorf("%s: spans of %s: %w", h.File, s.Probe, err)
 	}
 	return s, nil
-}
-
-func (s *Rule) prepare(h *rule.Host) (err error) {
-	if err := s.Open(h, s.Probe, &s.Select, []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd}); err != nil {
-		return err
-	}
-	s.Ring, err = event.NewRing(s.Env, "spans", spanRing)
-	return err
 }
 
 // spanText is the maximum length of a string in a span, in bytes.
