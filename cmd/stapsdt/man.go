@@ -71,7 +71,7 @@ func writePage(c *cobra.Command, directory string) error {
 var (
 	// option matches an option as the generator writes it, with a default that is none.
 	option  = regexp.MustCompile(`(?m)^(?:\.PP\n)?(\\fB-.*?)(?:\[?=(?:false\]|\[\]|""|0s|0)?)?\n\t`)
-	special = regexp.MustCompile("(?m)^  .*|[_*<\\[\\]]")
+	special = regexp.MustCompile(`(?m)^  .*|[_*<\[\]]`)
 )
 
 // markdown returns a text of the help as the generator reads it. An indented line is a part of an example or of a table.
