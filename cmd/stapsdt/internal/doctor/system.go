@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -93,12 +94,8 @@ func (s system) status(process string) map[string]string {
 
 // effective returns the effective UID of a line with the real, effective, saved and file-system UIDs, or -1.
 func effective(line string) int {
-	fields := strings.Fields(line)
-	if len(fields) < 2 {
-		return -1
-	}
-	uid, err := strconv.Atoi(fields[1])
-	if err != nil {
+	var real, uid int
+	if _, err := fmt.Sscan(line, &real, &uid); err != nil {
 		return -1
 	}
 	return uid
