@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/span"
 )
 
 // begin starts an operation and returns when it is in flight. n is part of what it is asked and of its result. Several
@@ -30,6 +31,17 @@ var kinds = map[string]func(*stapsdt.Provider) begin{
 	"log":         newLogs,
 	"span":        newSpans,
 	"otel":        newOtelSpans,
+}
+
+// once returns a function that defines probes when it is first called: kinds share them.
+func once[T any](define func(*stapsdt.Provider, ...span.Option) *T) func(*stapsdt.Provider) *T {
+	var probes *T
+	return func(p *stapsdt.Provider) *T {
+		if probes == nil {
+			probes = define(p)
+		}
+		return probes
+	}
 }
 
 // call is an operation that is a call of a function, which needs a goroutine while it is in flight.

@@ -13,16 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/instrument/netprobe"
 )
 
-// connections has the probes of netprobe, which dials, accepts and handshakes of a provider
-// share.
-var connections = map[*stapsdt.Provider]*netprobe.Probes{}
-
-func netProbes(p *stapsdt.Provider) *netprobe.Probes {
-	if connections[p] == nil {
-		connections[p] = netprobe.New(p)
-	}
-	return connections[p]
-}
+var netProbes = once(netprobe.New)
 
 // socket is a connection that gets no data until its call ends.
 type socket struct {

@@ -20,15 +20,7 @@ func open(probes *sqlprobe.Probes) *sql.DB {
 	return db
 }
 
-// shared has the probes of sqlprobe, which queries and transactions of a provider share.
-var shared = map[*stapsdt.Provider]*sqlprobe.Probes{}
-
-func sqlProbes(p *stapsdt.Provider) *sqlprobe.Probes {
-	if shared[p] == nil {
-		shared[p] = sqlprobe.New(p)
-	}
-	return shared[p]
-}
+var sqlProbes = once(sqlprobe.New)
 
 // newQueries returns queries, which are in flight until their rows are closed.
 func newQueries(p *stapsdt.Provider) begin {
