@@ -14,7 +14,7 @@
 //	fleet       the exporter, and what Prometheus and a collector get from it
 //	functions   the function probes of interpreters, and the scripts for them
 //	gofunctions functions of Go programs: each argument and result, and every call once
-//	instrument  package span and the packages in instrument/, with tracers, drivers and other suites
+//	instrument  the packages in instrument/, with net/http's own tests, real databases and OpenTelemetry
 //	kernels     the library on one kernel after another: scripts/lib/kernels.sh
 //	languages   the bindings of the C library, in their languages
 //	law         being traced costs a program what SECURITY.md says, and changes nothing in it
