@@ -27,33 +27,9 @@ func runScript(t *testing.T, args ...string) string {
 	return r.stdout
 }
 
-// TestScriptBpftrace: the names, the types and the values of a program in Go, whose image is
-// in a file or in memory, and of one in C.
-func TestScriptBpftrace(t *testing.T) {
+// TestScriptBpftraceC: semaphores, and an argument that the file does not call a text. What bpftrace would read wrongly is not in the script.
+func TestScriptBpftraceC(t *testing.T) {
 	t.Parallel()
-	want := []string{
-		`subject:request__done path="/item/0" status=-3 elapsed=0ns cached=true`,
-		`subject:request__done path="/item/1" status=-2 elapsed=1000000ns cached=false`,
-		`subject:tick arg0=0 arg1=0`,
-	}
-	for _, where := range []string{"file", "memfd"} {
-		p, other := startGoSubject(t, where), startGoSubject(t, where)
-		tr := tracetest.Bpftrace(t, runScript(t, "-p", pid(p), "subject:request__done", "subject:tick", "--for", "bpftrace"))
-		tell(other, "fire 1")
-		tell(p, "fire 2")
-		tell(p, "storm 1 1")
-		var got []string
-		for _, line := range tr.WaitLines(3, testenv.Patience) {
-			number, rest, _ := strings.Cut(line, " ")
-			require.Equal(t, pid(p), number, line)
-			_, event, _ := strings.Cut(rest, " ")
-			got = append(got, event)
-		}
-		slices.Sort(got) // lines of different processors come in no certain order
-		require.Equal(t, want, got)
-		tr.Stop()
-	}
-	// Semaphores, and an argument that the file does not call a text.
 	p, path := startCSubject(t)
 	r := runCommand(t, "script", path+":csubject:text", "--str", "nothing", "--for", "bpftrace")
 	require.Equal(t, 2, r.status)
@@ -66,13 +42,8 @@ func TestScriptBpftrace(t *testing.T) {
 		require.Equal(t, pid(p)+" csubject csubject:other", line)
 	}
 	tr.Stop()
-}
 
-// TestScriptBpftraceRefuses: what bpftrace would read wrongly is not in the script.
-func TestScriptBpftraceRefuses(t *testing.T) {
-	t.Parallel()
-	_, path := startCSubject(t)
-	r := runCommand(t, "script", path+":csubject:*", "--for", "bpftrace")
+	r = runCommand(t, "script", path+":csubject:*", "--for", "bpftrace")
 	require.Zero(t, r.status)
 	require.Regexp(t, `^stapsdt: csubject:work in .*: bpftrace does not understand the operand 8@\S*large\S*; --for tracefs does more\n$`, r.stderr)
 	require.NotContains(t, r.stdout, "csubject:work")
@@ -126,17 +97,32 @@ func listLeftovers(t *testing.T, script, provider string) string {
 	return string(out)
 }
 
-// TestScriptTracefs: the types and the values, of one process and what it forks, and nothing
-// is left.
-func TestScriptTracefs(t *testing.T) {
+// TestScript: the names, the types and the values of a program in Go, whose image is in a file or in memory, in bpftrace and in tracefs,
+// where nothing is left. Other processes are not shown.
+func TestScript(t *testing.T) {
 	t.Parallel()
 	for _, where := range []string{"file", "memfd"} {
 		p, other := startGoSubject(t, where), startGoSubject(t, where)
+		tr := tracetest.Bpftrace(t, runScript(t, "-p", pid(p), "subject:[rt]*", "--for", "bpftrace"))
 		script := runScript(t, "-p", pid(p), "subject:[rt]*", "--for", "tracefs")
 		sh := startInTracefs(t, script, 2)
 		tell(other, "fire 1")
 		tell(p, "fire 2")
 		tell(p, "storm 1 1")
+		var got []string
+		for _, line := range tr.WaitLines(3, testenv.Patience) {
+			number, rest, _ := strings.Cut(line, " ")
+			require.Equal(t, pid(p), number, line)
+			_, event, _ := strings.Cut(rest, " ")
+			got = append(got, event)
+		}
+		slices.Sort(got) // lines of different processors come in no certain order
+		require.Equal(t, []string{
+			`subject:request__done path="/item/0" status=-3 elapsed=0ns cached=true`,
+			`subject:request__done path="/item/1" status=-2 elapsed=1000000ns cached=false`,
+			`subject:tick arg0=0 arg1=0`,
+		}, got)
+		tr.Stop()
 		sh.WaitMatch(regexp.MustCompile(" tick: "), testenv.Patience)
 		sh.Signal(os.Interrupt)
 		_ = sh.Wait(testenv.Patience)
