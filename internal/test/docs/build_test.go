@@ -37,6 +37,21 @@ func (d *document) write(t *testing.T, name, text string) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
+// shop builds what a guide builds in $bin, and returns that directory and the last command, which starts the shop there.
+func (g *guide) shop(t *testing.T) (bin, start string) {
+	t.Helper()
+	bin = t.TempDir()
+	t.Setenv("bin", bin)
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	for _, c := range g.find(t, "go build -C examples/http").consoles() {
+		start = c.command
+		if strings.HasPrefix(start, "go build ") {
+			(&document{dir: repository(t)}).run(t, start)
+		}
+	}
+	return bin, start
+}
+
 // served is the address at which a document's program serves.
 var served = regexp.MustCompile(`localhost:\d+`)
 

@@ -80,12 +80,8 @@ func TestGuideFleet(t *testing.T) {
 	buildCommand(t)
 	f := &fleet{guide: readGuide(t, "fleet.md")}
 	f.replace = strings.NewReplacer("localhost:8080", "localhost:"+freePort(t), "localhost:9964", "localhost:"+freePort(t), "localhost:9090", "localhost:"+freePort(t))
-	shop := &document{dir: t.TempDir()}
-	t.Setenv("bin", shop.dir)
-	start := f.find(t, "go build -C examples/http").consoles()
-	require.Equal(t, []string{"bin=$(mktemp -d)", `cd "$bin"`}, []string{start[0].command, start[2].command})
-	(&document{dir: repository(t)}).run(t, start[1].command)
-	shop.start(t, f.replace.Replace(start[3].command)).WaitLine(" serves http://", testenv.Patience)
+	bin, start := f.shop(t)
+	(&document{dir: bin}).start(t, f.replace.Replace(start)).WaitLine(" serves http://", testenv.Patience)
 
 	f.config(t, "rules.yaml", "shop_queries_in_flight")
 	f.export(t, f.find(t, "stapsdt export -c rules.yaml").consoles()[0].command)

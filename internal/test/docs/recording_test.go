@@ -3,7 +3,6 @@
 package docs_test
 
 import (
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,21 +38,12 @@ func TestGuideRecording(t *testing.T) {
 		d.inModule(t, "shop", "go vet .")
 	})
 
-	bin := t.TempDir()
-	t.Setenv("bin", bin)
-	start := g.find(t, "go build -C examples/http").consoles()
-	require.Len(t, start, 6)
-	require.Equal(t, []string{"bin=$(mktemp -d)", "export PATH=$bin:$PATH", `cd "$bin"`}, []string{start[0].command, start[3].command, start[4].command})
-	g.dir = repository(t)
-	g.run(t, start[1].command)
-	g.run(t, start[2].command)
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	g.dir = bin
-
+	var start string
+	g.dir, start = g.shop(t)
 	address, file := freeAddress(t), t.TempDir()+"/shop.rec"
 	replace := []string{"./shop -record", "./shop -listen " + address + " -record", "localhost:8080", address, "127.0.0.1:8080", address, "/dev/shm/shop.rec", file}
 	g.replace = strings.NewReplacer(replace...)
-	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images "+g.replace.Replace(start[5].command))
+	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images "+g.replace.Replace(start))
 	p.WaitLine(" serves http://127.", testenv.Patience)
 	pid := strconv.Itoa(p.PID())
 	g.replace = strings.NewReplacer(append(replace, "PID", pid)...)
