@@ -68,23 +68,6 @@ static void *open_library(struct sdt_provider *provider, const struct sdt_image 
 	return NULL;
 }
 
-static int publish_sites(struct sdt_provider *provider, uintptr_t sites)
-{
-	int status;
-
-	sdt_observe_lock();
-	status = sdt_observe_load(provider, sites);
-	sdt_observe_unlock();
-	return status;
-}
-
-static void hide_sites(struct sdt_provider *provider)
-{
-	sdt_observe_lock();
-	sdt_observe_unload(provider);
-	sdt_observe_unlock();
-}
-
 /* show_members copies the state of the provider to the public members that wrappers read. */
 static void show_members(struct sdt_provider *provider)
 {
@@ -122,7 +105,7 @@ static int unload_provider(struct sdt_provider *provider)
 	SDTProvider_t *api = &provider->api;
 	int status = 0;
 
-	hide_sites(provider);
+	sdt_observe_unload(provider);
 	sdt_fork_release(provider->fork_mapping);
 	provider->fork_mapping = NULL;
 	/* If other code has closed the handle, it points to freed memory. */
@@ -188,7 +171,7 @@ static int load_image(struct sdt_provider *provider, const struct sdt_image *ima
 	provider->handle = handle;
 	provider->home = home;
 	if (guard_forks(provider, image) != 0 ||
-	    publish_sites(provider, provider->base + (uintptr_t)image->offset[SDT_TEXT]) != 0) {
+	    sdt_observe_load(provider, provider->base + (uintptr_t)image->offset[SDT_TEXT]) != 0) {
 		unload_provider(provider);
 		return sdt_fail(&provider->api, sharedLibraryOpenError, "load %s: out of memory",
 				provider->name);

@@ -30,13 +30,6 @@ static bool is_observed(void)
 	return false;
 }
 
-/* has_probe reports whether a sink has a probe. */
-static bool has_probe(const struct sdt_sink *sink, const struct sdt_provider *provider,
-		      const struct sdt_probe *probe)
-{
-	return !sink->patterns || sdt_patterns_select(sink->patterns, provider->name, probe->name);
-}
-
 static void describe_records(struct sdt_observation *o, const struct sdt_probe *probe)
 {
 	o->probe = probe;
@@ -64,17 +57,6 @@ static int reserve_observations(struct sdt_provider *provider)
 	return 0;
 }
 
-/* move_probe gives a probe the address of its site, or of its entry if it is recorded. */
-static void move_probe(const struct sdt_provider *provider, struct sdt_probe *probe)
-{
-	size_t entry = SDT_SLOT - sdt_arch_find(SDT_HOST_ARCH)->entry_size;
-	uintptr_t at = provider->sites + SDT_SLOT * probe->index;
-
-	if (provider->observed && provider->observed[probe->index].sinks)
-		at += entry;
-	__atomic_store_n(&probe->list.probe._fire, (void *)at, __ATOMIC_RELEASE);
-}
-
 /* number_probe gives a probe the number that it has in a sink: probes of one name share one. */
 static void number_probe(const struct sdt_sink *sink, struct sdt_provider *provider, size_t index)
 {
@@ -82,7 +64,7 @@ static void number_probe(const struct sdt_sink *sink, struct sdt_provider *provi
 	struct sdt_observation *o = &provider->observed[index];
 	const struct sdt_probe *first = sdt_names_find(&provider->names, o->probe->name);
 
-	if (!has_probe(sink, provider, o->probe))
+	if (sink->patterns && !sdt_patterns_select(sink->patterns, provider->name, o->probe->name))
 		return;
 	__atomic_store_n(&o->numbers[i],
 			 first->index == index ? sdt_writer_add(sink->writer, provider, o->probe)
@@ -107,39 +89,55 @@ static void observe_provider(const struct sdt_sink *sink, struct sdt_provider *p
 	}
 }
 
-/* move_probes gives all probes of a provider their addresses. */
+/* move_probes gives each probe of a provider the address of its site, or of its slot's entry if it is recorded. */
 static void move_probes(struct sdt_provider *provider)
 {
-	for (SDTProbeList_t *p = provider->api.probes; p; p = p->next)
-		move_probe(provider, (struct sdt_probe *)p);
+	const struct sdt_observation *o = provider->observed;
+	size_t entry = SDT_SLOT - sdt_arch_find(SDT_HOST_ARCH)->entry_size;
+	uintptr_t at = provider->sites;
+
+	for (SDTProbeList_t *p = provider->api.probes; p; p = p->next, at += SDT_SLOT) {
+		bool recorded = o && o++->sinks;
+
+		__atomic_store_n(&p->probe._fire, (void *)(recorded ? at + entry : at), __ATOMIC_RELEASE);
+	}
 }
 
 /* sdt_observe_load publishes the sites of a provider. It returns -1 if there is no memory. */
 int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites)
 {
+	int status = 0;
+
+	sdt_observe_lock();
 	free(provider->observed); /* of the time before: the probes get the same numbers again */
 	provider->observed = NULL;
-	if (is_observed() && reserve_observations(provider) != 0)
-		return -1;
-	provider->sites = sites;
-	for (int i = 0; i < SDT_SINKS; i++)
-		observe_provider(&sdt_sinks[i], provider);
-	provider->next = loaded_providers;
-	loaded_providers = provider;
-	move_probes(provider);
-	return 0;
+	if (is_observed())
+		status = reserve_observations(provider);
+	if (status == 0) {
+		provider->sites = sites;
+		for (int i = 0; i < SDT_SINKS; i++)
+			observe_provider(&sdt_sinks[i], provider);
+		provider->next = loaded_providers;
+		loaded_providers = provider;
+		move_probes(provider);
+	}
+	sdt_observe_unlock();
+	return status;
 }
 
+/* sdt_observe_unload hides the sites of a provider. */
 void sdt_observe_unload(struct sdt_provider *provider)
 {
 	struct sdt_provider **link = &loaded_providers;
 
+	sdt_observe_lock();
 	for (SDTProbeList_t *p = provider->api.probes; p; p = p->next)
 		__atomic_store_n(&p->probe._fire, NULL, __ATOMIC_RELEASE);
 	while (*link && *link != provider)
 		link = &(*link)->next;
 	if (*link) /* it is not there if its load has failed */
 		*link = provider->next;
+	sdt_observe_unlock();
 }
 
 /*

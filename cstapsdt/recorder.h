@@ -209,7 +209,8 @@ bool sdt_patterns_select(const struct sdt_patterns *patterns, const char *provid
 
 /*
  * observe.c: the loaded providers, and the recordings that their fires are appended to, which are
- * called sinks: a file, and the memory of each watcher. The lock is held.
+ * called sinks: a file, and the memory of each watcher. Callers hold the lock, except
+ * those of sdt_observe_load and sdt_observe_unload, which take it.
  */
 enum { SDT_FILE_SINK = 0, SDT_WATCHERS = 8, SDT_SINKS = 1 + SDT_WATCHERS };
 
