@@ -19,7 +19,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
 
@@ -40,7 +39,7 @@ const (
 // Main runs the plugin and returns its exit status.
 func Main(args []string, version string, stdout, stderr *os.File) int {
 	status := 0
-	c := newCommand(version, func(_ *cobra.Command, q *Question) (err error) {
+	c := newCommand(version, func(q *Question) (err error) {
 		status, err = ask(q, stdout, stderr)
 		return err
 	})

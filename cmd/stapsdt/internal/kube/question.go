@@ -65,7 +65,7 @@ var clusterFlags = []Flag{
 }
 
 // newCommand returns the command line, which calls ask with the question.
-func newCommand(version string, ask func(*cobra.Command, *Question) error) *cobra.Command {
+func newCommand(version string, ask func(*Question) error) *cobra.Command {
 	q := &Question{values: map[string]string{}}
 	root := &cobra.Command{
 		Use:         "kubectl-stapsdt",
@@ -98,12 +98,12 @@ A pod is named [NAMESPACE/]POD[/CONTAINER], and a probe PROVIDER:PROBE, where bo
 	for _, v := range Verbs {
 		c := &cobra.Command{
 			Use: v.Use + " -p [NAMESPACE/]POD[/CONTAINER]", Short: v.Short,
-			RunE: func(c *cobra.Command, args []string) error {
+			RunE: func(_ *cobra.Command, args []string) error {
 				q.verb, q.args = v.Name, args
 				if err := q.check(); err != nil {
 					return err
 				}
-				return ask(c, q)
+				return ask(q)
 			},
 		}
 		for _, f := range v.Flags {
