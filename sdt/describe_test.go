@@ -1,6 +1,8 @@
 package sdt
 
 import (
+	"bytes"
+	"debug/elf"
 	"math/bits"
 	"os"
 	"os/exec"
@@ -146,4 +148,34 @@ func TestReadTypesOfAnotherFile(t *testing.T) {
 	probes, err = describe(t, stripped, debug)
 	require.ErrorContains(t, err, "app:size")
 	checkDescribed(t, probes)
+}
+
+// section returns where a section of a file is.
+func sectionOf(t testing.TB, file []byte, name string) []byte {
+	f, err := elf.NewFile(bytes.NewReader(file))
+	require.NoError(t, err)
+	s := f.Section(name)
+	require.NotNil(t, s, name)
+	return file[s.Offset : s.Offset+s.FileSize]
+}
+
+// No byte of the DWARF makes reading fail otherwise than by an error.
+func TestDamagedTypes(t *testing.T) {
+	testenv.Long(t, "reads the types once for every third byte of DWARF")
+	path := compile(t, "gcc", "-g", "-O2")
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	probes, err := read(file)
+	require.NoError(t, err)
+	for _, name := range []string{".debug_info", ".debug_abbrev", ".debug_str"} {
+		data := sectionOf(t, file, name)
+		for at := 0; at < len(data); at += 3 {
+			for _, b := range []byte{0, 1, 0x7f, 0xff, data[at] + 1} {
+				old := data[at]
+				data[at] = b
+				_ = ReadTypes(bytes.NewReader(file), probes)
+				data[at] = old
+			}
+		}
+	}
 }

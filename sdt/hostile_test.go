@@ -283,7 +283,7 @@ func FuzzRead(f *testing.F) {
 			probes, _ = read(file)
 			_ = ReadTypes(bytes.NewReader(file), probes)
 		})
-		require.Less(t, used, uint64(4<<20)+4096*uint64(len(file)))
+		require.Less(t, used, uint64(32<<20)+4096*uint64(len(file))) // debug/elf takes 10 MB for headers that are not there
 		for _, p := range probes {
 			require.NotEmpty(t, p.Provider)
 			require.NotEmpty(t, p.Name)
