@@ -68,6 +68,7 @@ func TestWrongFlags(t *testing.T) {
 		{[]string{"list", "http://localhost:6060/debug/probes/", "-v"}, "-v shows the sites of files"},
 		{[]string{"list", "http://localhost:6060/debug/probes/", "-p", "1"}, "list takes one of"},
 		{[]string{"hist", "http://localhost:6060/", "a:b"}, "hist takes a SPEC and an expression"},
+		{[]string{"trace", "http://localhost:6060/", "-a"}, "are not for a program"},
 		{[]string{"count", "http://localhost:6060/", "a:b", "-p", "1"}, "-p, -a, --via, --wait, --budget and --from are not for a program"},
 		{[]string{"stack", "--from", "x", "a:b"}, "stack needs the kernel, because recordings have no stacks"},
 		{[]string{"trace", "--from", "x", "-p", "1", "a:b"}, "--from reads recordings"},
