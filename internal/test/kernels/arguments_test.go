@@ -24,7 +24,7 @@ func TestArguments(t *testing.T) {
 	forEachPlacement(t, testArguments)
 }
 
-func testArguments(t *testing.T, where placement) {
+func testArguments(t *testing.T, p *stapsdt.Provider, _ bool) {
 	tracetest.NeedUprobes(t)
 	runtime.LockOSThread() // whose fires are sampled
 	defer runtime.UnlockOSThread()
@@ -32,7 +32,6 @@ func testArguments(t *testing.T, where placement) {
 	all := []stapsdt.ArgType{
 		stapsdt.Uint8, stapsdt.Int64, stapsdt.Uint16, stapsdt.Int32, stapsdt.Uint64, stapsdt.Int8, stapsdt.Uint32, stapsdt.Int16,
 	}
-	p := newProvider(t, "arguments", where)
 	for shift := range all {
 		var types []stapsdt.ArgType
 		for i := range stapsdt.MaxArgs {

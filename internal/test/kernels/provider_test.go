@@ -16,27 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// placement is where the image of a provider is.
-type placement bool
-
-const (
-	inFile   placement = false
-	inMemory placement = true
-)
-
-// forEachPlacement runs a test for each of them.
-func forEachPlacement(t *testing.T, test func(*testing.T, placement)) {
-	t.Run("file", func(t *testing.T) { test(t, inFile) })
-	t.Run("memfd", func(t *testing.T) { test(t, inMemory) })
+// forEachPlacement runs a test with a provider in a file, and with one in memory.
+func forEachPlacement(t *testing.T, test func(t *testing.T, p *stapsdt.Provider, memfd bool)) {
+	t.Run("file", func(t *testing.T) { test(t, newProvider(t, "placed"), false) })
+	t.Run("memfd", func(t *testing.T) { test(t, newProvider(t, "placed", stapsdt.WithMemfd()), true) })
 }
 
 // newProvider returns a provider that is closed when the test ends.
-func newProvider(t *testing.T, name string, where placement) *stapsdt.Provider {
-	opts := []stapsdt.Option{stapsdt.WithDir(t.TempDir())}
-	if where == inMemory {
-		opts = append(opts, stapsdt.WithMemfd())
-	}
-	p := stapsdt.NewProvider(name, opts...)
+func newProvider(t *testing.T, name string, opts ...stapsdt.Option) *stapsdt.Provider {
+	p := stapsdt.NewProvider(name, append([]stapsdt.Option{stapsdt.WithDir(t.TempDir())}, opts...)...)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
 }
@@ -47,14 +35,12 @@ func addProbe(t *testing.T, p *stapsdt.Provider, name string, args ...stapsdt.Ar
 	return probe
 }
 
-// oneEvent returns a loaded provider with one probe, which has one argument. Its
-// callers attach to it.
-func oneEvent(t *testing.T, where placement) (*stapsdt.Provider, *stapsdt.Probe) {
+// loadEvent loads a provider with one probe, which has one argument. Its callers attach to it.
+func loadEvent(t *testing.T, p *stapsdt.Provider) *stapsdt.Probe {
 	tracetest.NeedUprobes(t)
-	p := newProvider(t, "kernel", where)
 	event := addProbe(t, p, "event", stapsdt.Uint64)
 	require.NoError(t, p.Load())
-	return p, event
+	return event
 }
 
 // noteOf returns the note of a loaded probe. Its offset is that of the site.
@@ -86,8 +72,8 @@ func requireCount(t *testing.T, c *tracetest.Counter, want int) {
 // stays traced, because it is in the same file again. In memory it is another image, which the tracer does not know.
 func TestReload(t *testing.T) { forEachPlacement(t, testReload) }
 
-func testReload(t *testing.T, where placement) {
-	p, event := oneEvent(t, where)
+func testReload(t *testing.T, p *stapsdt.Provider, memfd bool) {
+	event := loadEvent(t, p)
 	for range 3 {
 		path := p.Path()
 		require.False(t, event.Enabled())
@@ -100,9 +86,9 @@ func testReload(t *testing.T, where placement) {
 		require.False(t, event.Enabled())
 		require.NoError(t, event.Fire(1))
 		require.NoError(t, p.Load())
-		require.Equal(t, where == inFile, event.Enabled())
+		require.Equal(t, !memfd, event.Enabled())
 		require.NoError(t, event.Fire(1))
-		if where == inFile {
+		if !memfd {
 			require.Equal(t, path, p.Path())
 			requireCount(t, c, 6)
 		} else {
@@ -121,7 +107,8 @@ func testReload(t *testing.T, where placement) {
 func TestReloadRunning(t *testing.T) {
 	testedBy(t, "soak")
 	const cycles, firers = 100, 4
-	p, event := oneEvent(t, inFile)
+	p := newProvider(t, "kernel")
+	event := loadEvent(t, p)
 	c := count(t, event)
 	var stop atomic.Bool
 	var wg sync.WaitGroup

@@ -37,7 +37,7 @@ type built struct {
 func buildSite(t *testing.T, kind *image.Nop) *built {
 	tracetest.NeedUprobes(t)
 	t.Setenv("STAPSDT_SITE", kind.Name)
-	p := newProvider(t, "kinds", inFile)
+	p := newProvider(t, "kinds")
 	probe := stapsdt.NewProbe1[uint64](p, kind.Name)
 	require.NoError(t, p.Load())
 	return &built{probe, kind, noteOf(t, &probe.Probe)}
@@ -85,7 +85,8 @@ func TestSiteChosen(t *testing.T) {
 	t.Attr("kernel", release())
 	t.Attr("site", site.Chosen().Name)
 	require.Contains(t, expectedSites(runtime.GOARCH, release()), site.Chosen().Name)
-	p, event := oneEvent(t, inFile)
+	p := newProvider(t, "kernel")
+	event := loadEvent(t, p)
 	file, err := os.ReadFile(p.Path())
 	require.NoError(t, err)
 	offset := noteOf(t, event).Offset
