@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/token"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -105,50 +104,4 @@ func (p *Probe) pointer(call *ast.CallExpr) (int, error) {
 		}
 	}
 	return 0, errors.New("str takes the name of one argument")
-}
-
-// SplitExprs splits lists of expressions at the commas between them. It returns an error if an expression is wrong
-// regardless of the meaning of its names.
-func SplitExprs(lists []string) (all []string, err error) {
-	for _, list := range lists {
-		const before = "f("
-		tree, file, err := expr.Tree(before + list + ")")
-		var wrong *expr.Error
-		if errors.As(err, &wrong) {
-			return nil, &expr.Error{Src: list, Pos: min(max(wrong.Pos-len(before), 0), len(list)), Msg: wrong.Msg}
-		}
-		call, ok := tree.(*ast.CallExpr)
-		if !ok || len(call.Args) == 0 { // f(a) + (b), or nothing
-			return nil, CheckSyntax(list)
-		}
-		for _, arg := range call.Args {
-			start, end := file.Offset(arg.Pos()), file.Offset(arg.End())
-			all = append(all, strings.TrimSpace(list[start-len(before):end-len(before)]))
-		}
-	}
-	return all, CheckSyntax(all...)
-}
-
-// CheckSyntax returns an error if an expression is wrong regardless of the meaning of its names.
-func CheckSyntax(exprs ...string) error {
-	for _, src := range exprs {
-		if err := expr.Syntax(src, "str"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// SplitWhere splits a condition at each && that is not inside another operation.
-func SplitWhere(condition string) []string {
-	if condition == "" {
-		return nil
-	}
-	tree, file, err := expr.Tree(condition)
-	and, ok := tree.(*ast.BinaryExpr)
-	if err != nil || !ok || and.Op != token.LAND {
-		return []string{condition}
-	}
-	at := file.Offset(and.OpPos)
-	return append(SplitWhere(strings.TrimSpace(condition[:at])), SplitWhere(strings.TrimSpace(condition[at+len("&&"):]))...)
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 )
 
 // Probe is the subject of the counts of a probe.
@@ -102,58 +101,4 @@ func Lost(r *run.Run, stats layout.Stats, what string) {
 		r.Warn("%d events were lost, because there are too many different %s", stats.Lost, what)
 	}
 	r.Unevaluated(stats)
-}
-
-// Stacks finds the functions of the stacks that the kernel has counted, once for each stack.
-type Stacks struct {
-	kernel    *layout.StackTable
-	processes *symbol.Symbolizer
-	known     map[stackOf]*symbol.Stack
-	exited    int
-}
-
-// stackOf is a stack of a process. If several probes share its site, each has its own stackOf, because the site is not
-// shown if it belongs to an image.
-type stackOf struct {
-	process int
-	id      layout.StackID
-	probe   string
-}
-
-// NewStacks creates the tables of stacks in the kernel. verbose also shows the frames of the stapsdt library.
-func NewStacks(verbose bool) (*Stacks, error) {
-	kernel, err := layout.NewStackTable()
-	if err != nil {
-		return nil, bpf.MapError(err)
-	}
-	s := &Stacks{kernel: kernel, processes: symbol.NewSymbolizer(), known: map[stackOf]*symbol.Stack{}}
-	s.processes.Verbose = verbose
-	return s, nil
-}
-
-// Exited returns the number of stacks of processes that are unknown because they exited too soon.
-func (s *Stacks) Exited() int { return s.exited }
-
-// Close releases everything.
-func (s *Stacks) Close() {
-	_ = s.kernel.Close()
-	s.processes.Close()
-}
-
-// find returns the stack of a row.
-func (s *Stacks) find(probe string, r *layout.Row) *symbol.Stack {
-	key := stackOf{r.Process, r.Stack, probe}
-	if found := s.known[key]; found != nil {
-		return found
-	}
-	addresses, err := s.kernel.Addresses(r.Stack)
-	found := &symbol.Stack{Cut: symbol.CutUnread}
-	if err == nil && len(addresses) > 0 {
-		found = s.processes.Stack(r.Process, probe, addresses, s.kernel.Depth())
-	}
-	if found.Exited {
-		s.exited++
-	}
-	s.known[key] = found
-	return found
 }

@@ -5,12 +5,10 @@ package probes
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
 // finding finds the files with probes that a process has mapped. The method Process of a *target.Finder is one.
@@ -115,52 +113,4 @@ func (f *Found) look(find finding, pid int, all bool) ([]target.Use, error) {
 	}
 	f.Any = f.Any || len(uses) > 0
 	return uses, nil
-}
-
-// Unfit counts the probes that are left out because they lack something that an expression uses.
-type Unfit struct {
-	Probes int
-	err    error
-}
-
-// Add adds a probe that is left out because of an error.
-func (u *Unfit) Add(err error) {
-	if u.Probes++; u.err == nil || undefined(u.err) != "" && undefined(err) == "" {
-		u.err = err
-	}
-}
-
-// undefined returns the name that the expression uses and the probe does not have, or "" if the error is another one.
-func undefined(err error) string {
-	var wrong *expr.Error
-	if !errors.As(err, &wrong) {
-		return ""
-	}
-	name, ok := strings.CutPrefix(wrong.Msg, "undefined: ")
-	if name, _, _ = strings.Cut(name, ";"); !ok {
-		return ""
-	}
-	return name
-}
-
-// Err returns why a probe was left out, or nil. A probe that has the names of the expression says most about it.
-func (u *Unfit) Err() error { return u.err }
-
-// Take returns a line about the probes that were added since the last call, or "". of is the number of all probes.
-func (u *Unfit) Take(of int) string {
-	n, err := u.Probes, u.err
-	*u = Unfit{}
-	if n == 0 {
-		return ""
-	}
-	have, are := "have", "are"
-	if n == 1 {
-		have, are = "has", "is"
-	}
-	line := fmt.Sprintf("%d of %d probes", n, of)
-	if name := undefined(err); name != "" {
-		return fmt.Sprintf("%s %s no %s and %s left out", line, have, name, are)
-	}
-	why, _, _ := strings.Cut(err.Error(), "\n")
-	return fmt.Sprintf("%s %s left out, one because of this: %s", line, are, why)
 }

@@ -7,14 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
-	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
 
 	"golang.org/x/sys/unix"
 )
@@ -131,105 +126,4 @@ func (f *File) advance(r *Reader) (bool, error) {
 			return true, nil
 		}
 	}
-}
-
-// Process is a process that writes to a recording.
-type Process struct {
-	PID int
-	// Executable is the path of the process's program, and Comm its name in the kernel.
-	Executable, Comm string
-	// Pod is the pod of the process, or nil.
-	Pod *recording.Pod
-
-	looked time.Duration // when the pod was last looked up, by CLOCK_MONOTONIC
-}
-
-// pods finds the pods of this machine.
-var pods = sync.OnceValue(func() *cgroup.Pods { return cgroup.NewPods(cgroup.Links) })
-
-// FindPod looks up the pod of a process that has none yet. It does so at most four times a second, by now, because the
-// pod of a new container has no name at first.
-func (p *Process) FindPod(now time.Duration) {
-	const again = 250 * time.Millisecond
-	if p.Pod != nil || p.looked != 0 && now-p.looked < again {
-		return
-	}
-	p.looked = now
-	all := pods()
-	if all.Refresh(); !all.Any() {
-		return
-	}
-	if c := all.OfProcess(p.PID); c.InPod() {
-		p.Pod = &recording.Pod{Namespace: c.Namespace, Name: c.Pod, Container: c.Name}
-	}
-}
-
-// NewProcess returns a Process with the kernel's data about it.
-func NewProcess(pid int) *Process {
-	p := &Process{PID: pid}
-	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil {
-		p.Comm = strings.TrimSuffix(string(b), "\n")
-	}
-	p.Executable, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	p.FindPod(1)
-	return p
-}
-
-// Follow is called when More has found nothing. It warns of files that have no writer any longer. If the path of such a
-// file names another recording, this replaces the file. Follow returns the replaced files.
-func (r *Reader) Follow(to *console.Console) (replaced []*File) {
-	for i, f := range r.files {
-		if f.ended == 0 && f.written() {
-			continue
-		}
-		switch f.ended++; f.ended {
-		case 1: // More must first find the events that were written until now
-			continue
-		case 2:
-			to.Warn("the recording %s of process %d has ended", f.Path, f.Head().PID)
-		}
-		if next := f.successor(); next != nil {
-			to.Warn("%s is another recording now, of process %d", f.Path, next.Head().PID)
-			r.reportFile(to, f, "not all events are shown")
-			r.gone += f.Lost()
-			f.close()
-			r.files[i] = next
-			r.realtime = r.realtime || next.Head().Boot != r.files[0].Head().Boot
-			for n := range next.Probes() {
-				next.filter(r, uint32(n))
-			}
-			r.Begin(to)
-			replaced = append(replaced, f)
-		}
-	}
-	return replaced
-}
-
-// written reports whether a process may write to the file: its writer has locked it, or has closed all descriptors, as
-// daemons do. Trying the lock could obstruct a process that begins to write, so it is tried last.
-func (f *File) written() bool {
-	if f.Head().Ended {
-		return false
-	}
-	if recordfile.Runs(f.Head()) || unix.Flock(int(f.file.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
-		return true
-	}
-	_ = unix.Flock(int(f.file.Fd()), unix.LOCK_UN)
-	return false
-}
-
-// successor opens the recording that now has the path of a file. It returns nil if this is still the same file, or is no recording.
-func (f *File) successor() *File {
-	before, err := f.file.Stat()
-	if err != nil {
-		return nil
-	}
-	if now, err := os.Stat(f.Path); err != nil || os.SameFile(before, now) {
-		return nil
-	}
-	next, err := openFile(f.Path)
-	if err != nil {
-		return nil
-	}
-	return next
 }

@@ -1,0 +1,71 @@
+//go:build linux
+
+package replay
+
+import (
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Measure evaluates for the events of a probe what a bpf.Aggregate evaluates in the kernel: a condition, the values by
+// which events are counted, and the value that is summed.
+type Measure struct {
+	// Values are the values of By for the event of the last Take, and Bits is its value to sum, which has the type Type.
+	Values []Value
+	Bits   uint64
+	Type   expr.Type
+
+	*Evaluator
+	where, value *expr.Expr // or nil
+	by           []evaluation
+	rises        bool
+}
+
+// NewMeasure parses the expressions for a probe. Its errors name the probe.
+func NewMeasure(p *recording.Probe, c bpf.Counting) (m *Measure, err error) {
+	m = &Measure{Evaluator: NewEvaluator(p), Values: make([]Value, len(c.By)), rises: c.Rises}
+	if c.Where != "" {
+		if m.where, err = m.ParseFilter(c.Where); err != nil {
+			return nil, err
+		}
+	}
+	for _, src := range c.By {
+		one, err := m.evaluation(src)
+		if err != nil {
+			return nil, err
+		}
+		m.by = append(m.by, one)
+	}
+	if c.Value != "" {
+		if m.value, err = m.ParseInteger(c.Value, c.For); err != nil {
+			return nil, err
+		}
+		m.Type = m.value.Type()
+		if err := layout.Fits(c.Buckets, m.Type); err != nil {
+			return nil, fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
+		}
+	}
+	return m, nil
+}
+
+// Take evaluates the expressions for an event. It reports whether the event counts, and if not, whether an expression could not be evaluated.
+func (m *Measure) Take(e *recording.Event) (counts, fault bool) {
+	m.At(e)
+	if m.where != nil {
+		if match, fault := m.Bool(m.where); !match {
+			return false, fault
+		}
+	}
+	if m.value != nil {
+		m.Bits, fault = m.Number(m.value)
+		fault = fault || m.rises && m.Type.Kind == expr.Int && int64(m.Bits) < 0
+	}
+	for i := 0; i < len(m.by) && !fault; i++ {
+		m.Values[i], fault = m.Value(m.by[i].expr, m.by[i].item)
+	}
+	return !fault, fault
+}

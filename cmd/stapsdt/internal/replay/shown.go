@@ -1,0 +1,80 @@
+//go:build linux
+
+package replay
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Shown is a named value, formatted for people and for programs.
+type Shown struct {
+	Name, Text string
+	JSON       json.RawMessage // nil if the value is unknown
+}
+
+// Show formats a value.
+func Show(name string, v *Value) Shown {
+	if v.Item == nil {
+		return Shown{Name: name, Text: "-"}
+	}
+	return Shown{Name: name, Text: v.ForText(), JSON: v.ForJSON()}
+}
+
+// String returns NAME=VALUE.
+func (s *Shown) String() string { return render.Printable(s.Name) + "=" + s.Text }
+
+// Join formats all values as NAME=VALUE, separated by spaces.
+func Join(all []Shown) string {
+	var texts []string
+	for i := range all {
+		texts = append(texts, all[i].String())
+	}
+	return strings.Join(texts, " ")
+}
+
+// Object returns the known values as a JSON object.
+func Object(all []Shown) (o render.JSONObject) {
+	for _, s := range all {
+		if s.JSON != nil {
+			o.Names, o.Values = append(o.Names, s.Name), append(o.Values, s.JSON)
+		}
+	}
+	return o
+}
+
+// ArgItems describes the arguments of a probe. Strings are cut to textSize bytes.
+func ArgItems(p *recording.Probe, textSize int) (items []layout.Item) {
+	for i, v := range Variables(p)[:len(p.Args)] {
+		item := layout.Item{Name: v.Name, Type: v.Type, TextSize: textSize}
+		if p.Args[i].Kind == recording.Pointer {
+			item.Described = Pointer
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+// Arguments describes the arguments of each probe that had events.
+type Arguments map[*recording.Probe][]layout.Item
+
+// Show formats the arguments of an event, except for the arguments named in without.
+func (a Arguments) Show(e *recording.Event, without ...string) (all []Shown) {
+	items, known := a[e.Probe]
+	if !known {
+		items = ArgItems(e.Probe, TextSize)
+		a[e.Probe] = items
+	}
+	for i := range items {
+		if item := &items[i]; !slices.Contains(without, item.Name) {
+			v := newValue(item, Variable(e, i))
+			all = append(all, Show(item.Name, &v))
+		}
+	}
+	return all
+}
