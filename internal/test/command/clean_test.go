@@ -95,7 +95,7 @@ func TestClean(t *testing.T) {
 	check("removable", runClean(t, 0, cleanCommand(t, "--dry-run", directory)))
 	require.FileExists(t, image)
 	r := runToEnd(t, cleanCommand(t, directory))
-	require.Regexp(t, `(?m)^removed `+regexp.QuoteMeta(image)+`: not used for \d+s$`, r.stdout)
+	require.Regexp(t, `(?m)^removed `+regexp.QuoteMeta(image)+`: not used for [\dms]+$`, r.stdout)
 	require.Regexp(t, `(?m)^3 removed \(\d+ bytes\)$`, r.stdout)
 	require.Empty(t, runClean(t, 0, cleanCommand(t, directory)))
 	for _, each := range others {
