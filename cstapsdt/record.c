@@ -83,8 +83,9 @@ void sdt_record_forked(void)
 {
 	bool recorded = is_recording || sdt_record_waits != CHILD_DONE;
 
+	if (is_recording)
+		sdt_recordfile_close(&file, false); /* it is not mapped in a child */
 	is_recording = false;
-	sdt_recordfile_close(&file, false); /* it is not mapped in a child */
 	sdt_observe_forked(recorded ? 1U << SDT_FILE_SINK : 0);
 	missed = 0;
 	__atomic_store_n(&sdt_record_waits, recorded ? CHILD_WAITS : CHILD_DONE, __ATOMIC_RELAXED);

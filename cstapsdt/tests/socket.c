@@ -1,6 +1,7 @@
 /* Tests of the thread that serves watchers. What it says is tested in Go, in internal/test/clibrary. */
 #include "watcher.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -164,6 +165,20 @@ static void ended_by_a_thread(void)
 	providerDestroy(provider);
 }
 
+/* A forked child of a program that listens, and records nothing, has its parent's standard input. */
+static void standard_input(void)
+{
+	int flags = fcntl(STDIN_FILENO, F_GETFD);
+	pid_t child;
+
+	listen_here();
+	child = fork();
+	if (child == 0)
+		_exit(fcntl(STDIN_FILENO, F_GETFD) != flags);
+	CHECK(test_wait(child));
+	sdtStopListening();
+}
+
 /* However often watchers come and go, there are 10 ms between the ends of two watches. */
 static void spaced_ends(void)
 {
@@ -192,6 +207,7 @@ static const struct test tests[] = {
 	{"watches while threads fire", watches},
 	{"providers that come and go", providers},
 	{"ends of watches", spaced_ends},
+	{"standard input of a child", standard_input},
 	{"exit in another thread", ended_by_a_thread},
 };
 
