@@ -1,5 +1,4 @@
-/* Loading an image into the process, and unloading it. Package stapsdt does that itself. */
-#ifndef SDT_IN_GO
+/* Loading an image into the process, and unloading it. */
 #include "recorder.h"
 
 #include <dlfcn.h>
@@ -67,6 +66,27 @@ static void *open_library(struct sdt_provider *provider, const struct sdt_image 
 		 home->path);
 	return NULL;
 }
+
+#ifdef SDT_IN_GO
+/*
+ * Package stapsdt loads its images itself, and records. But other C code of the program may use
+ * these functions too.
+ */
+int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites)
+{
+	for (SDTProbeList_t *p = provider->api.probes; p; p = p->next, sites += SDT_SLOT)
+		__atomic_store_n(&p->probe._fire, (void *)sites, __ATOMIC_RELEASE);
+	return 0;
+}
+
+void sdt_observe_unload(struct sdt_provider *provider)
+{
+	for (SDTProbeList_t *p = provider->api.probes; p; p = p->next)
+		__atomic_store_n(&p->probe._fire, NULL, __ATOMIC_RELEASE);
+}
+
+void sdt_program_prepare(void) {}
+#endif
 
 /* show_members copies the state of the provider to the public members that wrappers read. */
 static void show_members(struct sdt_provider *provider)
@@ -223,4 +243,3 @@ int providerUnload(SDTProvider_t *provider)
 	sdt_clear(provider);
 	return sdt_is_loaded(provider) ? unload_provider(sdt_provider(provider)) : 0;
 }
-#endif

@@ -324,10 +324,8 @@ void providerDestroy(SDTProvider_t *provider)
 
 	if (!provider)
 		return;
-#ifndef SDT_IN_GO
 	if (sdt_is_loaded(provider))
 		(void)providerUnload(provider);
-#endif
 	for (probe = provider->probes; probe; probe = next) {
 		next = probe->next;
 		free(((struct sdt_probe *)probe)->arguments);
