@@ -106,12 +106,13 @@ static void move_probes(struct sdt_provider *provider)
 /* sdt_observe_load publishes the sites of a provider. It returns -1 if there is no memory. */
 int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites)
 {
+	bool again = provider->observed; /* then copies of its probes may be recorded ones */
 	int status = 0;
 
 	sdt_observe_lock();
 	free(provider->observed); /* of the time before: the probes get the same numbers again */
 	provider->observed = NULL;
-	if (is_observed())
+	if (again || is_observed())
 		status = reserve_observations(provider);
 	if (status == 0) {
 		provider->sites = sites;
