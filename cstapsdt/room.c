@@ -18,8 +18,8 @@ static const struct hierarchy unified = {"/sys/fs/cgroup", "memory.max", "memory
 static const struct hierarchy memory_controller = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
 						   "memory.usage_in_bytes", "\ntotal_inactive_file "};
 
-/* read_file reads the beginning of a file of a directory, with a NUL after it. */
-static void read_file(const char *directory, const char *name, char *text, size_t size)
+/* read_file reads the beginning of a file of a directory, with a NUL after it. Inlined, it would have its path on the stack more than once. */
+static __attribute__((noinline)) void read_file(const char *directory, const char *name, char *text, size_t size)
 {
 	char path[SDT_PATH_SIZE];
 
