@@ -121,7 +121,8 @@ func (p *patientWriter) Write(b []byte) (int, error) {
 type lastLines struct {
 	w     io.Writer
 	most  int
-	lines [][]byte
+	lines [][]byte // a ring, once it is full
+	next  int
 	rest  []byte
 }
 
@@ -129,20 +130,28 @@ func (l *lastLines) Write(b []byte) (int, error) {
 	if l.most == 0 {
 		return l.w.Write(b)
 	}
-	for part := range bytes.Lines(b) {
-		l.rest = append(l.rest, part...)
-		if !bytes.HasSuffix(part, []byte("\n")) {
-			break
+	n := len(b)
+	for {
+		line, after, ended := bytes.Cut(b, []byte("\n"))
+		l.rest = append(l.rest, line...)
+		if !ended {
+			return n, nil
 		}
-		l.lines, l.rest = append(l.lines, l.rest), nil
-		l.lines = l.lines[max(0, len(l.lines)-l.most):]
+		l.rest = append(l.rest, '\n')
+		if len(l.lines) < l.most {
+			l.lines = append(l.lines, l.rest)
+			l.rest = nil
+		} else {
+			l.lines[l.next], l.rest = l.rest, l.lines[l.next][:0]
+			l.next = (l.next + 1) % l.most
+		}
+		b = after
 	}
-	return len(b), nil
 }
 
 func (l *lastLines) flush() error {
-	for _, line := range l.lines {
-		if _, err := l.w.Write(line); err != nil {
+	for i := range l.lines {
+		if _, err := l.w.Write(l.lines[(l.next+i)%len(l.lines)]); err != nil {
 			return err
 		}
 	}
