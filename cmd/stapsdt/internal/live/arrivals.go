@@ -70,16 +70,19 @@ func (f *Feed) await(patience time.Duration, take func(arrival) error) (err erro
 	return err
 }
 
-// dial begins to connect to new processes.
+// dial begins to connect to new processes, and to watch them if the feed watches.
 func (f *Feed) dial(all []*socket.Process) {
 	now := time.Now()
 	f.refused.purge(all, now)
+	var fresh []*socket.Process
 	for _, p := range all {
-		k := p.Key()
-		if f.programs[k] != nil || f.pending[k] || f.refused.has(k, now) {
-			continue
+		if k := p.Key(); f.programs[k] == nil && !f.pending[k] && !f.refused.has(k, now) {
+			f.pending[k] = true
+			fresh = append(fresh, p)
 		}
-		f.pending[k] = true
+	}
+	watching, request := f.watching, f.request()
+	for _, p := range fresh {
 		f.dialer.Do(p, func() {
 			select {
 			case <-f.closed:
@@ -88,9 +91,19 @@ func (f *Feed) dial(all []*socket.Process) {
 			}
 			a := arrival{process: p}
 			a.connection, a.err = p.Dial()
-			go f.arrive(a) // so that no process waits for another
+			go func() { // so that no process waits for another
+				if watching && a.err == nil {
+					a.memory, a.err = a.connection.Watch(request)
+				}
+				f.arrive(a)
+			}()
 		})
 	}
+}
+
+// request returns the request for each program.
+func (f *Feed) request() wire.Watch {
+	return wire.Watch{Bytes: ringBytes(len(f.programs) + len(f.pending)), Patterns: f.patterns}
 }
 
 // arrive passes on an answer, unless the feed is closed.
@@ -109,15 +122,15 @@ func (f *Feed) arrive(a arrival) {
 // watch begins to watch the connected programs, all at the same time because each may be slow. They arrive again.
 func (f *Feed) watch() {
 	f.watching = true
+	request := f.request()
 	for k, p := range f.programs {
 		delete(f.programs, k)
 		f.pending[k] = true
-		f.watchOne(p.Connection)
+		f.watchOne(p.Connection, request)
 	}
 }
 
-func (f *Feed) watchOne(c *socket.Connection) {
-	request := wire.Watch{Bytes: ringBytes(len(f.programs) + len(f.pending)), Patterns: f.patterns}
+func (f *Feed) watchOne(c *socket.Connection, request wire.Watch) {
 	go func() {
 		memory, err := c.Watch(request)
 		f.arrive(arrival{c.Process, c, memory, err})
@@ -160,8 +173,8 @@ func (f *Feed) add(a arrival) (err error) {
 		delete(f.pending, k)
 		return a.err
 	}
-	if f.watching && a.memory == nil { // it was only connected until now
-		f.watchOne(a.connection)
+	if f.watching && a.memory == nil { // the connection began before the watch
+		f.watchOne(a.connection, f.request())
 		return nil
 	}
 	delete(f.pending, k)

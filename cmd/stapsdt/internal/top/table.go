@@ -3,7 +3,6 @@
 package top
 
 import (
-	"encoding/binary"
 	"slices"
 	"time"
 
@@ -102,7 +101,11 @@ func appendKey(to []byte, v *replay.Value) []byte {
 	if v.Item == nil {
 		return append(to, '-')
 	}
-	return append(binary.NativeEndian.AppendUint64(append(to, '='), v.Bits), v.Text...)
+	to = append(to, '=')
+	for i := range 8 {
+		to = append(to, byte(v.Bits>>(8*i)))
+	}
+	return append(to, v.Text...)
 }
 
 // drop drops the rows of idle operations, and reports whether there were any.
