@@ -15,14 +15,17 @@ import (
 // have a few kilobytes.
 const maxHeaders = 128 << 10
 
+// maxSegments limits the loaded segments, of which real files have a dozen. Each address is looked for in all of them.
+const maxSegments = 256
+
 var errTooLarge = errors.New("more than a program has")
 
-// reader limits the bytes that are read from a file until New has set opened. Until then it also hides e_shstrndx, the number of
-// the section with the names: debug/elf would expand compressed names, and copy a name for each section that has it.
+// reader limits the bytes that are read from a file until New has set opened. Until then it replaces the beginning of the file: a
+// process may change it, and New and debug/elf must see the same.
 type reader struct {
 	io.ReaderAt
 	left   int
-	hidden int64 // the offset of e_shstrndx
+	head   []byte
 	opened bool
 }
 
@@ -34,8 +37,8 @@ func (r *reader) ReadAt(p []byte, off int64) (int, error) {
 		return 0, errTooLarge
 	}
 	n, err := r.ReaderAt.ReadAt(p, off)
-	for at := max(r.hidden, off); at < min(r.hidden+2, off+int64(n)); at++ {
-		p[at-off] = 0
+	if off < int64(len(r.head)) {
+		copy(p[:n], r.head[off:])
 	}
 	return n, err
 }
@@ -44,16 +47,24 @@ func (r *reader) ReadAt(p []byte, off int64) (int, error) {
 // The contents of sections are as large as the headers claim: use Data.
 func New(r io.ReaderAt) (*elf.File, error) {
 	var head [64]byte
-	if n, err := r.ReadAt(head[:], 0); n < len(head) && err != io.EOF {
+	n, err := r.ReadAt(head[:], 0)
+	if n < len(head) && err != io.EOF {
 		return nil, err
 	}
-	limited := &reader{ReaderAt: r, left: maxHeaders, hidden: 62}
+	names := 62 // e_shstrndx, the number of the section with the names
 	if elf.Class(head[elf.EI_CLASS]) == elf.ELFCLASS32 {
-		limited.hidden = 50
+		names = 50
 	}
+	// debug/elf would expand compressed names, and copy a name for each section that has it.
+	unnamed := head
+	unnamed[names], unnamed[names+1] = 0, 0
+	limited := &reader{ReaderAt: r, left: maxHeaders, head: unnamed[:n]}
 	f, err := elf.NewFile(limited)
+	if err == nil && count(f.Progs, elf.PT_LOAD) > maxSegments {
+		err = errTooLarge
+	}
 	if err == nil {
-		err = limited.nameSections(f, head[:])
+		err = limited.nameSections(f, head[:], int(f.ByteOrder.Uint16(head[names:])))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ELF headers: %w", err)
@@ -62,14 +73,23 @@ func New(r io.ReaderAt) (*elf.File, error) {
 	return f, nil
 }
 
-// nameSections sets the names of the sections. head is the beginning of the file.
-func (r *reader) nameSections(f *elf.File, head []byte) error {
+// count returns the number of segments of a type.
+func count(progs []*elf.Prog, kind elf.ProgType) (n int) {
+	for _, p := range progs {
+		if p.Type == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// nameSections sets the names of the sections. head is the beginning of the file, and number is that of the section with the names.
+func (r *reader) nameSections(f *elf.File, head []byte, number int) error {
 	order := f.ByteOrder
 	at, size := order.Uint64(head[40:]), int(order.Uint16(head[58:])) // e_shoff and e_shentsize
 	if f.Class == elf.ELFCLASS32 {
 		at, size = uint64(order.Uint32(head[32:])), int(order.Uint16(head[46:]))
 	}
-	number := int(order.Uint16(head[r.hidden:]))
 	if number >= len(f.Sections) || number == 0 {
 		return nil
 	}
@@ -87,9 +107,11 @@ func (r *reader) nameSections(f *elf.File, head []byte) error {
 	}
 	all := string(names)
 	for i, s := range f.Sections {
-		if at := order.Uint32(headers[i*size:]); uint64(at) < uint64(len(all)) {
-			s.Name, _, _ = strings.Cut(all[at:], "\x00")
+		at := order.Uint32(headers[i*size:])
+		if uint64(at) >= uint64(len(all)) {
+			return fmt.Errorf("the name of section %d is outside of the names", i)
 		}
+		s.Name, _, _ = strings.Cut(all[at:], "\x00")
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
@@ -53,6 +54,41 @@ func TestCompressedNames(t *testing.T) {
 	require.NoError(t, err)
 	_, err = New(file)
 	require.ErrorIs(t, err, errTooLarge)
+}
+
+// changing is a file whose headers change after the first read.
+type changing struct {
+	io.ReaderAt
+	reads int
+}
+
+func (c *changing) ReadAt(p []byte, off int64) (int, error) {
+	n, err := c.ReaderAt.ReadAt(p, off)
+	if c.reads++; c.reads == 1 {
+		binary.LittleEndian.PutUint16(p[58:], 0) // e_shentsize
+	}
+	return n, err
+}
+
+// TestChangedHeaders: a file that changes while it is read is one file or an error.
+func TestChangedHeaders(t *testing.T) {
+	_, err := New(&changing{ReaderAt: sparse.File(t, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: 64})})
+	require.Error(t, err)
+}
+
+// TestManySegments: a file with more segments than real ones have is refused.
+func TestManySegments(t *testing.T) {
+	for _, n := range []int{maxSegments, maxSegments + 1} {
+		var b bytes.Buffer
+		head := elf.Header64{Type: uint16(elf.ET_DYN), Version: 1, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: uint16(n)}
+		copy(head.Ident[:], elf.ELFMAG+"\x02\x01\x01")
+		require.NoError(t, binary.Write(&b, binary.LittleEndian, head))
+		for range n {
+			require.NoError(t, binary.Write(&b, binary.LittleEndian, elf.Prog64{Type: uint32(elf.PT_LOAD)}))
+		}
+		_, err := New(bytes.NewReader(b.Bytes()))
+		require.Equal(t, n > maxSegments, err != nil, err)
+	}
 }
 
 // TestSparseSymbols: a table that is as large as the file claims is not read, or not kept.
