@@ -106,11 +106,14 @@ func goidFromDWARF(file *elf.File) (uint32, error) {
 		if err == nil {
 			e, err = child(r, e, dwarf.TagStructType, "runtime.g")
 		}
-		if err == nil {
+		if err == nil && e != nil {
 			e, err = child(r, e, dwarf.TagMember, "goid")
 		}
 		if err != nil {
 			return 0, err
+		}
+		if e == nil {
+			continue // the package has several units
 		}
 		if offset, ok := e.Val(dwarf.AttrDataMemberLoc).(int64); ok {
 			return uint32(offset), nil
@@ -119,7 +122,7 @@ func goidFromDWARF(file *elf.File) (uint32, error) {
 	return 0, errors.New("there is no runtime.g")
 }
 
-// child returns the child of an entry with a tag and a name.
+// child returns the child of an entry with a tag and a name, or nil.
 func child(r *debuginfo.Entries, e *dwarf.Entry, tag dwarf.Tag, name string) (found *dwarf.Entry, err error) {
 	if e, err = r.At(e.Offset); err == nil {
 		err = r.Children(e, func(c *dwarf.Entry) {
@@ -127,9 +130,6 @@ func child(r *debuginfo.Entries, e *dwarf.Entry, tag dwarf.Tag, name string) (fo
 				found = c
 			}
 		})
-	}
-	if err == nil && found == nil {
-		err = fmt.Errorf("there is no %s", name)
 	}
 	return found, err
 }

@@ -23,7 +23,7 @@ import (
 // toolchain builds, and a program without a known version is an error.
 func TestGoidOffset(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n\nfunc main() {}\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n\nimport _ \"os\"\n\nfunc main() {}\n"), 0o600))
 	program := filepath.Join(dir, "program")
 	build := func(t *testing.T, version string) (goid uint32) {
 		cmd := exec.Command("go", "build", "-o", program, filepath.Join(dir, "main.go"))
