@@ -2,9 +2,13 @@ package function
 
 import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
 
-// maxIndexed is the maximum number of functions, and of inlined calls, that are compared with patterns. The largest programs have
-// some hundred thousand.
-const maxIndexed = 1 << 21
+const (
+	// maxIndexed is the maximum number of functions, and of inlined calls, that are compared with patterns. The largest programs
+	// have some hundred thousand.
+	maxIndexed = 1 << 21
+	// maxText is the maximum number of bytes of the names of functions.
+	maxText = 256 << 20
+)
 
 // inlinedCall is a call of callee in caller that the compiler has replaced by the code of callee.
 type inlinedCall struct{ callee, caller string }
@@ -12,9 +16,11 @@ type inlinedCall struct{ callee, caller string }
 // functions returns the functions of the table.
 func (p *Program) functions() []gotable.Function {
 	if p.allFunctions == nil {
+		names := 0
 		p.table.Functions(p.release, func(f gotable.Function) bool {
 			p.allFunctions = append(p.allFunctions, f)
-			return len(p.allFunctions) < maxIndexed
+			names += len(f.Name)
+			return len(p.allFunctions) < maxIndexed && names < maxText
 		})
 	}
 	return p.allFunctions
