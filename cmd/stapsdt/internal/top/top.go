@@ -87,7 +87,9 @@ func newView(to *console.Console, config run.Config, names []string, o *Options)
 	if v.stream, err = events.Open(to, &config, plan.Options(o.From)); err != nil {
 		return nil, err
 	}
-	v.interval, err = run.NewInterval(o.Interval)
+	if v.interval, err = run.NewInterval(o.Interval); err != nil {
+		v.stream.Close()
+	}
 	return v, err
 }
 
