@@ -48,6 +48,8 @@ func manCommand() *cobra.Command {
 					return err
 				}
 			}
+			root.Use += " COMMAND [ARGUMENT...]"
+			root.InitDefaultVersionFlag()
 			return writePage(root, args[0])
 		},
 	}
@@ -56,7 +58,13 @@ func manCommand() *cobra.Command {
 // writePage writes the page of a verb, or of the command, by cobra's generator.
 func writePage(c *cobra.Command, directory string) error {
 	c.Use, c.Long = markdown(c.Use), markdown(c.Long)
-	c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = markdown(f.Usage) })
+	values := map[string]string{} // the names of the options' values
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if value, _ := pflag.UnquoteUsage(f); value != "" {
+			values[f.Name] = " " + value
+		}
+		f.Usage = markdown(f.Usage)
+	})
 	header := &doc.GenManHeader{Source: "stapsdt " + version()}
 	var page bytes.Buffer
 	if err := doc.GenMan(c, header, &page); err != nil {
@@ -64,13 +72,20 @@ func writePage(c *cobra.Command, directory string) error {
 	}
 	// mandoc wants a day in the date, and a tag in place of a tab.
 	text := strings.Replace(page.String(), header.Date.Format("Jan 2006"), header.Date.UTC().Format(time.DateOnly), 1)
-	text = option.ReplaceAllString(text, ".TP\n$1\n")
+	text = option.ReplaceAllStringFunc(text, func(found string) string {
+		m := option.FindStringSubmatch(found)
+		tag := ".TP\n" + m[1] + values[m[2]]
+		if m[3] != "" {
+			tag += " (default " + m[3] + ")"
+		}
+		return tag + "\n"
+	})
 	return os.WriteFile(filepath.Join(directory, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"), []byte(text), 0o644)
 }
 
 var (
-	// option matches an option as the generator writes it, with a default that is none.
-	option  = regexp.MustCompile(`(?m)^(?:\.PP\n)?(\\fB-.*?)(?:\[?=(?:false\]|\[\]|""|0s|0)?)?\n\t`)
+	// option matches an option as the generator writes it, with its name and its default, which may be none.
+	option  = regexp.MustCompile(`(?m)^(?:\.PP\n)?(\\fB-.*?-?([a-z][a-z.-]+)\\fP)\[?=?(?:false\]|\[\]|""|0s|0|(.+))?\n\t`)
 	special = regexp.MustCompile(`(?m)^  .*|[_*<\[\]]`)
 )
 

@@ -26,7 +26,7 @@ func TestPages(t *testing.T) {
 	trace := read(t, filepath.Join(directory, "stapsdt-trace.1"))
 	for _, want := range []string{
 		".SH SYNOPSIS\n\\fBstapsdt trace (SPEC... (-p PID", "between NAME__start and NAME__end are", ".TP\n\\fB-a\\fP, \\fB--all\\fP\nevery process on the machine",
-		".TP\n\\fB-n\\fP, \\fB--number\\fP\nend after \\fBN\\fR events\n", "\\fB--strlen\\fP=256\nshow at most", "NAMESPACE/POD[/CONTAINER], with * for any",
+		".TP\n\\fB-n\\fP, \\fB--number\\fP N\nend after \\fBN\\fR events\n", "\\fB--strlen\\fP N (default 256)\nshow at most", "NAMESPACE/POD[/CONTAINER], with * for any",
 		".SH EXAMPLE\n.EX\n  stapsdt trace -p 1234 'myapp:*'\n", ".SH EXIT STATUS\n.EX\n0  done;",
 	} {
 		assert.Contains(t, trace, want, "the page of trace")
@@ -35,6 +35,7 @@ func TestPages(t *testing.T) {
 		assert.NotContains(t, trace, unwanted, "the page of trace")
 	}
 	root := read(t, filepath.Join(directory, "stapsdt.1"))
+	assert.Contains(t, root, "\\fBstapsdt COMMAND [ARGUMENT...] [flags]\\fP\n")
 	assert.True(t, strings.HasPrefix(root, ".nh\n.TH \"STAPSDT\" \"1\" \"2001-09-09\" "), root)
 	help := output(t, "help")
 	for _, topic := range topics() {
