@@ -3,11 +3,6 @@
 package events
 
 import (
-	"encoding/binary"
-	"fmt"
-	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
@@ -146,67 +141,4 @@ func (d *delivery) Event(e *recording.Event, f *replay.File) error {
 		d.event.shown = s
 	}
 	return d.Consumer.Event(&d.event)
-}
-
-func (b *body) number(word uint64) { b.words = binary.LittleEndian.AppendUint64(b.words, word) }
-
-func (b *body) text(text []byte) {
-	b.number(uint64(len(text)))
-	b.texts = append(append(b.texts, text...), make([]byte, 8-len(text)%8)...)
-}
-
-// decode decodes an event of a probe whose arguments were added, and empties the body for the next one.
-func (b *body) decode(e *recording.Event, p *recording.Probe) error {
-	b.words = append(b.words, b.texts...)
-	err := e.Decode(p, b.words)
-	b.words, b.texts = b.words[:0], b.texts[:0]
-	return err
-}
-
-// add adds an argument of an event to the body. A string that was cut ends in an ellipsis.
-func (k *kernel) add(v event.Value, item *layout.Item, kind recording.Kind) {
-	isText := kind == recording.String
-	unreadable := v.Missing && item.Unreadable == nil && (!isText || v.Bits != 0 || item.Names != nil) // not a null pointer
-	if unreadable {
-		k.unreadable++
-	}
-	switch {
-	case !isText && v.Missing:
-		k.body.number(0)
-	case !isText:
-		k.body.number(v.Bits)
-	case item.Unreadable != nil:
-		k.body.text([]byte("<unavailable>"))
-	case unreadable:
-		k.body.text([]byte("<unreadable>"))
-	case item.Names != nil:
-		k.body.text([]byte(item.Names.NameOf(v.Bits)))
-	case v.Cut:
-		k.body.text(append(v.Text[:len(v.Text):len(v.Text)], "…"...))
-	default:
-		k.body.text(v.Text)
-	}
-}
-
-// addSent adds an argument that a program has sent.
-func (b *body) addSent(a recording.Arg, v any) {
-	text, isText := v.(string)
-	switch {
-	case a.Kind == recording.String:
-		b.text([]byte(text))
-	case a.Kind == recording.Float64:
-		f, _ := strconv.ParseFloat(strings.TrimPrefix(fmt.Sprint(v), "+"), 64)
-		if a.Type == recording.TypeFloat32 {
-			b.number(uint64(math.Float32bits(float32(f))))
-		} else {
-			b.number(math.Float64bits(f))
-		}
-	case isText: // an address
-		address, _ := strconv.ParseUint(text, 0, 64)
-		b.number(address)
-	case a.Kind == recording.Bool && v == true:
-		b.number(1)
-	default:
-		b.number(integer(v))
-	}
 }
