@@ -25,7 +25,7 @@ const (
 
 // convert returns a family for Prometheus, or nil if it has no valid series, and the number of invalid ones.
 func convert(f *Family) (family *dto.MetricFamily, invalid int) {
-	family = &dto.MetricFamily{Name: &f.Name, Help: proto.String(repaired(f.Help)), Type: f.Kind.Enum()}
+	family = &dto.MetricFamily{Name: &f.Name, Help: proto.String(Repaired(f.Help)), Type: f.Kind.Enum()}
 	if f.Unit != "" {
 		family.Unit = &f.Unit
 	}
@@ -190,4 +190,5 @@ func (b infiniteBucket) Write(to *dto.Metric) error {
 	return err
 }
 
-func repaired(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+// Repaired returns a text of a traced program in valid UTF-8, which is what Prometheus and OpenTelemetry take.
+func Repaired(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -34,14 +34,14 @@ func convertSpans(spans []Span) (all []*trace.ResourceSpans) {
 
 func (s *Span) convert() *trace.Span {
 	converted := &trace.Span{
-		TraceId: s.TraceID[:], SpanId: spanID(s.SpanID), Name: repaired(s.Name), Kind: trace.Span_SPAN_KIND_INTERNAL,
+		TraceId: s.TraceID[:], SpanId: spanID(s.SpanID), Name: Repaired(s.Name), Kind: trace.Span_SPAN_KIND_INTERNAL,
 		StartTimeUnixNano: nanoseconds(s.Start), EndTimeUnixNano: nanoseconds(s.End),
 	}
 	if s.Parent != 0 {
 		converted.ParentSpanId = spanID(s.Parent)
 	}
 	if s.Error != "" {
-		converted.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: repaired(s.Error)}
+		converted.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: Repaired(s.Error)}
 	}
 	for _, a := range s.Attributes {
 		converted.Attributes = append(converted.Attributes, keyValue(a.Name, a.Value))
@@ -71,7 +71,7 @@ func keyValue(key string, value any) *common.KeyValue {
 	case bool:
 		converted.Value = &common.AnyValue_BoolValue{BoolValue: v}
 	default:
-		converted.Value = &common.AnyValue_StringValue{StringValue: repaired(fmt.Sprint(v))}
+		converted.Value = &common.AnyValue_StringValue{StringValue: Repaired(fmt.Sprint(v))}
 	}
-	return &common.KeyValue{Key: repaired(key), Value: converted}
+	return &common.KeyValue{Key: Repaired(key), Value: converted}
 }

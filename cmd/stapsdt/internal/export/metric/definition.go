@@ -101,14 +101,11 @@ func (m *definition) counting() bpf.Counting {
 	return bpf.Counting{Value: m.Value, For: "a metric", Rises: m.Kind == rules.Counter, Latest: m.Kind == rules.Gauge, By: m.by, Where: m.Where}
 }
 
-// valid returns a text of a traced program in valid UTF-8, which is what Prometheus takes.
-func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
-
 // labelOf converts a value to a label. Gauges whose labels would become equal later must share a series, which has their latest value.
 func labelOf(v *replay.Value) string {
 	if v.Item.Type.Kind == expr.String {
 		text, _, _ := strings.Cut(v.Text, "\x00") // where the kernel ends it
-		return valid(text)
+		return expose.Repaired(text)
 	}
 	return string(render.AppendNumber(nil, v.Item.Type, v.Bits))
 }
@@ -119,9 +116,9 @@ func (m *definition) isOne() bool { return len(m.by) == 0 && len(m.OpenLabels())
 func (m *definition) openLabels(provider, probe string) (values []string) {
 	for _, name := range m.OpenLabels() {
 		if name == "provider" {
-			values = append(values, valid(provider))
+			values = append(values, expose.Repaired(provider))
 		} else {
-			values = append(values, valid(probe))
+			values = append(values, expose.Repaired(probe))
 		}
 	}
 	return values
