@@ -60,11 +60,11 @@ func New(r io.ReaderAt) (*elf.File, error) {
 	unnamed[names], unnamed[names+1] = 0, 0
 	limited := &reader{ReaderAt: r, left: maxHeaders, head: unnamed[:n]}
 	f, err := elf.NewFile(limited)
-	if err == nil && count(f.Progs, elf.PT_LOAD) > maxSegments {
+	if err == nil && loaded(f.Progs) > maxSegments {
 		err = errTooLarge
 	}
 	if err == nil {
-		err = limited.nameSections(f, head[:], int(f.ByteOrder.Uint16(head[names:])))
+		err = limited.nameSections(f, head[:])
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ELF headers: %w", err)
@@ -73,22 +73,22 @@ func New(r io.ReaderAt) (*elf.File, error) {
 	return f, nil
 }
 
-// count returns the number of segments of a type.
-func count(progs []*elf.Prog, kind elf.ProgType) (n int) {
+// loaded returns the number of loaded segments.
+func loaded(progs []*elf.Prog) (n int) {
 	for _, p := range progs {
-		if p.Type == kind {
+		if p.Type == elf.PT_LOAD {
 			n++
 		}
 	}
 	return n
 }
 
-// nameSections sets the names of the sections. head is the beginning of the file, and number is that of the section with the names.
-func (r *reader) nameSections(f *elf.File, head []byte, number int) error {
+// nameSections sets the names of the sections. head is the beginning of the file.
+func (r *reader) nameSections(f *elf.File, head []byte) error {
 	order := f.ByteOrder
-	at, size := order.Uint64(head[40:]), int(order.Uint16(head[58:])) // e_shoff and e_shentsize
+	at, size, number := order.Uint64(head[40:]), int(order.Uint16(head[58:])), int(order.Uint16(head[62:])) // e_shoff, e_shentsize, e_shstrndx
 	if f.Class == elf.ELFCLASS32 {
-		at, size = uint64(order.Uint32(head[32:])), int(order.Uint16(head[46:]))
+		at, size, number = uint64(order.Uint32(head[32:])), int(order.Uint16(head[46:])), int(order.Uint16(head[50:]))
 	}
 	if number >= len(f.Sections) || number == 0 {
 		return nil
