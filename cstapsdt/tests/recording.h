@@ -142,7 +142,7 @@ static inline void rec_load(const char *name)
 	CHECK(providerLoad(provider) == 0);
 }
 
-/* fire fires the probe. One of two arguments takes no more of these. */
+/* fire fires the probe with a text, a number and another text, which a probe of two arguments ignores. */
 static inline void fire(uint64_t n)
 {
 	probeFire(probe, (uint64_t)(uintptr_t)"text", n, (uint64_t)(uintptr_t)"another");

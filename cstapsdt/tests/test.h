@@ -83,7 +83,7 @@ static inline SDTProvider_t *test_provider(const char *name)
 	return providerInit(full);
 }
 
-/* test_probes returns a provider with so many probes, each of two arguments, and where its image is to be. */
+/* test_probes returns a provider that keeps its image in this place, with this number of probes of two arguments. */
 static inline SDTProvider_t *test_probes(const char *name, MemFDOption_t place, int count)
 {
 	SDTProvider_t *provider = test_provider(name);

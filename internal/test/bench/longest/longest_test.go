@@ -112,8 +112,8 @@ func run(b *testing.B, name string, args ...string) {
 	require.NoError(b, err, "%s %v\n%s", name, args, out)
 }
 
-// startWriter starts a program, without that priority, that writes a file of 64 MB in a directory, and has the kernel write all of its
-// file system, again and again.
+// startWriter starts a program, without that priority, that keeps writing a file of 64 MB in a directory, and having the kernel write
+// the whole file system.
 func startWriter(b *testing.B, dir string) {
 	b.Helper()
 	cmd := exec.Command("chrt", "--other", "0", "sh", "-c", "while dd if=/dev/zero of=busy bs=1M count=64 conv=notrunc status=none && sync -f busy; do :; done")

@@ -260,7 +260,7 @@ func (a *attack) maps(path string) {
 	check(err)
 }
 
-// mapsEach writes and maps so many files.
+// mapsEach writes and maps n files.
 func (a *attack) mapsEach(n int, f func(i int) *file) {
 	for i := range n {
 		a.maps(a.writes(f(i)))

@@ -36,7 +36,7 @@ type jobEnd struct {
 //	run T        fires said in each of T goroutines from when it is enabled until halt
 //	halt         ends that, and prints how often it has fired
 //
-// Or it fires said so many times and ends. With VERSION=2 in its environment, the text of said is a number, and that of level has 8 bytes.
+// If times is given, it fires said that often, and ends. With VERSION=2 in its environment, the text of said is a number, and that of level has 8 bytes.
 func exportee(name, times string) {
 	provider := stapsdt.NewProvider(name)
 	said, level := exported(provider)

@@ -5,7 +5,7 @@
 //	subject unnamed                     whose arguments have no names
 //	subject operator [FILE]             operations, which it records to a file
 //	subject worker                      jobs
-//	subject exportee PROVIDER [TIMES]   what is exported; it fires so many times and ends
+//	subject exportee PROVIDER [TIMES]   what is exported; with TIMES it fires that often, and ends
 //
 // The commands of each are in its file.
 package main
