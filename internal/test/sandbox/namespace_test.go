@@ -27,8 +27,10 @@ var walls = map[string]func() error{
 	"no /proc": func() error {
 		return errors.Join(private(), unix.Mount("none", "/proc", "tmpfs", unix.MS_RDONLY, ""))
 	},
-	"read-only root": func() error {
-		return errors.Join(private(), unix.Mount("/", "/", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	// Directories of the root, such as /tmp, may be file systems of their own.
+	"all read-only": func() error {
+		readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+		return errors.Join(private(), unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, readOnly))
 	},
 }
 
@@ -72,9 +74,9 @@ func TestNamespaces(t *testing.T) {
 		{"memfd_noexec=1", "/stapsdt/", "/proc/"},
 		{"memfd_noexec=2", "/stapsdt/", "error tmpCreationError"},
 		{"no /proc", "/stapsdt/", "/proc/"},
-		{"read-only root", "/proc/", "/proc/"},
-		{"read-only root,no /proc", "/proc/", "/proc/"},
-		{"memfd_noexec=2,read-only root", "error tmpCreationError", "error tmpCreationError"},
+		{"all read-only", "/proc/", "/proc/"},
+		{"all read-only,no /proc", "/proc/", "/proc/"},
+		{"memfd_noexec=2,all read-only", "error tmpCreationError", "error tmpCreationError"},
 	} {
 		t.Run(c.walls, func(t *testing.T) {
 			child := tracetest.Child(t, "confined", directory(t), tracetest.WithArgs(strings.Split(c.walls, ",")...), func(cmd *exec.Cmd) {
