@@ -125,7 +125,7 @@ func timelineFile(t *testing.T) string {
 	note.Fire("last")
 	require.NoError(t, errors.Join(rec.Close(), p.Close()))
 	drawn := file + ".json"
-	out, err := exec.Command(tracetest.Build(t, "../../../cmd/stapsdt"), "trace", "--from", file, "-o", "chrome", "-O", drawn).CombinedOutput()
+	out, err := exec.Command(tracetest.Stapsdt(t), "trace", "--from", file, "-o", "chrome", "-O", drawn).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return drawn
 }

@@ -50,6 +50,6 @@ func start(t testing.TB, program, variable string, args ...string) *tracetest.Pr
 // stapsdt runs the command, and returns what it prints.
 func stapsdt(t testing.TB, args ...string) string {
 	t.Helper()
-	out := tracetest.Must(exec.Command(tracetest.Build(t, "../../../cmd/stapsdt"), args...).Output())(t)
+	out := tracetest.Must(exec.Command(tracetest.Stapsdt(t), args...).Output())(t)
 	return string(out)
 }

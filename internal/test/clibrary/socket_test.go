@@ -388,7 +388,7 @@ func testExec(t *testing.T, program string) {
 	other, err := net.Listen("unix", t.TempDir()+"/1-1.sock") // the kernel names the sockets of all programs, or of none, as in gVisor
 	require.NoError(t, err)
 	defer other.Close()
-	out, err := exec.Command(tracetest.Build(t, "../../../cmd/stapsdt"), "trace", "--via", "socket", "-p", strconv.Itoa(l.PID()), "*:*").CombinedOutput()
+	out, err := exec.Command(tracetest.Stapsdt(t), "trace", "--via", "socket", "-p", strconv.Itoa(l.PID()), "*:*").CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "the process does not listen: ")
 }
@@ -422,7 +422,7 @@ func testCommand(t *testing.T, program string) {
 	dir, err := os.MkdirTemp("/tmp", "clibrary") // where another user can be
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
-	for name, from := range map[string]string{"app": program, "stapsdt": tracetest.Build(t, "../../../cmd/stapsdt")} {
+	for name, from := range map[string]string{"app": program, "stapsdt": tracetest.Stapsdt(t)} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), read(t, from), 0o755))
 	}
 	require.NoError(t, os.Chown(dir, 65533, 65533))

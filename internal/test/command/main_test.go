@@ -53,7 +53,7 @@ var names atomic.Int32
 func unique(name string) string { return fmt.Sprintf("%s_%d", name, names.Add(1)) }
 
 // stapsdt returns the path of the command.
-func stapsdt(t testing.TB) string { return tracetest.Build(t, "../../../cmd/stapsdt") }
+func stapsdt(t testing.TB) string { return tracetest.Stapsdt(t) }
 
 // result is what a run of the command printed, and how it ended.
 type result struct {

@@ -88,7 +88,7 @@ func TestMain(m *testing.M) {
 func buildCommand(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
-	require.NoError(t, os.Symlink(tracetest.Build(t, "../../../cmd/stapsdt"), dir+"/stapsdt"))
+	require.NoError(t, os.Symlink(tracetest.Stapsdt(t), dir+"/stapsdt"))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 

@@ -40,7 +40,7 @@ func TestDashboardTypes(t *testing.T) {
 	testenv.Downloads(t, packages, err)
 	rules := filepath.Join(dir, "rules.yaml")
 	require.NoError(t, os.WriteFile(rules, []byte(dashboardRules), 0o600))
-	dashboard, err := exec.Command(tracetest.Build(t, "../../../cmd/stapsdt"), "export", "-c", rules, "--print", "dashboard").Output()
+	dashboard, err := exec.Command(tracetest.Stapsdt(t), "export", "-c", rules, "--print", "dashboard").Output()
 	require.NoError(t, err)
 
 	// The type of a panel takes any object for a query, so that queries are checked apart.

@@ -32,7 +32,7 @@ func exports(t testing.TB, provider, rules, listen string, args ...string) *expo
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(rules, "PROVIDER", provider)), 0o600))
-	cmd := exec.Command(tracetest.Build(t, "../../../cmd/stapsdt"), append([]string{"export", "-c", path, "--listen", listen}, args...)...)
+	cmd := exec.Command(tracetest.Stapsdt(t), append([]string{"export", "-c", path, "--listen", listen}, args...)...)
 	cmd.Env = append(os.Environ(), "OTEL_METRIC_EXPORT_INTERVAL=200")
 	e := &exporter{Process: tracetest.Command(t, cmd)}
 	e.addr = e.WaitSaid(regexp.MustCompile(`metrics are at https?://(\S+)/metrics`), testenv.Patience)[1]

@@ -66,7 +66,7 @@ func (p *program) commands(t *testing.T, poke func()) *commands {
 	if file := probes[0][1]; file != "*" { // by process, Ruby's own probes would be counted too
 		entry, ret, process = file+":"+entry, file+":"+ret, nil
 	}
-	stapsdt := tracetest.Build(t, "../../../cmd/stapsdt")
+	stapsdt := tracetest.Stapsdt(t)
 	start := func(args ...string) *tracetest.Process {
 		cmd := tracetest.Command(t, exec.Command(stapsdt, slices.Concat(args, process, []string{"-o", "json"})...))
 		require.Eventually(t, func() bool {

@@ -136,5 +136,5 @@ func TestMain(m *testing.M) {
 
 // stapsdt returns the path of the command.
 func stapsdt(t testing.TB) string {
-	return tracetest.Build(t, "../../../cmd/stapsdt", "CGO_ENABLED=0")
+	return tracetest.Stapsdt(t)
 }

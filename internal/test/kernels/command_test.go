@@ -106,10 +106,8 @@ func runServer([]string) {
 // commandPath returns the path of the command. A guest has it in its $PATH, and this machine
 // builds it.
 func commandPath(t *testing.T) string {
-	const directory = "../../../cmd/stapsdt"
-	if _, err := os.Stat(directory); err == nil {
-		t.Setenv("CGO_ENABLED", "0") // as it is distributed
-		return tracetest.Build(t, directory)
+	if _, err := os.Stat("../../../cmd/stapsdt"); err == nil {
+		return tracetest.Stapsdt(t)
 	}
 	return testenv.NeedsTool(t, "stapsdt", "cmd/stapsdt")
 }

@@ -180,7 +180,7 @@ func (l *language) lives(t *testing.T, binding, ending string) {
 	require.Len(t, s.files(), 1)
 
 	pid := strconv.Itoa(s.PID())
-	command := tracetest.Build(t, "../../../cmd/stapsdt")
+	command := tracetest.Stapsdt(t)
 	stapsdt := tracetest.Command(t, exec.Command(command, "trace", "-p", pid, "languages:*", "-n", "3"))
 	require.Eventually(t, func() bool {
 		list, err := exec.Command(command, "list", "-p", pid).Output()

@@ -26,7 +26,7 @@ func TestRecordedBindings(t *testing.T) {
 	bindings := build(t)
 	command := filepath.Dir(filepath.Dir(bindings)) + "/stapsdt"
 	require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(command)), 0o755)) // what t.TempDir makes is the user's alone
-	data := tracetest.Must(os.ReadFile(tracetest.Build(t, "../../../cmd/stapsdt")))(t)
+	data := tracetest.Must(os.ReadFile(tracetest.Stapsdt(t)))(t)
 	require.NoError(t, os.WriteFile(command, data, 0o755))
 	check := filepath.Dir(command) + "/check" // where the user can read it
 	require.NoError(t, os.CopyFS(check, os.DirFS("testdata")))

@@ -30,7 +30,7 @@ var (
 	raced  = []string{"CGO_ENABLED=1", "GOFLAGS=-race"}
 )
 
-func stapsdt(t testing.TB) string { return tracetest.Build(t, "../../../cmd/stapsdt", static...) }
+func stapsdt(t testing.TB) string { return tracetest.Stapsdt(t) }
 
 // program is a holder.
 type program struct {

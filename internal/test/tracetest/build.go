@@ -47,6 +47,16 @@ func Build(t testing.TB, directory string, env ...string) (program string) {
 	return buildOnce(t, fmt.Sprintf("%q %q", env, directory), func(program string) error { return build(program, directory, env) })
 }
 
+// Stapsdt builds the command as it is distributed, without cgo, and returns its path.
+func Stapsdt(t testing.TB) (program string) {
+	t.Helper()
+	directory := "../../../cmd/stapsdt"
+	if _, err := os.Stat(directory); err != nil {
+		directory = "../" + directory // for a package of a package
+	}
+	return Build(t, directory, "CGO_ENABLED=0")
+}
+
 // BuildShell runs a script of bash, once for all tests of the binary, in a directory that exists as long as the programs of [Build],
 // and returns the directory.
 func BuildShell(t testing.TB, script string) (directory string) {

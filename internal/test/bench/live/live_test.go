@@ -32,7 +32,7 @@ import (
 func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 
 func command(t testing.TB) string {
-	return tracetest.Build(t, "../../../../cmd/stapsdt", "CGO_ENABLED=0")
+	return tracetest.Stapsdt(t)
 }
 
 // startSubject starts one of the programs, and returns what it says when it is ready.
