@@ -31,6 +31,7 @@ lint            staticcheck, govulncheck, checkptr, sanitizers, linters of scrip
 kernels         other kernels, under qemu
 packages        Debian packages, a release made twice, builds with and without libelf
 soak            what was fired equals what was seen, for a while
+fresh           README's two commands, on machines that have only Go, git and gcc
 
 docker          the images and the commands of the guides on containers (needs a docker daemon)
 tracers         every tracer, with those that need headers or modules of the kernel (3 GB)
@@ -49,6 +50,8 @@ done
 command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
 # shellcheck source=scripts/lib/install.sh
 . scripts/lib/install.sh
+# shellcheck source=scripts/lib/raced.sh
+. scripts/lib/raced.sh
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 export STAPSDT_RESULTS=${STAPSDT_RESULTS:-$PWD/out/long.json}
@@ -105,10 +108,9 @@ long_library() {
 
 # What the gate's step does not run. The harnesses of programs have the goroutines of tests alone.
 long_race() {
-	local gate packages
-	read -ra gate < <(sed -n 's/^step "go test, race detector" tested 1 -race //p' scripts/test.sh)
+	local packages
 	mapfile -t packages < <(comm -23 <(go list ./... ./cmd/stapsdt/... ./internal/test/{process,arguments}/... ./instrument/{grpc,otel}probe/... | sort) \
-		<(go list "${gate[@]}" | sort))
+		<(go list "${raced[@]}" | sort))
 	short -race "${packages[@]}"
 }
 
@@ -140,6 +142,7 @@ long_lint() { scripts/lib/lint.sh; }
 long_kernels() { scripts/lib/kernels.sh --quick; }
 long_packages() { steps "scripts/lib/deb.sh --quick" "scripts/lib/release_test.sh --quick" "scripts/lib/builders.sh"; }
 long_soak() { scripts/lib/soak.sh 20 5m; } # the time that a busy machine may take for it
+long_fresh() { scripts/lib/fresh.sh; }
 long_docker() { scripts/lib/docker_test.sh; }
 long_tracers() { steps scripts/lib/tracers.sh scripts/lib/guests.sh scripts/lib/systemtap.sh; }
 long_kubernetes() { scripts/kubernetes.sh; }
@@ -147,8 +150,7 @@ long_kubernetes() { scripts/kubernetes.sh; }
 # fetched installs the tools and downloads the modules, without which no part can be run.
 fetched() {
 	scripts/tools.sh --all
-	persistently go mod download
-	GOWORK=off persistently go mod download
+	scripts/lib/modules.sh
 }
 
 # part NAME FUNCTION runs the function, and appends the result of the part.

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Proves a change, with real tracers, in five minutes on two processors, or eight if all has to be compiled. On a fresh
-# Debian or Ubuntu with Go and gcc it installs everything else.
+# Proves a change, with real tracers. On a fresh Debian or Ubuntu with Go and gcc it installs everything else.
 #
 #   scripts/test.sh                   runs the gate, which every commit passes, as CI does
 #   scripts/test.sh --all [PART...]   runs what takes longer, or these parts of it: see scripts/long.sh
 #
 # Only a defect can fail the gate. Nothing in it depends on the network once the tools and modules are there, on how long
 # something takes, or on what else the machine does, and nothing is run again. The tests themselves say where they run: see
-# internal/testenv. With CI=true a test fails, and is not skipped, if a tool or root is missing.
+# internal/testenv. With CI=true a test fails, and is not skipped, if a tool or root is missing. .ci/run runs the gate with an
+# empty module cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,6 +23,8 @@ case "${1:-}" in
 	;;
 esac
 
+# shellcheck source=scripts/lib/raced.sh
+. scripts/lib/raced.sh
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 
@@ -56,7 +58,13 @@ finish() {
 	[ "$failed" -eq 0 ]
 }
 
-modules=(. ./internal/test ./cmd/stapsdt ./instrument/grpcprobe ./instrument/otelprobe ./examples/http ./examples/lua ./examples/wasm)
+# installed installs the tools. Without root, what a test lacks skips it.
+installed() {
+	local status=0
+	scripts/tools.sh || status=$?
+	[ "$status" -ne 1 ] || [ "${CI:-}" = true ] || { echo "skipped: what needs these tools"; return 0; }
+	return "$status"
+}
 
 # tidy looks for files that have no place in the repository: those that .gitignore names, programs, and whatever is larger
 # than 1 MB.
@@ -85,25 +93,20 @@ generated() {
 	return $changed
 }
 
-# vetted vets every module in the build with cgo, and in the build without it the packages that have other files then.
+# vetted vets every module in the build with cgo, but the command, which is distributed without, and in the build without it the
+# packages of the root that have other files then.
 vetted() {
-	local module cgo packages format='{{.ImportPath}} {{.GoFiles}} {{.CgoFiles}} {{.SFiles}} {{.TestGoFiles}} {{.XTestGoFiles}}'
-	go vet "${modules[@]/%//...}"
+	local cgo packages format='{{.ImportPath}} {{.GoFiles}} {{.CgoFiles}} {{.SFiles}} {{.TestGoFiles}} {{.XTestGoFiles}}'
+	mapfile -t packages < <(printf '%s/...\n' "${modules[@]}" | grep -vFx "$PWD/cmd/stapsdt/...")
+	go vet "${packages[@]}"
 	for cgo in 1 0; do CGO_ENABLED=$cgo go list -f "$format" ./... >"$temp/files$cgo"; done
 	mapfile -t packages < <(comm -13 <(sort "$temp/files1") <(sort "$temp/files0") | cut -d ' ' -f 1)
 	[ ${#packages[@]} -gt 0 ]
-	CGO_ENABLED=0 go vet "${packages[@]}"
+	CGO_ENABLED=0 go vet "${packages[@]}" ./cmd/stapsdt/...
 	go vet -tags stapsdt_noload .
-}
-
-# elsewhere compiles the library for another architecture that has probes, with what is assembly or differs there in the command,
-# and for an architecture and a system that have none.
-elsewhere() {
-	export CGO_ENABLED=0
-	GOARCH=arm64 go build . ./internal/... ./proberec ./probesock
-	GOARCH=arm64 go vet . ./internal/{call,site} ./internal/recording/{barrier,recorder} ./cmd/stapsdt/internal/{bpf,price}
-	GOARCH=loong64 go build .
-	GOOS=darwin GOARCH=arm64 go build . ./probeenv ./debugprobe
+	# The types for other systems are those of internal/test/elsewhere. This is the assembly.
+	GOARCH=arm64 CGO_ENABLED=0 go vet ./internal/call ./internal/recording/barrier
+	GOARCH=arm64 CGO_ENABLED=0 go build ./internal/call ./internal/recording/barrier
 }
 
 # tested CGO ARGUMENT... runs the short tests, as many packages at a time as pays off where most tests wait.
@@ -130,20 +133,23 @@ demo() {
 	CGO_ENABLED=0 scripts/demo.sh
 }
 
-step "tools" scripts/tools.sh
 command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
-# Two lanes: most tests wait for a tracer most of the time, and compilers do not. The first package takes longest. What the
-# tests need compiled, too, comes later in the other lane, where it is found in the cache.
-step "go test" tested 1 ./internal/test/command ./internal/test/... ./cmd/stapsdt/... ./instrument/{grpc,otel}probe/... ./... &
+step "modules" scripts/lib/modules.sh &
+step "tools" installed
+wait
+mapfile -t modules < <(GOPROXY=off go list -m -f '{{.Dir}}')
+export GOPROXY=off # a module that is missing now is a defect of scripts/lib/modules.sh
+# Two lanes: most tests wait for a tracer most of the time, and compilers do not. The first package takes longest.
+step "go test" tested 1 ./internal/test/command ./internal/test/... ./instrument/{grpc,otel}probe/... ./... &
 step "tree" tidy
-step "size" scripts/count.sh
 step "gofmt" formatted
+step "columns" scripts/lib/columns.sh
+step "go test, race detector" tested 1 -race "${raced[@]}"
 step "the C library, plain and with sanitizers" env QUICK=yes make -C cstapsdt test
-step "other architectures and systems" elsewhere
-step "go test, race detector" tested 1 -race . ./internal/recording/recorder ./proberec ./probesock ./debugprobe ./span ./instrument/... ./cmd/stapsdt/internal/engine
+step "go test, the command" tested 0 ./cmd/stapsdt/...
+step "go vet" vetted
 step "go test, without cgo" uncoupled
 step "examples" examples
-step "go vet" vetted
 if [ "${CI:-}" = true ] || [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; then
 	step "scripts/demo.sh" demo
 else

@@ -1,0 +1,101 @@
+package elsewhere
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/go/packages"
+)
+
+const (
+	module     = "github.com/go-stapsdt/stapsdt"
+	repository = "../../.."
+)
+
+// TestTypes checks our packages from their sources. Compiling them, with the standard library for each system, would take a
+// hundred times as long. Workflows build and run them.
+func TestTypes(t *testing.T) {
+	library := []string{module, module + "/internal/...", module + "/probeenv", module + "/debugprobe"}
+	for system, patterns := range map[string][]string{
+		"linux/arm64":   {module + "/...", module + "/cmd/stapsdt/..."},
+		"linux/loong64": {module + "/..."},
+		"darwin/arm64":  append(library, module+"/cmd/stapsdt"),
+		"windows/amd64": append(library, module+"/cmd/stapsdt"),
+	} {
+		t.Run(system, func(t *testing.T) {
+			t.Parallel()
+			goos, goarch, _ := strings.Cut(system, "/")
+			got := load(t, []string{"GOOS=" + goos, "GOARCH=" + goarch}, patterns...)
+			require.Empty(t, got.errors)
+			require.Greater(t, got.checked, 30)
+		})
+	}
+}
+
+// TestError: a mistake in the body of a function of one architecture is found.
+func TestError(t *testing.T) {
+	t.Setenv("GOWORK", "off")
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":      "module " + module + "/wrong\n\ngo 1.25\n",
+		"p.go":        "package wrong\n\nimport \"fmt\"\n\nfunc F() { fmt.Println() }\n",
+		"p_s390x.go":  "package wrong\n\nfunc G() { _ = 1 + \"text\" }\n",
+		"p_test.go":   "package wrong\n",
+		"q_darwin.go": "package wrong\n\nvar x missing\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	t.Chdir(dir)
+	require.Empty(t, load(t, []string{"GOARCH=amd64"}, "./...").errors)
+	require.Len(t, load(t, []string{"GOARCH=s390x"}, "./...").errors, 1)
+	require.Len(t, load(t, []string{"GOOS=darwin"}, "./...").errors, 1)
+}
+
+// result has the errors in packages of this repository, and their number. It leaves out the harnesses, which are for Linux.
+type result struct {
+	errors  []packages.Error
+	checked int
+}
+
+// load checks the packages, without their tests, in an environment.
+func load(t *testing.T, env []string, patterns ...string) (r result) {
+	t.Helper()
+	root, err := os.Getwd()
+	require.NoError(t, err)
+	if filepath.Base(root) == "elsewhere" {
+		root = filepath.Join(root, repository)
+	}
+	config := &packages.Config{
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps |
+			packages.NeedTypes | packages.NeedTypesInfo | packages.NeedSyntax | packages.NeedTypesSizes,
+		Dir: root,
+		Env: append(append(os.Environ(), "CGO_ENABLED=0"), env...),
+		// The bodies of other people's functions are as they were published.
+		ParseFile: func(set *token.FileSet, name string, source []byte) (*ast.File, error) {
+			file, err := parser.ParseFile(set, name, source, parser.SkipObjectResolution)
+			if file != nil && !strings.HasPrefix(name, root+string(filepath.Separator)) {
+				for _, d := range file.Decls {
+					if f, ok := d.(*ast.FuncDecl); ok {
+						f.Body = nil
+					}
+				}
+			}
+			return file, err
+		},
+	}
+	all, err := packages.Load(config, patterns...)
+	require.NoError(t, err)
+	packages.Visit(all, nil, func(p *packages.Package) {
+		if strings.HasPrefix(p.PkgPath, module) && !strings.HasPrefix(p.PkgPath, module+"/internal/test") {
+			r.errors = append(r.errors, p.Errors...)
+			r.checked++
+		}
+	})
+	return r
+}
