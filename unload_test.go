@@ -89,10 +89,11 @@ func traceByBpftrace(t *testing.T, program string) (stop func() string) {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill() })
 	said := bufio.NewScanner(stderr)
+	var before []string
 	for said.Scan() && said.Text() != attachedMarker {
-		t.Log(said.Text())
+		before = append(before, said.Text())
 	}
-	require.Equal(t, attachedMarker, said.Text(), "bpftrace did not attach")
+	require.Equal(t, attachedMarker, said.Text(), "bpftrace did not attach: %q", before)
 	return func() string {
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
 		for said.Scan() {
@@ -116,9 +117,30 @@ func mappings(t *testing.T, provider string) (n int) {
 	return n
 }
 
+// alone reports whether only this test runs in the process. If others do, too, it runs the test in a process of its own, in which
+// they leave nothing that the test would count.
+func alone(t *testing.T) bool {
+	t.Helper()
+	const variable = "STAPSDT_TEST_ALONE"
+	if os.Getenv(variable) == t.Name() || os.Getenv("STAPSDT_TEST_EMULATED") != "" {
+		return true
+	}
+	program, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(program, "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), variable+"="+t.Name())
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NotContains(t, string(out), "no tests to run")
+	return false
+}
+
 // TestGarbageIsGivenBack: when provider and probes are garbage, so are their
 // mappings and descriptors, whether they were closed, unloaded or neither.
 func TestGarbageIsGivenBack(t *testing.T) {
+	if !alone(t) {
+		return
+	}
 	settle := func() {
 		for range 5 {
 			runtime.GC()
