@@ -196,7 +196,7 @@ static int fuse(void)
 	    mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0 ||
 	    mount("fuse", base, "fuse", 0, options) != 0)
 		return 77;
-	alarm(120); /* a load that asks the other user would never end */
+	alarm(300); /* a load that asks the other user would never end */
 	CHECK(load_fails(base, "it is on FUSE"));
 	CHECK(umount2(base, MNT_DETACH) == 0);
 	return test_failures != 0;

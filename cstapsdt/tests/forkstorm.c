@@ -15,7 +15,7 @@ static pid_t fork_child(void (*run)(void))
 
 	if (child != 0)
 		return child;
-	alarm(60);
+	alarm(300);
 	run();
 	providerDestroy(provider);
 	_exit(test_failures != 0);

@@ -26,7 +26,7 @@ func TestDialAndAccept(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	l := probes.Listener(inner)
-	require.NoError(t, l.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Now().Add(time.Minute)))
+	require.NoError(t, l.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Now().Add(testenv.Patience)))
 	address := l.Addr().String()
 	dial := probes.DialContext((&net.Dialer{}).DialContext)
 	rec := probetest.Record(t, p)
