@@ -207,9 +207,10 @@ func (f *Feed) scan() {
 		return
 	}
 	f.scanning = true
+	all := processes // which may be another function when the scan ends, after the run
 	go func() {
 		if f.config.All {
-			f.scans <- processes()
+			f.scans <- all()
 		} else {
 			f.scans <- f.family.listening() // only scans use the family
 		}
