@@ -24,6 +24,7 @@ COPY instrument/otelprobe/go.mod instrument/otelprobe/go.sum instrument/otelprob
 COPY internal/test/go.mod internal/test/go.sum internal/test/
 RUN go mod download
 COPY . .
+RUN scripts/lib/modules.sh
 
 FROM toolchain AS build
 RUN CGO_ENABLED=0 go build -trimpath -ldflags=-s -o /hello ./examples/hello

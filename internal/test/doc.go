@@ -11,6 +11,7 @@
 //	corpus      the probes of other people's programs, read by us and by others
 //	debian      the files of Debian's packages, for tests
 //	docs        what README, the examples and the guides tell a reader to run, and what it prints
+//	elsewhere   the types of our packages for other architectures and systems
 //	fleet       the exporter, and what Prometheus and a collector get from it
 //	functions   the function probes of interpreters, and the scripts for them
 //	gofunctions functions of Go programs: each argument and result, and every call once

@@ -46,27 +46,31 @@ machine() {
 	mkdir -p "$machine/usr/local/go"
 }
 
+# What go needs to reach the network, too.
+network=()
+for name in GOPROXY GOSUMDB GONOSUMDB GOPRIVATE; do network+=("$name=$(go env $name)"); done
+for name in http_proxy https_proxy no_proxy; do [ -z "${!name:-}" ] || network+=("$name=${!name}"); done
+
 # on DIRECTORY USER COMMAND... runs a command of bash on a machine, in the user's home directory. The file systems of the
 # kernel are this machine's, as are its PIDs.
 on() {
-	local directory=$1 user=$2
-	shift 2
-	GOROOT=$(go env GOROOT) unshare --mount --propagation private bash -euc '
-		mount --bind "$0" "$0"
-		mount --bind "$GOROOT" "$0/usr/local/go"
-		mount -t proc proc "$0/proc"
-		mount --rbind /sys "$0/sys"
-		mount --rbind /dev "$0/dev"
-		[ ! -e "$0/tmpfs" ] || mount -t tmpfs -o mode=1777 tmpfs "$0/tmp"
-		cd "$0"
+	local home=/home/$2
+	[ "$2" != root ] || home=/root
+	GOROOT=$(go env GOROOT) unshare --mount --propagation private bash -euo pipefail -c '
+		mount --bind "$1" "$1"
+		mount --bind "$GOROOT" "$1/usr/local/go"
+		mount -t proc proc "$1/proc"
+		mount --rbind /sys "$1/sys"
+		mount --rbind /dev "$1/dev"
+		[ ! -e "$1/tmpfs" ] || mount -t tmpfs -o mode=1777 tmpfs "$1/tmp"
+		cd "$1"
 		mkdir -p old
 		pivot_root . old
 		umount -l /old
-		network=(); for name in GOPROXY GOSUMDB GONOSUMDB; do network+=("$name=$(/usr/local/go/bin/go env $name)"); done
-		cd ~'"$user"'
-		exec setpriv --reuid "$1" --regid "$1" --init-groups env -i "${network[@]}" HOME="$PWD" CI="$2" \
-			PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin bash -euo pipefail -c "$3"
-	' "$directory" "$user" "$ci" "$*"
+		cd "$3"
+		exec setpriv --reuid "$2" --regid "$2" --init-groups env -i "${@:5}" HOME="$3" \
+			PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin bash -euo pipefail -c "$4"
+	' on "$1" "$2" "$home" "${*:3}" "${network[@]}" CI="$ci"
 }
 
 # commands prints those of README's section that follow the clone.
@@ -80,16 +84,16 @@ timed() {
 	return $status
 }
 
-# clone MACHINE USER gives the user a clone, whose modules and builds are not there.
+# clone MACHINE USER gives the user a clone.
 clone() {
 	rm -rf "$1/repository.git"
-	git clone -q --bare . "$1/repository.git"
+	git clone -q --bare . "$1/repository.git" # which stands for the address in README
 	on "$1" "$2" "git -c safe.directory=* clone -q /repository.git stapsdt"
 }
 
 # follow SUITE: root follows README, and nothing fails or is skipped for want of a tool.
 follow() {
-	local command
+	local command ci=true
 	machine "$1"
 	clone "$machine" root
 	while read -r -u 3 command; do timed "$machine" root "$command"; done 3< <(commands)
@@ -105,12 +109,12 @@ check_user() {
 	timed "$machine" reader scripts/test.sh
 }
 
-check_bookworm() { ci=true follow bookworm; }
+check_bookworm() { follow bookworm; }
 
 check_trixie() {
 	machine trixie
 	touch "$machine/tmpfs"
-	ci=true follow trixie
+	follow trixie
 }
 
 names=(user bookworm trixie)
