@@ -44,6 +44,7 @@ greets() { sees '^hello, tracer [0-9]+ [0-9]+$' bash -c "$1"; }
 if [ "${1:-}" != --built ]; then
 	check "docker build, toolchain" docker build --network host --target toolchain -t stapsdt-toolchain .
 	check "docker build, hello" docker build --network host --target hello -t hello .
+	check "docker build: the gate, as a user who may not attach" docker build --network host .
 fi
 check "docker run hello" bash -c "$(shown 'docker run -d')"
 check "bpftrace beside it" greets "$(shown 'docker run --rm')"
