@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails if a line of product that is new or changed has more than 100 columns, a tab being four. What stands in quotation marks does
-# not count: a message is easier to find when it is not broken. Nor do older lines, until somebody changes them.
+# Fails if a line of product that is new or changed has more than 100 columns, a tab being four. Text in quotation marks does not
+# count, because a message is easier to find when it is not broken. Older lines count once they are changed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

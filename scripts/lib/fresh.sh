@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Follows README's section "From a clone" on machines on which nobody has worked: a minimal Debian with git, gcc and this machine's
+# Follows README's section "From a clone" on machines without a history: a minimal Debian with git, gcc and this machine's
 # Go, no caches, and no package that the scripts do not install themselves. It downloads two such systems (140 MB each) and needs root.
 #
 #   scripts/lib/fresh.sh [CHECK...]
