@@ -10,6 +10,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/checker"
+	"golang.org/x/tools/go/analysis/passes/asmdecl"
+	"golang.org/x/tools/go/analysis/passes/framepointer"
+	"golang.org/x/tools/go/analysis/passes/unsafeptr"
 	"golang.org/x/tools/go/packages"
 )
 
@@ -18,7 +23,7 @@ const (
 	repository = "../../.."
 )
 
-// TestTypes checks our packages from their sources. Compiling them, with the standard library for each system, would take a
+// TestTypes checks our packages from their sources, and what go vet looks for in what differs elsewhere. Compiling them, with the standard library for each system, would take a
 // hundred times as long. Workflows build and run them.
 func TestTypes(t *testing.T) {
 	library := []string{module, module + "/internal/...", module + "/probeenv", module + "/debugprobe"}
@@ -33,7 +38,8 @@ func TestTypes(t *testing.T) {
 			goos, goarch, _ := strings.Cut(system, "/")
 			got := load(t, []string{"GOOS=" + goos, "GOARCH=" + goarch}, patterns...)
 			require.Empty(t, got.errors)
-			require.Greater(t, got.checked, 30)
+			require.Greater(t, len(got.packages), 30)
+			require.Empty(t, got.findings(t))
 		})
 	}
 }
@@ -48,19 +54,41 @@ func TestError(t *testing.T) {
 		"p_s390x.go":  "package wrong\n\nfunc G() { _ = 1 + \"text\" }\n",
 		"p_test.go":   "package wrong\n",
 		"q_darwin.go": "package wrong\n\nvar x missing\n",
+		"r_arm64.go":  "package wrong\n\nfunc H(n int32) int64\n",
+		"r_arm64.s":   "TEXT \u00b7H(SB), 4, $0-12\n\tMOVD n+0(FP), R0\n\tRET\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	t.Chdir(dir)
 	require.Empty(t, load(t, []string{"GOARCH=amd64"}, "./...").errors)
 	require.Len(t, load(t, []string{"GOARCH=s390x"}, "./...").errors, 1)
-	require.Len(t, load(t, []string{"GOOS=darwin"}, "./...").errors, 1)
+	require.Len(t, load(t, []string{"GOOS=darwin", "GOARCH=amd64"}, "./...").errors, 1)
+	arm64 := load(t, []string{"GOARCH=arm64"}, "./...")
+	require.Empty(t, arm64.errors)
+	require.Len(t, arm64.findings(t), 2, "the size of the arguments, and a result that is not written")
 }
 
-// result has the errors in packages of this repository, and their number. It leaves out the harnesses, which are for Linux.
+// result has the packages of this repository, and the errors in them. It leaves out the harnesses, which are for Linux.
 type result struct {
-	errors  []packages.Error
-	checked int
+	packages []*packages.Package
+	errors   []packages.Error
+}
+
+// analyzers are those of go vet for assembly and addresses.
+var analyzers = []*analysis.Analyzer{asmdecl.Analyzer, framepointer.Analyzer, unsafeptr.Analyzer}
+
+// findings returns what the analyzers say of the packages.
+func (r result) findings(t *testing.T) (all []string) {
+	t.Helper()
+	graph, err := checker.Analyze(analyzers, r.packages, nil)
+	require.NoError(t, err)
+	for _, action := range graph.Roots {
+		require.NoError(t, action.Err)
+		for _, d := range action.Diagnostics {
+			all = append(all, action.Package.Fset.Position(d.Pos).String()+": "+d.Message)
+		}
+	}
+	return all
 }
 
 // load checks the packages, without their tests, in an environment.
@@ -93,8 +121,8 @@ func load(t *testing.T, env []string, patterns ...string) (r result) {
 	require.NoError(t, err)
 	packages.Visit(all, nil, func(p *packages.Package) {
 		if strings.HasPrefix(p.PkgPath, module) && !strings.HasPrefix(p.PkgPath, module+"/internal/test") {
-			r.errors = append(r.errors, p.Errors...)
-			r.checked++
+			r.packages, r.errors = append(r.packages, p), append(r.errors, p.Errors...)
+			p.IllTyped = len(p.Errors) > 0 // and not for the bodies that its dependencies lack
 		}
 	})
 	return r
