@@ -30,8 +30,6 @@ var (
 	raced  = []string{"CGO_ENABLED=1", "GOFLAGS=-race"}
 )
 
-func stapsdt(t testing.TB) string { return tracetest.Stapsdt(t) }
-
 // program is a holder.
 type program struct {
 	*tracetest.Process

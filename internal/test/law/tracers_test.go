@@ -139,7 +139,7 @@ type tracing struct {
 func command(t testing.TB, p *program) watcher {
 	testenv.NeedsRoot(t)
 	path := filepath.Join(t.TempDir(), "trace")
-	tr := &tracing{tracetest.Command(t, exec.Command("sh", "-c", `exec "$1" trace -p "$2" 'law:*' >"$3"`, "sh", stapsdt(t), p.pid(), path)), t, path}
+	tr := &tracing{tracetest.Command(t, exec.Command("sh", "-c", `exec "$1" trace -p "$2" 'law:*' >"$3"`, "sh", tracetest.Stapsdt(t), p.pid(), path)), t, path}
 	p.does("enabled", "enabled")
 	return tr
 }

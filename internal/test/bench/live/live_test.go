@@ -31,10 +31,6 @@ import (
 
 func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 
-func command(t testing.TB) string {
-	return tracetest.Stapsdt(t)
-}
-
 // startSubject starts one of the programs, and returns what it says when it is ready.
 func startSubject(t testing.TB, name string) (p *tracetest.Process, ready string) {
 	t.Helper()
@@ -60,7 +56,7 @@ type totals struct {
 // watch fires while a command runs, which prints JSON to a pipe, and returns what it has seen and how long the program fired.
 func watch(t testing.TB, p *tracetest.Process, fire string, args ...string) (total totals, took time.Duration) {
 	t.Helper()
-	cmd := exec.Command(command(t), append(args, "-o", "json", "-p", strconv.Itoa(p.PID()))...)
+	cmd := exec.Command(tracetest.Stapsdt(t), append(args, "-o", "json", "-p", strconv.Itoa(p.PID()))...)
 	cmd.Stderr = io.Discard
 	out := tracetest.Must(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
@@ -151,7 +147,7 @@ func BenchmarkFirst(b *testing.B) {
 			p.Say(fmt.Sprint("fire 1 10 ", 1<<40))
 			var all []time.Duration
 			for range 21 {
-				cmd := exec.Command(command(b), "trace", "--via", via, "-n", "1", "-p", strconv.Itoa(p.PID()), "live:two")
+				cmd := exec.Command(tracetest.Stapsdt(b), "trace", "--via", via, "-n", "1", "-p", strconv.Itoa(p.PID()), "live:two")
 				out := tracetest.Must(cmd.StdoutPipe())(b)
 				began := time.Now()
 				require.NoError(b, cmd.Start())
@@ -219,7 +215,7 @@ func startWatched(b *testing.B, via string) *watched {
 	p, port := startSubject(b, "serve")
 	s := &watched{via: via, port: port}
 	if via != "" {
-		s.watcher = exec.Command(command(b), "hist", "-o", "json", "--via", via, "-p", strconv.Itoa(p.PID()), "live:command__end", "elapsed")
+		s.watcher = exec.Command(tracetest.Stapsdt(b), "hist", "-o", "json", "--via", via, "-p", strconv.Itoa(p.PID()), "live:command__end", "elapsed")
 		s.watcher.Stdout, s.watcher.Stderr = &s.out, os.Stderr
 		require.NoError(b, s.watcher.Start())
 		time.Sleep(500 * time.Millisecond) // it watches by then, or the count at the end is too small
@@ -256,7 +252,7 @@ func BenchmarkIdle(b *testing.B) {
 				testenv.NeedsRoot(b)
 			}
 			p := startPacer(b)
-			cmd := exec.Command(command(b), "trace", "--via", via, "-p", strconv.Itoa(p.PID()), "live:two")
+			cmd := exec.Command(tracetest.Stapsdt(b), "trace", "--via", via, "-p", strconv.Itoa(p.PID()), "live:two")
 			require.NoError(b, cmd.Start())
 			time.Sleep(2 * time.Second)
 			before, began := tracetest.ProcessorTime(b, cmd.Process.Pid), time.Now()
