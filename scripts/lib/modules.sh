@@ -12,9 +12,11 @@ cd "$(dirname "$0")/../.."
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 
+modules=$(go list -m -f '{{.Path}} {{.Dir}}')
+
 # Not go mod download, which fetches all that is in the module graph (a gigabyte) and adds its sums to go.work.sum.
 packages=()
-while read -r path; do packages+=("$path/..."); done < <(go list -m)
+while read -r path _; do packages+=("$path/..."); done <<<"$modules"
 for cgo in 1 0; do CGO_ENABLED=$cgo persistently go list -deps -test "${packages[@]}" >/dev/null; done
 for system in darwin windows; do GOOS=$system persistently go list -deps "${packages[@]}" >/dev/null; done # the harnesses are for Linux
 
@@ -30,5 +32,4 @@ as_users_do() {
 	done <<<"$modules"
 	GOWORK=off persistently go mod download -C "$2" -modfile "$file"
 }
-modules=$(go list -m -f '{{.Path}} {{.Dir}}')
 while read -r path directory; do as_users_do "$path" "$directory"; done <<<"$modules"
