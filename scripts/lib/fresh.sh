@@ -88,7 +88,8 @@ timed() {
 clone() {
 	rm -rf "$1/repository.git"
 	git clone -q --bare . "$1/repository.git" # which stands for the address in README
-	on "$1" "$2" "git -c safe.directory=* clone -q /repository.git stapsdt"
+	on "$1" root "chown -R $2: /repository.git"
+	on "$1" "$2" "git clone -q /repository.git stapsdt"
 }
 
 # follow SUITE: root follows README, and nothing fails or is skipped for want of a tool.
