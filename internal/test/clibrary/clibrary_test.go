@@ -23,6 +23,9 @@ const source = "../../../cstapsdt"
 func build(t testing.TB) (directory string) {
 	t.Helper()
 	testenv.NotRaced(t, "it starts a program in C, which the detector does not know")
+	testenv.NeedsTool(t, "make", "make")
+	_, err := os.Stat("/usr/include/libelf.h")
+	testenv.Needs(t, "libelf (package libelf-dev)", err)
 	here := tracetest.Must(os.Getwd())(t)
 	return tracetest.BuildShell(t, `library="`+here+"/"+source+`" testdata="`+here+`/testdata" libraries="out/libstapsdt.a -lelf -ldl -pthread"
 make -s -C "$library" OUT="$PWD/out" all

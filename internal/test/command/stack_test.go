@@ -43,7 +43,7 @@ func startCStacker(t testing.TB, flags ...string) *tracetest.Process {
 // cStackerPath builds that program.
 func cStackerPath(t testing.TB, flags ...string) (program string) {
 	t.Helper()
-	gcc := testenv.NeedsTool(t, "gcc", "gcc")
+	gcc := needsSDT(t)
 	program = filepath.Join(t.TempDir(), "stack")
 	args := append([]string{"-O2", "-Wall", "-pthread", "-o", program, "testdata/stack.c"}, flags...)
 	runTool(t, exec.Command(gcc, args...))

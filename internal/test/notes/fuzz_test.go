@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/dwarf"
 	"github.com/go-stapsdt/stapsdt/internal/image"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
@@ -106,6 +107,11 @@ func nameArgs(probes []image.Probe, lists []byte) [][]string {
 func FuzzNotes(f *testing.F) {
 	f.Add("provider", "probe\nsecond\nprobe", []byte{3, 0, 5, 7, 0}, uint8(0))
 	f.Add("stapsdt", "stapsdt\n/", []byte{12, 8, 8, 7, 6, 5, 4, 3, 2, 1, 0, 1, 2, 1, 8}, uint8(1))
+	for name, build := range builders {
+		a := &image.Arches()[0]
+		_, _, err := build(a, &a.Nops[0], "provider", definition("probe", nil), nil)
+		testenv.Needs(f, "a library with libelf (package libelf-dev) in "+name, err)
+	}
 	f.Fuzz(func(t *testing.T, provider, names string, lists []byte, target uint8) {
 		if provider == "" || strings.Contains(provider+names, "\x00") {
 			t.Skip()

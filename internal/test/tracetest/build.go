@@ -86,6 +86,7 @@ func buildOnce(t testing.TB, key string, build func(path string) error) (path st
 	}
 	path = filepath.Join(programs.directory, strconv.Itoa(len(programs.paths)))
 	if err := build(path); err != nil {
+		_ = os.RemoveAll(path) // which the next one has again
 		t.Fatalf("build %s: %v", key, err)
 	}
 	programs.paths[key] = path

@@ -140,6 +140,7 @@ func TestOpenForWriting(t *testing.T) {
 
 // TestNameless: memory that its program keeps open for writing is traced at once.
 func TestNameless(t *testing.T) {
+	testenv.NeedsRoot(t) // memory is opened by /proc/self/map_files
 	content, _ := imageOf(t, "memory")
 	fd, err := unix.MemfdCreate("written", unix.MFD_CLOEXEC)
 	require.NoError(t, err)
