@@ -182,29 +182,6 @@ func (b *builder) element(array *ebpf.Map, index uint32, none string) {
 	b.add(asm.JEq.Imm(asm.R0, 0, none))
 }
 
-// pidTgid leaves the PID in the upper half of R0 and the TID in the lower half, both as numbered in our PID namespace.
-func (b *builder) pidTgid() {
-	ns := b.env.Namespace
-	if ns == nil {
-		b.add(asm.FnGetCurrentPidTgid.Call())
-		return
-	}
-	// A process of another namespace has no PID here, and gets 0.
-	at := b.word
-	b.constant(asm.R1, int64(ns.Device))
-	b.constant(asm.R2, int64(ns.Inode))
-	b.stack(asm.R3, at)
-	b.add(
-		asm.Mov.Imm(asm.R4, 8),
-		asm.FnGetNsCurrentPidTgid.Call(),
-		// struct bpf_pidns_info: pid, tgid. An error leaves zeros.
-		asm.LoadMem(asm.R1, asm.RFP, at, asm.Word),
-		asm.LoadMem(asm.R0, asm.RFP, at+4, asm.Word),
-		asm.LSh.Imm(asm.R0, 32),
-		asm.Or.Reg(asm.R0, asm.R1),
-	)
-}
-
 // lookup leaves the address of the value for the key at a stack offset in R0, or 0 if there is
 // none.
 func (b *builder) lookup(fd int, key int16) {

@@ -30,9 +30,6 @@ type Kernel struct {
 	Preemption
 }
 
-// Namespace identifies the PID namespace of this process by its file in /proc/self/ns.
-type Namespace struct{ Device, Inode uint64 }
-
 // Env holds what all programs of a run share. A nil field selects everything.
 type Env struct {
 	Kernel Kernel
@@ -122,22 +119,6 @@ func unusable(op string, err error, needed ...rights.Capability) error {
 		return fmt.Errorf("%w (%w)", err, ebpf.ErrNotSupported)
 	}
 	return err
-}
-
-// initialPID is the inode of the initial PID namespace (PROC_PID_INIT_INO).
-const initialPID = 0xEFFFFFFC
-
-// CurrentNamespace returns the PID namespace of this process, or nil if it is the initial
-// one.
-func CurrentNamespace() (*Namespace, error) {
-	var stat unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/pid", &stat); err != nil {
-		return nil, fmt.Errorf("find the PID namespace: %w", err)
-	}
-	if stat.Ino == initialPID {
-		return nil, nil
-	}
-	return &Namespace{stat.Dev, stat.Ino}, nil
 }
 
 // Machine describes the kernel, and the PID namespace of this process.

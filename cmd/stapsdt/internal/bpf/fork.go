@@ -14,28 +14,34 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// FollowForks adds the children of the processes in a set to the set, until the link is closed. It may also add new
-// threads of the processes. It needs tracefs, or a kernel that describes its types.
-func FollowForks(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
-	prog, l, err := followTracepoint(processes)
-	if err == nil {
-		return prog, l, nil
+// FollowForks adds the children of the processes in a set to the set, until the link is closed. It may
+// also add new threads of the processes. It needs a kernel that describes its types, or tracefs and
+// the initial PID namespace.
+func FollowForks(processes *ebpf.Map, ns *Namespace) (*ebpf.Program, link.Link, error) {
+	env := &Env{Processes: processes, Namespace: ns}
+	var err error
+	if ns == nil {
+		prog, l, tracepointErr := followTracepoint(env)
+		if tracepointErr == nil {
+			return prog, l, nil
+		}
+		err = tracepointErr
 	}
-	prog, l, rawErr := followRaw(processes)
+	prog, l, rawErr := followRaw(env)
 	if rawErr == nil {
 		return prog, l, nil
 	}
 	return nil, nil, errors.Join(err, rawErr)
 }
 
-// followTracepoint reads the child's PID from the record of the tracepoint, which is quick to find where tracefs is
-// mounted.
-func followTracepoint(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
+// followTracepoint reads the child's PID from the record of the tracepoint, which is quick to find where
+// tracefs is mounted. It is the PID in the initial namespace.
+func followTracepoint(env *Env) (*ebpf.Program, link.Link, error) {
 	child, err := childOffset()
 	if err != nil {
 		return nil, nil, err
 	}
-	return forks(processes, ebpf.TracePoint, func(b *builder) {
+	return forks(env, ebpf.TracePoint, func(b *builder) {
 		b.add(
 			asm.LoadMem(asm.R0, regContext, child, asm.Word),
 			asm.StoreMem(asm.RFP, b.word, asm.R0, asm.Word),
@@ -46,12 +52,29 @@ func followTracepoint(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
 }
 
 // followRaw reads the child's PID from its task_struct, which is the tracepoint's second argument.
-func followRaw(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
+func followRaw(env *Env) (*ebpf.Program, link.Link, error) {
+	attach := func(prog *ebpf.Program) (link.Link, error) {
+		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_fork", Program: prog})
+	}
+	if env.Namespace != nil {
+		if _, err := numberMembers(); err != nil {
+			return nil, nil, err
+		}
+		return forks(env, ebpf.RawTracepoint, func(b *builder) {
+			b.add(asm.LoadMem(asm.R0, regContext, 8, asm.DWord))
+			b.numbers()
+			b.add(
+				asm.RSh.Imm(asm.R0, 32),
+				asm.JEq.Imm(asm.R0, 0, labelExit),
+				asm.StoreMem(asm.RFP, b.word, asm.R0, asm.Word),
+			)
+		}, attach)
+	}
 	tgid, err := kernelOffsets("task_struct.tgid")
 	if err != nil {
 		return nil, nil, err
 	}
-	return forks(processes, ebpf.RawTracepoint, func(b *builder) {
+	return forks(env, ebpf.RawTracepoint, func(b *builder) {
 		b.stack(asm.R1, b.word)
 		b.add(
 			asm.Mov.Imm(asm.R2, 4),
@@ -60,20 +83,18 @@ func followRaw(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
 			asm.FnProbeReadKernel.Call(),
 			asm.JNE.Imm(asm.R0, 0, labelExit),
 		)
-	}, func(prog *ebpf.Program) (link.Link, error) {
-		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_fork", Program: prog})
-	})
+	}, attach)
 }
 
 // forks attaches a program that runs in the parent and adds a child. The code of child leaves its PID in the builder's
 // word.
-func forks(processes *ebpf.Map, kind ebpf.ProgramType, child func(*builder), attach func(*ebpf.Program) (link.Link, error)) (*ebpf.Program, link.Link, error) {
-	b := newBuilder(&Env{Processes: processes}, nil)
+func forks(env *Env, kind ebpf.ProgramType, child func(*builder), attach func(*ebpf.Program) (link.Link, error)) (*ebpf.Program, link.Link, error) {
+	b := newBuilder(env, nil)
 	b.begin()
 	child(b)
 	value := b.alloc(8)
 	b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(asm.RFP, value, asm.R5, asm.DWord))
-	b.update(processes, b.word, value, ebpf.UpdateAny)
+	b.update(env.Processes, b.word, value, ebpf.UpdateAny)
 	b.leaveProgram()
 	ins, err := b.finish()
 	if err != nil {
