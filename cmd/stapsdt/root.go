@@ -91,7 +91,7 @@ func fail(to *console.Console, c *cobra.Command, err error) int {
 func withoutRights(c *cobra.Command) string {
 	if flag := c.Flags().Lookup("pid"); flag != nil {
 		if processes, ok := flag.Value.(processList); ok {
-			for _, r := range list.Recordings(processes.PIDs) {
+			for _, r := range list.Recordings(proc.Family(processes.PIDs)) {
 				return fmt.Sprintf("process %d records to %s, which --from reads", r.PID, r.File)
 			}
 		}

@@ -23,10 +23,10 @@ func Look(container string, alone bool) (*Answer, error) {
 		return nil, err
 	}
 	a := &Answer{Protocol: Protocol, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Processes: []Process{}}
-	for _, pid := range pids {
+	for _, pid := range proc.Family(pids) {
 		status, err := proc.ReadStatus(pid)
-		if err != nil {
-			continue // it has ended
+		if err != nil || !proc.Alive(pid) {
+			continue
 		}
 		p := Process{PID: pid, UID: number(status.Word("Uid", 1)), GID: number(status.Word("Gid", 1))}
 		_, err = os.Stat(fmt.Sprintf("/proc/%d/root/", pid))
@@ -40,7 +40,7 @@ func Look(container string, alone bool) (*Answer, error) {
 	return a, nil
 }
 
-// Find returns the processes of a container whose parents are outside it. -p follows their descendants.
+// Find returns the processes of a container whose parents are outside it. -p stands for their descendants too.
 func Find(container string, alone bool) ([]int, error) {
 	all := inside(container, alone)
 	var roots []int

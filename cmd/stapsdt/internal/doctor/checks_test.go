@@ -98,7 +98,7 @@ var diagnoses = []struct {
 		f.Images, f.Trial, f.Process.HasLibrary, f.Process.Directory = nil, Trial{}, true, "/a:b"
 	}, []string{"not-loaded fault demands the directory /a:b and no other, which must be usable and have no colon"}, 3},
 	{"unloaded", func(f *Facts) { f.Images, f.Trial, f.Process.Parked = nil, Trial{}, true }, []string{"not-loaded fault then unloaded"}, 3},
-	{"a wrapper", func(f *Facts) { f.Images, f.Trial, f.Process.Children = nil, Trial{}, []int{13, 14} }, []string{"not-loaded fault Use -p 13."}, 3},
+	{"a wrapper", func(f *Facts) { f.Images, f.Trial, f.Process.Children = nil, Trial{}, []int{13, 14} }, []string{"not-loaded note -p 12 stands for both"}, 0},
 	{"another name", func(f *Facts) { f.asks("shop:oder"); f.Trial = Trial{} }, []string{"name fault The nearest name is shop:order; it also has shop:payment."}, 3},
 	{"another provider", func(f *Facts) { f.asks("*:pay"); f.Trial = Trial{} }, []string{"name fault The nearest name is shop:payment"}, 3},
 	{"the file has another name", func(f *Facts) {

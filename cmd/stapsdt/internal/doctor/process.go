@@ -93,15 +93,15 @@ func notLoaded(f *Facts) []Finding {
 	says, cure := ".", "Check that this is the right process, and that its provider is loaded. Start the tracer after Load."
 	switch {
 	case len(p.Children) > 0:
-		says = fmt.Sprintf(", but has started %s, which has: it is a wrapper, such as go run.", text.PIDs(p.Children))
-		cure = fmt.Sprintf("Use -p %d.", p.Children[0])
+		return note(fmt.Sprintf("Process %d (%s) has no probes, but has started %s, which has: it is a wrapper, such as go run, and -p %[1]d stands for both.", f.PID, p.Name, text.PIDs(p.Children)),
+			fmt.Sprintf("For what is wrong there, ask: stapsdt doctor -p %d.", p.Children[0]))
 	case p.Parked:
 		says, cure = " now: its provider was loaded, and then unloaded.", "Wait for the next Load, and start the tracer after it."
 	case p.HasLibrary:
 		says = ", though the library is built into it: the program has not called Load or LoadAll, or this has failed."
 		cure = "Log the error that Load returned; with STAPSDT_DEBUG=1 in its environment, the program prints why each place was not used. Start the tracer after Load."
 	}
-	if p.Directory != "" && !p.Parked && len(p.Children) == 0 {
+	if p.Directory != "" && !p.Parked {
 		says += fmt.Sprintf(" Its STAPSDT_DIR demands the directory %s and no other, which must be usable and have no colon in its path.", p.Directory)
 	}
 	return fault(StatusNothing, fmt.Sprintf("Process %d (%s) has no probes%s", f.PID, p.Name, says), cure)

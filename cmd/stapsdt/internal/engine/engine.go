@@ -79,10 +79,7 @@ type Options struct {
 	Skips *target.Skips
 	// Broken receives a value when others begin to write to a file. It may be nil.
 	Broken <-chan struct{}
-	// All means that Processes are all processes of the machine. Some of these always end during
-	// a scan.
-	All bool
-	// Named are the processes whose end before Run is an error. Their children may end at any time.
+	// Named are the processes whose end before Run is an error. All others may end at any time.
 	Named []int
 	// Scan makes the engine search the processes for files, in addition to the files that specs
 	// name.

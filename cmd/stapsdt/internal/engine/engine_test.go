@@ -28,7 +28,7 @@ var errRefused = &rights.Error{Err: errors.New("attaching is refused")}
 func TestScan(t *testing.T) {
 	app, other := newFile("/app", "a", "b"), newFile("/other", "c")
 	w := &world{mapped: map[int][]*target.File{1: {app, other}}}
-	e := newEngine(t, w, Options{All: true})
+	e := newEngine(t, w, Options{})
 	s := subscribe(t, "app:a")
 	subscription := e.add(s)
 	require.NoError(t, e.scan())
@@ -59,7 +59,7 @@ func TestIgnore(t *testing.T) {
 		w.mapped[pid] = []*target.File{newFile(fmt.Sprint("/", pid), "other")}
 	}
 	w.mapped[50] = append(w.mapped[50], newFile("/app", "a"))
-	e := newEngine(t, w, Options{All: true})
+	e := newEngine(t, w, Options{})
 	subscription := e.add(subscribe(t, "app:a"))
 	require.NoError(t, e.scan())
 	require.Equal(t, 1, subscription.Sites())
@@ -72,7 +72,7 @@ func TestIgnore(t *testing.T) {
 // long as one of them does.
 func TestShared(t *testing.T) {
 	w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a", "b")}}}
-	e := newEngine(t, w, Options{All: true, Daemon: true})
+	e := newEngine(t, w, Options{Daemon: true})
 	first, second := e.add(subscribe(t, "app:a")), e.add(subscribe(t, "app:*"))
 	require.NoError(t, e.scan())
 	require.Len(t, w.loaded, 2)
@@ -101,7 +101,7 @@ func TestShared(t *testing.T) {
 func TestPair(t *testing.T) {
 	for _, specs := range [][]string{{"app:a", "app:b"}, {"app:b", "app:a"}} {
 		w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a", "b")}}}
-		e := newEngine(t, w, Options{All: true})
+		e := newEngine(t, w, Options{})
 		s := subscribe(t, specs...)
 		e.add(s)
 		require.NoError(t, e.scan())
@@ -116,7 +116,7 @@ func TestPair(t *testing.T) {
 // one of its own, and only those that fail alone are told.
 func TestLoadedApart(t *testing.T) {
 	w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a")}}}
-	e := newEngine(t, w, Options{All: true, Daemon: true})
+	e := newEngine(t, w, Options{Daemon: true})
 	alone := 0
 	w.loadErr = func(sections int) error {
 		if sections == 1 {
@@ -165,7 +165,7 @@ func TestEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a")}}}
-			e := newEngine(t, w, Options{All: true, Daemon: c.daemon})
+			e := newEngine(t, w, Options{Daemon: c.daemon})
 			s := subscribe(t, "app:a")
 			subscription := e.add(s)
 			e.running = c.running
@@ -199,7 +199,7 @@ func noListNow(w *world, _ *subscriber)    { w.listErr = fmt.Errorf("list: %w", 
 // TestTogether: nothing is attached before each spec has a probe.
 func TestTogether(t *testing.T) {
 	w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "start")}}}
-	e := newEngine(t, w, Options{All: true})
+	e := newEngine(t, w, Options{})
 	s := subscribe(t, "app:start", "app:end")
 	s.together = true
 	subscription := e.add(s)
@@ -229,7 +229,7 @@ func TestChildren(t *testing.T) {
 func TestLook(t *testing.T) {
 	app := newFile("/app", "a")
 	w := &world{mapped: map[int][]*target.File{1: {}}}
-	e := newEngine(t, w, Options{All: true, Daemon: true})
+	e := newEngine(t, w, Options{Daemon: true})
 	subscription := e.add(subscribe(t, "app:a"))
 	e.watch()
 	e.processorTime = func() time.Duration { return 0 } // so that no scan has to wait
@@ -253,7 +253,7 @@ func TestOverflow(t *testing.T) { synctest.Test(t, testOverflow) }
 
 func testOverflow(t *testing.T) {
 	w := &world{mapped: map[int][]*target.File{1: {}}, listing: 10 * time.Millisecond}
-	e := newEngine(t, w, Options{All: true, Daemon: true})
+	e := newEngine(t, w, Options{Daemon: true})
 	zero := time.Now()
 	e.processorTime = func() time.Duration { return time.Since(zero) } // as if List needed the processor
 	subscription := e.add(subscribe(t, "app:a"))

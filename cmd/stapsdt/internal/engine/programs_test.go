@@ -29,7 +29,7 @@ func TestSettle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{mapped: map[int][]*target.File{1: {newFile("/a", "a")}, 2: {newFile("/b", "b")}}}
-			e := newEngine(t, w, Options{All: true})
+			e := newEngine(t, w, Options{})
 			s := subscribe(t, c.specs...)
 			s.unfit = map[string]bool{}
 			for _, probe := range c.unfit {

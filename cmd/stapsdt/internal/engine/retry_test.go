@@ -43,7 +43,7 @@ func TestShortage(t *testing.T) {
 			for _, daemon := range []bool{false, true} {
 				t.Run(fmt.Sprint(name, " ", int(errno), " ", daemon), func(t *testing.T) {
 					w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a", "b")}}}
-					e := newEngine(t, w, Options{All: true, Daemon: daemon})
+					e := newEngine(t, w, Options{Daemon: daemon})
 					s, other := subscribe(t, "app:*"), subscribe(t, "app:a")
 					short, others := e.add(s), e.add(other)
 					c.spoil(w, s, fmt.Errorf("load: %w", errno))
@@ -76,7 +76,7 @@ func TestShortage(t *testing.T) {
 // TestRetry: an attempt is made after retryDelay and not before, and Run makes it.
 func TestRetry(t *testing.T) {
 	w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a")}}, attachErr: unix.EMFILE}
-	e := newEngine(t, w, Options{All: true, Daemon: true})
+	e := newEngine(t, w, Options{Daemon: true})
 	subscription := e.add(subscribe(t, "app:a"))
 	e.watch() // so that it looks at the processes seldom
 	start := time.Now()
@@ -99,7 +99,7 @@ func TestRetry(t *testing.T) {
 // TestShortLook: processes that cannot be looked at for a shortage are said once, until they can.
 func TestShortLook(t *testing.T) {
 	w := &world{mapped: map[int][]*target.File{1: {}}, skipped: fmt.Errorf("opening /app: %w", unix.EMFILE)}
-	e := newEngine(t, w, Options{All: true})
+	e := newEngine(t, w, Options{})
 	e.add(subscribe(t, "app:a"))
 	for range 2 {
 		require.NoError(t, e.scan())
@@ -109,7 +109,7 @@ func TestShortLook(t *testing.T) {
 		w.skipped = unix.EMFILE
 	}
 	require.Equal(t, []string{"opening /app: too many open files; trying again", "too many open files; trying again"}, w.problems)
-	e.options.All = false
+	e.options.Named = []int{1}
 	_, err := e.Scan()
 	require.ErrorIs(t, err, unix.EMFILE, "a command begins with an error")
 }
@@ -118,7 +118,7 @@ func TestShortLook(t *testing.T) {
 func TestCrowded(t *testing.T) {
 	old, kept := newFile("/old", "a"), newFile("/kept", "a")
 	w := &world{mapped: map[int][]*target.File{1: {old}, 2: {kept}}}
-	e := newEngine(t, w, Options{All: true, Daemon: true})
+	e := newEngine(t, w, Options{Daemon: true})
 	subscription := e.add(subscribe(t, "app:a"))
 	require.NoError(t, e.scan())
 	delete(w.mapped, 1)
@@ -142,7 +142,7 @@ func TestRetryLook(t *testing.T) { synctest.Test(t, testRetryLook) }
 
 func testRetryLook(t *testing.T) {
 	w := &world{mapped: map[int][]*target.File{1: {}}, skipped: unix.EMFILE}
-	e := newEngine(t, w, Options{All: true, Daemon: true})
+	e := newEngine(t, w, Options{Daemon: true})
 	e.add(subscribe(t, "app:a"))
 	require.NoError(t, e.scan())
 	require.WithinRange(t, e.pace.due, time.Now(), time.Now().Add(retryDelay))
@@ -159,7 +159,7 @@ func TestPurge(t *testing.T) { synctest.Test(t, testPurge) }
 func testPurge(t *testing.T) {
 	kept, ended := newFile("/kept", "a"), newFile("/ended", "a")
 	w := &world{mapped: map[int][]*target.File{1: {kept}, 2: {ended}}}
-	e := newEngine(t, w, Options{All: true, Daemon: true})
+	e := newEngine(t, w, Options{Daemon: true})
 	e.add(subscribe(t, "app:a"))
 	require.NoError(t, e.scan())
 	var none *lease.Lease

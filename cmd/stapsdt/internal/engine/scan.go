@@ -71,7 +71,11 @@ func (e *Engine) lookAtAll() (*probes.Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := e.lookAt(e.finder.Order(pids), e.options.All || e.running)
+	var named []int // those whose end is an error
+	if !e.running {
+		named = e.options.Named
+	}
+	found, err := e.lookAt(e.finder.Order(pids), named)
 	if err == nil {
 		e.scanned = start
 	}
@@ -80,15 +84,8 @@ func (e *Engine) lookAtAll() (*probes.Found, error) {
 
 // lookAt finds the files with selected probes that processes have mapped. It closes the other files of each process before it looks
 // at the next, so that few are open at the same time.
-func (e *Engine) lookAt(pids []int, all bool) (*probes.Found, error) {
-	find := func(pid int) ([]target.Use, error, error) {
-		uses, skipped, err := e.finder.Process(pid)
-		if errors.Is(err, proc.ErrNoProcess) && !slices.Contains(e.options.Named, pid) {
-			return nil, nil, nil
-		}
-		return uses, skipped, err
-	}
-	return probes.Look(find, pids, all, func(f *target.File) bool {
+func (e *Engine) lookAt(pids, named []int) (*probes.Found, error) {
+	return probes.Look(e.finder.Process, pids, named, func(f *target.File) bool {
 		if e.match(f); e.files[f].needed() || e.isNamed(f) {
 			return true
 		}
@@ -204,9 +201,12 @@ func (e *Engine) look() (waiting bool, err error) {
 		if !e.processes.Has(pid) {
 			continue
 		}
-		found, err := e.lookAt([]int{pid}, false)
-		e.retry(err)
-		if err != nil || !found.Any { // the process cannot be read, or has no probes
+		found, err := e.lookAt([]int{pid}, nil)
+		if err != nil {
+			return waiting, err
+		}
+		e.retry(found.Short)
+		if !found.Any { // the process cannot be read, or has no probes
 			if !e.processes.Alive(pid) {
 				e.missed.Add(1)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -28,7 +29,7 @@ func (l *lister) listeners() (all []*listener) {
 		}
 	}
 	now, _ := l.target.Now()
-	for _, pid := range now.PIDs {
+	for _, pid := range proc.Family(now.PIDs) {
 		if p, err := socket.Find(pid); err == nil {
 			all = append(all, &listener{Process: p})
 		}

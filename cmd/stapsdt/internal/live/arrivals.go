@@ -30,14 +30,42 @@ func (a *arrival) close() {
 	}
 }
 
-// connect connects to a process that the user named.
-func (f *Feed) connect(p *socket.Process) error {
-	c, err := p.Dial()
-	if err != nil {
+// connectFamily connects to a process that the user named, and to those that it has forked. Only if the
+// named process does not listen itself, one of the others must.
+func (f *Feed) connectFamily(pid int) error {
+	start := socket.Started(pid)
+	f.named[pid], f.family[pid] = start, start
+	var listening []*socket.Process
+	var first error
+	for i, member := range proc.Family([]int{pid}) {
+		p, err := socket.Find(member)
+		switch {
+		case err == nil:
+			listening = append(listening, p)
+		case i == 0 && !errors.Is(err, socket.ErrNone):
+			return err
+		case first == nil:
+			first = err
+		}
+	}
+	if len(listening) == 0 {
+		return first
+	}
+	f.dial(listening)
+	failed := map[*socket.Process]error{}
+	_ = f.await(startPatience, func(a arrival) error {
+		if err := f.add(a); err != nil {
+			failed[a.process] = err
+		}
+		return nil
+	})
+	only := listening[0].PID == pid || len(failed) == len(listening)
+	if err := failed[listening[0]]; err != nil && only {
 		return err
 	}
-	f.named[p.PID], f.family[p.PID] = p.Start, p.Start
-	f.programs[p.Key()] = &program{Connection: c}
+	for p, err := range failed {
+		f.refuse(p, err)
+	}
 	return nil
 }
 

@@ -261,11 +261,7 @@ func connect(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 		return f, nil
 	}
 	for _, pid := range c.PIDs {
-		p, err := socket.Find(pid)
-		if err == nil {
-			err = f.connect(p)
-		}
-		if err != nil {
+		if err := f.connectFamily(pid); err != nil {
 			f.Close()
 			return nil, err
 		}

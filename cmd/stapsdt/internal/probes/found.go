@@ -5,6 +5,7 @@ package probes
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
@@ -66,13 +67,14 @@ type Use struct {
 	target.Use
 }
 
-// Look looks at processes, one after another, and keeps the files with probes for which keep, if it is not nil, returns true. It
-// fails if a process has exited or cannot be read, or if a shortage keeps one of its files from being opened. With all it does
-// not fail, because some processes always exit during a scan: it counts those that cannot be read.
-func Look(find finding, pids []int, all bool, keep func(*target.File) bool) (*Found, error) {
+// Look looks at processes, one after another, and keeps the files with probes for which keep, if it
+// is not nil, returns true. It fails if a named process has exited or cannot be read, or if a
+// shortage keeps one of its files from being opened. Of the others some always exit meanwhile: it
+// counts those that cannot be read.
+func Look(find finding, pids, named []int, keep func(*target.File) bool) (*Found, error) {
 	found := &Found{Uses: map[*target.File][]Use{}}
 	for _, pid := range pids {
-		uses, err := found.look(find, pid, all)
+		uses, err := found.look(find, pid, slices.Contains(named, pid))
 		if err != nil {
 			return nil, err
 		}
@@ -90,12 +92,12 @@ func Look(find finding, pids []int, all bool, keep func(*target.File) bool) (*Fo
 }
 
 // look returns the files with probes that a process has mapped.
-func (f *Found) look(find finding, pid int, all bool) ([]target.Use, error) {
+func (f *Found) look(find finding, pid int, named bool) ([]target.Use, error) {
 	uses, skipped, err := find(pid)
 	if stall.Passes(skipped) {
 		err = errors.Join(err, skipped)
 	}
-	if err != nil && !all {
+	if err != nil && named {
 		return nil, err
 	}
 	if f.Short == nil && stall.Passes(err) {
@@ -103,7 +105,7 @@ func (f *Found) look(find finding, pid int, all bool) ([]target.Use, error) {
 	}
 	var refused *rights.Error
 	switch is := errors.As(errors.Join(err, skipped), &refused); {
-	case is && all && pid == 1 && len(refused.Missing) == 0:
+	case is && !named && pid == 1 && len(refused.Missing) == 0:
 		f.First = refused
 	case is:
 		if f.Refused == nil {

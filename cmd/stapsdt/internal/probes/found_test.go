@@ -40,13 +40,13 @@ func TestHiddenInit(t *testing.T) {
 		"another": {refusing{2: hidden}, 1, false},
 		"lacking": {refusing{1: lacking}, 1, false},
 	} {
-		found, err := Look(c.refusing.Process, []int{1, 2, 3}, true, nil)
+		found, err := Look(c.refusing.Process, []int{1, 2, 3}, nil, nil)
 		require.NoError(t, err, name)
 		assert.Equal(t, c.incomplete, found.Incomplete, name)
 		assert.Equal(t, c.incomplete > 0, found.Warning("traced") != "", name)
 		assert.Equal(t, c.hidden, found.Hidden() != "", name)
 	}
-	_, err := Look(refusing{1: hidden}.Process, []int{1}, false, nil)
+	_, err := Look(refusing{1: hidden}.Process, []int{1}, []int{1}, nil)
 	assert.ErrorIs(t, err, unix.EACCES, "the process that was asked for")
 }
 

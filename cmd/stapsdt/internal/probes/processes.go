@@ -27,7 +27,8 @@ type Processes struct {
 // maxProcesses is the size of the set.
 const maxProcesses = 16384
 
-// Follow returns the processes with some PIDs. The kernel adds the processes that they fork.
+// Follow returns the processes with some PIDs, and those that they have forked. The kernel adds the
+// processes that they fork from now on.
 func Follow(pids []int, ns *bpf.Namespace) (p *Processes, err error) {
 	p = &Processes{}
 	defer func() {
@@ -39,24 +40,38 @@ func Follow(pids []int, ns *bpf.Namespace) (p *Processes, err error) {
 	if err != nil {
 		return p, bpf.MapError(err)
 	}
-	for _, pid := range pids {
-		if err := p.Set.Put(uint32(pid), uint8(1)); err != nil {
-			return p, err
-		}
+	if err := p.add(pids); err != nil {
+		return p, err
 	}
 	for _, pid := range pids {
 		if fd, err := unix.PidfdOpen(pid, 0); err == nil { // without a descriptor, the end is noticed later
 			p.ends = append(p.ends, fd)
 		}
 	}
-	// The tracepoint has the child's PID in the initial PID namespace.
-	if ns == nil {
-		p.prog, p.link, err = bpf.FollowForks(p.Set)
+	p.prog, p.link, err = bpf.FollowForks(p.Set, ns)
+	p.poll = err != nil
+	// The kernel adds what a process in the set forks: a process that was forked while the last
+	// ones were added is found in the next round.
+	for known := 0; ; {
+		family := proc.Family(pids)
+		if err := p.add(family); err != nil {
+			return p, err
+		}
+		if len(family) <= known {
+			return p, nil
+		}
+		known = len(family)
 	}
-	if ns != nil || err != nil {
-		p.poll = true
+}
+
+// add adds processes.
+func (p *Processes) add(pids []int) error {
+	for _, pid := range pids {
+		if err := p.Set.Put(uint32(pid), uint8(1)); err != nil {
+			return err
+		}
 	}
-	return p, nil
+	return nil
 }
 
 // List returns the PIDs of the processes in the set.
@@ -121,9 +136,7 @@ func (p *Processes) Ended() (ended bool) {
 
 // addChildren adds the processes whose parents are in the set, and their children.
 func (p *Processes) addChildren() {
-	for _, pid := range proc.Family(p.List()) {
-		_ = p.Set.Put(uint32(pid), uint8(1))
-	}
+	_ = p.add(proc.Family(p.List()))
 }
 
 // Detach stops following forks.

@@ -13,6 +13,7 @@ import (
 
 // Target selects the processes in which a command looks for probes.
 type Target struct {
+	// PIDs select processes and what they have forked, earlier or later.
 	PIDs []int
 	// Pods select the processes of pods, including later ones.
 	Pods []cgroup.Pattern
@@ -71,18 +72,18 @@ func (t *Target) Selector(specs []string, others map[string]string) (*Selector, 
 	return selector, nil
 }
 
-// Look looks at the processes.
+// Look looks at the processes and at those that they have forked.
 func (t *Target) Look(finder *target.Finder) (*Found, error) {
 	now, err := t.Now()
 	if err != nil {
 		return nil, err
 	}
-	pids := now.PIDs
+	pids := proc.Family(now.PIDs)
 	if t.All {
 		finder.Limit()
 		if pids, err = proc.Processes(); err != nil {
 			return nil, err
 		}
 	}
-	return Look(finder.Process, pids, t.All, nil)
+	return Look(finder.Process, pids, now.PIDs, nil)
 }

@@ -163,17 +163,22 @@ func (r *Run) open() (err error) {
 	}
 	o := engine.Options{
 		Files: r.finder, Skips: r.finder.Skips(), Broken: r.finder.Broken(), Kernel: metered{engine.BPF{Kernel: machine.Kernel}, r.cost}, Processes: engine.Everyone{},
-		All: true, Scan: r.All || len(r.Pods) > 0, Watch: engine.WatchProcesses, Problem: r.Problem,
+		Scan: r.All || len(r.Pods) > 0, Watch: engine.WatchProcesses, Problem: r.Problem,
 	}
 	if r.pods != nil {
 		o.Processes = engine.Pods{Follower: r.pods}
 	}
 	if len(r.PIDs) > 0 {
+		for _, pid := range r.PIDs {
+			if err := r.Env.Identifies(pid); err != nil {
+				return err
+			}
+		}
 		if r.processes, err = probes.Follow(r.PIDs, r.Env.Namespace); err != nil {
 			return err
 		}
 		r.Env.Processes, r.Env.Roots = r.processes.Set, r.PIDs
-		o.Processes, o.All, o.Scan, o.Named = engine.Family{Processes: r.processes}, false, true, r.PIDs
+		o.Processes, o.Scan, o.Named = engine.Family{Processes: r.processes}, true, r.PIDs
 	}
 	r.engine, err = engine.New(o)
 	return err

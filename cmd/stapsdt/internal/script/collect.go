@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -49,7 +50,8 @@ func Run(to *console.Console, where probes.Target, specs []string, o Options) er
 	if err != nil {
 		return err
 	}
-	script := &Script{Specs: strings.Join(specs, " "), PIDs: slices.Sorted(slices.Values(where.PIDs)), Sites: sites, Texts: o.Texts}
+	script := &Script{Specs: strings.Join(specs, " "), Sites: sites, Texts: o.Texts}
+	script.PIDs = slices.Sorted(slices.Values(proc.Family(where.PIDs)))
 	for _, name := range o.Texts {
 		if !slices.ContainsFunc(sites, func(site Site) bool {
 			return slices.ContainsFunc(script.values(&site), func(v value) bool { return v.asked == name })
