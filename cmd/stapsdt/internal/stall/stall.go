@@ -24,6 +24,17 @@ var Err = errors.New("its file system does not answer")
 // nothing else until it has answered.
 const Patience = time.Second
 
+// ticks is the number of parts into which patience is divided. A part counts when this process sees
+// its end. While the process is stopped, or has used up the processor time of its control group,
+// the clock goes on and the call may not, but only one part ends.
+const ticks = 20
+
+// newTicker returns a channel that receives at an interval, and drops what nobody takes.
+var newTicker = func(every time.Duration) (c <-chan time.Time, stop func()) {
+	t := time.NewTicker(every)
+	return t.C, t.Stop
+}
+
 // Of is a key of a file system to which a user of the machine has led. If it does not answer, only that user's calls wait,
 // and at most maxStalls of an owner's calls hang at once.
 type Of struct{ Owner, System any }
@@ -115,12 +126,14 @@ func call[T any](patience time.Duration, key any, f func() (T, error), late func
 		value, err := f()
 		results <- result{value, err}
 	}()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case r := <-results:
-		return r.value, r.err
-	case <-timer.C:
+	ticker, stop := newTicker(patience / ticks)
+	defer stop()
+	for range ticks {
+		select {
+		case r := <-results:
+			return r.value, r.err
+		case <-ticker:
+		}
 	}
 	count.Add(1)
 	mu.Lock()

@@ -47,6 +47,36 @@ func testDo(t *testing.T) {
 	require.NoError(t, run(t.Name(), func() error { return nil }))
 }
 
+// TestPatience: time in which this process could not run does not count. The clock shows that an
+// hour has passed with each tick, but the process has seen one less than it waits for.
+func TestPatience(t *testing.T) { synctest.Test(t, testPatience) }
+
+func testPatience(t *testing.T) {
+	original := newTicker
+	defer func() { newTicker = original }()
+	seen := make(chan time.Time)
+	newTicker = func(time.Duration) (<-chan time.Time, func()) { return seen, func() {} }
+	answer := make(chan int)
+	tick := func(n int) {
+		for hour := range n {
+			seen <- time.Now().Add(time.Duration(hour) * time.Hour)
+		}
+	}
+	go func() {
+		tick(ticks - 1)
+		answer <- 7
+	}()
+	value, err := Do(t.Name(), func() (int, error) { return <-answer, nil }, nil)
+	require.NoError(t, err)
+	require.Equal(t, 7, value)
+
+	go tick(ticks)
+	_, err = Do(t.Name(), func() (int, error) { return <-answer, nil }, nil)
+	require.ErrorIs(t, err, Err)
+	answer <- 8
+	synctest.Wait()
+}
+
 // slowReader reads when it may.
 type slowReader struct {
 	may chan struct{} // closed when it may
