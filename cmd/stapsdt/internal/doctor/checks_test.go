@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -93,6 +94,9 @@ var diagnoses = []struct {
 		f.Closed, f.Images, f.Trial = errors.New("opening x needs y"), nil, Trial{}
 	}, []string{"capability fault opening x needs y"}, 4},
 	{"closed", func(f *Facts) { f.Closed = errors.New("opening x needs y") }, []string{"capability note opening x needs y"}, 0},
+	{"put off, and nothing else", func(f *Facts) {
+		f.Closed, f.Images, f.Trial = &target.PutOff{Path: "/x", Err: stall.Err}, nil, Trial{}
+	}, []string{"capability fault /x is put off: its file system does not answer. Try again"}, 6},
 	{"not loaded", func(f *Facts) { f.Images, f.Trial = nil, Trial{} }, []string{"not-loaded fault Process 12 (shop) has no probes."}, 3},
 	{"not loaded, with the library", func(f *Facts) {
 		f.Images, f.Trial, f.Process.HasLibrary, f.Process.Directory = nil, Trial{}, true, "/a:b"

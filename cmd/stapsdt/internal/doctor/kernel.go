@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,8 +50,11 @@ func capability(f *Facts) (all []Finding) {
 			"Look for the refusal in the log of the kernel (dmesg, ausearch).")
 	}
 	if f.Closed != nil {
-		result := fault(StatusRights, fmt.Sprintf("A file that the process has mapped cannot be opened, and may have probes: %v.", f.Closed),
-			"Run stapsdt with these capabilities, or as root outside of the container.")
+		status, cure := StatusRights, "Run stapsdt with these capabilities, or as root outside of the container."
+		if errors.As(f.Closed, new(*target.PutOff)) {
+			status, cure = StatusFault, "Try again when the file can be read."
+		}
+		result := fault(status, fmt.Sprintf("A file that the process has mapped cannot be opened, and may have probes: %v.", f.Closed), cure)
 		if f.likely() != nil {
 			result[0].Level = Note
 		}

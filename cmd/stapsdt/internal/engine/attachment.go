@@ -120,6 +120,9 @@ func (e *Engine) Short() bool {
 	return false
 }
 
+// Incomplete reports whether the last scan has put off a file, in which probes may be found later.
+func (e *Engine) Incomplete() bool { return e.putOff }
+
 // Everywhere reports whether a file is attached to in all processes at once. Without uprobe_multi,
 // this is the only way to reach all threads of a process.
 func (e *Engine) Everywhere(f *target.File) bool { return f.Guarded() || !e.kernel.PerProcess() }

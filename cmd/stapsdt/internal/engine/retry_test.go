@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -185,4 +186,19 @@ type slowLink struct{}
 func (slowLink) Close() error {
 	time.Sleep(time.Second)
 	return nil
+}
+
+// TestPutOff: a named process with a file that is put off has no probe yet, and keeps those of its other files.
+func TestPutOff(t *testing.T) {
+	w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a")}}}
+	w.skipped = &target.PutOff{Path: "/slow", Err: stall.Err}
+	e := newEngine(t, w, Options{Named: []int{1}})
+	subscription := e.add(subscribe(t, "app:a"))
+	require.NoError(t, e.scan())
+	require.Equal(t, 1, subscription.Sites())
+	require.True(t, e.Incomplete())
+	w.skipped = nil
+	require.NoError(t, e.scan())
+	require.False(t, e.Incomplete())
+	require.Empty(t, w.problems, "Skips has the message")
 }

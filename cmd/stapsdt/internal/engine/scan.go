@@ -152,7 +152,7 @@ func (e *Engine) complete(found *probes.Found) {
 	}
 	e.crowd(found.Short)
 	e.retry(found.Short)
-	e.short = found.Short != nil
+	e.short, e.putOff = found.Short != nil, found.PutOff != nil
 	for _, err := range e.options.Skips.Unsaid() {
 		e.options.Problem(err)
 	}

@@ -164,8 +164,9 @@ func (p *Program) NameOf(address uint64) string {
 	if known {
 		return name
 	}
-	if name = p.table.TypeName(address); name == "" {
-		name = "?"
+	name, err := p.table.TypeName(address)
+	if err != nil {
+		return "?" // and tried again, because the file may be readable later
 	}
 	if p.names == nil || len(p.names) == maxNames {
 		p.names = map[uint64]string{}

@@ -3,6 +3,7 @@ package gotable
 import (
 	"cmp"
 	"debug/elf"
+	"errors"
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
@@ -67,14 +68,17 @@ func (m *memory) pointersTo(address uint64) (all []uint64) {
 	return all
 }
 
-// load reads bytes at an address, and reports whether the file has them.
-func (m *memory) load(b []byte, at uint64) bool {
+// errNotLoaded means that the file does not load an address.
+var errNotLoaded = errors.New("it is not loaded")
+
+// load reads bytes at an address.
+func (m *memory) load(b []byte, at uint64) error {
 	p := elffile.Segment(m.file, at, 0)
 	if p == nil {
-		return false
+		return errNotLoaded
 	}
 	_, err := p.ReadAt(b, int64(at-p.Vaddr))
-	return err == nil
+	return err
 }
 
 // pointer returns the pointer at an address.
@@ -84,8 +88,8 @@ func (m *memory) pointer(at uint64) (uint64, bool) {
 		return m.relocations[i].to, true
 	}
 	var b [8]byte
-	ok := m.load(b[:], at)
-	return m.file.ByteOrder.Uint64(b[:]), ok
+	err := m.load(b[:], at)
+	return m.file.ByteOrder.Uint64(b[:]), err == nil
 }
 
 // contains reports whether an address is in a part of the file that is loaded with these

@@ -11,26 +11,29 @@ const (
 	maxTypeName   = 512
 )
 
-// TypeName returns the name of the type at an address, such as *errors.errorString, or "" if there is no
-// type. A very long name is cut.
-func (t *Table) TypeName(address uint64) string {
+// TypeName returns the name of the type at an address, such as *errors.errorString. A very long
+// name is cut. It is an error if there is no type, or if the file cannot be read.
+func (t *Table) TypeName(address uint64) (string, error) {
 	var header [typeHeader]byte
-	if t.types == 0 || address < t.types || !t.memory.load(header[:], address) {
-		return ""
+	if t.types == 0 || address < t.types {
+		return "", errNotLoaded
+	}
+	if err := t.memory.load(header[:], address); err != nil {
+		return "", err
 	}
 	// A name is a byte of flags, its length and its bytes (abi.Name).
 	at := t.types + uint64(t.order.Uint32(header[typeName:]))
 	var head [1 + binary.MaxVarintLen32]byte
-	if !t.memory.load(head[:], at) {
-		return ""
+	if err := t.memory.load(head[:], at); err != nil {
+		return "", err
 	}
 	length, n := binary.Uvarint(head[1:])
 	if n <= 0 || length == 0 {
-		return ""
+		return "", errNotLoaded
 	}
 	name := make([]byte, min(length, maxTypeName))
-	if !t.memory.load(name, at+1+uint64(n)) {
-		return ""
+	if err := t.memory.load(name, at+1+uint64(n)); err != nil {
+		return "", err
 	}
 	if header[typeFlags]&flagExtraStar != 0 && name[0] == '*' {
 		name = name[1:]
@@ -38,5 +41,5 @@ func (t *Table) TypeName(address uint64) string {
 	if length > maxTypeName {
 		name = append(name, "…"...)
 	}
-	return string(name)
+	return string(name), nil
 }

@@ -49,6 +49,9 @@ func runFunctions(to *console.Console, where probes.Target, specs []spec.Spec, p
 	if len(found.Files) == 0 && found.Refused != nil {
 		return found.Refused
 	}
+	for _, err := range finder.Skips().Unsaid() {
+		to.Warn("%v", err)
+	}
 	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &o}
 	shown := map[string]bool{}
 	for _, f := range found.Files {

@@ -97,6 +97,9 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 	if hidden := found.Hidden(); hidden != "" && o.Verbose {
 		to.Warn("%s", hidden)
 	}
+	if len(found.Files)+len(bySocket) == 0 && found.PutOff != nil {
+		return found.PutOff
+	}
 	if len(found.Files)+len(bySocket) == 0 {
 		return fmt.Errorf("%w: no file there has SDT probes", probes.ErrNothing)
 	}
@@ -146,7 +149,7 @@ func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, err
 	if err != nil {
 		found = &probes.Found{}
 	}
-	found.Files, found.Refused = files, nil
+	found.Files, found.Refused, found.PutOff = files, nil, nil
 	return found, nil
 }
 

@@ -3,6 +3,7 @@
 package probes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,6 +31,8 @@ type Found struct {
 	First *rights.Error
 	// Short is the first shortage that kept a process or one of its files from being looked at, or nil.
 	Short error
+	// PutOff is the first file that is put off, or nil.
+	PutOff *target.PutOff
 }
 
 // Blind returns an error if no file was found, and rights are missing to look at all processes.
@@ -70,7 +73,7 @@ type Use struct {
 // Look looks at processes, one after another, and keeps the files with probes for which keep, if it
 // is not nil, returns true. It fails if a named process has exited or cannot be read, or if a
 // shortage keeps one of its files from being opened. Of the others some always exit meanwhile: it
-// counts those that cannot be read.
+// counts those that cannot be read. A file that is put off is no failure.
 func Look(find finding, pids, named []int, keep func(*target.File) bool) (*Found, error) {
 	found := &Found{Uses: map[*target.File][]Use{}}
 	for _, pid := range pids {
@@ -94,6 +97,10 @@ func Look(find finding, pids, named []int, keep func(*target.File) bool) (*Found
 // look returns the files with probes that a process has mapped.
 func (f *Found) look(find finding, pid int, named bool) ([]target.Use, error) {
 	uses, skipped, err := find(pid)
+	var putOff *target.PutOff
+	if errors.As(skipped, &putOff) {
+		f.PutOff = cmp.Or(f.PutOff, putOff)
+	}
 	if stall.Passes(skipped) {
 		err = errors.Join(err, skipped)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"github.com/cilium/ebpf"
@@ -60,7 +61,7 @@ func (g *Goroutines) Find(env *bpf.Env, pid int) error {
 	if errors.Is(err, proc.ErrNoProcess) {
 		return nil
 	}
-	if exe != nil {
+	if exe != nil && !stall.Passes(err) {
 		g.visited[pid] = exe
 	}
 	if err != nil {

@@ -233,7 +233,8 @@ func (s *Selector) Reopen(open opening) (reopened bool, problems []error) {
 			if !spec.in(f) {
 				problems = append(problems, fmt.Errorf("%s was replaced, and has no %s:%s now", spec.path, spec.Provider, spec.Probe))
 			}
-		case !errors.Is(err, lease.ErrWritten) && time.Since(now.ModTime()) > minAge:
+		case errors.Is(err, lease.ErrWritten) || stall.Passes(err): // it is tried again
+		case time.Since(now.ModTime()) > minAge:
 			if later, statErr := stall.Stat(spec.path); statErr != nil || !SameContent(later, now) {
 				continue // the file was still incomplete
 			}

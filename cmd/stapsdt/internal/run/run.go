@@ -205,7 +205,7 @@ func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 	if err := r.scan(); err != nil {
 		return err
 	}
-	if err := r.noFunction(r.finder); err != nil {
+	if err := r.noFunction(r.finder); err != nil && !r.engine.Incomplete() {
 		return err
 	}
 	if err := r.engine.Settle(r.subscription); err != nil {
@@ -218,7 +218,7 @@ func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 		r.Warn("no process of %s has %s yet; waiting for one%s", r.pods, r.Selector.Missing(), r.Selector.Nearest())
 		return nil
 	}
-	if r.processes != nil && !r.Await || !r.engine.Scans() {
+	if (r.processes != nil && !r.Await || !r.engine.Scans()) && !r.engine.Incomplete() {
 		return r.nothing()
 	}
 	r.Warn("no process has %s yet; waiting for one%s", r.Selector.Missing(), r.Selector.Nearest())
@@ -273,7 +273,7 @@ func (r *Run) orNothing(err error) error {
 	defer finder.Close()
 	finder.SelectFunctions(r.Selector.FunctionSpecs())
 	found, scanErr := r.Look(finder)
-	if scanErr != nil || found.Refused != nil {
+	if scanErr != nil || found.Refused != nil || found.PutOff != nil {
 		return err
 	}
 	has := false

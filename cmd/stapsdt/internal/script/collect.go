@@ -103,6 +103,9 @@ func collect(to *console.Console, where probes.Target, finder *target.Finder, se
 		}
 		sites = append(sites, of...)
 	}
+	if len(sites) == 0 && found.PutOff != nil {
+		return nil, found.PutOff
+	}
 	if len(sites) == 0 {
 		for _, f := range found.Files {
 			selector.Find(f)

@@ -7,6 +7,7 @@ package socket
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -123,9 +124,10 @@ func listening(pid int) map[string][]string {
 	return all
 }
 
-// find finds the places where the process may listen: the sockets listed in its network namespace or,
-// if none is listed, as in gVisor, or not by its path, the sockets in its directories.
-func (p *Process) find(sockets map[string][]string) {
+// find finds the places where the process may listen: the sockets listed in its network namespace
+// or, if none is listed, as in gVisor, or not by its path, the sockets in its directories. The
+// error is stall.Err if these do not answer.
+func (p *Process) find(sockets map[string][]string) (err error) {
 	root := fmt.Sprintf("/proc/%d/root", p.PID)
 	paths := sockets[fmt.Sprintf("%d-%d", p.own, p.Start)]
 	if len(paths) > maxPaths { // most belong to other processes; the process's own socket is in one of its directories
@@ -146,8 +148,10 @@ func (p *Process) find(sockets map[string][]string) {
 	}
 	if len(p.places) == 0 && (long || len(sockets) == 0) {
 		// The process's memory and directories can be on a file system that does not answer.
-		p.places, _ = stall.Do(stallKey(p.PID, root), func() ([]place, error) { return p.inDirectories(root), nil }, nil)
+		look := func() ([]place, error) { return p.inDirectories(root), nil }
+		p.places, err = stall.Do(stallKey(p.PID, root), look, nil)
 	}
+	return err
 }
 
 // directories returns the directories in which the process and this command would listen.
@@ -222,7 +226,7 @@ func Processes() []*Process {
 			sockets = listening(pid)
 			byNamespace[namespace] = sockets
 		}
-		if p.find(sockets); len(p.places) > 0 {
+		if _ = p.find(sockets); len(p.places) > 0 {
 			for _, at := range p.places {
 				name := path.Base(at.path)
 				seen[name] = seen[name] || len(p.places) == 1 // only one of several places is the process's own
@@ -252,8 +256,8 @@ func Find(pid int) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("process %d: %w", pid, err)
 	}
-	if p.find(listening(pid)); len(p.places) == 0 {
-		return nil, fmt.Errorf("process %d: %w", pid, ErrNone)
+	if err = p.find(listening(pid)); len(p.places) == 0 {
+		return nil, fmt.Errorf("process %d: %w", pid, cmp.Or(err, ErrNone))
 	}
 	if own := uint32(os.Geteuid()); own != p.UID && own != 0 {
 		return nil, fmt.Errorf("process %d: %w: it is of user %d", pid, ErrUser, p.UID)

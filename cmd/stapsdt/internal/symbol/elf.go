@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
 
 	"github.com/ianlancetaylor/demangle"
@@ -78,51 +79,61 @@ func (m *Module) progs() (all []*elf.Prog) {
 	return all
 }
 
-// read reads the tables of the file.
+// read returns the tables of the file. Tables that could not be read are read again by the next
+// call.
 func (m *Module) read() *tables {
 	if m.tables != nil {
 		return m.tables
 	}
-	m.tables = &tables{}
-	if m.content == nil {
-		return m.tables
+	t, in := &tables{}, &budget{ReaderAt: m.content, left: m.left}
+	if m.content != nil {
+		t.read(in)
 	}
-	f, err := elffile.New(&budget{m.content, m.left})
+	if !in.stalled {
+		m.tables = t
+	}
+	return t
+}
+
+func (t *tables) read(in *budget) {
+	f, err := elffile.New(in)
 	if err != nil {
-		return m.tables
+		return
 	}
-	m.tables.file = f
-	m.tables.go_, _ = gotable.New(f) // symbols are used instead
-	m.tables.isImage = f.Section(".symtab") == nil && f.Section(".init") == nil && f.Section(".plt") == nil
+	t.file = f
+	t.go_, _ = gotable.New(f) // symbols are used instead
+	t.isImage = f.Section(".symtab") == nil && f.Section(".init") == nil && f.Section(".plt") == nil
 	if id := elffile.Loaded(f, ".note.gnu.build-id"); id != nil {
 		const header = 16 // sizes, type, and "GNU\0"
 		if data, err := elffile.Data(id, 256); err == nil && len(data) > header {
-			m.tables.buildID = hex.EncodeToString(data[header:])
+			t.buildID = hex.EncodeToString(data[header:])
 		}
 	}
 	files := []*elf.File{f}
 	if f.Section(".symtab") == nil {
-		if debug := debugFile(m.tables.buildID); debug != nil {
+		if debug := debugFile(t.buildID); debug != nil {
 			defer debug.Close()
 			files = append(files, debug)
 		}
 	}
-	m.tables.symbols = elfSymbols(files...)
-	return m.tables
+	t.symbols = elfSymbols(files...)
 }
 
 // budget reads a file, until the number of bytes left for it and other files is used up.
 type budget struct {
 	io.ReaderAt
-	left *int64
+	left    *int64
+	stalled bool // whether the file system did not answer
 }
 
-func (b *budget) ReadAt(p []byte, off int64) (int, error) {
+func (b *budget) ReadAt(p []byte, off int64) (n int, err error) {
 	if *b.left < int64(len(p)) {
 		return 0, errors.New("the tables of the files are too large")
 	}
 	*b.left -= int64(len(p))
-	return b.ReaderAt.ReadAt(p, off)
+	n, err = b.ReaderAt.ReadAt(p, off)
+	b.stalled = b.stalled || errors.Is(err, stall.Err)
+	return n, err
 }
 
 // Limits for files with wrong sizes: of the symbols or their names, and of all files together.

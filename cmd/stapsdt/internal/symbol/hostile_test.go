@@ -7,11 +7,13 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -110,4 +112,29 @@ func TestTableBudget(t *testing.T) {
 		assert.Equal(t, left == maxTables, got, left)
 		assert.GreaterOrEqual(t, budget, int64(0), left)
 	}
+}
+
+// slow is a file whose file system does not answer the first calls after the headers were read.
+type slow struct {
+	io.ReaderAt
+	calls int
+}
+
+func (s *slow) ReadAt(p []byte, off int64) (int, error) {
+	if s.calls++; s.calls > 10 && s.calls < 14 {
+		return 0, stall.Err
+	}
+	return s.ReaderAt.ReadAt(p, off)
+}
+
+// TestTablesLater: tables that could not be read are read again.
+func TestTablesLater(t *testing.T) {
+	exe, err := os.Open("/proc/self/exe")
+	require.NoError(t, err)
+	defer exe.Close()
+	left := int64(maxTables)
+	m := &Module{content: &slow{ReaderAt: exe}, left: &left}
+	require.Nil(t, m.read().go_)
+	require.NotNil(t, m.read().go_)
+	require.Same(t, m.read(), m.read())
 }

@@ -30,12 +30,22 @@ type Finder struct {
 	mounts mounts
 	owners *owners // nil if there are no budgets
 	skips  Skips
+	putOff *PutOff // the first file of the process that Process looks at, or nil
 	// written holds the files that were open for writing when the finder looked at them.
 	written map[ID]*openWriter
 	// specs select functions. reasons maps the string of a spec to the reason why it selects none.
 	specs   []spec.Spec
 	reasons map[string]error
 }
+
+// PutOff is the error of a file that cannot be read yet. The next call of Process looks at it
+// again.
+type PutOff struct {
+	Path string
+	Err  error // why it cannot be read
+}
+
+func (e *PutOff) Error() string { return fmt.Sprintf("%s is put off: %v", e.Path, e.Err) }
 
 // openWriter is a file that another process has open for writing.
 type openWriter struct {
@@ -112,7 +122,8 @@ type Use struct {
 
 // Process returns the files with probes that a process has mapped. The error is
 // ErrNoProcess if it has exited, and a *rights.Error if rights are missing to read the process.
-// Files that cannot be opened are skipped: skipped is the error for the first of them, or nil.
+// Files that cannot be opened are skipped: skipped is the error for the first of them, or nil. It
+// includes a *PutOff for the first file that is put off.
 func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 	if f.owners.indebted() {
 		if o := f.owners.of(pid); o.late(time.Now()) {
@@ -124,6 +135,7 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	f.putOff = nil
 	whose := sync.OnceValue(func() *owner { return f.owners.of(pid) })
 	at := map[*File]int{}
 	for _, all := range byFile(mappings) {
@@ -143,6 +155,13 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 			continue
 		}
 		at[file], uses = len(uses), append(uses, Use{file, all})
+	}
+	switch {
+	case f.putOff == nil:
+	case skipped == nil:
+		skipped = f.putOff
+	default:
+		skipped = fmt.Errorf("%w; %w", skipped, f.putOff)
 	}
 	return uses, skipped, nil
 }
@@ -206,13 +225,22 @@ func (f *Finder) file(pid int, m *proc.Mapping, whose func() *owner) (*File, err
 	var leased *leasedError
 	switch {
 	case err == stall.Err:
-		f.skips.add(skipUnresponsive, "%s is put off: %w", key.Path, err)
+		f.skips.add(skipUnresponsive, "%w", f.later(key.Path, err))
 	case errors.As(err, &leased):
-		f.skips.add(skipUnresponsive, "%s is put off, because a process has a write lease on it", key.Path)
+		f.skips.add(skipUnresponsive, "%w", f.later(key.Path, errors.New("a process has a write lease on it")))
 	default:
 		return nil, err
 	}
 	return nil, nil
+}
+
+// later notes that a file is put off.
+func (f *Finder) later(path string, err error) *PutOff {
+	e := &PutOff{path, err}
+	if f.putOff == nil {
+		f.putOff = e
+	}
+	return e
 }
 
 // refuses reports whether an owner must not have another file now.
@@ -238,8 +266,9 @@ func (f *Finder) readMapped(pid int, key proc.File, opened *Content, o *owner) (
 		f.known[key] = &entry{file: file, stamp: file.stamp}
 		return file, nil
 	case errors.Is(err, stall.Err):
-		f.skips.add(skipUnresponsive, "%s is put off: %w", key.Path, stall.Err)
+		f.skips.add(skipUnresponsive, "%w", f.later(key.Path, stall.Err))
 	case errors.Is(err, lease.ErrWritten):
+		f.later(key.Path, lease.ErrWritten)
 		w := f.written[file.ID]
 		w.pids = append(w.pids, pid)
 	case errors.Is(err, errManyProbes):

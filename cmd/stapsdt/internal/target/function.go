@@ -75,9 +75,14 @@ func (f *Finder) explain(s spec.Spec, err error) {
 }
 
 // readFunctions adds the functions that specs select to the probes of a file. It keeps the reasons why
-// specs select none.
+// specs select none, unless the file could not be read.
 func (f *File) readFunctions(finder *Finder) {
 	f.functions = nil
+	explain := func(s spec.Spec, err error) {
+		if !f.Stalled() {
+			finder.explain(s, err)
+		}
+	}
 	program, err := function.Open(f.content)
 	if err == nil && finder.leases != nil {
 		err = program.Runs(machine)
@@ -90,7 +95,7 @@ func (f *File) readFunctions(finder *Finder) {
 			selected[i], reason = program.Find(one.Pattern)
 		}
 		if reason != nil {
-			finder.explain(one, reason)
+			explain(one, reason)
 		}
 	}
 	if err == nil {
@@ -102,7 +107,7 @@ func (f *File) readFunctions(finder *Finder) {
 				found.inlined[fn.Name] = fn.Inlined
 			}
 			if err := f.addFunction(found, fn, one); err != nil {
-				finder.explain(one, fmt.Errorf("the returns of %s are not seen: %w", fn.Name, err))
+				explain(one, fmt.Errorf("the returns of %s are not seen: %w", fn.Name, err))
 			}
 		}
 	}

@@ -53,6 +53,9 @@ func GoidOffset(pid int) (uint32, error) {
 	}
 	defer exe.Close()
 	offset, err := goidOffset(exe)
+	if err != nil && exe.stalled.Load() {
+		return 0, proc.Wrap(pid, stall.Err)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("process %d: %w: %w", pid, ErrNoGoid, err)
 	}

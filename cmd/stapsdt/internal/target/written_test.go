@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -121,9 +122,10 @@ func TestOpenForWriting(t *testing.T) {
 	isFile := func(u Use) bool { return u.Path == path }
 	start := time.Now()
 	for {
-		uses, _, err := f.Process(os.Getpid())
+		uses, skipped, err := f.Process(os.Getpid())
 		require.NoError(t, err)
 		if i := slices.IndexFunc(uses, isFile); i >= 0 {
+			require.NoError(t, skipped)
 			assert.GreaterOrEqual(t, time.Since(start), patience)
 			assert.False(t, uses[i].Guarded(), "after %v", time.Since(start))
 			assert.False(t, uses[i].Changed(), "after %v", time.Since(start))
@@ -132,6 +134,7 @@ func TestOpenForWriting(t *testing.T) {
 			assert.True(t, uses[i].Changed(), "it was written")
 			return
 		}
+		require.ErrorAs(t, skipped, new(*PutOff))
 		require.Contains(t, f.Waiting(), os.Getpid(), "it is not looked at again")
 		require.Less(t, time.Since(start), testenv.Patience, "it waits forever")
 		time.Sleep(20 * time.Millisecond)
@@ -181,7 +184,8 @@ func TestLeased(t *testing.T) {
 	stalls := stall.Count()
 	uses, skipped, err := f.Process(os.Getpid())
 	require.NoError(t, err)
-	require.NoError(t, skipped)
+	require.EqualError(t, skipped, leased+" is put off: a process has a write lease on it")
+	require.ErrorAs(t, skipped, new(*PutOff))
 	has := func(path string) bool { return slices.ContainsFunc(uses, func(u Use) bool { return u.Path == path }) }
 	require.True(t, has(other))
 	require.False(t, has(leased))
@@ -195,4 +199,61 @@ func TestLeased(t *testing.T) {
 	_, err = f.Open(leased)
 	require.EqualError(t, err, leased+": another process has a write lease on the file")
 	require.Equal(t, stalls, stall.Count())
+}
+
+// hang makes a file system not answer until the returned function is called.
+func hang(t *testing.T, key any) (answer func()) {
+	t.Helper()
+	asked := make(chan struct{})
+	_, err := stall.Within(time.Millisecond, key, func() (struct{}, error) { <-asked; return struct{}{}, nil }, nil)
+	require.ErrorIs(t, err, stall.Err)
+	return func() {
+		close(asked)
+		for err := stall.Err; err != nil; time.Sleep(time.Millisecond) {
+			_, err = stall.Do(key, func() (struct{}, error) { return struct{}{}, nil }, nil)
+		}
+	}
+}
+
+// TestPutOff: a file of a file system that does not answer is put off, and found when the file system answers.
+func TestPutOff(t *testing.T) {
+	_, path := imageOf(t, "slow")
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer file.Close()
+	defer mapExecutable(t, file)()
+	var stat unix.Stat_t
+	require.NoError(t, unix.Fstat(int(file.Fd()), &stat))
+	f := NewFinder()
+	defer f.Close()
+	answer := hang(t, stat.Dev)
+	_, skipped, err := f.Process(os.Getpid())
+	require.NoError(t, err)
+	require.ErrorAs(t, skipped, new(*PutOff))
+	answer()
+	uses, skipped, err := f.Process(os.Getpid())
+	require.NoError(t, err)
+	require.NoError(t, skipped)
+	require.True(t, slices.ContainsFunc(uses, func(u Use) bool { return u.Path == path }))
+}
+
+// TestFunctionsPutOff: a Go program that cannot be read now is not called anything else.
+func TestFunctionsPutOff(t *testing.T) {
+	one, err := spec.Parse("go:nope")
+	require.NoError(t, err)
+	f := NewFinder()
+	defer f.Close()
+	f.SelectFunctions([]spec.Spec{one})
+	const key = "a file system"
+	content, err := openContent(key, func() (*os.File, error) { return open("/proc/self/exe") })
+	require.NoError(t, err)
+	defer content.Close()
+	file := &File{content: content}
+	answer := hang(t, key)
+	file.readFunctions(f)
+	answer()
+	require.NoError(t, f.FunctionProblem(one))
+	content.stalled.Store(false)
+	file.readFunctions(f)
+	require.ErrorContains(t, f.FunctionProblem(one), "there is no function nope")
 }
