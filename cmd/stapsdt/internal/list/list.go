@@ -145,6 +145,7 @@ func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, err
 			files = append(files, f)
 		}
 	}
+	finder.SelectFunctions(nil) // only of the files that were named
 	found, err := (&probes.Target{All: true}).Look(finder)
 	if err != nil {
 		found = &probes.Found{}

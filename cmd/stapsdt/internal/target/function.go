@@ -57,10 +57,12 @@ func (f *File) Selects(s spec.Spec, p *sdt.Site) bool {
 }
 
 // SelectFunctions makes the finder look for the functions that specs select, in files that it has not
-// found yet.
+// found yet. It keeps the reasons why earlier specs selected none.
 func (f *Finder) SelectFunctions(specs []spec.Spec) {
 	f.specs = slices.DeleteFunc(slices.Clone(specs), func(s spec.Spec) bool { return !s.Functions })
-	f.reasons = map[string]error{}
+	if f.reasons == nil {
+		f.reasons = map[string]error{}
+	}
 }
 
 // FunctionProblem returns why no function was found for a spec, or nil if that is not known.
