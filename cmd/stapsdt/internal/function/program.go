@@ -63,7 +63,7 @@ type Arg struct {
 
 // Function is a function that can be probed.
 type Function struct {
-	// Name is the name that go tool nm shows.
+	// Name is the name that go tool nm shows, without escapes.
 	Name string
 	// File and Line are its position in the source.
 	File string

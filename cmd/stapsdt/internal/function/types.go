@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
 	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -252,6 +253,7 @@ func (t *goType) check() error {
 
 func nameOf(e *dwarf.Entry) string {
 	name, _ := e.Val(dwarf.AttrName).(string)
+	name = gotable.Unescape(name)
 	if len(name) > maxName {
 		name = name[:maxName] + "…"
 	}

@@ -2,7 +2,7 @@ package gotable
 
 // Function is a function of a program.
 type Function struct {
-	// Name is the name that go tool nm shows.
+	// Name is the name that go tool nm shows, without escapes.
 	Name string
 	// Entry and End are addresses of the file. Padding may precede End.
 	Entry, End uint64
@@ -14,7 +14,6 @@ type Function struct {
 	Assembly, Wrapper bool
 
 	index uint64
-	name  uint32 // the offset of its name
 }
 
 // Words and bytes of a runtime._func, and the flags and numbers in them (internal/abi/symtab.go).
@@ -37,9 +36,10 @@ func (t *Table) Functions(release int, yield func(Function) bool) {
 			continue
 		}
 		fn := Function{
-			Name: text(t.names, uint64(f.field(wordName))), Entry: f.entry, End: t.text + uint64(t.u32(t.lines, 8*(i+1))),
+			Name:  t.name(f.field(wordName)),
+			Entry: f.entry, End: t.text + uint64(t.u32(t.lines, 8*(i+1))),
 			Args: int32(f.field(wordArgs)), Assembly: f.raw[flagAt]&flagAssembly != 0, Wrapper: known && f.raw[idAt] == wrapper,
-			index: i, name: f.field(wordName),
+			index: i,
 		}
 		if fn.Name != "" && fn.End > fn.Entry && !yield(fn) {
 			return
@@ -47,14 +47,14 @@ func (t *Table) Functions(release int, yield func(Function) bool) {
 	}
 }
 
-// Line returns the position in the source at which a function begins.
+// Line returns the position of a function's declaration in the source.
 func (t *Table) Line(fn *Function) (file string, line int) {
 	f := t.function(fn.index)
 	if f == nil {
 		return "", 0
 	}
-	frame := f.frame(fn.name, fn.Entry)
-	return frame.File, frame.Line
+	all := f.at(fn.Entry) // the first instruction can be of an inlined function, in another file
+	return all[len(all)-1].File, int(f.field(wordDecl))
 }
 
 // Inlined calls visit for each inlined call, with the name of the function that was called and the name of
@@ -64,7 +64,7 @@ func (t *Table) Inlined(visit func(callee string, caller string)) {
 	name := func(at uint32) string {
 		known, ok := names[at]
 		if !ok {
-			known = text(t.names, uint64(at))
+			known = t.name(at)
 			names[at] = known
 		}
 		return known

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"iter"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
@@ -199,6 +200,29 @@ func text(b []byte, at uint64) string {
 	return string(b)
 }
 
+// name returns the name of a function at an offset.
+func (t *Table) name(at uint32) string { return Unescape(text(t.names, uint64(at))) }
+
+// Unescape returns a name as the source has it. The compiler writes some bytes of import paths in
+// hexadecimal, such as the dots after the last slash: gopkg.in/yaml%2ev3.Unmarshal
+// (objabi.PathToPrefix).
+func Unescape(name string) string {
+	if !strings.Contains(name, "%") {
+		return name
+	}
+	var b []byte
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if c == '%' && i+2 < len(name) {
+			if n, err := strconv.ParseUint(name[i+1:i+3], 16, 8); err == nil {
+				c, i = byte(n), i+2
+			}
+		}
+		b = append(b, c)
+	}
+	return string(b)
+}
+
 // goFunction is a runtime._func, and the data after it.
 type goFunction struct {
 	*Table
@@ -215,6 +239,7 @@ const (
 	wordLine = 6
 	wordPCs  = 7
 	wordUnit = 8
+	wordDecl = 9  // the line of the declaration
 	flagAt   = 41 // the byte with the flags
 )
 
@@ -236,7 +261,7 @@ func (f *goFunction) at(pc uint64) (all []Frame) {
 }
 
 func (f *goFunction) frame(name uint32, pc uint64) Frame {
-	fn := Frame{Name: short(text(f.names, uint64(name)))}
+	fn := Frame{Name: short(f.name(name))}
 	line, file := f.value(f.field(wordLine), pc), f.value(f.field(wordFile), pc)
 	if line > 0 && file >= 0 {
 		if at := f.u32(f.units, 4*(uint64(f.field(wordUnit))+uint64(file))); at != ^uint32(0) {

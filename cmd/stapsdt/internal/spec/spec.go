@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
 )
 
 const (
@@ -20,6 +21,7 @@ const (
 )
 
 // functionSpec returns the pattern of a spec of functions, and whether it is about their returns.
+// The names of functions have no escapes, and neither has the pattern.
 func functionSpec(text string) (pattern function.Pattern, returns, ok bool) {
 	rest, ok := strings.CutPrefix(text, FunctionProvider+":")
 	if !ok {
@@ -29,7 +31,7 @@ func functionSpec(text string) (pattern function.Pattern, returns, ok bool) {
 	if strings.Contains(name, ":") { // text begins with a FILE of this name
 		return "", false, false
 	}
-	return function.Pattern(name), returns, true
+	return function.Pattern(gotable.Unescape(name)), returns, true
 }
 
 // Spec selects probes: [FILE:]PROVIDER:PROBE. The provider and the probe may be globs, with *, ?
