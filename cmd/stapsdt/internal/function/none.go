@@ -12,6 +12,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
 )
 
+// ErrInlined means that a function has no code of its own.
+var ErrInlined = errors.New("the compiler has inlined all calls of it")
+
 // maxNamed is the maximum number of names that an error lists.
 const maxNamed = 5
 
@@ -28,7 +31,8 @@ func (p *Program) none(pattern Pattern, inlined map[string]map[string]bool) erro
 		if n > 1 {
 			functions = fmt.Sprintf("%d functions", n)
 		}
-		return fmt.Errorf("%s cannot be probed: the compiler has inlined all calls of it, in %s at least: %s", pattern, functions, text.Some(slices.Sorted(maps.Keys(callers)), maxNamed))
+		return fmt.Errorf("%s cannot be probed: %w, in %s at least: %s", pattern, ErrInlined,
+			functions, text.Some(slices.Sorted(maps.Keys(callers)), maxNamed))
 	}
 	message := fmt.Sprintf("there is no function %s", pattern)
 	if pattern.IsGlob() {

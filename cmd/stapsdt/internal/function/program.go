@@ -107,7 +107,7 @@ type Program struct {
 	allInlined   []inlinedCall
 }
 
-// MaxMatches is the maximum number of functions that a pattern may select.
+// MaxMatches is the maximum number of functions that a pattern may select to be probed.
 const MaxMatches = 500
 
 // maxCode is the size of the largest function whose instructions are read.
@@ -130,11 +130,14 @@ func Open(r io.ReaderAt) (*Program, error) {
 		return nil, machineError(f.Machine)
 	}
 	p := &Program{file: f, found: map[uint64]*Function{}}
-	if p.table, err = gotable.New(f); err != nil {
-		return nil, err
-	}
 	if info, err := buildinfo.Read(r); err == nil {
 		p.version, p.release = info.GoVersion, Release(info.GoVersion)
+	}
+	if p.table, err = gotable.New(f); errors.Is(err, gotable.ErrFormat) && p.version != "" {
+		err = fmt.Errorf("%w; the program was built by %.64q", err, p.version)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return p, nil
 }
@@ -197,11 +200,11 @@ const fips = "crypto/internal/fips140"
 
 var errFIPS = errors.New("in FIPS mode, the program hashes the code of " + fips + " and ends if a breakpoint has changed it")
 
-// Find returns the functions that a pattern selects. It is an error if there is none. Describe
-// adds their arguments. Call it once for all of them, because reading the DWARF of a package takes the same time
-// for one function as for many.
-func (p *Program) Find(pattern Pattern) ([]*Function, error) {
-	matches, err := p.matches(pattern)
+// Find returns the functions that a pattern selects. It is an error if there is none, or more than
+// most. Describe adds their arguments. Call it once for all of them, because reading the DWARF of a
+// package takes the same time for one function as for many.
+func (p *Program) Find(pattern Pattern, most int) ([]*Function, error) {
+	matches, err := p.matches(pattern, most)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +229,7 @@ func (p *Program) Find(pattern Pattern) ([]*Function, error) {
 
 // matches returns the function whose name is the pattern or, if there is none, all functions in source code whose
 // names match it.
-func (p *Program) matches(pattern Pattern) (matches []gotable.Function, err error) {
+func (p *Program) matches(pattern Pattern, most int) (matches []gotable.Function, err error) {
 	equal := map[bool]*gotable.Function{} // the function, by whether it is a wrapper
 	glob, refused := pattern.glob(), false
 	for i, f := range p.functions() {
@@ -250,12 +253,12 @@ func (p *Program) matches(pattern Pattern) (matches []gotable.Function, err erro
 			return []gotable.Function{*f}, nil
 		}
 	}
-	if len(matches) > MaxMatches {
+	if len(matches) > most {
 		var names []string
 		for _, m := range matches[:8] {
 			names = append(names, m.Name)
 		}
-		return nil, fmt.Errorf("%s matches %d functions, and at most %d can be probed: %s, …", pattern, len(matches), MaxMatches, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%s matches %d functions, and at most %d can be selected: %s, …", pattern, len(matches), most, strings.Join(names, ", "))
 	}
 	if len(matches) == 0 && refused {
 		return nil, fmt.Errorf("%s: %w", pattern, errFIPS)

@@ -25,7 +25,9 @@ import "os"
 type pair struct{ a int8; b string }
 
 //go:noinline
-func leaf(n int) int { return n * 2 }
+func leaf(n int) int {
+	return n * 2 // its first instruction
+}
 
 //go:noinline
 func recursive(n int) int {
@@ -73,7 +75,7 @@ func built(t *testing.T, goarch string, flags ...string) *Program {
 
 // find returns the functions that a pattern selects, with their arguments.
 func find(p *Program, pattern Pattern) ([]*Function, error) {
-	fns, err := p.Find(pattern)
+	fns, err := p.Find(pattern, MaxMatches)
 	p.Describe(fns)
 	return fns, err
 }
@@ -134,21 +136,30 @@ func TestSelect(t *testing.T) {
 			instance := one(t, p, "main.generic[go.shape.string]")
 			assert.Equal(t, c.instance, operands(instance.Args))
 			assert.Equal(t, c.instant, operands(instance.Results))
-			fns, err := p.Find("main.*")
+			fns, err := p.Find("main.*", 6)
 			require.NoError(t, err)
 			assert.Len(t, fns, 6)
-			_, err = p.Find("main.inlined")
+			for _, fn := range fns {
+				declared := strings.Split(source, "\n")[fn.Line-1]
+				assert.Contains(t, declared, "func ", fn.Name)
+				assert.True(t, strings.HasSuffix(fn.File, "main.go"), "%s is in %s", fn.Name, fn.File)
+			}
+			_, err = find(p, "main.inlined")
+			assert.ErrorIs(t, err, ErrInlined)
 			assert.ErrorContains(t, err, "in 2 functions at least: main.(*pair).method, main.main")
-			_, err = p.Find("main.(*pair).mehtod")
+			_, err = find(p, "main.(*pair).mehtod")
 			assert.ErrorContains(t, err, "there is main.(*pair).method")
-			_, err = p.Find("main.Recur*")
+			_, err = find(p, "main.Recur*")
 			assert.ErrorContains(t, err, "there is main.recursive")
-			_, err = p.Find("main.(*pear).Method")
+			_, err = find(p, "main.(*pear).Method")
 			assert.ErrorContains(t, err, "there is main.(*pair).method")
-			_, err = p.Find("main.method")
+			_, err = find(p, "main.method")
 			assert.EqualError(t, err, "there is no function main.method, unless all calls of it are inlined or the linker has dropped it; there is main.(*pair).method")
-			_, err = p.Find("*")
+			_, err = find(p, "*")
 			assert.ErrorContains(t, err, "at most 500")
+			fns, err = p.Find("*", 1<<16)
+			require.NoError(t, err)
+			assert.Greater(t, len(fns), MaxMatches)
 		})
 	}
 }

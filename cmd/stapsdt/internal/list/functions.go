@@ -5,6 +5,7 @@ package list
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -33,6 +34,10 @@ func functionSpecs(args []string) (specs []spec.Spec, paths []string, err error)
 	return specs, paths, nil
 }
 
+// maxListed is the maximum number of functions that a pattern selects. Listing 10,000 takes a few
+// seconds.
+const maxListed = 1 << 16
+
 // runFunctions shows the functions that specs select in the processes of a target, or in files.
 func runFunctions(to *console.Console, where probes.Target, specs []spec.Spec, paths []string, o Options) error {
 	if where.All || (len(where.PIDs) > 0) == (len(paths) > 0) || o.From.Given() {
@@ -42,6 +47,7 @@ func runFunctions(to *console.Console, where probes.Target, specs []spec.Spec, p
 	finder := target.NewFinder()
 	defer finder.Close()
 	finder.SelectFunctions(specs)
+	finder.MaxFunctions = maxListed
 	found, err := l.find(finder, paths)
 	if err != nil {
 		return err
@@ -72,10 +78,17 @@ func runFunctions(to *console.Console, where probes.Target, specs []spec.Spec, p
 		if shown[spec.String()] {
 			continue
 		}
-		if err := finder.FunctionProblem(spec); err != nil {
+		err := finder.FunctionProblem(spec)
+		switch {
+		case found.PutOff != nil:
+			return found.PutOff
+		case err == nil:
+			return fmt.Errorf("%w: no file there has %v", probes.ErrNothing, spec)
+		case len(shown) > 0 && errors.Is(err, function.ErrInlined):
+			to.Warn("%v: %v", spec, err)
+		default:
 			return fmt.Errorf("%w: %v: %w", probes.ErrNothing, spec, err)
 		}
-		return fmt.Errorf("%w: no file there has %v", probes.ErrNothing, spec)
 	}
 	return nil
 }

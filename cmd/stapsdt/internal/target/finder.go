@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
@@ -33,6 +34,8 @@ type Finder struct {
 	putOff *PutOff // the first file of the process that Process looks at, or nil
 	// written holds the files that were open for writing when the finder looked at them.
 	written map[ID]*openWriter
+	// MaxFunctions is the maximum number of functions that a spec may select.
+	MaxFunctions int
 	// specs select functions. reasons maps the string of a spec to the reason why it selects none.
 	specs   []spec.Spec
 	reasons map[string]error
@@ -65,7 +68,11 @@ const (
 
 // NewFinder returns a Finder that has found nothing. Nothing is attached to its files.
 func NewFinder() *Finder {
-	return &Finder{known: map[proc.File]*entry{}, mounts: mounts{}, byID: map[ID]*File{}, named: map[ID]bool{}, written: map[ID]*openWriter{}}
+	return &Finder{
+		known: map[proc.File]*entry{}, mounts: mounts{}, byID: map[ID]*File{},
+		named: map[ID]bool{}, written: map[ID]*openWriter{},
+		MaxFunctions: function.MaxMatches,
+	}
 }
 
 // NewTracer returns a Finder that has found nothing. A process that opens one of its files for

@@ -94,7 +94,7 @@ func (f *File) readFunctions(finder *Finder) {
 	for i, one := range finder.specs {
 		reason := err
 		if reason == nil {
-			selected[i], reason = program.Find(one.Pattern)
+			selected[i], reason = program.Find(one.Pattern, finder.MaxFunctions)
 		}
 		if reason != nil {
 			explain(one, reason)
