@@ -19,6 +19,9 @@ type abi struct {
 	memory   string   // the format of an operand on the stack
 }
 
+// maxRegisters is the maximum number of registers that a value takes on any architecture.
+const maxRegisters = 32
+
 // wordSize is the size of a register, and of the return address below the arguments on the stack, which
 // arm64 leaves room for.
 const wordSize = 8
@@ -76,6 +79,9 @@ func align(n, to int64) int64 {
 
 // registers returns the number of registers that a value takes, or false if it is never in registers.
 func (t *goType) registers() (integers, floats int, ok bool) {
+	if t.err != nil {
+		return 0, 0, false
+	}
 	switch t.kind {
 	case reflect.Float32, reflect.Float64:
 		return 0, 1, true
@@ -206,6 +212,11 @@ func (r *reader) through(name string, pointer sdt.Operand, t *goType) {
 // read adds the arguments of a value of type t at an offset in the parameter.
 func (r *reader) read(name string, t *goType, offset int64) {
 	one := sdt.Arg{Name: name, Type: t.described(), Size: wordSize}
+	if t.err != nil {
+		one.Err = t.err
+		r.add(Arg{Arg: one})
+		return
+	}
 	switch t.kind {
 	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
 		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:

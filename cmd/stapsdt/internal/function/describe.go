@@ -3,6 +3,7 @@ package function
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -59,6 +60,9 @@ func (p *Program) arguments(fn *Function, s *signature) error {
 	for _, q := range s.params {
 		params = append(params, q.typ)
 	}
+	if len(s.results) == 0 && rangeBody.MatchString(fn.Name) { // DWARF does not list it
+		s.results = []param{{typ: boolType}}
+	}
 	for _, q := range s.results {
 		results = append(results, q.typ)
 	}
@@ -78,6 +82,12 @@ func (p *Program) arguments(fn *Function, s *signature) error {
 	places := a.places(params, results)
 	if places.size != int64(fn.info.Args) {
 		return errSize
+	}
+	for i, at := range slices.Concat(places.params, places.results) {
+		// The alignment of a type without fields is unknown.
+		if err := slices.Concat(params, results)[i].err; err != nil && at.offset%wordSize != 0 {
+			return err
+		}
 	}
 	if at >= 0 {
 		places.params = slices.Delete(places.params, at, at+1)
@@ -132,13 +142,20 @@ func (s *signature) String() string {
 // closure matches the end of the name of a function literal, or of a function that the compiler makes for go and defer.
 var closure = regexp.MustCompile(`[.-](func|gowrap|deferwrap|range)?\d+$`)
 
+// rangeBody matches the end of the name of the function that the compiler makes of the body of a
+// loop over a function. It returns whether the loop goes on.
+var rangeBody = regexp.MustCompile(`-range\d+$`)
+
+var boolType = &goType{name: "bool", kind: reflect.Bool, size: 1, align: 1}
+
 // dictName is the name of the parameter with the dictionary.
 const dictName = ".dict"
 
-// hasDictionary reports whether a function takes a dictionary of types, because it is an instance for type arguments
-// of one shape. A function literal in an instance uses the dictionary of the instance.
+// hasDictionary reports whether a function takes a dictionary of types, because it is an instance
+// for type arguments of one shape. A function literal in an instance uses the dictionary of the
+// instance. A function that compares values of a type needs none.
 func hasDictionary(name string) bool {
-	return strings.Contains(name, "[go.shape.") && !closure.MatchString(name)
+	return strings.Contains(name, "[go.shape.") && !closure.MatchString(name) && !strings.HasPrefix(name, "type:")
 }
 
 // isMethod reports whether an instance is a method, by its name.

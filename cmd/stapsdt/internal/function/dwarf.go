@@ -50,7 +50,8 @@ func newDebugging(f *elf.File) *debugging {
 		d.err = err
 	case data != nil:
 		d.functions = debuginfo.Functions{Entries: debuginfo.Entries{R: data.Reader(), Left: functionWork}, Data: data, Ranges: rangeWork}
-		d.types = types{debuginfo.Entries{R: data.Reader(), Left: typeWork}}
+		d.types.known = map[asked]*answer{}
+		d.types.entries = debuginfo.Entries{R: data.Reader(), Left: typeWork}
 	case slices.ContainsFunc(f.Sections, func(s *elf.Section) bool { return strings.HasPrefix(s.Name, ".zdebug_") }):
 		d.err = errors.New("its DWARF is compressed in a way that is not read")
 	default:
@@ -126,6 +127,11 @@ func (s *signature) add(t *types, e *dwarf.Entry) error {
 		return fmt.Errorf("%w: that of the parameter %.64q", errType, name)
 	}
 	typ, err := t.read(at, toFields, 0)
+	if err != nil {
+		if opaque := t.opaque(at, err); opaque != nil {
+			typ, err = opaque, nil
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("the parameter %.64q: %w", name, err)
 	}

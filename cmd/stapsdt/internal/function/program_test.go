@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
 	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
 
 	"github.com/stretchr/testify/assert"
@@ -57,6 +59,22 @@ func main() {
 // built builds the source for a machine, and opens it.
 func built(t *testing.T, goarch string, flags ...string) *Program {
 	t.Helper()
+	return builtFrom(t, source, goarch, flags...)
+}
+
+func builtFrom(t *testing.T, source, goarch string, flags ...string) *Program {
+	t.Helper()
+	f, err := os.Open(compile(t, source, goarch, flags...))
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	p, err := Open(f)
+	require.NoError(t, err)
+	return p
+}
+
+// compile builds a source, and returns the path of the program.
+func compile(t *testing.T, source, goarch string, flags ...string) string {
+	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "main.go")
 	require.NoError(t, os.WriteFile(path, []byte(source), 0o600))
@@ -65,12 +83,7 @@ func built(t *testing.T, goarch string, flags ...string) *Program {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOARCH="+goarch)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	f, err := os.Open(filepath.Join(dir, "program"))
-	require.NoError(t, err)
-	t.Cleanup(func() { f.Close() })
-	p, err := Open(f)
-	require.NoError(t, err)
-	return p
+	return filepath.Join(dir, "program")
 }
 
 // find returns the functions that a pattern selects, with their arguments.
@@ -164,6 +177,80 @@ func TestSelect(t *testing.T) {
 	}
 }
 
+// nested returns the source of a program whose function takes a struct that is nested a number of levels deep.
+func nested(levels int) string {
+	var b strings.Builder
+	b.WriteString("package main\n\ntype L0 struct{ N [40]int }\n")
+	for i := range levels {
+		fmt.Fprintf(&b, "type L%d struct{ V L%d }\n", i+1, i)
+	}
+	fmt.Fprintf(&b, "//go:noinline\nfunc f(n int, big L%d, b bool, s string) (m int, e error) { return n + big%s.N[n], nil }\n", levels, strings.Repeat(".V", levels))
+	fmt.Fprintf(&b, "func main() { println(f(1, L%d{}, true, \"\")) }\n", levels)
+	return b.String()
+}
+
+// TestNesting: a deep struct has its fields. One that is too deep to be described hides no other parameter, because it is on the
+// stack, whatever it consists of.
+func TestNesting(t *testing.T) {
+	for goarch, want := range map[string]string{
+		"amd64": "n@%%rax big%s@ b@%%rbx s@%%rcx+%%rdi", "arm64": "n@x0 big%s@ b@x1 s@x2+x3",
+	} {
+		for _, levels := range []int{10, 40} {
+			fn := one(t, builtFrom(t, nested(levels), goarch), "main.f")
+			require.NoError(t, fn.ArgsErr)
+			name := strings.Repeat(".V", levels) + ".N"
+			if levels == 40 { // each is two deep, as a name and as a struct
+				name = ""
+				assert.ErrorIs(t, fn.Args[1].Err, errNesting)
+			}
+			assert.Equal(t, fmt.Sprintf(want, name), operands(fn.Args), levels)
+			assert.Len(t, fn.Results, 2)
+		}
+	}
+}
+
+// TestManyParts: a struct that consists of too many is not described, and hides no other parameter.
+func TestManyParts(t *testing.T) {
+	wide := strings.NewReplacer("{ V L", "{ V, W L", "[40]int", "[8]int8", "n + big"+strings.Repeat(".V", 16)+".N[n]", "n").Replace(nested(16))
+	p := builtFrom(t, wide, "amd64")
+	fn := one(t, p, "main.f")
+	require.NoError(t, fn.ArgsErr)
+	assert.ErrorIs(t, fn.Args[1].Err, errParts)
+	assert.Equal(t, "n@%rax big@ b@%rbx s@%rcx+%rdi", operands(fn.Args))
+	assert.Greater(t, p.debug.types.entries.Left, typeWork-1<<12, "each type is read once")
+}
+
+// TestSmallUndescribed: a type that may be in registers is not left out, because the places of the others depend on it.
+func TestSmallUndescribed(t *testing.T) {
+	small := strings.ReplaceAll(strings.ReplaceAll(nested(40), "[40]int", "int"), ".N[n]", ".N")
+	fn := one(t, builtFrom(t, small, "amd64"), "main.f")
+	assert.ErrorIs(t, fn.ArgsErr, errNesting)
+	assert.ErrorContains(t, fn.ArgsErr, `the parameter "big"`)
+}
+
+// TestRangeBody: the body of a loop over a function returns a bool, which DWARF does not list.
+func TestRangeBody(t *testing.T) {
+	const source = `package main
+
+func seq(yield func(int) bool) { _ = yield(1) && yield(2) }
+
+//go:noinline
+func loop() (sum int) {
+	for n := range seq {
+		sum += n
+		if n == 3 { return 0 }
+		defer println(n)
+	}
+	return sum
+}
+
+func main() { println(loop()) }
+`
+	fn := one(t, builtFrom(t, source, "amd64"), "main.loop-range1")
+	assert.Equal(t, "(n int) (ret0 bool)", fn.Signature)
+	assert.Equal(t, "ret0@%rax", operands(fn.Results))
+}
+
 // TestStripped: without DWARF there are calls and returns, also where addresses are not fixed.
 func TestStripped(t *testing.T) {
 	p := built(t, "amd64", "-ldflags=-s -w", "-buildmode=pie")
@@ -182,6 +269,18 @@ func TestVersions(t *testing.T) {
 	p := built(t, "amd64")
 	p.release, p.version = 0, "go1.99"
 	assert.ErrorContains(t, one(t, p, "main.leaf").ArgsErr, `not by "go1.99"`)
+}
+
+// TestUnknownFormat: a program with a table that is not read says which release has built it.
+func TestUnknownFormat(t *testing.T) {
+	content, err := os.ReadFile(compile(t, source, "amd64"))
+	require.NoError(t, err)
+	file, err := elf.NewFile(bytes.NewReader(content))
+	require.NoError(t, err)
+	content[file.Section(".gopclntab").Offset] ^= 1
+	_, err = Open(bytes.NewReader(content))
+	assert.ErrorIs(t, err, gotable.ErrFormat)
+	assert.ErrorContains(t, err, fmt.Sprintf("the program was built by %q", runtime.Version()))
 }
 
 func TestFIPS(t *testing.T) {

@@ -21,7 +21,10 @@ type goType struct {
 	count       int64   // the length of an array
 	elem        *goType // the element of an array, or the target of a pointer that was followed
 	fields      []goField
-	methods     bool // an interface with methods
+	methods     bool      // an interface with methods
+	parts       int       // the number of types that it consists of, with itself
+	err         error     // why fields or elements are unknown, or nil
+	shown       *sdt.Type // the result of described
 }
 
 type goField struct {
@@ -32,8 +35,11 @@ type goField struct {
 
 const (
 	attrKind = dwarf.Attr(0x2900) // DW_AT_go_kind, a reflect.Kind
-	// maxNesting limits how deep structs and arrays are nested, and how many names a type has.
-	maxNesting = 8
+	// maxNesting limits how deep names, structs and arrays are nested.
+	maxNesting = 64
+	// maxParts limits the types that a type consists of. The largest structs of real programs
+	// consist of some thousand.
+	maxParts = 1 << 14
 	// maxName is the maximum length of a name in bytes. Longer names are cut.
 	maxName = 256
 	// maxSize is the maximum size of a type.
@@ -43,11 +49,16 @@ const (
 // kindMask removes flags that older releases keep in the same byte.
 const kindMask = 1<<5 - 1
 
-var errType = errors.New("a type is not described")
+var (
+	errType    = errors.New("a type is not described")
+	errNesting = fmt.Errorf("%w: it is nested too deeply", errType)
+	errParts   = fmt.Errorf("%w: it has too many fields", errType)
+)
 
-// types reads types within a work budget.
+// types reads types within a work budget, each of them once.
 type types struct {
 	entries debuginfo.Entries
+	known   map[asked]*answer
 }
 
 // reach selects the pointers that are followed to the types of their targets.
@@ -59,11 +70,37 @@ const (
 	toFields       // the value and its fields
 )
 
+// asked identifies a type, and how much of it is read.
+type asked struct {
+	at     dwarf.Offset
+	follow reach
+}
+
+// answer is the result of reading a type.
+type answer struct {
+	*goType
+	err error
+}
+
 // read reads the type at an offset, and the types to which pointers within the reach point.
 func (t *types) read(at dwarf.Offset, follow reach, depth int) (*goType, error) {
 	if depth > maxNesting {
-		return nil, fmt.Errorf("%w: it is nested too deeply", errType)
+		return nil, errNesting
 	}
+	key := asked{at, follow}
+	known := t.known[key]
+	if known == nil {
+		known = &answer{err: errNesting} // until it is read, because no type contains itself
+		t.known[key] = known
+		known.goType, known.err = t.readNew(at, follow, depth)
+		if errors.Is(known.err, errNesting) {
+			delete(t.known, key) // it may be nested less deep elsewhere
+		}
+	}
+	return known.goType, known.err
+}
+
+func (t *types) readNew(at dwarf.Offset, follow reach, depth int) (*goType, error) {
 	e, err := t.entries.At(at)
 	if err != nil {
 		return nil, err
@@ -79,7 +116,7 @@ func (t *types) read(at dwarf.Offset, follow reach, depth int) (*goType, error) 
 	if e.Tag == dwarf.TagTypedef && hasType {
 		return t.named(typ, to, follow, depth)
 	}
-	if !isGo && e.Tag == dwarf.TagPointerType && typ.name == "unsafe.Pointer" { // it has no kind attribute
+	if !isGo && e.Tag == dwarf.TagPointerType && !hasType { // unsafe.Pointer, or defined as it
 		typ.kind, isGo = reflect.UnsafePointer, true
 	}
 	if !isGo {
@@ -153,6 +190,7 @@ func (t *types) named(typ *goType, to dwarf.Offset, follow reach, depth int) (*g
 	}
 	name := typ.name
 	*typ = *inner
+	typ.shown = nil
 	if !strings.HasPrefix(name, ".") { // .param0 is the first type parameter
 		typ.name = name
 	}
@@ -224,6 +262,16 @@ var kinds = map[reflect.Kind]struct {
 func (t *goType) check() error {
 	wrong := fmt.Errorf("%w: %s", errType, t.name)
 	kind, known := kinds[t.kind]
+	t.parts = 1
+	for _, f := range t.fields {
+		t.parts += f.typ.parts
+	}
+	if t.elem != nil {
+		t.parts += t.elem.parts
+	}
+	if t.parts > maxParts {
+		return errParts
+	}
 	switch {
 	case !known || kind.size > 0 && t.size != kind.size || t.size < 0 || t.size > maxSize:
 		return wrong
@@ -251,6 +299,33 @@ func (t *goType) check() error {
 	return nil
 }
 
+// opaque returns a type of which only the size is known: of a struct or an array that is too large
+// for registers. Otherwise it returns nil. err is the reason why the type could not be read.
+func (t *types) opaque(at dwarf.Offset, err error) *goType {
+	name := ""
+	for range maxNesting {
+		e, readErr := t.entries.At(at)
+		if readErr != nil || e == nil {
+			return nil
+		}
+		name = cmp.Or(name, nameOf(e))
+		kind, _ := e.Val(attrKind).(int64)
+		size, _ := e.Val(dwarf.AttrByteSize).(int64)
+		to, hasType := e.Val(dwarf.AttrType).(dwarf.Offset)
+		switch k := reflect.Kind(kind & kindMask); {
+		case e.Tag == dwarf.TagTypedef && hasType:
+			at = to
+		case k != reflect.Struct && k != reflect.Array:
+			return nil
+		case size > maxRegisters*wordSize && size <= maxSize:
+			return &goType{name: name, kind: k, size: size, align: 1, count: 1, err: err}
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
 func nameOf(e *dwarf.Entry) string {
 	name, _ := e.Val(dwarf.AttrName).(string)
 	name = gotable.Unescape(name)
@@ -268,6 +343,13 @@ var (
 
 // described returns the type as package sdt describes it, for output.
 func (t *goType) described() *sdt.Type {
+	if t.shown == nil {
+		t.shown = t.describe()
+	}
+	return t.shown
+}
+
+func (t *goType) describe() *sdt.Type {
 	d := &sdt.Type{Name: t.name, Size: t.size, Kind: kinds[t.kind].kind}
 	switch t.kind {
 	case reflect.String:
