@@ -3,6 +3,7 @@
 package probes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -192,9 +193,13 @@ func (s *Selector) Open(open opening) error {
 			continue
 		}
 		f, err := open(spec.File)
+		hint := spec.functionHint()
 		for errors.Is(err, lease.ErrWritten) {
 			time.Sleep(writeRetry)
 			f, err = open(spec.File)
+		}
+		if errors.Is(err, sdt.ErrNoProbes) && hint != "" {
+			return fmt.Errorf("%w%s", err, hint)
 		}
 		if errors.Is(err, sdt.ErrNoProbes) {
 			return fmt.Errorf("%w; if it is a program that loads its probes at run time, use -p or -a", err)
@@ -205,10 +210,20 @@ func (s *Selector) Open(open opening) error {
 		spec.file, spec.path = f, f.Path
 		if !spec.in(f) {
 			s.Find(f)
-			return fmt.Errorf("%w: %s has no %s:%s%s", ErrNothing, spec.File, spec.Provider, spec.Probe, spec.near.Hint())
+			hint = cmp.Or(hint, spec.near.Hint())
+			return fmt.Errorf("%w: %s has no %s:%s%s", ErrNothing, spec.File, spec.Provider, spec.Probe, hint)
 		}
 	}
 	return nil
+}
+
+// functionHint returns the end of a message that there is no such probe, if the spec looks as if it
+// selected functions, or "".
+func (s *Spec) functionHint() string {
+	if s.Functions || s.Provider != spec.FunctionProvider {
+		return ""
+	}
+	return fmt.Sprintf("; functions are looked for in running processes: give -p PID and %s:%s, without FILE", s.Provider, s.Probe)
 }
 
 // minAge is the age from which a file that cannot be read is an error: a younger one may be

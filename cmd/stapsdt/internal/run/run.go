@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
@@ -248,16 +249,26 @@ func (r *Run) nothing() error {
 	return fmt.Errorf("%w: no file of the process has %s%s", probes.ErrNothing, r.Selector.Missing(), r.Selector.Nearest())
 }
 
-// noFunction returns an error if a function spec selects no function.
+// noFunction returns an error if a function spec selects no function. It only warns of a function
+// that is inlined everywhere, if other specs have probes.
 func (r *Run) noFunction(finder *target.Finder) error {
+	found := func(s *probes.Spec) bool { return s.First != nil }
+	others := slices.ContainsFunc(r.Selector.Specs, found)
 	for _, spec := range r.Selector.Specs {
-		if spec.First != nil || !spec.Functions {
+		if found(spec) || !spec.Functions {
 			continue
 		}
-		if err := finder.FunctionProblem(spec.Spec); err != nil {
-			return fmt.Errorf("%w: %v: %w", probes.ErrNothing, spec, err)
+		err := finder.FunctionProblem(spec.Spec)
+		switch {
+		case err == nil:
+			return r.nothing()
+		case others && !r.Together && errors.Is(err, function.ErrInlined):
+			r.Warn("%v: %v", spec, err)
+			continue
+		case r.Await:
+			err = fmt.Errorf("%w; --wait waits for probes, and not for functions", err)
 		}
-		return r.nothing()
+		return fmt.Errorf("%w: %v: %w", probes.ErrNothing, spec, err)
 	}
 	return nil
 }
