@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/token"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -58,7 +59,7 @@ func (c *checker) part(e ast.Expr, depth int) (operand, error) {
 		return c.literal(e, pos)
 	case *ast.Ident:
 		return c.name(e, pos)
-	case *ast.SelectorExpr:
+	case *ast.SelectorExpr, *ast.IndexExpr:
 		return c.selector(e, pos)
 	case *ast.UnaryExpr:
 		return c.unary(e, depth)
@@ -96,7 +97,17 @@ func (c *checker) name(e *ast.Ident, pos int) (operand, error) {
 	case "_", "nil", "iota":
 		return operand{}, c.errorf(pos, "%s cannot be used here", e.Name)
 	}
-	return operand{}, c.errorf(pos, "undefined: %s%s%s", e.Name, c.nearest(e.Name), c.known(""))
+	return operand{}, c.unknown(e.Name, e.Name, pos, c.known(""))
+}
+
+// unknown returns the error that there is no variable of a name, with its source. known lists
+// variables.
+func (c *checker) unknown(source, name string, pos int, known string) error {
+	length := "len(" + name + ")"
+	if slices.ContainsFunc(c.vars, func(v Var) bool { return v.Name == length }) {
+		return c.errorf(pos, "undefined: %s; there is %s", source, cut(length))
+	}
+	return c.errorf(pos, "undefined: %s%s%s", source, c.nearest(name), known)
 }
 
 // variable returns the first variable of a name.
@@ -122,12 +133,19 @@ func (c *checker) nearest(asked string) string {
 // usable reports whether an expression can have a variable's name.
 func usable(name string) bool {
 	const longest = 64
-	return len(name) <= longest && !slices.ContainsFunc(strings.Split(name, "."), func(part string) bool { return !token.IsIdentifier(part) })
+	bad := func(part string) bool { return !token.IsIdentifier(indexes.ReplaceAllString(part, "")) }
+	return len(name) <= longest && !slices.ContainsFunc(strings.Split(name, "."), bad)
 }
+
+// indexes matches the indexes of an array at the end of a name.
+var indexes = regexp.MustCompile(`(\[\d+\])+$`)
 
 // knownParts lists the parts of the value to which a path leads, or all names if the path leads to no value.
 func (c *checker) knownParts(path string) string {
-	value, _, _ := strings.Cut(path, ".")
+	value := path
+	if end := strings.IndexAny(path, ".["); end >= 0 {
+		value = path[:end]
+	}
 	if text := c.known(value + "."); text != "" {
 		return text
 	}
@@ -165,7 +183,7 @@ var units = map[string]time.Duration{
 
 var durationType = Type{Kind: Int, Size: 8, Duration: true}
 
-func (c *checker) selector(e *ast.SelectorExpr, pos int) (operand, error) {
+func (c *checker) selector(e ast.Expr, pos int) (operand, error) {
 	path, ok := dotted(e)
 	if d, ok := units[path]; ok {
 		return operand{typ: durationType, val: constant.MakeInt64(int64(d)), pos: pos}, nil
@@ -173,17 +191,18 @@ func (c *checker) selector(e *ast.SelectorExpr, pos int) (operand, error) {
 	if functions[path] != 0 {
 		return operand{}, c.errorf(pos, "%s must be called", path)
 	}
-	// A part of a value is a variable too. Its name has dots.
+	// A part of a value is a variable too. Its name has dots, or an index.
 	if !ok {
 		return operand{}, c.errorf(pos, "undefined: %s%s", c.source(e), c.known(""))
 	}
 	if v, ok := c.variable(path, pos); ok {
 		return v, nil
 	}
-	return operand{}, c.errorf(pos, "undefined: %s%s%s", c.source(e), c.nearest(path), c.knownParts(path))
+	return operand{}, c.unknown(c.source(e), path, pos, c.knownParts(path))
 }
 
-// dotted returns a selector of names as in the source, without white space.
+// dotted returns a selector of names, in which an integer may be the index of an array, as in the
+// source without white space.
 func dotted(e ast.Expr) (path string, ok bool) {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -191,6 +210,13 @@ func dotted(e ast.Expr) (path string, ok bool) {
 	case *ast.SelectorExpr:
 		path, ok = dotted(e.X)
 		return path + "." + e.Sel.Name, ok
+	case *ast.IndexExpr:
+		path, ok = dotted(e.X)
+		index, isLiteral := e.Index.(*ast.BasicLit)
+		if !isLiteral || index.Kind != token.INT {
+			return "", false
+		}
+		return path + "[" + index.Value + "]", ok
 	}
 	return "", false
 }

@@ -11,7 +11,7 @@
 //	% & | ^ &^ << >>                 integers
 //	len(s)                           the length of a string in bytes
 //	strings.HasPrefix, HasSuffix, Contains
-//	a.B                              a variable of this name, which is a part of another variable
+//	a.B, a[0]                        a variable of this name, which is a part of another variable
 //	time.Nanosecond, Microsecond, Millisecond, Second, Minute, Hour
 //	1ms, 2.5s, 1h30m                 the same as 1*time.Millisecond and so on
 //

@@ -191,7 +191,8 @@ func TestErrors(t *testing.T) {
 		{`strings.HasPrefix`, `strings`, "strings.HasPrefix must be called"},
 		{`time.Year`, `time`, "undefined: time.Year"},
 		{`time`, `time`, "must be used as in"},
-		{`path[0] == 'a'`, `path`, "filters consist of"},
+		{`path[0] == 'a'`, `path`, "undefined: path[0]; no part of path is known here"},
+		{`[]int{1} == 1`, `[`, "filters consist of"},
 		{`&path == 1`, `&path`, "the operator & is not supported"},
 		{`func() bool { for {} }()`, `func`, "cannot be called"},
 		{`1i == 1`, `1i`, "complex numbers"},
@@ -257,7 +258,8 @@ func TestSyntax(t *testing.T) {
 		{`len(a, b)`, `)`, "len takes one argument, not 2"},
 		{`a + exit(1)`, `exit`, "undefined function: exit"},
 		{`time.Year`, `time`, "undefined: time.Year"},
-		{`path[0] == 'a'`, `path`, "filters consist of"},
+		{`path[n] == 'a'`, `path`, "undefined: path[n]"},
+		{`[]int{1} == 1`, `[`, "filters consist of"},
 		{`a == 1i`, `1i`, "complex numbers"},
 		{strings.Repeat("!", MaxDepth+1) + "failed", "failed", "nested"},
 	} {
@@ -393,4 +395,30 @@ func TestParts(t *testing.T) {
 	}
 	require.NoError(t, Syntax("req.Size > 3"))
 	require.Error(t, Syntax("time.Size > 3"))
+}
+
+// TestIndexes: an element of an array is a variable whose name has its index, and so are its parts.
+func TestIndexes(t *testing.T) {
+	w := &world{}
+	w.add("a[0]", Type{Kind: String}, StringValue("one"))
+	w.add("b[0].A[0]", Type{Kind: Int, Size: 8}, IntValue(3))
+	w.add("len(b[0].L)", Type{Kind: Int, Size: 8}, IntValue(4))
+	const filter = `a[0] == "one" && len(a[0]) == 3 && b[ 0 ].A[0] == 3 && len(b[0].L) == 4`
+	require.NoError(t, Syntax(filter))
+	e, err := ParseFilter(filter, w.vars)
+	require.NoError(t, err)
+	v, fault := e.Eval(w.get)
+	require.False(t, fault)
+	require.True(t, v.Bool())
+	for src, message := range map[string]string{
+		"a[1]":      "undefined: a[1]; the nearest name is a[0]",
+		"a":         "undefined: a; the names are a[0], b[0].A[0]",
+		"a[n]":      "undefined: a[n]; the names are a[0], b[0].A[0]",
+		"b[0].Nope": "undefined: b[0].Nope; the names are a[0], b[0].A[0]",
+		"b[0].L":    "undefined: b[0].L; there is len(b[0].L)",
+		`"x"[0]`:    `undefined: "x"[0]; the names are`,
+	} {
+		_, err = Parse(src, w.vars)
+		require.ErrorContains(t, err, message)
+	}
 }

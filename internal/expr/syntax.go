@@ -47,7 +47,7 @@ func (c *checker) syntax(e ast.Expr, functions []string, depth int) error {
 			return err
 		}
 		parts = e.Args
-	case *ast.SelectorExpr:
+	case *ast.SelectorExpr, *ast.IndexExpr:
 		if path, ok := dotted(e); ok && !strings.HasPrefix(path, "time.") && !strings.HasPrefix(path, "strings.") {
 			return nil
 		}
