@@ -252,8 +252,26 @@ func (b *builder) fetch(e *Expr, n *expr.Node) {
 		}
 		return
 	}
+	if s, ok := b.lengthOf(e, n); ok {
+		if err := b.variable(s, b.fault); err != nil {
+			b.fail(&expr.Error{Src: e.String(), Pos: n.Pos, Msg: err.Error()})
+		}
+		return
+	}
 	b.fetch(e, n.X)
 	b.fetch(e, n.Y)
+}
+
+// lengthOf returns the source of the length of a Go string, whose operand holds it however long the
+// string is. ok is false if the node is not such a length.
+func (b *builder) lengthOf(e *Expr, n *expr.Node) (s origin, ok bool) {
+	if n.Op != expr.Len || n.X.Op != expr.Load {
+		return s, false
+	}
+	s = e.vars.sources[n.X.Var]
+	ok = s.kind == fromText && b.probe.arg(s.arg).Length != nil
+	s.kind = fromLength
+	return s, ok
 }
 
 // text returns a string that was fetched, or an empty one after an error.
@@ -273,7 +291,12 @@ func (b *builder) variable(s origin, unreadable string) error {
 		return b.podText(s)
 	}
 	at := b.alloc(8)
-	if s.kind != fromArg {
+	if s.kind == fromLength {
+		a := b.probe.arg(s.arg)
+		if err := b.operand(*a.Length, *a, unreadable); err != nil {
+			return err
+		}
+	} else if s.kind != fromArg {
 		b.processNumber(s.kind)
 	} else if err := b.argument(s.arg, unreadable); err != nil {
 		return err

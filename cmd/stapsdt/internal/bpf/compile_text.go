@@ -20,8 +20,13 @@ func (c *compiler) textOf(n *expr.Node) *text {
 	return c.text(c.e.vars.sources[n.Var])
 }
 
-// length leaves the length of a string in R0. It jumps to fault if the string was not read completely.
+// length leaves the length of a string in R0. It jumps to fault if a string without an operand for
+// its length was not read completely.
 func (c *compiler) length(n *expr.Node) {
+	if s, ok := c.lengthOf(c.e, n); ok {
+		c.add(asm.LoadMem(asm.R0, asm.RFP, c.nums[s], asm.DWord))
+		return
+	}
 	t := c.textOf(n.X)
 	if t.size == layout.CommSize {
 		c.refuse(n, "the length of comm is unknown")

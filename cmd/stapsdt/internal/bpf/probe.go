@@ -126,8 +126,9 @@ func (p *Probe) String() string { return p.Provider + ":" + p.Name }
 type kind uint8
 
 const (
-	fromArg  kind = iota // the value of an argument
-	fromText             // the string that an argument points to
+	fromArg    kind = iota // the value of an argument
+	fromText               // the string that an argument points to
+	fromLength             // the length of a Go string that is not read
 	fromPID
 	fromTID
 	fromCPU
