@@ -160,6 +160,7 @@ type subscriber struct {
 	together bool
 	err      error           // of Section
 	unfit    map[string]bool // probes for which Section fails
+	why      error           // the error then
 	asked    []string
 	seen     []int
 	problems []string
@@ -169,7 +170,7 @@ func subscribe(t *testing.T, specs ...string) *subscriber {
 	t.Helper()
 	selector, err := probes.NewSelector(specs, nil)
 	require.NoError(t, err)
-	return &subscriber{selector: selector}
+	return &subscriber{selector: selector, why: errUnfit}
 }
 
 func (s *subscriber) Problem(err error) { s.problems = append(s.problems, err.Error()) }
@@ -185,7 +186,7 @@ func (s *subscriber) Section(p *bpf.Probe) (*bpf.Section, error) {
 		return nil, s.err
 	}
 	if s.unfit[p.String()] {
-		return nil, errUnfit
+		return nil, s.why
 	}
 	return &bpf.Section{}, nil
 }

@@ -3,9 +3,12 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
 )
@@ -48,4 +51,22 @@ func TestSettle(t *testing.T) {
 			require.Equal(t, c.sites, subscription.Sites())
 		})
 	}
+}
+
+// TestSettleCount: a function whose returns have programs of their own counts as one probe.
+func TestSettleCount(t *testing.T) {
+	f := newFile("/app", "f:return", "f:return", "g:return", "g:return", "g:return")
+	for i := range f.Probes {
+		operand := sdt.Operand{Kind: sdt.OperandConstant, Text: fmt.Sprint(i)}
+		f.Probes[i].Args = []sdt.Arg{{Name: "err", Size: 8, Operand: operand}}
+	}
+	w := &world{mapped: map[int][]*target.File{1: {f}}}
+	e := newEngine(t, w, Options{All: true})
+	s := subscribe(t, "app:*")
+	s.unfit, s.why = map[string]bool{"app:g:return": true}, &expr.Error{Msg: "undefined: ret0"}
+	subscription := e.add(s)
+	require.NoError(t, e.scan())
+	require.Len(t, w.loaded, 2)
+	require.NoError(t, e.Settle(subscription))
+	require.Equal(t, []string{"1 of 2 probes has no ret0 and is left out"}, s.problems)
 }

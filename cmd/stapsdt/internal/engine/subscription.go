@@ -39,7 +39,7 @@ type Subscription struct {
 	removed  bool
 	// excluded and included are for Settle.
 	excluded []verdict
-	included []*bpf.Probe
+	included []candidate
 }
 
 // Sites returns the number of sites that are attached to. It may be called by any goroutine.

@@ -20,6 +20,9 @@ type candidate struct {
 	place string // the file and a process
 }
 
+// name returns the name of the probe, and its place.
+func (c candidate) name() string { return fmt.Sprintf("%v in %s", c.Probe, c.place) }
+
 func newCandidate(f *file, site sdt.Site, uses []probes.Use) candidate {
 	c := candidate{probes.NewProbe(f.File, site), f.Path}
 	if len(uses) > 0 {
@@ -35,10 +38,10 @@ type verdict struct {
 	err error
 }
 
-func (v verdict) error() error { return fmt.Errorf("%v in %s: %w", v.Probe, v.place, v.err) }
+func (v verdict) error() error { return fmt.Errorf("%s: %w", v.name(), v.err) }
 
 func (v verdict) problem() error {
-	return fmt.Errorf("%v in %s is not included: %w", v.Probe, v.place, v.err)
+	return fmt.Errorf("%s is not included: %w", v.name(), v.err)
 }
 
 // exclude leaves a probe out for a subscription. Before a command runs, Settle decides whether that is
@@ -62,7 +65,7 @@ func (e *Engine) include(c candidate, subscriptions []*Subscription) {
 		return
 	}
 	for _, s := range subscriptions {
-		s.included = append(s.included, c.Probe)
+		s.included = append(s.included, c)
 	}
 }
 
@@ -75,7 +78,7 @@ func (e *Engine) Settle(s *Subscription) error {
 	s.excluded, s.included = nil, nil
 	for _, spec := range s.Selector.Specs {
 		matches := func(p *bpf.Probe) bool { return spec.Match(p.Provider, p.Name) }
-		if slices.ContainsFunc(included, matches) {
+		if slices.ContainsFunc(included, func(c candidate) bool { return matches(c.Probe) }) {
 			continue
 		}
 		var all probes.Unfit
@@ -88,15 +91,24 @@ func (e *Engine) Settle(s *Subscription) error {
 			return err
 		}
 	}
+	// A function with several returns is one probe, although each return can have a program of its
+	// own.
+	every, left := map[string]bool{}, map[string]bool{}
+	for _, c := range included {
+		every[c.name()] = true
+	}
 	var unfit probes.Unfit
 	for _, v := range excluded {
-		if isUnfit(v.err) {
-			unfit.Add(v.err)
-		} else {
+		every[v.name()] = true
+		if !isUnfit(v.err) {
 			s.Problem(v.problem())
+			continue
 		}
+		unfit.Add(v.err)
+		left[v.name()] = true
 	}
-	if line := unfit.Take(len(included) + len(excluded)); line != "" {
+	unfit.Probes = len(left)
+	if line := unfit.Take(len(every)); line != "" {
 		s.Problem(errors.New(line))
 	}
 	return nil
