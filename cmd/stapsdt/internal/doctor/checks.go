@@ -35,6 +35,7 @@ var checks = []check{
 	{"architecture", "the-kernel-is-too-old-or-has-no-uprobes", architecture},
 	{"site", "the-kernel-is-too-old-or-has-no-uprobes", site},
 	{"overlay", "an-overlay-has-copied-the-file", overlay},
+	{"twice", "a-library-is-mapped-twice", twice},
 	{"stopped", "the-process-is-stopped", stopped},
 	{"traced", "the-code-does-not-fire", traced},
 }

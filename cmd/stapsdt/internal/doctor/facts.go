@@ -95,6 +95,8 @@ type Image struct {
 	Path   string // the path in the mount namespace of the process
 	ID     target.ID
 	Probes []Name
+	// Twice tells whether the process has mapped the semaphore of a selected probe twice.
+	Twice bool
 }
 
 // Name is the name of a probe.

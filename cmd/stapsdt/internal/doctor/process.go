@@ -162,6 +162,16 @@ func otherFile(f *Facts) []Finding {
 	return fault(StatusFault, fmt.Sprintf("Process %d has not mapped %s, but a file of another user, directory or version, or has mapped it before it was replaced.%s", f.PID, file, mapped), cure)
 }
 
+func twice(f *Facts) (all []Finding) {
+	for _, im := range f.Images {
+		if im.Twice {
+			all = append(all, note(fmt.Sprintf("%s is mapped twice in process %d, and the kernel enables the probes of one copy only.", im.Path, f.PID),
+				"Load the library once: dlmopen and LD_AUDIT load another copy.")...)
+		}
+	}
+	return all
+}
+
 func stopped(f *Facts) []Finding {
 	if !f.Process.Stopped {
 		return nil

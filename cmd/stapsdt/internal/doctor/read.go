@@ -72,7 +72,9 @@ func dial(pid int) error {
 func (f *Facts) image(u target.Use) {
 	im := Image{Path: strings.TrimSuffix(u.Mappings[0].Path, " (deleted)"), ID: u.ID}
 	for _, p := range u.Probes {
-		im.Probes = append(im.Probes, Name{p.Provider, p.Name})
+		name := Name{p.Provider, p.Name}
+		im.Probes = append(im.Probes, name)
+		im.Twice = im.Twice || f.selects(name) && u.Twice(&p)
 	}
 	f.Images = append(f.Images, im)
 	if header, err := elffile.New(u); err == nil && slices.ContainsFunc(im.Probes, f.selects) {

@@ -23,8 +23,9 @@ type file struct {
 	*target.File
 	has         map[*Subscription]bool // whether it has probes that a subscription selects
 	attachments []*attachment
-	used        time.Time // when a process that maps the file was last seen
-	retry       time.Time // the earliest time of the next attempt after a shortage, or zero
+	used        time.Time    // when a process that maps the file was last seen
+	retry       time.Time    // the earliest time of the next attempt after a shortage, or zero
+	twice       map[int]bool // the processes that have mapped it twice, which was reported
 }
 
 // attachment records the programs that were attached to a file for some subscriptions at the same time.

@@ -51,6 +51,21 @@ func TestScan(t *testing.T) {
 	require.Zero(t, subscription.Sites())
 }
 
+// TestTwice: a process that has mapped a semaphore twice is reported once.
+func TestTwice(t *testing.T) {
+	app, other := newFile("/app", "a"), newFile("/other", "a")
+	app.Probes[0].SemaphoreOffset = 8
+	w := &world{mapped: map[int][]*target.File{1: {app}, 2: {other}}}
+	data := proc.Mapping{Start: 0x1000, End: 0x2000, Writable: true}
+	w.mappings = []proc.Mapping{data, data}
+	e := newEngine(t, w, Options{All: true})
+	e.add(subscribe(t, "app:a"))
+	for range 2 {
+		require.NoError(t, e.scan())
+		require.Equal(t, []string{"/app is mapped twice in process 1, and the kernel enables the probes of one copy only"}, w.problems)
+	}
+}
+
 // TestIgnore: files without selected probes are closed before the next process is looked at, so that
 // those of all processes are never open at the same time.
 func TestIgnore(t *testing.T) {

@@ -21,10 +21,11 @@ import (
 
 // world is a machine without a kernel: processes that have mapped files.
 type world struct {
-	mapped  map[int][]*target.File
-	gone    []int // that List returns, and that have ended
-	listErr error
-	listing time.Duration // how long List takes
+	mapped   map[int][]*target.File
+	mappings []proc.Mapping // of each file
+	gone     []int          // that List returns, and that have ended
+	listErr  error
+	listing  time.Duration // how long List takes
 
 	pending  []int // that have mapped files just now
 	overflow bool
@@ -71,7 +72,7 @@ func (w *world) Process(pid int) (uses []target.Use, skipped, err error) {
 	}
 	for _, f := range files {
 		if !slices.Contains(w.ignored, f) {
-			uses = append(uses, target.Use{File: f})
+			uses = append(uses, target.Use{File: f, Mappings: w.mappings})
 			if w.found == nil {
 				w.found = map[*target.File]bool{}
 			}

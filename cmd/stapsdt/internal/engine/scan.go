@@ -12,6 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"golang.org/x/sys/unix"
 )
@@ -124,12 +125,34 @@ func (e *Engine) attachTo(found *probes.Found) error {
 	}
 	for _, f := range files {
 		if state := e.files[f]; state.wanted() {
+			e.reportTwice(state, found.Uses[f])
 			if err := e.attach(state, found.Uses[f]); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// reportTwice reports, once, each process that has mapped the semaphore of a selected site of a
+// file twice.
+func (e *Engine) reportTwice(f *file, uses []probes.Use) {
+	selected := func(site *sdt.Site) bool {
+		return slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool {
+			return s.Selector.Selects(f.File, site)
+		})
+	}
+	for _, u := range uses {
+		twice := func(site sdt.Site) bool { return u.Twice(&site) && selected(&site) }
+		if f.twice[u.PID] || !slices.ContainsFunc(f.Probes, twice) {
+			continue
+		}
+		if f.twice == nil {
+			f.twice = map[int]bool{}
+		}
+		f.twice[u.PID] = true
+		e.options.Problem(fmt.Errorf("%s is mapped twice in process %d, and the kernel enables the probes of one copy only", f.Path, u.PID))
+	}
 }
 
 // tell notifies the subscriptions of a file that a process has mapped it.

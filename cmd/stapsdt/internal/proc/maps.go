@@ -33,11 +33,17 @@ type File struct {
 type Mapping struct {
 	Start, End, Offset uint64
 	Executable         bool
+	Writable           bool
 	File
 }
 
 // IsFile reports whether the mapping is a part of a file.
 func (m *Mapping) IsFile() bool { return m.Inode != 0 && strings.HasPrefix(m.Path, "/") }
+
+// Has reports whether the mapping has an offset of its file.
+func (m *Mapping) Has(offset uint64) bool {
+	return offset >= m.Offset && offset-m.Offset < m.End-m.Start
+}
 
 // Parked reports whether the mapping is the rest of an image that the process has unloaded.
 // It has no probes.
@@ -125,7 +131,7 @@ func parseMapping(line []byte) (m Mapping, ok bool) {
 	}
 	return Mapping{
 		Start: numbers[0], End: numbers[1], Offset: numbers[2],
-		Executable: parts[1][2] == 'x',
+		Executable: parts[1][2] == 'x', Writable: parts[1][1] == 'w',
 		// The kernel writes a newline in a path as \012, and escapes nothing else.
 		File: File{unix.Mkdev(uint32(numbers[3]), uint32(numbers[4])), inode, strings.ReplaceAll(path, `\012`, "\n")},
 	}, true

@@ -32,8 +32,8 @@ func TestParseMapping(t *testing.T) {
 // TestParseAnonymous: memory that is not of a file, with and without a name.
 func TestParseAnonymous(t *testing.T) {
 	for line, want := range map[string]Mapping{
-		"7f1c2a000000-7f1c2a001000 rw-p 00000000 00:00 0":                 {Start: 0x7f1c2a000000, End: 0x7f1c2a001000},
-		"7f1c2a000000-7f1c2a001000 rwxp 00000000 00:00 0 ":                {Start: 0x7f1c2a000000, End: 0x7f1c2a001000, Executable: true},
+		"7f1c2a000000-7f1c2a001000 rw-p 00000000 00:00 0":                 {Start: 0x7f1c2a000000, End: 0x7f1c2a001000, Writable: true},
+		"7f1c2a000000-7f1c2a001000 rwxp 00000000 00:00 0 ":                {Start: 0x7f1c2a000000, End: 0x7f1c2a001000, Executable: true, Writable: true},
 		"7f1c2a000000-7f1c2a001000 r-xp 00000000 00:00 0          [vdso]": {Start: 0x7f1c2a000000, End: 0x7f1c2a001000, Executable: true, File: File{Path: "[vdso]"}},
 	} {
 		m, ok := parseMapping([]byte(line))

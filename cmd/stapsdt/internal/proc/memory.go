@@ -38,7 +38,7 @@ func (m *Memory) Traced(file io.ReaderAt, mappings []Mapping, offset uint64) (tr
 // can be part of several mappings.
 func (m *Memory) read(mappings []Mapping, offset uint64, to []byte) bool {
 	for _, at := range mappings {
-		if at.Executable && offset >= at.Offset && offset-at.Offset < at.End-at.Start {
+		if at.Executable && at.Has(offset) {
 			_, err := m.file.ReadAt(to, int64(at.Start+offset-at.Offset))
 			return err == nil
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
+	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
 // Finder finds the files with probes that processes have mapped. It remembers what it found,
@@ -125,6 +126,18 @@ type Use struct {
 	*File
 	// Mappings are the mappings of the file, in the order of their addresses.
 	Mappings []proc.Mapping
+}
+
+// Twice reports whether the process has mapped the semaphore of a site twice, for example because
+// dlmopen has loaded a library again. The kernel raises only one of the two.
+func (u *Use) Twice(s *sdt.Site) bool {
+	n := 0
+	for _, m := range u.Mappings {
+		if m.Writable && m.Has(s.SemaphoreOffset) {
+			n++
+		}
+	}
+	return s.SemaphoreOffset != 0 && n > 1
 }
 
 // Process returns the files with probes that a process has mapped. The error is

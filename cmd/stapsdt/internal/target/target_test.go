@@ -82,3 +82,25 @@ func TestOnce(t *testing.T) {
 	all := []sdt.Site{site("p", "a", 1), site("p", "b", 1), site("q", "a", 1), site("p", "a", 2)}
 	require.Equal(t, all, once(slices.Concat(all, all, all[2:])))
 }
+
+// TestTwice: a semaphore is in a writable mapping, of which there is one in most processes, even if a page of the file is mapped
+// more often.
+func TestTwice(t *testing.T) {
+	code := proc.Mapping{Start: 0x1000, End: 0x4000, Executable: true}
+	data := proc.Mapping{Start: 0x4000, End: 0x5000, Offset: 0x2000, Writable: true}
+	again := data
+	again.Start, again.End = 0x14000, 0x15000
+	for _, c := range []struct {
+		semaphore uint64
+		mappings  []proc.Mapping
+		twice     bool
+	}{
+		{0x2010, []proc.Mapping{code, data}, false},
+		{0x2010, []proc.Mapping{code, data, code, again}, true},
+		{0x3000, []proc.Mapping{code, data, code, again}, false},
+		{0, []proc.Mapping{code, data, code, again}, false},
+	} {
+		u := Use{Mappings: c.mappings}
+		require.Equal(t, c.twice, u.Twice(&sdt.Site{SemaphoreOffset: c.semaphore}), c)
+	}
+}
