@@ -55,6 +55,7 @@ type budgeted struct {
 	counts, since map[string]int // by probe, and those since the last one was detached from
 	detached      []string
 	at            time.Time
+	marked        map[string]time.Time // the probes that the rows since then call detached
 	cost          float64
 	said          string
 }
@@ -77,7 +78,7 @@ func runBudgeted(t *testing.T, pid int, enough func(b budgeted) bool, args ...st
 
 func parseBudgeted(t *testing.T, lines []string) (b budgeted) {
 	t.Helper()
-	b.counts, b.since = map[string]int{}, map[string]int{}
+	b.counts, b.since, b.marked = map[string]int{}, map[string]int{}, map[string]time.Time{}
 	for _, line := range lines {
 		var row struct {
 			Time     time.Time
@@ -85,6 +86,8 @@ func parseBudgeted(t *testing.T, lines []string) (b budgeted) {
 			Count    int
 			Detached []string
 			Cost     float64
+			// DetachedAt is in rows.
+			DetachedAt *time.Time `json:"detached_at"`
 		}
 		require.NoError(t, json.Unmarshal([]byte(line), &row), line)
 		if row.Detached != nil {
@@ -95,6 +98,9 @@ func parseBudgeted(t *testing.T, lines []string) (b budgeted) {
 		n := max(row.Count, 1) // lines of trace have no count
 		b.counts[row.Probe] += n
 		b.since[row.Probe] += n
+		if row.DetachedAt != nil {
+			b.marked[row.Probe] = *row.DetachedAt
+		}
 	}
 	return b
 }
@@ -128,6 +134,9 @@ func TestBudget(t *testing.T) {
 				testenv.Measures(t, "time")
 				testenv.Figure(t, "detached after", b.at.Sub(<-first).Seconds(), 1, "s")
 			})
+			if verb == "count" {
+				assert.Equal(t, map[string]time.Time{"main.hot": b.at, "main.hot:return": b.at}, b.marked)
+			}
 			assert.Greater(t, b.cost, 0.01)
 			assert.Contains(t, b.said, "detached from go:main.hot, because the probes took ")
 			assert.Contains(t, b.said, "and --budget allows 1 %")

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
@@ -130,6 +131,10 @@ func (c *reporter) table(rows []*Row[Probe], last bool) []byte {
 	if c.options.sums() {
 		header = append(header, "SUM OF "+c.options.Value)
 	}
+	detached := slices.ContainsFunc(rows, func(r *Row[Probe]) bool { return r.Detached != nil })
+	if detached {
+		header = append(header, "DETACHED")
+	}
 	table.Right = len(header)
 	table.Add(append(append(header, "PROBE"), c.options.By...)...)
 	for _, r := range rows {
@@ -139,6 +144,9 @@ func (c *reporter) table(rows []*Row[Probe], last bool) []byte {
 		}
 		if c.options.sums() {
 			cells = append(cells, r.sumText())
+		}
+		if detached {
+			cells = append(cells, r.Detached.String())
 		}
 		table.Add(append(append(cells, r.Of.String()), r.Text...)...)
 	}
@@ -203,6 +211,9 @@ type jsonRow struct {
 	By       render.JSONObject `json:"by"`
 	Count    uint64            `json:"count"`
 	Sum      *big.Int          `json:"sum,omitempty"`
+	// DetachedAt is when the probe was detached from to keep the budget: later events are not
+	// counted.
+	DetachedAt *time.Time `json:"detached_at,omitempty"`
 	*render.JSONHistogram
 }
 
@@ -211,7 +222,10 @@ func (c *reporter) encode(rows []*Row[Probe]) error {
 	encoder := render.NewEncoder(c.Out)
 	now := time.Now().UTC()
 	for _, r := range rows {
-		object := jsonRow{Time: now, Provider: r.Of.Provider, Probe: r.Of.Name, By: r.By(c.options.By), Count: r.Count}
+		object := jsonRow{
+			Time: now, Provider: r.Of.Provider, Probe: r.Of.Name, By: r.By(c.options.By),
+			Count: r.Count, DetachedAt: r.Detached.JSON(),
+		}
 		switch {
 		case c.options.sums():
 			object.Sum = r.sum().Int()

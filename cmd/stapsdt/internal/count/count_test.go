@@ -13,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/stretchr/testify/require"
@@ -112,4 +113,25 @@ func TestWriteHistograms(t *testing.T) {
 	require.Equal(t, 1, strings.Count(many.String(), "app:done size\n"))
 	require.Contains(t, many.String(), "COUNT  AVERAGE  P50  P99  MAX  path\n")
 	require.NotContains(t, many.String(), "path=")
+}
+
+// TestDetached: the row of a probe that was detached from says so, and others do not.
+func TestDetached(t *testing.T) {
+	var out bytes.Buffer
+	of := expr.Type{Kind: expr.Int, Size: 8}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	rows := []*Row[Probe]{
+		{Of: Probe{"go", "main.hot"}, Count: 50, Value: of, Detached: &run.Detachment{At: at, After: 1234 * time.Millisecond}},
+		{Of: Probe{"go", "main.rare"}, Count: 20, Value: of},
+	}
+	c := newReporter(&console.Console{Out: &out}, Options{})
+	require.Equal(t, "COUNT      DETACHED  PROBE\n   50  after 1.234s  go:main.hot\n   20                go:main.rare\n", string(c.table(rows, true)))
+	require.NotContains(t, string(c.table(rows[1:], true)), "DETACHED")
+	require.NoError(t, c.encode(rows))
+	lines := strings.Split(out.String(), "\n")
+	require.Contains(t, lines[0], `"detached_at":"2026-01-02T03:04:05Z"`)
+	require.NotContains(t, lines[1], "detached")
+	var b bytes.Buffer
+	WriteHistograms(&b, Histograms{Options: &Options{Expressions: Expressions{Buckets: layout.Powers{}}}, Columns: 80}, rows[:1], " n")
+	require.Contains(t, b.String(), "go:main.hot n\ndetached after 1.234s\n")
 }

@@ -44,7 +44,9 @@ type Counter struct {
 
 // NewCounter returns a counter. It counts stacks if stacks is not nil.
 func NewCounter(r *run.Run, e Expressions, stacks *Stacks) *Counter {
-	return &Counter{Tables: Tables[Probe]{Stacks: stacks}, run: r, expressions: e}
+	detached := func(p Probe) *run.Detachment { return r.Detached(p.String()) }
+	tables := Tables[Probe]{Stacks: stacks, Detached: detached}
+	return &Counter{Tables: tables, run: r, expressions: e}
 }
 
 // Attach attaches the counter to the probes that exist.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
 
 // By returns the values of --by as a JSON object.
@@ -50,6 +51,7 @@ func WriteHistograms[S Subject](b *bytes.Buffer, h Histograms, rows []*Row[S], o
 			if by != "" { // by which histograms can be told apart
 				fmt.Fprintln(b, render.Cut(by, h.Columns))
 			}
+			WriteDetached(b, r.Detached)
 			r.Histogram(h.Buckets).Text(b, h.Columns)
 		}
 		b.WriteString(others)
@@ -57,6 +59,7 @@ func WriteHistograms[S Subject](b *bytes.Buffer, h Histograms, rows []*Row[S], o
 	}
 	Separate(b)
 	fmt.Fprintln(b, render.Cut(render.Printable(rows[0].Of.String())+of, h.Columns))
+	WriteDetached(b, rows[0].Detached)
 	table := render.Table{Right: 5, Width: h.Columns}
 	table.Add(append([]string{"COUNT", "AVERAGE", "P50", "P99", "MAX"}, h.By...)...)
 	for _, r := range shown {
@@ -66,6 +69,13 @@ func WriteHistograms[S Subject](b *bytes.Buffer, h Histograms, rows []*Row[S], o
 	}
 	b.Write(table.Text())
 	b.WriteString(others)
+}
+
+// WriteDetached writes a line below a title if the probes of the subject were detached from.
+func WriteDetached(b *bytes.Buffer, d *run.Detachment) {
+	if d != nil {
+		fmt.Fprintf(b, "detached %v\n", d)
+	}
 }
 
 // Separate writes an empty line, unless b is empty.

@@ -12,6 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
@@ -28,6 +29,8 @@ type Subject interface {
 type Tables[S Subject] struct {
 	// Stacks finds the functions of stacks, if these are counted.
 	Stacks *Stacks
+	// Detached returns the detachment of a subject, or nil.
+	Detached func(of S) *run.Detachment
 
 	tables   map[string]*layout.Tables // keyed by layout
 	counters []*counter[S]             // indexed by the IDs in rows
@@ -51,6 +54,8 @@ type Row[S Subject] struct {
 	Value   expr.Type
 	Buckets layout.Tallies
 	Stack   *symbol.Stack
+	// Detached is set if later events are not counted.
+	Detached *run.Detachment
 
 	key   string
 	index int // the index among the rows of a Table
@@ -134,6 +139,7 @@ func ordered[S Subject](rows map[string]*Row[S]) []*Row[S] {
 // merge adds a row of a table to the row of the same subject and values.
 func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r *layout.Row) {
 	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: layout.Tallies{}, key: c.of.String()}
+	n.Detached = t.Detached(c.of)
 	for i := range c.Keys {
 		v := replay.ValueIn(&c.Keys[i], r.Key)
 		n.Text, n.JSON = append(n.Text, v.ForText()), append(n.JSON, v.ForJSON())

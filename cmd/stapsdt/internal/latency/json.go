@@ -15,6 +15,9 @@ type jsonHead struct {
 	Time  time.Time `json:"time"`
 	Start string    `json:"start"`
 	End   string    `json:"end"`
+	// DetachedAt is when the probes were detached from to keep the budget: later operations are not
+	// measured.
+	DetachedAt *time.Time `json:"detached_at,omitempty"`
 }
 
 // jsonTimes are the times of operations with the same values of --by.
@@ -38,7 +41,7 @@ type jsonUnpaired struct {
 func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
 	encoder := render.NewEncoder(l.Out)
 	head := func(o *operation) jsonHead {
-		return jsonHead{time.Now().UTC(), o.start, o.end}
+		return jsonHead{time.Now().UTC(), o.start, o.end, l.source.detached(o).JSON()}
 	}
 	for _, r := range rows {
 		if err := encoder.Encode(jsonTimes{head(r.Of), r.By(l.options.By), r.Histogram(l.options.Buckets).JSON()}); err != nil {

@@ -27,6 +27,8 @@ type times interface {
 	Rows() ([]*count.Row[*operation], error)
 	// unpaired returns the unpaired events of each kind.
 	unpaired() ([]unpaired, error)
+	// detached returns the detachment of the probes of a kind, or nil.
+	detached(o *operation) *run.Detachment
 }
 
 // latency shows the times of operations.

@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -134,6 +135,9 @@ func (r *streamed) report() {
 	}
 	replay.Unevaluated(to, r.pairs.Unevaluated)
 }
+
+// detached returns nil, because only the kernel detaches.
+func (r *streamed) detached(*operation) *run.Detachment { return nil }
 
 func (r *streamed) unpaired() ([]unpaired, error) {
 	all := make([]unpaired, len(r.latency.kinds.all))

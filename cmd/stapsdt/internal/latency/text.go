@@ -52,7 +52,9 @@ func (l *latency) text(rows []*count.Row[*operation], all []unpaired) []byte {
 		switch {
 		case len(own) == 0:
 			count.Separate(&b)
-			fmt.Fprintf(&b, "%s\nno pairs\n", render.Cut(render.Printable(o.String()), h.Columns))
+			fmt.Fprintln(&b, render.Cut(render.Printable(o.String()), h.Columns))
+			count.WriteDetached(&b, l.source.detached(o))
+			fmt.Fprintln(&b, "no pairs")
 		case len(own) > 1: // the following lines do not belong to the last row only
 			count.Separate(&b)
 		}

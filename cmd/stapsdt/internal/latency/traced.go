@@ -29,6 +29,7 @@ type traced struct {
 // runTraced measures the operations of processes.
 func (l *latency) runTraced(ctx context.Context, config run.Config) (err error) {
 	t := &traced{latency: l, plans: map[uint32]*bpf.Latency{}}
+	t.Detached = t.detached
 	l.source = t
 	config.Specs, config.Others, config.Together = l.pairs.specs, l.pairs.others, true
 	config.Whole = !l.pairs.named
@@ -68,6 +69,8 @@ func (t *traced) report() error {
 	}
 	return nil
 }
+
+func (t *traced) detached(o *operation) *run.Detachment { return t.run.Detached(o.start, o.end) }
 
 func (t *traced) FDs() []int { return nil }
 

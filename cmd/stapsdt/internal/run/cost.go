@@ -41,12 +41,47 @@ type cost struct {
 	wait      time.Duration // the time until the next check
 	stepped   uint64        // events at the last check
 	warned    bool
-	withdrawn int // number of detached probes
+	start     time.Time              // when attaching began
+	withdrawn map[string]*Detachment // the detached probes, by name
+}
+
+// Detachment is the end of a probe that was detached from to keep the budget, while others went on.
+type Detachment struct {
+	At time.Time
+	// After is the time since the run began to attach.
+	After time.Duration
+}
+
+// String describes the detachment for people, or is "" if there was none.
+func (d *Detachment) String() string {
+	if d == nil {
+		return ""
+	}
+	return fmt.Sprintf("after %v", d.After.Round(time.Millisecond))
+}
+
+// JSON returns the time for programs, or nil if there was none.
+func (d *Detachment) JSON() *time.Time {
+	if d == nil {
+		return nil
+	}
+	return &d.At
+}
+
+// Detached returns the detachment of the first of some probes that was detached from, or nil. A
+// probe has the form PROVIDER:NAME.
+func (r *Run) Detached(probes ...string) *Detachment {
+	for _, name := range probes {
+		if d := r.cost.withdrawn[name]; d != nil {
+			return d
+		}
+	}
+	return nil
 }
 
 // newCost measures the prices of probes if there is a budget.
 func newCost(r *Run, k bpf.Kernel) (c *cost, err error) {
-	c = &cost{run: r, wait: time.Second}
+	c = &cost{run: r, wait: time.Second, withdrawn: map[string]*Detachment{}}
 	if r.Budget == 0 {
 		return c, nil
 	}
@@ -108,6 +143,9 @@ func (c *cost) check() (next time.Duration, err error) {
 	if c.began && elapsed < c.wait {
 		return c.wait - elapsed, nil
 	}
+	if !c.began {
+		c.start = now
+	}
 	c.checked, c.began = now, true
 	if c.budget != nil {
 		c.used = c.processor.Used(c.run.processes.List())
@@ -154,7 +192,10 @@ func (c *cost) withdraw(units []*meter.Unit, taken float64) error {
 			keys[key] = true
 		}
 	}
-	c.withdrawn += len(probes)
+	now := time.Now()
+	for _, name := range probes {
+		c.withdrawn[name] = &Detachment{now.UTC(), now.Sub(c.start)}
+	}
 	err := c.run.engine.Withdraw(keys)
 	c.run.Warn("detached from %s, because the probes took %s of the program's processor time, and --budget allows %s",
 		text.Some(names, 5), percent(taken), percent(c.run.Budget))
@@ -166,7 +207,7 @@ func (c *cost) withdraw(units []*meter.Unit, taken float64) error {
 		Detached []string    `json:"detached"`
 		Cost     json.Number `json:"cost"`
 		Budget   json.Number `json:"budget"`
-	}{time.Now().UTC(), probes, part(taken), part(c.run.Budget)})
+	}{now.UTC(), probes, part(taken), part(c.run.Budget)})
 }
 
 // part formats a share of the processor time for programs.
@@ -176,7 +217,7 @@ func part(share float64) json.Number { return json.Number(fmt.Sprintf("%.6g", sh
 func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
 
 // exhausted reports whether every probe was detached to keep the budget.
-func (c *cost) exhausted() bool { return c.withdrawn > 0 && c.run.subscription.Sites() == 0 }
+func (c *cost) exhausted() bool { return len(c.withdrawn) > 0 && c.run.subscription.Sites() == 0 }
 
 // report prints the total cost of the probes.
 func (c *cost) report() error {

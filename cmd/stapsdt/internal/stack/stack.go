@@ -158,8 +158,13 @@ func (o *Options) encode(to io.Writer, rows []*count.Row[count.Probe]) error {
 			Probe    string            `json:"probe"`
 			By       render.JSONObject `json:"by"`
 			Count    uint64            `json:"count"`
+			// DetachedAt is as in count -o json.
+			DetachedAt *time.Time `json:"detached_at,omitempty"`
 			render.JSONStack
-		}{now, r.Of.Provider, r.Of.Name, r.By(o.By), r.Count, render.NewJSONStack(r.Stack)}
+		}{
+			now, r.Of.Provider, r.Of.Name, r.By(o.By), r.Count, r.Detached.JSON(),
+			render.NewJSONStack(r.Stack),
+		}
 		if err := encoder.Encode(object); err != nil {
 			return err
 		}
@@ -193,6 +198,9 @@ func (t *table) text() []byte {
 		title := r.Of.String()
 		for i, text := range r.Text {
 			title += fmt.Sprintf(" %s=%s", t.By[i], text)
+		}
+		if r.Detached != nil {
+			title += fmt.Sprintf(" (detached %v)", r.Detached)
 		}
 		table.Add(fmt.Sprint(r.Count), percent(r.Count), title)
 		for i := range r.Stack.Frames {
