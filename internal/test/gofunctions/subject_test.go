@@ -111,7 +111,7 @@ func stop(t testing.TB, c *tracetest.Process) []string {
 type row struct {
 	Probe, Operation string
 	By               map[string]any
-	Count            int
+	Count, Sum       int
 }
 
 // rows reads those of a table in JSON, without what comes after them.

@@ -36,9 +36,18 @@ func decode(t testing.TB, line string) (c call) {
 // build builds a program from its source.
 func build(t testing.TB, source string, env []string, flags ...string) (path string) {
 	t.Helper()
+	return buildFiles(t, map[string]string{"main.go": source, "go.mod": "module generated\n\ngo 1.22\n"}, env, flags...)
+}
+
+// buildFiles builds the program of a module from its files.
+func buildFiles(t testing.TB, files map[string]string, env []string, flags ...string) (path string) {
+	t.Helper()
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module generated\n\ngo 1.22\n"), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600))
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	}
 	path = filepath.Join(dir, "program")
 	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), ".")...)
 	cmd.Dir = dir
