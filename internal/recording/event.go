@@ -80,6 +80,16 @@ func recordAt(b []byte) (r record, err error) {
 	return r, nil
 }
 
+// reading returns the Reading that the record at the beginning of b is, if it is one.
+func (r *record) reading(b []byte) (reading Reading, ok bool) {
+	if r.number != ReadingRecord || r.size < RecordHeadBytes+16 {
+		return reading, false
+	}
+	words := b[RecordHeadBytes:]
+	le := binary.LittleEndian
+	return Reading{r.ticks, int64(le.Uint64(words)), int64(le.Uint64(words[8:]))}, true
+}
+
 // wholeRecords returns b up to the first record that is not whole.
 func wholeRecords(b []byte) []byte {
 	n := uint64(0)

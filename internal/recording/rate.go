@@ -48,13 +48,23 @@ func (r *rate) learn(readings []Reading) {
 	}
 }
 
-// convert returns the other clocks' times of a moment after a reading. A moment up to a second
-// before the reading is converted too: a thread may read its clock before another thread does,
-// and write after it.
-func (r *rate) convert(kind ClockKind, from Reading, ticks uint64) (monotonic time.Duration, realtime int64) {
+// between returns the rate between two successive readings of a shard. It returns the learned rate
+// if there is no second one, and if one of the clocks stood still or began again in between.
+func (r *rate) between(from, to Reading) float64 {
+	perTick := float64(to.Monotonic-from.Monotonic) / float64(to.Ticks-from.Ticks)
+	if to.Ticks <= from.Ticks || perTick < r.perTick/2 || perTick > r.perTick*2 {
+		return r.perTick
+	}
+	return perTick
+}
+
+// convert returns CLOCK_MONOTONIC and CLOCK_REALTIME of a moment after a reading, and before the
+// next one if that is known. A moment up to a second before the reading is converted too: a thread
+// may read its clock before another thread does, and write after it.
+func (r *rate) convert(kind ClockKind, from, to Reading, ticks uint64) (time.Duration, int64) {
 	ns := int64(ticks - from.Ticks)
 	if kind == Counter {
-		ns = int64(float64(ns) * r.perTick)
+		ns = int64(float64(ns) * r.between(from, to))
 	}
 	return time.Duration(from.Monotonic + ns), from.Realtime + ns
 }

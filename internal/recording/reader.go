@@ -2,7 +2,6 @@ package recording
 
 import (
 	"cmp"
-	"encoding/binary"
 	"io"
 	"math"
 	"slices"
@@ -63,6 +62,7 @@ type shard struct {
 	gap     uint64  // the number of them that were lost directly before the next event
 	at      place   // the place that was read last; the Reader continues at its from
 	reading Reading // the latest Reading before the next record
+	until   Reading // the Reading after it, or zeros if there is none yet
 	newest  uint64  // the sequence number of its newest chunk, as far as find has to look
 	begun   uint64  // the sequence number of its newest chunk before the heads are looked at
 	pending []place // the places that More has found, in their order
@@ -175,7 +175,7 @@ func (r *Reader) miss(s *shard, ticks uint64) {
 	if s.gap == 0 {
 		return
 	}
-	if at, realtime := r.rate.convert(r.head.Clock, s.reading, ticks); at > r.whole {
+	if at, realtime := r.rate.convert(r.head.Clock, s.reading, s.until, ticks); at > r.whole {
 		r.whole, r.wholeAt = at, realtime
 	}
 	r.hole, s.gap = r.hole+s.gap, 0
@@ -262,7 +262,7 @@ func (r *Reader) ready() bool {
 		return len(r.active) > 0
 	}
 	s := r.active[0]
-	at, _ := r.rate.convert(r.head.Clock, s.reading, s.ticks)
+	at, _ := r.rate.convert(r.head.Clock, s.reading, s.until, s.ticks)
 	return at <= r.until
 }
 
@@ -309,7 +309,27 @@ func (r *Reader) enter(s *shard, p place) error {
 	if s.at, s.buf, s.rest = p, b, b; p.cut {
 		s.rest = wholeRecords(b)
 	}
+	s.lookAhead()
 	return nil
+}
+
+// lookAhead finds the Reading after the present one, in the rest or where the next chunk begins.
+func (s *shard) lookAhead() {
+	s.until = Reading{}
+	for b := s.rest; len(b) > 0; {
+		rec, err := recordAt(b)
+		if err != nil {
+			return // skip reports it
+		}
+		if reading, ok := rec.reading(b); ok {
+			s.until = reading
+			return
+		}
+		b = b[rec.size:]
+	}
+	if len(s.pending) > 0 && s.pending[0].from == 0 {
+		s.until = s.pending[0].reading
+	}
 }
 
 // skip takes readings of the clocks from the beginning of rest, and reports whether an event
@@ -324,10 +344,12 @@ func (s *shard) skip() (ok bool, err error) {
 			s.first, s.ticks = rec, rec.ticks
 			return true, nil
 		}
-		if body := s.rest[RecordHeadBytes:rec.size]; rec.number == ReadingRecord && len(body) >= 16 {
-			s.reading = Reading{rec.ticks, int64(binary.LittleEndian.Uint64(body)), int64(binary.LittleEndian.Uint64(body[8:]))}
-		}
+		reading, isReading := rec.reading(s.rest)
 		s.rest = s.rest[rec.size:]
+		if isReading {
+			s.reading = reading
+			s.lookAhead()
+		}
 	}
 	return false, nil
 }
@@ -342,7 +364,7 @@ func (r *Reader) Next() (*Event, error) {
 		return nil, io.EOF
 	}
 	s := r.active[0]
-	at, realtime := r.rate.convert(r.head.Clock, s.reading, s.ticks)
+	at, realtime := r.rate.convert(r.head.Clock, s.reading, s.until, s.ticks)
 	if at > r.until {
 		return nil, io.EOF
 	}

@@ -173,6 +173,32 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// TestRateChanges: events between two readings of a shard are dated between them, in a chunk and from one chunk
+// to the next, when the rate of the counter has changed because the machine was moved.
+func TestRateChanges(t *testing.T) {
+	const second = uint64(time.Second)
+	b := newBuilder(Counter) // of 1 tick per nanosecond for 10 s, and of 1.25 then
+	b.head.Reading = Reading{0, 0, 1000}
+	b.chunk(chunkHead{sequence: 1, process: 1, reading: Reading{second, int64(second), int64(second + 1000)}},
+		newRecord(0, 5*second, "", 0),
+		newRecord(ReadingRecord, 10*second, "", 10*second, 10*second+1000), newRecord(0, 16*second+second/4, "", 1))
+	b.chunk(chunkHead{sequence: 2, process: 1, before: 2, reading: Reading{22*second + second/2, int64(20 * second), int64(20*second + 1000)}},
+		newRecord(0, 30*second, "", 2), newRecord(ReadingRecord, 35*second, "", 30*second, 30*second+1000), newRecord(0, 35*second+8, "", 3))
+	r, err := NewReader(bytes.NewReader(b.bytes()))
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	for _, want := range []uint64{5 * second, 15 * second, 26 * second} {
+		e, err := r.Next()
+		require.NoError(t, err)
+		require.InDelta(t, want, e.Monotonic, 2)
+		require.InDelta(t, want+1000, e.Realtime, 2)
+	}
+	e, err := r.Next()
+	require.NoError(t, err)
+	require.InDelta(t, 30*second+7, e.Monotonic, 1) // by the median, because no reading follows
+}
+
 // TestClockGoesOn: the rate of the counter is learned again from a reading that is much later than the first ones, and
 // not from each.
 func TestClockGoesOn(t *testing.T) {
