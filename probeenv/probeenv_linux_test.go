@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,6 +29,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/probesock"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // TestMain is also the programs whose environment is obeyed: see children.
@@ -90,6 +92,23 @@ var children = map[string]func(){
 		listen().Close()
 		load()
 		fire()
+	},
+	"few descriptors": func() {
+		// Package os, the timers and package net would start the runtime's poller.
+		most, _ := strconv.Atoi(os.Getenv("PROBEENV_DESCRIPTORS"))
+		limit := unix.Rlimit{Cur: uint64(most), Max: 100}
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			panic(err)
+		}
+		proberec.New(0).Start()
+		err := probeenv.Load()
+		tick.Fire("first", 1)
+		limit.Cur = limit.Max
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+		if again := probeenv.Load(); again != nil {
+			panic(fmt.Sprintf("with more descriptors: %v", again))
+		}
+		fmt.Println(strings.ReplaceAll(fmt.Sprint(err), "\n", "; "))
 	},
 	"page": func() {
 		mux := http.NewServeMux()
@@ -275,6 +294,26 @@ func TestRefused(t *testing.T) {
 	require.Contains(t, c.line(t), " probesock: STAPSDT_SOCKET=1: ")
 	require.Equal(t, "fired", c.line(t))
 	require.Equal(t, both, recorded(t, dir+"/beside"))
+}
+
+// TestFewDescriptors: a program with few descriptors left gets an error or what it has asked for, and runs on.
+func TestFewDescriptors(t *testing.T) {
+	testenv.NotEmulated(t, "it starts itself as another program")
+	for _, variables := range [][]string{{"STAPSDT_SOCKET=1"}, {"STAPSDT_RECORD=" + t.TempDir() + "/%p,256K"}} {
+		for most := 3; most <= 12; most++ {
+			c := start(t, "few descriptors", append(variables, fmt.Sprint("PROBEENV_DESCRIPTORS=", most))...)
+			said := c.line(t)
+			require.NoError(t, c.Wait(), said)
+			if most <= 5 {
+				require.Contains(t, said, "start the runtime's poller: ")
+			}
+			if most == 12 {
+				require.Equal(t, "<nil>", said)
+			} else if said != "<nil>" {
+				require.Contains(t, said, "too many open files")
+			}
+		}
+	}
 }
 
 // TestOwnCallsWin: what the program asks for takes the place of what its environment asks for.

@@ -81,6 +81,9 @@ func listen(own bool) (*listener, error) {
 		only.own = true
 		return only.listener, nil
 	}
+	if err := region.StartPoller(); err != nil {
+		return nil, err
+	}
 	recorder.StartTemplateThread() // now, because the process may have no more threads when a watcher comes
 	l := &listener{connections: map[*connection]bool{}, head: recording.Head{PID: uint32(os.Getpid())}}
 	recordfile.Describe(&l.head)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/clock"
+	"github.com/go-stapsdt/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -23,8 +24,7 @@ func counterIsTrusted() bool {
 	if !invariantCounter() || inTest() {
 		return false
 	}
-	source, err := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-	return err == nil && string(source) == "tsc\n"
+	return string(proc.Read("/sys/devices/system/clocksource/clocksource0/current_clocksource", 64)) == "tsc\n"
 }
 
 // inTest reports whether go test has built the program.

@@ -11,8 +11,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/region"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +27,9 @@ const Keep = 5
 func Create(path string, size int64) (*File, error) {
 	if path == "" {
 		return nil, errors.New("the path is empty")
+	}
+	if err := region.StartPoller(); err != nil {
+		return nil, err
 	}
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -159,13 +164,8 @@ func Runs(h *recording.Head) bool {
 
 // lifeOf returns the ID of the boot, and the start time of a process.
 func lifeOf(process string) (boot [16]byte, start uint64) {
-	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
-		boot = bootID(string(b))
-	}
-	if b, err := os.ReadFile("/proc/" + process + "/stat"); err == nil {
-		start = startTime(string(b))
-	}
-	return boot, start
+	boot = bootID(string(proc.Read("/proc/sys/kernel/random/boot_id", 64)))
+	return boot, startTime(string(proc.Read("/proc/"+process+"/stat", 1024)))
 }
 
 // bootID decodes an id such as 6c1f1a2e-…, 32 hexadecimal digits.

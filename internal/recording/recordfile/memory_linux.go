@@ -2,27 +2,25 @@ package recordfile
 
 import (
 	"math"
-	"os"
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/proc"
 )
+
+// maxFile exceeds the size of each file that is read here.
+const maxFile = 16 << 10
 
 // MemoryRoom returns the memory that the machine has left and that the control groups of the process still allow, and the file with
 // this limit. Allocating more ends in the OOM killer. Contents of files that were not used lately, which the kernel
 // takes back first, count as room: in a container that has read a file, there may be no other room.
 func MemoryRoom() (room int64, group string) {
 	room, group = math.MaxInt64, ""
-	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
-		if n := available(string(b)); n >= 0 {
-			room, group = n, "/proc/meminfo"
-		}
+	if n := available(string(proc.Read("/proc/meminfo", maxFile))); n >= 0 {
+		room, group = n, "/proc/meminfo"
 	}
-	b, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return room, group
-	}
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(string(proc.Read("/proc/self/cgroup", maxFile))) {
 		id, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
 		controllers, at, _ := strings.Cut(rest, ":")
 		switch {
@@ -77,11 +75,7 @@ func least(room int64, group, mount, at string, version files) (int64, string) {
 
 // inactive returns a field of memory.stat, or 0.
 func inactive(file, field string) int64 {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(string(proc.Read(file, maxFile))) {
 		if name, value, _ := strings.Cut(strings.TrimSpace(line), " "); name == field {
 			n, _ := strconv.ParseInt(value, 10, 64)
 			return n
@@ -91,9 +85,6 @@ func inactive(file, field string) int64 {
 }
 
 func number(file string) (int64, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64) // "max" is an error
+	// "max" is an error, and so is a file that cannot be read.
+	return strconv.ParseInt(strings.TrimSpace(string(proc.Read(file, 64))), 10, 64)
 }
