@@ -238,7 +238,7 @@ var both = []string{"app:tick text=first n=1", "late:tock n=2"}
 // TestNothingAsked: without the variables, a program has what LoadAll leaves it with, and nothing else.
 func TestNothingAsked(t *testing.T) {
 	testenv.NotEmulated(t, "it starts itself as another program")
-	want := start(t, "LoadAll", "STAPSDT_RECORD=/missing/x.rec", "STAPSDT_SOCKET=1").line(t)
+	want := start(t, "LoadAll", "STAPSDT_RECORD=/missing/deep/x.rec", "STAPSDT_SOCKET=1").line(t)
 	require.True(t, strings.HasPrefix(want, "true ") && strings.HasSuffix(want, " 0 <nil>"), want)
 	for _, variables := range [][]string{nil, {"STAPSDT_RECORD=", "STAPSDT_SOCKET="}, {"STAPSDT_SOCKET=0"}} {
 		c := start(t, "plain", variables...)
@@ -252,6 +252,7 @@ func TestNothingAsked(t *testing.T) {
 func TestRecord(t *testing.T) {
 	testenv.NotEmulated(t, "it starts itself as another program")
 	dir := t.TempDir()
+	dir += "/made" // the last directory
 	c := start(t, "plain", "STAPSDT_RECORD="+dir+"/a,%p-%p.rec,1M")
 	require.True(t, strings.HasPrefix(c.line(t), "true "))
 	require.Equal(t, "fired", c.line(t))
@@ -262,6 +263,9 @@ func TestRecord(t *testing.T) {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.EqualValues(t, 1<<20, info.Size()&^(1<<20-1))
+	info, err = os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, os.ModeDir|0o700, info.Mode())
 	require.Empty(t, c.listed(t))
 }
 
@@ -269,26 +273,55 @@ func TestRecord(t *testing.T) {
 func TestRefused(t *testing.T) {
 	testenv.NotEmulated(t, "it starts itself as another program")
 	dir := t.TempDir()
-	form := ": it is FILE or FILE,SIZE, where SIZE may end in K, M or G"
+	require.NoError(t, os.Chmod(dir, 0o777))
 	for value, want := range map[string]string{
-		"/missing/x.rec":             "proberec: create /missing/x.rec: ",
-		",4M":                        "proberec: STAPSDT_RECORD=,4M" + form,
-		"x.rec,":                     "proberec: STAPSDT_RECORD=x.rec," + form,
-		"x.rec,0":                    "proberec: STAPSDT_RECORD=x.rec,0" + form,
-		"x.rec,-1":                   "proberec: STAPSDT_RECORD=x.rec,-1" + form,
-		"x.rec,K":                    "proberec: STAPSDT_RECORD=x.rec,K" + form,
-		"x.rec,1KK":                  "proberec: STAPSDT_RECORD=x.rec,1KK" + form,
-		"x.rec,9223372036854775808":  "proberec: STAPSDT_RECORD=x.rec,9223372036854775808" + form,
-		"x.rec,8589934592G":          "proberec: STAPSDT_RECORD=x.rec,8589934592G" + form,
-		dir + "/x.rec,8589934591G":   "proberec: create " + dir + "/x.rec: ",
-		dir + "/x.rec,999999999999K": "proberec: create " + dir + "/x.rec: ",
+		"/missing/deep/x.rec":             "proberec: create /missing/deep/x.rec: mkdir /missing/deep: no such file or directory",
+		"/missing/%p/x.rec":               "no such file or directory",
+		dir + "/x.rec":                    "proberec: create " + dir + "/x.rec: " + dir + ": other users may write to it",
+		dir + "/x\x1b[31m\u0085\n.rec,1M": `proberec: STAPSDT_RECORD="` + dir + `/x\x1b[31m\u0085\n.rec,1M": the path has control characters`,
+		",4M":                             "",
+		"1":                               "",
+		"0":                               "",
+		"4096,1M":                         "",
+		"true":                            "",
+		"No,1M":                           "",
+		"x.rec,":                          "",
+		"x.rec,0":                         "",
+		"x.rec,-1":                        "",
+		"x.rec,K":                         "",
+		"x.rec,1KK":                       "",
+		"x.rec,1K":                        "",
+		"x.rec,255K":                      "",
+		"x.rec,262143":                    "",
+		"x.rec,1025M":                     "",
+		"x.rec,2G":                        "",
+		"x.rec,1073741825":                "",
+		"x.rec,9223372036854775807":       "",
+		"x.rec,9223372036854775808":       "",
+		"x.rec,18446744073709551615":      "",
+		"x.rec,18446744073709551616":      "",
+		"x.rec,8589934591G":               "",
+		"x.rec,8589934592G":               "",
+		"x.rec,17179869184G":              "",
+		"x.rec,9007199254740992K":         "",
 	} {
 		c := start(t, "plain", "STAPSDT_SOCKET=1", "STAPSDT_RECORD="+value)
 		line := c.line(t)
 		require.True(t, strings.HasPrefix(line, "true "), line)
-		require.Contains(t, line, " "+want, value)
+		if want == "" {
+			want = fmt.Sprintf("proberec: STAPSDT_RECORD=%q: it is FILE or FILE,SIZE, where SIZE is from 256K to 1G", value)
+		}
+		require.Contains(t, line, want, value)
 		require.Equal(t, "fired", c.line(t))
 		require.Equal(t, []string{"app:tick", "late:tock"}, c.listed(t))
+	}
+	require.Empty(t, testenv.Entries(dir))
+	require.NoError(t, os.Chmod(dir, 0o700))
+	for _, value := range []string{"true", "yes", "2", "1 ", "\x1b"} {
+		c := start(t, "plain", "STAPSDT_SOCKET="+value)
+		require.Contains(t, c.line(t), fmt.Sprintf("probesock: STAPSDT_SOCKET=%q: it is 1 to listen, or 0", value))
+		require.Equal(t, "fired", c.line(t))
+		require.Empty(t, c.listed(t))
 	}
 	c := start(t, "plain", "STAPSDT_SOCKET=1", "STAPSDT_RECORD="+dir+"/beside", "STAPSDT_DIR=/dev/null")
 	require.Contains(t, c.line(t), " probesock: STAPSDT_SOCKET=1: ")

@@ -1,23 +1,35 @@
 package proberec
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
 )
 
-// Create is like New, but the recorder keeps the events in a file, which survives the process however
-// it ends: stapsdt reads it with --from FILE, and docs/recording.md describes it. The file takes size
-// bytes, at least 256 KiB, and a little more for its head and the names of probes. Create allocates
-// all of it at once, and only the user may access the file (mode 0600).
+// Create is like New, but the recorder keeps the events in a file, which survives the process
+// however it ends: stapsdt reads it with --from FILE, and docs/recording.md describes it. The file
+// takes size bytes, at least 256 KiB and at most 1 GiB, and a little more for its head and the
+// names of probes. Create allocates all of it at once, and only the user may access the file (mode
+// 0600). In the path, %p stands for the PID. If the last directory of the path is missing, Create
+// makes it, with mode 0700, unless its path has a %p.
 //
 // If this or another process already records to the path, or the path is a file of another user, the file is called PATH.PID, or
 // PATH.PID.2 and so on if that is in use. If the path is a recording that an earlier process has left, Create renames it: the
-// new name has the present time, and [Recorder.Previous] returns it. Five such files are kept, including files that were called PATH.PID.
-// Create renames and removes only files of this user that begin like a recording.
+// new name has the present time, and [Recorder.Previous] returns it.
+//
+// Create keeps five recordings to the path whose processes have ended. If there are more, it
+// removes first those that Close has ended, then those of processes that began while another
+// recorded to the path, such as its children, and then those that began first. Create renames and
+// removes only files of this user that begin like a recording.
 //
 // Create fails if the path is a file of the user that is not a recording, and if a recording could not be kept safely: in a directory in
 // which other users could replace the file, or that they could replace; on a network or FUSE file system, or one that cannot reserve space
@@ -34,21 +46,35 @@ func Create(path string, size int64, providers ...*stapsdt.Provider) (*Recorder,
 	return r, err
 }
 
-func create(path string, size int64, providers []*stapsdt.Provider) (*Recorder, error) {
-	size = max(size, minBytes)
-	f, err := recordfile.Create(path, size)
-	if path == "" {
-		return nil, fmt.Errorf("proberec: create: %w", err)
+func create(pattern string, size int64, providers []*stapsdt.Provider) (*Recorder, error) {
+	if pattern == "" {
+		return nil, errors.New("proberec: create: the path is empty")
 	}
+	path := strings.ReplaceAll(pattern, "%p", strconv.Itoa(os.Getpid()))
+	size = max(size, recording.MinBytes)
+	f, err := newFile(path, size, !strings.Contains(filepath.Dir(pattern), "%p"))
 	if err != nil {
 		return nil, fmt.Errorf("proberec: create %s: %w", path, err)
 	}
 	r := &Recorder{size: size, providers: slices.Clone(providers), file: f, writer: newWriter(f.Memory, f.Chunks, recorder.Options{})}
-	if err := f.Publish(path); err != nil {
+	if err := f.Publish(path, pattern); err != nil {
 		f.Remove()
 		return nil, fmt.Errorf("proberec: create %s: %w", path, err)
 	}
 	return r, nil
+}
+
+// newFile makes the file of a recording and, on demand, the last directory of its path.
+func newFile(path string, size int64, directory bool) (*recordfile.File, error) {
+	if size > recording.MaxBytes {
+		return nil, fmt.Errorf("a recording has at most %d bytes", recording.MaxBytes)
+	}
+	if directory {
+		if err := recordfile.MakeDirectory(path); err != nil {
+			return nil, err
+		}
+	}
+	return recordfile.Create(path, size)
 }
 
 // Path returns the path of the file to which the recorder writes, or "" if it has none.
@@ -59,8 +85,8 @@ func (r *Recorder) Path() string {
 	return r.file.Path
 }
 
-// Previous returns the new path of the file that an earlier process had left, or "" if Create found none. If there are more
-// than five such files, Create removes the oldest.
+// Previous returns the new path of the file that an earlier process had left, or "" if Create found
+// none.
 func (r *Recorder) Previous() string {
 	if r.file == nil {
 		return ""

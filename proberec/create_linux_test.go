@@ -2,8 +2,10 @@ package proberec
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -153,8 +155,8 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d kills left %d events", rounds, events)
 }
 
-// TestBeside: several recordings of one path are files of their own, and what ended processes leave beside it, however lately, is kept and removed as
-// earlier recordings are. Files of other kinds are left alone.
+// TestBeside: several recordings of one path are files of their own, and what ended processes leave beside it, however lately, is counted and
+// removed as earlier recordings are. Files of other kinds are left alone.
 func TestBeside(t *testing.T) {
 	const noPID = 4194304 // what Linux gives are less
 	path := filepath.Join(t.TempDir(), "flight")
@@ -173,7 +175,8 @@ func TestBeside(t *testing.T) {
 		all = append(all, r)
 	}
 	for i := range recordfile.Keep + 2 {
-		require.NoError(t, os.WriteFile(fmt.Sprint(path, ".", noPID+i), []byte(recording.Magic), 0o600))
+		head := recording.Head{PID: uint32(noPID + i), Chunks: 4, Reading: recording.Reading{Realtime: int64(i + 1)}}
+		require.NoError(t, os.WriteFile(fmt.Sprint(path, ".", noPID+i), head.Encode(), 0o600))
 	}
 	others := []string{path + ".9999", path + ".x", path + ".1.x", path + ".1.2.3"} // the first may be of a process that begins
 	for _, name := range others {
@@ -187,26 +190,61 @@ func TestBeside(t *testing.T) {
 	r, err := Create(path, 0)
 	require.NoError(t, err)
 	require.Len(t, strings.Split(r.file.Removed, ", "), 2)
-	left, err := filepath.Glob(path + "-*")
-	require.NoError(t, err)
-	require.Len(t, left, recordfile.Keep)
 	for _, name := range append(others, all[1].Path()) {
 		require.FileExists(t, name)
 	}
-	require.NoFileExists(t, fmt.Sprint(path, ".", noPID))
+	for i := range recordfile.Keep + 2 {
+		_, err := os.Stat(fmt.Sprint(path, ".", noPID+i))
+		require.Equal(t, i < 2, errors.Is(err, os.ErrNotExist), i)
+	}
 	for _, r := range append(all, r) {
 		require.NoError(t, r.Close())
 	}
-	// What a process of the same number has left beside the recording is an earlier recording too: in a container that is restarted, every one has it.
+	// A recording that a process of the same number has left beside the path is renamed: in a container that is restarted, every one has it.
 	require.NoError(t, os.Remove(path))
 	r, err = Create(path, 0)
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
 	require.Equal(t, path, r.Path())
 	require.NoFileExists(t, all[1].Path())
-	left, err = filepath.Glob(path + "*-*")
-	require.NoError(t, err)
-	require.Len(t, left, recordfile.Keep)
+}
+
+// TestCrashStays: the recording of a process that was killed outlives those of the processes that it or the next one has started, and those
+// that were ended.
+func TestCrashStays(t *testing.T) {
+	testenv.NotEmulated(t, "it starts itself as another program")
+	for _, name := range []string{"flight", "%p.rec"} {
+		dir := t.TempDir()
+		pattern := filepath.Join(dir, name)
+		end := func(cmd *exec.Cmd) { require.NoError(t, cmd.Process.Kill()); cmd.Wait() }
+		crashed, crash := startChild(t, pattern)
+		for range recordfile.Keep {
+			helper, _ := startChild(t, pattern)
+			end(helper)
+		}
+		end(crashed)
+		_, at := startChild(t, pattern)
+		if name == "flight" {
+			require.Equal(t, crash, at)
+			kept, err := filepath.Glob(crash + "-*")
+			require.NoError(t, err)
+			require.Len(t, kept, 1)
+			crash = kept[0]
+		}
+		var helpers []string
+		for range recordfile.Keep {
+			helper, at := startChild(t, pattern)
+			end(helper)
+			helpers = append(helpers, at)
+			r, err := Create(pattern, 0)
+			require.NoError(t, err)
+			require.NoError(t, r.Close())
+		}
+		checkKilled(t, crash)
+		require.FileExists(t, helpers[len(helpers)-1])
+		require.NoFileExists(t, helpers[0])
+		require.Equal(t, 1+recordfile.Keep+1, testenv.Entries(dir), "the one that runs, those that are kept, and the last one")
+	}
 }
 
 // TestCreate: what is recorded to a file is what WriteTo and other processes read.
@@ -303,8 +341,11 @@ func TestCreateRefuses(t *testing.T) {
 		require.Equal(t, before, testenv.Entries(filepath.Dir(path)))
 	}
 	dir := t.TempDir()
-	refuses(filepath.Join(dir, "missing", "flight"), "no such file or directory", 0)
-	refuses(filepath.Join(dir, "flight"), "", 1<<60)
+	refuses(filepath.Join(dir, "missing", "deep", "flight"), "no such file or directory", 0)
+	refuses(filepath.Join(dir, "missing%p", "flight"), "no such file or directory", 0)
+	for _, size := range []int64{recording.MaxBytes + 1, 1 << 60, math.MaxInt64 - 1, math.MaxInt64} {
+		refuses(filepath.Join(dir, "flight"), "create "+dir+"/flight: a recording has at most 1073741824 bytes", size)
+	}
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "directory"), 0o700))
 	refuses(filepath.Join(dir, "directory"), "the file there is no recording", 0)
 	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, "link")))

@@ -53,9 +53,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
 )
 
-// minBytes is the smallest size of a Recorder.
-const minBytes = 4 * recording.ChunkBytes
-
 // Recorder keeps the last events of providers. Its methods are safe for concurrent use. The
 // zero Recorder records nothing.
 //
@@ -75,11 +72,13 @@ type Recorder struct {
 	closed bool
 }
 
-// New returns a recorder that keeps about size bytes of events, at least 256 KiB, of some providers, or of all providers of the
-// process if none is given, including those that are defined later. An event takes 24 bytes, plus 8 bytes for each argument, plus the text and 1 to 8
+// New returns a recorder that keeps about size bytes of events, at least 256 KiB and at most 1 GiB,
+// of some providers, or of all providers of the process if none is given, including those that are
+// defined later. An event takes 24 bytes, plus 8 bytes for each argument, plus the text and 1 to 8
 // bytes for each string. The memory is allocated by the first Start.
 func New(size int64, providers ...*stapsdt.Provider) *Recorder {
-	return &Recorder{size: max(size, minBytes), providers: slices.Clone(providers)}
+	size = min(max(size, recording.MinBytes), recording.MaxBytes)
+	return &Recorder{size: size, providers: slices.Clone(providers)}
 }
 
 // Start begins to record. It does nothing if the recorder is started.

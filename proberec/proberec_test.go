@@ -143,6 +143,7 @@ func TestStartWhileWriting(t *testing.T) {
 func TestLastEventsAreKept(t *testing.T) {
 	p := stapsdt.NewProvider("p")
 	probe := stapsdt.NewProbe2[int64, string](p, "event", "n", "text")
+	require.EqualValues(t, recording.MaxBytes, New(math.MaxInt64, p).size)
 	for _, size := range []int64{0, 8 * recording.ChunkBytes} {
 		r := New(size, p)
 		r.Start()
@@ -153,8 +154,8 @@ func TestLastEventsAreKept(t *testing.T) {
 		r.Stop()
 		lines := written(t, r)
 		perEvent := int64(recording.RecordHeadBytes + 16 + 4 + 50)
-		require.Greater(t, int64(len(lines)), max(size, minBytes)/2/perEvent)
-		require.LessOrEqual(t, int64(len(lines)), max(size, minBytes)/perEvent+100)
+		require.Greater(t, int64(len(lines)), max(size, recording.MinBytes)/2/perEvent)
+		require.LessOrEqual(t, int64(len(lines)), max(size, recording.MinBytes)/perEvent+100)
 		for i, l := range lines {
 			n := fires - len(lines) + i
 			require.EqualValues(t, n, l.Args["n"])

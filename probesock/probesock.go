@@ -35,6 +35,7 @@ import (
 	"io"
 
 	"github.com/go-stapsdt/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
 
 // Listen opens a socket through which processes of the same user and of root can watch the probes of this
@@ -52,15 +53,19 @@ func Listen() (io.Closer, error) {
 	return l, nil
 }
 
-// FromEnvironment listens as [Listen] does if the environment variable STAPSDT_SOCKET is 1, until the process ends. It does nothing if
-// the program has called Listen, or if it gained rights when it was started, as a set-user-ID program does. Package probeenv calls
-// FromEnvironment.
+// FromEnvironment listens as [Listen] does if the environment variable STAPSDT_SOCKET is 1, until
+// the process ends. It does nothing if the variable is 0, empty or not set, if the program has
+// called Listen, or if it gained rights when it was started, as a set-user-ID program does. Other
+// values are an error. Package probeenv calls FromEnvironment.
 func FromEnvironment() error {
-	if proc.Getenv("STAPSDT_SOCKET") != "1" {
-		return nil
+	asked, err := wire.ParseVariable(proc.Getenv(wire.Variable))
+	if err == nil && asked {
+		if _, err = listen(false); err != nil {
+			err = fmt.Errorf("%s=1: %w", wire.Variable, err)
+		}
 	}
-	if _, err := listen(false); err != nil {
-		return fmt.Errorf("probesock: STAPSDT_SOCKET=1: %w", err)
+	if err != nil {
+		return fmt.Errorf("probesock: %w", err)
 	}
 	return nil
 }

@@ -43,6 +43,10 @@ const (
 	MaxTableBytes = 16 << 20
 	// MaxShards is the largest number of shards.
 	MaxShards = 256
+	// MinBytes and MaxBytes bound the size of a recording that a process makes of itself. It
+	// allocates all of it when it begins.
+	MinBytes = 4 * ChunkBytes
+	MaxBytes = 1 << 30
 	// maxProbe is the largest number of a probe.
 	maxProbe = 1<<24 - 1
 	// ReadingRecord is the number of a record that is a Reading of the clocks, and no event: its
@@ -59,14 +63,15 @@ const (
 	offClock      = 12 // 4 bytes: a ClockKind
 	offTableBytes = 16
 	OffTableUsed  = 24  // the number of bytes of the table that are written
-	offChunks     = 32  // the number of chunks
+	OffChunks     = 32  // the number of chunks
 	offShards     = 40  // 4 bytes: the number of shards
 	OffPID        = 44  // 4 bytes
 	offStart      = 48  // when the process started, in ticks since the boot (field 22 of /proc/PID/stat)
 	offBoot       = 56  // 16 bytes: /proc/sys/kernel/random/boot_id
-	offReading    = 72  // 24 bytes: a Reading at the recording's beginning
+	OffBegin      = 72  // 24 bytes: a Reading at the recording's beginning
 	OffDropped    = 96  // events that were committed to no chunk, because there was no room for a probe or a shard
 	OffEnded      = 104 // 4 bytes: 1 after the writer has ended
+	OffBeside     = 108 // 4 bytes: 1 if another process recorded to the path when this one began
 	offExecutable = 112 // 2 bytes for the length, and the path of the executable
 )
 

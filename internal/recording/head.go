@@ -78,12 +78,12 @@ func (h *Head) Encode() []byte {
 	le.PutUint32(b[offClock:], uint32(h.Clock))
 	le.PutUint64(b[offTableBytes:], h.TableBytes)
 	le.PutUint64(b[OffTableUsed:], h.TableUsed)
-	le.PutUint64(b[offChunks:], h.Chunks)
+	le.PutUint64(b[OffChunks:], h.Chunks)
 	le.PutUint32(b[offShards:], h.Shards)
 	le.PutUint32(b[OffPID:], h.PID)
 	le.PutUint64(b[offStart:], h.Start)
 	copy(b[offBoot:], h.Boot[:])
-	h.Reading.Put(b[offReading:])
+	h.Reading.Put(b[OffBegin:])
 	le.PutUint64(b[OffDropped:], h.Dropped)
 	if h.Ended {
 		b[OffEnded] = 1
@@ -107,12 +107,12 @@ func DecodeHead(b []byte) (*Head, error) {
 		Clock:      ClockKind(le.Uint32(b[offClock:])),
 		TableBytes: le.Uint64(b[offTableBytes:]),
 		TableUsed:  le.Uint64(b[OffTableUsed:]),
-		Chunks:     le.Uint64(b[offChunks:]),
+		Chunks:     le.Uint64(b[OffChunks:]),
 		Shards:     le.Uint32(b[offShards:]),
 		PID:        le.Uint32(b[OffPID:]),
 		Start:      le.Uint64(b[offStart:]),
 		Boot:       [16]byte(b[offBoot:]),
-		Reading:    readingAt(b[offReading:]),
+		Reading:    readingAt(b[OffBegin:]),
 		Dropped:    le.Uint64(b[OffDropped:]),
 		Ended:      b[OffEnded] != 0,
 	}

@@ -1,9 +1,37 @@
 package recording
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
+
+// Variable is the environment variable that asks a program for a recording.
+const Variable = "STAPSDT_RECORD"
+
+// defaultBytes is the size of a recording for which none is given.
+const defaultBytes = 16 << 20
+
+// switches are the values of other variables, which are no paths of recordings.
+var switches = []string{"true", "yes", "on", "false", "no", "off"}
+
+// ParseVariable parses the value of Variable, which is FILE or FILE,SIZE. cstapsdt/program.c does
+// the same.
+func ParseVariable(value string) (path string, size int64, err error) {
+	path, size = value, defaultBytes
+	if comma := strings.LastIndexByte(value, ','); comma >= 0 {
+		path, size = value[:comma], ParseSize(value[comma+1:])
+	}
+	switch isSwitch := slices.Contains(switches, strings.ToLower(path)); {
+	case strings.ContainsFunc(path, unicode.IsControl):
+		err = fmt.Errorf("%s=%q: the path has control characters", Variable, value)
+	case isSwitch, strings.Trim(path, "0123456789") == "", size < MinBytes, size > MaxBytes:
+		err = fmt.Errorf("%s=%q: it is FILE or FILE,SIZE, where SIZE is from 256K to 1G", Variable, value)
+	}
+	return path, size, err
+}
 
 // ParseSize parses a number of bytes, optionally with the suffix K, M or G. It returns 0 for anything else.
 func ParseSize(text string) int64 {

@@ -70,6 +70,20 @@ func orLink(dir string, err error) error {
 	return err
 }
 
+// MakeDirectory creates a directory for this user alone, unless it exists. The directory above it
+// must exist, and be on no network or FUSE file system.
+func MakeDirectory(dir string) error {
+	var st unix.Stat_t
+	if unix.Stat(dir, &st) != unix.ENOENT {
+		return nil // what uses the directory reports any other error
+	}
+	fd, err := makeDirectory(dir, checkLocal)
+	if err != nil {
+		return &os.PathError{Op: "mkdir", Path: dir, Err: err}
+	}
+	return unix.Close(fd)
+}
+
 // makeDirectory creates a directory and opens it.
 func makeDirectory(dir string, check func(*unix.Statfs_t) error) (int, error) {
 	var fs unix.Statfs_t

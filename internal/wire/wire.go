@@ -16,6 +16,19 @@ const (
 	Minor = 0
 )
 
+// Variable is the environment variable that asks a program to listen.
+const Variable = "STAPSDT_SOCKET"
+
+// ParseVariable parses the value of Variable, and reports whether the program is to listen.
+// cstapsdt/program.c does the same.
+func ParseVariable(value string) (listen bool, err error) {
+	switch value {
+	case "", "0", "1":
+		return value == "1", nil
+	}
+	return false, fmt.Errorf("%s=%q: it is 1 to listen, or 0", Variable, value)
+}
+
 // Kind is the kind of a message.
 type Kind uint32
 

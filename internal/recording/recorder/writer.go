@@ -105,7 +105,7 @@ func (w *Writer) unlock(s *sharedShard) {
 
 // Chunks returns the number of chunks that hold this number of bytes of records, at least 4.
 func Chunks(bytes int64) uint64 {
-	return uint64(max((bytes+recording.ChunkBytes-1)/recording.ChunkBytes, 4))
+	return (uint64(max(bytes, recording.MinBytes))-1)/recording.ChunkBytes + 1
 }
 
 // Size returns the size of a recording with this number of chunks.

@@ -59,6 +59,10 @@ func Create(path string, size int64) (*File, error) {
 	return f, nil
 }
 
+// MakeDirectory makes the last directory of a recording's path, for this user alone, if it is
+// missing.
+func MakeDirectory(path string) error { return region.MakeDirectory(filepath.Dir(path)) }
+
 // Use makes a recording in a file that the caller has open, such as one of memory without a name. Close leaves it open
 // for the caller.
 func Use(fd int, size int64) (*File, error) {
@@ -114,8 +118,9 @@ func (f *File) mapRoom(bytes int64) (err error) {
 	return nil
 }
 
-// Publish gives the file the requested path, unless another process records there, or a file of another user is there.
-func (f *File) Publish(path string) error {
+// Publish gives the file the requested path, unless another process records there, or a file of
+// another user is there. The path of each process follows from the pattern, in which %p is the PID.
+func (f *File) Publish(path, pattern string) error {
 	for range maxRenames {
 		err := rename(f.Path, path)
 		if err == nil {
@@ -128,7 +133,10 @@ func (f *File) Publish(path string) error {
 		} else if !errors.Is(err, errTaken) {
 			return err
 		} // otherwise this file stays beside it
-		f.Removed = tidy(path)
+		removed, beside := tidy(path, pattern, f.Path)
+		if f.Removed = removed; beside || f.Path != path {
+			_, _ = f.WriteAt([]byte{1}, recording.OffBeside)
+		}
 		return nil
 	}
 	return fmt.Errorf("%s: other processes create it all the time", path)

@@ -1,13 +1,16 @@
 package recordfile
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -62,12 +65,91 @@ func TestHeadOfProcess(t *testing.T) {
 	require.Zero(t, bootID("none"))
 }
 
-// TestTidy: the oldest of more than Keep recordings goes, however the path is written.
+// TestTidy: of more than Keep recordings, those go first that their process has ended, then those that were begun beside another, and
+// then the first. Names do not matter, if they are of the process in the head.
 func TestTidy(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for i := range Keep {
-		require.NoError(t, os.WriteFile(fmt.Sprintf("app.rec-2020010%dT000000.000000000Z", i+1), []byte(recording.Magic), 0o600))
+	killed := func(*recording.Head) {}
+	ended := func(h *recording.Head) { h.Ended = true }
+	beside := func(h *recording.Head) { h.Reading.Ticks = 1 } // written below: Head has no field for it
+	incomplete := func(h *recording.Head) { h.Chunks = 0 }
+	type left struct {
+		name string
+		pid  uint32
+		kind func(*recording.Head)
 	}
-	require.NoError(t, os.WriteFile("app.rec.4242", []byte(recording.Magic), 0o600))
-	require.Equal(t, "app.rec-20200101T000000.000000000Z", tidy("./app.rec"))
+	date := func(day int) string { return fmt.Sprintf("-202001%02dT000000.000000000Z", day) }
+	for name, test := range map[string]struct {
+		path, pattern, own string
+		files              []left // in the order in which they began
+		removed            []int
+	}{
+		"nothing": {path: "app.rec", files: []left{{"app.rec" + date(1), 1, killed}, {"app.rec.2", 2, beside}}},
+		"the first": {path: "app.rec", removed: []int{0, 1}, files: []left{
+			{"app.rec" + date(7), 1, killed}, {"app.rec" + date(6), 2, killed}, {"app.rec" + date(5), 3, killed}, {"app.rec.4.17", 4, killed},
+			{"app.rec" + date(3), 5, killed}, {"app.rec" + date(2), 6, killed}, {"app.rec" + date(1), 7, killed},
+		}},
+		"ended": {path: "app.rec", removed: []int{1, 2, 6, 7}, files: []left{
+			{"app.rec" + date(1), 1, killed}, {"app.rec.2", 2, beside}, {"app.rec" + date(3), 3, ended}, {"app.rec.4", 4, beside},
+			{"app.rec" + date(5), 5, killed}, {"app.rec" + date(6), 6, killed}, {"app.rec.7", 7, ended}, {"app.rec.8", 8, ended}, {"app.rec.9.2", 9, beside},
+		}},
+		"children": {path: "app.rec", removed: []int{1, 2, 3}, files: []left{
+			{"app.rec" + date(1), 1, killed}, {"app.rec.2", 2, beside}, {"app.rec.3", 3, beside}, {"app.rec.4", 4, beside},
+			{"app.rec.5", 5, beside}, {"app.rec.6", 6, beside}, {"app.rec.7", 7, beside}, {"app.rec.8", 8, beside},
+		}},
+		"incomplete": {path: "app.rec", removed: []int{1}, files: []left{{"app.rec" + date(1), 1, killed}, {"app.rec.2", 2, incomplete}}},
+		"others": {path: "app.rec", removed: []int{0}, files: []left{
+			{"app.rec.1", 1, killed}, {"app.rec.2", 9, killed}, {"app.rec.x", 3, killed}, {"app.recx" + date(4), 4, killed}, {"app.rec", 5, killed}, {"2.app.rec", 2, ended},
+			{"app.rec.6", 6, killed}, {"app.rec.7", 7, killed}, {"app.rec.8", 8, killed}, {"app.rec.9", 9, killed}, {"app.rec.10", 10, killed}, {"app.rec.11", 11, killed},
+		}, own: "app.rec.11"},
+		"%p": {path: "7-app-7.rec", pattern: "%p-app-%p.rec", removed: []int{1, 4}, files: []left{
+			{"1-app-1.rec", 1, killed}, {"2-app-2.rec" + date(1), 2, beside}, {"3-app-3.rec", 3, beside}, {"4-app-4.rec.4", 4, beside}, {"5-app-5.rec", 5, ended},
+			{"7-app-7.rec", 7, ended}, {"8-app-8.rec", 9, killed}, {"8-app-9.rec", 8, killed}, {"x8-app-8.rec", 8, killed},
+			{"10-app-10.rec", 10, beside}, {"11-app-11.rec", 11, beside},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			var want []string
+			for i, f := range test.files {
+				h := recording.Head{PID: f.pid, Chunks: 4, Reading: recording.Reading{Realtime: int64(i + 1)}}
+				f.kind(&h)
+				b := h.Encode()
+				b[recording.OffBeside] = byte(h.Reading.Ticks)
+				require.NoError(t, os.WriteFile(f.name, b, 0o600))
+			}
+			for _, i := range test.removed {
+				want = append(want, test.files[i].name)
+			}
+			removed, beside := tidy("./"+test.path, cmp.Or(test.pattern, test.path), test.own)
+			require.ElementsMatch(t, want, strings.FieldsFunc(removed, func(r rune) bool { return r == ',' || r == ' ' }))
+			require.Equal(t, len(test.files)-len(want), testenv.Entries("."))
+			require.False(t, beside)
+		})
+	}
+}
+
+// TestWritten: a recording that a process writes is neither counted nor removed. A process that begins meanwhile is beside it,
+// unless it is beside another itself.
+func TestWritten(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for i := range Keep + 1 {
+		name := fmt.Sprintf("%d.rec", i+1)
+		h := recording.Head{PID: uint32(i + 1), Chunks: 4}
+		require.NoError(t, os.WriteFile(name, h.Encode(), 0o600))
+	}
+	first, err := os.OpenFile("1.rec", os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer first.Close()
+	require.NoError(t, unix.Flock(int(first.Fd()), unix.LOCK_EX))
+	removed, beside := tidy("99.rec", "%p.rec", "")
+	require.Empty(t, removed)
+	require.True(t, beside)
+	_, err = first.WriteAt([]byte{1}, recording.OffBeside)
+	require.NoError(t, err)
+	_, beside = tidy("99.rec", "%p.rec", "")
+	require.False(t, beside)
+	require.NoError(t, unix.Flock(int(first.Fd()), unix.LOCK_UN))
+	removed, beside = tidy("99.rec", "%p.rec", "")
+	require.Equal(t, "1.rec", removed)
+	require.False(t, beside)
 }

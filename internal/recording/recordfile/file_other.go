@@ -10,11 +10,14 @@ import (
 // Create returns stapsdt.ErrUnsupported.
 func Create(string, int64) (*File, error) { return nil, stapsdt.ErrUnsupported }
 
+// MakeDirectory does nothing.
+func MakeDirectory(string) error { return nil }
+
 // Use returns stapsdt.ErrUnsupported.
 func Use(int, int64) (*File, error) { return nil, stapsdt.ErrUnsupported }
 
 // Publish returns stapsdt.ErrUnsupported.
-func (f *File) Publish(string) error { return stapsdt.ErrUnsupported }
+func (f *File) Publish(string, string) error { return stapsdt.ErrUnsupported }
 
 // Close does nothing.
 func (f *File) Close() error { return nil }

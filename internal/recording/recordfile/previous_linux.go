@@ -1,6 +1,7 @@
 package recordfile
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -88,7 +89,7 @@ func createLocked(path, beside string) (f *os.File, err error) {
 	}
 	err = os.NewSyscallError("flock", unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB))
 	if err == nil {
-		_, err = f.WriteString(recording.Magic)
+		_, err = f.WriteAt(beginning(), 0)
 	}
 	if err == nil {
 		err = f.Sync() // it is known as ours even after a power failure
@@ -99,6 +100,14 @@ func createLocked(path, beside string) (f *os.File, err error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
+}
+
+// beginning returns what a file begins with until its head is written.
+func beginning() []byte {
+	b := make([]byte, recording.OffPID+4)
+	copy(b, recording.Magic)
+	binary.LittleEndian.PutUint32(b[recording.OffPID:], uint32(os.Getpid()))
+	return b
 }
 
 // moveAway renames a recording that an earlier process has left. The new name is the path of, with the present time. It returns the new name, or ""
@@ -166,39 +175,111 @@ func rename(from, to string) error {
 // process found it.
 const suffix = "-20060102T150405.000000000Z"
 
-// tidy renames the recordings that ended processes have left beside a path to the names of earlier recordings, and removes the oldest of these
-// if there are more than Keep. It returns the removed files. A file that cannot be moved or removed stays, and does not count.
-func tidy(path string) (removed string) {
-	path = filepath.Clean(path) // so that all names have the same beginning, and sort by their times
+// earlier is the recording of a process that has ended.
+type earlier struct {
+	path  string
+	rank  int // 0 if it was never complete; the lowest is removed first
+	began uint64
+}
+
+// tidy removes recordings to a path whose processes have ended, until Keep are left: first those
+// that their process has ended, then those of processes that began beside another, such as its
+// children, and then those that began first. It returns the removed files. It also reports whether
+// another process records to the path that did not begin beside a third one. A file that cannot be
+// removed stays.
+func tidy(path, pattern, own string) (removed string, beside bool) {
+	path, pattern = filepath.Clean(path), filepath.Clean(pattern)
 	dir := filepath.Dir(path)
+	prefix, _, _ := strings.Cut(filepath.Base(pattern), "%p")
 	entries, _ := os.ReadDir(dir)
-	var earlier, all []string
+	var all []earlier
 	for _, e := range entries {
-		rest, ok := strings.CutPrefix(e.Name(), filepath.Base(path))
-		_, notTime := time.Parse(suffix, rest)
-		if _, beside := processOf(rest); !ok || notTime != nil && !beside {
+		rest, ok := strings.CutPrefix(e.Name(), prefix)
+		name := filepath.Join(dir, e.Name())
+		if !ok || rest == "" || !strings.Contains("-.0123456789", rest[:1]) {
+			continue // it is not opened
+		}
+		if name == path || name == filepath.Clean(own) {
 			continue
 		}
-		name := filepath.Join(dir, e.Name())
-		if notTime != nil {
-			name, _ = moveAway(name, path)
-		} else if f, _, err := openOurs(name); err != nil {
-			name = ""
-		} else {
-			f.Close()
-		}
-		if name != "" {
-			earlier = append(earlier, name)
+		one, ended, ok := lookAt(name, pattern)
+		if ok && ended {
+			all = append(all, one)
+		} else if ok && one.rank == rankKilled {
+			beside = true
 		}
 	}
-	slices.Sort(earlier) // the times have the same length
-	for len(earlier) > Keep {
-		if os.Remove(earlier[0]) == nil {
-			all = append(all, earlier[0])
+	slices.SortFunc(all, func(a, b earlier) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.began, b.began))
+	})
+	var names []string
+	for i, one := range all {
+		if (one.rank == 0 || i < len(all)-Keep) && remove(one.path) {
+			names = append(names, one.path)
 		}
-		earlier = earlier[1:]
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(names, ", "), beside
+}
+
+// The ranks of recordings. A process that was killed has not ended its own.
+const (
+	rankIncomplete = iota
+	rankEnded
+	rankBeside
+	rankKilled
+)
+
+// lookAt looks at a file that may be a recording to a path, and reports whether its process has
+// ended.
+func lookAt(name, pattern string) (one earlier, ended, ok bool) {
+	f, _, err := openOurs(name)
+	if err != nil {
+		return one, false, false
+	}
+	defer f.Close()
+	var head [recording.OffBeside + 4]byte
+	_, _ = f.ReadAt(head[:], 0)
+	le := binary.LittleEndian
+	pid := strconv.FormatUint(uint64(le.Uint32(head[recording.OffPID:])), 10)
+	rest, ok := strings.CutPrefix(name, strings.ReplaceAll(pattern, "%p", pid))
+	if !ok || rest != "" && !isSuffix(rest, pid) {
+		return one, false, false
+	}
+	one = earlier{name, rankKilled, le.Uint64(head[recording.OffBegin+16:])}
+	switch {
+	case le.Uint64(head[recording.OffChunks:]) == 0:
+		one.rank = rankIncomplete
+	case le.Uint32(head[recording.OffEnded:]) != 0:
+		one.rank = rankEnded
+	case le.Uint32(head[recording.OffBeside:]) != 0:
+		one.rank = rankBeside
+	}
+	// Several processes may look at once, but none while another moves the file away.
+	return one, unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil, true
+}
+
+// remove removes a recording that no process writes.
+func remove(name string) bool {
+	f, info, err := openOurs(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
+		return false
+	}
+	now, err := os.Lstat(name)
+	return err == nil && os.SameFile(info, now) && os.Remove(name) == nil
+}
+
+// isSuffix reports whether the name of a process's recording may end so: with -TIME, .PID or
+// .PID.N.
+func isSuffix(rest, pid string) bool {
+	if _, err := time.Parse(suffix, rest); err == nil {
+		return true
+	}
+	of, beside := processOf(rest)
+	return beside && strconv.FormatUint(uint64(of), 10) == pid
 }
 
 // processOf returns the process in the name of a file beside a recording. rest is the end of the name: .PID or .PID.N.

@@ -63,7 +63,7 @@ func (o *output) publish() error {
 	if o.published {
 		return nil
 	}
-	if err := o.file.Publish(path); err != nil {
+	if err := o.file.Publish(path, path); err != nil {
 		return fmt.Errorf("-O %s: %w", path, err)
 	}
 	o.published = true
