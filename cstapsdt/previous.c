@@ -69,15 +69,6 @@ static bool is_suffix(const char *text)
 	return text[SUFFIX_LENGTH] == '\0';
 }
 
-/* The head of what getdents64 returns: an entry of a directory. */
-struct directory_entry {
-	uint64_t ino;
-	int64_t offset;
-	unsigned short size;
-	unsigned char type;
-	char name[];
-};
-
 /* What open_ours returns in place of a descriptor. */
 enum { GONE = -1, TAKEN = -2, OTHER = -3, FAILED = -4 };
 
@@ -127,78 +118,12 @@ static int open_ours(const char *path, struct stat *file)
 	return status == false ? OTHER : status;
 }
 
-/* A look at the files beside a recording, which are those whose names begin with its name. */
-struct look {
-	const char *path, *name;
-	size_t length; /* of the name */
-	int directory;
-	/* The earlier recordings: how many there are, and what the oldest one has after the name. */
-	int count;
-	char oldest[SUFFIX_LENGTH + 1];
-};
-
 void sdt_recordfile_directory(const char *path, char directory[SDT_PATH_SIZE])
 {
 	const char *slash = strrchr(path, '/');
 	int length = slash && slash > path ? (int)(slash - path) : 1;
 
 	snprintf(directory, SDT_PATH_SIZE, "%.*s", length, slash ? path : ".");
-}
-
-/* open_directory opens the directory of the path. */
-static bool open_directory(struct look *look)
-{
-	const char *slash = strrchr(look->path, '/');
-	static char directory[SDT_PATH_SIZE]; /* the lock of the recording is held */
-
-	look->name = slash ? slash + 1 : look->path;
-	look->length = strlen(look->name);
-	sdt_recordfile_directory(look->path, directory);
-	look->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return look->directory >= 0;
-}
-
-/* A function of this type is called with what each name has after that of the recording, and the path. */
-typedef void found_fn(struct look *look, const char *rest, const char *path);
-
-static void look_at(struct look *look, const char *name, found_fn *found)
-{
-	static char path[SDT_PATH_SIZE + SDT_SUFFIX_SIZE]; /* as above */
-	const char *rest = name + look->length;
-
-	if (strncmp(name, look->name, look->length) == 0 &&
-	    snprintf(path, sizeof path, "%s%s", look->path, rest) < (int)sizeof path)
-		found(look, rest, path);
-}
-
-static void look_around(struct look *look, const char *path, found_fn *found)
-{
-	static _Alignas(struct directory_entry) char buffer[8192];
-	long size;
-
-	*look = (struct look){.path = path};
-	if (!open_directory(look))
-		return;
-	while ((size = syscall(SYS_getdents64, look->directory, buffer, sizeof buffer)) > 0)
-		for (long at = 0; at < size;) {
-			const struct directory_entry *entry = (const void *)(buffer + at);
-
-			look_at(look, entry->name, found);
-			at += entry->size;
-		}
-	close(look->directory);
-}
-
-static void count_earlier(struct look *look, const char *rest, const char *path)
-{
-	struct stat file;
-	int fd = is_suffix(rest) ? open_ours(path, &file) : FAILED;
-
-	if (fd < 0)
-		return;
-	close(fd);
-	if (look->count++ == 0 || strcmp(rest, look->oldest) < 0)
-		memcpy(look->oldest, rest, sizeof look->oldest);
 }
 
 /* move_file renames a file to that of a recording with the present time, which it writes, or "" if it is gone. */
@@ -303,28 +228,181 @@ enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording,
 	return moved;
 }
 
-/* move_beside moves away what a process that has ended has left beside the recording. */
-static void move_beside(struct look *look, const char *rest, const char *path)
+/* sdt_recordfile_expand writes the path of the recording of a process, which is %p in a pattern. */
+int sdt_recordfile_expand(const char *pattern, uint32_t pid, char path[SDT_PATH_SIZE])
 {
-	static char line[SDT_LINE_SIZE]; /* as above */
+	size_t length = 0;
+	int added;
 
-	if (are_numbers(rest))
-		(void)sdt_recordfile_move_away(path, look->path, line);
+	for (const char *at = pattern; *at; at++) {
+		if (at[0] == '%' && at[1] == 'p') {
+			added = snprintf(path + length, SDT_PATH_SIZE - length, "%lu", (unsigned long)pid);
+			at++;
+		} else
+			added = snprintf(path + length, SDT_PATH_SIZE - length, "%c", *at);
+		if (added < 0 || (size_t)added >= SDT_PATH_SIZE - length)
+			return -1;
+		length += (size_t)added;
+	}
+	path[length] = '\0';
+	return 0;
+}
+
+/* is_to reports whether a file has a name that the recording of a process can have. */
+static bool is_to(const char *pattern, const char *path, uint32_t pid)
+{
+	static char expected[SDT_PATH_SIZE]; /* the lock of the recording is held */
+	const char *rest;
+	size_t length;
+
+	if (sdt_recordfile_expand(pattern, pid, expected) != 0)
+		return false;
+	length = strlen(expected);
+	rest = path + length;
+	return strncmp(path, expected, length) == 0 &&
+	       (*rest == '\0' || is_suffix(rest) ||
+		(are_numbers(rest) && strtoul(rest + 1, NULL, 10) == pid));
+}
+
+/* What a recording is worth. A process that was killed has not ended its own. */
+enum rank { INCOMPLETE, ENDED, BESIDE, KILLED };
+
+static enum rank rank_of(const unsigned char *head)
+{
+	if (sdt_get_u64(head + SDT_OFF_CHUNKS) == 0)
+		return INCOMPLETE;
+	if (sdt_get_u32(head + SDT_OFF_ENDED) != 0)
+		return ENDED;
+	return sdt_get_u32(head + SDT_OFF_BESIDE) != 0 ? BESIDE : KILLED;
+}
+
+/* A look at the recordings to a path. */
+struct look {
+	const char *path, *pattern, *own;
+	bool beside; /* another process records that did not begin beside a third one */
+	int count;   /* of the recordings of processes that have ended */
+	/* The one of these that is removed first. */
+	enum rank rank;
+	uint64_t began;
+	char first[SDT_PATH_SIZE + SDT_SUFFIX_SIZE];
+};
+
+/* remove_file removes a file that is locked, unless the name is another file's meanwhile. */
+static bool remove_file(const char *path, const struct stat *file)
+{
+	struct stat now;
+
+	return lstat(path, &now) == 0 && now.st_dev == file->st_dev && now.st_ino == file->st_ino &&
+	       unlink(path) == 0;
+}
+
+static bool remove_first(const struct look *look)
+{
+	struct stat file;
+	int fd = open_ours(look->first, &file);
+	bool removed = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 && remove_file(look->first, &file);
+
+	if (fd >= 0)
+		close(fd);
+	return removed;
+}
+
+/* count_recording counts the recording of a process that has ended. */
+static void count_recording(struct look *look, const char *path, enum rank rank, uint64_t began)
+{
+	if (look->count++ > 0 && (rank > look->rank || (rank == look->rank && began >= look->began)))
+		return;
+	look->rank = rank;
+	look->began = began;
+	snprintf(look->first, sizeof look->first, "%s", path);
+}
+
+static void look_at_file(struct look *look, const char *path)
+{
+	unsigned char head[128] = {0};
+	struct stat file;
+	int fd = open_ours(path, &file);
+	enum rank rank;
+
+	if (fd < 0)
+		return;
+	if (pread(fd, head, sizeof head, 0) > 0 &&
+	    is_to(look->pattern, path, sdt_get_u32(head + SDT_OFF_PID))) {
+		rank = rank_of(head);
+		/* Several processes may look at once, but none while another moves the file away. */
+		if (flock(fd, LOCK_SH | LOCK_NB) != 0)
+			look->beside = look->beside || rank == KILLED;
+		else if (rank != INCOMPLETE || !remove_file(path, &file))
+			count_recording(look, path, rank, sdt_get_u64(head + SDT_OFF_HEAD_READING + 16));
+	}
+	close(fd);
+}
+
+/* look_at opens a file of the directory if its name begins as that of a recording to the path. */
+static void look_at(struct look *look, const char *name)
+{
+	static char path[SDT_PATH_SIZE + SDT_SUFFIX_SIZE]; /* as above */
+	const char *base = strrchr(look->pattern, '/') + 1, *process = strstr(base, "%p");
+	size_t length = process ? (size_t)(process - base) : strlen(base);
+
+	if (strncmp(name, base, length) != 0 || !name[length] || !strchr("-.0123456789", name[length]))
+		return;
+	if (snprintf(path, sizeof path, "%.*s/%s", (int)(strrchr(look->path, '/') - look->path), look->path,
+		     name) >= (int)sizeof path)
+		return;
+	if (strcmp(path, look->path) != 0 && strcmp(path, look->own) != 0)
+		look_at_file(look, path);
+}
+
+/* The head of what getdents64 returns: an entry of a directory. */
+struct directory_entry {
+	uint64_t ino;
+	int64_t offset;
+	unsigned short size;
+	unsigned char type;
+	char name[];
+};
+
+static void look_around(struct look *look)
+{
+	static _Alignas(struct directory_entry) char buffer[8192];
+	static char directory[SDT_PATH_SIZE];
+	long size;
+	int fd;
+
+	sdt_recordfile_directory(look->path, directory);
+	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	while ((size = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
+		for (long at = 0; at < size;) {
+			const struct directory_entry *entry = (const void *)(buffer + at);
+
+			look_at(look, entry->name);
+			at += entry->size;
+		}
+	close(fd);
 }
 
 /*
- * sdt_recordfile_tidy gives the recordings that ended processes have left beside a path the names of earlier ones, and removes
- * the oldest of these, if there are more than KEPT.
+ * sdt_recordfile_tidy removes recordings to a path whose processes have ended, until KEPT are left:
+ * first those that their process has ended, then those of processes that began beside another, such
+ * as its children, and then those that began first. In the pattern, %p is the process. If another
+ * process records that did not begin beside a third one, this recording says that it is beside.
  */
-void sdt_recordfile_tidy(const char *path)
+void sdt_recordfile_tidy(const struct sdt_recordfile *file, const char *path, const char *pattern)
 {
-	static char oldest[SDT_PATH_SIZE + SDT_SUFFIX_SIZE];
-	struct look look;
+	static struct look look;
 
-	look_around(&look, path, move_beside);
+	look.path = path;
+	look.pattern = pattern;
+	look.own = file->path;
 	do {
-		look_around(&look, path, count_earlier);
-		snprintf(oldest, sizeof oldest, "%s%s", path, look.oldest);
-	} while (look.count > KEPT && unlink(oldest) == 0);
+		look.beside = false;
+		look.count = 0;
+		look_around(&look);
+	} while (look.count > KEPT && remove_first(&look));
+	if (look.beside || strcmp(file->path, path) != 0)
+		file->memory.bytes[SDT_OFF_BESIDE] = 1;
 }
 #endif

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 /* The size of a recording for which none is given. */
 #define DEFAULT_BYTES ((uint64_t)16 << 20)
@@ -90,7 +91,11 @@ static int prepare(char *line)
 }
 
 /* The end of the process or of the library. The library is never unloaded while it listens. */
-__attribute__((destructor)) static void at_end(void) { sdt_socket_remove(); }
+__attribute__((destructor)) static void at_end(void)
+{
+	sdt_record_exit();
+	sdt_socket_remove();
+}
 
 static int finish(const char *what, int status, const char *line)
 {
@@ -180,10 +185,32 @@ static uint64_t parse_size(const char *text)
 	return size;
 }
 
+/* is_switch reports whether a value is a number or a word for other variables, and no path. */
+static bool is_switch(const char *value)
+{
+	static const char *const words[] = {"true", "yes", "on", "false", "no", "off"};
+
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+		if (strcasecmp(value, words[i]) == 0)
+			return true;
+	return value[strspn(value, "0123456789")] == '\0';
+}
+
+/* find_fault returns what is wrong with STAPSDT_RECORD, or NULL: see ParseVariable in Go. */
+static const char *find_fault(const char *path, uint64_t bytes)
+{
+	for (const char *at = path; *at; at++)
+		if (sdt_is_control(at))
+			return "the path has control characters";
+	if (is_switch(path) || bytes < SDT_MIN_RECORDING || bytes > SDT_MAX_RECORDING)
+		return "it is FILE or FILE,SIZE, where SIZE is from 256K to 1G";
+	return NULL;
+}
+
 /* record_by_environment obeys STAPSDT_RECORD=FILE[,SIZE]. */
 static void record_by_environment(void)
 {
-	const char *value = secure_getenv("STAPSDT_RECORD"), *comma;
+	const char *value = secure_getenv("STAPSDT_RECORD"), *comma, *fault = "the path is too long";
 	char path[SDT_PATH_SIZE], line[SDT_LINE_SIZE] = "";
 	uint64_t bytes = DEFAULT_BYTES;
 	size_t length;
@@ -194,15 +221,16 @@ static void record_by_environment(void)
 	length = comma ? (size_t)(comma - value) : strlen(value);
 	if (comma)
 		bytes = parse_size(comma + 1);
-	if (bytes == 0 || length == 0 || length >= sizeof path) {
-		snprintf(line, sizeof line, "%.2048s: STAPSDT_RECORD is FILE or FILE,SIZE, where SIZE may "
-					    "end in K, M or G",
-			 value);
-		sdt_complain("record to ", line);
+	if (length < sizeof path) {
+		memcpy(path, value, length);
+		path[length] = '\0';
+		fault = find_fault(path, bytes);
+	}
+	if (fault) {
+		snprintf(line, sizeof line, "%.2048s: %s", value, fault);
+		sdt_complain("STAPSDT_RECORD=", line);
 		return;
 	}
-	memcpy(path, value, length);
-	path[length] = '\0';
 	end_of_obeying(&environment_records, record(path, bytes, line), "record to ", line);
 }
 
@@ -212,8 +240,14 @@ static void listen_by_environment(void)
 	const char *value = secure_getenv("STAPSDT_SOCKET");
 	char line[SDT_LINE_SIZE] = "";
 
-	if (value && strcmp(value, "1") == 0)
+	if (!value || !*value || strcmp(value, "0") == 0)
+		return;
+	if (strcmp(value, "1") == 0) {
 		end_of_obeying(&environment_listens, listen_to_watchers(line), "listen: ", line);
+		return;
+	}
+	snprintf(line, sizeof line, "%.2048s: it is 1 to listen, or 0", value);
+	sdt_complain("STAPSDT_SOCKET=", line);
 }
 
 static void obey_environment(void)

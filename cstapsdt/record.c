@@ -16,39 +16,25 @@ static uint64_t wanted_bytes;
 
 /*
  * A forked child that never fires, because it executes another program, does not need a file. So the
- * first fire makes it.
+ * first fire makes it, and is not to take long: the file is smaller than its parent's.
  */
+enum { PART_OF_CHILD = 16 };
 enum { CHILD_DONE, CHILD_WAITS, CHILD_BEGINS };
 uint32_t sdt_record_waits; /* not CHILD_DONE in a forked child that has no recording yet */
 static uint64_t missed;    /* events that were fired meanwhile */
 
-/* expand_path replaces %p by the process. */
-static int expand_path(char path[SDT_PATH_SIZE])
-{
-	size_t length = 0;
-	int added;
-
-	for (const char *at = wanted_path; *at; at++) {
-		if (at[0] == '%' && at[1] == 'p') {
-			added = snprintf(path + length, SDT_PATH_SIZE - length, "%ld", (long)getpid());
-			at++;
-		} else
-			added = snprintf(path + length, SDT_PATH_SIZE - length, "%c", *at);
-		if (added < 0 || (size_t)added >= SDT_PATH_SIZE - length)
-			return -1;
-		length += (size_t)added;
-	}
-	return 0;
-}
-
-/* begin_recording makes the file that is wanted, and records to it. The lock is held. */
-static int begin_recording(char *line)
+/* begin_recording makes the file that is wanted, of a size, and records to it. The lock is held. */
+static int begin_recording(uint64_t bytes, char *line)
 {
 	static char path[SDT_PATH_SIZE]; /* a fire may have little stack */
+	const char *process = strstr(wanted_path, "%p");
 
-	if (expand_path(path) != 0)
+	if (sdt_recordfile_expand(wanted_path, (uint32_t)getpid(), path) != 0)
 		return sdt_fail_line(line, "%.64s...: the path is too long", wanted_path);
-	if (sdt_recordfile_create(&file, path, wanted_bytes, line) != 0)
+	/* A directory for each process would never be removed. */
+	if (!(process && strchr(process, '/')) && sdt_recordfile_make_directory(path, line) != 0)
+		return -1;
+	if (sdt_recordfile_create(&file, path, bytes, line) != 0)
 		return -1;
 	if (sdt_observe_begin(SDT_FILE_SINK, &file.memory, NULL) != 0) {
 		sdt_recordfile_discard(&file);
@@ -59,22 +45,45 @@ static int begin_recording(char *line)
 		sdt_recordfile_discard(&file);
 		return -1;
 	}
-	sdt_recordfile_tidy(path);
+	sdt_recordfile_tidy(&file, path, wanted_path);
 	is_recording = true;
 	return 0;
 }
 
-/* sdt_complain says on standard error what could not be done, where no caller can be told. */
+/* sdt_is_control reports whether a character of UTF-8 is one that controls a terminal. */
+bool sdt_is_control(const char *character)
+{
+	unsigned char first = (unsigned char)character[0];
+
+	return first < ' ' || first == 0x7f ||
+	       (first == 0xc2 && ((unsigned char)character[1] & 0xe0) == 0x80);
+}
+
+/*
+ * sdt_complain says on standard error what could not be done, where no caller can be told. The
+ * reason can have a path of the user's.
+ */
 void sdt_complain(const char *what, const char *reason)
 {
 	char text[SDT_LINE_SIZE + 32];
-	int size = snprintf(text, sizeof text, "stapsdt: %s%s\n", what, reason);
+	size_t size = (size_t)snprintf(text, sizeof text, "stapsdt: %s", what);
 	struct pollfd out = {STDERR_FILENO, POLLOUT, 0};
 
+	for (; *reason && size < sizeof text - 10; reason++) {
+		bool control = sdt_is_control(reason);
+
+		if (control)
+			size += (size_t)snprintf(text + size, 5, "\\x%02x", (unsigned char)*reason);
+		if (control && (unsigned char)*reason == 0xc2)
+			size += (size_t)snprintf(text + size, 5, "\\x%02x", (unsigned char)*++reason);
+		else if (!control)
+			text[size++] = *reason;
+	}
+	text[size++] = '\n';
 	/* It may be called by a fire, which neither waits nor dies of a pipe that nothing reads. */
 	if (poll(&out, 1, 0) != 1 || out.revents != POLLOUT)
 		return;
-	if (size > 0 && write(STDERR_FILENO, text, (size_t)size) < 0)
+	if (write(STDERR_FILENO, text, size) < 0)
 		return;
 }
 
@@ -105,7 +114,7 @@ static void begin_in_child(void)
 {
 	static char line[SDT_LINE_SIZE];
 
-	if (begin_recording(line) != 0) {
+	if (begin_recording(wanted_bytes / PART_OF_CHILD, line) != 0) {
 		sdt_complain("record to ", line);
 		sdt_observe_end(SDT_FILE_SINK); /* the probes are idle again */
 	}
@@ -173,7 +182,7 @@ static int record_to(const char *path, uint64_t bytes, char *line)
 	if (want_path(path) != 0)
 		return sdt_fail_line(line, "%.64s: %m", path);
 	wanted_bytes = bytes;
-	return begin_recording(line);
+	return begin_recording(bytes, line);
 }
 
 /* sdt_record_begin records to a file, and writes a line of error if that fails. It returns 1 if the process records already. */
@@ -186,6 +195,16 @@ int sdt_record_begin(const char *path, uint64_t bytes, char *line)
 	sdt_observe_unlock();
 	sdt_cancel_release(cancel);
 	return status;
+}
+
+/* sdt_record_exit says in the recording that its process ends by itself. It waits for nobody. */
+void sdt_record_exit(void)
+{
+	if (!sdt_observe_trylock())
+		return;
+	if (is_recording)
+		sdt_writer_exit(sdt_sinks[SDT_FILE_SINK].writer);
+	sdt_observe_unlock();
 }
 
 void sdt_record_end(void)

@@ -142,6 +142,7 @@ struct sdt_writer *sdt_writer_make(void);
 int sdt_writer_begin(struct sdt_writer *writer, const struct sdt_memory *memory);
 void sdt_writer_start(struct sdt_writer *writer);
 bool sdt_writer_stop(struct sdt_writer *writer);
+void sdt_writer_exit(const struct sdt_writer *writer);
 void sdt_writer_forget(struct sdt_writer *writer);
 void sdt_writer_drop(struct sdt_writer *writer, uint64_t count);
 
@@ -172,6 +173,9 @@ struct sdt_recordfile {
 	char path[SDT_PATH_SIZE];
 };
 
+enum { SDT_MIN_RECORDING = 256 << 10, SDT_MAX_RECORDING = 1 << 30 }; /* bytes of events */
+
+int sdt_recordfile_make_directory(const char *path, char *line);
 int sdt_recordfile_create(struct sdt_recordfile *file, const char *path, uint64_t bytes, char *line);
 int sdt_recordfile_publish(struct sdt_recordfile *file, const char *path, char *line);
 void sdt_recordfile_discard(struct sdt_recordfile *file);
@@ -193,7 +197,8 @@ enum sdt_moved {
 enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording, char *line);
 void sdt_recordfile_directory(const char *path, char directory[SDT_PATH_SIZE]);
 int sdt_recordfile_rename(const char *from, const char *to);
-void sdt_recordfile_tidy(const char *path);
+int sdt_recordfile_expand(const char *pattern, uint32_t pid, char path[SDT_PATH_SIZE]);
+void sdt_recordfile_tidy(const struct sdt_recordfile *file, const char *path, const char *pattern);
 
 /*
  * patterns.c: the probes that a watcher has asked for. Each pattern has the lengths of that of the
@@ -256,6 +261,8 @@ int sdt_record_begin(const char *path, uint64_t bytes, char *line);
 void sdt_record_end(void);
 void sdt_record_forked(void);
 void sdt_record_before_load(void);
+void sdt_record_exit(void);
+bool sdt_is_control(const char *character);
 void sdt_complain(const char *what, const char *reason);
 
 /* socket.c: the thread that serves watchers. */

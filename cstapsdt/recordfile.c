@@ -21,13 +21,7 @@
 enum { BTRFS = 0x9123683e, ZFS = 0x2fc12fc1, TMPFS = 0x01021994 };
 #define BCACHEFS 0xca451a4e
 
-#define MAX_BYTES ((uint64_t)16 << 30)
 enum { MOST_BESIDE = 1000 }; /* recordings beside one */
-
-/* The largest recording that the process can map. Tests define another. */
-#ifndef SDT_MOST_MAPPED
-#define SDT_MOST_MAPPED ((uint64_t)PTRDIFF_MAX)
-#endif
 
 /* check_directory refuses a directory, or a link, in which or by which another user could replace a recording. */
 static int check_directory(const struct stat *status, const char *directory, char *line)
@@ -139,24 +133,19 @@ static int check_limit(uint64_t size, char *line)
 
 enum { TAKEN = -2 }; /* open_locked cannot have the name */
 
-/* check_address_space refuses what a process of 32 bits cannot map, and off_t and size_t cannot count there. */
-static int check_address_space(const char *path, uint64_t size, char *line)
-{
-	if (size <= SDT_MOST_MAPPED)
-		return 0;
-	return sdt_fail_line(line, "%s: a process of %d bits cannot map a recording of %llu bytes", path,
-			     (int)(8 * sizeof(void *)), (unsigned long long)size);
-}
-
 /*
  * make_known locks a file that was just made, and then lets it begin like a recording, so that whoever finds a recording that is not
  * locked knows that its process has ended. After a failure of power it is known, too.
  */
 static int make_known(int fd)
 {
+	unsigned char head[64] = {0};
+
+	memcpy(head, sdt_magic, sizeof sdt_magic);
+	sdt_put_u32(head + SDT_OFF_PID, (uint32_t)getpid());
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0)
 		return -1;
-	return write(fd, sdt_magic, sizeof sdt_magic) == sizeof sdt_magic ? fsync(fd) : -1;
+	return write(fd, head, sizeof head) == sizeof head ? fsync(fd) : -1;
 }
 
 /*
@@ -249,6 +238,26 @@ static int map_room(struct sdt_recordfile *file, char *line)
 	return 0;
 }
 
+/*
+ * sdt_recordfile_make_directory makes the last directory of a path, for this user alone, if it is
+ * missing, unless the file system of its parent could wait.
+ */
+int sdt_recordfile_make_directory(const char *path, char *line)
+{
+	static char directory[SDT_PATH_SIZE], above[SDT_PATH_SIZE]; /* as in check_place */
+	struct stat status;
+
+	sdt_recordfile_directory(path, directory);
+	sdt_recordfile_directory(directory, above);
+	if (sdt_remote_filesystem(above) || stat(directory, &status) == 0 || errno != ENOENT)
+		return 0; /* check_place finds what is wrong */
+	if (mkdir(directory, 0700) == 0)
+		(void)chmod(directory, 0700); /* the umask may have removed some bits */
+	else if (errno != EEXIST)
+		return sdt_fail_line(line, "%s: %m", directory);
+	return 0;
+}
+
 static int check_place(const char *path, uint64_t size, char *line)
 {
 	static char directory[SDT_PATH_SIZE]; /* the lock of the recording is held, and a fire may have little stack */
@@ -272,13 +281,12 @@ int sdt_recordfile_create(struct sdt_recordfile *file, const char *path, uint64_
 {
 	uint64_t chunks = sdt_recording_chunks(bytes);
 
-	if (bytes > MAX_BYTES)
-		return sdt_fail_line(line, "%s: a recording has at most %llu bytes", path,
-				     (unsigned long long)MAX_BYTES);
+	if (bytes > SDT_MAX_RECORDING)
+		return sdt_fail_line(line, "%s: a recording has at most %d bytes", path, SDT_MAX_RECORDING);
 	*file = (struct sdt_recordfile){.fd = -1, .size = sdt_recording_size(chunks)};
 	file->memory.chunks = chunks;
 	file->memory.pid = (uint32_t)getpid();
-	if (check_address_space(path, file->size, line) != 0 || check_place(path, file->size, line) != 0)
+	if (check_place(path, file->size, line) != 0)
 		return -1;
 	if (create_beside(file, path, line) != 0)
 		return -1;

@@ -151,6 +151,13 @@ bool sdt_writer_stop(struct sdt_writer *writer)
 	return true;
 }
 
+/* sdt_writer_exit says in the recording that its process ends. Later fires are still appended. */
+void sdt_writer_exit(const struct sdt_writer *writer)
+{
+	if (__atomic_load_n(&writer->alive, __ATOMIC_ACQUIRE)) /* not in the child of a raw clone */
+		sdt_store32(writer->memory.bytes + SDT_OFF_ENDED, 1);
+}
+
 /*
  * sdt_writer_drop counts events that are lost. It does not wait: what another thread counts
  * meanwhile is stored by one of the two. A signal handler that interrupts the storing leaves

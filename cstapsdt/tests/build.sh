@@ -67,27 +67,6 @@ END
 		$(ls *.c | grep -v demo.c) -lelf -ldl && "$log/other"
 }
 
-# What a process of 32 bits cannot map is refused in words, and so is what off_t cannot count there.
-few_bits() {
-	cat >"$log/few.c" <<'END'
-#include "libstapsdt.h"
-#include <stdio.h>
-#include <string.h>
-int main(int count, char **arguments)
-{
-	int bad = sdtRecord(arguments[count - 1], (size_t)1 << 31) != -1;
-
-	puts(sdtError());
-	bad |= !strstr(sdtError(), "bits cannot map a recording of 2148532224 bytes");
-	bad |= sdtRecord(arguments[count - 1], 1 << 20) != 0;
-	sdtStopRecording();
-	return bad;
-}
-END
-	"$CC" -std=c11 -I. '-DSDT_MOST_MAPPED=((uint64_t)INT32_MAX)' -o "$log/few" "$log/few.c" \
-		$(ls *.c | grep -v demo.c) -lelf -ldl && "$log/few" "$log/few.rec"
-}
-
 exported() {
 	nm -D --defined-only "$OUT/libstapsdt.so.0" | awk '{ print $3 }' | sort >"$log/exported"
 	sed -n 's/^SDT_API.*[ *]\([ps][A-Za-z]*\)(.*/\1/p' libstapsdt.h | sort >"$log/declared"
@@ -138,7 +117,6 @@ done
 check "errno is kept" errno_kept
 check "without libelf's headers, one line" without_libelf
 check "an architecture without a row" other_architecture
-check "a process of 32 bits" few_bits
 check "exactly the API is exported" exported
 check "soname and link" soname
 check "sizes of files and functions" sizes

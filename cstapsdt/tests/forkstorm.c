@@ -26,7 +26,16 @@ enum { FORKERS = 4, CHILDREN = 12, CHILD_FIRES = 500, RECORDERS = 2 };
 static pid_t forked[FORKERS][CHILDREN];
 static bool ended_well[FORKERS];
 
-static void fire_in_child(void) { fire_times(CHILD_FIRES); }
+/* fire_in_child gives the recording another name: those of other children will remove it under its own. */
+static void fire_in_child(void)
+{
+	char file[96], kept[96];
+
+	fire_times(CHILD_FIRES);
+	snprintf(file, sizeof file, "%s.%d", path, (int)getpid());
+	snprintf(kept, sizeof kept, "%s-of-%d", path, (int)getpid());
+	CHECK(rename(file, kept) == 0);
+}
 
 static void *fork_often(void *index)
 {
@@ -53,7 +62,7 @@ static void recorded(void)
 	if (!FORKS_WITH_THREADS || test_in_valgrind())
 		return;
 	load();
-	snprintf(pattern, sizeof pattern, "%s.%%p", path); /* a name of its own for each, of which all are kept */
+	snprintf(pattern, sizeof pattern, "%s.%%p", path);
 	CHECK(sdtRecord(pattern, 1) == 0);
 	begin_storm(&storm, RECORDERS, NULL);
 	for (int i = 0; i < FORKERS; i++)
@@ -66,7 +75,7 @@ static void recorded(void)
 	rec_expect(file, getpid(), atomic_load(&fired));
 	for (int i = 0; i < FORKERS; i++)
 		for (int k = 0; k < CHILDREN; k++) {
-			snprintf(file, sizeof file, "%s.%d", path, (int)forked[i][k]);
+			snprintf(file, sizeof file, "%s-of-%d", path, (int)forked[i][k]);
 			rec_expect(file, forked[i][k], CHILD_FIRES);
 		}
 	providerDestroy(provider);

@@ -39,7 +39,7 @@ static void refusals(void)
 
 	refused(NULL, 0, "no path");
 	refused("", 0, "no path");
-	snprintf(file, sizeof file, "%s/missing/file", directory);
+	snprintf(file, sizeof file, "%s/missing/deep/file", directory);
 	refused(file, 0, "No such file");
 	refused(directory, 0, "the file there is no recording");
 	snprintf(open, sizeof open, "%s/open", directory);
@@ -53,7 +53,9 @@ static void refusals(void)
 	*strrchr(file, '/') = '\0';
 	CHECK(rmdir(file) == 0 && rmdir(open) == 0);
 	refused("/proc/self/file", 0, "");
-	refused(path, (size_t)1 << 40, "at most");
+	refused(path, ((size_t)1 << 30) + 1, "a recording has at most 1073741824 bytes");
+	refused(path, SIZE_MAX / 2 + 1, "a recording has at most 1073741824 bytes");
+	refused(path, SIZE_MAX, "a recording has at most 1073741824 bytes");
 	CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
 	low = (struct rlimit){1 << 20, limit.rlim_max};
 	CHECK(setrlimit(RLIMIT_FSIZE, &low) == 0);
@@ -125,8 +127,26 @@ static void expect_recorded_to(const char *name)
 	rec_free(&r);
 }
 
+enum { KILLED, ENDED, BESIDE, INCOMPLETE };
+
+/* make_recording leaves the head of a recording, which began at a time. */
+static void make_recording(const char *name, unsigned pid, int kind, unsigned began)
+{
+	unsigned char head[128] = "stapsdt\x1a";
+	int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	head[32] = kind != INCOMPLETE;
+	for (int i = 0; i < 4; i++)
+		head[44 + i] = (unsigned char)(pid >> (8 * i));
+	head[88] = (unsigned char)began;
+	head[104] = kind == ENDED;
+	head[108] = kind == BESIDE;
+	CHECK(fd >= 0 && write(fd, head, sizeof head) == sizeof head);
+	close(fd);
+}
+
 /*
- * Several recordings of one path are files of their own, and what ended processes have left beside it is kept and removed as
+ * Several recordings of one path are files of their own, and what ended processes have left beside it is counted and removed as
  * earlier recordings are. Files of other kinds are left alone, and so is one that may be of a process that begins.
  */
 static void beside(void)
@@ -141,33 +161,119 @@ static void beside(void)
 		expect_recorded_to(names[i]);
 		locks[i] = lock_file(names[i]);
 	}
-	CHECK(test_count(directory, "recording-") == 5);
 	for (int i = 0; i < 7; i++) {
 		snprintf(rest, sizeof rest, i % 2 ? "%d" : "%d.2", 4200000 + i); /* more than a PID can be */
 		name_beside(earlier[i], rest);
-		make_file(earlier[i], "stapsdt\x1a");
+		make_recording(earlier[i], 4200000 + (unsigned)i, BESIDE, 1 + (unsigned)i);
 	}
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
 		name_beside(name, others[i]);
-		make_file(name, i ? "stapsdt\x1a" : "");
+		if (i)
+			make_recording(name, 1, ENDED, 1);
+		else
+			make_file(name, "");
 	}
 	snprintf(names[0], sizeof names[0], "%s.%d.4", path, (int)getpid());
 	expect_recorded_to(names[0]);
-	CHECK(test_count(directory, "recording-") == 5);
+	CHECK(test_count(directory, "recording-") == 0); /* those that were ended are removed first */
 	for (int i = 0; i < 7; i++)
-		CHECK(!exists(earlier[i]));
+		CHECK(exists(earlier[i]) == (i >= 2));
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
 		name_beside(names[0], others[i]);
-		CHECK(exists(names[0]));
+		CHECK(exists(names[0]) && unlink(names[0]) == 0);
 	}
 	for (int i = 1; i < 4; i++)
 		CHECK(exists(names[i]));
 	for (int i = 0; i < 4; i++)
 		close(locks[i]);
-	/* What a process of the same number has left beside the recording is an earlier recording too. */
+	/* A recording that a process of the same number has left beside the path is renamed. */
 	expect_recorded_to(path);
-	CHECK(test_count(directory, "recording-") == 5);
 	CHECK(!exists(names[1]));
+	for (int i = 2; i < 7; i++)
+		CHECK(exists(earlier[i]) && unlink(earlier[i]) == 0);
+	unload();
+}
+
+/* What is left in a directory, in the order in which it began, and whether it is removed. */
+struct left {
+	const char *name;
+	unsigned pid;
+	int kind;
+	bool removed;
+};
+
+/*
+ * Of more than five recordings of ended processes, those go first that their process has ended, then those that were begun
+ * beside another, and then the first. TestTidy of Go has the same files.
+ */
+static void kept(void)
+{
+	static const struct left first[] = {
+		{"kept-20200107T000000.000000000Z", 1, KILLED, true}, {"kept-20200106T000000.000000000Z", 2, KILLED, true},
+		{"kept-20200105T000000.000000000Z", 3, KILLED, false}, {"kept.4.17", 4, KILLED, false},
+		{"kept-20200103T000000.000000000Z", 5, KILLED, false}, {"kept-20200102T000000.000000000Z", 6, KILLED, false},
+		{"kept-20200101T000000.000000000Z", 7, KILLED, false}, {NULL, 0, 0, false},
+	}, ended[] = {
+		{"kept-20200101T000000.000000000Z", 1, KILLED, false}, {"kept.2", 2, BESIDE, true},
+		{"kept-20200103T000000.000000000Z", 3, ENDED, true}, {"kept.4", 4, BESIDE, false},
+		{"kept-20200105T000000.000000000Z", 5, KILLED, false}, {"kept-20200106T000000.000000000Z", 6, KILLED, false},
+		{"kept.7", 7, ENDED, true}, {"kept.8", 8, ENDED, true}, {"kept.9.2", 9, BESIDE, false}, {NULL, 0, 0, false},
+	}, children[] = {
+		{"kept-20200101T000000.000000000Z", 1, KILLED, false}, {"kept.2", 2, BESIDE, true}, {"kept.3", 3, BESIDE, true},
+		{"kept.4", 4, BESIDE, true}, {"kept.5", 5, BESIDE, false}, {"kept.6", 6, BESIDE, false},
+		{"kept.7", 7, BESIDE, false}, {"kept.8", 8, BESIDE, false}, {NULL, 0, 0, false},
+	}, incomplete[] = {
+		{"kept-20200101T000000.000000000Z", 1, KILLED, false}, {"kept.2", 2, INCOMPLETE, true}, {NULL, 0, 0, false},
+	}, pattern[] = {
+		{"1-app-1.rec", 1, KILLED, false}, {"2-app-2.rec-20200101T000000.000000000Z", 2, BESIDE, true},
+		{"3-app-3.rec", 3, BESIDE, false}, {"4-app-4.rec.4", 4, BESIDE, false}, {"5-app-5.rec", 5, ENDED, true},
+		{"8-app-8.rec", 9, KILLED, false}, {"8-app-9.rec", 8, KILLED, false}, {"x8-app-8.rec", 8, KILLED, false},
+		{"10-app-10.rec", 10, BESIDE, false}, {"11-app-11.rec", 11, BESIDE, false}, {NULL, 0, 0, false},
+	};
+	static const struct { const char *to; const struct left *files; } cases[] = {
+		{"kept", first}, {"kept", ended}, {"kept", children}, {"kept", incomplete}, {"%p-app-%p.rec", pattern},
+	};
+	char name[128];
+
+	load();
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		for (const struct left *f = cases[i].files; f->name; f++) {
+			snprintf(name, sizeof name, "%s/%s", directory, f->name);
+			make_recording(name, f->pid, f->kind, (unsigned)(f - cases[i].files) + 1);
+		}
+		snprintf(name, sizeof name, "%s/%s", directory, cases[i].to);
+		rec_begin(name, 1);
+		sdtStopRecording();
+		snprintf(name, sizeof name, i < 4 ? "%s/kept" : "%s/%d-app-%d.rec", directory, (int)getpid(), (int)getpid());
+		CHECK(unlink(name) == 0);
+		for (const struct left *f = cases[i].files; f->name; f++) {
+			snprintf(name, sizeof name, "%s/%s", directory, f->name);
+			if (exists(name) == f->removed)
+				printf("# case %zu: %s\n", i, f->name);
+			CHECK(exists(name) != f->removed);
+			unlink(name);
+		}
+	}
+	unload();
+}
+
+/* The last directory of a path is made, for this user alone, and no directory for each process. */
+static void made_directory(void)
+{
+	char made[80], file[96];
+	struct stat status;
+	mode_t before = umask(0777);
+
+	load();
+	snprintf(made, sizeof made, "%s/made", directory);
+	snprintf(file, sizeof file, "%s/file", made);
+	rec_begin(file, 1);
+	sdtStopRecording();
+	umask(before);
+	CHECK(stat(made, &status) == 0 && status.st_mode == (S_IFDIR | 0700));
+	CHECK(unlink(file) == 0 && rmdir(made) == 0);
+	snprintf(file, sizeof file, "%s/of%%p/file", directory);
+	refused(file, 0, "No such file");
 	unload();
 }
 
@@ -248,6 +354,8 @@ static const struct test tests[] = {
 	{"refusals", refusals},
 	{"earlier recordings", earlier},
 	{"beside another recording", beside},
+	{"what is kept", kept},
+	{"the last directory", made_directory},
 	{"files that are no recordings", other_files},
 	{"files of other users", strangers},
 };

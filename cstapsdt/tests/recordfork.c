@@ -270,6 +270,89 @@ static void closed_descriptors(void)
 	providerDestroy(provider);
 }
 
+/* crash forks a child that is killed when it has run, and returns its process. */
+static pid_t crash(void (*run)(const char *), const char *pattern)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		run(pattern);
+		raise(test_failures ? SIGTERM : SIGSTOP);
+		_exit(1);
+	}
+	CHECK(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+	CHECK(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child);
+	return child;
+}
+
+static void fire_once_to(const char *unused)
+{
+	(void)unused;
+	fire_times(1);
+}
+
+/* serve is a process with children of its own. */
+static void serve(const char *pattern)
+{
+	CHECK(sdtRecord(pattern, 32 << 20) == 0);
+	for (int i = 0; i < 5; i++)
+		crash(fire_once_to, pattern);
+	fire_times(42);
+}
+
+/* find_crash returns the number of files of the directory, and how many of them are the crash's. */
+static int find_crash(int *crashes)
+{
+	DIR *entries = opendir(directory);
+	struct dirent *entry;
+	struct recording r;
+	char name[320];
+	int files = 0;
+
+	*crashes = 0;
+	while ((entry = readdir(entries))) {
+		snprintf(name, sizeof name, "%s/%s", directory, entry->d_name);
+		if (entry->d_name[0] == '.' || !rec_read(&r, name))
+			continue;
+		files++;
+		*crashes += rec_total(&r) == 42;
+		rec_free(&r);
+	}
+	closedir(entries);
+	return files;
+}
+
+/*
+ * The recording of a process that was killed outlives those of its children, and those of the children of the next process. A
+ * child's recording has a sixteenth of the size.
+ */
+static void crash_stays(void)
+{
+	char pattern[64], name[96], command[96];
+	struct stat status;
+	int crashes;
+
+	load();
+	for (int i = 0; i < 2; i++) {
+		pid_t child = 0;
+
+		snprintf(pattern, sizeof pattern, i ? "%s/%%p.rec" : "%s/crash", directory);
+		crash(serve, pattern);
+		CHECK(sdtRecord(pattern, 32 << 20) == 0);
+		for (int j = 0; j < 7; j++)
+			child = crash(fire_once_to, pattern);
+		CHECK(find_crash(&crashes) == 1 + 5 + 1); /* this one's, those that are kept, and the last child's */
+		CHECK(crashes == 1);
+		sdtStopRecording();
+		snprintf(name, sizeof name, i ? "%s/%d.rec" : "%s/crash.%d", directory, (int)child);
+		CHECK(stat(name, &status) == 0 && status.st_size >> 20 == 2);
+		snprintf(command, sizeof command, "rm %s/*", directory);
+		CHECK(system(command) == 0);
+	}
+	providerDestroy(provider);
+}
+
 static const struct test tests[] = {
 	{"signal in a new child", signal_in_new_child},
 	{"children", children},
@@ -278,6 +361,7 @@ static const struct test tests[] = {
 	{"forked while threads fire", forked_while_firing},
 	{"raw clone", raw_clone},
 	{"closed descriptors", closed_descriptors},
+	{"the recording of a crash", crash_stays},
 };
 
 int main(void) { return rec_main("recordfork", tests, sizeof tests / sizeof tests[0], directory, path); }

@@ -19,7 +19,7 @@ import (
 )
 
 // TestPrefork: of a hundred workers of a server in Python, each of which is killed at random, every one leaves a
-// recording of its own with all of its fires that have returned.
+// recording of its own with all of its fires that have returned. Few of these are kept, beside the server's.
 func TestPrefork(t *testing.T) {
 	testenv.Long(t, "it starts an interpreter, and forks it a hundred times")
 	testenv.NeedsTool(t, "python3", "python3")
@@ -40,11 +40,13 @@ func TestPrefork(t *testing.T) {
 		}
 		pid, returned, _ := strings.Cut(worker, " ")
 		fired := tracetest.Must(strconv.ParseUint(returned, 10, 64))(t)
-		events += requireWorker(t, dir+"/"+pid+".rec", pid, fired)
+		events += requireWorker(t, dir+"/"+pid+".rec.kept", pid, fired)
 	}
 	t.Logf("%d workers have left %d events", workers, events)
 	recordings := tracetest.Must(filepath.Glob(dir + "/*.rec"))(t)
-	require.Len(t, recordings, workers+1)
+	const together = 10 // workers, which may have ended when the last one has begun
+	require.Greater(t, len(recordings), 5)
+	require.LessOrEqual(t, len(recordings), 1+5+together)
 	server.Hangup()
 	require.NoError(t, server.Wait(testenv.Patience))
 	require.Contains(t, stapsdt(t, "list", "--from", dir+"/"+strconv.Itoa(server.PID())+".rec"), "server:request(path string, n uint64)  # 1 event\n")

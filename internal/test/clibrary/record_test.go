@@ -273,21 +273,30 @@ print("done", *[child.pid for child in children], flush=True)`, filepath.Dir(pro
 func testRecordRefuses(t *testing.T, program string) {
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o777))
-	for value, reason := range map[string]string{
-		dir + "/capp.rec":           "other users may write to it, and could replace a recording",
-		dir + "/missing/capp.rec":   "No such file or directory",
-		"/dev/shm/capp.rec,12x":     "STAPSDT_RECORD is FILE or FILE,SIZE, where SIZE may end in K, M or G",
-		"/dev/shm/capp.rec,":        "STAPSDT_RECORD is FILE or FILE,SIZE, where SIZE may end in K, M or G",
-		",4M":                       "STAPSDT_RECORD is FILE or FILE,SIZE, where SIZE may end in K, M or G",
-		"/dev/shm/capp.rec,999999G": "at most",
-	} {
-		app := tracetest.Command(t, command(t, program, "STAPSDT_RECORD="+value, "values"))
-		require.Equal(t, "0", app.Expect("ready ", testenv.Patience), value)
+	refuses := func(variable, want string) {
+		t.Helper()
+		app := tracetest.Command(t, command(t, program, variable, "values"))
+		require.Equal(t, "0", app.Expect("ready ", testenv.Patience), variable)
 		app.Hangup()
 		require.NoError(t, app.Wait(testenv.Patience))
-		require.Contains(t, app.Dump(), "stapsdt: record to ")
-		require.Contains(t, app.Dump(), reason)
+		require.Contains(t, app.Dump(), "stapsdt: "+want)
 	}
+	for value, want := range map[string]string{
+		dir + "/capp.rec":              "record to " + dir + ": other users may write to it, and could replace a recording",
+		dir + "/missing/deep/capp.rec": "record to " + dir + "/missing/deep: No such file or directory",
+	} {
+		refuses("STAPSDT_RECORD="+value, want)
+	}
+	for _, value := range []string{
+		"/dev/shm/capp.rec,12x", "/dev/shm/capp.rec,", ",4M", "1", "0", "4096,1M", "true", "No,1M", "/dev/shm/capp.rec,1K", "/dev/shm/capp.rec,255K",
+		"/dev/shm/capp.rec,1073741825", "/dev/shm/capp.rec,2G", "/dev/shm/capp.rec,9223372036854775807", "/dev/shm/capp.rec,9223372036854775808",
+		"/dev/shm/capp.rec,18446744073709551616", "/dev/shm/capp.rec,8589934592G", "/dev/shm/capp.rec,17179869184G",
+	} {
+		refuses("STAPSDT_RECORD="+value, "STAPSDT_RECORD="+value+": it is FILE or FILE,SIZE, where SIZE is from 256K to 1G")
+	}
+	refuses("STAPSDT_RECORD=/dev/shm/capp.rec\x1b[31m\u009b\n\u00e9", `STAPSDT_RECORD=/dev/shm/capp.rec\x1b[31m\xc2\x9b\x0aé: the path has control characters`)
+	refuses("STAPSDT_SOCKET=yes\r", `STAPSDT_SOCKET=yes\x0d: it is 1 to listen, or 0`)
+	refuses("STAPSDT_SOCKET=true", "STAPSDT_SOCKET=true: it is 1 to listen, or 0")
 	require.NoFileExists(t, "/dev/shm/capp.rec")
 }
 

@@ -47,6 +47,9 @@ def main():
             time.sleep(random.random() / 100)
             os.kill(worker, signal.SIGKILL)
             os.waitpid(worker, 0)
+            # Later workers remove all but a few recordings of earlier ones.
+            path = os.environ["STAPSDT_RECORD"].partition(",")[0].replace("%p", str(worker))
+            os.link(path, path + ".kept")
             print("worker", worker, done[workers[worker]])
     print("over", flush=True)
     sys.stdin.readline()
