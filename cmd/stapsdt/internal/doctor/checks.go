@@ -22,6 +22,7 @@ var checks = []check{
 	{"no-process", "the-process-ids-are-those-of-another-namespace", noProcess},
 	{"siblings", "pgrep-found-two-processes", siblings},
 	{"socket", "the-socket-cannot-be-used", listens},
+	{"variable", "the-socket-cannot-be-used", variables},
 	{"user", "a-capability-is-missing", otherUser},
 	{"capability", "a-capability-is-missing", capability},
 	{"not-loaded", "the-provider-is-not-loaded", notLoaded},

@@ -159,6 +159,8 @@ var diagnoses = []struct {
 	{"listens", func(f *Facts) { f.Process.Socket = nil }, nil, 0},
 	{"of another user", func(f *Facts) { f.Process.Socket = socket.ErrUser }, []string{"socket note as that user"}, 0},
 	{"has not listened", func(f *Facts) { f.Process.Asked = true }, []string{"socket note look at the error"}, 0},
+	{"refused values", func(f *Facts) { f.Process.Invalid = []error{errors.New("this"), errors.New("that")} },
+		[]string{"variable note refuses: this.", "variable note refuses: that."}, 0},
 	{"deleted", func(f *Facts) { f.Process.Socket = socket.ErrDeleted }, []string{"socket note call Listen again"}, 0},
 	{"out of reach", func(f *Facts) { f.Process.Socket = socket.ErrRefused }, []string{"socket note in its container"}, 0},
 	{"too new", func(f *Facts) { f.Process.Socket = wire.ErrVersion }, []string{"socket note the same major version"}, 0},

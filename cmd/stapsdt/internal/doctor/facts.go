@@ -77,8 +77,10 @@ type Process struct {
 	Parked bool
 	// Directory is its STAPSDT_DIR.
 	Directory string
-	// Asked tells whether its environment asks for a socket.
-	Asked bool
+	// Asked tells whether its environment asks for a socket. Invalid has an error for each variable
+	// whose value the library refuses.
+	Asked   bool
+	Invalid []error
 	// Children are its descendants that have probes, if it has none.
 	Children []int
 	// Siblings are other processes that run the same program.

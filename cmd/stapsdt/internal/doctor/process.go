@@ -85,6 +85,14 @@ func listens(f *Facts) []Finding {
 	return note(fmt.Sprintf("Process %d listens, but its socket cannot be used: %v.", f.PID, err), cure)
 }
 
+func variables(f *Facts) (all []Finding) {
+	for _, err := range f.Process.Invalid {
+		all = append(all, note(fmt.Sprintf("The environment of process %d has a value that the library refuses: %v.", f.PID, err),
+			"Start it with another value.")...)
+	}
+	return all
+}
+
 func notLoaded(f *Facts) []Finding {
 	p := &f.Process
 	if !f.readable() || len(f.Images) > 0 || f.Closed != nil || p.Foreign != 0 {

@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
 
 // system is the root directory of a system, or a recorded copy of one.
@@ -77,9 +80,26 @@ func (s system) process(pid int) Process {
 		if value, ok := strings.CutPrefix(variable, "STAPSDT_DIR="); ok && p.Directory == "" { // the first counts
 			p.Directory = value
 		}
-		p.Asked = p.Asked || variable == "STAPSDT_SOCKET=1"
+		if err := p.obey(variable); err != nil {
+			p.Invalid = append(p.Invalid, err)
+		}
 	}
 	return p
+}
+
+// obey notes what a variable asks for, and returns an error if the library refuses its value.
+func (p *Process) obey(variable string) error {
+	name, value, _ := strings.Cut(variable, "=")
+	switch {
+	case name == wire.Variable:
+		asked, err := wire.ParseVariable(value)
+		p.Asked = p.Asked || asked
+		return err
+	case name == recording.Variable && value != "":
+		_, _, err := recording.ParseVariable(value)
+		return err
+	}
+	return nil
 }
 
 // status returns the lines of /proc/PID/status by their names. The kernel escapes a newline in Name.

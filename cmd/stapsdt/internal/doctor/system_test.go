@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"fmt"
 	"io/fs"
 	"testing"
 	"testing/fstest"
@@ -66,6 +67,21 @@ func TestProcess(t *testing.T) {
 		"proc/20117/environ": "A=STAPSDT_DIR=no\x00STAPSDT_DIR=/probes\x00STAPSDT_DIR=/other\x00",
 	}, nil).process(20117)
 	assert.Equal(t, Process{Alive: true, Name: "sh: State: Z", UID: 1001, Directory: "/probes"}, p)
+	asks := func(environment string) (p Process, invalid string) {
+		p = recorded(map[string]string{"proc/1/environ": environment}, nil).process(1)
+		return p, fmt.Sprint(p.Invalid)
+	}
+	for environment, want := range map[string]string{
+		"STAPSDT_SOCKET=1\x00STAPSDT_RECORD=/dev/shm/%p.rec,1M\x00":            "[]",
+		"STAPSDT_SOCKET=1\x00STAPSDT_RECORD=\x00":                              "[]",
+		"STAPSDT_SOCKET=true\x00STAPSDT_SOCKET=1\x00STAPSDT_RECORD=1,\x1b\x00": `[STAPSDT_SOCKET="true": it is 1 to listen, or 0 STAPSDT_RECORD="1,\x1b": it is FILE or FILE,SIZE, where SIZE is from 256K to 1G]`,
+	} {
+		p, invalid := asks(environment)
+		assert.True(t, p.Asked)
+		assert.Equal(t, want, invalid)
+	}
+	p, _ = asks("STAPSDT_SOCKET=0\x00STAPSDT_SOCKETS=1\x00")
+	assert.False(t, p.Asked)
 	for state, want := range map[string]Process{
 		"": {}, "Z (zombie)": {}, "X (dead)": {}, "R (running)": {Alive: true}, "T (stopped)": {Alive: true, Stopped: true}, "t (tracing stop)": {Alive: true, Stopped: true},
 	} {
