@@ -146,7 +146,7 @@ func moveAway(path, of string) (name string, err error) {
 // the file is gone.
 func moveFile(path, of string) (name string, err error) {
 	for range maxRenames {
-		name = of + time.Now().UTC().Format(suffix)
+		name = of + time.Now().UTC().Format(TimeSuffix)
 		switch err = rename(path, name); {
 		case errors.Is(err, os.ErrNotExist):
 			return "", nil
@@ -171,9 +171,9 @@ func rename(from, to string) error {
 	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 }
 
-// suffix is the format of the suffix of an earlier recording's name: the time at which another
+// TimeSuffix is the format of the suffix of an earlier recording's name: the time at which another
 // process found it.
-const suffix = "-20060102T150405.000000000Z"
+const TimeSuffix = "-20060102T150405.000000000Z"
 
 // earlier is the recording of a process that has ended.
 type earlier struct {
@@ -275,7 +275,7 @@ func remove(name string) bool {
 // isSuffix reports whether the name of a process's recording may end so: with -TIME, .PID or
 // .PID.N.
 func isSuffix(rest, pid string) bool {
-	if _, err := time.Parse(suffix, rest); err == nil {
+	if _, err := time.Parse(TimeSuffix, rest); err == nil {
 		return true
 	}
 	of, beside := processOf(rest)

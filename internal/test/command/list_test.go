@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -30,6 +31,7 @@ type listed struct {
 	Recordings []struct {
 		PID  int
 		File string
+		Kept bool
 	}
 }
 
@@ -39,17 +41,25 @@ func TestListMarks(t *testing.T) {
 	p := startListening(t)
 	file := filepath.Join(userDirectory(t), "flight.rec")
 	tell(p, "record "+file)
+	kept := file + "-20261126T051447.736571318Z"
+	for name, text := range map[string]string{kept: recording.Magic, file + "-20261126T051447.736571319Z": "other", file + "-x": recording.Magic} {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+	}
 	r := runByUser(t, "list", "-p", pid(p))
 	require.Zero(t, r.status)
 	require.Contains(t, r.stdout, "  can be watched without root: process "+pid(p)+"\n")
 	require.Contains(t, r.stdout, "  recorded in "+file+" by process "+pid(p)+"\n")
+	require.Contains(t, r.stdout, "  recorded in "+kept+" by an earlier process\n")
 	all := lines[listed](t, runByUser(t, "list", "-o", "json", "-p", pid(p)).stdout)
 	require.NotEmpty(t, all)
 	for _, one := range all {
 		require.Equal(t, []int{p.PID()}, one.Listening)
-		require.Len(t, one.Recordings, 1)
+		require.Len(t, one.Recordings, 2)
 		require.Equal(t, p.PID(), one.Recordings[0].PID)
 		require.Equal(t, file, one.Recordings[0].File)
+		require.False(t, one.Recordings[0].Kept)
+		require.Equal(t, kept, one.Recordings[1].File)
+		require.True(t, one.Recordings[1].Kept)
 	}
 }
 

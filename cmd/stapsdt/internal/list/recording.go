@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,13 +22,19 @@ import (
 // maxMapped is the maximum number of files of a process that are opened to find recordings.
 const maxMapped = 256
 
+// maxNames is the maximum number of names in a directory that are compared to find kept recordings.
+const maxNames = 16384
+
 // Recording is the recording of a process.
 type Recording struct {
 	PID  int    `json:"pid"`
 	File string `json:"file"`
+	// Kept means that an earlier process has recorded to the path. The file was renamed since.
+	Kept bool `json:"kept,omitempty"`
 }
 
-// Recordings returns the files to which processes record, with the paths that the processes see. A process has its recording mapped.
+// Recordings returns the files to which processes record, and those to which earlier processes have
+// recorded, with the paths that the processes see. A process has its recording mapped.
 func Recordings(pids []int) (all []Recording) {
 	for _, pid := range pids {
 		mappings, _, err := proc.Mappings(pid)
@@ -39,8 +48,16 @@ func Recordings(pids []int) (all []Recording) {
 				continue
 			}
 			opened++
-			if isRecording(fmt.Sprintf("/proc/%d/root%s", pid, m.Path), m.Device) {
-				all = append(all, Recording{pid, m.Path})
+			root := fmt.Sprintf("/proc/%d/root", pid)
+			if !isRecording(root+m.Path, m.Device) {
+				continue
+			}
+			all = append(all, Recording{PID: pid, File: m.Path})
+			for _, name := range kept(root+m.Path, m.Device) {
+				name = filepath.Join(filepath.Dir(m.Path), name)
+				if isRecording(root+name, m.Device) {
+					all = append(all, Recording{pid, name, true})
+				}
 			}
 		}
 	}
@@ -65,10 +82,35 @@ func isRecording(path string, device uint64) bool {
 	return found && err == nil
 }
 
+// kept returns the names of the recordings that the library has renamed, the oldest first.
+func kept(path string, device uint64) []string {
+	found, _ := stall.Do(device, func() (names []string, err error) {
+		dir, err := os.Open(filepath.Dir(path))
+		if err != nil {
+			return nil, err
+		}
+		defer dir.Close()
+		all, err := dir.Readdirnames(maxNames)
+		for _, name := range all {
+			rest, ok := strings.CutPrefix(name, filepath.Base(path))
+			if _, notTime := time.Parse(recordfile.TimeSuffix, rest); ok && notTime == nil {
+				names = append(names, name)
+			}
+		}
+		return names, err
+	}, nil)
+	slices.Sort(found)
+	return found[max(0, len(found)-recordfile.Keep):]
+}
+
 // recordingLines describes the files to which some processes record.
 func (l *lister) recordingLines(pids []int) (lines []string) {
 	for _, r := range l.recordingOf(pids) {
-		lines = append(lines, fmt.Sprintf("recorded in %s by process %d", r.File, r.PID))
+		line := fmt.Sprintf("recorded in %s by process %d", r.File, r.PID)
+		if r.Kept {
+			line = fmt.Sprintf("recorded in %s by an earlier process", r.File)
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }
