@@ -89,9 +89,10 @@
  *
  * Recordings. With STAPSDT_RECORD=FILE or FILE,SIZE in its environment, a program
  * records all fires of its loaded providers to a file, without a tracer and
- * without root. The file holds the last SIZE bytes of events, 16 MiB by default;
- * SIZE may end in K, M or G. It is whole however the program ends, after SIGKILL
- * too. In FILE, %p is the PID. sdtRecord does the same.
+ * without root. The file holds the last SIZE bytes of events, 16M by default and
+ * from 256K to 1G. It is whole however the program ends, after SIGKILL too. In FILE,
+ * %p is the PID. The last directory of FILE is made, with mode 0700, if it is missing.
+ * sdtRecord does the same.
  *
  *	$ STAPSDT_RECORD=/dev/shm/myapp.rec ./myapp
  *	$ stapsdt trace --from /dev/shm/myapp.rec 'myapp:*'
@@ -102,13 +103,15 @@
  * handlers are recorded. A file on a disk can make a fire wait for the disk, and
  * one that is truncated, or whose disk fails, ends the program by SIGBUS: use tmpfs,
  * such as /dev/shm. A forked child begins a recording of its own when it first
- * fires; one that has no name of its own, by %p, is called FILE.PID, or FILE.PID.2
- * and so on if that is in use. If the file cannot be made, the program runs on, and
- * one line on standard error says why. A child made by a raw clone(2) records
- * nothing. A recording that an earlier process has left as FILE is kept as FILE-TIME,
- * and so is what processes that have ended have left as FILE.PID. Five of these are
- * kept, so write %p to keep the recording of each child. A FILE of the user that is
- * no recording stays, with an error; one of another user stays, and FILE.PID is used.
+ * fires, of a sixteenth of the size: that fire makes the file, and takes more than a
+ * millisecond. A recording that has no name of its own, by %p, is called FILE.PID, or
+ * FILE.PID.2 and so on if that is in use. If the file cannot be made, the program runs
+ * on, and one line on standard error says why. A child made by a raw clone(2) records
+ * nothing. A recording that an earlier process has left as FILE is renamed to FILE-TIME.
+ * Five recordings of processes that have ended are kept, with every PID for %p. Those
+ * go first that exit or sdtStopRecording has ended, then those that began while another
+ * process recorded to FILE, and then the oldest. A FILE of the user that is no recording
+ * stays, with an error; one of another user stays, and FILE.PID is used.
  *
  * Watchers. With STAPSDT_SOCKET=1 in its environment, a program lets its own user
  * and root watch its probes, without the kernel: stapsdt list, trace and the other
@@ -129,7 +132,8 @@
  * many bytes, or NULL, which is recorded as (null).
  *
  * Environment. STAPSDT_RECORD names a file to record to, and STAPSDT_SOCKET=1 opens a
- * socket for watchers. STAPSDT_DIR names the
+ * socket for watchers. A value that means nothing for them, such as yes, is an error,
+ * which one line on standard error names. STAPSDT_DIR names the
  * directory for files, instead of /tmp: see providerLoad. STAPSDT_SITE chooses the
  * nop: see providerUseSite. With STAPSDT_DEBUG=1, each load writes one line to
  * standard error, with the provider, the path and the nop, and each function that
@@ -421,11 +425,12 @@ SDT_API int64_t probeOffset(const SDTProbe_t *probe);
 /*
  * sdtRecord records the fires of all providers, also of those that are loaded later,
  * to a file, until sdtStopRecording is called: see Recordings. In path, %p is the
- * PID. The file holds the last size bytes of events; 0 stands for 16 MiB. It fails
- * if the process records already, and where a recording could not be kept safely:
- * in a directory in which other users could replace the file, on a network, FUSE,
- * btrfs or zfs file system, and without room or memory for all of it. Recordings
- * calls the names of the file, and of what earlier processes have left.
+ * PID. The file holds the last size bytes of events, at least 256 KiB and at most
+ * 1 GiB; 0 stands for 16 MiB. It fails if the process records already, and where a
+ * recording could not be kept safely: in a directory in which other users could
+ * replace the file, on a network, FUSE, btrfs or zfs file system, and without room or
+ * memory for all of it. Recordings calls the names of the file, and of what earlier
+ * processes have left.
  */
 SDT_API int sdtRecord(const char *path, size_t size);
 

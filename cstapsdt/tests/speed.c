@@ -1,6 +1,7 @@
 /* Measurements of the costs, in processor time, which other programs on a busy machine do not change much. */
 #include "test.h"
 
+#include <sys/mman.h>
 #include <time.h>
 
 /* microseconds returns the processor time of this process. */
@@ -135,11 +136,76 @@ static void recorded_probe(void)
 	providerDestroy(provider);
 }
 
+static double wall(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* first_fire returns the medians of the time and the processor time that the first fire of a forked child takes. */
+static void first_fire(SDTProbe_t *probe, double *time, double *processor)
+{
+	enum { CHILDREN = 101 };
+	const size_t size = 2 * CHILDREN * sizeof(double);
+	double *took = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	for (int i = 0; i < CHILDREN; i++) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			double start = wall(), used = microseconds();
+
+			probeFire(probe, (uint64_t)1, (uint64_t)2, (uint64_t)3);
+			took[i] = wall() - start;
+			took[CHILDREN + i] = microseconds() - used;
+			_exit(0);
+		}
+		CHECK(test_wait(child));
+	}
+	qsort(took, CHILDREN, sizeof *took, compare);
+	qsort(took + CHILDREN, CHILDREN, sizeof *took, compare);
+	*time = took[CHILDREN / 2];
+	*processor = took[CHILDREN + CHILDREN / 2];
+	munmap(took, size);
+}
+
+/* The first fire of a forked child makes the file of its recording, of the default size. */
+static void forked_child(void)
+{
+	SDTProvider_t *provider = define_probes(1);
+	SDTProbe_t *probe = &provider->probes->probe;
+	double idle, recorded, processor;
+	char directory[] = "/dev/shm/sdttest-speed-XXXXXX", path[64], command[64];
+
+	CHECK(mkdtemp(directory) && providerLoad(provider) == 0);
+	first_fire(probe, &idle, &processor);
+	snprintf(path, sizeof path, "%s/recording", directory);
+	CHECK(sdtRecord(path, 0) == 0);
+	first_fire(probe, &recorded, &processor);
+	printf("# the first fire of a forked child: %.0f us recorded, of which %.0f us of a processor, and %.0f us idle\n",
+	       recorded, processor, idle);
+	CHECK(processor < 10000);
+	sdtStopRecording();
+	snprintf(command, sizeof command, "rm -r %s", directory);
+	CHECK(system(command) == 0);
+	providerDestroy(provider);
+}
+
 static const struct test tests[] = {
 	{"one image", one_image},
 	{"20,000 probes", many_probes},
 	{"idle", idle_probe},
 	{"recorded", recorded_probe},
+	{"forked child", forked_child},
 };
 
 TEST_MAIN("speed", tests)
