@@ -3,6 +3,7 @@
 #include "recorder.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* stat_field returns a field of /proc/self/stat, of which the third and later ones can be had, or "". */
@@ -29,12 +30,15 @@ uint64_t sdt_start_time(void)
 	return start;
 }
 
-/* sdt_is_last_thread reports whether the main thread and all others but this one have ended. */
-bool sdt_is_last_thread(void)
+/* sdt_threads_after_main returns how many threads live, or 0 while the main one does. */
+unsigned long sdt_threads_after_main(void)
 {
 	char line[1024];
 
-	return *stat_field(line, sizeof line, 3) == 'Z' && strncmp(stat_field(line, sizeof line, 20), "2 ", 2) == 0;
+	if (*stat_field(line, sizeof line, 3) != 'Z')
+		return 0;
+	/* The kernel counts the main thread. */
+	return strtoul(stat_field(line, sizeof line, 20), NULL, 10) - 1;
 }
 
 /* put_boot writes the id of the boot, which is 32 hexadecimal digits with dashes, or zeros. */

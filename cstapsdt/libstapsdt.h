@@ -124,8 +124,9 @@
  * events, and knows how many. A forked child has a thread and a socket of its own, some
  * 20 ms after the fork: from then on, what the kernel refuses to a process with several
  * threads fails, such as unshare(CLONE_NEWUSER). Call it at once, or sdtStopListening
- * before it. If all other threads have ended by pthread_exit, the process ends within a
- * minute.
+ * before it. If main ends by pthread_exit, the process ends within two seconds of its
+ * last thread, or within a minute if main neither called sdtListen nor loaded the
+ * first provider.
  *
  * Recordings and watchers copy the text of an argument of the type sdt_string, and of no
  * other: at most 4,095 bytes. The address must be readable until its NUL or for so
@@ -447,12 +448,13 @@ SDT_API void sdtStopRecording(void);
  */
 SDT_API int sdtListen(void);
 
-/* sdtStopListening ends all watches, and closes the socket. */
+/* sdtStopListening ends all watches, and closes the socket. No fork waits for it. */
 SDT_API void sdtStopListening(void);
 
 /*
- * sdtError returns the error line of the last call to sdtRecord or sdtListen, or "".
- * It is valid until the next call.
+ * sdtError returns the error line of the last call to sdtRecord or sdtListen, by any
+ * thread, or "". It is valid until the next call: threads that call these functions
+ * need a lock of their own for a call and its error.
  */
 SDT_API const char *sdtError(void);
 

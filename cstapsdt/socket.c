@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -28,20 +29,35 @@ enum {
 	STACK_BYTES = 256 << 10,
 	ACCEPT_PAUSE = 100,   /* milliseconds, when there is no descriptor for a connection */
 	CHILD_PAUSE = 20000000, /* nanoseconds, in which a child may execute another program */
-	LONGEST_POLL = 60000  /* milliseconds */
+	LONGEST_POLL = 60000, /* milliseconds */
+	SHORT_POLL = 1000     /* the same, while the process may have no other thread */
 };
 
-/* The thread, as others know it. The lock guards what follows it. */
+/*
+ * The signal that wakes the thread. All signals are blocked in the thread, which reads this one
+ * from a descriptor: so it can be woken without a file, without /proc, and without a descriptor of
+ * the program's. By default, nothing happens to a process that gets it.
+ */
+#define WAKING_SIGNAL SIGURG
+
+/*
+ * The thread, as others know it. The lock guards what follows it. A fork takes the lock too, so
+ * nobody waits for a thread or a file while holding it. The thread can be joined unless the state
+ * is ABSENT.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static enum { ABSENT, BEGINNING, LISTENING, FAILED } state;
+static enum { ABSENT, BEGINNING, LISTENING, FAILED, ENDING } state;
 static pthread_t thread;
 static char failure[SDT_LINE_SIZE];
 static struct sdt_listener listener = {.fd = -1};
-static uint32_t stopping;
+static uint32_t stopping, wakes; /* wakes counts the signals that were sent to the thread */
 
 /* What the thread has. */
 static struct sdt_connection *connections[SDT_CONNECTIONS];
+static int signals = -1;
+static uint32_t read_wakes;
+static int longest_poll;
 
 static void close_all_descriptors(void)
 {
@@ -74,21 +90,22 @@ static int own_descriptors(void)
 	return 0;
 }
 
-/* add_connection serves a connection, unless there are too many. */
+/* add_connection serves a connection, unless there are too many, or there is no memory. */
 static void add_connection(int fd)
 {
-	struct sdt_outbox busy = {.fd = -1};
+	static unsigned char room[512]; /* for a refusal: there may be no memory for that either */
+	struct sdt_outbox refusal = {.data = room, .capacity = sizeof room, .fd = -1};
 	int i = 0;
 
 	while (i < SDT_CONNECTIONS && connections[i])
 		i++;
-	if (i < SDT_CONNECTIONS)
-		connections[i] = sdt_connection_make(fd);
-	if (i < SDT_CONNECTIONS && connections[i])
+	if (i == SDT_CONNECTIONS)
+		sdt_outbox_fail(&refusal, SDT_WIRE_CODE_BUSY, "too many processes are connected to it");
+	else if ((connections[i] = sdt_connection_make(fd)))
 		return;
-	sdt_outbox_fail(&busy, SDT_WIRE_CODE_BUSY, "too many processes are connected to it");
-	(void)sdt_outbox_send(&busy, fd);
-	sdt_outbox_free(&busy);
+	else
+		sdt_outbox_fail(&refusal, SDT_WIRE_CODE_MEMORY, "it has no memory for another connection");
+	(void)sdt_outbox_send(&refusal, fd);
 	close(fd);
 }
 
@@ -109,7 +126,7 @@ static int accept_connection(void)
 /* time_to_wait returns for how many milliseconds nothing has to be done. */
 static int time_to_wait(void)
 {
-	uint64_t now = sdt_monotonic(), next = now + UINT64_C(1000000) * LONGEST_POLL;
+	uint64_t now = sdt_monotonic(), next = now + UINT64_C(1000000) * (uint64_t)longest_poll;
 
 	for (int i = 0; i < SDT_CONNECTIONS; i++)
 		if (connections[i] && connections[i]->deadline < next)
@@ -118,16 +135,43 @@ static int time_to_wait(void)
 }
 
 /*
- * serve_once waits until something has to be done, and does it. It reports false if nothing was to be done for long,
- * and all other threads have ended: then this one keeps a process alive that would have ended.
+ * take_wake reads the signal that has woken the thread. One that was sent to the process, which
+ * blocks it in all threads, looks the same, and is left to the program. take_wake returns how many
+ * milliseconds to wait until the next look.
  */
+static int take_wake(void)
+{
+	uint32_t sent = __atomic_load_n(&wakes, __ATOMIC_ACQUIRE);
+	struct signalfd_siginfo info;
+
+	if (sent == read_wakes || read(signals, &info, sizeof info) != sizeof info)
+		return ACCEPT_PAUSE;
+	read_wakes = sent;
+	longest_poll = SHORT_POLL; /* a thread ends, which may be the main thread */
+	return 0;
+}
+
+/*
+ * has_purpose is called when nothing was to be done for long. It reports false if all other threads
+ * have ended: then this one keeps a process alive that would have ended.
+ */
+static bool has_purpose(void)
+{
+	unsigned long left = sdt_threads_after_main();
+
+	longest_poll = left ? SHORT_POLL : LONGEST_POLL;
+	return left != 1;
+}
+
+/* serve_once waits until there is something to do, and does it. It reports false at the end. */
 static bool serve_once(int *pause)
 {
-	struct pollfd polled[SDT_CONNECTIONS + 1];
-	int wait = time_to_wait(), used = 1, ready;
+	struct pollfd polled[SDT_CONNECTIONS + 2];
+	int wait = time_to_wait(), used = 2, ready;
 
 	/* A descriptor below 0 is ignored. No more are passed than are used: RLIMIT_NOFILE bounds them. */
 	polled[0] = (struct pollfd){*pause ? -1 : listener.fd, POLLIN, 0};
+	polled[1] = (struct pollfd){*pause ? -1 : signals, POLLIN, 0};
 	for (int i = 0; i < SDT_CONNECTIONS; i++) {
 		const struct sdt_connection *c = connections[i];
 
@@ -141,7 +185,7 @@ static bool serve_once(int *pause)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000 * ACCEPT_PAUSE}, NULL);
 		return true;
 	}
-	used = 1;
+	used = 2;
 	for (int i = 0; i < SDT_CONNECTIONS; i++) {
 		if (!connections[i] || sdt_connection_serve(connections[i], &listener, polled[used++].revents))
 			continue;
@@ -149,13 +193,17 @@ static bool serve_once(int *pause)
 		connections[i] = NULL;
 	}
 	*pause = polled[0].revents ? accept_connection() : 0;
-	return ready > 0 || !sdt_is_last_thread();
+	if (polled[1].revents && *pause == 0)
+		*pause = take_wake();
+	return ready > 0 || has_purpose();
 }
 
 static void serve(void)
 {
 	int pause = 0;
 
+	longest_poll = SHORT_POLL; /* the main thread may have ended while this one began */
+	read_wakes = __atomic_load_n(&wakes, __ATOMIC_ACQUIRE);
 	while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE) && serve_once(&pause))
 		;
 	for (int i = 0; i < SDT_CONNECTIONS; i++) {
@@ -167,9 +215,22 @@ static void serve(void)
 
 static int open_listener(void)
 {
+	sigset_t waking;
+
 	if (own_descriptors() != 0)
 		return sdt_fail_line(failure, "no thread can have descriptors of its own: %m");
+	sigemptyset(&waking);
+	sigaddset(&waking, WAKING_SIGNAL);
+	signals = signalfd(-1, &waking, SFD_NONBLOCK | SFD_CLOEXEC);
 	return sdt_place_open(&listener, failure);
+}
+
+static void change_state(int to)
+{
+	pthread_mutex_lock(&lock);
+	state = to;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
 }
 
 /* is_child is not NULL in a forked child, which does not hurry: it may execute another program. */
@@ -182,10 +243,7 @@ static void *run(void *is_child)
 	if (is_child)
 		nanosleep(&moment, NULL);
 	opened = open_listener() == 0;
-	pthread_mutex_lock(&lock);
-	state = opened ? LISTENING : FAILED;
-	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
+	change_state(opened ? LISTENING : FAILED);
 	if (!opened)
 		return NULL;
 	serve();
@@ -215,43 +273,109 @@ static int create_thread(void *is_child)
 	return status == 0 ? 0 : -1;
 }
 
+/* wake wakes the thread, which listens. The lock is held. */
+static void wake(void)
+{
+	__atomic_add_fetch(&wakes, 1, __ATOMIC_RELEASE);
+	pthread_kill(thread, WAKING_SIGNAL);
+}
+
+/*
+ * What has let the process listen, or has forked it, is nearly always the main thread. If that
+ * ends, the process lives until its last thread has ended, which must not be the one of the socket.
+ * So the end of a thread that has called notice_end wakes that one.
+ */
+static pthread_key_t key;
+static bool has_key;
+
+static void at_end_of_thread(void *unused)
+{
+	(void)unused;
+	pthread_mutex_lock(&lock);
+	if (state == LISTENING)
+		wake();
+	pthread_mutex_unlock(&lock);
+}
+
+static void make_key(void) { has_key = pthread_key_create(&key, at_end_of_thread) == 0; }
+
+static void notice_end(void)
+{
+	if (has_key)
+		(void)pthread_setspecific(key, &key);
+}
+
+/* forget_failed forgets a thread that could not listen, and has ended or will do so at once. */
+static void forget_failed(void)
+{
+	if (state != FAILED)
+		return;
+	pthread_detach(thread);
+	state = ABSENT;
+}
+
 /* sdt_socket_begin listens, and writes a line of error if that fails. It returns 1 if the process listens already. */
 int sdt_socket_begin(char *line)
 {
-	int status = -1, cancel = sdt_cancel_hold();
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int status = 1, cancel = sdt_cancel_hold();
+	bool failed = false;
+	pthread_t ended;
 
+	pthread_once(&once, make_key);
 	pthread_mutex_lock(&lock);
-	if (state == BEGINNING || state == LISTENING) {
+	while (state == ENDING)
+		pthread_cond_wait(&changed, &lock);
+	forget_failed(); /* of a child, which nobody has told */
+	if (state != ABSENT) {
 		sdt_fail_line(line, "this process listens already");
-		status = 1;
 		goto unlock;
 	}
 	__atomic_store_n(&stopping, 0, __ATOMIC_RELAXED);
 	state = BEGINNING;
+	notice_end();
 	sdt_place_prepare();
 	if (create_thread(NULL) != 0) {
-		sdt_fail_line(line, "create a thread: %m");
+		status = sdt_fail_line(line, "create a thread: %m");
 		state = ABSENT;
+		goto unlock;
 	}
 	while (state == BEGINNING)
 		pthread_cond_wait(&changed, &lock);
-	if (state == LISTENING)
-		status = 0;
-	else if (state == FAILED) {
-		pthread_join(thread, NULL);
+	failed = state == FAILED;
+	status = failed ? -1 : 0;
+	if (failed) {
 		memcpy(line, failure, SDT_LINE_SIZE);
+		ended = thread;
 		state = ABSENT;
 	}
 unlock:
 	pthread_mutex_unlock(&lock);
+	if (failed)
+		pthread_join(ended, NULL);
 	sdt_cancel_release(cancel);
 	return status;
 }
 
-/*
- * sdt_socket_end ends all watches and the thread. If the socket's file is gone or there is no descriptor, the
- * thread sees that within a minute.
- */
+/* wake_and_join ends the thread, if it can be woken at once, or within a minute. */
+static void wake_and_join(void)
+{
+	char path[PATH_MAX];
+	pthread_t ending = thread;
+
+	memcpy(path, listener.path, sizeof path);
+	state = ENDING;
+	__atomic_store_n(&stopping, 1, __ATOMIC_RELEASE);
+	wake();
+	pthread_mutex_unlock(&lock);
+	/* An emulator may keep the signal, and a filter forbid the descriptor: then this wakes it. */
+	(void)sdt_place_refuses(path);
+	pthread_join(ending, NULL);
+	change_state(ABSENT);
+	pthread_mutex_lock(&lock);
+}
+
+/* sdt_socket_end ends all watches and the thread. */
 void sdt_socket_end(void)
 {
 	int cancel = sdt_cancel_hold();
@@ -259,13 +383,12 @@ void sdt_socket_end(void)
 	pthread_mutex_lock(&lock);
 	while (state == BEGINNING)
 		pthread_cond_wait(&changed, &lock);
-	if (state == LISTENING) {
-		__atomic_store_n(&stopping, 1, __ATOMIC_RELEASE);
-		(void)sdt_place_refuses(listener.path); /* which wakes it */
-		pthread_join(thread, NULL);
-	} else if (state == FAILED)
-		pthread_join(thread, NULL);
-	state = ABSENT;
+	forget_failed();
+	if (state == LISTENING)
+		wake_and_join();
+	else
+		while (state == ENDING)
+			pthread_cond_wait(&changed, &lock);
 	pthread_mutex_unlock(&lock);
 	sdt_cancel_release(cancel);
 }
@@ -273,7 +396,12 @@ void sdt_socket_end(void)
 void sdt_socket_before_fork(void) { pthread_mutex_lock(&lock); }
 void sdt_socket_after_fork(void) { pthread_mutex_unlock(&lock); }
 
-/* sdt_socket_forked lets a forked child listen on its own socket if its parent does. */
+/*
+ * sdt_socket_forked lets a forked child listen on its own socket if its parent does. POSIX lets the
+ * child of a process with threads create none, but glibc and musl do: before they call the handlers
+ * of a child, both have made their locks and their list of threads those of a process with one
+ * thread.
+ */
 void sdt_socket_forked(void)
 {
 	bool listens = state == LISTENING || state == BEGINNING;
@@ -287,9 +415,12 @@ void sdt_socket_forked(void)
 	stopping = 0;
 	pthread_cond_init(&changed, NULL); /* a thread of the parent may have waited */
 	state = listens ? BEGINNING : ABSENT;
+	if (listens) {
+		notice_end();
+		if (create_thread(&listener) != 0)
+			state = ABSENT;
+	}
 	pthread_mutex_unlock(&lock);
-	if (listens && create_thread(&listener) != 0)
-		state = ABSENT;
 }
 
 /* sdt_socket_remove removes the socket's file at the end of the process, which does not wait for the thread. */

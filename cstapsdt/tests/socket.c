@@ -1,8 +1,10 @@
 /* Tests of the thread that serves watchers. What it says is tested in Go, in internal/test/clibrary. */
+#include "hold.h"
 #include "watcher.h"
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -171,6 +173,8 @@ static void standard_input(void)
 	int flags = fcntl(STDIN_FILENO, F_GETFD);
 	pid_t child;
 
+	if (!HAS_CHILDREN || test_in_valgrind()) /* a thread is lost if its process ends while it begins */
+		return;
 	listen_here();
 	child = fork();
 	if (child == 0)
@@ -202,6 +206,172 @@ static void spaced_ends(void)
 	providerDestroy(provider);
 }
 
+enum { NOT_HERE = 77, SOON = 30 }; /* SOON is in seconds, and less than the thread may wait for anything */
+
+/* The thread is woken when it is to end, even if its socket has no file, and all descriptors are closed. */
+static int stop_without_file(void)
+{
+	alarm(SOON);
+	listen_here();
+	CHECK(unlink(address_of(getpid()).sun_path) == 0);
+	for (int fd = 3; fd < 100; fd++)
+		close(fd);
+	sdtStopListening();
+	listen_here();
+	CHECK(address_of(getpid()).sun_path[0] == '/');
+	sdtStopListening();
+	return test_failures;
+}
+
+static atomic_int held; /* the descriptor of the call in which the thread of the socket is held */
+static atomic_bool stopped;
+
+static void *listen_and_stop(void *unused)
+{
+	int fd = hold_call(HOLD_UNLINK);
+
+	listen_here();
+	atomic_store(&held, fd);
+	sdtStopListening();
+	atomic_store(&stopped, true);
+	return unused;
+}
+
+/* A fork does not wait for the thread, which another thread has told to end. */
+static int fork_while_thread_ends(void)
+{
+	pthread_t thread;
+	uint64_t call;
+	pid_t child;
+
+	alarm(SOON);
+	CHECK(pthread_create(&thread, NULL, listen_and_stop, NULL) == 0);
+	while (atomic_load(&held) == 0)
+		usleep(1000);
+	if (atomic_load(&held) < 0)
+		return NOT_HERE;
+	call = hold_wait(atomic_load(&held));
+	child = fork();
+	if (child == 0) {
+		listen_here();
+		sdtStopListening();
+		_exit(test_failures);
+	}
+	CHECK(test_wait(child));
+	CHECK(!atomic_load(&stopped));
+	hold_release(atomic_load(&held), call);
+	CHECK(pthread_join(thread, NULL) == 0 && atomic_load(&stopped));
+	return test_failures;
+}
+
+/* has_main_ended reports whether the main thread has ended, and others have not. */
+static bool has_main_ended(void)
+{
+	char line[512] = "";
+	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	bool ended = read(fd, line, sizeof line - 1) > 0 && strstr(line, ") Z ");
+
+	close(fd);
+	return ended;
+}
+
+static void *outlive_main(void *unused)
+{
+	while (!has_main_ended())
+		usleep(1000);
+	return unused;
+}
+
+/* A process whose main thread has ended ends with its last thread. */
+static void ended_by_the_last_thread(void)
+{
+	pid_t child, waited = 0;
+	pthread_t thread;
+	int status = 0;
+
+	if (!HAS_CHILDREN || test_in_valgrind() || test_in_qemu())
+		return;
+	child = fork();
+	if (child == 0) {
+		listen_here();
+		sleep(2); /* from then on, the thread does not look by itself */
+		CHECK(pthread_create(&thread, NULL, outlive_main, NULL) == 0 && pthread_detach(thread) == 0);
+		pthread_exit(NULL);
+	}
+	for (int tries = 0; waited == 0 && tries < SOON * 1000; tries++) {
+		usleep(1000); /* no alarm would end a process in which only that thread is left */
+		waited = waitpid(child, &status, WNOHANG);
+	}
+	CHECK(waited == child && status == 0);
+	if (waited == 0) {
+		kill(child, SIGKILL);
+		waitpid(child, &status, 0);
+		unlink(address_of(child).sun_path);
+	}
+}
+
+/* A signal to the whole process that has blocked it is left to the program, which is watched meanwhile. */
+static int signal_of_the_program(void)
+{
+	struct watcher w;
+	sigset_t urgent, pending;
+
+	sigemptyset(&urgent);
+	sigaddset(&urgent, SIGURG);
+	CHECK(pthread_sigmask(SIG_BLOCK, &urgent, NULL) == 0);
+	load();
+	listen_here();
+	CHECK(kill(getpid(), SIGURG) == 0);
+	w = connect_to(getpid());
+	watch_all(&w);
+	fire_times(3);
+	end_watch(&w);
+	CHECK(committed_in(&w) == 3);
+	CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGURG));
+	sdtStopListening();
+	CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGURG));
+	disconnect(&w);
+	providerDestroy(provider);
+	return test_failures;
+}
+
+/* A process without memory for a connection says so. */
+static int no_memory_for_a_connection(void)
+{
+	const struct rlimit none = {0, 0};
+	struct sockaddr_un address;
+	unsigned char answered[256];
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ssize_t size;
+
+	listen_here();
+	address = address_of(getpid());
+	CHECK(setrlimit(RLIMIT_AS, &none) == 0);
+	CHECK(connect(fd, (const struct sockaddr *)&address, sizeof address) == 0);
+	size = recv(fd, answered, sizeof answered, 0);
+	CHECK(size > 12 && rec_number(answered + 4, 4) == 8 && rec_number(answered + 8, 4) == 5);
+	CHECK(size > 12 && memmem(answered, (size_t)size, "no memory", 9));
+	sdtStopListening();
+	return test_failures;
+}
+
+static void run_in_child(int (*run)(void))
+{
+	/* These handle signals themselves, or ask a process that ends for what its threads have. */
+	if (HAS_CHILDREN && !test_in_valgrind() && !test_in_qemu())
+		test_in_child(run, "no seccomp");
+}
+
+static void without_file(void) { run_in_child(stop_without_file); }
+static void forks(void) { run_in_child(fork_while_thread_ends); }
+static void no_memory(void)
+{
+	if (FORKS_WITH_THREADS) /* the address sanitizer has no memory either */
+		run_in_child(no_memory_for_a_connection);
+}
+
+static void foreign_signal(void) { run_in_child(signal_of_the_program); }
+
 static const struct test tests[] = {
 	{"the thread", thread},
 	{"watches while threads fire", watches},
@@ -209,6 +379,11 @@ static const struct test tests[] = {
 	{"ends of watches", spaced_ends},
 	{"standard input of a child", standard_input},
 	{"exit in another thread", ended_by_a_thread},
+	{"stop without a file", without_file},
+	{"a fork while the thread ends", forks},
+	{"the last thread", ended_by_the_last_thread},
+	{"no memory for a connection", no_memory},
+	{"a signal of the program", foreign_signal},
 };
 
 int main(void) { return watcher_main("socket", tests, sizeof tests / sizeof tests[0]); }
