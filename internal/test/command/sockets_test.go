@@ -98,7 +98,7 @@ func TestSockets(t *testing.T) {
 		} {
 			r := runByUser(t, append(args, "-p", pid(p))...)
 			require.Equal(t, 4, r.status)
-			require.Contains(t, r.stderr, "only the kernel can do this")
+			require.Regexp(t, "only the kernel can do this|needs the kernel", r.stderr)
 			require.NotContains(t, r.stderr, "probesock.Listen", "it listens")
 		}
 		runByUser(t, "trace", "-p", pid(p), "subject:*", "--via", "kernel").ends(t, 4, "CAP_BPF")
@@ -173,6 +173,29 @@ func TestSocketWithoutBPF(t *testing.T) {
 	runByUser(t, "count", "-a", "subject:*", "-d", "100ms", "-v").ends(t, 0, "the events come from the programs' sockets")
 	e := newExporter(t, "subject", saidRule, func(args ...string) *exec.Cmd { return unprivileged(t, stapsdt(t), args...) })
 	e.waitForMessage(`only the programs of this user that listen are watched`)
+}
+
+// TestSocketUnseen: the probes of a C library in a program that listens are seen by the kernel only.
+func TestSocketUnseen(t *testing.T) {
+	t.Parallel()
+	p := startListening(t)
+	_, library := startCSubject(t)
+	makeReadable(t, library)
+	tell(p, "map "+library)
+	r := runByUser(t, "list", "-p", pid(p))
+	require.Contains(t, r.stdout, library+" (process "+pid(p)+")\n  csubject:other()")
+	require.Equal(t, 1, strings.Count(r.stdout, "can be watched without root"))
+	for _, one := range lines[listed](t, runByUser(t, "list", "-o", "json", "-p", pid(p)).stdout) {
+		require.Equal(t, one.Provider == "subject", len(one.Listening) == 1, one.Probe)
+	}
+	const says = "csubject:other is not among the probes that the program shows by its socket, and only the kernel sees it"
+	for _, verb := range []string{"trace", "count"} {
+		r := runByUser(t, verb, "-p", pid(p), "csubject:other", "-d", "1s")
+		require.Equal(t, result{stderr: "stapsdt: " + says + ": loading BPF programs needs CAP_BPF and CAP_PERFMON\n", status: 4}, r)
+	}
+	runByUser(t, "count", "-p", pid(p), "csubject:other", "--via", "socket").ends(t, 2, says+", and --via socket excludes it")
+	runByUser(t, "count", "-p", pid(p), "csubject:other", "subject:*", "-d", "1ms").ends(t, 0, says)
+	runByUser(t, "count", "-p", pid(p), "csubject:wrong", "-d", "1ms").ends(t, 3, "no such probe: the process has no csubject:wrong")
 }
 
 // TestSocketBusy: a program to which too many processes are connected says so, whatever the order of the messages, and root's

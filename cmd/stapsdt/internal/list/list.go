@@ -158,27 +158,30 @@ func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, err
 func (l *lister) ofFile(f *target.File, uses []probes.Use) (heading string, lines []string, all []*probe) {
 	byName := map[string]*probe{}
 	pids := pidsOf(uses)
-	lines = l.podLines(pids)
-	listening := l.listeningOf(pids)
-	if len(listening) > 0 {
-		lines = append(lines, "can be watched without root: "+processList(listening))
-	}
-	lines = append(lines, l.recordingLines(pids)...)
+	var listening []int // those that show a probe of the file
 	for _, s := range f.Probes {
 		name := s.Provider + ":" + s.Name
 		p := byName[name]
 		if p == nil {
 			p = &probe{
 				File: f.Path, Provider: s.Provider, Probe: s.Name, Args: arguments(&s), Semaphore: new(bool),
-				PIDs: pids, Listening: listening, Recordings: l.recordingOf(pids), Pods: l.podsOf(pids),
+				PIDs: pids, Listening: l.listeningOf(pids, name),
+				Recordings: l.recordingOf(pids), Pods: l.podsOf(pids),
 			}
 			byName[name] = p
 			all = append(all, p)
+			listening = append(listening, p.Listening...)
 		}
 		p.sites, p.Sites = append(p.sites, s), append(p.Sites, newSite(&s))
 		*p.Semaphore = *p.Semaphore || s.Semaphore != 0
 	}
 	slices.SortFunc(all, func(a, b *probe) int { return cmp.Compare(a.Provider+":"+a.Probe, b.Provider+":"+b.Probe) })
+	lines = l.podLines(pids)
+	if len(listening) > 0 {
+		slices.Sort(listening)
+		lines = append(lines, "can be watched without root: "+processList(slices.Compact(listening)))
+	}
+	lines = append(lines, l.recordingLines(pids)...)
 	findTraced(uses, all)
 	for _, p := range all {
 		p.remark()

@@ -17,6 +17,8 @@ import (
 type listener struct {
 	*socket.Process
 	path string // path of its socket, if it has answered
+	// offers has the names of the probes that its socket shows.
+	offers map[string]bool
 	// probes are the probes that only its socket shows, and no file.
 	probes []*recording.Probe
 }
@@ -59,7 +61,10 @@ func ask(all []*listener, found *probes.Found) {
 					return // doctor explains why
 				}
 				defer c.Close()
-				one.path = c.Path()
+				one.path, one.offers = c.Path(), map[string]bool{}
+				for _, p := range c.Probes {
+					one.offers[p.Provider+":"+p.Name] = true
+				}
 				one.probes = slices.DeleteFunc(c.Probes, func(p *recording.Probe) bool {
 					return !one.Elsewhere && shown[fmt.Sprintf("%d %s:%s", one.PID, p.Provider, p.Name)]
 				})
@@ -98,11 +103,11 @@ func (one *listener) shown(recordings []Recording) (all []*probe) {
 	return all
 }
 
-// listeningOf returns the processes among pids that listen.
-func (l *lister) listeningOf(pids []int) (listening []int) {
-	for _, pid := range pids {
-		if slices.ContainsFunc(l.listening, func(one *listener) bool { return !one.Elsewhere && one.PID == pid }) {
-			listening = append(listening, pid)
+// listeningOf returns the processes among pids whose sockets show a probe.
+func (l *lister) listeningOf(pids []int, probe string) (listening []int) {
+	for _, one := range l.listening {
+		if one.offers[probe] && !one.Elsewhere && slices.Contains(pids, one.PID) {
+			listening = append(listening, one.PID)
 		}
 	}
 	return listening

@@ -50,8 +50,19 @@ func Refuse(err error, what string) error {
 	return err
 }
 
+// kernelError says what only the kernel can do. It is an ErrKernel.
+type kernelError string
+
+func (e kernelError) Error() string        { return string(e) }
+func (e kernelError) Is(target error) bool { return target == ErrKernel }
+
 // errThread means that an expression uses the thread that fires.
-var errThread = errors.New("tid needs the kernel, which alone knows the thread")
+const errThread = kernelError("tid needs the kernel, which alone knows the thread")
+
+// unseen returns the error that no socket shows a probe.
+func unseen(probe string) error {
+	return kernelError(probe + " is not among the probes that the program shows by its socket, and only the kernel sees it")
+}
 
 // thread matches the variable with the thread that fires.
 var thread = regexp.MustCompile(`\btid\b`)
@@ -190,22 +201,26 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 	if err != nil {
 		return orKernel(err)
 	}
+	other := f.unseen(c)
 	if err := f.check(n); err != nil {
 		f.Close()
+		if errors.Is(err, probes.ErrNothing) && other != "" {
+			err = unseen(other)
+		}
 		switch {
-		case !errors.Is(err, errThread):
+		case !errors.Is(err, ErrKernel):
 		case demanded:
 			err = console.Usagef("%w, and --via socket excludes it", err)
 		case refused != nil:
-			err = Refuse(refused, "tid")
+			err = fmt.Errorf("%w: %w", err, refused)
 		}
 		return orKernel(err)
 	}
-	if other := f.unseen(c); other != "" && refused == nil && !demanded {
+	if other != "" && refused == nil && !demanded {
 		f.Close()
 		return nil, nil
 	} else if other != "" {
-		to.Warn("%s is not among the probes that the program shows by its socket, and only the kernel sees it", other)
+		to.Warn("%v", unseen(other))
 	}
 	if err := f.begin(); err != nil {
 		f.Close()

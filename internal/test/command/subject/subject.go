@@ -47,6 +47,7 @@ func newRequest(n int) *request {
 //	unload, load
 //	listen, hush lets others watch it without root, or no longer
 //	record FILE  records to a file
+//	map FILE     maps a file as a library is mapped
 //	await, idle  waits until request__done is enabled, or not
 //	late N       fires the probe of a new provider, late:event, N times
 //	exec         starts this program again, in the same process
@@ -106,6 +107,14 @@ func subject(memfd bool) {
 			recorder, err = proberec.Create(o.text, 0, subject)
 			check(err)
 			recorder.Start()
+		},
+		"map": func(o order) {
+			f, err := os.Open(o.text)
+			check(err)
+			info, err := f.Stat()
+			check(err)
+			_, err = syscall.Mmap(int(f.Fd()), 0, int(info.Size()), syscall.PROT_READ|syscall.PROT_EXEC, syscall.MAP_PRIVATE)
+			check(err)
 		},
 		"await": func(order) { wait(true) },
 		"idle":  func(order) { wait(false) },
