@@ -198,6 +198,20 @@ func TestSocketUnseen(t *testing.T) {
 	runByUser(t, "count", "-p", pid(p), "csubject:wrong", "-d", "1ms").ends(t, 3, "no such probe: the process has no csubject:wrong")
 }
 
+// TestSocketHidden: the files of a process that is not dumpable are hidden from its own user, and its socket is not.
+func TestSocketHidden(t *testing.T) {
+	t.Parallel()
+	p, other := startListening(t), startListening(t)
+	tell(p, "hide")
+	runByUser(t, "list", "-p", pid(other)+","+pid(p)).ends(t, 0, "1 process is not shown completely: ", "CAP_SYS_PTRACE")
+	r := runByUser(t, "list", "-p", pid(p))
+	require.Equal(t, result{stdout: "process " + pid(p) + ", by its socket\n" +
+		"  subject:request__done(path string, status int32, elapsed time.Duration, cached bool)\n" +
+		"  subject:handled(req uintptr, n int64)\n  subject:tick(arg0 uint64, arg1 uint8)\n"}, r)
+	tell(p, "hush")
+	runByUser(t, "list", "-p", pid(p)).ends(t, 4, "CAP_SYS_PTRACE")
+}
+
 // TestSocketBusy: a program to which too many processes are connected says so, whatever the order of the messages, and root's
 // command takes the kernel.
 func TestSocketBusy(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -130,7 +131,12 @@ func (l *lister) pids(found *probes.Found) (all []int) {
 // find returns the selected files. For paths it also finds the processes that have mapped them, as far as permitted.
 func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, error) {
 	if len(paths) == 0 {
-		return l.target.Look(finder)
+		found, err := l.target.Look(finder)
+		if errors.As(err, new(*rights.Error)) { // a socket may show what the files do not
+			now, _ := l.target.Now()
+			return probes.Look(finder.Process, now.PIDs, true, nil)
+		}
+		return found, err
 	}
 	var files []*target.File
 	for _, path := range paths {

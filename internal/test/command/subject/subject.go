@@ -11,6 +11,8 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/proberec"
 	"github.com/go-stapsdt/stapsdt/probesock"
+
+	"golang.org/x/sys/unix"
 )
 
 type handledArgs struct {
@@ -48,6 +50,7 @@ func newRequest(n int) *request {
 //	listen, hush lets others watch it without root, or no longer
 //	record FILE  records to a file
 //	map FILE     maps a file as a library is mapped
+//	hide         hides its files and its memory from its own user
 //	await, idle  waits until request__done is enabled, or not
 //	late N       fires the probe of a new provider, late:event, N times
 //	exec         starts this program again, in the same process
@@ -116,6 +119,7 @@ func subject(memfd bool) {
 			_, err = syscall.Mmap(int(f.Fd()), 0, int(info.Size()), syscall.PROT_READ|syscall.PROT_EXEC, syscall.MAP_PRIVATE)
 			check(err)
 		},
+		"hide":  func(order) { check(unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) },
 		"await": func(order) { wait(true) },
 		"idle":  func(order) { wait(false) },
 		"late": func(o order) {
