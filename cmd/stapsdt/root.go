@@ -87,7 +87,7 @@ func fail(to *console.Console, c *cobra.Command, err error) int {
 	return exit
 }
 
-// withoutRights returns a hint about sources of events that need no rights.
+// withoutRights returns a hint about a source of events that needs no rights.
 func withoutRights(c *cobra.Command) string {
 	if flag := c.Flags().Lookup("pid"); flag != nil {
 		if processes, ok := flag.Value.(processList); ok {
@@ -96,7 +96,7 @@ func withoutRights(c *cobra.Command) string {
 			}
 		}
 	}
-	return "without rights, it watches a program that listens (probesock), shows the probes of one that mounts debugprobe, and reads recordings (proberec): see stapsdt help rights"
+	return "to need none, start the program with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, and watch it as its own user: see stapsdt help rights"
 }
 
 func noCommand(root *cobra.Command, word string) error {

@@ -56,9 +56,12 @@ const rightsHelp = `To trace needs Linux 5.8 or later, and root or these capabil
 
 Without any:
 
-  stapsdt list FILE, list -p PID    of your own processes
-  -p PID                    watches a program of yours that calls probesock.Listen
-  list, trace http://HOST/debug/probes/    of a program that mounts debugprobe
-  --from FILE               reads a recording, which a program makes by proberec.Create
+  list FILE, list -p PID    of your own processes
+  -p PID, -a                watch programs of yours that were started with STAPSDT_SOCKET=1
+  --from FILE               reads the recording of one that was started with STAPSDT_RECORD=FILE
+  http://HOST/debug/probes/    is the page of a program that mounts debugprobe
+
+Go programs obey these variables if they call probeenv.Load, programs with the C library always.
+A Go program can do the same by itself: see the packages probesock and proberec.
 
 stapsdt doctor -p PID says what keeps a tracer from a process.`

@@ -32,7 +32,7 @@ func TestRights(t *testing.T) {
 	}
 	file := []string{"trace", "-d", "10ms", path + ":csubject:other"}
 	process := []string{"trace", "-d", "10ms", "-p", pid(p), "csubject:other"}
-	const suffix = "; without rights, it watches a program that listens (probesock), shows the probes of one that mounts debugprobe, and reads recordings (proberec): see stapsdt help rights\n"
+	const suffix = "; to need none, start the program with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, and watch it as its own user: see stapsdt help rights\n"
 	for _, c := range []struct {
 		set    string
 		user   bool

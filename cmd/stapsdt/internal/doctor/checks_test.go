@@ -79,6 +79,8 @@ var diagnoses = []struct {
 	{"no capability", func(f *Facts) {
 		f.Self.Missing, f.Trial.BPF = []rights.Capability{rights.BPF, rights.Perfmon, rights.Admin}, unix.EPERM
 	}, []string{"capability fault Attaching to probes needs CAP_BPF and CAP_PERFMON."}, 4},
+	{"no capability, though it could listen", func(f *Facts) { f.Self.Missing = []rights.Capability{rights.BPF} },
+		[]string{"capability fault Or start the program with STAPSDT_SOCKET=1"}, 4},
 	{"one capability", func(f *Facts) {
 		f.Self.Missing, f.Trial.Attach = []rights.Capability{rights.Perfmon, rights.Admin}, unix.EACCES
 	}, []string{"capability fault Attaching to probes needs CAP_PERFMON."}, 4},

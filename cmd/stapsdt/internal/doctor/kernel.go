@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"golang.org/x/sys/unix"
@@ -40,7 +41,11 @@ func capability(f *Facts) (all []Finding) {
 	switch missing := f.missing(); {
 	case len(missing) > 0:
 		lack := rights.Error{Op: "Attaching to probes", Missing: missing}
-		all = fault(StatusRights, lack.Error()+".", "Run stapsdt as root (sudo), or give it these capabilities.")
+		cure := "Run stapsdt as root (sudo), or give it these capabilities."
+		if errors.Is(f.Process.Socket, socket.ErrNone) && !f.Process.Asked {
+			cure += " Or start the program with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey: its own user needs no rights then."
+		}
+		all = fault(StatusRights, lack.Error()+".", cure)
 	case !f.refused() || f.Host.Lockdown == confidentiality || f.Self.Seccomp: // other checks say why
 	case f.Self.InUserNamespace:
 		all = fault(StatusRights, "The kernel refuses to trace here: the capabilities of this process are those of a user namespace, and tracing takes those of the initial one.",
