@@ -190,11 +190,18 @@ func outputFlag(c *cobra.Command, json *bool) {
 	choiceFlag(c, func(to string) { *json = to == "json" }, "output", "o", "text", "`FORMAT`: text, or json for one object per line", "text", "json")
 }
 
-// checkStrayPID returns an error if the first argument is a PID that should belong to -p, as in
-// -p $(pgrep NAME) without quotes.
+// checkStrayPID returns an error if the first argument is the PID or the name of a process and
+// should belong to -p, as in -p $(pgrep NAME) without quotes.
 func checkStrayPID(c *cobra.Command, args []string) error {
 	flag := c.Flags().Lookup("pid")
-	if flag == nil || len(args) == 0 || !isNumber(args[0]) {
+	if flag == nil || len(args) == 0 {
+		return nil
+	}
+	given := slices.ContainsFunc([]string{"pid", "all", "from"}, c.Flags().Changed)
+	if !isNumber(args[0]) {
+		if c.Name() != "list" && !given && !strings.ContainsAny(args[0], ":/") {
+			return console.Usagef("%q is not [FILE:]PROVIDER:PROBE: for the process of this name, give -p %s", args[0], args[0])
+		}
 		return nil
 	}
 	if _, err := os.Stat(args[0]); c.Name() == "list" && !flag.Changed && err != nil {

@@ -21,7 +21,7 @@ type checker struct {
 	durations map[int]int64 // durations by the offsets of their literals
 }
 
-func (c *checker) errorf(pos int, format string, args ...any) error {
+func (c *checker) errorf(pos int, format string, args ...any) *Error {
 	return &Error{Src: c.src, Pos: min(max(pos, 0), len(c.src)), Msg: fmt.Sprintf(format, args...)}
 }
 
@@ -97,17 +97,7 @@ func (c *checker) name(e *ast.Ident, pos int) (operand, error) {
 	case "_", "nil", "iota":
 		return operand{}, c.errorf(pos, "%s cannot be used here", e.Name)
 	}
-	return operand{}, c.unknown(e.Name, e.Name, pos, c.known(""))
-}
-
-// unknown returns the error that there is no variable of a name, with its source. known lists
-// variables.
-func (c *checker) unknown(source, name string, pos int, known string) error {
-	length := "len(" + name + ")"
-	if slices.ContainsFunc(c.vars, func(v Var) bool { return v.Name == length }) {
-		return c.errorf(pos, "undefined: %s; there is %s", source, cut(length))
-	}
-	return c.errorf(pos, "undefined: %s%s%s", source, c.nearest(name), known)
+	return operand{}, c.unknown(pos, e.Name, e.Name, c.known(""))
 }
 
 // variable returns the first variable of a name.
@@ -119,15 +109,23 @@ func (c *checker) variable(name string, pos int) (operand, bool) {
 	return operand{typ: c.vars[i].Type, tree: &Node{Op: Load, Type: c.vars[i].Type, Var: i, Pos: pos}, pos: pos}, true
 }
 
-// nearest returns a hint with the variable that resembles a name.
-func (c *checker) nearest(asked string) string {
+// unknown returns the error that an expression src names no variable. known lists the variables.
+func (c *checker) unknown(pos int, src, asked, known string) error {
+	length := "len(" + asked + ")"
+	if slices.ContainsFunc(c.vars, func(v Var) bool { return v.Name == length }) {
+		err := c.errorf(pos, "undefined: %s; there is %s", src, cut(length))
+		err.Near = true
+		return err
+	}
 	near := nearest.To(asked)
 	for _, v := range c.vars {
 		if usable(v.Name) {
 			near.See(v.Name)
 		}
 	}
-	return near.Hint()
+	err := c.errorf(pos, "undefined: %s%s%s", src, near.Hint(), known)
+	err.Near = near.Hint() != ""
+	return err
 }
 
 // usable reports whether an expression can have a variable's name.
@@ -198,7 +196,7 @@ func (c *checker) selector(e ast.Expr, pos int) (operand, error) {
 	if v, ok := c.variable(path, pos); ok {
 		return v, nil
 	}
-	return operand{}, c.unknown(c.source(e), path, pos, c.knownParts(path))
+	return operand{}, c.unknown(pos, c.source(e), path, c.knownParts(path))
 }
 
 // dotted returns a selector of names, in which an integer may be the index of an array, as in the

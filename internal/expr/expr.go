@@ -35,6 +35,7 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"strings"
@@ -78,6 +79,28 @@ type Error struct {
 	Src string
 	Pos int // a byte offset in Src, at most its length
 	Msg string
+	// Near means that the message names a variable that resembles an undefined one.
+	Near bool
+}
+
+// With returns err with a remark after its message. If err is no *Error, With returns it as it is.
+func With(err error, remark string) error {
+	var wrong *Error
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	with := *wrong
+	with.Msg += " (" + remark + ")"
+	return &with
+}
+
+// Nearer returns the error that names a variable resembling an undefined one, or else err.
+func Nearer(err, other error) error {
+	var one, two *Error
+	if errors.As(other, &two) && two.Near && !(errors.As(err, &one) && one.Near) {
+		return other
+	}
+	return err
 }
 
 // Error returns the message, and below it the line of the source with a caret under the

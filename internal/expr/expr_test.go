@@ -2,6 +2,7 @@ package expr
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -278,15 +279,26 @@ func TestErrorShowsThePlace(t *testing.T) {
 		e    Error
 		want string
 	}{
-		{Error{"a && pth", 5, "undefined: pth"}, "undefined: pth (byte 5)\n\ta && pth\n\t     ^"},
-		{Error{"日本 == \"x\" ||", 16, "m"}, "m (byte 16)\n\t日本 == \"x\" ||\n\t            ^"},
-		{Error{"a ||\n\tb + c ||\nd", 8, "m"}, "m (byte 8)\n\t b + c ||\n\t   ^"},
-		{Error{"a\x1b[31m\xff ==", 9, "m"}, "m (byte 9)\n\ta.[31m. ==\n\t         ^"},
-		{Error{"", 0, "m"}, "m (byte 0)\n\t\n\t^"},
-		{Error{"ab", 99, "m"}, "m (byte 2)\n\tab\n\t  ^"},
+		{Error{Src: "a && pth", Pos: 5, Msg: "undefined: pth"}, "undefined: pth (byte 5)\n\ta && pth\n\t     ^"},
+		{Error{Src: "日本 == \"x\" ||", Pos: 16, Msg: "m"}, "m (byte 16)\n\t日本 == \"x\" ||\n\t            ^"},
+		{Error{Src: "a ||\n\tb + c ||\nd", Pos: 8, Msg: "m"}, "m (byte 8)\n\t b + c ||\n\t   ^"},
+		{Error{Src: "a\x1b[31m\xff ==", Pos: 9, Msg: "m"}, "m (byte 9)\n\ta.[31m. ==\n\t         ^"},
+		{Error{Src: "", Pos: 0, Msg: "m"}, "m (byte 0)\n\t\n\t^"},
+		{Error{Src: "ab", Pos: 99, Msg: "m"}, "m (byte 2)\n\tab\n\t  ^"},
 	} {
 		require.Equal(t, c.want, c.e.Error())
 	}
+}
+
+// TestNearer: an error that suggests a name says more than one that does not.
+func TestNearer(t *testing.T) {
+	vars := func(name string) []Var { return []Var{{Name: name, Type: Type{Kind: Int, Size: 8}}} }
+	_, far := Parse("statu > 1", vars("path"))
+	_, near := Parse("statu > 1", vars("status"))
+	require.ErrorContains(t, Nearer(far, near), "the nearest name is status")
+	require.Equal(t, near, Nearer(near, far))
+	require.Equal(t, far, Nearer(far, nil))
+	require.Equal(t, "m (here) (byte 0)\n\tab\n\t^", With(fmt.Errorf("p:n: %w", &Error{Src: "ab", Msg: "m"}), "here").Error())
 }
 
 // TestValues: an expression may have any type.

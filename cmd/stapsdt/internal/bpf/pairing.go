@@ -3,7 +3,6 @@
 package bpf
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
@@ -44,16 +43,14 @@ func (p *Pairing) divide(start, end *Probe, all []string) (atStart, atEnd []stri
 	for _, src := range all {
 		_, startErr := start.Parse(src)
 		_, endErr := end.Parse(src)
-		var wrong *expr.Error
 		switch {
 		case startErr == nil && (p.AtStart || endErr != nil):
 			atStart = append(atStart, src)
 		case endErr == nil:
 			atEnd = append(atEnd, src)
-		case errors.As(endErr, &wrong):
-			return nil, nil, &expr.Error{Src: src, Pos: wrong.Pos, Msg: fmt.Sprintf("%s (neither %v nor %v has all that this asks for)", wrong.Msg, start, end)}
 		default:
-			return nil, nil, endErr
+			remark := fmt.Sprintf("neither %v nor %v has all that this asks for", start, end)
+			return nil, nil, expr.With(expr.Nearer(endErr, startErr), remark)
 		}
 	}
 	return atStart, atEnd, nil

@@ -33,7 +33,10 @@ func NewPlan(config *run.Config, names, by []string) (*Plan, error) {
 		}
 	}
 	where, err := takeWhere(config)
-	config.Specs, config.Others = replay.OperationSpecs(names)
+	if err != nil {
+		return nil, err
+	}
+	config.Specs, config.Others, err = replay.OperationSpecs(names)
 	return &Plan{Where: where, By: by}, err
 }
 

@@ -123,7 +123,10 @@ func newPairs(names []string, key string) (*pairs, error) {
 			return p, p.function(names[0])
 		}
 		p.named = true
-		p.specs, p.others = replay.OperationSpecs(names)
+		var err error
+		if p.specs, p.others, err = replay.OperationSpecs(names); err != nil {
+			return nil, err
+		}
 	case 2:
 		p.specs = names
 	default:

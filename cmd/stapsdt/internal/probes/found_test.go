@@ -58,6 +58,11 @@ func TestUnfit(t *testing.T) {
 	}
 	require.ErrorContains(t, u.Err(), "mismatched types")
 	require.Equal(t, "3 of 4 probes are left out, one because of this: p:n: mismatched types (byte 0)", u.Take(4))
+	for _, one := range []*expr.Error{{Msg: "undefined: s"}, {Msg: "undefined: s; the nearest name is t", Near: true}, {Msg: "undefined: s"}} {
+		u.Add(one)
+	}
+	require.ErrorContains(t, u.Err(), "the nearest name is t")
+	u.Take(4)
 	u.Add(&expr.Error{Msg: "undefined: s"})
 	require.Equal(t, "1 of 4 probes has no s and is left out", u.Take(4))
 }

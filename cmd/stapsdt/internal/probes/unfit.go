@@ -18,8 +18,12 @@ type Unfit struct {
 
 // Add adds a probe that is left out because of an error.
 func (u *Unfit) Add(err error) {
-	if u.Probes++; u.err == nil || undefined(u.err) != "" && undefined(err) == "" {
+	u.Probes++
+	switch {
+	case u.err == nil || undefined(u.err) != "" && undefined(err) == "":
 		u.err = err
+	case undefined(u.err) != "":
+		u.err = expr.Nearer(u.err, err)
 	}
 }
 
@@ -36,7 +40,8 @@ func undefined(err error) string {
 	return name
 }
 
-// Err returns why a probe was left out, or nil. A probe that has the names of the expression says most about it.
+// Err returns why a probe was left out, or nil. A probe that has the names of the expression says
+// most about it, and then a probe that has similar names.
 func (u *Unfit) Err() error { return u.err }
 
 // Take returns a line about the probes that were added since the last call, or "". of is the number of all probes.

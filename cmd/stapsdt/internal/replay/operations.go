@@ -11,6 +11,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -70,14 +72,22 @@ func NameOf(probe string) (name string, isStart bool) {
 }
 
 // OperationSpecs returns specs of the probes of the operations with some names. others maps a spec to its alternative.
-func OperationSpecs(names []string) (specs []string, others map[string]string) {
+func OperationSpecs(names []string) (specs []string, others map[string]string, err error) {
 	others = map[string]string{}
 	for _, name := range names {
+		asked, err := spec.Parse(name)
+		if err != nil {
+			return nil, nil, console.Usagef("%w", err)
+		}
+		if operation, _ := NameOf(asked.Probe); operation != "" {
+			operation = strings.TrimSuffix(name, asked.Probe) + operation
+			return nil, nil, console.Usagef("%s names a probe of an operation: give %s", name, operation)
+		}
 		end := name + endSuffixes[0]
 		specs = append(specs, name+startSuffix, end)
 		others[end] = name + endSuffixes[1]
 	}
-	return specs, others
+	return specs, others, nil
 }
 
 // Kinds returns the kinds that have both a start and an end.
@@ -190,7 +200,8 @@ func (o *Operations) Check(all []*recording.Probe) error {
 }
 
 // fits returns an error if an expression fits no kind of operation.
-func fits(kinds []*Kind, isFilter bool, src string) (err error) {
+func fits(kinds []*Kind, isFilter bool, src string) error {
+	var wrong error
 	for _, k := range kinds {
 		for i := range k.first {
 			e := NewEvaluator(k.first[len(k.first)-1-i])
@@ -198,12 +209,14 @@ func fits(kinds []*Kind, isFilter bool, src string) (err error) {
 			if isFilter {
 				parse = e.ParseFilter
 			}
-			if _, err = parse(src); err == nil {
+			_, err := parse(src)
+			if err == nil {
 				return nil
 			}
+			wrong = expr.Nearer(err, wrong)
 		}
 	}
-	return console.Usagef("%w (and no other operation has all that this asks for)", err)
+	return expr.With(wrong, "no operation has all that this asks for")
 }
 
 // Add adds an event. It returns the kind of operation that the event starts or ends, or nil if it does neither.

@@ -4,7 +4,6 @@ package replay
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
@@ -56,7 +55,9 @@ func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 			return s.IsStart, nil
 		}
 		_, err := start.Parse(src)
-		return false, fmt.Errorf("%w (the end has not all that this asks for either)", err)
+		_, endErr := end.Parse(src)
+		remark := "neither the start nor the end has all that this asks for"
+		return false, expr.With(expr.Nearer(err, endErr), remark)
 	}
 	for _, src := range p.plan.Where {
 		mine, err := here(src)

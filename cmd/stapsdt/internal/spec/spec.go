@@ -61,7 +61,7 @@ func Parse(text string) (Spec, error) {
 	}
 	rest, probe, ok := cutLast(text)
 	if !ok {
-		return s, fmt.Errorf("%q is not [FILE:]PROVIDER:PROBE", text)
+		return s, fmt.Errorf("%q is not [FILE:]PROVIDER:PROBE: for any provider, give '*:%s'", text, text)
 	}
 	s.Probe = probe
 	s.Provider = rest
