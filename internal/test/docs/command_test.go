@@ -52,6 +52,20 @@ func TestGuideTutorial(t *testing.T) {
 	})
 }
 
+// TestTutorialLines: the frames of the tutorial's stacks name the lines of its program.
+func TestTutorialLines(t *testing.T) {
+	text := readFile(t, root+"docs/tutorial.md")
+	_, program, _ := strings.Cut(text, "```go\n")
+	lines := strings.Split(program, "\n")
+	frames := regexp.MustCompile(`(main\.\S+) \(main\.go:(\d+)\)`).FindAllStringSubmatch(text, -1)
+	require.Len(t, frames, 4)
+	for _, frame := range frames {
+		n, err := strconv.Atoi(frame[2])
+		require.NoError(t, err)
+		require.Contains(t, lines[n-1], map[string]string{"main.handle": "done.Fire(", "main.main.func1.gowrap1": "go handle("}[frame[1]])
+	}
+}
+
 var quantiles = regexp.MustCompile(`(?m)^count \d+  average [\d.]+ms  p50 [\d.]+ms  p90 [\d.]+ms  p99 [\d.]+ms  p999 [\d.]+ms$`)
 
 // distribution runs a command that prints a histogram, whose rows must be shown. The quantiles and what is still open
