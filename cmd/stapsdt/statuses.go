@@ -28,7 +28,7 @@ var statusMeanings = []struct {
 }{
 	{0, "done; also after Ctrl-C or SIGTERM, and when the reader of a pipe has ended"},
 	{exitFailure, "something failed, for example a file that is not ELF"},
-	{exitUsage, "the command line or an expression is wrong"},
+	{exitUsage, "the command line, an expression or a file of rules is wrong"},
 	{exitNothing, "no such probe, process or file"},
 	{exitRights, "rights are missing; the message names the capabilities. Or the server of an address asks for a password. Or clean left a file because the kernel does not say whether it is in use"},
 	{exitGone, "the program at an address has gone away, or is shutting down"},

@@ -14,6 +14,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 )
@@ -35,6 +37,13 @@ func Read(path string) (*File, error) {
 	return Parse(path, text)
 }
 
+// mistakes are the errors in a file. They are a console.ErrUsage, unlike an error from reading it.
+type mistakes []error
+
+func (m mistakes) Error() string      { return errors.Join(m...).Error() }
+func (m mistakes) Unwrap() []error    { return m }
+func (mistakes) Is(target error) bool { return target == console.ErrUsage }
+
 // maxErrors is the maximum number of errors that are reported at once.
 const maxErrors = 20
 
@@ -50,7 +59,7 @@ func Parse(name string, text []byte) (*File, error) {
 		r.errs = append(r.errs[:maxErrors], fmt.Errorf("%s: %d more errors", name, more))
 	}
 	if len(r.errs) > 0 {
-		return nil, errors.Join(r.errs...)
+		return nil, mistakes(r.errs)
 	}
 	return file, nil
 }
