@@ -97,7 +97,11 @@ func TestListProcess(t *testing.T) {
 	tell(p, "unload")
 	r = runCommand(t, "list", "-p", pid(p))
 	require.Equal(t, 3, r.status)
-	require.Equal(t, "stapsdt: no such probe: no file there has SDT probes\n", r.stderr)
+	functions := "; process " + pid(p) + " runs a Go program, whose functions can be traced like probes: see stapsdt list -p " + pid(p) + " 'go:main.*'\n"
+	require.Equal(t, "stapsdt: no such probe: no file there has SDT probes"+functions, r.stderr)
+	runCommand(t, "top", "-p", pid(p)).ends(t, 3, "no file of the process has *:*__start or *:*__end"+functions)
+	r = runCommand(t, "list", "-p", pid(startProcess(t, exec.Command("sh", "-c", "echo ready; read line"))))
+	require.Equal(t, result{stderr: "stapsdt: no such probe: no file there has SDT probes\n", status: 3}, r)
 }
 
 func TestListFile(t *testing.T) {

@@ -100,6 +100,7 @@ var diagnoses = []struct {
 		f.Closed, f.Images, f.Trial = &target.PutOff{Path: "/x", Err: stall.Err}, nil, Trial{}
 	}, []string{"capability fault /x is put off: its file system does not answer. Try again"}, 6},
 	{"not loaded", func(f *Facts) { f.Images, f.Trial = nil, Trial{} }, []string{"not-loaded fault Process 12 (shop) has no probes."}, 3},
+	{"a Go program", func(f *Facts) { f.Images, f.Trial, f.Process.Go = nil, Trial{}, true }, []string{"not-loaded fault To trace its functions instead, see stapsdt list -p 12"}, 3},
 	{"not loaded, with the library", func(f *Facts) {
 		f.Images, f.Trial, f.Process.HasLibrary, f.Process.Directory = nil, Trial{}, true, "/a:b"
 	}, []string{"not-loaded fault demands the directory /a:b and no other, which must be usable and have no colon"}, 3},

@@ -71,6 +71,8 @@ type Process struct {
 	Refused error
 	Name    string
 	UID     int // the effective user, or -1
+	// Go tells whether it runs a Go program.
+	Go bool
 	// HasLibrary tells whether its build information lists this library.
 	HasLibrary bool
 	// Parked tells whether a provider was loaded and no longer is.

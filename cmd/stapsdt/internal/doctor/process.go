@@ -105,6 +105,8 @@ func notLoaded(f *Facts) []Finding {
 			fmt.Sprintf("For what is wrong there, ask: stapsdt doctor -p %d.", p.Children[0]))
 	case p.Parked:
 		says, cure = " now: its provider was loaded, and then unloaded.", "Wait for the next Load, and start the tracer after it."
+	case p.Go && !p.HasLibrary:
+		cure += fmt.Sprintf(" To trace its functions instead, see stapsdt list -p %d 'go:main.*'.", f.PID)
 	case p.HasLibrary:
 		says = ", though the library is built into it: the program has not called Load or LoadAll, or this has failed."
 		cure = "Log the error that Load returned; with STAPSDT_DEBUG=1 in its environment, the program prints why each place was not used. Start the tracer after Load."

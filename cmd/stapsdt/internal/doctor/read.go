@@ -160,6 +160,7 @@ func (f *Facts) readProgram() {
 		if err != nil {
 			return false
 		}
+		f.Process.Go = true
 		for _, m := range append(info.Deps, &info.Main) {
 			f.Process.HasLibrary = f.Process.HasLibrary || m.Path == library
 		}

@@ -102,7 +102,8 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 		return found.PutOff
 	}
 	if len(found.Files)+len(bySocket) == 0 {
-		return fmt.Errorf("%w: no file there has SDT probes", probes.ErrNothing)
+		hint := probes.Functions(l.target.PIDs)
+		return fmt.Errorf("%w: no file there has SDT probes%s", probes.ErrNothing, hint)
 	}
 	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &o}
 	for _, f := range found.Files {

@@ -28,6 +28,8 @@ var ErrNothing = errors.New("no such probe")
 // Selector selects probes of files.
 type Selector struct {
 	Specs []*Spec
+
+	seen bool // whether a file with probes was seen
 }
 
 // Spec is a spec, with its file if it names one.
@@ -99,6 +101,7 @@ func (s *Selector) Order(f *target.File, site *sdt.Site) int {
 
 // Find reports whether a site of a file is selected, and notes the first probe of each spec.
 func (s *Selector) Find(f *target.File) (has bool) {
+	s.seen = s.seen || len(f.Probes) > 0
 	for i := range f.Probes {
 		for _, spec := range s.Specs {
 			if !spec.selects(f, &f.Probes[i]) {
@@ -116,8 +119,12 @@ func (s *Selector) Find(f *target.File) (has bool) {
 	return has
 }
 
-// Nearest returns the end of a message about missing specs, which suggests a similar name, or "".
-func (s *Selector) Nearest() string {
+// Nearest returns the end of a message about specs that are missing in processes, or "". It
+// suggests a similar name or, if the processes have no probes, the functions of a Go program.
+func (s *Selector) Nearest(pids ...int) string {
+	if !s.seen && len(s.FunctionSpecs()) == 0 {
+		return Functions(pids)
+	}
 	for _, spec := range s.Specs {
 		if hint := spec.near.Hint(); spec.First == nil && hint != "" {
 			return hint
@@ -135,6 +142,18 @@ func Nearest(specs []spec.Spec, names iter.Seq2[string, string]) string {
 		}
 		if hint := near.Hint(); hint != "" {
 			return hint
+		}
+	}
+	return ""
+}
+
+// Functions returns the end of a message that processes have no probes. It suggests the functions
+// of a Go program, or is "" if none of them runs one.
+func Functions(pids []int) string {
+	for _, pid := range pids {
+		if target.IsGo(pid) {
+			const format = "; process %d runs a Go program, whose functions can be traced like probes: see stapsdt list -p %d 'go:main.*'"
+			return fmt.Sprintf(format, pid, pid)
 		}
 	}
 	return ""

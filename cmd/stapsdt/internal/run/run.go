@@ -246,7 +246,7 @@ func (r *Run) scan() error {
 
 // nothing returns the error that the processes have no selected probe.
 func (r *Run) nothing() error {
-	return fmt.Errorf("%w: no file of the process has %s%s", probes.ErrNothing, r.Selector.Missing(), r.Selector.Nearest())
+	return fmt.Errorf("%w: no file of the process has %s%s", probes.ErrNothing, r.Selector.Missing(), r.Selector.Nearest(r.PIDs...))
 }
 
 // noFunction returns an error if a function spec selects no function. It only warns of a function

@@ -43,8 +43,7 @@ func StatExe(pid int) (os.FileInfo, error) {
 // table, if the table has the program's Go version, and otherwise from the program's debug
 // information. The error is ErrNoGoid if neither has it, ErrNoProcess or a *rights.Error.
 func GoidOffset(pid int) (uint32, error) {
-	path := fmt.Sprintf("/proc/%d/exe", pid)
-	exe, err := openContent(exeKey(pid), func() (*os.File, error) { return open(path) })
+	exe, err := openExe(pid)
 	if errors.Is(err, fs.ErrPermission) {
 		return 0, rights.New(fmt.Sprintf("opening the program of process %d", pid), err, rights.Ptrace)
 	}
@@ -60,6 +59,26 @@ func GoidOffset(pid int) (uint32, error) {
 		return 0, fmt.Errorf("process %d: %w: %w", pid, ErrNoGoid, err)
 	}
 	return offset, nil
+}
+
+// openExe opens the program of a process.
+func openExe(pid int) (*Content, error) {
+	path := fmt.Sprintf("/proc/%d/exe", pid)
+	return openContent(exeKey(pid), func() (*os.File, error) { return open(path) })
+}
+
+// IsGo reports whether a process runs a Go program, as far as its file can be read.
+func IsGo(pid int) bool {
+	exe, err := openExe(pid)
+	if err != nil {
+		return false
+	}
+	defer exe.Close()
+	if _, err := elffile.New(exe); err != nil {
+		return false
+	}
+	_, err = buildinfo.Read(exe)
+	return err == nil
 }
 
 func goidOffset(exe io.ReaderAt) (uint32, error) {
