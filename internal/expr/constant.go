@@ -41,10 +41,24 @@ func (c *checker) convert(x operand, t Type) (operand, error) {
 		return x, nil
 	}
 	v, problem := represent(x.val, t)
+	if problem != "" && t.Kind == String && x.character() {
+		return operand{}, c.singleQuotes(x)
+	}
 	if problem != "" {
 		return operand{}, c.errorf(x.pos, "%s (%s) %s %v", x.text, x.describe(), problem, t)
 	}
 	return operand{typ: t, val: v, converted: true, pos: x.pos, text: x.text}, nil
+}
+
+// character reports whether an operand is a constant in single quotes.
+func (x operand) character() bool {
+	return len(x.text) > 2 && x.text[0] == '\'' && x.text[len(x.text)-1] == '\''
+}
+
+// singleQuotes returns the error that a character stands where a text is needed.
+func (c *checker) singleQuotes(x operand) error {
+	v, _ := constant.Int64Val(x.val)
+	return c.errorf(x.pos, "a text has double quotes: %q instead of %s", string(rune(v)), x.text)
 }
 
 // represent returns a constant as the type represents it, or the reason why the type cannot represent it.

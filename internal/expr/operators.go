@@ -116,6 +116,12 @@ func fits(x operand, t Type) bool {
 }
 
 func (c *checker) mismatch(x, y operand, pos int) error {
+	switch {
+	case x.character() && y.kind() == String:
+		return c.singleQuotes(x)
+	case y.character() && x.kind() == String:
+		return c.singleQuotes(y)
+	}
 	return c.errorf(pos, "mismatched types: %s is of type %s, and %s of type %s", x.text, x.describe(), y.text, y.describe())
 }
 
