@@ -64,7 +64,7 @@ func TestReadme(t *testing.T) {
 	buildCommand(t)
 	t.Run("our tracer", func(t *testing.T) {
 		shown := regexp.MustCompile("(?s)```\n# (stapsdt trace .*?)\n(.*?)\n([^\n]*)\n```").FindStringSubmatch(text)
-		got := strings.Split(d.run(t, strings.Replace(shown[1], "$(pgrep -n myapp)", pid, 1)+" -n 1"), "\n")
+		got := strings.Split(d.run(t, strings.Replace(shown[1], "-p myapp", "-p "+pid, 1)+" -n 1"), "\n")
 		require.Equal(t, shown[2], got[0])
 		require.Regexp(t, "^"+pattern(shown[3])+"$", got[1])
 		for _, key := range []string{"path", "arg0"} {
@@ -73,7 +73,7 @@ func TestReadme(t *testing.T) {
 		}
 	})
 	t.Run("the first other tracer", func(t *testing.T) {
-		d.sees(t, output, strings.Replace(command, "$(pgrep -n myapp)", pid, 1))
+		d.sees(t, output, strings.Replace(command, "$(pgrep -nx myapp)", pid, 1))
 	})
 	_, file := imageOf(t, p, "myapp")
 	d.replace = strings.NewReplacer("PID", pid, "FILE", file, "{ … }", action+"}")
@@ -81,7 +81,7 @@ func TestReadme(t *testing.T) {
 		t.Run(name, func(t *testing.T) { d.sees(t, output, d.command(t, pattern)) })
 	}
 	t.Run("continuous integration", func(t *testing.T) {
-		line := regexp.MustCompile(`(?m)^    (events=.*)$`).FindStringSubmatch(readFile(t, root+"docs/command.md"))[1]
+		line := ciLine(t)
 		for edited, status := range map[string]int{
 			d.replace.Replace(line): 0,
 			strings.Replace(d.replace.Replace(line), "10s", "1s -w 'status == 1'", 1):            1,
@@ -101,10 +101,18 @@ func TestReadme(t *testing.T) {
 		p := d.start(t, "env "+line[1]+recording+" "+line[2])
 		request(t, "http://"+address+"/missing")
 		event := fmt.Sprintf(`(?m)^\S+ +%d myapp +myapp:request__done +path="/missing" status=404 elapsed=`, p.PID())
+		ci := ciLine(t)
+		out, err := exec.Command("setpriv", "--bounding-set=-all", "bash", "-c", strings.Replace(ci, "PID", fmt.Sprint(p.PID()), 1)).CombinedOutput()
+		require.NoError(t, err, "%s", out)
 		for _, source := range []string{"--via socket -p " + fmt.Sprint(p.PID()), "--from " + recording} {
 			require.Regexp(t, event, d.run(t, "stapsdt trace "+source+" myapp:request__done -n 1"))
 		}
 	})
+}
+
+// ciLine returns the line for continuous integration.
+func ciLine(t *testing.T) string {
+	return regexp.MustCompile(`(?m)^    (events=.*)$`).FindStringSubmatch(readFile(t, root+"docs/command.md"))[1]
 }
 
 // pattern matches a line of the command's output in which times and PIDs are others.
@@ -132,13 +140,13 @@ func TestGuideTesting(t *testing.T) {
 	g.write(t, "order_test.go", first)
 	for name, test := range map[string]string{
 		"elapsed_test.go": "func TestElapsed", "background_test.go": "func TestBackground",
-		"bubble_test.go": "func TestBubble", "bench_test.go": "func BenchmarkOrderObserved",
+		"bubble_test.go": "func TestBubble", "job_test.go": "func TestJob", "bench_test.go": "func BenchmarkOrderObserved",
 	} {
 		g.write(t, name, g.code(t, test))
 	}
 	g.inModule(t, "example.com/shop", "go vet .")
 	out := g.run(t, "go test -v -bench . -benchtime 10x .")
-	for _, name := range []string{"TestOrder", "TestElapsed", "TestBackground", "TestBubble"} {
+	for _, name := range []string{"TestOrder", "TestElapsed", "TestBackground", "TestBubble", "TestJob"} {
 		require.Contains(t, out, "--- PASS: "+name+" ")
 	}
 	require.Contains(t, out, "BenchmarkOrderObserved")
