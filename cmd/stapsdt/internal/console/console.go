@@ -18,7 +18,8 @@ import (
 type Console struct {
 	Out, Err io.Writer
 
-	state atomic.Int32
+	state   atomic.Int32
+	restore atomic.Pointer[func()]
 }
 
 // The states of a console.
@@ -51,6 +52,9 @@ func (c *Console) Finish() { c.state.Store(finishing) }
 // Stay notes that the signal has been handled, so that Abandon must not end the command.
 func (c *Console) Stay() { c.state.Store(staying) }
 
+// Restore sets the function by which Abandon restores the terminal.
+func (c *Console) Restore(f func()) { c.restore.Store(&f) }
+
 // writePatience is how long Abandon waits for its message to be written.
 const writePatience = 200 * time.Millisecond
 
@@ -68,6 +72,9 @@ func (c *Console) Abandon(after, results time.Duration, exit func()) {
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
+		if restore := c.restore.Load(); restore != nil {
+			(*restore)()
+		}
 		c.Warn("it has not ended within %v of the signal, and ends without its results", after)
 	}()
 	select {

@@ -48,6 +48,13 @@ func TestAbandon(t *testing.T) {
 	require.True(t, exited)
 	require.Contains(t, <-said, "within 2ms of the signal")
 
+	exited, restored := false, false
+	c = &Console{Err: said}
+	c.Restore(func() { restored = true })
+	c.Abandon(time.Millisecond, time.Hour, func() { exited = restored })
+	require.True(t, exited)
+	<-said
+
 	exited = false
 	c.Stay()
 	c.Abandon(time.Millisecond, time.Millisecond, func() { exited = true })

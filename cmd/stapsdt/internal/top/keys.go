@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
@@ -52,6 +53,9 @@ func (st *state) key(e *tcell.EventKey, now *snapshot) (end bool) {
 	case st.help:
 		st.help = false
 		return false
+	}
+	if now != nil && e.Key() != tcell.KeyRune { // the keys before it are not drawn yet
+		st.follow(now.sorted(st.sort, st.filter), now.filtered(st.filter))
 	}
 	switch e.Key() {
 	case tcell.KeyUp:
@@ -115,7 +119,7 @@ func (st *state) edit(e *tcell.EventKey) {
 			st.filter = string(runes[:len(runes)-1])
 		}
 	case tcell.KeyRune:
-		if len(st.filter) < maxFilter {
+		if len(st.filter) < maxFilter && unicode.IsPrint(e.Rune()) {
 			st.filter += string(e.Rune())
 		}
 	}

@@ -24,11 +24,13 @@ import (
 type screen struct {
 	tcell.Screen
 	to        *console.Console
+	terminal  *terminal
 	snapshots chan *snapshot
 	warnings  warnings
 	restore   sync.Once
 	state     state
 	now       *snapshot // the snapshot that is drawn, or nil
+	drawn     []string  // the lines that were drawn, without the footer
 }
 
 // warnings keeps the output to standard error until the terminal is restored.
@@ -57,16 +59,30 @@ func (w *warnings) last() string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// openScreen returns a screen, or nil if the output is not a terminal with keys, or is unknown.
-func openScreen(to *console.Console) *screen {
+// openScreen returns a screen on a terminal, or nil if the output is not a terminal with keys, or
+// is unknown.
+func openScreen(to *console.Console, device string) *screen {
 	if _, _, ok := console.Size(to.Out); !ok {
 		return nil
 	}
-	t, err := tcell.NewScreen()
+	restore, err := restorer(to.Out.(*os.File))
+	if err != nil {
+		return nil
+	}
+	tty, err := tcell.NewDevTtyFromDev(device)
+	if err != nil {
+		return nil
+	}
+	terminal := &terminal{Tty: tty, input: make(chan []byte)}
+	t, err := tcell.NewTerminfoScreenFromTty(terminal)
 	if err != nil || t.Init() != nil {
 		return nil
 	}
-	return &screen{Screen: t, to: to, snapshots: make(chan *snapshot, 1), state: state{sort: defaultColumn}}
+	to.Restore(restore)
+	return &screen{
+		Screen: t, terminal: terminal, to: to, snapshots: make(chan *snapshot, 1),
+		state: state{sort: defaultColumn},
+	}
 }
 
 // take passes a snapshot to the drawing goroutine, and replaces one that is not drawn yet.
@@ -105,6 +121,7 @@ func (s *screen) run(ctx context.Context, follow func(context.Context, *console.
 	}()
 	ended := s.loop(ctx, done)
 	s.close()
+	s.leave()
 	cancel()
 	if ended == nil {
 		err = <-done
@@ -116,11 +133,21 @@ func (s *screen) run(ctx context.Context, follow func(context.Context, *console.
 	return err
 }
 
+// leave writes the last screen, without the footer, to the terminal that was restored.
+func (s *screen) leave() {
+	if s.now == nil || len(s.drawn) == 0 {
+		return
+	}
+	lines := strings.TrimRight(strings.Join(s.drawn[:len(s.drawn)-1], "\n"), "\n")
+	_, _ = fmt.Fprintln(s.to.Out, lines)
+}
+
 // loop draws until a key, ctx or follow ends it. In the last case, it returns the result of follow.
 func (s *screen) loop(ctx context.Context, done chan error) *error {
-	events, quit := make(chan tcell.Event, 8), make(chan struct{})
+	resizes, quit := make(chan tcell.Event), make(chan struct{})
 	defer close(quit)
-	go s.ChannelEvents(events, quit)
+	go s.ChannelEvents(resizes, quit)
+	keys := newKeys()
 	stops := make(chan os.Signal, 1)
 	signal.Notify(stops, unix.SIGTSTP)
 	defer signal.Stop(stops)
@@ -137,25 +164,35 @@ func (s *screen) loop(ctx context.Context, done chan error) *error {
 			if !s.state.paused {
 				s.now = now
 			}
-		case e, ok := <-events:
-			if !ok {
+		case <-resizes:
+			s.Sync()
+		case part := <-s.terminal.input:
+			if part == nil { // the terminal was closed
 				return nil
 			}
-			switch e := e.(type) {
-			case *tcell.EventError: // the terminal was closed
+			keys.add(part)
+		case e := <-keys.events:
+			if s.press(e) {
 				return nil
-			case *tcell.EventResize:
-				s.Sync()
-			case *tcell.EventKey:
-				if e.Key() == tcell.KeyCtrlZ {
-					s.suspend()
-				} else if s.state.key(e, s.now) {
-					return nil
-				}
+			}
+		}
+		for len(keys.events) > 0 { // before the next part, for which there must be room
+			if s.press(<-keys.events) {
+				return nil
 			}
 		}
 		s.draw()
 	}
+}
+
+// press handles a key, and reports whether it ends the screen.
+func (s *screen) press(e tcell.Event) (end bool) {
+	key, ok := e.(*tcell.EventKey)
+	if ok && key.Key() == tcell.KeyCtrlZ {
+		s.suspend()
+		return false
+	}
+	return ok && s.state.key(key, s.now)
 }
 
 // stopPatience is the maximum time that a stop takes.
@@ -201,6 +238,7 @@ func (s *screen) put(y int, style tcell.Style, line string) {
 	if y < 0 || y >= height {
 		return
 	}
+	s.drawn[y] = text.Cut(line, width)
 	if style == heading {
 		line += strings.Repeat(" ", max(width-text.Width(line), 0))
 	}
@@ -212,6 +250,7 @@ func (s *screen) draw() {
 	s.Clear()
 	s.HideCursor()
 	width, height := s.Size()
+	s.drawn = make([]string, max(height, 0))
 	switch {
 	case height < 1 || width < 1:
 	case s.now == nil:

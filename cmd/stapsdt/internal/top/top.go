@@ -61,7 +61,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if o.From.Given() || o.JSON || o.Screens > 0 {
 		return runPlain(ctx, to, config, names, &o)
 	}
-	s := openScreen(to)
+	s := openScreen(to, "/dev/tty")
 	if s == nil {
 		return runPlain(ctx, to, config, names, &o)
 	}
