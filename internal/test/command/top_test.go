@@ -303,8 +303,13 @@ func TestTopScreen(t *testing.T) {
 	before = term.settings() // as reset makes them
 
 	start()
+	term.keys("C-l") // no key
+	term.tmux("send-keys", "-H", "e9", "ff")
+	term.keys("s")
+	term.see("sorted by open")
 	p.Hangup()
-	term.see("$")
+	screen = term.see("stapsdt: process " + pid(p) + " has exited")
+	require.Contains(t, screen, "RATE/S  OPEN  ERR/S", "the last screen stays")
 	restored("the end of the process")
 }
 

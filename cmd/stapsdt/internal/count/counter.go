@@ -102,5 +102,5 @@ func Lost(r *run.Run, stats layout.Stats, what string) {
 	if stats.Lost > 0 {
 		r.Warn("%d events were lost, because there are too many different %s", stats.Lost, what)
 	}
-	r.Unevaluated(stats)
+	r.Report(stats)
 }

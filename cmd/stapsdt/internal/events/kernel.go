@@ -351,6 +351,6 @@ func (k *kernel) Report(consequence string, reported uint64) error {
 	if k.unreadable > 0 {
 		k.run.Warn("%d arguments could not be read, and are <unreadable>, or 0", k.unreadable)
 	}
-	k.run.Unevaluated(stats)
+	k.run.Report(stats)
 	return nil
 }

@@ -166,6 +166,7 @@ func (f *feed) Run(ctx context.Context, c Consumer) error {
 func (f *feed) Report(consequence string, reported uint64) error {
 	warnLost(f.Console, f.Lost()-reported, tooFast, consequence)
 	replay.Unevaluated(f.Console, f.Faults)
+	f.ReportExited()
 	return nil
 }
 

@@ -91,6 +91,7 @@ type Feed struct {
 	closed    chan struct{} // closed when the feed no longer takes arrivals
 	alarm     *alarm
 	took      time.Duration // duration of the last look at the memory
+	exited    bool          // whether the named processes have exited, which has ended the run
 
 	count   atomic.Int64  // number of programs
 	missing atomic.Uint64 // number of lost events
@@ -346,7 +347,15 @@ func (f *Feed) purge(c Receiver) (left bool, err error) {
 	if len(f.programs)+len(f.pending) > 0 || f.config.All {
 		return true, nil
 	}
-	return f.isNamedAlive(), nil
+	f.exited = !f.isNamedAlive()
+	return !f.exited, nil
+}
+
+// ReportExited prints that the named processes have exited, if this has ended the run.
+func (f *Feed) ReportExited() {
+	if f.exited {
+		f.config.WarnExited(f.Console)
+	}
 }
 
 // isNamedAlive reports whether any process that the user named is alive.

@@ -22,6 +22,8 @@ type Processes struct {
 	ends []int // descriptors of the named processes that have not ended
 	link link.Link
 	poll bool // whether children are looked for in /proc, because the kernel does not follow forks
+	// exited means that the last Purge found no process.
+	exited bool
 }
 
 // maxProcesses is the size of the set.
@@ -114,8 +116,12 @@ func (p *Processes) Purge() (left bool) {
 			_ = p.Set.Delete(uint32(id))
 		}
 	}
+	p.exited = !left
 	return left
 }
+
+// Exited reports whether the last Purge found no process.
+func (p *Processes) Exited() bool { return p.exited }
 
 // FDs returns descriptors that are readable when one of the named processes has ended.
 func (p *Processes) FDs() []int { return p.ends }

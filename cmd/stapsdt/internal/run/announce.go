@@ -10,6 +10,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 )
 
 // Announce prints the numbers of probes and processes, if the command is verbose or writes to a terminal: nothing else is printed
@@ -45,6 +46,15 @@ func (r *Run) stopped() {
 			r.Warn("process %d is stopped, by a signal or a debugger, and fires nothing until it continues", pid)
 		}
 	}
+}
+
+// WarnExited prints that the named processes have exited, which has ended the run.
+func (c *Config) WarnExited(to *console.Console) {
+	if len(c.PIDs) == 1 {
+		to.Warn("process %d has exited", c.PIDs[0])
+		return
+	}
+	to.Warn("processes %s have exited", text.PIDs(c.PIDs))
 }
 
 // Announcement returns a line with the number of probes, the number of their processes (or of their files if the

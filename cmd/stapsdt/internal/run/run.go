@@ -330,13 +330,17 @@ func (r *Run) Wait(ctx context.Context, c engine.Ticker) error {
 	return r.engine.Detach()
 }
 
-// Unevaluated warns of the events that could not be evaluated.
-func (r *Run) Unevaluated(stats layout.Stats) {
+// Report warns of the events that could not be evaluated, and prints that the processes have
+// exited.
+func (r *Run) Report(stats layout.Stats) {
 	if n := stats.Unevaluated; n > 0 {
 		r.Warn("%d events are not included, because an expression could not be evaluated: memory that was not readable, a text that was cut, or a division by 0", n)
 	}
 	if n := stats.Foreign; n > 0 {
 		r.Warn("%d events are not included, because no goroutine of a known program fired them", n)
+	}
+	if r.processes != nil && r.processes.Exited() {
+		r.WarnExited(r.Console)
 	}
 }
 

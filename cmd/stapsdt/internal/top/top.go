@@ -72,7 +72,10 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 		}
 		defer v.stream.Close()
 		v.show, v.left = s.take, -1
-		return v.run(ctx)
+		if err := v.run(ctx); err != nil {
+			return err
+		}
+		return v.stream.Report(events.Unended, 0)
 	})
 }
 
