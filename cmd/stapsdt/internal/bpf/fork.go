@@ -14,9 +14,9 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// FollowForks adds the children of the processes in a set to the set, until the link is closed. It may
-// also add new threads of the processes. It needs a kernel that describes its types, or tracefs and
-// the initial PID namespace.
+// FollowForks adds the children of the processes in a set to the set, until the link is closed. It
+// may also add new threads of the processes. It needs a kernel that describes its types, or tracefs
+// and the initial PID namespace.
 func FollowForks(processes *ebpf.Map, ns *Namespace) (*ebpf.Program, link.Link, error) {
 	env := &Env{Processes: processes, Namespace: ns}
 	var err error
@@ -34,8 +34,8 @@ func FollowForks(processes *ebpf.Map, ns *Namespace) (*ebpf.Program, link.Link, 
 	return nil, nil, errors.Join(err, rawErr)
 }
 
-// followTracepoint reads the child's PID from the record of the tracepoint, which is quick to find where
-// tracefs is mounted. It is the PID in the initial namespace.
+// followTracepoint reads the child's PID from the record of the tracepoint, which is quick to find
+// where tracefs is mounted. It is the PID in the initial namespace.
 func followTracepoint(env *Env) (*ebpf.Program, link.Link, error) {
 	child, err := childOffset()
 	if err != nil {
@@ -88,7 +88,9 @@ func followRaw(env *Env) (*ebpf.Program, link.Link, error) {
 
 // forks attaches a program that runs in the parent and adds a child. The code of child leaves its PID in the builder's
 // word.
-func forks(env *Env, kind ebpf.ProgramType, child func(*builder), attach func(*ebpf.Program) (link.Link, error)) (*ebpf.Program, link.Link, error) {
+func forks(
+	env *Env, kind ebpf.ProgramType, child func(*builder), attach func(*ebpf.Program) (link.Link, error),
+) (*ebpf.Program, link.Link, error) {
 	b := newBuilder(env, nil)
 	b.begin()
 	child(b)

@@ -18,8 +18,8 @@ type Namespace struct{ Device, Inode uint64 }
 // initialPID is the inode of the initial PID namespace (PROC_PID_INIT_INO).
 const initialPID = 0xEFFFFFFC
 
-// CurrentNamespace returns the PID namespace of this process, or nil if it is the initial one. It is an error if
-// /proc has the PIDs of another one.
+// CurrentNamespace returns the PID namespace of this process, or nil if it is the initial one. It is
+// an error if /proc has the PIDs of another one.
 func CurrentNamespace() (*Namespace, error) {
 	self, err := os.Readlink("/proc/self")
 	if err != nil {
@@ -68,8 +68,8 @@ var numberMembers = sync.OnceValues(func() ([]int32, error) {
 // sizeofUpid is the size of a struct upid, the element of pid.numbers: a number and a pointer.
 const sizeofUpid = 16
 
-// pidTgid leaves the PID in the upper half of R0 and the TID in the lower half, both as numbered in our PID
-// namespace. They are 0 if the process has none there.
+// pidTgid leaves the PID in the upper half of R0 and the TID in the lower half, both as numbered in
+// our PID namespace. They are 0 if the process has none there.
 func (b *builder) pidTgid() {
 	ns := b.env.Namespace
 	if ns == nil {
@@ -105,7 +105,8 @@ func (b *builder) numbers() {
 		b.add(asm.Mov.Imm(asm.R0, 0))
 		return
 	}
-	threadPID, groupLeader, level, numbers, nr, of, inum := offsets[0], offsets[1], offsets[2], offsets[3], offsets[4], offsets[5], offsets[6]
+	threadPID, groupLeader, level, numbers := offsets[0], offsets[1], offsets[2], offsets[3]
+	nr, of, inum := offsets[4], offsets[5], offsets[6]
 	depth := b.depth
 	defer func() { b.depth = depth }()
 	task, at, result, steps := b.alloc(8), b.alloc(8), b.alloc(8), b.alloc(8)

@@ -40,7 +40,8 @@ func Look(container string, alone bool) (*Answer, error) {
 	return a, nil
 }
 
-// Find returns the processes of a container whose parents are outside it. -p stands for their descendants too.
+// Find returns the processes of a container whose parents are outside it. -p stands for their
+// descendants too.
 func Find(container string, alone bool) ([]int, error) {
 	all := inside(container, alone)
 	var roots []int

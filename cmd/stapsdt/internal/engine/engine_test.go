@@ -58,7 +58,7 @@ func TestTwice(t *testing.T) {
 	w := &world{mapped: map[int][]*target.File{1: {app}, 2: {other}}}
 	data := proc.Mapping{Start: 0x1000, End: 0x2000, Writable: true}
 	w.mappings = []proc.Mapping{data, data}
-	e := newEngine(t, w, Options{All: true})
+	e := newEngine(t, w, Options{})
 	e.add(subscribe(t, "app:a"))
 	for range 2 {
 		require.NoError(t, e.scan())

@@ -61,7 +61,7 @@ func TestSettleCount(t *testing.T) {
 		f.Probes[i].Args = []sdt.Arg{{Name: "err", Size: 8, Operand: operand}}
 	}
 	w := &world{mapped: map[int][]*target.File{1: {f}}}
-	e := newEngine(t, w, Options{All: true})
+	e := newEngine(t, w, Options{})
 	s := subscribe(t, "app:*")
 	s.unfit, s.why = map[string]bool{"app:g:return": true}, &expr.Error{Msg: "undefined: ret0"}
 	subscription := e.add(s)

@@ -135,7 +135,7 @@ func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, err
 		found, err := l.target.Look(finder)
 		if errors.As(err, new(*rights.Error)) { // a socket may show what the files do not
 			now, _ := l.target.Now()
-			return probes.Look(finder.Process, now.PIDs, true, nil)
+			return probes.Look(finder.Process, proc.Family(now.PIDs), nil, nil)
 		}
 		return found, err
 	}

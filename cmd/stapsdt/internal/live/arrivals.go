@@ -30,8 +30,8 @@ func (a *arrival) close() {
 	}
 }
 
-// connectFamily connects to a process that the user named, and to those that it has forked. Only if the
-// named process does not listen itself, one of the others must.
+// connectFamily connects to a process that the user named, and to those that it has forked. Only if
+// the named process does not listen itself, one of the others must.
 func (f *Feed) connectFamily(pid int) error {
 	start := socket.Started(pid)
 	f.named[pid], f.family[pid] = start, start
