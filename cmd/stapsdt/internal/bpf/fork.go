@@ -89,7 +89,8 @@ func followRaw(env *Env) (*ebpf.Program, link.Link, error) {
 // forks attaches a program that runs in the parent and adds a child. The code of child leaves its PID in the builder's
 // word.
 func forks(
-	env *Env, kind ebpf.ProgramType, child func(*builder), attach func(*ebpf.Program) (link.Link, error),
+	env *Env, kind ebpf.ProgramType, child func(*builder),
+	attach func(*ebpf.Program) (link.Link, error),
 ) (*ebpf.Program, link.Link, error) {
 	b := newBuilder(env, nil)
 	b.begin()

@@ -18,8 +18,8 @@ type Namespace struct{ Device, Inode uint64 }
 // initialPID is the inode of the initial PID namespace (PROC_PID_INIT_INO).
 const initialPID = 0xEFFFFFFC
 
-// CurrentNamespace returns the PID namespace of this process, or nil if it is the initial one. It is
-// an error if /proc has the PIDs of another one.
+// CurrentNamespace returns the PID namespace of this process, or nil if it is the initial one. It
+// is an error if /proc has the PIDs of another one.
 func CurrentNamespace() (*Namespace, error) {
 	self, err := os.Readlink("/proc/self")
 	if err != nil {

@@ -85,8 +85,8 @@ func (e *exporter) open() (err error) {
 	e.finder = target.NewTracer()
 	e.finder.Limit()
 	e.engine, err = engine.New(engine.Options{
-		Files: e.finder, Skips: e.finder.Skips(), Broken: e.finder.Broken(), Kernel: engine.BPF{Kernel: e.Machine.Kernel},
-		Processes: engine.Everyone{}, Scan: true,
+		Files: e.finder, Skips: e.finder.Skips(), Broken: e.finder.Broken(),
+		Kernel: engine.BPF{Kernel: e.Machine.Kernel}, Processes: engine.Everyone{}, Scan: true,
 		Watch: engine.WatchProcesses, Daemon: true, Problem: func(err error) { e.Complaints.Complain(err.Error()) },
 	})
 	if err != nil {
