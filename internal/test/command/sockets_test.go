@@ -120,7 +120,8 @@ func TestSockets(t *testing.T) {
 		runByUser(t, "trace", "-p", pid(p), "subject:request__done", "-w", "stauts > 1").ends(t, 2, "undefined: stauts")
 		r = runByUser(t, "trace", "-p", pid(p), "subject:nothing")
 		require.Equal(t, 3, r.status)
-		r = runByUser(t, "trace", "-p", "1", "subject:*", "--via", "socket")
+		other := tracetest.Command(t, exec.Command("cat"))
+		r = runByUser(t, "trace", "-p", pid(other), "subject:*", "--via", "socket")
 		require.Contains(t, r.stderr, "the process does not listen")
 	})
 }
