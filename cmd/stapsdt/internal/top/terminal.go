@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the terminal of a screen. It keeps the input from tcell, and delivers it in parts. tcell would loop for ever at
-// a byte that is not UTF-8, and would not end while input has come that was not taken, such as a long text that was pasted.
+// terminal is the terminal of a screen. It keeps the input from tcell, and delivers it in parts.
+// tcell would loop for ever at a byte that is not UTF-8, and would not end while input has come
+// that was not taken, such as a long text that was pasted.
 type terminal struct {
 	tcell.Tty
 	// input has the parts, and nil after the terminal was closed.
@@ -84,8 +85,8 @@ func newKeys() *keys { return &keys{events: make(chan tcell.Event, 2*maxInput)} 
 // sequencePatience is the maximum time between two parts of a key's escape sequence.
 const sequencePatience = 100 * time.Millisecond
 
-// add adds a part. Bytes that are not UTF-8 are characters of Latin-1. After a pause, the processor begins again: it takes
-// the keys after Alt-] for a command that the terminal has not ended.
+// add adds a part. Bytes that are not UTF-8 are characters of Latin-1. After a pause, the processor
+// begins again: it takes the keys after Alt-] for a command that the terminal has not ended.
 func (k *keys) add(part []byte) {
 	if time.Since(k.last) > sequencePatience {
 		k.processor, k.rest = tcell.NewInputProcessor(k.events), nil
@@ -105,7 +106,8 @@ func (k *keys) add(part []byte) {
 	k.rest = append([]byte(nil), all[whole:]...)
 }
 
-// restorer returns a function that restores a terminal without tcell, which may wait for the terminal.
+// restorer returns a function that restores a terminal without tcell, which may wait for the
+// terminal.
 func restorer(tty *os.File) (func(), error) {
 	info, err := tcell.LookupTerminfo(os.Getenv("TERM"))
 	if err != nil {
@@ -114,7 +116,10 @@ func restorer(tty *os.File) (func(), error) {
 	settings, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
 	return func() {
 		_ = unix.IoctlSetTermios(int(tty.Fd()), unix.TCSETS, settings)
-		for _, s := range []string{"\x1b[<u\x1b[>4;0m", info.AttrOff, info.ExitKeypad, info.EnableAutoMargin, info.ShowCursor, info.ExitCA} {
+		for _, s := range []string{
+			"\x1b[<u\x1b[>4;0m", info.AttrOff, info.ExitKeypad, info.EnableAutoMargin,
+			info.ShowCursor, info.ExitCA,
+		} {
 			info.TPuts(tty, s)
 		}
 	}, err
