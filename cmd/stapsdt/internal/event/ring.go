@@ -71,7 +71,7 @@ func (r *Ring) FD() int { return r.events.FD() }
 func (r *Ring) Waiting() bool { return len(r.pending) > 0 }
 
 // Read waits for events, at most for the time wait, and returns the events whose order is
-// certain. If drain is set, it does not wait, and returns all events.
+// certain. If drain is set, it does not wait, and returns no events only when the ring had none.
 func (r *Ring) Read(wait time.Duration, drain bool) ([]*Event, error) {
 	r.free = append(r.free, r.ready...)
 	r.ready = r.ready[:0]
@@ -85,11 +85,15 @@ func (r *Ring) Read(wait time.Duration, drain bool) ([]*Event, error) {
 	// Events that were written before now will have been read when the ring is empty.
 	certain := clock.Now() - Slack
 	const batch = 4096
+	emptied := false
 	for i := 0; ; i++ {
-		if i == batch {
+		if i > 0 && i%batch == 0 {
 			// The ring is almost in order.
 			certain = r.pending[len(r.pending)-1].Time - Slack
-			break
+			isCertain := func(e *Event) bool { return e.Time < certain }
+			if !drain || slices.ContainsFunc(r.pending, isCertain) {
+				break
+			}
 		}
 		var record ringbuf.Record
 		e := r.event()
@@ -97,6 +101,7 @@ func (r *Ring) Read(wait time.Duration, drain bool) ([]*Event, error) {
 		err := r.reader.ReadInto(&record)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			r.free = append(r.free, e)
+			emptied = true
 			break
 		}
 		if err != nil {
@@ -113,7 +118,7 @@ func (r *Ring) Read(wait time.Duration, drain bool) ([]*Event, error) {
 	}
 	slices.SortStableFunc(r.pending, func(a, b *Event) int { return cmp.Compare(a.Time, b.Time) })
 	n := len(r.pending)
-	if !drain {
+	if !drain || !emptied {
 		n, _ = slices.BinarySearchFunc(r.pending, certain, func(e *Event, t time.Duration) int { return cmp.Compare(e.Time, t) })
 	}
 	r.ready = append(r.ready, r.pending[:n]...)
