@@ -56,7 +56,7 @@ func startWrapped(t *testing.T, nested bool) *wrapped {
 	tell(w.Process, "listen")
 	above := pid(w.Process)
 	for w.outside = above; ; {
-		children := strings.Fields(string(tracetest.Must(os.ReadFile("/proc/" + w.outside + "/task/" + w.outside + "/children"))(t)))
+		children := childrenOf(t, w.outside)
 		if len(children) == 0 {
 			break
 		}
@@ -201,4 +201,20 @@ func (w *wrapped) sees(t *testing.T, via string, args []string) {
 	}
 	w.interrupt(t, tr.Process)
 	require.Equal(t, want, count(), tr.Dump())
+}
+
+// TestFamilyHalf: of two programs below a shell only one listens, so that the kernel is asked. Without the kernel, a sentence
+// says that the other is not seen.
+func TestFamilyHalf(t *testing.T) {
+	testenv.NeedsRoot(t)
+	script := `tail --pid=$$ -f /dev/null | "$0" operator >&2 & "$0" operator; :`
+	p := startIn(t, t.TempDir(), exec.Command("sh", "-c", script, tracetest.Build(t, "subject")))
+	p.WaitSaid(regexp.MustCompile("^ready$"), testenv.Patience)
+	tell(p, "listen")
+	args := []string{"count", "-v", "-p", pid(p), "-d", "10ms", "operator:request__end"}
+	require.Eventually(t, func() bool { // when both are there
+		return strings.Contains(runCommand(t, args...).stderr, "the events come from the kernel")
+	}, testenv.Patience, 10*time.Millisecond)
+	r := runCommand(t, append(args, "--via", "socket")...)
+	require.Contains(t, r.stderr, "operator:request__end is not among the probes")
 }

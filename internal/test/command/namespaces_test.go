@@ -74,7 +74,14 @@ func TestTraceForgets(t *testing.T) {
 // childOf returns the PID of the only child of a process.
 func childOf(t *testing.T, p *tracetest.Process) string {
 	t.Helper()
-	return strings.TrimSpace(string(tracetest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
+	return strings.Join(childrenOf(t, pid(p)), " ")
+}
+
+// childrenOf returns the PIDs of the children of a process that its first thread has started.
+func childrenOf(t *testing.T, pid string) []string {
+	t.Helper()
+	children := tracetest.Must(os.ReadFile("/proc/" + pid + "/task/" + pid + "/children"))(t)
+	return strings.Fields(string(children))
 }
 
 // TestListNamespaces: the socket of a process in a container has the process's PID there. list shows it under its PID here, and once;

@@ -345,15 +345,22 @@ func (f *Feed) Probes() []*recording.Probe {
 	return slices.DeleteFunc(f.known(), func(p *recording.Probe) bool { return !f.Selects(p.Provider, p.Name) })
 }
 
-// unseen returns a selected probe that is in a file of the processes but is not shown by any socket, such as a probe of
-// a C library. It returns "" if there is none.
+// unseen returns a selected probe that is in a file of a process but is not shown by its socket,
+// such as a probe of a C library, or of a process that does not listen while others do. It returns
+// "" if there is none.
 func (f *Feed) unseen(c *run.Config) string {
 	if c.All {
 		return ""
 	}
-	shown := map[string]bool{}
-	for _, p := range f.known() {
-		shown[p.Provider+":"+p.Name] = true
+	type probe struct {
+		pid            int
+		provider, name string
+	}
+	shown := map[probe]bool{}
+	for _, program := range f.programs {
+		for _, p := range program.Probes {
+			shown[probe{program.PID, p.Provider, p.Name}] = true
+		}
 	}
 	finder := target.NewFinder()
 	defer finder.Close()
@@ -364,8 +371,13 @@ func (f *Feed) unseen(c *run.Config) string {
 	for _, file := range found.Files {
 		for i := range file.Probes {
 			site := &file.Probes[i]
-			if name := site.Provider + ":" + site.Name; f.Selects(site.Provider, site.Name) && !shown[name] {
-				return name
+			if !f.Selects(site.Provider, site.Name) {
+				continue
+			}
+			for _, u := range found.Uses[file] {
+				if !shown[probe{u.PID, site.Provider, site.Name}] {
+					return site.Provider + ":" + site.Name
+				}
 			}
 		}
 	}
