@@ -178,7 +178,7 @@ const TimeSuffix = "-20060102T150405.000000000Z"
 // earlier is the recording of a process that has ended.
 type earlier struct {
 	path  string
-	rank  int // 0 if it was never complete; the lowest is removed first
+	rank  int // the lowest is removed first
 	began uint64
 }
 
@@ -214,7 +214,7 @@ func tidy(path, pattern, own string) (removed string, beside bool) {
 	})
 	var names []string
 	for i, one := range all {
-		if (one.rank == 0 || i < len(all)-Keep) && remove(one.path) {
+		if (one.rank == rankIncomplete || i < len(all)-Keep) && remove(one.path) {
 			names = append(names, one.path)
 		}
 	}

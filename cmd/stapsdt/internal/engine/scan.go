@@ -224,10 +224,7 @@ func (e *Engine) look() (waiting bool, err error) {
 		if !e.processes.Has(pid) {
 			continue
 		}
-		found, err := e.lookAt([]int{pid}, nil)
-		if err != nil {
-			return waiting, err
-		}
+		found, _ := e.lookAt([]int{pid}, nil) // which fails for named ones only
 		e.retry(found.Short)
 		if !found.Any { // the process cannot be read, or has no probes
 			if !e.processes.Alive(pid) {

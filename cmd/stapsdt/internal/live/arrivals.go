@@ -36,7 +36,7 @@ func (f *Feed) connectFamily(pid int) error {
 	start := socket.Started(pid)
 	f.named[pid], f.family[pid] = start, start
 	var listening []*socket.Process
-	var first error
+	var refused error // the first
 	for i, member := range proc.Family([]int{pid}) {
 		p, err := socket.Find(member)
 		switch {
@@ -44,12 +44,12 @@ func (f *Feed) connectFamily(pid int) error {
 			listening = append(listening, p)
 		case i == 0 && !errors.Is(err, socket.ErrNone):
 			return err
-		case first == nil:
-			first = err
+		case refused == nil:
+			refused = err
 		}
 	}
 	if len(listening) == 0 {
-		return first
+		return refused
 	}
 	f.dial(listening)
 	failed := map[*socket.Process]error{}
@@ -59,8 +59,8 @@ func (f *Feed) connectFamily(pid int) error {
 		}
 		return nil
 	})
-	only := listening[0].PID == pid || len(failed) == len(listening)
-	if err := failed[listening[0]]; err != nil && only {
+	first := listening[0]
+	if err := failed[first]; err != nil && (first.PID == pid || len(failed) == len(listening)) {
 		return err
 	}
 	for p, err := range failed {
