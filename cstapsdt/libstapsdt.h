@@ -73,7 +73,8 @@
  * uprobe.
  *
  * Forks. A forked child has its parent's probes: it can fire them, even while a
- * tracer is attached, and it can unload and load them again. A provider's file
+ * tracer is attached, and it can unload and load them again. A fork does not wait for
+ * what another thread does in the library, such as to make a file. A provider's file
  * remains at least until the process that loaded it unloads it or has ended. A
  * child made by a raw clone(2) is safe with sdt_site_safe, the default, but not
  * with sdt_site_fast: see providerUseSite.

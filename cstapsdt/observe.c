@@ -119,7 +119,7 @@ int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites)
 		for (int i = 0; i < SDT_SINKS; i++)
 			observe_provider(&sdt_sinks[i], provider);
 		provider->next = loaded_providers;
-		loaded_providers = provider;
+		__atomic_store_n(&loaded_providers, provider, __ATOMIC_RELEASE); /* for a fork */
 		move_probes(provider);
 	}
 	sdt_observe_unlock();
@@ -197,12 +197,17 @@ void sdt_observe_drop(int index, uint64_t count)
 }
 
 /*
- * sdt_observe_forked ends all recordings in a forked child, which has no part in them. The probes
- * stay enabled that the sinks in `kept` had. It calls only functions that a signal handler may
- * call.
+ * sdt_observe_forked ends all recordings in a forked child, which has no part in them. All probes
+ * stay enabled for the sinks in `kept`, which had all. It calls only functions that a signal handler
+ * may call.
+ *
+ * Another thread of the parent may have had the lock, for as long as a disk takes, and a fork does
+ * not wait for it. So whatever that thread was about to do, the list of providers is whole, and
+ * everything else is set here.
  */
 void sdt_observe_forked(uint32_t kept)
 {
+	pthread_mutex_init(&lock, NULL);
 	sdt_thread_forked();
 	for (int i = 0; i < SDT_SINKS; i++) {
 		if (sdt_sinks[i].writer)
@@ -212,7 +217,7 @@ void sdt_observe_forked(uint32_t kept)
 	}
 	for (struct sdt_provider *p = loaded_providers; p; p = p->next) {
 		for (size_t k = 0; p->observed && k < p->count; k++)
-			p->observed[k].sinks &= kept;
+			p->observed[k].sinks = kept;
 		move_probes(p);
 	}
 }

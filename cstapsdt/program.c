@@ -14,7 +14,7 @@
 
 static char error_line[SDT_LINE_SIZE + 16];
 
-/* The signals that were blocked before a fork. The lock guards it. */
+/* The signals that were blocked before a fork. The lock of the socket guards it. */
 static sigset_t mask_of_fork;
 
 /*
@@ -37,9 +37,7 @@ static void before_fork(void)
 	sigset_t before;
 
 	block_signals(&before);
-	/* In this order: who ends the socket's thread waits for it, and the thread takes the second lock. */
 	sdt_socket_before_fork();
-	sdt_observe_lock();
 	mask_of_fork = before;
 }
 
@@ -47,7 +45,6 @@ static void after_fork_in_parent(void)
 {
 	sigset_t before = mask_of_fork;
 
-	sdt_observe_unlock();
 	sdt_socket_after_fork();
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -58,7 +55,6 @@ static void after_fork_in_child(void)
 	sigset_t before = mask_of_fork;
 
 	sdt_record_forked();
-	sdt_observe_unlock();
 	sdt_socket_forked();
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	errno = reason;

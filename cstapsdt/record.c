@@ -7,8 +7,16 @@
 #include <unistd.h>
 
 /* The recording that this process writes. The lock of observe.c guards it. */
-static struct sdt_recordfile file;
+static struct sdt_recordfile file = {.fd = -1};
 static bool is_recording;
+
+/*
+ * Whether a thread makes or ends the recording, which can take as long as its disk does. A fork
+ * does not wait for that: its child has no recording, and finds `file` half made.
+ */
+static bool is_changing;
+
+static void set_changing(bool to) { __atomic_store_n(&is_changing, to, __ATOMIC_SEQ_CST); }
 
 /* What was asked for, for children: an absolute path, in which %p is the process. */
 static char wanted_path[SDT_PATH_SIZE];
@@ -23,8 +31,8 @@ enum { CHILD_DONE, CHILD_WAITS, CHILD_BEGINS };
 uint32_t sdt_record_waits; /* not CHILD_DONE in a forked child that has no recording yet */
 static uint64_t missed;    /* events that were fired meanwhile */
 
-/* begin_recording makes the file that is wanted, of a size, and records to it. The lock is held. */
-static int begin_recording(uint64_t bytes, char *line)
+/* make_recording makes the file that is wanted, of a size, and records to it. */
+static int make_recording(uint64_t bytes, char *line)
 {
 	static char path[SDT_PATH_SIZE]; /* a fire may have little stack */
 	const char *process = strstr(wanted_path, "%p");
@@ -48,6 +56,17 @@ static int begin_recording(uint64_t bytes, char *line)
 	sdt_recordfile_tidy(&file, path, wanted_path);
 	is_recording = true;
 	return 0;
+}
+
+/* begin_recording begins the recording that is wanted. The lock is held. */
+static int begin_recording(uint64_t bytes, char *line)
+{
+	int status;
+
+	set_changing(true);
+	status = make_recording(bytes, line);
+	set_changing(false);
+	return status;
 }
 
 /* sdt_is_control reports whether a character of UTF-8 is one that controls a terminal. */
@@ -87,14 +106,15 @@ void sdt_complain(const char *what, const char *reason)
 		return;
 }
 
-/* sdt_record_forked leaves the recording to the parent of this process. The lock is held. */
+/* sdt_record_forked leaves the recording to the parent of this process. */
 void sdt_record_forked(void)
 {
-	bool recorded = is_recording || sdt_record_waits != CHILD_DONE;
+	bool recorded = (is_recording && !is_changing) || sdt_record_waits != CHILD_DONE;
 
-	if (is_recording)
+	if (is_recording || is_changing)
 		sdt_recordfile_close(&file, false); /* it is not mapped in a child */
 	is_recording = false;
+	set_changing(false);
 	sdt_observe_forked(recorded ? 1U << SDT_FILE_SINK : 0);
 	missed = 0;
 	__atomic_store_n(&sdt_record_waits, recorded ? CHILD_WAITS : CHILD_DONE, __ATOMIC_RELAXED);
@@ -212,11 +232,13 @@ void sdt_record_end(void)
 	int cancel = sdt_cancel_hold();
 
 	sdt_observe_lock();
-	if (is_recording)
+	if (is_recording) {
+		set_changing(true);
 		sdt_recordfile_close(&file, sdt_observe_end(SDT_FILE_SINK));
-	else if (__atomic_exchange_n(&sdt_record_waits, CHILD_DONE, __ATOMIC_SEQ_CST) != CHILD_DONE)
+		is_recording = false;
+		set_changing(false);
+	} else if (__atomic_exchange_n(&sdt_record_waits, CHILD_DONE, __ATOMIC_SEQ_CST) != CHILD_DONE)
 		sdt_observe_end(SDT_FILE_SINK);
-	is_recording = false;
 	sdt_observe_unlock();
 	sdt_cancel_release(cancel);
 }

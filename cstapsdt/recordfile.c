@@ -152,19 +152,18 @@ static int make_known(int fd)
  * open_locked creates a file beside the recording and locks it. One of the same name is of an earlier process, which had the
  * same number, and is moved away.
  */
-static int open_locked(const char *path, const char *recording, char *line)
+static int open_locked(struct sdt_recordfile *file, const char *recording, char *line)
 {
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-	int fd;
+	const char *path = file->path;
 
 	for (int tries = 0; tries < SDT_RECORDFILE_TRIES; tries++) {
-		fd = open(path, flags, 0600);
-		if (fd >= 0 && make_known(fd) == 0)
-			return fd;
-		if (fd >= 0) {
+		file->fd = open(path, flags, 0600);
+		if (file->fd >= 0 && make_known(file->fd) == 0)
+			return 0;
+		if (file->fd >= 0) {
 			sdt_fail_line(line, "%s: lock it: %m", path);
-			unlink(path);
-			close(fd);
+			sdt_recordfile_discard(file);
 			return -1;
 		}
 		if (errno != EEXIST)
@@ -193,19 +192,18 @@ static int create_beside(struct sdt_recordfile *file, const char *path, char *li
 {
 	unsigned long pid = file->memory.pid;
 	struct timespec now;
+	int status = TAKEN;
 
-	for (int n = 1; n <= MOST_BESIDE; n++) {
+	for (int n = 1; n <= MOST_BESIDE && status == TAKEN; n++) {
 		clock_gettime(CLOCK_REALTIME, &now);
 		if (n == 1)
 			snprintf(file->path, sizeof file->path, "%s.%lu", path, pid);
 		else
 			snprintf(file->path, sizeof file->path, "%s.%lu.%ld", path, pid,
 				 n <= MOST_BESIDE / 2 ? (long)n : now.tv_nsec);
-		file->fd = open_locked(file->path, path, line);
-		if (file->fd != TAKEN)
-			break;
+		status = open_locked(file, path, line);
 	}
-	return file->fd >= 0 ? 0 : -1;
+	return status == 0 ? 0 : -1;
 }
 
 /* map_room reserves all the room of the file, so that no write to it needs more, and maps it. */
@@ -283,9 +281,10 @@ int sdt_recordfile_create(struct sdt_recordfile *file, const char *path, uint64_
 
 	if (bytes > SDT_MAX_RECORDING)
 		return sdt_fail_line(line, "%s: a recording has at most %d bytes", path, SDT_MAX_RECORDING);
-	*file = (struct sdt_recordfile){.fd = -1, .size = sdt_recording_size(chunks)};
-	file->memory.chunks = chunks;
-	file->memory.pid = (uint32_t)getpid();
+	/* One after the other: a child that is forked meanwhile closes the descriptor. */
+	file->dev = 0;
+	file->size = sdt_recording_size(chunks);
+	file->memory = (struct sdt_memory){.chunks = chunks, .pid = (uint32_t)getpid()};
 	if (check_place(path, file->size, line) != 0)
 		return -1;
 	if (create_beside(file, path, line) != 0)
@@ -336,11 +335,13 @@ void sdt_recordfile_discard(struct sdt_recordfile *file)
  */
 void sdt_recordfile_close(struct sdt_recordfile *file, bool unmap)
 {
+	int fd = file->fd;
+
 	if (unmap && file->memory.bytes)
 		munmap(file->memory.bytes, (size_t)file->size);
 	file->memory.bytes = NULL;
-	if (file->fd >= 0 && (!file->dev || sdt_file_is(file->fd, file->dev, file->ino)))
-		close(file->fd);
-	file->fd = -1;
+	__atomic_store_n(&file->fd, -1, __ATOMIC_SEQ_CST); /* before a child could close it too */
+	if (fd >= 0 && (!file->dev || sdt_file_is(fd, file->dev, file->ino)))
+		close(fd);
 }
 #endif

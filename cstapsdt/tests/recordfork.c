@@ -1,6 +1,5 @@
 /* Tests of recordings and the processes that a recording process makes or becomes. */
-#include "test.h"
-
+#include "hold.h"
 #include "recording.h"
 
 #include <fcntl.h>
@@ -353,6 +352,122 @@ static void crash_stays(void)
 	providerDestroy(provider);
 }
 
+enum { NOT_HERE = 77, SOON = 30 }; /* in seconds */
+
+static void record_here(void) { CHECK(sdtRecord(path, 1) == 0); }
+static void fire_here(void) { fire_times(1); }
+
+static int descriptors; /* how many a child has that has no part in a recording */
+
+/* unrecorded is a child of a process that has just begun, or not yet ended, to record. */
+static void unrecorded(void)
+{
+	char other[80];
+
+	CHECK(!probeIsEnabled(probe) && test_descriptors() == descriptors);
+	fire_times(1);
+	snprintf(other, sizeof other, "%s/recording-other", directory);
+	CHECK(sdtRecord(other, 1) == 0);
+	fire_times(2);
+	sdtStopRecording();
+	rec_expect(other, getpid(), 2);
+	end();
+}
+
+/* fork_held forks a child while a thread is held in a call. The child has to end before the thread does. */
+static int fork_held(struct hold *hold, void (*run)(void))
+{
+	pid_t child;
+
+	alarm(SOON);
+	if (!hold_begin(hold))
+		return NOT_HERE;
+	child = fork();
+	if (child == 0) {
+		alarm(SOON);
+		run();
+	}
+	CHECK(test_wait(child));
+	CHECK(hold_runs(hold));
+	hold_end(hold);
+	return (int)child;
+}
+
+static int result_of(int status)
+{
+	providerDestroy(provider);
+	return status == NOT_HERE ? NOT_HERE : test_failures;
+}
+
+static int while_recording_begins(void)
+{
+	struct hold hold = {.number = SYS_fsync, .run = record_here};
+	int status;
+
+	load();
+	descriptors = test_descriptors() + 1; /* that of the filter */
+	status = fork_held(&hold, unrecorded);
+	fire_times(3);
+	sdtStopRecording();
+	if (status != NOT_HERE)
+		rec_expect(path, getpid(), 3);
+	return result_of(status);
+}
+
+static int while_recording_ends(void)
+{
+	struct hold hold = {.number = SYS_munmap, .run = sdtStopRecording};
+	int status;
+
+	load();
+	descriptors = test_descriptors() + 1;
+	record_here();
+	fire_times(3);
+	status = fork_held(&hold, unrecorded);
+	sdtStopRecording();
+	rec_expect(path, getpid(), 3);
+	return result_of(status);
+}
+
+static void fire_seven(void)
+{
+	fire_times(7);
+	rec_expect(path_of(path, getpid()), getpid(), 7);
+	end();
+}
+
+/* The first fire of a child, in another thread, makes its recording. */
+static int while_a_fire_begins(void)
+{
+	struct hold hold = {.number = SYS_fsync, .run = fire_here};
+	int status = fork_held(&hold, fire_seven);
+
+	fire_times(3);
+	sdtStopRecording();
+	if (status != NOT_HERE)
+		rec_expect(path_of(path, getpid()), getpid(), 4);
+	return result_of(status);
+}
+
+/* A fork waits for no disk on which another thread makes or ends a recording. Of the three processes, each has its events. */
+static void forks_wait_for_no_disk(void)
+{
+	static int (*const cases[])(void) = {while_recording_begins, while_recording_ends, while_a_fire_begins};
+
+	if (!FORKS_WITH_THREADS || test_in_valgrind() || test_in_qemu())
+		return;
+	for (int i = 0; i < 3; i++) {
+		if (i == 2) {
+			load();
+			record_here();
+		}
+		test_in_child(cases[i], "no seccomp");
+	}
+	sdtStopRecording();
+	rec_expect(path, getpid(), 0);
+	providerDestroy(provider);
+}
+
 static const struct test tests[] = {
 	{"signal in a new child", signal_in_new_child},
 	{"children", children},
@@ -362,6 +477,7 @@ static const struct test tests[] = {
 	{"raw clone", raw_clone},
 	{"closed descriptors", closed_descriptors},
 	{"the recording of a crash", crash_stays},
+	{"forks wait for no disk", forks_wait_for_no_disk},
 };
 
 int main(void) { return rec_main("recordfork", tests, sizeof tests / sizeof tests[0], directory, path); }

@@ -223,44 +223,29 @@ static int stop_without_file(void)
 	return test_failures;
 }
 
-static atomic_int held; /* the descriptor of the call in which the thread of the socket is held */
-static atomic_bool stopped;
-
-static void *listen_and_stop(void *unused)
+static void listen_and_stop(void)
 {
-	int fd = hold_call(HOLD_UNLINK);
-
 	listen_here();
-	atomic_store(&held, fd);
 	sdtStopListening();
-	atomic_store(&stopped, true);
-	return unused;
 }
 
 /* A fork does not wait for the thread, which another thread has told to end. */
 static int fork_while_thread_ends(void)
 {
-	pthread_t thread;
-	uint64_t call;
+	struct hold hold = {.number = HOLD_UNLINK, .run = listen_and_stop};
 	pid_t child;
 
 	alarm(SOON);
-	CHECK(pthread_create(&thread, NULL, listen_and_stop, NULL) == 0);
-	while (atomic_load(&held) == 0)
-		usleep(1000);
-	if (atomic_load(&held) < 0)
+	if (!hold_begin(&hold)) /* the thread of the socket removes its file */
 		return NOT_HERE;
-	call = hold_wait(atomic_load(&held));
 	child = fork();
 	if (child == 0) {
-		listen_here();
-		sdtStopListening();
+		listen_and_stop();
 		_exit(test_failures);
 	}
 	CHECK(test_wait(child));
-	CHECK(!atomic_load(&stopped));
-	hold_release(atomic_load(&held), call);
-	CHECK(pthread_join(thread, NULL) == 0 && atomic_load(&stopped));
+	CHECK(hold_runs(&hold));
+	hold_end(&hold);
 	return test_failures;
 }
 
