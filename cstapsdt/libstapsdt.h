@@ -445,7 +445,8 @@ SDT_API void sdtStopRecording(void);
 /*
  * sdtListen lets processes of this user and root watch the probes of this process by
  * a socket, until sdtStopListening is called: see Watchers. It fails if the process
- * listens already, and if none of the directories can be used.
+ * listens already, if none of the directories can be used, and without /proc, by which
+ * watchers find a process.
  */
 SDT_API int sdtListen(void);
 

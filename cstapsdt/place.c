@@ -83,8 +83,8 @@ static bool is_stale(const char *path)
 	       time(NULL) - status.st_mtime >= STALE_SECONDS && sdt_place_refuses(path);
 }
 
-/* remove_stale removes the sockets of processes that were killed. */
-static void remove_stale(const char *directory)
+/* sdt_place_tidy removes the sockets of processes that were killed. */
+void sdt_place_tidy(const char *directory)
 {
 	DIR *entries = opendir(directory);
 	struct dirent *entry;
@@ -103,16 +103,21 @@ static void remove_stale(const char *directory)
 		closedir(entries);
 }
 
-/* check_directory refuses a directory in which another user could replace the socket, or that does not answer. */
-static int check_directory(const char *directory, char *line)
+/*
+ * check_directory refuses a directory in which another user could replace the socket, or that does
+ * not answer. The reason is why it could not be created, or 0.
+ */
+static int check_directory(const char *directory, int reason, char *line)
 {
 	const char *remote = sdt_remote_filesystem(directory);
 	struct stat status;
 
 	if (remote)
 		return sdt_fail_line(line, "%s: it is on %s", directory, remote);
-	if (lstat(directory, &status) != 0)
+	if (lstat(directory, &status) != 0) {
+		errno = reason ? reason : errno;
 		return sdt_fail_line(line, "%s: %m", directory);
+	}
 	if (!S_ISDIR(status.st_mode))
 		return sdt_fail_line(line, "%s: it is no directory", directory);
 	if (status.st_uid != geteuid() ||
@@ -121,6 +126,15 @@ static int check_directory(const char *directory, char *line)
 	if (status.st_mode & (S_IWGRP | S_IWOTH))
 		return sdt_fail_line(line, "%s: another user could write to it", directory);
 	return 0;
+}
+
+/* say_remedy adds to a line of error what to do if no directory can be used. It returns -1. */
+static int say_remedy(char *line)
+{
+	size_t length = strlen(line);
+
+	snprintf(line + length, SDT_LINE_SIZE - length, "%s", ": mount a writable volume, and let STAPSDT_DIR name a directory in it, such as VOLUME/stapsdt");
+	return -1;
 }
 
 /* listens reports whether a process listens on a socket. One that has just made the socket will do so in a moment. */
@@ -140,7 +154,7 @@ static bool listens(const char *path)
  */
 static int bind_socket(struct sdt_listener *listener, char *line)
 {
-	bool bound, taken = false;
+	bool bound, read_only, taken = false;
 
 	listener->fd = open_socket();
 	if (listener->fd < 0)
@@ -155,7 +169,10 @@ static int bind_socket(struct sdt_listener *listener, char *line)
 	}
 	if (bound && chmod(listener->path, 0600) == 0 && listen(listener->fd, BACKLOG) == 0)
 		return 0;
+	read_only = errno == EROFS;
 	sdt_fail_line(line, "%s: %m", listener->path);
+	if (read_only)
+		say_remedy(line);
 	if (bound)
 		unlink(listener->path);
 	close(listener->fd);
@@ -166,15 +183,18 @@ static int bind_socket(struct sdt_listener *listener, char *line)
 /* open_in opens the socket in a directory, which it creates if it does not exist. */
 static int open_in(struct sdt_listener *listener, const char *directory, char *line)
 {
-	int size, status = 1;
+	int size, status = 1, reason = 0;
 
 	if (*directory != '/')
-		return sdt_fail_line(line, "%s: it is no absolute path", directory);
+		return sdt_fail_line(line, "%s: it is not an absolute path", directory);
 	if (mkdir(directory, 0700) == 0)
 		(void)chmod(directory, 0700); /* the umask may have removed some bits */
-	if (check_directory(directory, line) != 0)
-		return -1;
-	remove_stale(directory);
+	else
+		reason = errno;
+	if (check_directory(directory, reason, line) != 0)
+		return say_remedy(line);
+	if (!listener->is_child)
+		sdt_place_tidy(directory);
 	/* A process of another PID namespace, as in another container, may share the directory and have the same name. */
 	for (unsigned n = 1; status == 1 && n <= SDT_WIRE_MAX_NAMESAKES; n++) {
 		size = snprintf(listener->path, sizeof listener->path, n == 1 ? "%s/%lu-%llu.sock" : "%s/%lu-%llu-%u.sock",
@@ -215,6 +235,8 @@ int sdt_place_open(struct sdt_listener *listener, char *line)
 
 	listener->pid = (uint32_t)getpid();
 	listener->start = sdt_start_time();
+	if (listener->start == 0)
+		return sdt_fail_line(line, "/proc/self/stat cannot be read, which says when the process began, and watchers find it by that: mount /proc");
 	if (*demanded)
 		return open_in(listener, demanded, line);
 	/* After sudo, the directory may belong to another user. */

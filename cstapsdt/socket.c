@@ -52,12 +52,16 @@ static pthread_t thread;
 static char failure[SDT_LINE_SIZE];
 static struct sdt_listener listener = {.fd = -1};
 static uint32_t stopping, wakes; /* wakes counts the signals that were sent to the thread */
+static uint64_t forked; /* when the process was last forked, or 0 */
 
 /* What the thread has. */
 static struct sdt_connection *connections[SDT_CONNECTIONS];
 static int signals = -1;
 static uint32_t read_wakes;
 static int longest_poll;
+static uint64_t tidied; /* when the directory was last tidied */
+
+uint64_t sdt_tidy_interval = UINT64_C(60000000000);
 
 static void close_all_descriptors(void)
 {
@@ -198,6 +202,24 @@ static bool serve_once(int *pause)
 	return ready > 0 || has_purpose();
 }
 
+/*
+ * tidy removes the sockets of forked children, which often end by _exit and leave theirs. They do
+ * not do it themselves: if there are hundreds in a second, each would read the whole directory. A
+ * socket that is new stays, so there is a last time some intervals after the last fork.
+ */
+static void tidy(void)
+{
+	uint64_t now = sdt_monotonic(), last = __atomic_load_n(&forked, __ATOMIC_RELAXED);
+	const char *name = strrchr(listener.path, '/');
+	char directory[PATH_MAX];
+
+	if (last == 0 || now - tidied < sdt_tidy_interval || tidied > last + 3 * sdt_tidy_interval)
+		return;
+	tidied = now;
+	snprintf(directory, sizeof directory, "%.*s", (int)(name - listener.path), listener.path);
+	sdt_place_tidy(directory);
+}
+
 static void serve(void)
 {
 	int pause = 0;
@@ -205,7 +227,7 @@ static void serve(void)
 	longest_poll = SHORT_POLL; /* the main thread may have ended while this one began */
 	read_wakes = __atomic_load_n(&wakes, __ATOMIC_ACQUIRE);
 	while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE) && serve_once(&pause))
-		;
+		tidy();
 	for (int i = 0; i < SDT_CONNECTIONS; i++) {
 		if (connections[i])
 			sdt_connection_close(connections[i]);
@@ -213,15 +235,30 @@ static void serve(void)
 	}
 }
 
-static int open_listener(void)
+/* open_signals opens the descriptor of the signal, if the thread can read it: see wake_and_join. */
+static void open_signals(void)
 {
+	struct signalfd_siginfo info;
 	sigset_t waking;
 
-	if (own_descriptors() != 0)
-		return sdt_fail_line(failure, "no thread can have descriptors of its own: %m");
 	sigemptyset(&waking);
 	sigaddset(&waking, WAKING_SIGNAL);
 	signals = signalfd(-1, &waking, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (signals < 0)
+		return;
+	pthread_kill(pthread_self(), WAKING_SIGNAL);
+	if (read(signals, &info, sizeof info) == sizeof info)
+		return;
+	close(signals);
+	signals = -1;
+}
+
+static int open_listener(void)
+{
+	if (own_descriptors() != 0)
+		return sdt_fail_line(failure, "no thread can have descriptors of its own: %m");
+	open_signals();
+	tidied = sdt_monotonic();
 	return sdt_place_open(&listener, failure);
 }
 
@@ -240,6 +277,7 @@ static void *run(void *is_child)
 	bool opened;
 
 	prctl(PR_SET_NAME, "stapsdt-socket");
+	listener.is_child = is_child;
 	if (is_child)
 		nanosleep(&moment, NULL);
 	opened = open_listener() == 0;
@@ -357,19 +395,20 @@ unlock:
 	return status;
 }
 
-/* wake_and_join ends the thread, if it can be woken at once, or within a minute. */
+/*
+ * wake_and_join ends the thread. One that cannot read the signal is woken by a connection or, if
+ * the socket cannot be reached any longer, ends within a minute.
+ */
 static void wake_and_join(void)
 {
-	char path[PATH_MAX];
 	pthread_t ending = thread;
 
-	memcpy(path, listener.path, sizeof path);
 	state = ENDING;
 	__atomic_store_n(&stopping, 1, __ATOMIC_RELEASE);
 	wake();
 	pthread_mutex_unlock(&lock);
-	/* An emulator may keep the signal, and a filter forbid the descriptor: then this wakes it. */
-	(void)sdt_place_refuses(path);
+	if (signals < 0)
+		(void)sdt_place_refuses(listener.path);
 	pthread_join(ending, NULL);
 	change_state(ABSENT);
 	pthread_mutex_lock(&lock);
@@ -394,7 +433,12 @@ void sdt_socket_end(void)
 }
 
 void sdt_socket_before_fork(void) { pthread_mutex_lock(&lock); }
-void sdt_socket_after_fork(void) { pthread_mutex_unlock(&lock); }
+
+void sdt_socket_after_fork(void)
+{
+	__atomic_store_n(&forked, sdt_monotonic(), __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&lock);
+}
 
 /*
  * sdt_socket_forked lets a forked child listen on its own socket if its parent does. POSIX lets the
@@ -413,6 +457,7 @@ void sdt_socket_forked(void)
 	*listener.path = '\0';
 	listener.fd = -1;
 	stopping = 0;
+	forked = 0;
 	pthread_cond_init(&changed, NULL); /* a thread of the parent may have waited */
 	state = listens ? BEGINNING : ABSENT;
 	if (listens) {

@@ -21,12 +21,14 @@ struct sdt_listener {
 	int fd;
 	uint32_t pid;
 	uint64_t start; /* in ticks since the boot */
+	bool is_child;  /* whose parent tidies the directory */
 	char path[PATH_MAX];
 };
 
 /* place.c: where the socket is. sdt_place_open writes a line of error. */
 void sdt_place_prepare(void);
 int sdt_place_open(struct sdt_listener *listener, char *line);
+void sdt_place_tidy(const char *directory);
 bool sdt_place_refuses(const char *path);
 bool sdt_place_admits(int connection);
 
@@ -54,6 +56,9 @@ void sdt_outbox_add(struct sdt_outbox *outbox, uint32_t kind, const void *body, 
 void sdt_outbox_fail(struct sdt_outbox *outbox, uint32_t code, const char *text);
 void sdt_outbox_free(struct sdt_outbox *outbox);
 bool sdt_outbox_send(struct sdt_outbox *outbox, int connection);
+
+/* socket.c: after how many nanoseconds the directory is tidied again. Tests set another number. */
+extern uint64_t sdt_tidy_interval;
 
 /* connection.c: a process that is connected. */
 struct sdt_connection {

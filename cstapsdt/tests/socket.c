@@ -3,8 +3,11 @@
 #include "watcher.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -340,22 +343,91 @@ static int no_memory_for_a_connection(void)
 	return test_failures;
 }
 
-static void run_in_child(int (*run)(void))
+extern uint64_t sdt_tidy_interval;
+
+/* leave_socket leaves a socket, as a process does that was killed long ago. */
+static struct sockaddr_un leave_socket(void)
+{
+	const struct timespec then[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(address.sun_path, sizeof address.sun_path, "%s/1-1.sock", directory);
+	CHECK(bind(fd, (const struct sockaddr *)&address, sizeof address) == 0);
+	CHECK(utimensat(AT_FDCWD, address.sun_path, then, 0) == 0);
+	close(fd);
+	return address;
+}
+
+/* Sockets of processes that have ended are removed by a process that begins to listen and by one that forks, not by a child. */
+static void tidied(void)
+{
+	struct sockaddr_un left;
+	struct watcher w;
+	pid_t child;
+
+	if (!HAS_CHILDREN)
+		return;
+	left = leave_socket();
+	listen_here();
+	CHECK(access(left.sun_path, F_OK) != 0);
+	leave_socket();
+	child = fork();
+	if (child == 0) {
+		for (int tries = 0; tries < 10000 && !address_of(getpid()).sun_path[0]; tries++)
+			usleep(1000);
+		sdtStopListening();
+		_exit(access(left.sun_path, F_OK) != 0);
+	}
+	CHECK(test_wait(child));
+	sdt_tidy_interval = 0;
+	for (int tries = 0; tries < 1000 && access(left.sun_path, F_OK) == 0; tries++) {
+		w = connect_to(getpid()); /* which gives the thread something to do */
+		close(w.fd);
+	}
+	CHECK(access(left.sun_path, F_OK) != 0);
+	sdt_tidy_interval = UINT64_C(60000000000);
+	sdtStopListening();
+}
+
+/* Where no directory can be made, the error says what to do. */
+static void no_directory(void)
+{
+	CHECK(setenv("STAPSDT_DIR", "/proc/none/stapsdt", 1) == 0);
+	CHECK(sdtListen() == -1);
+	CHECK(strcmp(sdtError(), "listen: /proc/none/stapsdt: No such file or directory: mount a writable volume, and let "
+				 "STAPSDT_DIR name a directory in it, such as VOLUME/stapsdt") == 0);
+	CHECK(setenv("STAPSDT_DIR", directory, 1) == 0);
+}
+
+/* Without /proc, no watcher would find the socket, and none is made. */
+static int listen_without_proc(void)
+{
+	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    umount2("/proc", MNT_DETACH) != 0)
+		return NOT_HERE;
+	CHECK(sdtListen() == -1 && strstr(sdtError(), "mount /proc"));
+	CHECK(address_of(getpid()).sun_path[0] == '\0');
+	return test_failures;
+}
+
+static void run_in_child(int (*run)(void), const char *without)
 {
 	/* These handle signals themselves, or ask a process that ends for what its threads have. */
 	if (HAS_CHILDREN && !test_in_valgrind() && !test_in_qemu())
-		test_in_child(run, "no seccomp");
+		test_in_child(run, without);
 }
 
-static void without_file(void) { run_in_child(stop_without_file); }
-static void forks(void) { run_in_child(fork_while_thread_ends); }
+static void without_file(void) { run_in_child(stop_without_file, ""); }
+static void forks(void) { run_in_child(fork_while_thread_ends, "no seccomp"); }
 static void no_memory(void)
 {
-	if (FORKS_WITH_THREADS) /* the address sanitizer has no memory either */
-		run_in_child(no_memory_for_a_connection);
+	if (FORKS_WITH_THREADS && !EXTRA_THREADS) /* sanitizers have no memory then */
+		run_in_child(no_memory_for_a_connection, "");
 }
 
-static void foreign_signal(void) { run_in_child(signal_of_the_program); }
+static void no_proc(void) { run_in_child(listen_without_proc, "not root"); }
+static void foreign_signal(void) { run_in_child(signal_of_the_program, ""); }
 
 static const struct test tests[] = {
 	{"the thread", thread},
@@ -363,10 +435,13 @@ static const struct test tests[] = {
 	{"providers that come and go", providers},
 	{"ends of watches", spaced_ends},
 	{"standard input of a child", standard_input},
+	{"sockets that are left", tidied},
 	{"exit in another thread", ended_by_a_thread},
 	{"stop without a file", without_file},
 	{"a fork while the thread ends", forks},
 	{"the last thread", ended_by_the_last_thread},
+	{"no directory", no_directory},
+	{"no /proc", no_proc},
 	{"no memory for a connection", no_memory},
 	{"a signal of the program", foreign_signal},
 };
