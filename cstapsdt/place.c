@@ -83,13 +83,16 @@ static bool is_stale(const char *path)
 	       time(NULL) - status.st_mtime >= STALE_SECONDS && sdt_place_refuses(path);
 }
 
-/* sdt_place_tidy removes the sockets of processes that were killed. */
-void sdt_place_tidy(const char *directory)
+/* sdt_place_tidy removes the sockets of processes that were killed, beside that of this one. */
+void sdt_place_tidy(const struct sdt_listener *listener)
 {
-	DIR *entries = opendir(directory);
+	const char *name = strrchr(listener->path, '/');
+	char directory[PATH_MAX], path[PATH_MAX];
 	struct dirent *entry;
-	char path[PATH_MAX];
+	DIR *entries;
 
+	snprintf(directory, sizeof directory, "%.*s", (int)(name - listener->path), listener->path);
+	entries = opendir(directory);
 	while (entries && (entry = readdir(entries))) {
 		size_t length = strlen(entry->d_name);
 
@@ -193,8 +196,6 @@ static int open_in(struct sdt_listener *listener, const char *directory, char *l
 		reason = errno;
 	if (check_directory(directory, reason, line) != 0)
 		return say_remedy(line);
-	if (!listener->is_child)
-		sdt_place_tidy(directory);
 	/* A process of another PID namespace, as in another container, may share the directory and have the same name. */
 	for (unsigned n = 1; status == 1 && n <= SDT_WIRE_MAX_NAMESAKES; n++) {
 		size = snprintf(listener->path, sizeof listener->path, n == 1 ? "%s/%lu-%llu.sock" : "%s/%lu-%llu-%u.sock",

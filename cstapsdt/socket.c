@@ -202,22 +202,24 @@ static bool serve_once(int *pause)
 	return ready > 0 || has_purpose();
 }
 
-/*
- * tidy removes the sockets of forked children, which often end by _exit and leave theirs. They do
- * not do it themselves: if there are hundreds in a second, each would read the whole directory. A
- * socket that is new stays, so there is a last time some intervals after the last fork.
- */
 static void tidy(void)
 {
+	tidied = sdt_monotonic();
+	sdt_place_tidy(&listener);
+}
+
+/*
+ * tidy_again removes the sockets of forked children, which often end by _exit and leave theirs.
+ * They do not do it themselves: if there are hundreds in a second, each would read the whole
+ * directory. A socket that is new stays, so the last time is some intervals after the last fork.
+ */
+static void tidy_again(void)
+{
 	uint64_t now = sdt_monotonic(), last = __atomic_load_n(&forked, __ATOMIC_RELAXED);
-	const char *name = strrchr(listener.path, '/');
-	char directory[PATH_MAX];
 
 	if (last == 0 || now - tidied < sdt_tidy_interval || tidied > last + 3 * sdt_tidy_interval)
 		return;
-	tidied = now;
-	snprintf(directory, sizeof directory, "%.*s", (int)(name - listener.path), listener.path);
-	sdt_place_tidy(directory);
+	tidy();
 }
 
 static void serve(void)
@@ -227,7 +229,7 @@ static void serve(void)
 	longest_poll = SHORT_POLL; /* the main thread may have ended while this one began */
 	read_wakes = __atomic_load_n(&wakes, __ATOMIC_ACQUIRE);
 	while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE) && serve_once(&pause))
-		tidy();
+		tidy_again();
 	for (int i = 0; i < SDT_CONNECTIONS; i++) {
 		if (connections[i])
 			sdt_connection_close(connections[i]);
@@ -277,13 +279,14 @@ static void *run(void *is_child)
 	bool opened;
 
 	prctl(PR_SET_NAME, "stapsdt-socket");
-	listener.is_child = is_child;
 	if (is_child)
 		nanosleep(&moment, NULL);
 	opened = open_listener() == 0;
 	change_state(opened ? LISTENING : FAILED);
 	if (!opened)
 		return NULL;
+	if (!is_child)
+		tidy();
 	serve();
 	close(listener.fd);
 	unlink(listener.path);

@@ -21,14 +21,13 @@ struct sdt_listener {
 	int fd;
 	uint32_t pid;
 	uint64_t start; /* in ticks since the boot */
-	bool is_child;  /* whose parent tidies the directory */
 	char path[PATH_MAX];
 };
 
 /* place.c: where the socket is. sdt_place_open writes a line of error. */
 void sdt_place_prepare(void);
 int sdt_place_open(struct sdt_listener *listener, char *line);
-void sdt_place_tidy(const char *directory);
+void sdt_place_tidy(const struct sdt_listener *listener);
 bool sdt_place_refuses(const char *path);
 bool sdt_place_admits(int connection);
 

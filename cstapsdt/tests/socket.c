@@ -359,32 +359,39 @@ static struct sockaddr_un leave_socket(void)
 	return address;
 }
 
+/* let_thread_run gives the thread something to do. */
+static void let_thread_run(void)
+{
+	struct watcher w = connect_to(getpid());
+
+	close(w.fd);
+}
+
 /* Sockets of processes that have ended are removed by a process that begins to listen and by one that forks, not by a child. */
 static void tidied(void)
 {
 	struct sockaddr_un left;
-	struct watcher w;
 	pid_t child;
 
 	if (!HAS_CHILDREN)
 		return;
 	left = leave_socket();
 	listen_here();
+	let_thread_run();
 	CHECK(access(left.sun_path, F_OK) != 0);
 	leave_socket();
 	child = fork();
 	if (child == 0) {
 		for (int tries = 0; tries < 10000 && !address_of(getpid()).sun_path[0]; tries++)
 			usleep(1000);
+		let_thread_run();
 		sdtStopListening();
 		_exit(access(left.sun_path, F_OK) != 0);
 	}
 	CHECK(test_wait(child));
 	sdt_tidy_interval = 0;
-	for (int tries = 0; tries < 1000 && access(left.sun_path, F_OK) == 0; tries++) {
-		w = connect_to(getpid()); /* which gives the thread something to do */
-		close(w.fd);
-	}
+	for (int tries = 0; tries < 1000 && access(left.sun_path, F_OK) == 0; tries++)
+		let_thread_run();
 	CHECK(access(left.sun_path, F_OK) != 0);
 	sdt_tidy_interval = UINT64_C(60000000000);
 	sdtStopListening();
