@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,8 +32,9 @@ const (
 	// maxAddress is the maximum length of the address of a socket.
 	maxAddress = 107
 	// staleAge is the minimum age of a socket that is removed as stale: another process may have just
-	// made a younger one.
-	staleAge = time.Minute
+	// made a younger one. staleTicks is the same in the ticks of start times.
+	staleAge   = time.Minute
+	staleTicks = 60 * 100
 	// maxWatchers is the maximum number of connections that watch at a time, maxRing the maximum bytes of chunks
 	// of each, and minChunks the minimum number of chunks. maxMemory is the maximum memory of all connections.
 	maxWatchers = 8
@@ -66,7 +68,10 @@ var only struct {
 	own bool // the program itself has called Listen
 }
 
-var errListens = errors.New("this process listens already")
+var (
+	errListens = errors.New("this process listens already")
+	errNoStart = errors.New("/proc/self/stat cannot be read, which says when the process began, and watchers find it by that: mount /proc")
+)
 
 // listen listens for the program itself, or for its environment, which never takes over a listener of the program.
 func listen(own bool) (*listener, error) {
@@ -87,18 +92,33 @@ func listen(own bool) (*listener, error) {
 	recorder.StartTemplateThread() // now, because the process may have no more threads when a watcher comes
 	l := &listener{connections: map[*connection]bool{}, head: recording.Head{PID: uint32(os.Getpid())}}
 	recordfile.Describe(&l.head)
+	if l.head.Start == 0 {
+		return nil, errNoStart
+	}
 	l.hello = wire.Hello{Major: wire.Major, Minor: wire.Minor, PID: l.head.PID, Start: l.head.Start}
 	if err := region.InDirectory(l.open); err != nil {
-		return nil, err
+		return nil, withRemedy(err)
 	}
-	l.served.Go(l.accept)
+	l.served.Go(func() {
+		l.tidy()
+		l.accept()
+	})
 	only.listener, only.own = l, own
 	return l, nil
 }
 
+// withRemedy adds what to do to the error of a process that can make no directory, or no socket.
+func withRemedy(err error) error {
+	for _, reason := range []error{os.ErrNotExist, os.ErrPermission, unix.EROFS} {
+		if errors.Is(err, reason) {
+			return fmt.Errorf("%w: mount a writable volume, and let STAPSDT_DIR name a directory in it, such as VOLUME/stapsdt", err)
+		}
+	}
+	return err
+}
+
 // open opens the socket in a directory.
 func (l *listener) open(dir string, fd int) error {
-	removeStale(dir, fd)
 	var socket *net.UnixListener
 	var at string
 	for n := 1; socket == nil; n++ {
@@ -157,14 +177,21 @@ func address(dir string, fd int, name string) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", fd, name)
 }
 
-// removeStale removes the sockets of processes that were killed from a directory, which is the user's own.
-func removeStale(dir string, fd int) {
+// tidy removes the sockets of processes that have ended from the directory, which is the user's.
+// There can be thousands, because a process that ends without Close leaves its own.
+func (l *listener) tidy() {
+	dir := path.Dir(l.path)
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		if e.Type() != os.ModeSocket || !strings.HasSuffix(e.Name(), ".sock") {
+		if e.Type() != os.ModeSocket || !strings.HasSuffix(e.Name(), ".sock") || l.isNew(e.Name()) {
 			continue
 		}
 		info, err := e.Info()
@@ -174,7 +201,25 @@ func removeStale(dir string, fd int) {
 		if refuses(address(dir, fd, e.Name())) {
 			_ = os.Remove(path.Join(dir, e.Name()))
 		}
+		if l.isClosed() {
+			return
+		}
 	}
+}
+
+// isNew reports whether the name of a socket is that of a process which began in the last minute
+// before this one. Its socket is not stale, whatever its age.
+func (l *listener) isNew(name string) bool {
+	_, rest, _ := strings.Cut(name, "-")
+	number, _, _ := strings.Cut(strings.TrimSuffix(rest, ".sock"), "-")
+	start, err := strconv.ParseUint(number, 10, 64)
+	return err == nil && start <= l.hello.Start && l.hello.Start-start < staleTicks
+}
+
+func (l *listener) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
 }
 
 // accept admits watchers until the socket is closed.
@@ -198,7 +243,11 @@ func (l *listener) accept() {
 func (l *listener) add(c *net.UnixConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || len(l.connections) >= maxConnections {
+	if l.closed {
+		c.Close()
+		return
+	}
+	if len(l.connections) >= maxConnections {
 		busy := &wire.Error{Code: wire.CodeBusy, Text: "too many processes are connected to it"}
 		_ = c.SetWriteDeadline(time.Now().Add(acceptPause))
 		_, _ = c.Write(wire.Append(nil, wire.KindError, busy.Append(nil)))

@@ -42,9 +42,10 @@ import (
 // process until the Closer is closed. Close ends all watches, and may be called more than once.
 //
 // The socket is in the directory in which images are kept: $STAPSDT_DIR, or stapsdt in
-// $XDG_RUNTIME_DIR, or stapsdt-UID in $TMPDIR or /tmp. Listen fails if none of them can be used, if the process
-// already listens, and with [stapsdt.ErrUnsupported] on systems other than Linux. If [FromEnvironment] has opened the
-// socket, Listen takes it over.
+// $XDG_RUNTIME_DIR, or stapsdt-UID in $TMPDIR or /tmp. Listen fails if none of them can be used,
+// without /proc, by which watchers find a process, if the process already listens, and with
+// [stapsdt.ErrUnsupported] on systems other than Linux. If [FromEnvironment] has opened the socket,
+// Listen takes it over.
 func Listen() (io.Closer, error) {
 	l, err := listen(true)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
 	"github.com/go-stapsdt/stapsdt/internal/region"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
@@ -478,7 +479,10 @@ func TestFiles(t *testing.T) {
 	t.Setenv("STAPSDT_DIR", dir)
 	stale, young, other := filepath.Join(dir, "1-1.sock"), filepath.Join(dir, "2-2.sock"), filepath.Join(dir, "3.so")
 	far := filepath.Join(dir, "4-4.sock")
-	for _, path := range []string{stale, young, far} {
+	var self recording.Head
+	recordfile.Describe(&self)
+	beside := filepath.Join(dir, wire.SocketName(5, self.Start-staleTicks/2, 1)) // its process began with this one
+	for _, path := range []string{stale, young, far, beside} {
 		s, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 		require.NoError(t, err)
 		s.SetUnlinkOnClose(false)
@@ -490,13 +494,16 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, os.Chtimes(young, later, later))
 	require.NoError(t, os.Chtimes(stale, old, old))
 	require.NoError(t, os.Chtimes(far, old, old))
+	require.NoError(t, os.Chtimes(beside, old, old))
 	long := filepath.Join(dir, strings.Repeat("x", 200)) // an address has room for 107 bytes
 	require.NoError(t, os.Mkdir(long, 0o700))
 	require.NoError(t, os.Rename(far, filepath.Join(long, "4-4.sock")))
 	require.NoError(t, os.Chtimes(other, old, old))
 	closer, err := Listen()
 	require.NoError(t, err)
+	connected(t, closer.(*listener).path) // after which the directory is tidy
 	require.NoFileExists(t, stale)
+	require.FileExists(t, beside)
 	require.FileExists(t, young)
 	require.FileExists(t, other)
 	path := closer.(*listener).path
@@ -522,7 +529,10 @@ func TestFiles(t *testing.T) {
 	t.Setenv("STAPSDT_DIR", long)
 	closer, err = Listen()
 	require.NoError(t, err)
-	require.NoFileExists(t, filepath.Join(long, "4-4.sock"))
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(long, "4-4.sock"))
+		return errors.Is(err, os.ErrNotExist)
+	}, testenv.Patience, time.Millisecond)
 	path = closer.(*listener).path
 	require.Equal(t, long, filepath.Dir(path))
 	require.FileExists(t, path)
@@ -531,6 +541,11 @@ func TestFiles(t *testing.T) {
 	t.Setenv("STAPSDT_DIR", filepath.Join(dir, "missing", "directory"))
 	_, err = Listen()
 	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, ": mount a writable volume, and let STAPSDT_DIR name a directory in it, such as VOLUME/stapsdt")
+	require.NoError(t, os.Chmod(dir, 0o777))
+	t.Setenv("STAPSDT_DIR", dir)
+	_, err = Listen()
+	require.NotContains(t, err.Error(), "mount") // it says already what to do
 }
 
 // TestIdle: a listener costs a goroutine and a descriptor before a watcher connects, and after the watcher has left.
@@ -582,9 +597,24 @@ func TestFireAllocatesNothing(t *testing.T) {
 	require.NotEmpty(t, w.events(t))
 }
 
+// TestWithoutProc: without /proc, no watcher would find the socket, and none is made.
+func TestWithoutProc(t *testing.T) {
+	testenv.NeedsRoot(t)
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	cmd := exec.Command("/proc/self/exe")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	c := startIn(t, dir, cmd, "no proc")
+	require.Equal(t, "probesock: listen: "+errNoStart.Error(), c.path)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 // children are programs that this test binary is: see start.
 var children = map[string]func(){
 	"idle":      idleChild,
+	"no proc":   withoutProcChild,
 	"exhausted": exhaustedChild,
 	"exec":      execChild,
 	"threads":   threadsChild,
@@ -645,6 +675,14 @@ func announce() {
 func idleChild() {
 	announce()
 	select {}
+}
+
+// withoutProcChild has no /proc.
+func withoutProcChild() {
+	if err := unix.Unmount("/proc", unix.MNT_DETACH); err != nil {
+		fmt.Println(err)
+	}
+	announce()
 }
 
 // exhaustedChild has no descriptors for those who connect, until it reads a byte. It prints a line when its listener could not accept a
