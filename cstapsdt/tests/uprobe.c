@@ -1,9 +1,15 @@
 /* Tests with the kernel's own uprobe, at the offset that probeOffset returns. */
 #include "test.h"
 
+#include <dlfcn.h>
+#include <inttypes.h>
 #include <linux/perf_event.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 /* attach_counter opens a counter of the uprobe, of a process or a processor; -1 if it may not. */
@@ -149,6 +155,96 @@ static void untraced_child(SDTProvider_t *provider, SDTProbe_t *probe)
 	CHECK(close_counter(counter) == 2 * OFTEN);
 }
 
+/* code_of returns the executable mapping of an address. */
+static struct iovec code_of(const void *address)
+{
+	uintptr_t at = (uintptr_t)address;
+	struct iovec code = {NULL, 0};
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[1024];
+
+	while (maps && fgets(line, sizeof line, maps)) {
+		uintptr_t first, last;
+		char mode[5];
+
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &first, &last, mode) == 3 && first <= at && at < last)
+			code = (struct iovec){(void *)first, last - first};
+	}
+	if (maps)
+		fclose(maps);
+	return code;
+}
+
+#if defined(PR_SET_SYSCALL_USER_DISPATCH) && defined(__x86_64__)
+static volatile char blocks_calls;
+static volatile sig_atomic_t caught;
+
+static void catch_call(int signal)
+{
+	(void)signal;
+	blocks_calls = 0;
+	caught++;
+}
+
+/* A traced fire makes no system call, which a program may handle itself if it is not one of its C library. */
+static void dispatched(SDTProvider_t *provider, SDTProbe_t *probe)
+{
+	struct iovec library = code_of(dlsym(RTLD_DEFAULT, "getpid"));
+	struct sigaction before, action = {.sa_handler = catch_call};
+	int counter = attach(probe, 0, -1);
+
+	(void)provider;
+	if (counter < 0)
+		return;
+	sigaction(SIGSYS, &action, &before);
+	if (prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, library.iov_base, library.iov_len, &blocks_calls) == 0) {
+		blocks_calls = 1;
+		fire_times(probe, 1000);
+		blocks_calls = 0;
+		CHECK(prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0) == 0);
+		CHECK(close_counter(counter) == 1000 && caught == 0);
+	} else {
+		close(counter);
+		test_skipped = "no syscall user dispatch";
+	}
+	sigaction(SIGSYS, &before, NULL);
+}
+#endif
+
+/* move_code moves the program's code to memory that is not of its file, as one does that wants huge pages. */
+static bool move_code(void)
+{
+	const struct iovec code = code_of((const void *)(uintptr_t)&move_code);
+	const int mode = PROT_READ | PROT_WRITE | PROT_EXEC;
+	void *copy = mmap(NULL, code.iov_len, mode, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (copy == MAP_FAILED)
+		return false;
+	memcpy(copy, code.iov_base, code.iov_len);
+	return mremap(copy, code.iov_len, code.iov_len, MREMAP_MAYMOVE | MREMAP_FIXED, code.iov_base) != MAP_FAILED;
+}
+
+/* The sites are not in the program's code, and stay where they are when that is moved, before and after a tracer is attached. */
+static void moved(SDTProvider_t *provider, SDTProbe_t *probe)
+{
+	int counter;
+
+	for (int i = 0; i < 2; i++) {
+		counter = attach(probe, 0, -1);
+		if (counter < 0)
+			return;
+		fire_times(probe, 1000);
+		if (!move_code())
+			test_skipped = "nothing anonymous may be executable";
+		fire_times(probe, 1000);
+		CHECK(close_counter(counter) == 2000);
+	}
+	CHECK(providerUnload(provider) == 0 && providerLoad(provider) == 0);
+	counter = attach(probe, 0, -1);
+	fire_times(probe, 1000);
+	CHECK(close_counter(counter) == 1000);
+}
+
 static void run_case(void)
 {
 	SDTProvider_t *provider = test_provider("uprobe");
@@ -178,6 +274,11 @@ static const struct uprobe_case cases[] = {
 	{"a child that is not traced, in a file", untraced_child, memfd_disabled, sdt_site_safe},
 	{"a child that is not traced, the fast nop in memory", untraced_child, memfd_enabled, sdt_site_fast},
 	{"a child that is not traced, the fast nop in a file", untraced_child, memfd_disabled, sdt_site_fast},
+#if defined(PR_SET_SYSCALL_USER_DISPATCH) && defined(__x86_64__)
+	{"system calls that the program handles", dispatched, memfd_enabled, sdt_site_safe},
+#endif
+	{"a program that moves its code, the fast nop", moved, memfd_enabled, sdt_site_fast},
+	{"a program that moves its code", moved, memfd_disabled, sdt_site_safe},
 };
 
 int main(void)

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 		"dump":     dumpChild,
 		"profile":  profileChild,
 		"place":    placeChild,
+		"dispatch": dispatchChild,
 	})
 }
 
