@@ -2,13 +2,13 @@
 #ifndef SDT_IN_GO
 #include "socket.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -83,27 +83,42 @@ static bool is_stale(const char *path)
 	       time(NULL) - status.st_mtime >= STALE_SECONDS && sdt_place_refuses(path);
 }
 
-/* sdt_place_tidy removes the sockets of processes that were killed, beside that of this one. */
-void sdt_place_tidy(const struct sdt_listener *listener)
+static void remove_stale(const char *directory, const char *name)
 {
+	size_t length = strlen(name);
+	char path[PATH_MAX];
+
+	if (length < 5 || strcmp(name + length - 5, ".sock") != 0 ||
+	    snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
+		return;
+	if (is_stale(path))
+		unlink(path);
+}
+
+/*
+ * sdt_place_tidy removes the sockets of processes that were killed, until the flag is set. It
+ * allocates no memory, which would be lost in a child that is forked meanwhile.
+ */
+void sdt_place_tidy(const struct sdt_listener *listener, const uint32_t *stopping)
+{
+	_Alignas(struct sdt_directory_entry) char buffer[8192];
 	const char *name = strrchr(listener->path, '/');
-	char directory[PATH_MAX], path[PATH_MAX];
-	struct dirent *entry;
-	DIR *entries;
+	char directory[PATH_MAX];
+	long size;
+	int fd;
 
 	snprintf(directory, sizeof directory, "%.*s", (int)(name - listener->path), listener->path);
-	entries = opendir(directory);
-	while (entries && (entry = readdir(entries))) {
-		size_t length = strlen(entry->d_name);
+	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while (fd >= 0 && !__atomic_load_n(stopping, __ATOMIC_RELAXED) &&
+	       (size = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
+		for (long at = 0; at < size;) {
+			const struct sdt_directory_entry *entry = (const void *)(buffer + at);
 
-		if (length < 5 || strcmp(entry->d_name + length - 5, ".sock") != 0 ||
-		    snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) >= (int)sizeof path)
-			continue;
-		if (is_stale(path))
-			unlink(path);
-	}
-	if (entries)
-		closedir(entries);
+			remove_stale(directory, entry->name);
+			at += entry->size;
+		}
+	if (fd >= 0)
+		close(fd);
 }
 
 /*

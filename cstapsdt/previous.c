@@ -354,18 +354,9 @@ static void look_at(struct look *look, const char *name)
 		look_at_file(look, path);
 }
 
-/* The head of what getdents64 returns: an entry of a directory. */
-struct directory_entry {
-	uint64_t ino;
-	int64_t offset;
-	unsigned short size;
-	unsigned char type;
-	char name[];
-};
-
 static void look_around(struct look *look)
 {
-	static _Alignas(struct directory_entry) char buffer[8192];
+	static _Alignas(struct sdt_directory_entry) char buffer[8192];
 	static char directory[SDT_PATH_SIZE];
 	long size;
 	int fd;
@@ -376,7 +367,7 @@ static void look_around(struct look *look)
 		return;
 	while ((size = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
 		for (long at = 0; at < size;) {
-			const struct directory_entry *entry = (const void *)(buffer + at);
+			const struct sdt_directory_entry *entry = (const void *)(buffer + at);
 
 			look_at(look, entry->name);
 			at += entry->size;

@@ -181,6 +181,15 @@ int sdt_recordfile_publish(struct sdt_recordfile *file, const char *path, char *
 void sdt_recordfile_discard(struct sdt_recordfile *file);
 void sdt_recordfile_close(struct sdt_recordfile *file, bool unmap);
 
+/* What getdents64 returns, which allocates nothing: an entry of a directory. */
+struct sdt_directory_entry {
+	uint64_t ino;
+	int64_t offset;
+	unsigned short size;
+	unsigned char type;
+	char name[];
+};
+
 /* previous.c: the recordings of earlier processes, and the names of recordings. */
 enum {
 	SDT_RECORDFILE_TRIES = 100,

@@ -205,7 +205,7 @@ static bool serve_once(int *pause)
 static void tidy(void)
 {
 	tidied = sdt_monotonic();
-	sdt_place_tidy(&listener);
+	sdt_place_tidy(&listener, &stopping);
 }
 
 /*

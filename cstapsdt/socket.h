@@ -27,7 +27,7 @@ struct sdt_listener {
 /* place.c: where the socket is. sdt_place_open writes a line of error. */
 void sdt_place_prepare(void);
 int sdt_place_open(struct sdt_listener *listener, char *line);
-void sdt_place_tidy(const struct sdt_listener *listener);
+void sdt_place_tidy(const struct sdt_listener *listener, const uint32_t *stopping);
 bool sdt_place_refuses(const char *path);
 bool sdt_place_admits(int connection);
 
