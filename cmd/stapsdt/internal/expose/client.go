@@ -46,6 +46,9 @@ type client struct {
 	http     http.Client
 	failures prometheus.Counter
 	complain func(string)
+	// taken is the size of the largest message that the collector took, and refused is that of the
+	// smallest that it found too large, or 0, both in bytes without compression.
+	taken, refused int
 }
 
 // setting returns the value of an environment variable of OTLP for a signal, or for all signals.
@@ -116,9 +119,42 @@ type temporaryError struct {
 
 func (e *temporaryError) Unwrap() error { return e.error }
 
+// errSize means that a collector takes only smaller messages.
+var errSize = errors.New("the message is too large")
+
+// fit returns the first message of n items, n/2 items and so on that the collector will probably
+// take, or else the message of one item, and its number of items.
+func (c *client) fit(n int, message func(n int) proto.Message) (int, proto.Message) {
+	for {
+		m := message(n)
+		size := proto.Size(m)
+		if n == 1 || c.refused == 0 || size <= c.taken || size < (c.taken+c.refused)/2 {
+			return n, m
+		}
+		n /= 2
+	}
+}
+
+// learn remembers whether the collector took a message. What contradicts it is forgotten.
+func (c *client) learn(size int, took bool) {
+	switch {
+	case took:
+		if c.taken = max(c.taken, size); c.taken >= c.refused {
+			c.refused = 0
+		}
+	case c.refused == 0 || size < c.refused:
+		if c.refused = size; c.taken >= c.refused {
+			c.taken = 0
+		}
+	}
+}
+
 // send sends a message once, and reads the answer. It counts and reports a failure, unless ctx is done.
 func (c *client) send(ctx context.Context, message, answer proto.Message) error {
 	err := c.post(ctx, message, answer)
+	if err == nil || errors.Is(err, errSize) {
+		c.learn(proto.Size(message), err == nil)
+	}
 	if err != nil && ctx.Err() == nil {
 		c.failures.Inc()
 		c.complain("OTLP: " + err.Error())
@@ -166,6 +202,9 @@ func (c *client) post(ctx context.Context, message, answer proto.Message) error 
 		err := fmt.Errorf("%s: %s: %.*q", r.URL.Redacted(), response.Status, maxReason, text)
 		if slices.Contains([]int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, response.StatusCode) {
 			return &temporaryError{err, retryAfter(response.Header.Get("Retry-After"), time.Now())}
+		}
+		if response.StatusCode == http.StatusRequestEntityTooLarge {
+			return fmt.Errorf("%w (%d bytes): %w", errSize, len(body), err)
 		}
 		return err
 	}

@@ -30,6 +30,8 @@ type collector struct {
 
 	mu      sync.Mutex
 	status  int                                 // that it answers, or 0
+	most    int                                 // bytes that it takes, or 0
+	large   int                                 // how many messages with spans were larger
 	asked   int                                 // how often for spans
 	partial *coltrace.ExportTracePartialSuccess // of the answer, or nil
 	header  http.Header
@@ -83,6 +85,13 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.header = r.Header
 	if c.status != 0 {
 		http.Error(w, "not now", c.status)
+		return
+	}
+	if c.most > 0 && len(body) > c.most {
+		if r.URL.Path == "/v1/traces" {
+			c.large++
+		}
+		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
 		return
 	}
 	if err == nil {

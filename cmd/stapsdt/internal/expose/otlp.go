@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	colmetrics "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
 	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
 	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // OTLP sends metrics and spans by OTLP over HTTP. It obeys the environment variables OTEL_EXPORTER_OTLP_… for headers,
@@ -99,26 +101,63 @@ func (o *OTLP) run() {
 	}
 }
 
+// sendMetrics sends the metrics once, in parts if the collector takes only smaller messages.
 func (o *OTLP) sendMetrics(ctx context.Context) error {
-	var answer colmetrics.ExportMetricsServiceResponse
-	if err := o.client.send(ctx, &colmetrics.ExportMetricsServiceRequest{ResourceMetrics: o.resources(time.Now())}, &answer); err != nil {
-		return err
+	var errs []error
+	for all := o.all(time.Now()); len(all) > 0; {
+		n, message := o.client.fit(len(all), func(n int) proto.Message {
+			return &colmetrics.ExportMetricsServiceRequest{ResourceMetrics: byResource(all[:n])}
+		})
+		var answer colmetrics.ExportMetricsServiceResponse
+		err := o.client.send(ctx, message, &answer)
+		switch {
+		case isTemporary(err):
+			return err
+		case errors.Is(err, errSize) && n > 1:
+			continue
+		case errors.Is(err, errSize):
+			o.client.complain(fmt.Sprintf("OTLP: the metric %s is left out, because it is too large for the collector", all[0].metric.Name))
+		case err == nil:
+			partial := answer.GetPartialSuccess()
+			o.client.partly(partial.GetRejectedDataPoints(), "data points", partial.GetErrorMessage())
+		}
+		errs, all = append(errs, err), all[n:]
 	}
-	partial := answer.GetPartialSuccess()
-	o.client.partly(partial.GetRejectedDataPoints(), "data points", partial.GetErrorMessage())
-	return nil
+	return errors.Join(errs...)
 }
 
-// resources returns the metrics by resource: the exporter, and each container.
-func (o *OTLP) resources(now time.Time) (all []*metrics.ResourceMetrics) {
-	add := func(attributes []*common.KeyValue, scope *metrics.ScopeMetrics) {
-		all = append(all, &metrics.ResourceMetrics{Resource: &resource.Resource{Attributes: attributes}, ScopeMetrics: []*metrics.ScopeMetrics{scope}})
+// measured is a metric and its resource: the exporter, or a container.
+type measured struct {
+	of     *resource.Resource
+	metric *metrics.Metric
+}
+
+// all returns the metrics, those of a resource one after another.
+func (o *OTLP) all(now time.Time) (all []measured) {
+	add := func(attributes []*common.KeyValue, families []*dto.MetricFamily) {
+		of := &resource.Resource{Attributes: attributes}
+		for _, f := range families {
+			all = append(all, measured{of, convertMetric(f, nanoseconds(now))})
+		}
 	}
 	rest, of := divide(o.metrics.collect())
 	for c, families := range of {
-		add(inContainer(o.own, &c), convertMetrics(o.metrics.convert(families), now))
+		add(inContainer(o.own, &c), o.metrics.convert(families))
 	}
-	add(o.own, convertMetrics(o.metrics.withOwn(o.metrics.convert(rest)), now))
+	add(o.own, o.metrics.withOwn(o.metrics.convert(rest)))
+	return all
+}
+
+// byResource groups metrics by their resources.
+func byResource(some []measured) (all []*metrics.ResourceMetrics) {
+	for i, m := range some {
+		if i == 0 || m.of != some[i-1].of {
+			of := []*metrics.ScopeMetrics{{Scope: &common.InstrumentationScope{Name: scope}}}
+			all = append(all, &metrics.ResourceMetrics{Resource: m.of, ScopeMetrics: of})
+		}
+		of := all[len(all)-1].ScopeMetrics[0]
+		of.Metrics = append(of.Metrics, m.metric)
+	}
 	return all
 }
 

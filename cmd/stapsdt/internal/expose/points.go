@@ -19,15 +19,7 @@ var started = time.Now()
 
 const cumulative = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
 
-// convertMetrics converts families for OTLP. now is the time of their points.
-func convertMetrics(families []*dto.MetricFamily, now time.Time) *metrics.ScopeMetrics {
-	all := &metrics.ScopeMetrics{Scope: &common.InstrumentationScope{Name: scope}}
-	for _, f := range families {
-		all.Metrics = append(all.Metrics, convertMetric(f, nanoseconds(now)))
-	}
-	return all
-}
-
+// convertMetric converts a family for OTLP. now is the time of its points.
 func convertMetric(f *dto.MetricFamily, now uint64) *metrics.Metric {
 	m := &metrics.Metric{Name: f.GetName(), Description: f.GetHelp(), Unit: unit(f)}
 	switch {

@@ -4,10 +4,12 @@ package expose
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	coltrace "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -102,26 +104,33 @@ func (s *sender) wait() {
 	}
 }
 
-// try sends the batch once. It returns a temporary error if the batch should be sent again.
+// try sends the batch once, in parts if the collector takes only smaller messages. It returns a
+// temporary error if the rest of the batch should be sent again.
 func (s *sender) try(ctx context.Context) error {
-	if len(s.batch) == 0 {
-		return nil
+	for len(s.batch) > 0 {
+		n, message := s.fit(len(s.batch), func(n int) proto.Message {
+			return &coltrace.ExportTraceServiceRequest{ResourceSpans: convertSpans(s.batch[:n])}
+		})
+		var answer coltrace.ExportTraceServiceResponse
+		err := s.send(ctx, message, &answer)
+		switch {
+		case isTemporary(err):
+			return err
+		case errors.Is(err, errSize) && n > 1:
+			continue
+		}
+		lost := n
+		if err == nil {
+			partial := answer.GetPartialSuccess()
+			lost = int(min(max(partial.GetRejectedSpans(), 0), int64(lost)))
+			s.partly(int64(lost), "spans", partial.GetErrorMessage())
+		}
+		s.count(sent, n-lost)
+		s.count(refused, lost)
+		s.batch = s.batch[n:]
 	}
-	var answer coltrace.ExportTraceServiceResponse
-	err := s.send(ctx, &coltrace.ExportTraceServiceRequest{ResourceSpans: convertSpans(s.batch)}, &answer)
-	lost := len(s.batch)
-	if isTemporary(err) {
-		return err
-	}
-	if err == nil {
-		partial := answer.GetPartialSuccess()
-		lost = int(min(max(partial.GetRejectedSpans(), 0), int64(lost)))
-		s.partly(int64(lost), "spans", partial.GetErrorMessage())
-	}
-	s.count(sent, len(s.batch)-lost)
-	s.count(refused, lost)
 	s.batch = nil
-	return err
+	return nil
 }
 
 // flush sends the remaining spans after run has returned. It sends each batch once: an absent collector must not delay

@@ -109,6 +109,53 @@ func TestCollectorRefuses(t *testing.T) {
 	assert.GreaterOrEqual(t, own(t, m, "stapsdt_export_otlp_failures_total", `signal="traces"`), float64(3), "each attempt is counted")
 }
 
+// TestCollectorTakesLess: a collector that takes only smaller messages gets all that fits into one, by few attempts, and the rest
+// is counted.
+func TestCollectorTakesLess(t *testing.T) {
+	c := collect(t, "127.0.0.1:0")
+	c.most = 2000
+	var mu sync.Mutex
+	var log strings.Builder
+	many := Family{Name: "many_total", Labels: []string{"n"}}
+	for i := range 100 {
+		many.Series = append(many.Series, Series{Values: []string{fmt.Sprint(i)}, Value: 1, Created: start})
+	}
+	source := fixed{many}
+	for i := range 20 {
+		source = append(source, Family{Name: fmt.Sprintf("few%d_total", i), Series: []Series{{Value: 1, Created: start}}})
+	}
+	o, m := startOTLP(t, "http://"+c.addr, source, func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		log.WriteString(text + "\n")
+	})
+	const spans = 1000
+	for i := range spans {
+		one := span("s", uint64(i+1))
+		if i == spans/3 {
+			one.Name, one.Error = "large", strings.Repeat("x", c.most)
+		}
+		o.Span(one)
+	}
+	require.ErrorIs(t, shutdown(t, o), errSize, "many_total")
+	assert.LessOrEqual(t, c.large, 12, "the size is remembered")
+	assert.Len(t, c.names(), spans-1)
+	assert.NotContains(t, c.names(), "large")
+	assert.Equal(t, float64(1), own(t, m, "stapsdt_export_otlp_spans_total", `result="refused"`))
+	assert.Equal(t, float64(spans-1), own(t, m, "stapsdt_export_otlp_spans_total", `result="sent"`))
+	sent := map[string]bool{}
+	for _, r := range c.resources {
+		for _, one := range r.ScopeMetrics[0].Metrics {
+			sent[one.Name] = true
+		}
+	}
+	for i := range 20 {
+		assert.True(t, sent[fmt.Sprintf("few%d_total", i)], i)
+	}
+	assert.False(t, sent["many_total"])
+	assert.Contains(t, log.String(), "OTLP: the metric many_total is left out, because it is too large for the collector\n")
+}
+
 // TestCollectorRejects: of a batch, only what the collector says to have rejected is refused, and a warning without any is no failure.
 func TestCollectorRejects(t *testing.T) {
 	const spans = 198
