@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
@@ -24,8 +25,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// processList is the value of -p: PIDs or names of processes, or names of pods, separated by commas or white
-// space, as pgrep prints them.
+// processList is the value of -p: the name of a process, or PIDs or names of processes, or names of
+// pods, separated by commas or white space, as pgrep prints them.
 type processList struct{ *probes.Target }
 
 func (processList) Type() string { return "PID" }
@@ -49,24 +50,48 @@ func (l processList) Set(text string) error {
 	if len(words) == 0 {
 		return errors.New("takes the PID or the name of a process, and is empty")
 	}
+	whole := strings.TrimSpace(text) // a name may have spaces and commas
+	isName := func(word string) bool { return !isNumber(word) }
+	named := len(words) > 1 && slices.ContainsFunc(words, isName)
+	if named {
+		if pid, err := proc.Called(whole); !errors.Is(err, proc.ErrNoProcess) {
+			return l.add(pid, err)
+		}
+	}
 	for _, word := range words {
-		if strings.Contains(word, "/") {
-			pod, err := cgroup.ParsePattern(word)
-			if err != nil {
-				return err
-			}
-			l.Pods = append(l.Pods, pod)
-			continue
-		}
-		pid, err := processOf(word)
-		if err != nil {
+		err := l.addWord(word)
+		if named && errors.Is(err, proc.ErrNoProcess) {
+			return fmt.Errorf("%w, nor %q", err, whole)
+		} else if err != nil {
 			return err
-		}
-		if !slices.Contains(l.PIDs, pid) {
-			l.PIDs = append(l.PIDs, pid)
 		}
 	}
 	return nil
+}
+
+// addWord adds the process or the pods that a word names.
+func (l processList) addWord(word string) error {
+	if !strings.Contains(word, "/") {
+		return l.add(processOf(word))
+	}
+	if !pods.Here() { // then it can only be the name of a process
+		if pid, err := proc.Called(word); !errors.Is(err, proc.ErrNoProcess) {
+			return l.add(pid, err)
+		}
+	}
+	pod, err := cgroup.ParsePattern(word)
+	if err == nil {
+		l.Pods = append(l.Pods, pod)
+	}
+	return err
+}
+
+// add adds a process, unless there is an error, which it returns.
+func (l processList) add(pid int, err error) error {
+	if err == nil && !slices.Contains(l.PIDs, pid) {
+		l.PIDs = append(l.PIDs, pid)
+	}
+	return err
 }
 
 // processOf returns the process that a word names: its PID, or a name that no other process has.

@@ -155,3 +155,45 @@ func TestNames(t *testing.T) {
 	want := fmt.Sprintf("-p is not unique: 2 processes are called %q, with the PIDs %d,%d", name, pids[0], pids[1])
 	require.Contains(t, refused(t, "trace", "-p", name, "a:b"), want)
 }
+
+// TestOddNames: -p takes a name with spaces, commas and slashes, and before its parts.
+func TestOddNames(t *testing.T) {
+	called := func(name string) int {
+		cmd := exec.Command("sh", "-c", `printf %s "$1" >/proc/$$/comm; echo named; read line`, "sh", name)
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() {
+			in.Close()
+			_ = cmd.Wait()
+		})
+		_, err = out.Read(make([]byte, 6))
+		require.NoError(t, err)
+		return cmd.Process.Pid
+	}
+	take := func(text string) (probes.Target, error) {
+		var target probes.Target
+		err := processList{&target}.Set(text)
+		return target, err
+	}
+	names := []string{"odd words", "odd, worse", "odd/worst", "odd", "odd 2"}
+	for _, name := range names {
+		pid := called(name)
+		got, err := take(name)
+		require.NoError(t, err, name)
+		require.Equal(t, probes.Target{PIDs: []int{pid}}, got, name)
+	}
+	got, err := take("odd,odd/worst 1")
+	require.NoError(t, err)
+	require.Len(t, got.PIDs, 3)
+	called("odd words")
+	_, err = take("odd words")
+	require.ErrorContains(t, err, `2 processes are called "odd words"`)
+	_, err = take("odd nothing")
+	require.EqualError(t, err, `no such process: none is called "nothing", nor "odd nothing"`)
+	got, err = take("odd/pod")
+	require.NoError(t, err)
+	require.Equal(t, "odd/pod", got.Pods[0].String())
+}
