@@ -213,6 +213,23 @@ func TestSocketHidden(t *testing.T) {
 	runByUser(t, "list", "-p", pid(p)).ends(t, 4, "CAP_SYS_PTRACE")
 }
 
+// TestSocketLeavesNothing: a program that was watched by its socket has no mapping of it left, and none of the kernel's uprobes.
+func TestSocketLeavesNothing(t *testing.T) {
+	t.Parallel()
+	p := startListening(t)
+	mapped := func() bool {
+		maps, err := os.ReadFile("/proc/" + pid(p) + "/maps")
+		require.NoError(t, err)
+		return regexp.MustCompile(`/memfd:|uprobes`).Match(maps)
+	}
+	tr := startByUser(t, p, "count", "-p", pid(p), "subject:tick")
+	tell(p, "storm 100 1")
+	require.True(t, mapped())
+	tr.interrupt()
+	require.Contains(t, strings.Join(tr.Lines(), " "), "100  subject:tick")
+	require.Eventually(t, func() bool { return !mapped() }, testenv.Patience, time.Millisecond)
+}
+
 // TestSocketBusy: a program to which too many processes are connected says so, whatever the order of the messages, and root's
 // command takes the kernel.
 func TestSocketBusy(t *testing.T) {
