@@ -15,6 +15,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -70,7 +72,7 @@ func askCommand(to *console.Console) *cobra.Command {
 	var budget debugger.Budget
 	var reader console.Reader
 	var plain bool
-	var terminal string
+	var terminal, pod string
 	c := &cobra.Command{Use: "ask -- VERB...", Args: cobra.MinimumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
 		if err := debugger.Spare(to, budget); err != nil {
 			return err
@@ -79,6 +81,9 @@ func askCommand(to *console.Console) *cobra.Command {
 			os.Setenv("NO_COLOR", "1")
 		}
 		console.SetReader(reader)
+		if names := strings.Split(pod, "/"); len(names) == 3 {
+			replay.SetPod(recording.Pod{Namespace: names[0], Name: names[1], Container: names[2]})
+		}
 		pids, err := debugger.Find(budget.Container, budget.Alone)
 		if err != nil {
 			return err
@@ -104,6 +109,7 @@ func askCommand(to *console.Console) *cobra.Command {
 	}}
 	budgetFlags(c, &budget)
 	c.Flags().StringVar(&terminal, "terminal", "", "standard input is a terminal, and this the `TOKEN` of the companion")
+	c.Flags().StringVar(&pod, "pod", "", "the names `NAMESPACE/POD/CONTAINER` of the container")
 	c.Flags().IntVar(&reader.Columns, "columns", 0, "how wide the reader's terminal is")
 	c.Flags().BoolVar(&reader.Colored, "color", false, "the reader's terminal has colors")
 	c.Flags().BoolVar(&plain, "no-color", false, "the reader wants no colors")

@@ -201,19 +201,19 @@ func TestDebugger(t *testing.T) {
 	p, id := startContained(t)
 	ask := func(args ...string) *tracetest.Process {
 		t.Helper()
-		q := tracetest.Command(t, unprivileged(t, stapsdt(t), append([]string{"debugger", "ask", "--container", id, "--"}, args...)...))
+		q := tracetest.Command(t, unprivileged(t, stapsdt(t), append([]string{"debugger", "ask", "--container", id, "--pod", "team/web/app", "--"}, args...)...))
 		tell(p, "await")
 		return q
 	}
 	r := runByUser(t, "debugger", "look", "--container", id)
-	require.JSONEq(t, fmt.Sprintf(`{"protocol": 1, "uid": %[1]d, "gid": %[1]d, "processes": [{"pid": %[2]d, "uid": %[1]d, "gid": %[1]d, "readable": true, "listens": true}]}`, user, p.PID()), r.stdout)
+	require.JSONEq(t, fmt.Sprintf(`{"protocol": 2, "uid": %[1]d, "gid": %[1]d, "processes": [{"pid": %[2]d, "uid": %[1]d, "gid": %[1]d, "readable": true, "listens": true}]}`, user, p.PID()), r.stdout)
 
 	for _, end := range []func(*tracetest.Process){(*tracetest.Process).Hangup, func(q *tracetest.Process) { q.Say("") }} {
-		q := ask("count", "--output=json", "--", "subject:request__done")
+		q := ask("count", "--output=json", "--by=namespace,pod,container", "--", "subject:request__done")
 		tell(p, "fire 7")
 		end(q)
 		require.NoError(t, q.Wait(testenv.Patience))
-		require.Regexp(t, `"count":7}`, fmt.Sprint(q.Lines()))
+		require.Contains(t, fmt.Sprint(q.Lines()), `"by":{"namespace":"team","pod":"web","container":"app"},"count":7}`)
 		tell(p, "idle")
 	}
 	adjusted := ask("trace", "--", "subject:request__done")

@@ -15,7 +15,7 @@ const Companion = "accompany"
 const Memory = 64 << 20
 
 // Protocol is the version of the types and names in this file. A container with another version is not asked.
-const Protocol = 1
+const Protocol = 2
 
 // Answer is the output of look.
 type Answer struct {

@@ -169,7 +169,7 @@ func (k *kubectl) look(ctx context.Context, at *place, s *subject) (*debugger.An
 	out, err := k.run(ctx, slices.Concat([]string{"exec"}, at.exec(), at.command("look", s))...)
 	switch {
 	case errors.Is(err, errForbidden):
-		return nil, forbidden("you may not run commands in pods of the namespace %s, which takes the right to create pods/exec", at.namespace)
+		return nil, forbidden("you may not run commands in pods of the namespace %s: %v", at.namespace, err)
 	case errors.Is(err, errPodUsage):
 		return nil, otherVersion(at)
 	case err != nil:

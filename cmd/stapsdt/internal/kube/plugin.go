@@ -161,6 +161,8 @@ func (a *asking) isTerminal() bool {
 // words returns the arguments of kubectl exec.
 func (a *asking) words(at *place, extra ...string) []string {
 	args := append(at.exec(), at.command("ask", a.subject)...)
+	of := a.subject
+	args = append(args, "--pod="+of.Metadata.Namespace+"/"+of.Metadata.Name+"/"+of.container.Name)
 	width, out := columns(a.out)
 	switch {
 	case a.isTerminal():

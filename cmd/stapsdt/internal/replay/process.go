@@ -27,6 +27,13 @@ type Process struct {
 // pods finds the pods of this machine.
 var pods = sync.OnceValue(func() *cgroup.Pods { return cgroup.NewPods(cgroup.Links) })
 
+// own is the pod that SetPod has set, or nil.
+var own *recording.Pod
+
+// SetPod sets the pod of all processes, for a command in a pod. It must be called before the first
+// NewProcess.
+func SetPod(pod recording.Pod) { own = &pod }
+
 // FindPod looks up the pod of a process that has none yet. It does so at most four times a second, by now, because the
 // pod of a new container has no name at first.
 func (p *Process) FindPod(now time.Duration) {
@@ -35,6 +42,10 @@ func (p *Process) FindPod(now time.Duration) {
 		return
 	}
 	p.looked = now
+	if own != nil {
+		p.Pod = own
+		return
+	}
 	all := pods()
 	if all.Refresh(); !all.Any() {
 		return
