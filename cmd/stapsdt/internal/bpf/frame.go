@@ -90,7 +90,11 @@ func (p Preemption) load(spec *ebpf.ProgramSpec) (*ebpf.Program, error) {
 	if err := p.check(spec.Instructions); err != nil {
 		return nil, err
 	}
-	return ebpf.NewProgram(spec)
+	prog, err := ebpf.NewProgram(spec)
+	if err != nil && isLockedDown() {
+		return loadLockedDown(spec)
+	}
+	return prog, err
 }
 
 // check returns an error if a program could read data from its stack that another thread has written. A program with a

@@ -167,8 +167,9 @@ var diagnoses = []struct {
 	{"deleted", func(f *Facts) { f.Process.Socket = socket.ErrDeleted }, []string{"socket note call Listen again"}, 0},
 	{"out of reach", func(f *Facts) { f.Process.Socket = socket.ErrRefused }, []string{"socket note in its container"}, 0},
 	{"too new", func(f *Facts) { f.Process.Socket = wire.ErrVersion }, []string{"socket note the same major version"}, 0},
+	{"lockdown that lets trace", func(f *Facts) { f.Host.Lockdown = "confidentiality" }, []string{"lockdown note no program may read the kernel's memory"}, 0},
 	{"listens under lockdown", func(f *Facts) {
-		f.Process.Socket, f.Host.Lockdown = nil, "confidentiality"
+		f.Process.Socket, f.Host.Lockdown, f.Trial.BPF = nil, "confidentiality", unix.EPERM
 	}, []string{"lockdown note the process listens"}, 0},
 	{"listens to an ordinary user", func(f *Facts) {
 		f.Process.Socket, f.Self.Missing = nil, []rights.Capability{rights.BPF}

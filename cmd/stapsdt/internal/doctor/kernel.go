@@ -74,8 +74,12 @@ func capability(f *Facts) (all []Finding) {
 const confidentiality = "confidentiality"
 
 func lockdown(f *Facts) []Finding {
-	if f.Host.Lockdown == confidentiality {
-		return fault(StatusFault, "The kernel is locked down in the mode confidentiality, in which nothing can be traced.", "Boot with lockdown=integrity or lockdown=none.")
+	const cure = "Boot with lockdown=integrity or lockdown=none."
+	switch {
+	case f.Host.Lockdown == confidentiality && f.refused():
+		return fault(StatusFault, "The kernel is locked down in the mode confidentiality, and refuses to trace.", cure)
+	case f.Host.Lockdown == confidentiality:
+		return note("The kernel is locked down in the mode confidentiality: no program may read the kernel's memory, which executable, the names of pods and most metrics of export need.", cure)
 	}
 	return fine("The kernel has no lockdown that forbids tracing.")
 }
