@@ -185,7 +185,7 @@ func TestSources(t *testing.T) {
 		{[]string{"hist", "sources:extreme", "took", "-o", "json"}, 1},
 		{[]string{"top", "sources:order", "-o", "json"}, 1},
 		{[]string{"latency", "sources:order", "-o", "json"}, 2},
-		{[]string{"tree", "sources:order", "-o", "json"}, 3},
+		{[]string{"tree", "sources:order", "-o", "json", "--open"}, 4},
 	} {
 		var want []string
 		for _, name := range append([]string{"file"}, slices.Sorted(maps.Keys(sources))...) {

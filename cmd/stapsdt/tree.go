@@ -23,10 +23,13 @@ the root's time, with the arguments of its start and end.
 Operations are the spans of package span and of the ready-made probes. SPEC is
 [FILE:]PROVIDER:NAME, where NAME__start and NAME__end are the probes; without one, it is all.
 With go:PATTERN, they are the calls of functions of Go programs, each within the last one that
-its goroutine has begun. -w is about the root.`,
+its goroutine has begun. -w is about the root.
+
+Operations that have not ended are counted, or with --open shown when the command or their
+process ends. Of a recording, they are shown always.`,
 		Example: `  stapsdt tree -p 1234 -w 'path == "/orders"'
   stapsdt tree -p 1234 --slowest 3 -d 10s
-  stapsdt tree -p 1234 --errors
+  stapsdt tree -p 1234 --errors --open -d 10s
   stapsdt tree --from /dev/shm/shop.rec --request 797
   stapsdt tree -p 1234 'go:main.*' -w 'req.Path == "/orders"'
   stapsdt tree --from /dev/shm/shop.rec --slowest 1 -o json`,
@@ -42,6 +45,7 @@ its goroutine has begun. -w is about the root.`,
 	c.Flags().IntVarP(&options.Limit, "number", "n", 0, "end after `N` trees")
 	c.Flags().IntVar(&options.Slowest, "slowest", 0, "only the `N` slowest trees, when the command ends")
 	c.Flags().StringVar(&options.Request, "request", "", "only the tree of the operation with this `ID`, which trace and latency show")
+	c.Flags().BoolVar(&options.Open, "open", false, "also trees whose roots have not ended, when the command or their process ends")
 	c.Flags().BoolVar(&options.Errors, "errors", false, "only trees in which an operation has failed")
 	return c
 }

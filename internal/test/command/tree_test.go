@@ -106,12 +106,59 @@ func TestTreeMissing(t *testing.T) {
 		require.Regexp(t, `(?m)^501 operations more, for which there was no room$`, r.stdout)
 		if r.stderr != "" { // only a command that ends by itself returns it
 			require.Contains(t, r.stderr, "501 operations had no room in their trees")
-			require.Contains(t, r.stderr, "2 trees not shown, whose roots had not ended")
 		}
 		all := lines[grown](t, source.run(t, func(p *tracetest.Process) { tell(p, "requests 1") }, "tree", "operator:query", "-o", "json").stdout)
 		require.Len(t, all, 2)
 		for _, tree := range all {
 			require.Equal(t, source.name == "recording", tree.Parent != 0, "only a recording has an id for the request, which is not selected")
+		}
+	})
+}
+
+// TestTreeOpen: operations that have not ended are shown when the command ends, of a recording always, and the flags select
+// them as others. A command that shows no tree says why.
+func TestTreeOpen(t *testing.T) {
+	eachSource(t, func(t *testing.T, source operated) {
+		recorded := source.name == "recording"
+		run := func(args ...string) result {
+			t.Helper()
+			act := func(p *tracetest.Process) {
+				tell(p, "hang 3")
+				tell(p, "requests 4")
+			}
+			return source.run(t, act, append([]string{"tree"}, args...)...)
+		}
+		r := run("--open")
+		require.Equal(t, 7, strings.Count(r.stdout, "OPERATION\n"))
+		require.Regexp(t, `(?m)^ +>\S+ +\S+  100%  operator:request path="/hang/2"  not ended yet$`, r.stdout)
+		require.Regexp(t, `(?m)^ +\S+ +\S+ +\d+%    operator:query text="SELECT 3" error="panic"  FAILED$`, r.stdout)
+		count := func(args ...string) int { return len(lines[grown](t, run(append(args, "-o", "json")...).stdout)) }
+		open := 0
+		if recorded {
+			open = 3
+		}
+		require.Equal(t, 4+open, count())
+		require.Equal(t, open, count("--errors"))
+		require.Equal(t, 3, count("--open", "--errors"))
+		require.Equal(t, 1, count("--open", "-w", `path == "/hang/1"`))
+		require.Equal(t, 4, count("--open", "-w", "status == 200"), "only the end tells it")
+		require.Equal(t, 5, count("--open", "-n", "5"))
+		slowest := lines[grown](t, run("--open", "--slowest", "1", "-o", "json").stdout)
+		require.Len(t, slowest, 1)
+		require.Equal(t, map[string]any{"path": "/hang/0"}, slowest[0].Operations[0].Args)
+		require.False(t, slowest[0].Operations[0].Ended)
+
+		if !recorded {
+			return // a command that is interrupted does not return what it says
+		}
+		for args, why := range map[string]string{
+			"--errors -n 9 -w path==\"/0\"":      "7 trees not shown, which the conditions exclude",
+			"-n 2 -w status==500 operator:requ*": "3 trees not shown, whose roots had not ended",
+			"operator:query -w text==\"\"":       "trees not shown, which the conditions exclude",
+		} {
+			r := run(strings.Fields(args)...)
+			require.Empty(t, r.stdout)
+			require.Contains(t, r.stderr, why, args)
 		}
 	})
 }

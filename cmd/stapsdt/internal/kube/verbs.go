@@ -54,6 +54,7 @@ var Verbs = []Verb{
 		where, duration, via, budget, verbose, output, number,
 		{"slowest", "", "N", "only the N slowest trees, when the command ends"},
 		{"request", "", "ID", "only the tree of the operation with this ID, which trace and latency show"},
+		{"open", "", "", "also trees whose roots have not ended, when the command or their process ends"},
 		{"errors", "", "", "only trees in which an operation has failed"},
 	}},
 	{"record", "record SPEC... -O FILE", "Record events in a file on this machine", []Flag{

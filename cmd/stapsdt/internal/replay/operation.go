@@ -29,6 +29,8 @@ type Operation struct {
 	By []Value
 
 	selected bool
+	unmet    bool // a condition that the end is to evaluate is false at the start
+	late     bool // only the end can evaluate a condition
 }
 
 // JSONOpen is the object of an open operation, for how long it has been open.
@@ -63,6 +65,13 @@ func (o *Operation) JSON() JSONOpen {
 
 // Selected reports whether the operation meets the conditions that were evaluated at its start.
 func (o *Operation) Selected() bool { return o.selected }
+
+// Meets reports whether an operation that has not ended meets all conditions, if its start decides
+// that.
+func (o *Operation) Meets() (meets, decided bool) {
+	meets = o.selected && !o.unmet
+	return meets, !meets || !o.late
+}
 
 // For returns how long an operation had been open at the end of its recording.
 func (o *Operation) For() time.Duration { return max(o.File.Last()-o.Since, 0) }

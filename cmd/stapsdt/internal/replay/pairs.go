@@ -10,6 +10,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -250,6 +251,10 @@ func (p *Pairs) start(s *side, at pairKey, o *Operation) bool {
 	if o.selected = p.matches(s); !o.selected && !p.plan.All {
 		return false
 	}
+	o.late, o.unmet = s.late, slices.ContainsFunc(s.both, func(where *expr.Expr) bool {
+		match, _ := s.Bool(where)
+		return !match
+	})
 	for i := range s.by {
 		v, fault := s.value(&s.by[i])
 		if fault {

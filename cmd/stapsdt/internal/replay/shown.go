@@ -26,6 +26,23 @@ func Show(name string, v *Value) Shown {
 	return Shown{Name: name, Text: v.ForText(), JSON: v.ForJSON()}
 }
 
+// Named is a value with its name, which is formatted if it is shown.
+type Named struct {
+	Name string
+	Value
+}
+
+// Show formats the value.
+func (n *Named) Show() Shown { return Show(n.Name, &n.Value) }
+
+// ShowAll formats all values.
+func ShowAll(all []Named) (shown []Shown) {
+	for i := range all {
+		shown = append(shown, all[i].Show())
+	}
+	return shown
+}
+
 // String returns NAME=VALUE.
 func (s *Shown) String() string { return render.Printable(s.Name) + "=" + s.Text }
 
@@ -63,8 +80,8 @@ func ArgItems(p *recording.Probe, textSize int) (items []layout.Item) {
 // Arguments describes the arguments of each probe that had events.
 type Arguments map[*recording.Probe][]layout.Item
 
-// Show formats the arguments of an event, except for the arguments named in without.
-func (a Arguments) Show(e *recording.Event, without ...string) (all []Shown) {
+// Of returns the arguments of an event, except for the arguments named in without.
+func (a Arguments) Of(e *recording.Event, without ...string) (all []Named) {
 	items, known := a[e.Probe]
 	if !known {
 		items = ArgItems(e.Probe, TextSize)
@@ -72,8 +89,7 @@ func (a Arguments) Show(e *recording.Event, without ...string) (all []Shown) {
 	}
 	for i := range items {
 		if item := &items[i]; !slices.Contains(without, item.Name) {
-			v := newValue(item, Variable(e, i))
-			all = append(all, Show(item.Name, &v))
+			all = append(all, Named{item.Name, newValue(item, Variable(e, i))})
 		}
 	}
 	return all

@@ -25,6 +25,8 @@ type side struct {
 	Side
 	key     evaluation
 	where   []*expr.Expr
+	both    []*expr.Expr // of a start: the conditions that it could evaluate, and the end does
+	late    bool         // of a start: only the end can evaluate a condition
 	by      []evaluation // entries have no expression if the other side evaluates it
 	details []evaluation
 	kind    *pairedKind
@@ -64,12 +66,20 @@ func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 		if err != nil {
 			return err
 		}
-		if mine {
-			e, err := s.ParseFilter(src)
-			if err != nil {
-				return err
-			}
+		if !mine && s.IsStart && !start.Has(src) {
+			s.late = true
+		}
+		if !mine && (!s.IsStart || s.late) {
+			continue
+		}
+		e, err := s.ParseFilter(src)
+		switch {
+		case err != nil:
+			return err
+		case mine:
 			s.where = append(s.where, e)
+		default:
+			s.both = append(s.both, e)
 		}
 	}
 	for _, src := range p.plan.By {

@@ -178,11 +178,11 @@ func (v *view) Event(event *events.Event) error {
 		s := v.open[o.Ended.Start]
 		delete(v.open, o.Ended.Start)
 		if s.selected = o.Ended.Selected; s.selected {
-			s.args = merge(s.args, v.args.Show(e, "id", "parent"))
+			s.args = merge(s.args, replay.ShowAll(v.args.Of(e, "id", "parent")))
 		}
 		v.write(s, s.at+int64(o.Ended.Took), "")
 	case (kind == nil || v.operations.IsStray(e)) && v.meets(e):
-		v.instant(e.Probe.Provider+":"+e.Probe.Name, e, f, v.args.Show(e))
+		v.instant(e.Probe.Provider+":"+e.Probe.Name, e, f, replay.ShowAll(v.args.Of(e)))
 	}
 	if v.events++; v.events == v.options.Limit {
 		return live.ErrEnough
@@ -210,7 +210,7 @@ func merge(start, end []replay.Shown) []replay.Shown {
 func (v *view) begin(kind *replay.Kind, o *replay.Operation, e *recording.Event, f *replay.File) {
 	s := &span{name: kind.Name, at: int64(v.stream.Clock(e)), track: v.tracks.of(e, f), selected: o.Selected() && kind.Fits}
 	s.track.open++
-	s.args = v.args.Show(e)
+	s.args = replay.ShowAll(v.args.Of(e))
 	v.open[o] = s
 }
 

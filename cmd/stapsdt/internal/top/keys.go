@@ -37,7 +37,7 @@ var helpLines = []string{
 	"/        filter: type a part of the operation or its arguments, and Enter",
 	"p        pause, and go on",
 	"↑ ↓      select a row; Tab selects the other table",
-	"Enter    open a row: its histogram, or all arguments; Esc goes back",
+	"Enter    open a row: its histogram, or all arguments and its parts; Esc goes back",
 	"Ctrl-Z   suspend",
 	"q        end, as Ctrl-C does",
 }
@@ -225,6 +225,12 @@ func (s *subject) openLines(now *snapshot, width int) []string {
 	lines = append(lines, "")
 	for _, v := range slices.Concat([]replay.Shown{o.key}, o.by, o.args) {
 		lines = append(lines, wrap(v.String(), width)...)
+	}
+	if now.parts == nil {
+		return lines
+	}
+	if parts := now.parts.Lines(o.operation, width); parts != nil {
+		lines = append(append(lines, ""), parts...)
 	}
 	return lines
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tree"
 )
 
 // maxOpen is the maximum number of open operations in a snapshot. It keeps the longest open.
@@ -29,7 +30,8 @@ type snapshot struct {
 	lost                 uint64
 	// unknown counts operations whose end may have been lost.
 	unknown int
-	nested  bool // open operations follow the operations that they are parts of
+	parts   *tree.Parts // of the open operations, or nil
+	nested  bool        // open operations follow the operations that they are parts of
 }
 
 // line is a row of a snapshot, and its object.
@@ -51,15 +53,20 @@ type line struct {
 // opened is an operation that is open.
 type opened struct {
 	replay.JSONOpen
-	depth int // nesting depth, if operations are nested
-	key   replay.Shown
-	by    []replay.Shown // values in the order of --by
-	args  []replay.Shown
+	operation *replay.Operation
+	depth     int // nesting depth, if operations are nested
+	key       replay.Shown
+	by        []replay.Shown // values in the order of --by
+	args      []replay.Shown
 }
 
 // snapshot returns a snapshot of the table. The snapshot of a recording nests the open operations.
 func (t *table) snapshot(at time.Time, now time.Duration, recorded bool) *snapshot {
-	s := &snapshot{at: at, lines: []line{}, nested: recorded, window: t.window(now), names: t.operations.By, others: t.others, full: t.operations.Full, before: t.operations.Ends()}
+	s := &snapshot{
+		at: at, lines: []line{}, parts: t.parts, nested: recorded,
+		window: t.window(now), names: t.operations.By,
+		others: t.others, full: t.operations.Full, before: t.operations.Ends(),
+	}
 	s.take(t)
 	seconds := max(s.window.Seconds(), 1e-9)
 	for _, r := range t.rows {
@@ -163,7 +170,8 @@ func nest(all []*replay.Operation, kinds map[*replay.Operation]*replay.Kind) (ne
 
 // opened returns the row of an open operation.
 func (t *table) opened(kind *replay.Kind, o *replay.Operation) opened {
-	shownAs := opened{JSONOpen: o.JSON(), key: replay.Show(o.Columns.Key, &o.Key), by: t.unknown()}
+	shownAs := opened{JSONOpen: o.JSON(), operation: o, by: t.unknown()}
+	shownAs.key = replay.Show(o.Columns.Key, &o.Key)
 	shownAs.Operation, shownAs.Parent = kind.Name, o.Parent
 	for i := range o.Details {
 		v := replay.Show(o.Columns.Names[i], &o.Details[i])

@@ -9,6 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tree"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -24,6 +25,7 @@ const (
 // table counts the operations by kind and by the values of --by.
 type table struct {
 	operations replay.Operations
+	parts      *tree.Parts // nil if no keys ask for them
 	rows       map[string]*row
 	others     uint64 // operations that have ended without a row
 	full       bool   // no row has been idle since the slot began
@@ -58,6 +60,9 @@ func newTable(where, by []string) *table {
 // add adds an event.
 func (t *table) add(e *recording.Event, f *replay.File) {
 	kind, o := t.operations.Add(e, f)
+	if kind != nil && t.parts != nil {
+		t.parts.Add(kind, &o, e)
+	}
 	if kind == nil || !o.HasEnded {
 		return
 	}
@@ -77,6 +82,14 @@ func (t *table) add(e *recording.Event, f *replay.File) {
 	}
 	took := uint64(o.Ended.Took)
 	s.took.Of(layout.Powers{}.Of(layout.Elapsed, took)).Add(layout.Elapsed, took)
+}
+
+// forget removes the operations of a process that has ended.
+func (t *table) forget(f *replay.File) {
+	t.operations.Forget(f)
+	if t.parts != nil {
+		t.parts.Forget(f)
+	}
 }
 
 // row returns the row of a kind of operation and its values of --by, or nil if there is no room.

@@ -114,11 +114,12 @@ func restorer(tty *os.File) (func(), error) {
 		return nil, err
 	}
 	settings, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+	keyboard := "\x1b[<u\x1b[>4;0m" // ends what tcell requests of terminals that are like xterm
 	return func() {
 		_ = unix.IoctlSetTermios(int(tty.Fd()), unix.TCSETS, settings)
 		for _, s := range []string{
-			"\x1b[<u\x1b[>4;0m", info.AttrOff, info.ExitKeypad, info.EnableAutoMargin,
-			info.ShowCursor, info.ExitCA,
+			keyboard, info.AttrOff, info.ExitKeypad, info.EnableAutoMargin, info.ShowCursor,
+			info.ExitCA,
 		} {
 			info.TPuts(tty, s)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tree"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -71,7 +72,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 			return err
 		}
 		defer v.stream.Close()
-		v.show, v.left = s.take, -1
+		v.show, v.left, v.table.parts = s.take, -1, tree.NewParts()
 		if err := v.run(ctx); err != nil {
 			return err
 		}
@@ -118,7 +119,7 @@ func (v *view) Event(e *events.Event) error {
 
 func (v *view) Know(p *recording.Probe) { v.table.operations.Know(p) }
 
-func (v *view) Gone(f *replay.File) { v.table.operations.Forget(f) }
+func (v *view) Gone(f *replay.File) { v.table.forget(f) }
 
 func (v *view) Tick() (next time.Duration, more bool, err error) {
 	if !v.stream.Live {

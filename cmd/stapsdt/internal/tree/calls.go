@@ -18,7 +18,7 @@ import (
 // that has not ended.
 type calls struct {
 	goroutines map[goroutine]*callStack
-	shows      replay.Arguments
+	values     replay.Arguments
 	ids        uint64
 	growth     // whose size includes the frames
 	// unwound, strays and foreign count calls that are not shown.
@@ -48,7 +48,10 @@ type frame struct {
 }
 
 func newCalls(finished func(*tree, replay.Ended) error) *calls {
-	return &calls{goroutines: map[goroutine]*callStack{}, shows: replay.Arguments{}, growth: growth{finished: finished}}
+	return &calls{
+		goroutines: map[goroutine]*callStack{}, values: replay.Arguments{},
+		growth: growth{finished: finished},
+	}
 }
 
 // add adds an event. A call at a depth, or a return, means that all deeper calls have ended: calls whose return
@@ -110,13 +113,19 @@ func (c *calls) start(s *callStack, at goroutine, f frame, e *recording.Event, c
 	c.ids++
 	n := &node{
 		name: f.name, id: c.ids, at: events.At(e), since: e.Monotonic, process: at.file, pid: e.PID, tid: e.TID, goroutine: e.Goroutine,
-		args: c.shows.Show(e),
+		args: c.values.Of(e),
 	}
 	if s == nil {
 		s = &callStack{of: at, id: e.Goroutine, tree: &tree{root: n, lost: c.lost}}
 		s.tree.calls, s.tree.place = s, c.trees.PushBack(s.tree)
 		c.goroutines[at] = s
 		f.where = append(f.where, call.Where...)
+		s.tree.meets = events.True
+		for _, truth := range f.where {
+			if s.tree.meets != events.False && truth != events.True {
+				s.tree.meets = truth
+			}
+		}
 	}
 	n.tree = s.tree
 	switch parent := s.parent(); {
@@ -152,7 +161,7 @@ func (s *callStack) parent() *node {
 func (c *calls) end(s *callStack, f *frame, e *recording.Event, call *events.Call) error {
 	if n := f.node; n != nil {
 		n.ended, n.took, n.failed = true, e.Monotonic-n.since, call.Failed
-		n.result = c.shows.Show(e)
+		n.result = c.values.Of(e)
 		s.tree.failed = s.tree.failed || n.failed
 	}
 	selected := true

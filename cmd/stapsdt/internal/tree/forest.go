@@ -44,16 +44,6 @@ type growth struct {
 	finished func(*tree, replay.Ended) error
 }
 
-// unknown returns the number of trees whose root may have ended, because its end may have been lost.
-func (g *growth) unknown() (n int) {
-	for e := g.trees.Front(); e != nil; e = e.Next() {
-		if root := e.Value.(*tree).root; !root.isOpen() {
-			n++
-		}
-	}
-	return n
-}
-
 // node is an operation in a tree.
 type node struct {
 	name      string
@@ -64,8 +54,9 @@ type node struct {
 	ended     bool
 	unwound   bool // a call that has ended although its return was not seen, after took at the latest
 	failed    bool
-	args      []replay.Shown // arguments of the start
-	result    []replay.Shown // arguments of the end, without the start's arguments
+	start     *replay.Operation // nil for a call, whose arguments are args
+	args      []replay.Named
+	result    []replay.Named // arguments of the end
 	process   *replay.File
 	pid, tid  uint32
 	goroutine uint64
@@ -83,6 +74,8 @@ type tree struct {
 	// lost is the number of events that were lost before the root began. When the root has ended, it is the number of events
 	// that were lost while it was open.
 	lost uint64
+	// meets is whether the root meets all conditions. It is Absent unless its start decides that.
+	meets events.Truth
 	// partial means that the recording has lost events from the time when the root began.
 	partial bool
 	key     replay.Value // key of the root
@@ -124,6 +117,11 @@ func (f *forest) report(to *console.Console) { f.operations.Report(to) }
 func (f *forest) add(event *events.Event) error {
 	e := event.Event
 	kind, o := f.operations.Add(e, event.File)
+	return f.take(kind, &o, e)
+}
+
+// take adds an event with its effect on operations.
+func (f *forest) take(kind *replay.Kind, o *replay.Outcome, e *recording.Event) error {
 	delete(f.open, o.Replaced)
 	switch {
 	case kind == nil:
@@ -148,10 +146,7 @@ func keyOf(kind *replay.Kind, o *replay.Operation) key {
 // start adds an operation.
 func (f *forest) start(kind *replay.Kind, o *replay.Operation, e *recording.Event) {
 	n := &node{
-		name: kind.Name, id: o.Key.Bits, at: events.At(e), since: o.Since, process: o.File, pid: o.PID, tid: o.TID, goroutine: o.Goroutine, parent: o.Parent,
-	}
-	for i := range o.Details {
-		n.args = append(n.args, replay.Show(o.Columns.Names[i], &o.Details[i]))
+		name: kind.Name, id: o.Key.Bits, start: o, at: events.At(e), since: o.Since, process: o.File, pid: o.PID, tid: o.TID, goroutine: o.Goroutine, parent: o.Parent,
 	}
 	parent := f.nodes[key{file: o.File, pid: o.PID, id: o.Parent}]
 	if o.Parent != 0 && parent != nil {
@@ -162,7 +157,15 @@ func (f *forest) start(kind *replay.Kind, o *replay.Operation, e *recording.Even
 		}
 		parent.children = append(parent.children, n)
 	} else {
-		n.tree = &tree{root: n, lost: f.lost, partial: o.File.Reader != nil && !o.File.Whole(e), key: o.Key}
+		n.tree = &tree{
+			root: n, lost: f.lost, partial: o.File.Reader != nil && !o.File.Whole(e), key: o.Key,
+			meets: events.False,
+		}
+		if meets, decided := o.Meets(); kind.Fits && !decided {
+			n.tree.meets = events.Absent
+		} else if kind.Fits && meets {
+			n.tree.meets = events.True
+		}
 		n.tree.place = f.trees.PushBack(n.tree)
 	}
 	at := keyOf(kind, o)
@@ -184,26 +187,45 @@ func (f *forest) end(ended replay.Ended, e *recording.Event) error {
 	}
 	n.ended, n.took, n.failed = true, ended.Took, replay.Failed(e)
 	n.tree.failed = n.tree.failed || n.failed
-	for i, one := range f.ends.Show(e, "parent", "nanoseconds") {
-		isEmpty := one.Name == "error" && !n.failed
-		if i > 0 && !isEmpty && !has(n.args, one) { // the first is the id
-			n.result = append(n.result, one)
-		}
+	isRoot := n.tree.root == n
+	if !isRoot || f.finished != nil {
+		all := f.ends.Of(e, "parent", "nanoseconds")
+		n.result = all[min(1, len(all)):] // the first is the id
 	}
-	if n.tree.root != n {
+	if !isRoot {
 		return nil
 	}
 	f.remove(n.tree)
 	f.dropped += uint64(n.tree.dropped)
+	if f.finished == nil {
+		return nil
+	}
 	return f.finished(n.tree, ended)
 }
 
 // isOpen reports whether an operation whose end was not seen is known to be open.
 func (n *node) isOpen() bool { return n.process.Keeps(n.since) }
 
-// has reports whether all contains a value with the name and the value of one.
-func has(all []replay.Shown, one replay.Shown) bool {
-	return slices.ContainsFunc(all, func(s replay.Shown) bool { return s.Name == one.Name && s.Text == one.Text })
+// arguments returns the arguments of the start.
+func (n *node) arguments() []replay.Shown {
+	if n.start == nil {
+		return replay.ShowAll(n.args)
+	}
+	var all []replay.Shown
+	for i := range n.start.Details {
+		all = append(all, replay.Show(n.start.Columns.Names[i], &n.start.Details[i]))
+	}
+	return all
+}
+
+// results returns the arguments of the end that the start does not have.
+func (n *node) results() []replay.Shown {
+	args := n.arguments()
+	return slices.DeleteFunc(replay.ShowAll(n.result), func(one replay.Shown) bool {
+		return one.Name == "error" && !n.failed || slices.ContainsFunc(args, func(s replay.Shown) bool {
+			return s.Name == one.Name && s.Text == one.Text
+		})
+	})
 }
 
 // remove removes a tree from the unfinished ones.
@@ -259,14 +281,15 @@ func (n *node) own(root *node) time.Duration {
 	return own + last - min(at, last)
 }
 
-// walk calls f with each operation of a tree and its depth, each before its children.
-func (t *tree) walk(f func(n *node, depth int)) {
+// walk calls f with an operation and those that it consists of, with their depths, each before its
+// children.
+func (n *node) walk(f func(n *node, depth int)) {
 	type step struct {
 		n     *node
 		depth int
 	}
 	// No recursion: a hostile program can make a tree of any depth.
-	stack := []step{{t.root, 0}}
+	stack := []step{{n, 0}}
 	for len(stack) > 0 {
 		s := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]

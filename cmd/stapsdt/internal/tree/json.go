@@ -49,11 +49,12 @@ type jsonNode struct {
 func (t *tree) encode(w io.Writer) error {
 	root := t.root
 	j := jsonTree{root.at.UTC(), root.name, root.took, root.pid, t.failed, nil, root.parent, t.dropped, t.lost, t.partial}
-	t.walk(func(n *node, depth int) {
+	t.root.walk(func(n *node, depth int) {
 		took := n.end(root) - n.since
 		j.Operations = append(j.Operations, jsonNode{
 			n.id, n.parent, depth, n.name, n.since - root.since, took, n.own(root), float64(took) / float64(max(root.took, 1)),
-			n.tid, n.goroutine, n.ended, n.unwound, !n.ended && !n.unwound && !n.isOpen(), n.failed, replay.Object(n.args), replay.Object(n.result),
+			n.tid, n.goroutine, n.ended, n.unwound, !n.ended && !n.unwound && !n.isOpen(), n.failed,
+			replay.Object(n.arguments()), replay.Object(n.results()),
 		})
 	})
 	return render.NewEncoder(w).Encode(j)

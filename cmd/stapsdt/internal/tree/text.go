@@ -38,18 +38,23 @@ func (w *writer) text(t *tree) []byte {
 		head += "  id " + t.key.ForText()
 	}
 	w.line(&b, bold, head)
-	w.line(&b, dim, fmt.Sprintf("%8s %8s  %4s  %s", "TIME", "OWN", "PART", "OPERATION"))
-	t.walk(func(n *node, depth int) {
-		color := ""
-		if n.failed {
-			color = red
-		}
-		w.line(&b, color, n.columns(root)+indent(depth)+n.describe())
-	})
+	w.operations(&b, root)
 	for _, note := range t.notes() {
 		w.line(&b, "", note)
 	}
 	return b.Bytes()
+}
+
+// operations writes an operation and those that it consists of, below a heading.
+func (w *writer) operations(b *bytes.Buffer, root *node) {
+	w.line(b, dim, fmt.Sprintf("%8s %8s  %4s  %s", "TIME", "OWN", "PART", "OPERATION"))
+	root.walk(func(n *node, depth int) {
+		color := ""
+		if n.failed {
+			color = red
+		}
+		w.line(b, color, n.columns(root)+indent(depth)+n.describe())
+	})
 }
 
 // line writes a line.
@@ -92,7 +97,7 @@ func (n *node) part(root *node) int {
 // describe returns the name of an operation and its known properties.
 func (n *node) describe() string {
 	text := render.Printable(n.name)
-	if all := append(append([]replay.Shown{}, n.args...), n.result...); len(all) > 0 {
+	if all := append(n.arguments(), n.results()...); len(all) > 0 {
 		text += " " + replay.Join(all)
 	}
 	if n.failed {

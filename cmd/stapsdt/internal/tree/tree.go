@@ -5,6 +5,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -30,6 +31,9 @@ type Options struct {
 	Slowest int
 	// Errors selects only trees in which an operation has failed.
 	Errors bool
+	// Open also selects the trees whose roots have not ended when the run or their process ends.
+	// Those of a recording are always selected.
+	Open bool
 	// Request is the ID of the operation whose tree is shown, or "".
 	Request string
 	// From are the recordings to read instead of processes.
@@ -51,6 +55,10 @@ type view struct {
 	slowest []*tree // slowest trees in the order of their times, the slowest first
 	kept    int     // operations in the slowest
 	crowded bool    // fewer trees are kept than requested, because they have too many operations
+	err     error   // the error of showing the trees of a process that has ended
+	// excluded counts the trees that are not selected, and unended and unknown the trees whose
+	// roots have not ended, or whose roots' ends may be lost.
+	excluded, unended, unknown int
 }
 
 // Run shows trees until the run ends. names are names of operations, PROVIDER:NAME.
@@ -81,7 +89,10 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if err := v.stream.Run(ctx, v); err != nil {
 		return err
 	}
-	for _, t := range slices.Concat(v.slowest, v.unfinished()) {
+	if err := errors.Join(v.err, v.leave(nil)); err != nil {
+		return err
+	}
+	for _, t := range v.slowest {
 		if err := v.show(t); err != nil {
 			return err
 		}
@@ -120,18 +131,20 @@ func (v *view) lost() { v.growth.lost = v.stream.Lost() }
 func (v *view) report() error {
 	err := v.stream.Report(events.Unended, 0)
 	v.builder.report(v.Console)
-	open, unknown := v.growth.trees.Len(), v.growth.unknown()
-	if v.options.Request != "" {
-		open, unknown = 0, 0 // they are shown
-		if v.shown == 0 {
-			v.Warn("no operation with the ID %s that is part of no other one", v.options.Request)
-		}
+	switch {
+	case v.full():
+	case v.shown == 0 && v.options.Request != "":
+		v.Warn("no operation with the ID %s that is part of no other one", v.options.Request)
+	case v.shown == 0 && v.excluded > 0:
+		v.Warn("%s not shown, which the conditions exclude", render.Number(v.excluded, "tree"))
+	case v.shown+v.unended+v.unknown == 0:
+		v.Warn("no tree is shown: no operation has begun")
 	}
-	if open > unknown && v.options.Limit == 0 {
-		v.Warn("%s not shown, whose roots had not ended", render.Number(open-unknown, "tree"))
+	if v.unended > 0 && !v.full() {
+		v.Warn("%s not shown, whose roots had not ended", render.Number(v.unended, "tree"))
 	}
-	if unknown > 0 && v.options.Limit == 0 {
-		v.Warn("%s not shown, the ends of whose roots may be lost", render.Number(unknown, "tree"))
+	if v.unknown > 0 && !v.full() {
+		v.Warn("%s not shown, the ends of whose roots may be lost", render.Number(v.unknown, "tree"))
 	}
 	if n := v.growth.dropped; n > 0 {
 		v.Warn("%d operations had no room in their trees, of which each has %d", n, maxPerTree)
@@ -149,16 +162,23 @@ func (v *view) Event(e *events.Event) error { return v.builder.add(e) }
 
 func (v *view) Know(p *recording.Probe) { v.builder.know(p) }
 
-func (v *view) Gone(f *replay.File) { v.builder.forget(f) }
+func (v *view) Gone(f *replay.File) {
+	v.err = errors.Join(v.err, v.leave(f))
+	v.builder.forget(f)
+}
 
 func (v *view) Tick() (next time.Duration, more bool, err error) {
 	v.lost()
-	return engine.Rest, true, nil
+	return engine.Rest, !v.full(), v.err
 }
+
+// full reports whether the number of trees after which the run ends was shown.
+func (v *view) full() bool { return v.options.Limit > 0 && v.shown >= v.options.Limit }
 
 // finished handles a selected tree whose root has ended: it shows the tree, or keeps it if it is among the slowest.
 func (v *view) finished(t *tree, ended replay.Ended) error {
 	if !ended.Selected || v.options.Errors && !t.failed || !t.requested(v.options.Request) {
+		v.excluded++
 		return nil
 	}
 	t.lost = v.stream.Lost() - t.lost
@@ -166,7 +186,7 @@ func (v *view) finished(t *tree, ended replay.Ended) error {
 		if err := v.show(t); err != nil {
 			return err
 		}
-		if v.shown == v.options.Limit {
+		if v.full() {
 			return live.ErrEnough
 		}
 		return nil
@@ -194,18 +214,31 @@ func (v *view) keep(t *tree) {
 	}
 }
 
-// unfinished returns the trees with the requested ID whose roots have not ended.
-func (v *view) unfinished() (all []*tree) {
-	if v.options.Request == "" { // functions have none
-		return nil
-	}
-	for e := v.growth.trees.Front(); e != nil; e = e.Next() {
-		if t := e.Value.(*tree); t.requested(v.options.Request) {
-			t.lost, t.root.took = v.stream.Lost()-t.lost, max(t.root.process.Last()-t.root.since, 0)
-			all = append(all, t)
+// leave handles the trees of a process whose roots have not ended, or those of all processes if
+// file is nil: it shows them if they are selected, and counts the others.
+func (v *view) leave(file *replay.File) error {
+	for e := v.growth.trees.Front(); e != nil && !v.full(); e = e.Next() {
+		t := e.Value.(*tree)
+		root := t.root
+		switch {
+		case file != nil && root.process != file:
+			continue
+		case v.options.Request != "":
+			t.meets = events.True
+		case !root.isOpen():
+			v.unknown++
+			continue
+		case t.meets == events.Absent || !v.options.Open && v.stream.Live:
+			v.unended++
+			continue
+		}
+		root.took = max(root.process.Last()-root.since, 0)
+		err := v.finished(t, replay.Ended{Selected: t.meets == events.True})
+		if err != nil && !errors.Is(err, live.ErrEnough) {
+			return err
 		}
 	}
-	return all
+	return nil
 }
 
 // requested reports whether the root of the tree has the ID, or the ID is "".

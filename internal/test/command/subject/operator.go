@@ -28,6 +28,7 @@ const hostile = "/\x1b[2J\x1b[31mforged\r\n$ \u202e\xff\x07"
 //	requests N   N requests, each with two queries; the second of every fifth request fails
 //	open N       N requests that stay open until close
 //	close        ends them
+//	hang N       N requests that never end, each with a query that fails
 //	hostile      a request whose texts try to control the terminal
 //	late         a request that ends before its query does, and then the query
 //	wide N       a request with N queries
@@ -80,6 +81,12 @@ func operator(file string) {
 				r.End(statusArg{200}, nil)
 			}
 			opened = nil
+		},
+		"hang": func(o order) {
+			for i := range o.n {
+				ctx, _ := begin(fmt.Sprintf("/hang/%d", i))
+				ask(ctx, "SELECT 3", 0, errors.New("panic"))
+			}
 		},
 		"hostile": func(order) {
 			_, r := begin(hostile)
