@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -66,6 +68,14 @@ func TestErase(t *testing.T) {
 	require.Equal(t, "\r\x1b[K", string(Erase(0, true)))
 	require.Empty(t, Erase(0, false))
 	require.Equal(t, "\x1b[2A\r\x1b[J", string(Erase(2, true)))
+}
+
+// TestColumns: what is no terminal is not cut, unless COLUMNS says so.
+func TestColumns(t *testing.T) {
+	t.Setenv("COLUMNS", "")
+	require.Equal(t, text.Unlimited, Columns(&bytes.Buffer{}))
+	t.Setenv("COLUMNS", "200")
+	require.Equal(t, 200, Columns(&bytes.Buffer{}))
 }
 
 // TestScreen: where there is no terminal, texts follow each other.

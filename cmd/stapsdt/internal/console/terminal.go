@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
@@ -54,15 +55,23 @@ var reader Reader
 // SetReader notes that the output goes through a pipe to a terminal on another machine. It is called before anything is written.
 func SetReader(r Reader) { reader = r }
 
-// Columns returns the number of columns of the output: the width of the terminal, or 80.
+// Columns returns the number of columns of the output: the width of the terminal, and elsewhere the
+// value of COLUMNS, or text.Unlimited.
 func Columns(w any) int {
-	if size, ok := winsize(w); ok && size.Col > 0 {
+	size, isTerminal := winsize(w)
+	if isTerminal && size.Col > 0 {
 		return int(size.Col)
 	}
 	if reader.Columns > 0 {
 		return reader.Columns
 	}
-	return 80
+	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns > 0 {
+		return columns
+	}
+	if isTerminal || reader != (Reader{}) {
+		return 80
+	}
+	return text.Unlimited
 }
 
 // Colored reports whether colors may be used.

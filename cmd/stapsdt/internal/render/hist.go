@@ -108,8 +108,14 @@ const (
 	maxBar = 52
 )
 
+// defaultColumns is the width of a histogram if nothing limits it.
+const defaultColumns = 80
+
 // Text writes the histogram for people, as bpftrace does, with the quantiles, within a number of columns.
 func (h *Histogram) Text(w io.Writer, columns int) {
+	if columns == text.Unlimited {
+		columns = defaultColumns
+	}
 	grouped := h.grouped()
 	var most uint64
 	labels := make([]string, len(grouped))

@@ -13,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -193,6 +194,32 @@ func TestTable(t *testing.T) {
 		assert.Equal(t, want, Cut("日本語a", width), width)
 	}
 	assert.Equal(t, "e\u0301…", Cut("e\u0301ab", 2), "a letter keeps its accent")
+}
+
+// TestDistinct: cells that are cut stay different, and functions keep their names.
+func TestDistinct(t *testing.T) {
+	for _, c := range []struct {
+		width       int
+		cells, want []string
+	}{
+		{12, []string{`"GET /items"`, `"GET /suppliers"`}, []string{`"GET /items"`, `"GET /suppl…`}},
+		{11, []string{`"/tenants/initech/export"`, `"/tenants/globex/export"`}, []string{`…ch/export"`, `…ex/export"`}},
+		{11, []string{`"/tenants/initech"`, `"/tenants/globex"`}, []string{`"/ten…tech"`, `"/ten…obex"`}},
+		{13, []string{"/a/very/long/1/x", "/a/very/long/2/x"}, []string{"/a/ver…ng/1/x", "/a/ver…ng/2/x"}},
+		{9, []string{"日本語日本語一", "日本語日本語二"}, []string{"日本…語一", "日本…語二"}},
+		{20, []string{"go:example.com/long/path/pkg.(*T).Get", "go:main.f"}, []string{"go:…/pkg.(*T).Get", "go:main.f"}},
+		{18, []string{"go:a.com/b/pkg.F[a.com/c.D]", "go:a.com/b/pkg.G[a.com/c.D]"}, []string{"go:…/pkg.F[a.com/…", "go:…/pkg.G[a.com/…"}},
+	} {
+		table := Table{Width: c.width}
+		for _, cell := range c.cells {
+			table.Add(cell)
+		}
+		got := strings.Split(strings.TrimSuffix(string(table.Text()), "\n"), "\n")
+		assert.Equal(t, c.want, got)
+		for _, line := range got {
+			assert.LessOrEqual(t, text.Width(line), c.width)
+		}
+	}
 }
 
 func FuzzJSONString(f *testing.F) {

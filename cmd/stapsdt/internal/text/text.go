@@ -3,6 +3,7 @@ package text
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -61,6 +62,9 @@ func Width(text string) int {
 	return len(text)
 }
 
+// Unlimited is a width that cuts nothing.
+const Unlimited = math.MaxInt32
+
 // Cut cuts text to at most width columns. A text that was cut ends in ….
 func Cut(text string, width int) string {
 	if Width(text) <= width {
@@ -76,4 +80,22 @@ func Cut(text string, width int) string {
 		kept, left = kept+len(cluster), left-columns
 	}
 	return text[:kept] + "…"
+}
+
+// CutBefore cuts text to at most width columns, of which its end has at most tail. The … precedes
+// the end.
+func CutBefore(text string, width, tail int) string {
+	if Width(text) <= width {
+		return text
+	}
+	var ends []string // each one character longer than the one before it
+	for rest, state := text, -1; rest != ""; {
+		ends = append(ends, rest)
+		_, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
+	}
+	end := ""
+	for i := len(ends) - 1; i >= 0 && Width(ends[i]) <= min(tail, width-1); i-- {
+		end = ends[i]
+	}
+	return Cut(text, width-Width(end)) + end
 }

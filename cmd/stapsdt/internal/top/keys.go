@@ -203,7 +203,7 @@ func (s *subject) lines(now *snapshot, width int) []string {
 			}
 		}
 		if len(own) > 0 {
-			lines = append(append(lines, ""), openRows(own, width, false)...)
+			lines = append(append(lines, ""), now.openRows(own, width)...)
 		}
 		return lines
 	}

@@ -305,7 +305,7 @@ func (s *screen) drawTables(width, height int) {
 	}
 	y++
 	if shownOpen := min(len(open)-st.firstOpen, height-1-y-1); shownOpen > 0 {
-		for i, text := range openRows(open[st.firstOpen:st.firstOpen+shownOpen], width, false) {
+		for i, text := range s.now.openRows(open[st.firstOpen:st.firstOpen+shownOpen], width) {
 			line(style(i, st.at-st.firstOpen, st.lower), text)
 		}
 	}

@@ -4,12 +4,15 @@ package top
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
@@ -113,8 +116,8 @@ func TestNested(t *testing.T) {
 		shown = append(shown, strings.Repeat(" ", s.open[i].depth)+s.open[i].key.Text)
 	}
 	require.Equal(t, []string{"1", " 2", "  3", " 4", "5", "6", "10", "7", " 8", "9"}, shown)
-	text := string(s.text(80))
-	require.Regexp(t, regexp.MustCompile(`(?m)^ +0s +1 +1  p:op 1 +\n +0s +1 +1    p:op 2 +\n +0s +1 +1      p:op 3 +$`), text)
+	shownAll := string(s.text(80))
+	require.Regexp(t, regexp.MustCompile(`(?m)^ +0s +1 +1  p:op 1 +\n +0s +1 +1    p:op 2 +\n +0s +1 +1      p:op 3 +$`), shownAll)
 	require.Regexp(t, `^\d\d:\d\d:\d\d  10 open`, string(s.text(20)))
 	for depth := range uint64(1000) {
 		d.fire(0, d.start, 1000+depth, 999+depth)
@@ -123,4 +126,24 @@ func TestNested(t *testing.T) {
 	for _, line := range strings.Split(string(d.snapshot().text(80)), "\n") {
 		require.LessOrEqual(t, len(line), 80)
 	}
+}
+
+// TestCommon: a terminal does not repeat an operation that all rows have, and a pipe has whole texts.
+func TestCommon(t *testing.T) {
+	path := func(s string) []replay.Shown { return []replay.Shown{{Name: "path", Text: strconv.Quote(s)}} }
+	long := strings.Repeat("/tenants/initech", 10)
+	s := &snapshot{names: []string{"path"}, lines: []line{{Operation: "p:op", by: path(long)}, {Operation: "p:op", by: path("/")}}}
+	s.open = []opened{{JSONOpen: replay.JSONOpen{Operation: "p:op"}, args: path(long)}}
+	lines := strings.Split(string(s.text(80)), "\n")
+	require.Regexp(t, `^\d\d:\d\d:\d\d  p:op  0 operations/s`, lines[0])
+	require.Regexp(t, `LONGEST  path$`, lines[1])
+	require.Regexp(t, `TID  ARGUMENTS$`, lines[5])
+	for _, line := range lines {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), 80)
+	}
+	whole := string(s.text(text.Unlimited))
+	require.Equal(t, 3, strings.Count(whole, "  p:op  "))
+	require.Equal(t, 2, strings.Count(whole, strconv.Quote(long)))
+	s.open[0].Operation = "p:other"
+	require.Contains(t, string(s.text(80)), "  OPERATION  path")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 )
 
 // column is a column of numbers. The rows can be sorted by it.
@@ -75,7 +76,30 @@ func (s *snapshot) head(width int) string {
 	if width < 60 {
 		parts[1], parts[3] = parts[3], parts[1]
 	}
+	if name := s.common(width); name != "" {
+		parts = slices.Insert(parts, 1, render.Printable(name))
+	}
 	return strings.Join(parts, "  ")
+}
+
+// common returns the operation that all rows have, if --by divides it and the width is limited. The
+// tables then leave it out.
+func (s *snapshot) common(width int) string {
+	if width == text.Unlimited || len(s.names) == 0 || len(s.lines) == 0 || s.nested {
+		return ""
+	}
+	name := s.lines[0].Operation
+	for i := range s.lines {
+		if s.lines[i].Operation != name {
+			return ""
+		}
+	}
+	for i := range s.open {
+		if s.open[i].Operation != name {
+			return ""
+		}
+	}
+	return name
 }
 
 // notes returns lines about events and operations that are not shown.
@@ -109,14 +133,19 @@ func (s *snapshot) rows(all []line, width int) []string {
 		}
 	}
 	table.Right = len(shown)
-	head = append(head, "OPERATION")
+	common := s.common(width)
+	if common == "" {
+		head = append(head, "OPERATION")
+	}
 	table.Add(append(head, s.names...)...)
 	for i := range all {
 		var cells []string
 		for _, c := range shown {
 			cells = append(cells, c.text(&all[i]))
 		}
-		cells = append(cells, all[i].Operation)
+		if common == "" {
+			cells = append(cells, all[i].Operation)
+		}
 		for _, v := range all[i].by {
 			cells = append(cells, v.Text)
 		}
@@ -126,7 +155,7 @@ func (s *snapshot) rows(all []line, width int) []string {
 }
 
 // openRows returns the lines of the table of open operations, beginning with the heading. Nested ones have their IDs.
-func openRows(all []opened, width int, nested bool) []string {
+func (s *snapshot) openRows(all []opened, width int) []string {
 	table := render.Table{Width: width, Right: 3}
 	thread := "TID"
 	for i := range all {
@@ -136,6 +165,10 @@ func openRows(all []opened, width int, nested bool) []string {
 	}
 	narrow, tiny := width < 60, width < 40
 	head := []string{"OPEN FOR", "PID", thread, "OPERATION", "ARGUMENTS"}
+	withName := tiny || s.common(width) == ""
+	if !withName {
+		head = slices.Delete(head, 3, 4)
+	}
 	if narrow {
 		table.Right, head = 1, slices.Delete(head, 1, 3)
 	}
@@ -150,10 +183,13 @@ func openRows(all []opened, width int, nested bool) []string {
 			cells = append(cells, fmt.Sprint(o.PID), fmt.Sprint(o.thread()))
 		}
 		name := o.Operation
-		if nested {
+		if s.nested {
 			name = strings.Repeat("  ", min(o.depth, maxIndent)) + name + " " + o.key.Text
 		}
-		if cells = append(cells, name); !tiny {
+		if withName {
+			cells = append(cells, name)
+		}
+		if !tiny {
 			cells = append(cells, o.arguments())
 		}
 		table.Add(cells...)
@@ -181,7 +217,7 @@ func (s *snapshot) text(width int) []byte {
 		if s.nested {
 			most = min(len(s.open), maxListedRecorded)
 		}
-		for _, line := range openRows(s.open[:most], width, s.nested) {
+		for _, line := range s.openRows(s.open[:most], width) {
 			fmt.Fprintln(&b, line)
 		}
 		if rest := s.allOpen + s.unknown - most; rest > 0 {

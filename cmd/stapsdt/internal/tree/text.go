@@ -20,7 +20,7 @@ const (
 // writer writes trees for people.
 type writer struct {
 	color bool
-	width int // maximum width of a line, or 0 for no limit
+	width int // maximum width of a line
 }
 
 // text formats a tree.
@@ -59,9 +59,7 @@ func (w *writer) operations(b *bytes.Buffer, root *node) {
 
 // line writes a line.
 func (w *writer) line(b *bytes.Buffer, color, text string) {
-	if w.width > 0 {
-		text = render.Cut(text, w.width)
-	}
+	text = render.Cut(text, w.width)
 	if w.color && color != "" {
 		text = color + text + plain
 	}

@@ -72,10 +72,8 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	case o.Slowest > 0 && o.Limit > 0:
 		return console.Usagef("-n and --slowest exclude each other: --slowest is the number of trees")
 	}
-	v := &view{Console: to, options: &o, writer: writer{color: console.Colored(to.Out)}}
-	if console.IsTerminal(to.Out) {
-		v.writer.width = console.Columns(to.Out)
-	}
+	writer := writer{color: console.Colored(to.Out), width: console.Columns(to.Out)}
+	v := &view{Console: to, options: &o, writer: writer}
 	from, err := v.plan(&config, names)
 	if err != nil {
 		return err
