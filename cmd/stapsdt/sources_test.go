@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http/httptest"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
@@ -34,6 +36,10 @@ type orders struct {
 	start    *stapsdt.Probe3[uint64, uint64, string]
 	end      *stapsdt.Probe3[uint64, int32, bool]
 	extreme  *stapsdt.Probe4[int64, uint64, float32, time.Duration]
+	// pointers has an operation with a pointer: trace -v is not for such probes of most sources.
+	pointers  *stapsdt.Provider
+	holdStart *stapsdt.Probe3[uint64, uint64, unsafe.Pointer]
+	holdEnd   *stapsdt.Probe2[uint64, unsafe.Pointer]
 }
 
 func newOrders(t *testing.T) *orders {
@@ -43,6 +49,11 @@ func newOrders(t *testing.T) *orders {
 	o.extreme = stapsdt.NewProbe4[int64, uint64, float32, time.Duration](o.provider, "extreme", "low", "high", "part", "took")
 	require.NoError(t, o.provider.Load())
 	t.Cleanup(func() { require.NoError(t, o.provider.Close()) })
+	o.pointers = stapsdt.NewProvider("pointers")
+	o.holdStart = stapsdt.NewProbe3[uint64, uint64, unsafe.Pointer](o.pointers, "hold__start", "id", "parent", "at")
+	o.holdEnd = stapsdt.NewProbe2[uint64, unsafe.Pointer](o.pointers, "hold__end", "id", "of")
+	require.NoError(t, o.pointers.Load())
+	t.Cleanup(func() { require.NoError(t, o.pointers.Close()) })
 	return o
 }
 
@@ -54,6 +65,9 @@ func (o *orders) fire() {
 		}
 	}
 	o.extreme.Fire(-1<<63, 1<<64-1, -0.5, -time.Nanosecond)
+	o.holdStart.Fire(2, 0, unsafe.Pointer(o))
+	o.holdStart.Fire(1, 0, unsafe.Pointer(o))
+	o.holdEnd.Fire(1, nil)
 }
 
 // sharedBuffer takes what a command writes.
@@ -141,7 +155,7 @@ func TestSources(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("STAPSDT_DIR", dir)
 	file := filepath.Join(dir, "recording")
-	recorder, err := proberec.Create(file, 1<<20, o.provider)
+	recorder, err := proberec.Create(file, 1<<20, o.provider, o.pointers)
 	require.NoError(t, err)
 	recorder.Start()
 	o.fire()
@@ -186,6 +200,12 @@ func TestSources(t *testing.T) {
 		{[]string{"top", "sources:order", "-o", "json"}, 1},
 		{[]string{"latency", "sources:order", "-o", "json"}, 2},
 		{[]string{"tree", "sources:order", "-o", "json", "--open"}, 4},
+		{[]string{"count", "pointers:*", "-o", "json", "--by", "at"}, 1},
+		{[]string{"hist", "pointers:hold__start", "id", "-o", "json", "--by", "arg2"}, 1},
+		{[]string{"latency", "pointers:hold", "-o", "json", "--by", "at,of"}, 2},
+		{[]string{"top", "pointers:hold", "-o", "json", "--by", "of"}, 1},
+		{[]string{"tree", "pointers:hold", "-o", "json", "--open"}, 2},
+		{[]string{"record", "pointers:*", "-O", recorded}, 3},
 	} {
 		var want []string
 		for _, name := range append([]string{"file"}, slices.Sorted(maps.Keys(sources))...) {
@@ -201,8 +221,10 @@ func TestSources(t *testing.T) {
 			}
 			out := runSource(t, args, ready, o.fire)
 			if verb.args[0] == "record" {
-				out = runSource(t, []string{"count", "-o", "json", "--from", recorded, "sources:order__start", "--by", "len(route)"}, nil, nil)
-				require.Contains(t, out, `{"len(route)":259}`, "of 600 bytes, 256 and an ellipsis")
+				if verb.args[1] == "sources:*" {
+					out = runSource(t, []string{"count", "-o", "json", "--from", recorded, "sources:order__start", "--by", "len(route)"}, nil, nil)
+					require.Contains(t, out, `{"len(route)":259}`, "of 600 bytes, 256 and an ellipsis")
+				}
 				out = runSource(t, []string{"trace", "-o", "json", "--from", recorded}, nil, nil)
 			}
 			got := facts(t, verb.args[0], out)
@@ -210,6 +232,9 @@ func TestSources(t *testing.T) {
 			if want == nil {
 				require.Len(t, got, verb.want, "%v", got)
 				want = got
+				if strings.HasPrefix(verb.args[1], "pointers") {
+					require.Contains(t, strings.Join(got, "\n"), fmt.Sprintf(`"%p"`, o))
+				}
 			}
 			require.Equal(t, want, got, "%s: %v", name, args)
 		}

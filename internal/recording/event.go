@@ -28,6 +28,9 @@ type Event struct {
 	Pod *Pod
 	// Cut has a bit for each text of which only the beginning is known. Recordings do not have it.
 	Cut uint64
+	// Unreadable has a bit for each argument that could not be read. Recordings do not have it: a
+	// text says so, and a number is 0.
+	Unreadable uint64
 
 	// Ticks is the time by the recording's clock.
 	Ticks uint64

@@ -30,6 +30,7 @@ type Arg struct {
 	Name string
 	Type int8 // a stapsdt.ArgType
 	Kind Kind
+	Bare bool // a String that is the name of something, and not a text of the program
 }
 
 // MaxName is the length to which a reader cuts names: the maximum length of the names of providers and probes.
@@ -79,7 +80,8 @@ type Probe struct {
 //	 8  2  the length of the provider's name
 //	10  2  the length of the probe's name
 //	12  1  the number of arguments
-//	13  3  zeros
+//	13  1  zero
+//	14  2  a bit for each argument that is Bare
 //	16     for each argument: 1 byte its type, 1 byte its kind, 2 bytes the length of its name
 //	       the names: the provider's, the probe's, the arguments'
 const (
@@ -95,7 +97,14 @@ func (p *Probe) Append(dst []byte) []byte {
 	dst = le.AppendUint32(dst, p.PID)
 	dst = le.AppendUint16(dst, uint16(len(cut(p.Provider))))
 	dst = le.AppendUint16(dst, uint16(len(cut(p.Name))))
-	dst = append(dst, byte(len(p.Args)), 0, 0, 0)
+	dst = append(dst, byte(len(p.Args)), 0)
+	bare := uint16(0)
+	for i, a := range p.Args {
+		if a.Bare {
+			bare |= 1 << i
+		}
+	}
+	dst = le.AppendUint16(dst, bare)
 	for _, a := range p.Args {
 		dst = append(dst, byte(a.Type), byte(a.Kind))
 		dst = le.AppendUint16(dst, uint16(len(cut(a.Name))))
@@ -136,6 +145,7 @@ func decodeProbe(b []byte) (p *Probe, size int, err error) {
 	for i := range count {
 		at := b[probeHeadBytes+argBytes*i:]
 		a := Arg{Type: int8(at[0]), Kind: Kind(at[1]), Name: take(le.Uint16(at[2:]))}
+		a.Bare = a.Kind == String && le.Uint16(b[14:])>>i&1 != 0
 		if !a.valid() {
 			return nil, 0, corrupt("an argument has the type %d and the kind %d", a.Type, a.Kind)
 		}

@@ -49,8 +49,8 @@ func (b *builder) bytes() []byte {
 // float32, p:text.
 func newBuilder(clock ClockKind) *builder {
 	b := &builder{head: Head{Major: Major, Clock: clock, Shards: 2, PID: 7}}
-	b.probe(&Probe{Provider: "p", Name: "n", Args: []Arg{{"n", 8, Uint64}}})
-	b.probe(&Probe{Provider: "p", Name: "text", Args: []Arg{{"text", TypeString, String}, {"f", TypeFloat32, Float64}}})
+	b.probe(&Probe{Provider: "p", Name: "n", Args: []Arg{{Name: "n", Type: 8, Kind: Uint64}}})
+	b.probe(&Probe{Provider: "p", Name: "text", Args: []Arg{{Name: "text", Type: TypeString, Kind: String}, {Name: "f", Type: TypeFloat32, Kind: Float64}}})
 	return b
 }
 
@@ -454,7 +454,7 @@ func TestTypes(t *testing.T) {
 	valid := 0
 	for kind := range Kind(12) {
 		for size := -128; size < 128; size++ {
-			p := &Probe{Provider: strings.Repeat("p", MaxName+1), Name: strings.Repeat("n", 60_000), Args: []Arg{{strings.Repeat("a", 60_000), int8(size), kind}}}
+			p := &Probe{Provider: strings.Repeat("p", MaxName+1), Name: strings.Repeat("n", 60_000), Args: []Arg{{Name: strings.Repeat("a", 60_000), Type: int8(size), Kind: kind}}}
 			all, err := DecodeProbes(p.Append(nil))
 			if err != nil {
 				require.ErrorIs(t, err, ErrCorrupt)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -22,6 +23,7 @@ func ArgOf(item *layout.Item) recording.Arg {
 	switch {
 	case item.Type.Kind == expr.String, item.Names != nil, item.Unreadable != nil:
 		a.Type, a.Kind = recording.TypeString, recording.String
+		a.Bare = item.Type.Kind != expr.String || item.Unreadable != nil
 	case item.Type.Kind == expr.Float:
 		a.Type, a.Kind = int8(recording.TypeFloat32-4+item.Type.Size), recording.Float64
 	case item.Type.Kind == expr.Bool:
@@ -54,12 +56,16 @@ func (b *body) decode(e *recording.Event, p *recording.Probe) error {
 	return err
 }
 
-// add adds an argument of an event to the body. A string that was cut ends in an ellipsis.
-func (k *kernel) add(v event.Value, item *layout.Item, kind recording.Kind) {
+// add adds the i-th argument of an event to the body. A string that was cut ends in an ellipsis.
+func (k *kernel) add(i int, v event.Value, item *layout.Item, kind recording.Kind) {
 	isText := kind == recording.String
 	unreadable := v.Missing && item.Unreadable == nil && (!isText || v.Bits != 0 || item.Names != nil) // not a null pointer
 	if unreadable {
 		k.unreadable++
+	}
+	isNull := isText && item.Type.Kind == expr.String && v.Bits == 0 && !item.IsGo
+	if unreadable || isNull || item.Unreadable != nil {
+		k.recorded.Unreadable |= 1 << i
 	}
 	switch {
 	case !isText && v.Missing:
@@ -69,7 +75,7 @@ func (k *kernel) add(v event.Value, item *layout.Item, kind recording.Kind) {
 	case item.Unreadable != nil:
 		k.body.text([]byte("<unavailable>"))
 	case unreadable:
-		k.body.text([]byte("<unreadable>"))
+		k.body.text(render.AppendText(nil, item, v))
 	case item.Names != nil:
 		k.body.text([]byte(item.Names.NameOf(v.Bits)))
 	case v.Cut:

@@ -80,12 +80,13 @@ type shown struct {
 func (s *Show) of(p *recording.Probe) *shown {
 	all := &shown{eval: replay.NewEvaluator(p)}
 	for _, src := range s.Exprs {
-		e, err := all.eval.Parse(src)
+		e, item, err := all.eval.Item(src)
 		if err != nil {
 			return &shown{} // the source leaves the probe out
 		}
+		item.TextSize = s.TextSize
 		all.exprs = append(all.exprs, e)
-		all.items = append(all.items, layout.Item{Name: src, Type: e.Type(), TextSize: s.TextSize})
+		all.items = append(all.items, *item)
 	}
 	if all.exprs == nil {
 		all.items = replay.ArgItems(p, s.TextSize)

@@ -292,7 +292,7 @@ func (k *kernel) decode(e *event.Event) error {
 		k.recorded.Goroutine = e.Value(s.shown.all, s.goroutine).Bits // 0 if it is missing
 	}
 	for i, a := range s.probe.Args {
-		k.add(e.Value(s.shown.all, i), &s.shown.items[i], a.Kind)
+		k.add(i, e.Value(s.shown.all, i), &s.shown.items[i], a.Kind)
 	}
 	return k.body.decode(&k.recorded, s.probe)
 }

@@ -139,7 +139,7 @@ func describe(one *remote.Probe) *recording.Probe {
 	probe := &recording.Probe{Provider: one.Provider, Name: one.Name, NoThread: true, NoGoroutine: true}
 	for _, a := range one.Args[:min(len(one.Args), recording.MaxArgs)] {
 		arg := ArgOf(&layout.Item{Name: a.Name, Type: remote.TypeOf(a.Type)})
-		if a.Type == "uintptr" {
+		if a.Type == "pointer" {
 			arg.Kind = recording.Pointer
 		}
 		probe.Args = append(probe.Args, arg)

@@ -29,6 +29,8 @@ type Item struct {
 	Unreadable error
 	// IsGo means that a string is a Go string, which can contain NULs. In a key, it ends at the first NUL.
 	IsGo bool
+	// Bare means that a string is the name of something, which is shown without quotes.
+	Bare bool
 	// Names names the numbers, or is nil.
 	Names Names
 }

@@ -27,6 +27,8 @@ func AppendText(to []byte, i *layout.Item, v event.Value) []byte {
 		return fmt.Appendf(to, "<unreadable %#x>", v.Bits)
 	case v.Missing:
 		return append(to, "<unreadable>"...)
+	case i.Bare:
+		return append(to, Printable(string(v.Text))...)
 	case v.Type.Kind == expr.String:
 		to = strconv.AppendQuote(to, string(v.Text))
 		if v.Cut {
@@ -71,7 +73,7 @@ func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
 // because JSON has no numbers for it.
 func AppendJSON(to []byte, i *layout.Item, v event.Value) []byte {
 	switch {
-	case i.Unreadable != nil, v.Missing, v.Type.Kind == expr.String && v.Bits == 0 && !i.IsGo, i.Names != nil && v.Bits == 0:
+	case i.Unreadable != nil, v.Missing, v.Type.Kind == expr.String && v.Bits == 0 && !i.IsGo:
 		return append(to, "null"...)
 	case v.Type.Kind == expr.String:
 		return AppendJSONString(to, v.Text)

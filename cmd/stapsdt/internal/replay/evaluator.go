@@ -53,11 +53,22 @@ func (v *Evaluator) ParseInteger(src, what string) (*expr.Expr, error) {
 
 // evaluation parses an expression, and returns it with the item that describes its values.
 func (v *Evaluator) evaluation(src string) (evaluation, error) {
+	e, item, err := v.Item(src)
+	return evaluation{expr: e, item: item}, err
+}
+
+// Item parses an expression, and returns it with the description of its values. An expression that
+// is only an argument is shown like the argument.
+func (v *Evaluator) Item(src string) (*expr.Expr, *layout.Item, error) {
 	e, err := v.Parse(src)
 	if err != nil {
-		return evaluation{}, err
+		return nil, nil, err
 	}
-	return evaluation{expr: e, item: NewItem(src, e.Type())}, nil
+	item, args := NewItem(src, e.Type()), v.probe.Args
+	if e.Root.Op == expr.Load && e.Root.Var < 2*len(args) {
+		describe(item, args[e.Root.Var%len(args)])
+	}
+	return e, item, nil
 }
 
 func (v *Evaluator) named(e *expr.Expr, err error) (*expr.Expr, error) {
@@ -137,6 +148,15 @@ type Value struct {
 	Bits uint64
 	Text string
 	Cut  bool
+	// Missing means that the value could not be read. Text says so, unless it is "".
+	Missing bool
+}
+
+// argument returns the i-th argument of an event, which an item describes.
+func argument(item *layout.Item, e *recording.Event, i int) Value {
+	v := newValue(item, Variable(e, i))
+	v.Missing = e.Unreadable>>i&1 != 0
+	return v
 }
 
 func newValue(item *layout.Item, one expr.Value) Value {
@@ -153,19 +173,25 @@ func newValue(item *layout.Item, one expr.Value) Value {
 // ValueIn returns the value of an item in a key, or in another part of a table.
 func ValueIn(item *layout.Item, key []byte) Value {
 	bits, text, cut := item.In(key)
-	return Value{item, bits, string(text), cut}
+	return Value{Item: item, Bits: bits, Text: string(text), Cut: cut}
 }
 
 // ForText formats the value for a table.
-func (v *Value) ForText() string { return string(render.AppendText(nil, v.Item, v.ofEvent())) }
+func (v *Value) ForText() string {
+	if v.Missing && v.Text != "" {
+		return v.Text
+	}
+	return string(render.AppendText(nil, v.Item, v.ofEvent()))
+}
 
 // ForJSON formats the value as JSON.
 func (v *Value) ForJSON() json.RawMessage { return render.AppendJSON(nil, v.Item, v.ofEvent()) }
 
 // ofEvent returns the value in the form of an event's.
 func (v *Value) ofEvent() event.Value {
-	e := event.Value{Type: v.Item.Type, Bits: v.Bits, Text: []byte(v.Text), Cut: v.Cut}
-	if e.Type.Kind == expr.String {
+	e := event.Value{Type: v.Item.Type, Bits: v.Bits, Cut: v.Cut, Missing: v.Missing}
+	e.Text = []byte(v.Text)
+	if e.Type.Kind == expr.String && !v.Missing {
 		e.Bits = 1 // any value that is not null
 	}
 	return e

@@ -69,12 +69,18 @@ func Object(all []Shown) (o render.JSONObject) {
 func ArgItems(p *recording.Probe, textSize int) (items []layout.Item) {
 	for i, v := range Variables(p)[:len(p.Args)] {
 		item := layout.Item{Name: v.Name, Type: v.Type, TextSize: textSize}
-		if p.Args[i].Kind == recording.Pointer {
-			item.Described = Pointer
-		}
+		describe(&item, p.Args[i])
 		items = append(items, item)
 	}
 	return items
+}
+
+// describe completes the description of an argument's values.
+func describe(item *layout.Item, a recording.Arg) {
+	item.Bare = a.Bare
+	if a.Kind == recording.Pointer {
+		item.Described = Pointer
+	}
 }
 
 // Arguments describes the arguments of each probe that had events.
@@ -89,7 +95,7 @@ func (a Arguments) Of(e *recording.Event, without ...string) (all []Named) {
 	}
 	for i := range items {
 		if item := &items[i]; !slices.Contains(without, item.Name) {
-			all = append(all, Named{item.Name, newValue(item, Variable(e, i))})
+			all = append(all, Named{item.Name, argument(item, e, i)})
 		}
 	}
 	return all

@@ -114,6 +114,7 @@ func (s *side) detail(p *Pairs) {
 			for j, a := range s.probe.Args {
 				if a.Name == name {
 					one = evaluation{arg: j, item: NewItem(name, s.vars[j].Type)}
+					describe(one.item, a)
 					one.item.TextSize = cmp.Or(p.plan.TextSize, layout.TextSize)
 				}
 			}
@@ -128,7 +129,7 @@ func (s *side) value(one *evaluation) (v Value, fault bool) {
 	case one.item == nil:
 		return Value{}, false
 	case one.expr == nil:
-		return newValue(one.item, s.get(one.arg)), false
+		return argument(one.item, s.event, one.arg), false
 	}
 	return s.Value(one.expr, one.item)
 }

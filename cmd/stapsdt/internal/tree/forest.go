@@ -146,7 +146,8 @@ func keyOf(kind *replay.Kind, o *replay.Operation) key {
 // start adds an operation.
 func (f *forest) start(kind *replay.Kind, o *replay.Operation, e *recording.Event) {
 	n := &node{
-		name: kind.Name, id: o.Key.Bits, start: o, at: events.At(e), since: o.Since, process: o.File, pid: o.PID, tid: o.TID, goroutine: o.Goroutine, parent: o.Parent,
+		name: kind.Name, id: o.Key.Bits, start: o, at: events.At(e), since: o.Since,
+		process: o.File, pid: o.PID, tid: o.TID, goroutine: o.Goroutine, parent: o.Parent,
 	}
 	parent := f.nodes[key{file: o.File, pid: o.PID, id: o.Parent}]
 	if o.Parent != 0 && parent != nil {

@@ -34,7 +34,8 @@ func (p *Parts) Forget(f *replay.File) {
 	p.forest.forget(f)
 }
 
-// Lines formats an operation and what it consists of, or returns nil if it has ended or has no parts.
+// Lines formats an operation and what it consists of, or returns nil if it has ended or has no
+// parts.
 func (p *Parts) Lines(o *replay.Operation, width int) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
