@@ -45,7 +45,12 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 	verboseFlag(c, &config)
 	countFlags(c, &options)
 	linearFlag(c, &options.Buckets)
+	tableFlag(c, &options)
 	return c
+}
+
+func tableFlag(c *cobra.Command, o *count.Options) {
+	c.Flags().BoolVar(&o.Table, "table", false, "a table with a row for each value of --by, also for few")
 }
 
 func linearFlag(c *cobra.Command, buckets *layout.Buckets) {

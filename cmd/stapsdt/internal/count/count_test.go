@@ -113,6 +113,11 @@ func TestWriteHistograms(t *testing.T) {
 	require.Equal(t, 1, strings.Count(many.String(), "app:done size\n"))
 	require.Contains(t, many.String(), "COUNT  AVERAGE  P50  P99  MAX  path\n")
 	require.NotContains(t, many.String(), "path=")
+	h.Table = true
+	few.Reset()
+	WriteHistograms(&few, h, rows[:2], " size")
+	rowsOfMany, _, _ := strings.Cut(many.String(), "    2        5")
+	require.Equal(t, rowsOfMany+"    2        5    5    5    5  \"/a\"\n    2        5    5    5    5  \"/b\"\n", few.String())
 }
 
 // TestDetached: the row of a probe that was detached from says so, and others do not.

@@ -37,7 +37,7 @@ func WriteHistograms[S Subject](b *bytes.Buffer, h Histograms, rows []*Row[S], o
 		return
 	}
 	shown, others := most(rows, h.Limit)
-	if len(rows) < manyRows {
+	if len(rows) < manyRows && !h.Table {
 		for _, r := range shown {
 			Separate(b)
 			title, by := render.Printable(r.Of.String())+of, ""

@@ -23,6 +23,8 @@ type Options struct {
 	JSON bool
 	// Limit is the maximum number of rows of the output for people, or 0 for all.
 	Limit int
+	// Table selects a table in place of histograms, however few rows there are.
+	Table bool
 	// Interval is the time between two reports, or 0 for only one at the end.
 	Interval time.Duration
 	// Sort is the column by which rows are sorted, the largest first, or "" for the number of events.

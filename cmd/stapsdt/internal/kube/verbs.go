@@ -28,6 +28,7 @@ var (
 	interval = Flag{"interval", "i", "DURATION", "show the numbers at this interval too, such as 1s"}
 	sort     = Flag{"sort", "", "COLUMN", "the rows by a column, the largest number first: count, sum with --sum, or for hist and latency average, p50, p99 or max"}
 	linear   = Flag{"linear", "", "LOW:HIGH:STEP", "buckets of one size"}
+	table    = Flag{"table", "", "", "a table with a row for each value of --by, also for few"}
 	file     = Flag{fileFlag, "O", "FILE", "the file on this machine"}
 )
 
@@ -44,9 +45,11 @@ var Verbs = []Verb{
 	{"count", "count SPEC...", "Count events", []Flag{
 		where, duration, via, budget, verbose, output, by, number, interval, sort, {"sum", "", "EXPR", "also add the values of the Go expression"},
 	}},
-	{"hist", "hist SPEC EXPR", "Print a histogram and quantiles of a value", []Flag{where, duration, via, budget, verbose, output, by, number, interval, sort, linear}},
+	{"hist", "hist SPEC EXPR", "Print a histogram and quantiles of a value", []Flag{
+		where, duration, via, budget, verbose, output, by, number, interval, sort, linear, table,
+	}},
 	{"latency", "latency START END | SPEC", "Print how long operations take, from one probe to another", []Flag{
-		where, duration, via, budget, verbose, output, by, number, interval, sort, linear,
+		where, duration, via, budget, verbose, output, by, number, interval, sort, linear, table,
 		{"key", "", "EXPR", "what a start and its end have in common: an expression, goroutine, or thread"},
 	}},
 	{"top", "top [SPEC...]", "Show which operations are running, and how long they take", []Flag{where, duration, via, budget, verbose, output, by, number, interval}},
