@@ -77,7 +77,7 @@ func tell(m map[string]any, name string, v reflect.Value) {
 	case reflect.Slice:
 		m["len("+name+")"] = v.Len()
 	case reflect.Interface:
-		m[name] = nil
+		m[name] = "nil"
 		if !v.IsNil() {
 			m[name] = v.Elem().Type().String()
 		}
