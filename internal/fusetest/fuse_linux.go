@@ -26,6 +26,7 @@ type FS struct {
 	Dir  string
 	Hung atomic.Bool // nothing is answered
 	Mute atomic.Bool // statfs is not answered
+	Held atomic.Bool // requests are taken and not answered, so that not even SIGKILL ends their wait
 
 	fd   int
 	file atomic.Pointer[served]
@@ -79,6 +80,9 @@ func Mount(t testing.TB) *FS {
 	return fs
 }
 
+// Abort lets all requests fail. The file must be open.
+func (fs *FS) Abort() { _ = unix.Unmount(fs.Dir, unix.MNT_FORCE) }
+
 // Touched reports whether the server was asked for a file or for a new directory.
 func (fs *FS) Touched() bool {
 	fs.mu.Lock()
@@ -114,7 +118,7 @@ func (fs *FS) serve() {
 		fs.mu.Lock()
 		fs.asked = append(fs.asked, op)
 		fs.mu.Unlock()
-		if op == forget {
+		if op == forget || fs.Held.Load() {
 			continue
 		}
 		body, failed := fs.answer(op, binary.NativeEndian.Uint64(request[16:]), request[40:n])

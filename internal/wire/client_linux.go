@@ -31,6 +31,11 @@ type Client struct {
 	patience time.Duration
 	hello    Hello
 	unsent   error // the error from sending the last request, or nil
+
+	// Receive receives the answer to Watch: it reads from the connection, as Read does, and returns
+	// a descriptor that came with the bytes, or nil. It is nil for receiving in this process, which
+	// a program of a hostile user can then block: a close asks the file system of the file.
+	Receive func(conn *net.UnixConn, b []byte) (n int, memory *os.File, err error)
 }
 
 // NewClient exchanges the versions. Each request may take as long as patience.
@@ -38,7 +43,7 @@ func NewClient(conn *net.UnixConn, patience time.Duration) (*Client, error) {
 	c := &Client{conn: conn, patience: patience}
 	own := Hello{Major: Major, Minor: Minor}
 	c.request(KindHello, own.Append(nil))
-	body, _, err := c.answer(KindHello)
+	body, err := c.answer(KindHello)
 	if err != nil {
 		return nil, err
 	}
@@ -61,10 +66,7 @@ func (c *Client) Close() error { return c.conn.Close() }
 func (c *Client) List() (all []*recording.Probe, err error) {
 	c.request(KindList, nil)
 	for size := 0; ; {
-		kind, body, file, err := c.next()
-		if file != nil {
-			file.Close()
-		}
+		kind, body, err := c.next(c.conn)
 		switch {
 		case err != nil:
 			return nil, err
@@ -88,36 +90,37 @@ func (c *Client) List() (all []*recording.Probe, err error) {
 // most the requested size plus the size of the table of probes.
 func (c *Client) Watch(w Watch) (*Memory, error) {
 	c.request(KindWatch, w.Append(nil))
-	body, file, err := c.answer(KindWatching)
+	r := receiver{conn: c.conn, receive: c.Receive}
+	if r.receive == nil {
+		r.receive = receive
+	}
+	defer r.close()
+	body, err := c.answerFrom(&r, KindWatching)
 	if err != nil {
 		return nil, err
 	}
-	if file == nil {
-		return nil, malformed("no descriptor came with it")
+	if r.file == nil {
+		return nil, malformed("no descriptor of memory came with it")
 	}
-	defer file.Close()
 	watching, err := DecodeWatching(body)
 	if err != nil {
 		return nil, err
 	}
 	_ = c.conn.SetDeadline(time.Time{}) // Gone waits without a deadline
-	return mapMemory(file, watching.Bytes, w.Bytes)
+	return mapMemory(r.file, watching.Bytes, w.Bytes)
 }
 
 // End ends a watch. After it returns, the memory has all events.
 func (c *Client) End() error {
 	c.request(KindEnd, nil)
-	_, _, err := c.answer(KindDone)
+	_, err := c.answer(KindDone)
 	return err
 }
 
 // Gone waits, after Watch, until the program closes the connection, or Interrupt is called. No request may be
 // made meanwhile.
 func (c *Client) Gone() error {
-	_, _, file, err := c.read()
-	if file != nil {
-		file.Close()
-	}
+	_, _, err := Read(c.conn)
 	if err == nil {
 		return malformed("nothing was asked")
 	}
@@ -134,36 +137,26 @@ func (c *Client) request(kind Kind, body []byte) {
 	_, c.unsent = c.conn.Write(Append(nil, kind, body))
 }
 
-// answer reads messages until a message of a kind arrives. file is the descriptor that came with it, or nil.
-func (c *Client) answer(want Kind) (body []byte, file *os.File, err error) {
+// answer reads messages until a message of a kind arrives. The kernel drops descriptors that come
+// with what is read so: this process never has them.
+func (c *Client) answer(want Kind) (body []byte, err error) { return c.answerFrom(c.conn, want) }
+
+func (c *Client) answerFrom(r io.Reader, want Kind) (body []byte, err error) {
 	for {
-		kind, body, file, err := c.next()
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case kind == want && kind == KindWatching:
-			return body, file, nil
-		}
-		if file != nil { // an unrequested descriptor
-			file.Close()
-		}
-		if kind == want {
-			return body, nil, nil
+		kind, body, err := c.next(r)
+		if err != nil || kind == want {
+			return body, err
 		}
 	}
 }
 
 // next reads the next message of an answer. An Error of the program is an *Error.
-func (c *Client) next() (kind Kind, body []byte, file *os.File, err error) {
-	kind, body, file, err = c.read()
+func (c *Client) next(r io.Reader) (kind Kind, body []byte, err error) {
+	kind, body, err = Read(r)
 	switch {
 	case err != nil && c.unsent != nil:
 		err = c.unsent
 	case kind == KindError:
-		if file != nil {
-			file.Close()
-			file = nil
-		}
 		var failure *Error
 		if failure, err = DecodeError(body); err == nil {
 			err = failure
@@ -172,34 +165,46 @@ func (c *Client) next() (kind Kind, body []byte, file *os.File, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
 		err = ErrGone
 	}
-	return kind, body, file, err
-}
-
-// read reads a message, with a descriptor that came with it.
-func (c *Client) read() (kind Kind, body []byte, file *os.File, err error) {
-	r := receiver{conn: c.conn}
-	if kind, body, err = Read(&r); err != nil && r.file != nil {
-		r.file.Close()
-		r.file = nil
-	}
-	return kind, body, r.file, err
+	return kind, body, err
 }
 
 // receiver reads bytes, and keeps the first descriptor that comes with them.
 type receiver struct {
-	conn *net.UnixConn
-	file *os.File
+	conn    *net.UnixConn
+	receive func(*net.UnixConn, []byte) (int, *os.File, error)
+	file    *os.File
 }
 
 func (r *receiver) Read(b []byte) (n int, err error) {
+	n, file, err := r.receive(r.conn, b)
+	switch {
+	case r.file == nil:
+		r.file = file
+	case file != nil:
+		file.Close()
+	}
+	if err == nil && n == 0 {
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+func (r *receiver) close() {
+	if r.file != nil {
+		r.file.Close()
+	}
+}
+
+// receive is the Receive of a client that trusts the program's user.
+func receive(conn *net.UnixConn, b []byte) (n int, file *os.File, err error) {
 	oob := make([]byte, 1024)
-	n, oobn, _, _, err := r.conn.ReadMsgUnix(b, oob)
+	n, oobn, _, _, err := conn.ReadMsgUnix(b, oob)
 	if err != nil {
-		return n, err
+		return n, nil, err
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
 	if err != nil {
-		return n, err
+		return n, nil, err
 	}
 	for i := range messages {
 		fds, err := unix.ParseUnixRights(&messages[i])
@@ -207,17 +212,14 @@ func (r *receiver) Read(b []byte) (n int, err error) {
 			continue // it is another kind of message
 		}
 		for _, fd := range fds {
-			if r.file == nil {
-				r.file = os.NewFile(uintptr(fd), "memory")
+			if file == nil {
+				file = os.NewFile(uintptr(fd), "memory")
 			} else {
 				unix.Close(fd)
 			}
 		}
 	}
-	if n == 0 {
-		return 0, io.EOF
-	}
-	return n, nil
+	return n, file, nil
 }
 
 // Memory is the memory to which a program appends events, mapped by a watcher. It is an io.ReaderAt.

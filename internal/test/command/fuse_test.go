@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -65,6 +66,28 @@ func TestHungFileSystem(t *testing.T) {
 				process.Signal(syscall.SIGTERM)
 				_ = process.Wait(testenv.Patience)
 			}
+		})
+	}
+}
+
+// TestFUSEDescriptor: no program can keep a command alive by a descriptor whose close waits for the
+// program, whatever message it comes with.
+func TestFUSEDescriptor(t *testing.T) {
+	for name, args := range map[string][]string{
+		"hello": {"list", "-a"},
+		"list":  {"trace", "-a", "--via", "socket", "nothing:*", "-d", "10ms"},
+		"watch": {"trace", "-a", "--via", "socket", "nothing:*", "-d", "1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := fusetest.Mount(t)
+			fs.Serve([]byte("nothing"))
+			hostile := exec.Command(tracetest.Build(t, "hostile"), "descriptor", filepath.Join(fs.Dir, "file"), "-", name)
+			startIn(t, t.TempDir(), hostile)
+			t.Cleanup(fs.Abort) // before the program ends, which closes the file too
+			fs.Held.Store(true)
+			r := runCommand(t, args...)
+			require.Zero(t, r.status, r.stderr)
+			require.Equal(t, name == "watch", strings.Contains(r.stderr, "no descriptor of memory came with it"), r.stderr)
 		})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/deputy"
 )
 
 // Memory reads the memory of a process, to see which sites are traced now.
@@ -39,7 +41,7 @@ func (m *Memory) Traced(file io.ReaderAt, mappings []Mapping, offset uint64) (tr
 func (m *Memory) read(mappings []Mapping, offset uint64, to []byte) bool {
 	for _, at := range mappings {
 		if at.Executable && at.Has(offset) {
-			_, err := m.file.ReadAt(to, int64(at.Start+offset-at.Offset))
+			_, err := deputy.Reader{File: m.file}.ReadAt(to, int64(at.Start+offset-at.Offset))
 			return err == nil
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/deputy"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
@@ -217,6 +218,9 @@ func (p *Process) dial(at place) (*Connection, error) {
 	if err != nil {
 		conn.Close()
 		return nil, fromPeer(err)
+	}
+	if !deputy.Trusts(p.UID) {
+		client.Receive = deputy.Receive
 	}
 	c := &Connection{Client: client, Process: p, at: at, known: known}
 	if c.Probes, err = client.List(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/deputy"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
@@ -107,7 +108,8 @@ func readVDSO(pid int, m *proc.Mapping, left *int64) *Module {
 	}
 	defer memory.Close()
 	const largest = 1 << 20
-	if data := elffile.ReadSome(memory, int64(m.Start), min(m.End-m.Start, largest)); data != nil {
+	size := min(m.End-m.Start, largest)
+	if data := elffile.ReadSome(deputy.Reader{File: memory}, int64(m.Start), size); data != nil {
 		module.content = bytes.NewReader(data)
 	}
 	return module

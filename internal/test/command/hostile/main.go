@@ -12,12 +12,17 @@ import (
 	"io"
 	"log"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
 
 type attack struct {
@@ -205,6 +210,23 @@ var attacks = map[string]func(*attack){
 		_, err := mapFile(a.directory, 0)
 		check(err)
 	},
+	// A program that listens, and sends a descriptor of a file, whose path is given for the directory, with the message of this name.
+	"descriptor": func(a *attack) {
+		f, err := os.Open(a.directory)
+		check(err)
+		var self recording.Head
+		recordfile.Describe(&self)
+		path := filepath.Join(os.Getenv("STAPSDT_DIR"), wire.SocketName(uint32(os.Getpid()), self.Start, 1))
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		check(err)
+		go func() {
+			for {
+				c, err := l.AcceptUnix()
+				check(err)
+				go sendTo(c, a.name, f)
+			}
+		}()
+	},
 	// A file of which a part is gone.
 	"holes": func(a *attack) {
 		for range 100 {
@@ -213,6 +235,33 @@ var attacks = map[string]func(*attack){
 			check(os.Truncate(path, 4096))
 		}
 	},
+}
+
+// sendTo answers a watcher, whose answer to a request has a descriptor.
+func sendTo(c *net.UnixConn, with string, f *os.File) {
+	answer := func(kind wire.Kind, name string, body []byte) {
+		var rights []byte
+		if name == with {
+			rights = syscall.UnixRights(int(f.Fd()))
+		}
+		_, _, _ = c.WriteMsgUnix(wire.Append(nil, kind, body), rights, nil)
+	}
+	for {
+		kind, _, err := wire.Read(c)
+		if err != nil {
+			return
+		}
+		switch kind {
+		case wire.KindHello:
+			answer(kind, "hello", (&wire.Hello{Major: wire.Major, PID: uint32(os.Getpid())}).Append(nil))
+		case wire.KindList:
+			answer(wire.KindDone, "list", nil)
+		case wire.KindWatch:
+			answer(wire.KindWatching, "watch", (&wire.Watching{Bytes: 1 << 20}).Append(nil))
+		default:
+			answer(wire.KindDone, "", nil)
+		}
+	}
 }
 
 // damage returns a copy of a file in which bytes are others, mostly few.
