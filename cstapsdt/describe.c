@@ -6,39 +6,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* stat_field returns a field of /proc/self/stat, of which the third and later ones can be had, or "". */
-static const char *stat_field(char *line, size_t size, int number)
-{
-	const char *at = sdt_file_read("/proc/self/stat", line, size) ? strrchr(line, ')') : NULL;
-
-	for (int field = 2; at && field < number; field++)
-		at = strchr(at + 1, ' ');
-	return at ? at + 1 : "";
-}
-
-/*
- * sdt_start_time returns when the process was started, in ticks since the boot: field 22 of
- * /proc/self/stat. The name, which is the second field, may contain spaces and parentheses.
- */
+/* sdt_start_time returns when the process was started, in ticks since the boot. */
 uint64_t sdt_start_time(void)
 {
 	char line[1024];
 	uint64_t start = 0;
 
-	for (const char *at = stat_field(line, sizeof line, 22); *at >= '0' && *at <= '9'; at++)
+	for (const char *at = sdt_stat_field("self", line, sizeof line, 22); *at >= '0' && *at <= '9'; at++)
 		start = 10 * start + (uint64_t)(*at - '0');
 	return start;
-}
-
-/* sdt_threads_after_main returns how many threads live, or 0 while the main one does. */
-unsigned long sdt_threads_after_main(void)
-{
-	char line[1024];
-
-	if (*stat_field(line, sizeof line, 3) != 'Z')
-		return 0;
-	/* The kernel counts the main thread. */
-	return strtoul(stat_field(line, sizeof line, 20), NULL, 10) - 1;
 }
 
 /* put_boot writes the id of the boot, which is 32 hexadecimal digits with dashes, or zeros. */
@@ -62,7 +38,7 @@ static void put_boot(unsigned char *to)
 static void put_executable(unsigned char *to, size_t room)
 {
 	char path[SDT_PATH_SIZE];
-	ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+	ssize_t length = readlink("/proc/thread-self/exe", path, sizeof path);
 	size_t size = length > 0 ? (size_t)length : 0, cut = size > room - 2 ? size - (room - 2) : 0;
 
 	sdt_put_u16(to, size - cut);

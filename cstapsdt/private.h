@@ -227,6 +227,12 @@ struct sdt_process {
 
 struct sdt_process sdt_this_process(void);
 
+/* sdt_stat_field returns the third or a later field of /proc/PROCESS/stat, or "". */
+const char *sdt_stat_field(const char *process, char *line, size_t size, int number);
+
+/* sdt_threads_after_main returns how many threads live, or 0 while the main one does. */
+unsigned long sdt_threads_after_main(const char *process);
+
 /* sdt_is_elsewhere reports whether it is another process than this one, and may be alive. */
 bool sdt_is_elsewhere(const struct sdt_process *process);
 

@@ -153,7 +153,6 @@ uint32_t sdt_writer_add(struct sdt_writer *writer, const struct sdt_provider *pr
 /* describe.c: what the head says of the process, and the entry of a probe in the table. */
 void sdt_describe_process(unsigned char *head);
 uint64_t sdt_start_time(void);
-unsigned long sdt_threads_after_main(void);
 size_t sdt_describe_probe(const struct sdt_provider *provider, const struct sdt_probe *probe,
 			  unsigned char *entry, size_t size);
 

@@ -94,7 +94,7 @@ static uint64_t least_room(const struct hierarchy *hierarchy, const char *group)
 	}
 }
 
-/* room_of_line returns the room of the group in a line of /proc/self/cgroup, "ID:CONTROLLERS:PATH". */
+/* room_of_line returns the room of the group in a line of /proc/thread-self/cgroup, "ID:CONTROLLERS:PATH". */
 static uint64_t room_of_line(char *line)
 {
 	char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -116,7 +116,7 @@ uint64_t sdt_memory_room(void)
 	uint64_t least;
 
 	least = read_field("/proc", "meminfo", "\nMemAvailable:", &least) ? least << 10 : UINT64_MAX;
-	(void)sdt_file_read("/proc/self/cgroup", text, sizeof text);
+	(void)sdt_file_read("/proc/thread-self/cgroup", text, sizeof text);
 	for (char *line = text, *end; *line; line = end) {
 		uint64_t room;
 

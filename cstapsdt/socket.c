@@ -161,7 +161,7 @@ static int take_wake(void)
  */
 static bool has_purpose(void)
 {
-	unsigned long left = sdt_threads_after_main();
+	unsigned long left = sdt_threads_after_main("self");
 
 	longest_poll = left ? SHORT_POLL : LONGEST_POLL;
 	return left != 1;

@@ -2,8 +2,10 @@
 #include "test.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <sys/wait.h>
 
 static SDTProvider_t *loaded_provider(const char *name, MemFDOption_t place)
@@ -110,11 +112,73 @@ static void left_by_a_parent(void)
 	close(report[0]);
 }
 
+static void *wait_for_end(void *fd)
+{
+	char end;
+
+	_exit(read((int)(intptr_t)fd, &end, 1) != 1);
+	return NULL;
+}
+
+/* The main thread of the parent ends, and another one lives on. */
+static void parent_without_main(int end)
+{
+	pthread_t thread;
+
+	CHECK(pthread_create(&thread, NULL, wait_for_end, (void *)(intptr_t)end) == 0);
+	pthread_exit(NULL);
+}
+
+static bool is_zombie(pid_t pid)
+{
+	char name[32], line[256] = "";
+	FILE *file;
+
+	snprintf(name, sizeof name, "/proc/%ld/stat", (long)pid);
+	file = fopen(name, "re");
+	if (file) {
+		CHECK(fgets(line, sizeof line, file) != NULL);
+		fclose(file);
+	}
+	return strstr(line, ") Z ") != NULL;
+}
+
+/* A child does not remove the file of a parent that has outlived its main thread. */
+static void kept_for_a_parent(void)
+{
+	int end[2];
+	pid_t parent;
+
+	CHECK(pipe(end) == 0);
+	parent = fork();
+	if (parent == 0) {
+		SDTProvider_t *provider = loaded_provider("threads", memfd_disabled);
+		char path[64];
+
+		parent = getpid();
+		if (fork() != 0)
+			parent_without_main(end[0]);
+		while (!is_zombie(parent))
+			usleep(1000);
+		snprintf(path, sizeof path, "%s", provider->_filename);
+		providerDestroy(provider);
+		/* The parent fails unless it is told that its file is there. */
+		if (access(path, R_OK) != 0 || unlink(path) != 0)
+			kill(parent, SIGKILL);
+		CHECK(write(end[1], "", 1) == 1);
+		_exit(0);
+	}
+	CHECK(test_wait(parent));
+	close(end[0]);
+	close(end[1]);
+}
+
 static const struct test tests[] = {
 	{"in memory", in_memory},
 	{"in a file", in_a_file},
 	{"in another namespace", in_another_namespace},
 	{"left by a parent", left_by_a_parent},
+	{"kept for a parent", kept_for_a_parent},
 };
 
 TEST_MAIN("fork", tests)
