@@ -29,7 +29,7 @@ func Look(container string, alone bool) (*Answer, error) {
 			continue
 		}
 		p := Process{PID: pid, UID: number(status.Word("Uid", 1)), GID: number(status.Word("Gid", 1))}
-		_, err = os.Stat(fmt.Sprintf("/proc/%d/root/", pid))
+		_, err = os.Stat(fmt.Sprintf("/proc/%d/root/", proc.Task(pid)))
 		p.Readable = err == nil
 		if p.Readable {
 			_, err = socket.Find(pid)

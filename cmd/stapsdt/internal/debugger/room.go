@@ -90,7 +90,7 @@ func (b *Budget) room() int64 {
 
 // resident returns the resident memory of a process without the contents of files on a disk.
 func resident(pid int) int64 {
-	status, _ := proc.ReadStatus(pid)
+	status, _ := proc.ReadStatus(proc.Task(pid))
 	if pid == os.Getpid() && held.Load() > 0 {
 		return sizeOf(status, "RssAnon") // its recording is counted already
 	}
@@ -106,7 +106,8 @@ func sizeOf(status proc.Status, name string) int64 {
 // inMemory returns the size of the in-memory files that a process sees, such as the files of an emptyDir. /dev/shm and others
 // count once.
 func inMemory(pid int) (size int64) {
-	mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", pid))
+	task := proc.Task(pid)
+	mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", task))
 	seen := map[unix.Fsid]bool{}
 	for line := range strings.Lines(string(mounts)) {
 		fields := strings.Fields(line)
@@ -114,7 +115,7 @@ func inMemory(pid int) (size int64) {
 			continue
 		}
 		var fs unix.Statfs_t
-		if unix.Statfs(fmt.Sprintf("/proc/%d/root%s", pid, fields[1]), &fs) == nil && !seen[fs.Fsid] {
+		if unix.Statfs(fmt.Sprintf("/proc/%d/root%s", task, fields[1]), &fs) == nil && !seen[fs.Fsid] {
 			seen[fs.Fsid] = true
 			size += int64(fs.Blocks-fs.Bfree) * fs.Bsize
 		}

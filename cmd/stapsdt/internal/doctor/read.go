@@ -28,7 +28,8 @@ import (
 // them for a moment.
 func Read(pid int, spec *spec.Spec) *Facts {
 	sys := system{os.DirFS("/")}
-	f := &Facts{PID: pid, Spec: spec, Host: sys.host(), Self: sys.self(os.Getpid()), Process: sys.process(pid)}
+	f := &Facts{PID: pid, Spec: spec, Host: sys.host(), Self: sys.self(os.Getpid())}
+	f.Process = sys.process(proc.Task(pid))
 	var name unix.Utsname
 	_ = unix.Uname(&name) // cannot fail
 	f.Host.Release = unix.ByteSliceToString(name.Release[:])
@@ -107,7 +108,7 @@ func machine(path string, also func(io.ReaderAt) bool) elf.Machine {
 func (f *Facts) readNamed(finder *target.Finder) {
 	path := f.Spec.File
 	if strings.HasPrefix(path, "/") {
-		_, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", f.PID, path))
+		_, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", proc.Task(f.PID), path))
 		f.Named.InRoot = err == nil
 	}
 	file, err := finder.Open(path)
@@ -124,12 +125,13 @@ func (f *Facts) readNamed(finder *target.Finder) {
 // and other processes of the same program.
 func (f *Facts) readRelatives(finder *target.Finder) {
 	pids, _ := proc.Processes()
-	exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", f.PID))
+	exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", proc.Task(f.PID)))
 	for _, pid := range pids {
 		if pid == f.PID {
 			continue
 		}
-		if other, otherErr := os.Stat(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && otherErr == nil && os.SameFile(exe, other) && proc.Alive(pid) {
+		other, otherErr := os.Stat(fmt.Sprintf("/proc/%d/exe", proc.Task(pid)))
+		if err == nil && otherErr == nil && os.SameFile(exe, other) && proc.Alive(pid) {
 			f.Process.Siblings = append(f.Process.Siblings, pid)
 		}
 		if len(f.Images) > 0 || !startedBy(pid, f.PID) {
@@ -155,7 +157,7 @@ func (f *Facts) readProgram() {
 	const library = "github.com/go-stapsdt/stapsdt" // the path of this module
 	// buildinfo reads the file with debug/elf, so elffile checks its headers first. The file cannot
 	// change while it runs.
-	machine(fmt.Sprintf("/proc/%d/exe", f.PID), func(exe io.ReaderAt) bool {
+	machine(fmt.Sprintf("/proc/%d/exe", proc.Task(f.PID)), func(exe io.ReaderAt) bool {
 		info, err := buildinfo.Read(exe)
 		if err != nil {
 			return false
@@ -173,7 +175,8 @@ func (f *Facts) readProgram() {
 		if m.Executable || m.Offset != 0 || strings.HasPrefix(m.Path, "/dev/") {
 			continue
 		}
-		f.machine(machine(fmt.Sprintf("/proc/%d/map_files/%x-%x", f.PID, m.Start, m.End), func(file io.ReaderAt) bool {
+		path := fmt.Sprintf("/proc/%d/map_files/%x-%x", proc.Task(f.PID), m.Start, m.End)
+		f.machine(machine(path, func(file io.ReaderAt) bool {
 			probes, _ := sdt.Read(file)
 			return slices.ContainsFunc(probes, func(p sdt.Site) bool { return f.selects(Name{p.Provider, p.Name}) })
 		}))

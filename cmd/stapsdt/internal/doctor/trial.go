@@ -70,16 +70,18 @@ func (f *Facts) attach(path string, offset uint64, prog *ebpf.Program) (io.Close
 	if err != nil {
 		return nil, err
 	}
+	task := proc.Task(f.PID)
 	multi, err := load(ebpf.AttachTraceUprobeMulti)
 	if err == nil {
 		defer multi.Close() // the link keeps the program
 		var l link.Link
-		if l, err = executable.UprobeMulti(nil, multi, &link.UprobeMultiOptions{Addresses: []uint64{offset}, PID: uint32(f.PID)}); err == nil {
+		opts := link.UprobeMultiOptions{Addresses: []uint64{offset}, PID: uint32(task)}
+		if l, err = executable.UprobeMulti(nil, multi, &opts); err == nil {
 			return l, nil
 		}
 	}
 	if f.Host.Uprobes != UprobesThere {
 		return nil, err
 	}
-	return executable.Uprobe("", prog, &link.UprobeOptions{Address: offset, PID: f.PID})
+	return executable.Uprobe("", prog, &link.UprobeOptions{Address: offset, PID: task})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -123,16 +124,24 @@ func AttachSites(prog *ebpf.Program, path string, sites []sdt.Site, pid int, mul
 	if err != nil {
 		return nil, err
 	}
+	task := pid
+	if multi && pid != 0 {
+		task = proc.Task(pid) // its memory tells the kernel where to attach
+	}
 	attach := func(sites ...sdt.Site) (link.Link, error) {
 		if !multi {
 			return executable.Uprobe("", prog, &link.UprobeOptions{Address: sites[0].Offset, RefCtrOffset: sites[0].SemaphoreOffset})
 		}
-		opts := link.UprobeMultiOptions{PID: uint32(pid)}
+		opts := link.UprobeMultiOptions{PID: uint32(task)}
 		for _, s := range sites {
 			opts.Addresses = append(opts.Addresses, s.Offset)
 			opts.RefCtrOffsets = append(opts.RefCtrOffsets, s.SemaphoreOffset)
 		}
-		return executable.UprobeMulti(nil, prog, &opts)
+		l, err := executable.UprobeMulti(nil, prog, &opts)
+		if task != pid && errors.Is(err, fs.ErrNotExist) {
+			err = errMainEnded
+		}
+		return l, err
 	}
 	if multi && len(sites) > 1 {
 		l, err := attach(sites...)
@@ -159,8 +168,13 @@ func AttachSites(prog *ebpf.Program, path string, sites []sdt.Site, pid int, mul
 	return links, errors.Join(errs...)
 }
 
+// errMainEnded is the error from Linux 6.10 on, where only a main thread identifies a process.
+var errMainEnded = errors.New("the kernel attaches to a process by its main thread, which has ended; with CAP_LEASE and a local file system, it attaches to the file instead")
+
 // ends reports whether the other sites of a file would fail too.
-func ends(err error) bool { return isRefusal(err) || stall.Passes(err) }
+func ends(err error) bool {
+	return isRefusal(err) || stall.Passes(err) || errors.Is(err, errMainEnded)
+}
 
 func isRefusal(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) }
 
@@ -173,6 +187,8 @@ func wrap(err error, s sdt.Site, multi bool) error {
 		return rights.New("attaching to probes on this kernel", err, rights.Admin)
 	case isRefusal(err):
 		return rights.New("attaching to probes", err, rights.BPF, rights.Perfmon)
+	case errors.Is(err, errMainEnded):
+		return err
 	case stall.Passes(err):
 		return fmt.Errorf("attaching to probes: %w", err)
 	}

@@ -48,7 +48,7 @@ func Recordings(pids []int) (all []Recording) {
 				continue
 			}
 			opened++
-			root := fmt.Sprintf("/proc/%d/root", pid)
+			root := fmt.Sprintf("/proc/%d/root", proc.Task(pid))
 			if !isRecording(root+m.Path, m.Device) {
 				continue
 			}

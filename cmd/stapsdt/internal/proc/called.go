@@ -47,6 +47,6 @@ func isCalled(pid int, name string) bool {
 	if strings.TrimSuffix(string(comm), "\n") == name {
 		return true
 	}
-	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", Task(pid)))
 	return err == nil && filepath.Base(strings.TrimSuffix(exe, " (deleted)")) == name
 }

@@ -68,6 +68,16 @@ const maxPaths = 4 << 20
 
 // mappings returns the wanted mappings, and reports whether there are more.
 func mappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, err error) {
+	all, more, err = taskMappings(pid, wanted)
+	if len(all) == 0 && !errors.Is(err, fs.ErrPermission) {
+		if task := Task(pid); task != pid {
+			return taskMappings(task, wanted)
+		}
+	}
+	return all, more, err
+}
+
+func taskMappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, err error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
 		return nil, false, Wrap(pid, err)
@@ -156,12 +166,6 @@ func Processes() ([]int, error) {
 	}
 	slices.Sort(pids)
 	return pids, nil
-}
-
-// Alive reports whether a process exists and has not exited. A zombie has exited.
-func Alive(pid int) bool {
-	state := Stat(pid, 0)
-	return state != "" && state != "Z" && state != "X"
 }
 
 // Parent returns the PID of the parent of a process, or 0.

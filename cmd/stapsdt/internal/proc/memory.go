@@ -15,7 +15,7 @@ type Memory struct{ file *os.File }
 
 // OpenMemory opens the memory of a process. It may require CAP_SYS_PTRACE.
 func OpenMemory(pid int) (*Memory, error) {
-	file, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	file, err := os.Open(fmt.Sprintf("/proc/%d/mem", Task(pid)))
 	if err != nil {
 		return nil, Wrap(pid, err)
 	}

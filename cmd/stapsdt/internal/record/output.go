@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
@@ -44,7 +45,7 @@ func create(to *console.Console, options *Options, pids []int) (o *output, err e
 	w.Head.Executable, w.Head.Start = "", 0
 	if len(pids) == 1 {
 		w.Head.PID = uint32(pids[0])
-		w.Head.Executable, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", pids[0]))
+		w.Head.Executable, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", proc.Task(pids[0])))
 	}
 	o.writer = recorder.New(o.file.Memory, o.file.Chunks, w)
 	return o, nil

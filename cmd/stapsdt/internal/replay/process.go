@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -61,7 +62,7 @@ func NewProcess(pid int) *Process {
 	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil {
 		p.Comm = strings.TrimSuffix(string(b), "\n")
 	}
-	p.Executable, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	p.Executable, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", proc.Task(pid)))
 	p.FindPod(1)
 	return p
 }

@@ -154,9 +154,10 @@ func found(f *target.File, uses []probes.Use) (*File, error) {
 		return &File{Path: path}, nil
 	}
 	for _, u := range uses {
-		through := []string{fmt.Sprintf("/proc/%d/root%s", u.PID, path)}
+		task := proc.Task(u.PID)
+		through := []string{fmt.Sprintf("/proc/%d/root%s", task, path)}
 		for _, m := range u.Mappings {
-			through = append(through, fmt.Sprintf("/proc/%d/map_files/%x-%x", u.PID, m.Start, m.End))
+			through = append(through, fmt.Sprintf("/proc/%d/map_files/%x-%x", task, m.Start, m.End))
 		}
 		for _, path := range through {
 			if leads(path, f) {

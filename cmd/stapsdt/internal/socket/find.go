@@ -101,7 +101,7 @@ const (
 // the PID and the start time in their names.
 func listening(pid int) map[string][]string {
 	all := map[string][]string{}
-	f, err := os.Open(fmt.Sprintf("/proc/%d/net/unix", pid))
+	f, err := os.Open(fmt.Sprintf("/proc/%d/net/unix", proc.Task(pid)))
 	if err != nil {
 		return all
 	}
@@ -128,7 +128,7 @@ func listening(pid int) map[string][]string {
 // or, if none is listed, as in gVisor, or not by its path, the sockets in its directories. The
 // error is stall.Err if these do not answer.
 func (p *Process) find(sockets map[string][]string) (err error) {
-	root := fmt.Sprintf("/proc/%d/root", p.PID)
+	root := fmt.Sprintf("/proc/%d/root", proc.Task(p.PID))
 	paths := sockets[fmt.Sprintf("%d-%d", p.own, p.Start)]
 	if len(paths) > maxPaths { // most belong to other processes; the process's own socket is in one of its directories
 		usual, _ := stall.Do(stallKey(p.PID, root), func() ([]string, error) { return p.directories(), nil }, nil)
@@ -174,7 +174,7 @@ func (p *Process) inDirectories(root string) (all []place) {
 
 // environment returns the variables of a process.
 func environment(pid int) func(name string) string {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", proc.Task(pid)))
 	return func(name string) string {
 		for variable := range bytes.SplitSeq(b, []byte{0}) {
 			if value, ok := bytes.CutPrefix(variable, []byte(name+"=")); ok {

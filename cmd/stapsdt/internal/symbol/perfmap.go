@@ -48,7 +48,7 @@ const maxJitted = 1 << 19
 func newPerfMap(pid int, total *int64) *perfMap {
 	status, _ := proc.ReadStatus(pid)
 	inside := cmp.Or(status.Word("NSpid", -1), strconv.Itoa(pid))
-	return &perfMap{total: total, path: fmt.Sprintf("/proc/%d/root/tmp/perf-%s.map", pid, inside)}
+	return &perfMap{total: total, path: fmt.Sprintf("/proc/%d/root/tmp/perf-%s.map", proc.Task(pid), inside)}
 }
 
 // rereadShare bounds the cost of rereading a map to 1/rereadShare of one processor.

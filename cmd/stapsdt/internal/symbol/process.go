@@ -102,7 +102,7 @@ func (s *Symbolizer) open(pid int, m *proc.Mapping) {
 // readVDSO reads the code that the kernel gives to a process, which is an ELF file in memory.
 func readVDSO(pid int, m *proc.Mapping, left *int64) *Module {
 	module := &Module{Path: m.Path, left: left}
-	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", proc.Task(pid)))
 	if err != nil {
 		return module
 	}

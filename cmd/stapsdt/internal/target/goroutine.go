@@ -36,7 +36,8 @@ func exeKey(pid int) any { return stall.Of{Owner: identify(pid), System: pid} }
 
 // StatExe returns the file information of a process's program.
 func StatExe(pid int) (os.FileInfo, error) {
-	return stall.Do(exeKey(pid), func() (os.FileInfo, error) { return os.Stat(fmt.Sprintf("/proc/%d/exe", pid)) }, nil)
+	path := fmt.Sprintf("/proc/%d/exe", proc.Task(pid))
+	return stall.Do(exeKey(pid), func() (os.FileInfo, error) { return os.Stat(path) }, nil)
 }
 
 // GoidOffset returns the offset of the goroutine's ID in the runtime.g of a process: from a
@@ -63,7 +64,7 @@ func GoidOffset(pid int) (uint32, error) {
 
 // openExe opens the program of a process.
 func openExe(pid int) (*Content, error) {
-	path := fmt.Sprintf("/proc/%d/exe", pid)
+	path := fmt.Sprintf("/proc/%d/exe", proc.Task(pid))
 	return openContent(exeKey(pid), func() (*os.File, error) { return open(path) })
 }
 

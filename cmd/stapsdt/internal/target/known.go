@@ -53,7 +53,7 @@ func (f *Finder) same(e *entry, pid int, m *proc.Mapping) bool {
 	stat, err := statPath(o.stallKey(m.Device), mapFile(pid, m))
 	if errors.Is(err, fs.ErrPermission) {
 		o = f.owners.of(pid) // the path leads through the mounts of this owner
-		stat, err = statPath(o.stallKey(m.Device), fmt.Sprintf("/proc/%d/root%s", pid, m.Path))
+		stat, err = statPath(o.stallKey(m.Device), fmt.Sprintf("/proc/%d/root%s", proc.Task(pid), m.Path))
 	}
 	return err == nil && newStamp(&stat) == e.stamp
 }

@@ -18,7 +18,7 @@ import (
 
 // mapFile returns the path in /proc that leads to the file of a mapping.
 func mapFile(pid int, m *proc.Mapping) string {
-	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
+	return fmt.Sprintf("/proc/%d/map_files/%x-%x", proc.Task(pid), m.Start, m.End)
 }
 
 // openMapped opens the file of a mapping. /proc/PID/map_files leads to exactly this file, even
@@ -34,7 +34,7 @@ func openMapped(pid int, m *proc.Mapping) (*os.File, error) {
 	if stall.Passes(err) {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	for _, root := range []string{fmt.Sprintf("/proc/%d/root", pid), ""} {
+	for _, root := range []string{fmt.Sprintf("/proc/%d/root", proc.Task(pid)), ""} {
 		file, openErr := open(root + m.Path)
 		if errors.As(openErr, &leased) {
 			return nil, openErr
@@ -50,7 +50,7 @@ func openMapped(pid int, m *proc.Mapping) (*os.File, error) {
 		file.Close()
 	}
 	needed := []rights.Capability{rights.Restore}
-	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); errors.Is(err, fs.ErrPermission) {
+	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", proc.Task(pid))); errors.Is(err, fs.ErrPermission) {
 		needed = append(needed, rights.Ptrace)
 	}
 	var stat unix.Stat_t

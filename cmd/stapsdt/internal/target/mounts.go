@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -37,7 +39,7 @@ func (m mounts) isFUSE(pid int, device uint64) bool {
 //
 //	36 35 0:52 / /mnt rw,noatime master:1 - fuse.sshfs host:/ rw
 func readType(pid int, device uint64) (fuse bool) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	f, err := os.Open(fmt.Sprintf("/proc/%d/mountinfo", proc.Task(pid)))
 	if err != nil {
 		return false
 	}

@@ -164,7 +164,7 @@ func OwnerOf(pid int) any { return identify(pid) }
 func identify(pid int) ownerID {
 	id := ownerID{uid: userOf(pid)}
 	if id.uid == 0 {
-		id.namespace, _ = inodeOf(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+		id.namespace, _ = inodeOf(fmt.Sprintf("/proc/%d/ns/mnt", proc.Task(pid)))
 	}
 	return id
 }

@@ -1,0 +1,49 @@
+//go:build linux
+
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// A process can outlive its main thread, which is then a zombie (pthread_exit in main). In its
+// directory of /proc remain the name, the start time, the users, the control group of version 2 and
+// the namespaces of PIDs and users. The rest is empty or fails.
+
+// Alive reports whether a process exists and has not exited. A zombie has exited, unless it is the
+// main thread of a process that has others.
+func Alive(pid int) bool {
+	state := Stat(pid, 0)
+	return state != "" && state != "X" && (state != "Z" || outlivesMain(pid))
+}
+
+// outlivesMain reports whether a process has outlived its main thread, which the kernel counts too.
+func outlivesMain(pid int) bool {
+	if Stat(pid, 0) != "Z" {
+		return false
+	}
+	threads, _ := strconv.Atoi(Stat(pid, 17))
+	return threads > 1
+}
+
+// Task returns the number under which /proc shows the memory, the files and all namespaces of a
+// process: its PID or, after its main thread has ended, the ID of another thread. /proc does not
+// list the directory of that thread. Unlike /proc/PID/task/TID, it has map_files.
+func Task(pid int) int {
+	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil || !outlivesMain(pid) {
+		return pid
+	}
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/exe", pid))
+	for _, link := range links {
+		if _, err := os.Readlink(link); !errors.Is(err, fs.ErrNotExist) { // it has not ended
+			tid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+			return tid
+		}
+	}
+	return pid
+}
