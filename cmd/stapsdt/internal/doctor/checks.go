@@ -37,6 +37,7 @@ var checks = []check{
 	{"site", "the-kernel-is-too-old-or-has-no-uprobes", site},
 	{"overlay", "an-overlay-has-copied-the-file", overlay},
 	{"twice", "a-library-is-mapped-twice", twice},
+	{"moved", "the-program-has-moved-its-code", moved},
 	{"stopped", "the-process-is-stopped", stopped},
 	{"traced", "the-code-does-not-fire", traced},
 }

@@ -150,6 +150,7 @@ var diagnoses = []struct {
 	{"no /proc", func(f *Facts) {
 		*f = Facts{PID: 12, Self: Self{NoProc: true}}
 	}, []string{"proc fault mount -t proc"}, 6},
+	{"moved code", func(f *Facts) { f.Images[0].Moved = true }, []string{"moved fault has moved the code of"}, 3},
 	{"a library that is mapped twice", func(f *Facts) { f.Images[0].Twice = true }, []string{"twice note is mapped twice in process 12"}, 0},
 	{"stopped", func(f *Facts) { f.Process.Stopped = true }, []string{"stopped fault kill -CONT 12"}, 6},
 	{"Linux 5.7", func(f *Facts) { f.Host.Release = "5.7.0-19-amd64" }, []string{"kernel fault Linux 5.7.0-19-amd64 is too old"}, 6},

@@ -101,6 +101,8 @@ type Image struct {
 	Probes []Name
 	// Twice tells whether the process has mapped the semaphore of a selected probe twice.
 	Twice bool
+	// Moved tells whether the process has moved the code of a probe to memory that has no file.
+	Moved bool
 }
 
 // Name is the name of a probe.

@@ -182,6 +182,16 @@ func twice(f *Facts) (all []Finding) {
 	return all
 }
 
+func moved(f *Facts) (all []Finding) {
+	for _, im := range f.Images {
+		if im.Moved && slices.ContainsFunc(im.Probes, f.selects) {
+			all = append(all, fault(StatusNothing, fmt.Sprintf("Process %d has moved the code of %s to memory that has no file, such as huge pages, where nothing can be traced.", f.PID, im.Path),
+				"Turn that off where the program is started (--use-largepages of Node.js) or built (--hugify of BOLT).")...)
+		}
+	}
+	return all
+}
+
 func stopped(f *Facts) []Finding {
 	if !f.Process.Stopped {
 		return nil

@@ -71,7 +71,7 @@ func dial(pid int) error {
 
 // image notes a file that the process has mapped.
 func (f *Facts) image(u target.Use) {
-	im := Image{Path: strings.TrimSuffix(u.Mappings[0].Path, " (deleted)"), ID: u.ID}
+	im := Image{Path: strings.TrimSuffix(u.Mappings[0].Path, " (deleted)"), ID: u.ID, Moved: u.Moved}
 	for _, p := range u.Probes {
 		name := Name{p.Provider, p.Name}
 		im.Probes = append(im.Probes, name)

@@ -24,7 +24,7 @@ func (f *Facts) try(uses []target.Use) {
 	}
 	for i, u := range uses {
 		for _, p := range u.Probes {
-			if n := (Name{p.Provider, p.Name}); f.selects(n) && f.named(u.ID) {
+			if n := (Name{p.Provider, p.Name}); f.selects(n) && f.named(u.ID) && !u.Moved {
 				f.Trial.Name, f.Trial.Path = n, f.Images[i].Path
 				f.run(u, p, prog)
 				return

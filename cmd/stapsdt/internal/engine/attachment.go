@@ -26,6 +26,7 @@ type file struct {
 	used        time.Time    // when a process that maps the file was last seen
 	retry       time.Time    // the earliest time of the next attempt after a shortage, or zero
 	twice       map[int]bool // the processes that have mapped it twice, which was reported
+	leftOut     bool         // whether it was reported that its code is moved
 }
 
 // attachment records the programs that were attached to a file for some subscriptions at the same time.
@@ -73,11 +74,18 @@ func (e *Engine) attach(f *file, uses []probes.Use) error {
 		e.pace.want(f.retry)
 		return nil
 	}
+	everywhere := e.Everywhere(f.File)
+	if f.Moves != nil {
+		if uses = e.unmoved(f, uses); len(uses) == 0 {
+			return nil
+		}
+		everywhere = false
+	}
 	complete, err := e.join(f, uses)
 	if err != nil {
 		return err
 	}
-	if e.Everywhere(f.File) {
+	if everywhere {
 		uses = []probes.Use{{}}
 	}
 	for _, a := range f.attachments {
@@ -97,6 +105,41 @@ func (e *Engine) attach(f *file, uses []probes.Use) error {
 	}
 	return nil
 }
+
+// unmoved returns the processes in which to attach to a file whose code programs move: those that
+// were running when the command that names them began, and have not moved it. Elsewhere a program
+// may be about to move it, and would copy the breakpoints.
+func (e *Engine) unmoved(f *file, uses []probes.Use) (unmoved []probes.Use) {
+	f.attachments = slices.DeleteFunc(f.attachments, func(a *attachment) bool {
+		everywhere := a.links[0] != nil
+		if everywhere {
+			_ = a.detach().Close()
+		}
+		return everywhere
+	})
+	if e.kernel.PerProcess() {
+		unmoved = slices.DeleteFunc(slices.Clone(uses), func(u probes.Use) bool {
+			return u.Moved || !slices.Contains(e.options.Named, u.PID)
+		})
+	}
+	none := len(unmoved)+len(f.attachments) == 0
+	if (none || len(unmoved) < len(uses)) && !f.leftOut {
+		f.leftOut = true
+		err := fmt.Errorf("%w; the file is left out, because a breakpoint that is moved ends the program", f.Moves)
+		if e.running || e.options.Daemon {
+			e.options.Problem(err)
+		} else {
+			e.leftOut = append(e.leftOut, err)
+		}
+	}
+	if e.running {
+		return nil
+	}
+	return unmoved
+}
+
+// LeftOut returns the reasons why files were left out before Run, if no daemon has reported them.
+func (e *Engine) LeftOut() []error { return e.leftOut }
 
 // postpone schedules a retry for a file that a shortage keeps from being attached to, and tells the
 // subscriptions once.
@@ -288,6 +331,9 @@ func (e *Engine) purge() {
 	for _, f := range e.files {
 		f.purge(e.processes)
 		unseen, unused := f.used.Before(e.scanned), time.Since(f.used)
+		if f.Moves != nil && !f.Unreachable() { // the next process must be spared too
+			continue
+		}
 		if f.used.IsZero() || e.isNamed(f.File) || scans && !unseen { // the rest after a scan can be longer than unused
 			continue
 		}

@@ -113,6 +113,7 @@ type Engine struct {
 	broken        atomic.Bool                 // whether others have begun to write to a file
 	short         bool                        // whether a shortage kept the last scan from reading processes
 	putOff        bool                        // whether the last scan put off a file
+	leftOut       []error                     // why files are left out, found before Run
 	crowded       bool                        // whether anything has failed for lack of descriptors since the last purge
 
 	processorTime func() time.Duration // returns the processor time that this process has used

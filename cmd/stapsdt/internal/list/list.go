@@ -74,6 +74,10 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 	if err != nil {
 		return err
 	}
+	var moved []error
+	if len(paths) == 0 {
+		moved = found.DropMoved()
+	}
 	l.listening = l.listeners()
 	l.findPods(found)
 	ask(l.listening, found)
@@ -100,6 +104,12 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 	}
 	if len(found.Files)+len(bySocket) == 0 && found.PutOff != nil {
 		return found.PutOff
+	}
+	if len(found.Files)+len(bySocket) == 0 && len(moved) > 0 {
+		return fmt.Errorf("%w: %w", probes.ErrNothing, moved[0])
+	}
+	for _, err := range moved {
+		to.Warn("%v", err)
 	}
 	if len(found.Files)+len(bySocket) == 0 {
 		hint := probes.Functions(l.target.PIDs)

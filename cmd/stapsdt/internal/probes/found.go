@@ -64,6 +64,20 @@ func (f *Found) Hidden() string {
 	return fmt.Sprintf("process 1 is not looked at: %v", f.First)
 }
 
+// DropMoved drops the processes that have moved the code of a file, and files that no other process
+// has mapped. It returns an error for each file whose code was moved.
+func (f *Found) DropMoved() (moved []error) {
+	f.Files = slices.DeleteFunc(f.Files, func(file *target.File) bool {
+		all := len(f.Uses[file])
+		f.Uses[file] = slices.DeleteFunc(f.Uses[file], func(u Use) bool { return u.Moved })
+		if len(f.Uses[file]) < all {
+			moved = append(moved, file.Moves)
+		}
+		return len(f.Uses[file]) == 0
+	})
+	return moved
+}
+
 // Use is a process that has mapped a file.
 type Use struct {
 	PID int

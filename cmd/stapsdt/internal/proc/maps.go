@@ -37,8 +37,17 @@ type Mapping struct {
 	File
 }
 
-// IsFile reports whether the mapping is a part of a file.
-func (m *Mapping) IsFile() bool { return m.Inode != 0 && strings.HasPrefix(m.Path, "/") }
+// IsFile reports whether the mapping is a part of a file. The kernel names anonymous huge pages
+// like one.
+func (m *Mapping) IsFile() bool {
+	return m.Inode != 0 && strings.HasPrefix(m.Path, "/") && !strings.HasPrefix(m.Path, "/anon_hugepage")
+}
+
+// isCopy reports whether the mapping is executable memory to which a program can have copied code.
+func (m *Mapping) isCopy() bool {
+	named := strings.HasPrefix(m.Path, "[") && !strings.HasPrefix(m.Path, "[anon") // such as [vdso]
+	return m.Executable && !m.IsFile() && !named
+}
 
 // Has reports whether the mapping has an offset of its file.
 func (m *Mapping) Has(offset uint64) bool {
@@ -53,6 +62,12 @@ func (m *Mapping) Parked() bool { return strings.HasPrefix(m.Path, "/memfd:staps
 // ErrNoProcess if the process has exited.
 func Mappings(pid int) (all []Mapping, more bool, err error) {
 	return mappings(pid, (*Mapping).IsFile)
+}
+
+// FilesAndCopies returns what Mappings does, and the executable memory to which a program can have
+// copied code.
+func FilesAndCopies(pid int) (all []Mapping, more bool, err error) {
+	return mappings(pid, func(m *Mapping) bool { return m.IsFile() || m.isCopy() })
 }
 
 // CodeMappings returns the executable mappings of a process, in the order of the addresses,

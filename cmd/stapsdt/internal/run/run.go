@@ -212,15 +212,20 @@ func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 	if err := r.engine.Settle(r.subscription); err != nil {
 		return err
 	}
-	if r.subscription.Sites() > 0 || r.engine.Short() || r.cost.exhausted() {
+	shows := r.subscription.Sites() > 0 || r.engine.Short() || r.cost.exhausted()
+	waits := len(r.Pods) > 0 || (r.processes == nil || r.Await) && r.engine.Scans()
+	if !shows && !waits && !r.engine.Incomplete() {
+		return r.nothing()
+	}
+	for _, err := range r.engine.LeftOut() {
+		r.Problem(err)
+	}
+	if shows || r.Selector.Missing() == "" {
 		return nil
 	}
 	if len(r.Pods) > 0 {
 		r.Warn("no process of %s has %s yet; waiting for one%s", r.pods, r.Selector.Missing(), r.Selector.Nearest())
 		return nil
-	}
-	if (r.processes != nil && !r.Await || !r.engine.Scans()) && !r.engine.Incomplete() {
-		return r.nothing()
 	}
 	r.Warn("no process has %s yet; waiting for one%s", r.Selector.Missing(), r.Selector.Nearest())
 	return nil
@@ -246,6 +251,9 @@ func (r *Run) scan() error {
 
 // nothing returns the error that the processes have no selected probe.
 func (r *Run) nothing() error {
+	if r.engine != nil && len(r.engine.LeftOut()) > 0 {
+		return fmt.Errorf("%w: %w", probes.ErrNothing, r.engine.LeftOut()[0])
+	}
 	return fmt.Errorf("%w: no file of the process has %s%s", probes.ErrNothing, r.Selector.Missing(), r.Selector.Nearest(r.PIDs...))
 }
 

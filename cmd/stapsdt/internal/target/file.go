@@ -36,7 +36,12 @@ type File struct {
 	// Problem is the error from reading notes or types, or nil if all could be read. The types of
 	// a tracer's file are read by Deltas.
 	Problem error
+	// Moves tells that a program copies the code of the file, with a tracer's breakpoints, to
+	// memory that has no file. The kernel does not know them there, so that one that is reached
+	// ends the program. It is nil if no such program is known.
+	Moves error
 
+	segments []elf.ProgHeader // those that are loaded
 	content  *Content
 	stamp    stamp // the stamp when the probes were read
 	overlaid bool
@@ -345,6 +350,7 @@ func (f *File) read(finder *Finder) error {
 	if len(f.Probes) == 0 {
 		return f.Problem
 	}
+	f.readSegments()
 	f.types = &types{}
 	return nil
 }

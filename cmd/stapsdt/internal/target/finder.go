@@ -126,6 +126,9 @@ type Use struct {
 	*File
 	// Mappings are the mappings of the file, in the order of their addresses.
 	Mappings []proc.Mapping
+	// Moved means that the process has moved the code of a site to memory that has no file, where
+	// no tracer reaches it.
+	Moved bool
 }
 
 // Twice reports whether the process has mapped the semaphore of a site twice, for example because
@@ -151,30 +154,36 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 			return nil, nil, nil
 		}
 	}
-	mappings, err := f.mappings(pid)
+	mappings, copies, err := f.mappings(pid)
 	if err != nil {
 		return nil, nil, err
 	}
+	near := besides(mappings, copies)
 	f.putOff = nil
 	whose := sync.OnceValue(func() *owner { return f.owners.of(pid) })
 	at := map[*File]int{}
 	for _, all := range byFile(mappings) {
 		i := slices.IndexFunc(all, func(m proc.Mapping) bool { return m.Executable })
-		if i < 0 || all[i].Parked() {
+		if i < 0 && !near[all[0].File] || all[max(i, 0)].Parked() {
 			continue
 		}
-		file, err := f.file(pid, &all[i], whose)
+		file, err := f.file(pid, &all[max(i, 0)], whose)
 		if err != nil && skipped == nil {
 			skipped = err
 		}
 		if file == nil {
 			continue
 		}
-		if i, known := at[file]; known { // the file is mapped by another name too
-			uses[i].Mappings = append(uses[i].Mappings, all...)
+		moved := file.noteMoved(pid, all, copies)
+		if i < 0 && !moved {
 			continue
 		}
-		at[file], uses = len(uses), append(uses, Use{file, all})
+		if i, known := at[file]; known { // the file is mapped by another name too
+			uses[i].Mappings = append(uses[i].Mappings, all...)
+			uses[i].Moved = uses[i].Moved || moved
+			continue
+		}
+		at[file], uses = len(uses), append(uses, Use{file, all, moved})
 	}
 	switch {
 	case f.putOff == nil:
@@ -186,10 +195,11 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 	return uses, skipped, nil
 }
 
-// mappings returns the mappings of files in a process.
-func (f *Finder) mappings(pid int) ([]proc.Mapping, error) {
+// mappings returns the mappings of files in a process, and the executable memory to which it can
+// have copied code.
+func (f *Finder) mappings(pid int) (files, copies []proc.Mapping, err error) {
 	start := time.Now()
-	mappings, more, err := proc.Mappings(pid)
+	all, more, err := proc.FilesAndCopies(pid)
 	if time.Since(start) > slowMaps {
 		f.owners.of(pid).charge(start)
 	}
@@ -203,7 +213,14 @@ func (f *Finder) mappings(pid int) ([]proc.Mapping, error) {
 	if errors.Is(err, fs.ErrPermission) {
 		err = rights.New(fmt.Sprintf("reading the memory map of process %d", pid), err, rights.Ptrace)
 	}
-	return mappings, err
+	for _, m := range all {
+		if m.IsFile() {
+			files = append(files, m)
+		} else {
+			copies = append(copies, m)
+		}
+	}
+	return files, copies, err
 }
 
 // byFile groups mappings by file, in the order of the first mapping of each file.
@@ -344,6 +361,9 @@ func (f *Finder) read(path string, opened *Content, o *owner) (file *File, err e
 	}
 	if file.Lower != nil {
 		file.Lower.lease.Release() // only the copy can be written
+	}
+	if f.leases != nil && f.owners == nil { // otherwise all processes are looked at
+		f.findMoved(file)
 	}
 	f.byID[file.ID] = file
 	o.open(file)
