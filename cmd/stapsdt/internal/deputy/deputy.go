@@ -1,9 +1,9 @@
 //go:build linux
 
 // Package deputy does in a child process what the kernel may never finish. A descriptor of another
-// user's FUSE file, or a page that is mapped from one, waits for a server that need not answer, and
-// not even SIGKILL ends that wait: it would keep this process alive as long as the other user likes.
-// The child can be left behind.
+// user's FUSE file, or a page that is mapped from one, waits for a server that need not answer. Not
+// even SIGKILL ends that wait: it would keep this process alive as long as the other user likes. The
+// child can be left behind.
 package deputy
 
 import (
@@ -54,7 +54,8 @@ func take() (*deputy, error) {
 }
 
 func start() (*deputy, error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	const kind = unix.SOCK_SEQPACKET | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
+	pair, err := unix.Socketpair(unix.AF_UNIX, kind, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socketpair", err)
 	}
@@ -65,7 +66,7 @@ func start() (*deputy, error) {
 	if err != nil {
 		return nil, err
 	}
-	// It has none of our files, which its end could keep open, and a signal of the terminal is for us.
+	// It has none of our files, which it could keep open, and no signal of the terminal is for it.
 	c := &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{name}, Env: []string{"GOMAXPROCS=1"},
 		ExtraFiles: []*os.File{its}, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
