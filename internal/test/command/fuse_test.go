@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -87,7 +86,9 @@ func TestFUSEDescriptor(t *testing.T) {
 			fs.Held.Store(true)
 			r := runCommand(t, args...)
 			require.Zero(t, r.status, r.stderr)
-			require.Equal(t, name == "watch", strings.Contains(r.stderr, "no descriptor of memory came with it"), r.stderr)
+			if name == "watch" {
+				require.Contains(t, r.stderr, "no descriptor of memory came with it")
+			}
 		})
 	}
 }
