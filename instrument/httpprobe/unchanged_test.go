@@ -176,7 +176,12 @@ var handlers = map[string]http.HandlerFunc{
 		fmt.Fprint(conn, "mine ", err, " ", again)
 		conn.Close()
 	},
-	"timeout":  http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), time.Millisecond, "late").ServeHTTP,
+	"timeout": func(w http.ResponseWriter, r *http.Request) {
+		over := make(chan struct{}) // a handler that ends with its time may be in time
+		defer close(over)
+		slow := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over })
+		http.TimeoutHandler(slow, time.Millisecond, "late").ServeHTTP(w, r)
+	},
 	"methods":  func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, methods(w), methods(r.Body)) },
 	"redirect": http.RedirectHandler("/there", http.StatusFound).ServeHTTP,
 	"file":     func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "httpprobe.go") },
