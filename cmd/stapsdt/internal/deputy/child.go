@@ -72,7 +72,8 @@ func receive(fd int, b []byte) (n int, rights []byte, err error) {
 		return 0, nil, err
 	}
 	for _, received := range descriptors(files[:filled]) {
-		if _, err := unix.FcntlInt(uintptr(received), unix.F_GET_SEALS, 0); err == nil && rights == nil {
+		_, err := unix.FcntlInt(uintptr(received), unix.F_GET_SEALS, 0)
+		if err == nil && rights == nil {
 			rights = unix.UnixRights(received)
 		}
 	}

@@ -2,8 +2,8 @@
 
 // Package deputy does in a child process what the kernel may never finish. A descriptor of another
 // user's FUSE file, or a page that is mapped from one, waits for a server that need not answer. Not
-// even SIGKILL ends that wait: it would keep this process alive as long as the other user likes. The
-// child can be left behind.
+// even SIGKILL ends that wait: it would keep this process alive as long as the other user likes.
+// The child can be left behind.
 package deputy
 
 import (

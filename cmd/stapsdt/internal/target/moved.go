@@ -41,7 +41,8 @@ func startsAt(m proc.Mapping, address uint64) int { return cmp.Compare(m.Start, 
 // noteMoved reports whether a process has moved the code of a site of the file, and notes that in
 // Moves.
 func (f *File) noteMoved(pid int, mappings, copies []proc.Mapping) bool {
-	if len(copies) == 0 || !slices.ContainsFunc(f.Probes, func(s sdt.Site) bool { return f.moved(&s, mappings, copies) }) {
+	moved := func(s sdt.Site) bool { return f.moved(&s, mappings, copies) }
+	if len(copies) == 0 || !slices.ContainsFunc(f.Probes, moved) {
 		return false
 	}
 	if f.Moves == nil {
@@ -53,7 +54,8 @@ func (f *File) noteMoved(pid int, mappings, copies []proc.Mapping) bool {
 // moved reports whether a copy of code is mapped where a process that has mapped the file would
 // execute a site.
 func (f *File) moved(s *sdt.Site, mappings, copies []proc.Mapping) bool {
-	if slices.ContainsFunc(mappings, func(m proc.Mapping) bool { return m.Executable && m.Has(s.Offset) }) {
+	isCode := func(m proc.Mapping) bool { return m.Executable && m.Has(s.Offset) }
+	if slices.ContainsFunc(mappings, isCode) {
 		return false
 	}
 	code := slices.IndexFunc(f.segments, func(p elf.ProgHeader) bool {
