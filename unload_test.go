@@ -4,7 +4,6 @@ package stapsdt
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -78,17 +77,16 @@ const attachedMarker = "__BPFTRACE_NOTIFY_PROBES_ATTACHED"
 func traceByBpftrace(t *testing.T, program string) (stop func() string) {
 	t.Helper()
 	testenv.NeedsRoot(t)
-	var out bytes.Buffer
 	// 0.17 notes an interrupt that comes while it prints, and looks at the note only when another event comes.
 	program += ` interval:s:1 { printf(""); }`
 	cmd := exec.Command(testenv.NeedsTool(t, "bpftrace", "bpftrace"), "-e", program)
 	cmd.Env = append(os.Environ(), attachedMarker+"=1")
-	cmd.Stdout = &out
-	stderr, err := cmd.StderrPipe()
+	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
+	cmd.Stderr = cmd.Stdout // 0.17 writes the marker to the one, and 0.23 to the other
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill() })
-	said := bufio.NewScanner(stderr)
+	said := bufio.NewScanner(out)
 	var before []string
 	for said.Scan() && said.Text() != attachedMarker {
 		before = append(before, said.Text())
@@ -96,11 +94,12 @@ func traceByBpftrace(t *testing.T, program string) (stop func() string) {
 	require.Equal(t, attachedMarker, said.Text(), "bpftrace did not attach: %q", before)
 	return func() string {
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		var all strings.Builder
 		for said.Scan() {
-			t.Log(said.Text())
+			fmt.Fprintln(&all, said.Text())
 		}
 		require.NoError(t, cmd.Wait())
-		return out.String()
+		return all.String()
 	}
 }
 
