@@ -166,8 +166,9 @@ func Describe(h *recording.Head) {
 
 // Runs reports whether the process that a head names is known to run. If not, it has ended, or has another PID here.
 func Runs(h *recording.Head) bool {
-	boot, start := lifeOf(strconv.FormatUint(uint64(h.PID), 10))
-	return start != 0 && start == h.Start && boot == h.Boot
+	process := strconv.FormatUint(uint64(h.PID), 10)
+	boot, start := lifeOf(process)
+	return start != 0 && proc.StartSeen(process, start) == h.Start && boot == h.Boot
 }
 
 // lifeOf returns the ID of the boot, and the start time of a process.

@@ -9,12 +9,14 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/deputy"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
+	processes "github.com/go-stapsdt/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 
@@ -41,7 +43,8 @@ type Process struct {
 	// Start is its start time, in ticks since the boot. It differs from the start time of any other process with this PID.
 	Start uint64
 
-	own    int // its PID in its own namespace
+	own    int    // its PID in its own namespace
+	seen   uint64 // its start time in its own namespace
 	places []place
 }
 
@@ -85,6 +88,9 @@ type Connection struct {
 // Dial connects to the process, and asks for its probes. The path on which the process claims to listen may be on a
 // file system that does not answer.
 func (p *Process) Dial() (*Connection, error) {
+	if !p.Elsewhere && processes.Ahead(strconv.Itoa(p.PID)) != 0 {
+		return nil, fmt.Errorf("%v: %w", p, ErrClock)
+	}
 	c, err := stall.Within(askPatience, p.stallKey(p.Key()), p.dialAny, func(c *Connection) {
 		if c != nil {
 			c.Close()

@@ -23,6 +23,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	processes "github.com/go-stapsdt/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
 
@@ -37,6 +38,8 @@ var (
 	ErrDeleted = errors.New("the file of its socket was deleted")
 	// ErrRefused means that its socket cannot be reached.
 	ErrRefused = errors.New("its socket cannot be reached")
+	// ErrClock means that the times of a process's events could not be compared with those of others.
+	ErrClock = errors.New("it has a time namespace with another CLOCK_MONOTONIC, so that only the kernel can trace it")
 )
 
 type missingRight string
@@ -74,6 +77,7 @@ func readProcess(pid int) (*Process, error) {
 	if p.Start, err = strconv.ParseUint(proc.Stat(pid, 19), 10, 64); err != nil {
 		return nil, proc.ErrNoProcess
 	}
+	p.seen = processes.StartSeen(strconv.Itoa(pid), p.Start)
 	return p, nil
 }
 
@@ -129,7 +133,7 @@ func listening(pid int) map[string][]string {
 // error is stall.Err if these do not answer.
 func (p *Process) find(sockets map[string][]string) (err error) {
 	root := fmt.Sprintf("/proc/%d/root", proc.Task(p.PID))
-	paths := sockets[fmt.Sprintf("%d-%d", p.own, p.Start)]
+	paths := sockets[fmt.Sprintf("%d-%d", p.own, p.seen)]
 	if len(paths) > maxPaths { // most belong to other processes; the process's own socket is in one of its directories
 		usual, _ := stall.Do(stallKey(p.PID, root), func() ([]string, error) { return p.directories(), nil }, nil)
 		paths = slices.Clone(paths)
@@ -163,7 +167,7 @@ func (p *Process) directories() []string {
 func (p *Process) inDirectories(root string) (all []place) {
 	for _, dir := range p.directories() {
 		for n := range wire.MaxNamesakes {
-			at := place{root, path.Join(dir, wire.SocketName(uint32(p.own), p.Start, n+1))}
+			at := place{root, path.Join(dir, wire.SocketName(uint32(p.own), p.seen, n+1))}
 			if info, err := os.Lstat(root + at.path); err == nil && info.Mode().Type() == os.ModeSocket && !slices.Contains(all, at) {
 				all = append(all, at)
 			}
