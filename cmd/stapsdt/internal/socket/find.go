@@ -38,7 +38,7 @@ var (
 	ErrDeleted = errors.New("the file of its socket was deleted")
 	// ErrRefused means that its socket cannot be reached.
 	ErrRefused = errors.New("its socket cannot be reached")
-	// ErrClock means that the times of a process's events could not be compared with those of others.
+	// ErrClock means that the times of a process's events cannot be compared with those of others.
 	ErrClock = errors.New("it has a time namespace with another CLOCK_MONOTONIC, so that only the kernel can trace it")
 )
 
