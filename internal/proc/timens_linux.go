@@ -13,13 +13,13 @@ func StartSeen(process string, start uint64) uint64 {
 	return start + uint64((offset(process, "boottime")-offset("self", "boottime"))/tick)
 }
 
-// Ahead returns by how much CLOCK_MONOTONIC of a process is ahead of that of this one, because it is
-// in another time namespace.
+// Ahead returns by how much CLOCK_MONOTONIC of a process is ahead of that of this one, because it
+// is in another time namespace.
 func Ahead(process string) time.Duration {
 	return offset(process, "monotonic") - offset("self", "monotonic")
 }
 
-// offset returns the offset of a process's clock from the machine's. Before Linux 5.6 there is none.
+// offset returns the offset of a process's clock from the machine's: none before Linux 5.6.
 func offset(process, clock string) time.Duration {
 	for line := range strings.Lines(string(Read("/proc/"+process+"/timens_offsets", 256))) {
 		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == clock {
