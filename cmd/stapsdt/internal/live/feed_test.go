@@ -70,8 +70,12 @@ func TestFamily(t *testing.T) {
 	f := family{own: socket.Started(own)}
 	require.Contains(t, f.remember(), pid)
 	f[own]--
-	require.Equal(t, []int{pid}, f.remember(), "it was remembered, and the other is a stranger")
-	f[pid]--
+	remembered := f.remember() // this process may have other children
+	require.Contains(t, remembered, pid)
+	require.NotContains(t, remembered, own, "it is a stranger")
+	for pid := range f {
+		f[pid]--
+	}
 	require.Empty(t, f.remember())
 	require.Empty(t, f)
 	require.Empty(t, f.listening())
