@@ -5,6 +5,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -220,14 +221,14 @@ func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 	for _, err := range r.engine.LeftOut() {
 		r.Problem(err)
 	}
-	if shows || r.Selector.Missing() == "" {
+	if shows || len(r.engine.LeftOut()) > 0 {
 		return nil
 	}
+	of, missing := "", cmp.Or(r.Selector.Missing(), "the selected probes")
 	if len(r.Pods) > 0 {
-		r.Warn("no process of %s has %s yet; waiting for one%s", r.pods, r.Selector.Missing(), r.Selector.Nearest())
-		return nil
+		of = fmt.Sprintf(" of %s", r.pods)
 	}
-	r.Warn("no process has %s yet; waiting for one%s", r.Selector.Missing(), r.Selector.Nearest())
+	r.Warn("no process%s has %s yet; waiting for one%s", of, missing, r.Selector.Nearest())
 	return nil
 }
 
