@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"net"
 	"os"
+	"strconv"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,8 +29,9 @@ func serve() {
 		return
 	}
 	file.Close()
+	closeInherited()
 	in, files := make([]byte, binary.Size(request{})), fileBuffer()
-	for {
+	for closing.Load() < maxClosing {
 		n, filled, _, _, err := peer.ReadMsgUnix(in, files)
 		fds := descriptors(files[:filled])
 		if err != nil || n < len(in) || len(fds) != 1 {
@@ -36,48 +39,80 @@ func serve() {
 		}
 		var r request
 		_, _ = binary.Decode(in, binary.NativeEndian, &r)
-		answer, rights := r.serve(fds[0])
+		answer, memory := r.serve(fds[0])
 		unix.Close(fds[0])
+		var rights []byte
+		if memory >= 0 {
+			rights = unix.UnixRights(memory)
+		}
 		if _, _, err := peer.WriteMsgUnix(answer, rights, nil); err != nil {
 			return
+		}
+		if memory >= 0 {
+			unix.Close(memory)
 		}
 	}
 }
 
-// serve does what is requested with a descriptor.
-func (r *request) serve(fd int) (answer, rights []byte) {
+// closeInherited closes the descriptors that a shell left to the command, such as the ends of pipes.
+func closeInherited() {
+	all, _ := os.ReadDir("/proc/self/fd")
+	for _, f := range all {
+		fd, _ := strconv.Atoi(f.Name())
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if fd > 2 && err == nil && flags&unix.FD_CLOEXEC == 0 { // ours would not pass to a program
+			unix.Close(fd)
+		}
+	}
+}
+
+// closing counts the descriptors that are being closed. With maxClosing, the deputy ends.
+var closing atomic.Int32
+
+const maxClosing = 64
+
+// serve does what is requested with a descriptor. memory is a descriptor for the answer, or -1.
+func (r *request) serve(fd int) (answer []byte, memory int) {
 	answer = make([]byte, headBytes+min(r.Size, maxBytes))
 	b := answer[headBytes:]
 	var n int
 	var err error
+	memory = -1
 	switch r.Kind {
 	case kindReceive:
-		n, rights, err = receive(fd, b)
+		n, memory, err = receive(fd, b)
 	case kindRead:
 		n, err = unix.Pread(fd, b, r.Offset)
 	}
 	if errno, ok := err.(unix.Errno); ok {
 		binary.NativeEndian.PutUint32(answer, uint32(errno))
 	}
-	return answer[:headBytes+max(n, 0)], rights
+	return answer[:headBytes+max(n, 0)], memory
 }
 
 // receive receives what has arrived. Of the descriptors that come with it, it returns the first one
-// of a memfd. The kernel knows its seals without asking a file system. No other descriptor is
-// closed, because that could wait.
-func receive(fd int, b []byte) (n int, rights []byte, err error) {
+// of a memfd, or -1. The kernel knows its seals without asking a file system, as its close does not.
+// To close another descriptor can take for ever.
+func receive(fd int, b []byte) (n, memory int, err error) {
 	files := fileBuffer()
 	n, filled, _, _, err := unix.Recvmsg(fd, b, files, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
-	if err != nil {
-		return 0, nil, err
-	}
-	for _, received := range descriptors(files[:filled]) {
-		_, err := unix.FcntlInt(uintptr(received), unix.F_GET_SEALS, 0)
-		if err == nil && rights == nil {
-			rights = unix.UnixRights(received)
+	memory = -1
+	for _, received := range descriptors(files[:max(filled, 0)]) {
+		_, sealErr := unix.FcntlInt(uintptr(received), unix.F_GET_SEALS, 0)
+		switch {
+		case sealErr == nil && memory < 0:
+			memory = received
+		case sealErr == nil:
+			unix.Close(received)
+		default:
+			closing.Add(1)
+			go func() {
+				unix.Close(received)
+				closing.Add(-1)
+			}()
 		}
 	}
-	return n, rights, nil
+	return n, memory, err
 }
 
 // fileBuffer returns a buffer for all descriptors that a message can have.

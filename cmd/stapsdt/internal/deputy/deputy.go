@@ -9,12 +9,14 @@ package deputy
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 
@@ -24,6 +26,7 @@ import (
 // deputy is a child that serves requests, one after another.
 type deputy struct {
 	conn *net.UnixConn
+	pid  int
 	// used is locked by who waits for an answer.
 	used sync.Mutex
 }
@@ -31,15 +34,32 @@ type deputy struct {
 var (
 	mu      sync.Mutex
 	current *deputy
-	// distrusted are the users whose memory was waited for in vain.
-	distrusted = map[uint32]bool{}
+	// slow are the users whose memory was waited for in vain.
+	slow = map[uint32]bool{}
 )
 
 // name is the deputy's first argument: its executable is that of this process.
 const name = "stapsdt-deputy"
 
-// take returns the present deputy, which it starts if there is none. It must be released.
+// take returns the present deputy, which it starts if there is none. Its mutex is locked.
 func take() (*deputy, error) {
+	for {
+		d, err := present()
+		if err != nil {
+			return nil, err
+		}
+		d.used.Lock() // without mu, which a deputy is left with
+		mu.Lock()
+		same := d == current
+		mu.Unlock()
+		if same {
+			return d, nil
+		}
+		d.used.Unlock()
+	}
+}
+
+func present() (*deputy, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	if current == nil {
@@ -49,7 +69,6 @@ func take() (*deputy, error) {
 		}
 		current = d
 	}
-	current.used.Lock()
 	return current, nil
 }
 
@@ -76,7 +95,7 @@ func start() (*deputy, error) {
 		return nil, err
 	}
 	go func() { _ = c.Wait() }()
-	return &deputy{conn: conn.(*net.UnixConn)}, nil
+	return &deputy{conn: conn.(*net.UnixConn), pid: c.Process.Pid}, nil
 }
 
 // leave lets go of a deputy, which ends if it can.
@@ -106,10 +125,16 @@ const (
 
 	// patience is how long a deputy may take to start and to answer.
 	patience = 5 * stall.Patience
+	// hurry is the patience with users who have exhausted it.
+	hurry = patience / 20
 )
 
-// do makes a request about a descriptor, and copies the answer into b.
-func do(kind uint32, fd uintptr, b []byte, offset int64) (n int, file *os.File, err error) {
+// errEnded means that the deputy has ended, for which nobody may be to blame.
+var errEnded = errors.New("the process that reads for this one has ended")
+
+// do makes a request about a descriptor, and copies the answer into b. The error is stall.Err if the
+// deputy has not answered, and was left behind.
+func do(kind uint32, fd uintptr, b []byte, offset int64, patience time.Duration) (n int, file *os.File, err error) {
 	d, err := take()
 	if err != nil {
 		return 0, nil, err
@@ -135,7 +160,10 @@ func do(kind uint32, fd uintptr, b []byte, offset int64) (n int, file *os.File, 
 	}, nil)
 	if err != nil || len(got.bytes) < headBytes {
 		d.leave()
-		return 0, nil, errors.Join(stall.Err, err)
+		if !errors.Is(err, stall.Err) {
+			err = fmt.Errorf("%w: %v", errEnded, err)
+		}
+		return 0, nil, err
 	}
 	n = copy(b, got.bytes[headBytes:])
 	if errno := binary.NativeEndian.Uint32(got.bytes); errno != 0 {
@@ -163,7 +191,7 @@ func Receive(conn *net.UnixConn, b []byte) (n int, memory *os.File, err error) {
 		case peeked == 0:
 			failure = io.EOF
 		default:
-			n, memory, failure = do(kindReceive, fd, b, 0)
+			n, memory, failure = do(kindReceive, fd, b, 0, patience)
 		}
 		return true
 	})
@@ -173,8 +201,8 @@ func Receive(conn *net.UnixConn, b []byte) (n int, memory *os.File, err error) {
 // Reader reads the memory of a process, /proc/PID/mem.
 type Reader struct{ *os.File }
 
-// ReadAt implements io.ReaderAt. After a wait in vain for the memory of a user's process, it is not
-// waited for that user's any more.
+// ReadAt implements io.ReaderAt. The error is stall.Err if the memory does not answer. After that, a
+// user's memory, which is that of root if the process hides its own, is waited for less.
 func (r Reader) ReadAt(b []byte, offset int64) (n int, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(r.Fd()), &st); err != nil {
@@ -183,18 +211,18 @@ func (r Reader) ReadAt(b []byte, offset int64) (n int, err error) {
 	if Trusts(st.Uid) {
 		return r.File.ReadAt(b, offset)
 	}
+	limit := patience
 	mu.Lock()
-	known := distrusted[st.Uid]
-	mu.Unlock()
-	if known {
-		return 0, stall.Err
+	if slow[st.Uid] {
+		limit = hurry
 	}
+	mu.Unlock()
 	for n < len(b) {
-		read, _, err := do(kindRead, r.Fd(), b[n:], offset+int64(n))
+		read, _, err := do(kindRead, r.Fd(), b[n:], offset+int64(n), limit)
 		n += read
 		if errors.Is(err, stall.Err) {
 			mu.Lock()
-			distrusted[st.Uid] = true
+			slow[st.Uid] = true
 			mu.Unlock()
 		}
 		if err != nil {
