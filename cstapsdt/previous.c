@@ -193,6 +193,16 @@ static bool is_of(int fd, const char *rest)
 }
 
 /*
+ * close_locked closes a file that may be locked. The lock would outlive it in a child that was forked
+ * meanwhile.
+ */
+static void close_locked(int fd)
+{
+	flock(fd, LOCK_UN);
+	close(fd);
+}
+
+/*
  * sdt_recordfile_move_away renames a recording that an earlier process has left: it becomes an earlier one of the recording, whose
  * name it has or, if it was beside that, had wanted. A file that is not ours stays, and so does one that a process has locked.
  */
@@ -224,7 +234,7 @@ enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording,
 		moved = SDT_TAKEN;
 	else
 		sdt_fail_line(line, "%s: lock it: %m", path);
-	close(fd);
+	close_locked(fd);
 	return moved;
 }
 
@@ -303,7 +313,7 @@ static bool remove_first(const struct look *look)
 	bool removed = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 && remove_file(look->first, &file);
 
 	if (fd >= 0)
-		close(fd);
+		close_locked(fd);
 	return removed;
 }
 
@@ -335,7 +345,7 @@ static void look_at_file(struct look *look, const char *path)
 		else if (rank != INCOMPLETE || !remove_file(path, &file))
 			count_recording(look, path, rank, sdt_get_u64(head + SDT_OFF_HEAD_READING + 16));
 	}
-	close(fd);
+	close_locked(fd);
 }
 
 /* look_at opens a file of the directory if its name begins as that of a recording to the path. */

@@ -227,7 +227,6 @@ static void serve(void)
 	int pause = 0;
 
 	longest_poll = SHORT_POLL; /* the main thread may have ended while this one began */
-	read_wakes = __atomic_load_n(&wakes, __ATOMIC_ACQUIRE);
 	while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE) && serve_once(&pause))
 		tidy_again();
 	for (int i = 0; i < SDT_CONNECTIONS; i++) {
@@ -282,6 +281,7 @@ static void *run(void *is_child)
 	if (is_child)
 		nanosleep(&moment, NULL);
 	opened = open_listener() == 0;
+	read_wakes = __atomic_load_n(&wakes, __ATOMIC_ACQUIRE); /* no thread sends one yet */
 	change_state(opened ? LISTENING : FAILED);
 	if (!opened)
 		return NULL;
