@@ -85,7 +85,7 @@ func TestFUSEDescriptor(t *testing.T) {
 			t.Cleanup(fs.Abort) // before the program ends, which closes the file too
 			fs.Held.Store(true)
 			r := runCommand(t, args...)
-			require.Zero(t, r.status, r.stderr)
+			require.Contains(t, []int{0, 3}, r.status, r.stderr) // 3: no other program has probes
 			if name == "watch" {
 				require.Contains(t, r.stderr, "no descriptor of memory came with it")
 			}

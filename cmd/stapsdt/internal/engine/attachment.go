@@ -133,6 +133,7 @@ func (e *Engine) unmoved(f *file, uses []probes.Use) (unmoved []probes.Use) {
 		}
 	}
 	if e.running {
+		f.retry = time.Time{}
 		return nil
 	}
 	return unmoved

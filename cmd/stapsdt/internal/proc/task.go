@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 )
 
@@ -38,12 +37,22 @@ func Task(pid int) int {
 	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil || !outlivesMain(pid) {
 		return pid
 	}
-	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/exe", pid))
-	for _, link := range links {
-		if _, err := os.Readlink(link); !errors.Is(err, fs.ErrNotExist) { // it has not ended
-			tid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
-			return tid
+	directory, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return pid
+	}
+	defer directory.Close()
+	for {
+		names, err := directory.Readdirnames(16) // of perhaps many, the first that has not ended
+		for _, name := range names {
+			link := fmt.Sprintf("/proc/%d/task/%s/exe", pid, name)
+			if _, err := os.Readlink(link); !errors.Is(err, fs.ErrNotExist) {
+				tid, _ := strconv.Atoi(name)
+				return tid
+			}
+		}
+		if err != nil {
+			return pid
 		}
 	}
-	return pid
 }

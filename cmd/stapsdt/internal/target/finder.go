@@ -167,6 +167,7 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 		if i < 0 && !near[all[0].File] || all[max(i, 0)].Parked() {
 			continue
 		}
+		before := len(f.byID)
 		file, err := f.file(pid, &all[max(i, 0)], whose)
 		if err != nil && skipped == nil {
 			skipped = err
@@ -176,6 +177,9 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 		}
 		moved := file.noteMoved(pid, all, copies)
 		if i < 0 && !moved {
+			if len(f.byID) > before { // nobody else uses it
+				f.Drop(file)
+			}
 			continue
 		}
 		if i, known := at[file]; known { // the file is mapped by another name too

@@ -41,8 +41,7 @@ func startsAt(m proc.Mapping, address uint64) int { return cmp.Compare(m.Start, 
 // noteMoved reports whether a process has moved the code of a site of the file, and notes that in
 // Moves.
 func (f *File) noteMoved(pid int, mappings, copies []proc.Mapping) bool {
-	moved := func(s sdt.Site) bool { return f.moved(&s, mappings, copies) }
-	if len(copies) == 0 || !slices.ContainsFunc(f.Probes, moved) {
+	if !f.moved(mappings, copies) {
 		return false
 	}
 	if f.Moves == nil {
@@ -52,40 +51,97 @@ func (f *File) noteMoved(pid int, mappings, copies []proc.Mapping) bool {
 }
 
 // moved reports whether a copy of code is mapped where a process that has mapped the file would
-// execute a site.
-func (f *File) moved(s *sdt.Site, mappings, copies []proc.Mapping) bool {
-	isCode := func(m proc.Mapping) bool { return m.Executable && m.Has(s.Offset) }
-	if slices.ContainsFunc(mappings, isCode) {
+// execute a site. It takes time for the mappings, the segments and the sites, but not for their
+// products.
+func (f *File) moved(mappings, copies []proc.Mapping) bool {
+	if len(copies) == 0 {
 		return false
 	}
-	code := slices.IndexFunc(f.segments, func(p elf.ProgHeader) bool {
-		return p.Flags&elf.PF_X != 0 && s.Offset >= p.Off && s.Offset-p.Off < p.Filesz
-	})
-	if code < 0 {
-		return false
-	}
-	page := uint64(os.Getpagesize()) - 1
-	for _, p := range f.segments {
-		for _, m := range mappings {
-			if m.Offset != p.Off&^page {
+	var copied []span // in the file
+	for bias := range f.biases(mappings) {
+		for _, p := range f.segments {
+			if p.Flags&elf.PF_X == 0 {
 				continue
 			}
-			bias := m.Start - p.Vaddr&^page
-			at := bias + f.segments[code].Vaddr + s.Offset - f.segments[code].Off
-			next, _ := slices.BinarySearchFunc(copies, at+1, startsAt)
-			if next > 0 && at < copies[next-1].End {
-				return true
+			start, end := bias+p.Vaddr, bias+p.Vaddr+p.Filesz
+			next, _ := slices.BinarySearchFunc(copies, start+1, startsAt)
+			for _, c := range copies[max(next-1, 0):] {
+				if c.Start >= end || len(copied) == maxCopied {
+					break
+				}
+				if from, to := max(c.Start, start), min(c.End, end); from < to {
+					copied = append(copied, span{from - start + p.Off, to - start + p.Off})
+				}
 			}
 		}
 	}
-	return false
+	if len(copied) == 0 {
+		return false
+	}
+	var code []span
+	for _, m := range mappings {
+		if m.Executable {
+			code = append(code, span{m.Offset, m.Offset + m.End - m.Start})
+		}
+	}
+	copied, code = join(copied), join(code)
+	return slices.ContainsFunc(f.Probes, func(s sdt.Site) bool {
+		return has(copied, s.Offset) && !has(code, s.Offset)
+	})
+}
+
+const (
+	maxBiases = 16 // of a file in a process, which is mapped once or a few times
+	maxCopied = 1 << 12
+)
+
+// biases returns the differences between addresses in a process and those in the file.
+func (f *File) biases(mappings []proc.Mapping) map[uint64]bool {
+	page := uint64(os.Getpagesize()) - 1
+	byOffset := map[uint64][]uint64{}
+	for _, p := range f.segments {
+		byOffset[p.Off&^page] = append(byOffset[p.Off&^page], p.Vaddr&^page)
+	}
+	biases := map[uint64]bool{}
+	for _, m := range mappings {
+		for _, address := range byOffset[m.Offset] {
+			if len(biases) < maxBiases {
+				biases[m.Start-address] = true
+			}
+		}
+	}
+	return biases
+}
+
+// span is a part of a file.
+type span struct{ start, end uint64 }
+
+// join sorts spans, and joins those that overlap.
+func join(all []span) (joined []span) {
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	for _, s := range all {
+		if n := len(joined); n > 0 && s.start <= joined[n-1].end {
+			joined[n-1].end = max(joined[n-1].end, s.end)
+		} else {
+			joined = append(joined, s)
+		}
+	}
+	return joined
+}
+
+// has reports whether one of the spans, which were joined, has an offset.
+func has(all []span, offset uint64) bool {
+	next, _ := slices.BinarySearchFunc(all, offset+1, func(s span, at uint64) int {
+		return cmp.Compare(s.start, at)
+	})
+	return next > 0 && offset < all[next-1].end
 }
 
 // findMoved notes whether any process runs a file, and has moved its code.
 func (f *Finder) findMoved(file *File) {
 	pids, _ := proc.Processes()
 	for _, pid := range pids {
-		exe := fmt.Sprintf("/proc/%d/exe", pid)
+		exe := fmt.Sprintf("/proc/%d/exe", proc.Task(pid))
 		path, err := os.Readlink(exe)
 		if err != nil || filepath.Base(path) != filepath.Base(file.Path) {
 			continue

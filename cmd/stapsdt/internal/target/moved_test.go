@@ -64,3 +64,22 @@ func TestHugifies(t *testing.T) {
 		require.Equal(t, c.moves, hugifies(info, c.setting, c.release), c)
 	}
 }
+
+// TestMovedCosts: a process with many mappings of a file with many sites and segments does not keep
+// others waiting. A product of these would take hours.
+func TestMovedCosts(t *testing.T) {
+	page := uint64(os.Getpagesize())
+	f := &File{Probes: make([]sdt.Site, 1<<16)}
+	for i := range f.Probes {
+		f.Probes[i].Offset = 1000 * page
+	}
+	for i := range uint64(256) {
+		f.segments = append(f.segments, elf.ProgHeader{Flags: elf.PF_R | elf.PF_X, Vaddr: i * page, Filesz: 1 << 40})
+	}
+	var files, copies []proc.Mapping
+	for i := range uint64(1 << 16) {
+		files = append(files, proc.Mapping{Start: 2 * i * page, End: (2*i + 1) * page})
+		copies = append(copies, proc.Mapping{Start: (2*i + 1) * page, End: (2*i + 2) * page, Executable: true})
+	}
+	require.False(t, f.moved(files, copies))
+}
