@@ -193,8 +193,8 @@ static bool is_of(int fd, const char *rest)
 }
 
 /*
- * close_locked closes a file that may be locked. The lock would outlive it in a child that was forked
- * meanwhile.
+ * close_locked closes a file that may be locked. The lock would outlive it in a child that was
+ * forked meanwhile.
  */
 static void close_locked(int fd)
 {

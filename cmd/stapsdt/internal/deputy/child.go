@@ -54,7 +54,7 @@ func serve() {
 	}
 }
 
-// closeInherited closes the descriptors that a shell left to the command, such as the ends of pipes.
+// closeInherited closes the descriptors that a shell left to the command, such as ends of pipes.
 func closeInherited() {
 	all, _ := os.ReadDir("/proc/self/fd")
 	for _, f := range all {
@@ -91,8 +91,8 @@ func (r *request) serve(fd int) (answer []byte, memory int) {
 }
 
 // receive receives what has arrived. Of the descriptors that come with it, it returns the first one
-// of a memfd, or -1. The kernel knows its seals without asking a file system, as its close does not.
-// To close another descriptor can take for ever.
+// of a memfd, or -1. Neither its seals nor its close ask a file system. To close another descriptor
+// can take for ever.
 func receive(fd int, b []byte) (n, memory int, err error) {
 	files := fileBuffer()
 	n, filled, _, _, err := unix.Recvmsg(fd, b, files, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)

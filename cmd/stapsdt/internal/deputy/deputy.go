@@ -132,9 +132,11 @@ const (
 // errEnded means that the deputy has ended, for which nobody may be to blame.
 var errEnded = errors.New("the process that reads for this one has ended")
 
-// do makes a request about a descriptor, and copies the answer into b. The error is stall.Err if the
-// deputy has not answered, and was left behind.
-func do(kind uint32, fd uintptr, b []byte, offset int64, patience time.Duration) (n int, file *os.File, err error) {
+// do makes a request about a descriptor, and copies the answer into b. The error is stall.Err if
+// the deputy has not answered, and was left behind.
+func do(
+	kind uint32, fd uintptr, b []byte, offset int64, patience time.Duration,
+) (n int, file *os.File, err error) {
 	d, err := take()
 	if err != nil {
 		return 0, nil, err
@@ -201,8 +203,8 @@ func Receive(conn *net.UnixConn, b []byte) (n int, memory *os.File, err error) {
 // Reader reads the memory of a process, /proc/PID/mem.
 type Reader struct{ *os.File }
 
-// ReadAt implements io.ReaderAt. The error is stall.Err if the memory does not answer. After that, a
-// user's memory, which is that of root if the process hides its own, is waited for less.
+// ReadAt implements io.ReaderAt. The error is stall.Err if the memory does not answer. After that,
+// a user's memory, which is that of root if the process hides its own, is waited for less.
 func (r Reader) ReadAt(b []byte, offset int64) (n int, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(r.Fd()), &st); err != nil {
