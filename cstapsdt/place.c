@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -83,16 +82,23 @@ static bool is_stale(const char *path)
 	       time(NULL) - status.st_mtime >= STALE_SECONDS && sdt_place_refuses(path);
 }
 
-static void remove_stale(const char *directory, const char *name)
+/* A look for stale sockets in a directory, until the flag is set. */
+struct tidying {
+	char directory[PATH_MAX];
+	const uint32_t *stopping;
+};
+
+static bool remove_stale(void *with, const char *name)
 {
+	const struct tidying *tidying = with;
 	size_t length = strlen(name);
 	char path[PATH_MAX];
 
-	if (length < 5 || strcmp(name + length - 5, ".sock") != 0 ||
-	    snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
-		return;
-	if (is_stale(path))
+	if (length >= 5 && strcmp(name + length - 5, ".sock") == 0 &&
+	    snprintf(path, sizeof path, "%s/%s", tidying->directory, name) < (int)sizeof path &&
+	    is_stale(path))
 		unlink(path);
+	return !__atomic_load_n(tidying->stopping, __ATOMIC_RELAXED);
 }
 
 /*
@@ -101,24 +107,12 @@ static void remove_stale(const char *directory, const char *name)
  */
 void sdt_place_tidy(const struct sdt_listener *listener, const uint32_t *stopping)
 {
-	_Alignas(struct sdt_directory_entry) char buffer[8192];
-	const char *name = strrchr(listener->path, '/');
-	char directory[PATH_MAX];
-	long size;
-	int fd;
+	int length = (int)(strrchr(listener->path, '/') - listener->path);
+	struct tidying tidying = {.stopping = stopping};
+	struct sdt_entries entries;
 
-	snprintf(directory, sizeof directory, "%.*s", (int)(name - listener->path), listener->path);
-	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	while (fd >= 0 && !__atomic_load_n(stopping, __ATOMIC_RELAXED) &&
-	       (size = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
-		for (long at = 0; at < size;) {
-			const struct sdt_directory_entry *entry = (const void *)(buffer + at);
-
-			remove_stale(directory, entry->name);
-			at += entry->size;
-		}
-	if (fd >= 0)
-		close(fd);
+	snprintf(tidying.directory, sizeof tidying.directory, "%.*s", length, listener->path);
+	sdt_directory_visit(tidying.directory, &entries, remove_stale, &tidying);
 }
 
 /*

@@ -364,25 +364,19 @@ static void look_at(struct look *look, const char *name)
 		look_at_file(look, path);
 }
 
+static bool visit(void *look, const char *name)
+{
+	look_at(look, name);
+	return true;
+}
+
 static void look_around(struct look *look)
 {
-	static _Alignas(struct sdt_directory_entry) char buffer[8192];
+	static struct sdt_entries entries;
 	static char directory[SDT_PATH_SIZE];
-	long size;
-	int fd;
 
 	sdt_recordfile_directory(look->path, directory);
-	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	while ((size = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
-		for (long at = 0; at < size;) {
-			const struct sdt_directory_entry *entry = (const void *)(buffer + at);
-
-			look_at(look, entry->name);
-			at += entry->size;
-		}
-	close(fd);
+	sdt_directory_visit(directory, &entries, visit, look);
 }
 
 /*

@@ -180,14 +180,13 @@ int sdt_recordfile_publish(struct sdt_recordfile *file, const char *path, char *
 void sdt_recordfile_discard(struct sdt_recordfile *file);
 void sdt_recordfile_close(struct sdt_recordfile *file, bool unmap);
 
-/* What getdents64 returns, which allocates nothing: an entry of a directory. */
-struct sdt_directory_entry {
-	uint64_t ino;
-	int64_t offset;
-	unsigned short size;
-	unsigned char type;
-	char name[];
+/* entries.c: the entries of a directory. Nothing there allocates memory. */
+struct sdt_entries {
+	_Alignas(uint64_t) char bytes[8192];
 };
+typedef bool sdt_visit_fn(void *with, const char *name);
+void sdt_directory_visit(const char *directory, struct sdt_entries *entries, sdt_visit_fn *visit,
+			 void *with);
 
 /* previous.c: the recordings of earlier processes, and the names of recordings. */
 enum {

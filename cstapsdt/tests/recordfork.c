@@ -96,10 +96,24 @@ static void pattern_of_process(void)
 	providerDestroy(provider);
 }
 
+/* record_other is a child that has no part in a recording, and makes another one. */
+static void record_other(void)
+{
+	char other[80];
+
+	CHECK(!probeIsEnabled(probe));
+	fire_times(1);
+	snprintf(other, sizeof other, "%s/recording-other", directory);
+	CHECK(sdtRecord(other, 1) == 0);
+	fire_times(2);
+	sdtStopRecording();
+	rec_expect(other, getpid(), 2);
+	end();
+}
+
 /* A child may end the recording that it has not begun, or begin another one. One that can begin none is idle. */
 static void ended_in_a_child(void)
 {
-	char other[80];
 	pid_t child;
 
 	load();
@@ -107,14 +121,7 @@ static void ended_in_a_child(void)
 	child = fork();
 	if (child == 0) {
 		sdtStopRecording();
-		CHECK(!probeIsEnabled(probe));
-		fire_times(1);
-		snprintf(other, sizeof other, "%s/recording-other", directory);
-		CHECK(sdtRecord(other, 1) == 0);
-		fire_times(2);
-		sdtStopRecording();
-		rec_expect(other, getpid(), 2);
-		end();
+		record_other();
 	}
 	CHECK(test_wait(child));
 	child = fork();
@@ -362,16 +369,8 @@ static int descriptors; /* how many a child has that has no part in a recording 
 /* unrecorded is a child of a process that has just begun, or not yet ended, to record. */
 static void unrecorded(void)
 {
-	char other[80];
-
-	CHECK(!probeIsEnabled(probe) && test_descriptors() == descriptors);
-	fire_times(1);
-	snprintf(other, sizeof other, "%s/recording-other", directory);
-	CHECK(sdtRecord(other, 1) == 0);
-	fire_times(2);
-	sdtStopRecording();
-	rec_expect(other, getpid(), 2);
-	end();
+	CHECK(test_descriptors() == descriptors);
+	record_other();
 }
 
 /* fork_held forks a child while a thread is held in a call. The child has to end before the thread does. */

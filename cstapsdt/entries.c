@@ -1,0 +1,40 @@
+/* The entries of a directory, for which opendir would allocate memory. */
+#ifndef SDT_IN_GO
+#include "recorder.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What getdents64 returns. */
+struct entry {
+	uint64_t ino;
+	int64_t offset;
+	unsigned short size;
+	unsigned char type;
+	char name[];
+};
+
+/*
+ * sdt_directory_visit calls a function with the name of each entry of a directory, until it returns
+ * false.
+ */
+void sdt_directory_visit(const char *directory, struct sdt_entries *entries, sdt_visit_fn *visit,
+			 void *with)
+{
+	bool more = true;
+	long size;
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	while (more && (size = syscall(SYS_getdents64, fd, entries->bytes, sizeof entries->bytes)) > 0)
+		for (long at = 0; more && at < size;) {
+			const struct entry *entry = (const void *)(entries->bytes + at);
+
+			more = visit(with, entry->name);
+			at += entry->size;
+		}
+	close(fd);
+}
+#endif
