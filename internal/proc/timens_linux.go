@@ -10,18 +10,18 @@ import (
 // process itself sees there: in another time namespace, the boot was at another time.
 func StartSeen(process string, start uint64) uint64 {
 	const tick = 10 * time.Millisecond
-	return start + uint64((offset(process, "boottime")-offset("self", "boottime"))/tick)
+	return start + uint64((ClockOffset(process, "boottime")-ClockOffset("self", "boottime"))/tick)
 }
 
-// Ahead returns by how much CLOCK_MONOTONIC of a process is ahead of that of this one, because it
-// is in another time namespace.
-func Ahead(process string) time.Duration {
-	return offset(process, "monotonic") - offset("self", "monotonic")
+// ClockOffset returns how far a clock, "monotonic" or "boottime", of a process's time namespace is
+// ahead of the machine's.
+func ClockOffset(process, clock string) time.Duration {
+	// The file exists from Linux 5.6 on.
+	return clockOffset(string(Read("/proc/"+process+"/timens_offsets", 256)), clock)
 }
 
-// offset returns the offset of a process's clock from the machine's: none before Linux 5.6.
-func offset(process, clock string) time.Duration {
-	for line := range strings.Lines(string(Read("/proc/"+process+"/timens_offsets", 256))) {
+func clockOffset(offsets, clock string) time.Duration {
+	for line := range strings.Lines(offsets) {
 		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == clock {
 			seconds, _ := strconv.ParseInt(fields[1], 10, 64)
 			nanoseconds, _ := strconv.ParseInt(fields[2], 10, 64)

@@ -202,24 +202,24 @@ func receive(conn *net.UnixConn, b []byte) (n int, file *os.File, err error) {
 	if err != nil {
 		return n, nil, err
 	}
-	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
-	if err != nil {
-		return n, nil, err
-	}
-	for i := range messages {
-		fds, err := unix.ParseUnixRights(&messages[i])
-		if err != nil {
-			continue // it is another kind of message
-		}
-		for _, fd := range fds {
-			if file == nil {
-				file = os.NewFile(uintptr(fd), "memory")
-			} else {
-				unix.Close(fd)
-			}
+	for _, fd := range Descriptors(oob[:oobn]) {
+		if file == nil {
+			file = os.NewFile(uintptr(fd), "memory")
+		} else {
+			unix.Close(fd)
 		}
 	}
 	return n, file, nil
+}
+
+// Descriptors returns the descriptors in the control messages of a message.
+func Descriptors(control []byte) (all []int) {
+	messages, _ := unix.ParseSocketControlMessage(control)
+	for i := range messages {
+		fds, _ := unix.ParseUnixRights(&messages[i]) // it fails for another kind of message
+		all = append(all, fds...)
+	}
+	return all
 }
 
 // Memory is the memory to which a program appends events, mapped by a watcher. It is an io.ReaderAt.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"github.com/go-stapsdt/stapsdt/internal/wire"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -33,7 +35,7 @@ func serve() {
 	in, files := make([]byte, binary.Size(request{})), fileBuffer()
 	for closing.Load() < maxClosing {
 		n, filled, _, _, err := peer.ReadMsgUnix(in, files)
-		fds := descriptors(files[:filled])
+		fds := wire.Descriptors(files[:filled])
 		if err != nil || n < len(in) || len(fds) != 1 {
 			return
 		}
@@ -97,7 +99,7 @@ func receive(fd int, b []byte) (n, memory int, err error) {
 	files := fileBuffer()
 	n, filled, _, _, err := unix.Recvmsg(fd, b, files, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	memory = -1
-	for _, received := range descriptors(files[:max(filled, 0)]) {
+	for _, received := range wire.Descriptors(files[:max(filled, 0)]) {
 		_, sealErr := unix.FcntlInt(uintptr(received), unix.F_GET_SEALS, 0)
 		switch {
 		case sealErr == nil && memory < 0:
@@ -117,13 +119,3 @@ func receive(fd int, b []byte) (n, memory int, err error) {
 
 // fileBuffer returns a buffer for all descriptors that a message can have.
 func fileBuffer() []byte { return make([]byte, unix.CmsgSpace(4*253)) }
-
-// descriptors returns the descriptors in the control messages of a message.
-func descriptors(control []byte) (all []int) {
-	messages, _ := unix.ParseSocketControlMessage(control)
-	for i := range messages {
-		fds, _ := unix.ParseUnixRights(&messages[i]) // it fails for another kind of message
-		all = append(all, fds...)
-	}
-	return all
-}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -129,7 +130,7 @@ const (
 	hurry = patience / 20
 )
 
-// errEnded means that the deputy has ended, for which nobody may be to blame.
+// errEnded means that the deputy has ended, perhaps through nobody's fault.
 var errEnded = errors.New("the process that reads for this one has ended")
 
 // do makes a request about a descriptor, and copies the answer into b. The error is stall.Err if
@@ -154,7 +155,7 @@ func do(
 		}
 		in, files := make([]byte, headBytes+maxBytes), fileBuffer()
 		n, filled, _, _, err := d.conn.ReadMsgUnix(in, files)
-		if fds := descriptors(files[:filled]); len(fds) > 0 {
+		if fds := wire.Descriptors(files[:filled]); len(fds) > 0 {
 			got.file = os.NewFile(uintptr(fds[0]), "memory")
 		}
 		got.bytes = in[:max(n, 0)]

@@ -88,7 +88,8 @@ type Connection struct {
 // Dial connects to the process, and asks for its probes. The path on which the process claims to listen may be on a
 // file system that does not answer.
 func (p *Process) Dial() (*Connection, error) {
-	if !p.Elsewhere && processes.Ahead(strconv.Itoa(p.PID)) != 0 {
+	offset := func(process string) time.Duration { return processes.ClockOffset(process, "monotonic") }
+	if !p.Elsewhere && offset(strconv.Itoa(p.PID)) != offset("self") {
 		return nil, fmt.Errorf("%v: %w", p, ErrClock)
 	}
 	c, err := stall.Within(askPatience, p.stallKey(p.Key()), p.dialAny, func(c *Connection) {

@@ -158,7 +158,7 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	near := besides(mappings, copies)
+	near := neighbors(mappings, copies)
 	f.putOff = nil
 	whose := sync.OnceValue(func() *owner { return f.owners.of(pid) })
 	at := map[*File]int{}
@@ -177,7 +177,7 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 		}
 		moved := file.noteMoved(pid, all, copies)
 		if i < 0 && !moved {
-			if len(f.byID) > before { // nobody else uses it
+			if len(f.byID) > before { // it was opened for this look alone
 				f.Drop(file)
 			}
 			continue

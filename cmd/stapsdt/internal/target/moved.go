@@ -19,10 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// besides returns the files that are mapped directly before or after copies of code. A program
+// neighbors returns the files that are mapped directly before or after copies of code. A program
 // that has moved its code has one of its other segments there. Both lists are in the order of the
 // addresses.
-func besides(files, copies []proc.Mapping) map[proc.File]bool {
+func neighbors(files, copies []proc.Mapping) map[proc.File]bool {
 	if len(copies) == 0 {
 		return nil
 	}
