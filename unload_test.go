@@ -5,6 +5,7 @@ package stapsdt
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -86,20 +87,16 @@ func traceByBpftrace(t *testing.T, program string) (stop func() string) {
 	cmd.Stderr = cmd.Stdout // 0.17 writes the marker to the one, and 0.23 to the other
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill() })
-	said := bufio.NewScanner(out)
-	var before []string
-	for said.Scan() && said.Text() != attachedMarker {
-		before = append(before, said.Text())
+	said := bufio.NewReader(out)
+	for testenv.Line(t, cmd, said) != attachedMarker {
 	}
-	require.Equal(t, attachedMarker, said.Text(), "bpftrace did not attach: %q", before)
 	return func() string {
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
-		var all strings.Builder
-		for said.Scan() {
-			fmt.Fprintln(&all, said.Text())
-		}
+		defer time.AfterFunc(testenv.Patience, func() { cmd.Process.Kill() }).Stop()
+		all, err := io.ReadAll(said)
+		require.NoError(t, err)
 		require.NoError(t, cmd.Wait())
-		return all.String()
+		return string(all)
 	}
 }
 

@@ -194,9 +194,7 @@ func start(t *testing.T, name string, variables ...string) *child {
 // line returns the next line that the child prints.
 func (c *child) line(t *testing.T) string {
 	t.Helper()
-	line, err := c.ReadString('\n')
-	require.NoError(t, err)
-	return strings.TrimSuffix(line, "\n")
+	return testenv.Line(t, c.Cmd, c.Reader)
 }
 
 // listed returns the probes that the child's socket shows, or nil if it has none.

@@ -85,9 +85,7 @@ func startChild(t *testing.T, path string, user ...uint32) (*exec.Cmd, string) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err, line)
-	return cmd, strings.TrimSuffix(line, "\n")
+	return cmd, testenv.Line(t, cmd, bufio.NewReader(out))
 }
 
 // openRecording returns a reader of a recording, whose events can be read.

@@ -656,9 +656,7 @@ func startIn(t *testing.T, dir string, cmd *exec.Cmd, name string) *child {
 // line returns the next line that the child prints.
 func (c *child) line(t *testing.T) string {
 	t.Helper()
-	line, err := c.out.ReadString('\n')
-	require.NoError(t, err)
-	return strings.TrimSuffix(line, "\n")
+	return testenv.Line(t, c.Cmd, c.out)
 }
 
 // announce listens, and prints where.
@@ -691,15 +689,21 @@ func exhaustedChild() {
 	p := stapsdt.NewProvider("child")
 	probe := stapsdt.NewProbe0(p, "event")
 	announce()
+	in := func(what string) bool {
+		stacks := make([]byte, 1<<20)
+		return regexp.MustCompile(what).Match(stacks[:runtime.Stack(stacks, true)])
+	}
+	const accepting = `probesock\.\(\*listener\)\.accept\(`
+	for !in(accepting) { // it holds a descriptor until then
+		time.Sleep(time.Millisecond)
+	}
 	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: 64})
 	var held []*os.File
 	for f, err := os.Open("/dev/null"); err == nil; f, err = os.Open("/dev/null") {
 		held = append(held, f)
 	}
 	fmt.Println("exhausted")
-	isResting := regexp.MustCompile(`time\.Sleep\([^)]*\)\n.*\n.*probesock\.\(\*listener\)\.accept\(`)
-	stacks := make([]byte, 1<<20)
-	for !isResting.Match(stacks[:runtime.Stack(stacks, true)]) {
+	for !in(`time\.Sleep\([^)]*\)\n.*\n.*` + accepting) {
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Println("refused")

@@ -120,7 +120,7 @@ assembled() {
 tested() {
 	local cgo=$1
 	shift
-	CGO_ENABLED=$cgo go test -short -shuffle=on -vet=off -timeout 60m -p $(($(nproc) + 2)) "$@"
+	CGO_ENABLED=$cgo go test -short -shuffle=on -vet=off -timeout 25m -p $(($(nproc) + 2)) "$@"
 }
 
 # uncoupled tests the root as its users build it, without the workspace and without cgo, and the tests of it that run programs.

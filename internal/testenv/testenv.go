@@ -8,6 +8,7 @@
 package testenv
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -22,6 +23,21 @@ import (
 // Patience is how long tests wait for what takes a moment on a machine that does nothing else. Only
 // a test that fails waits so long.
 const Patience = 2 * time.Minute
+
+// Line returns the next line that a child prints, without its end. A child that prints none within [Patience] is killed, and the
+// test fails.
+func Line(t testing.TB, child *exec.Cmd, out *bufio.Reader) string {
+	t.Helper()
+	late := time.AfterFunc(Patience, func() { _ = child.Process.Kill() })
+	line, err := out.ReadString('\n')
+	if !late.Stop() {
+		t.Fatalf("%s printed %q, and no line in %v", child, line, Patience)
+	}
+	if err != nil {
+		t.Fatalf("%s printed %q: %v", child, line, err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
 
 // Needs lets a test go on where err is nil. Otherwise the test cannot be run here.
 func Needs(t testing.TB, what string, err error) {

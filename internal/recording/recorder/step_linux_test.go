@@ -82,10 +82,8 @@ func TestEveryInstruction(t *testing.T) {
 			require.NoError(t, cmd.Start())
 			defer cmd.Wait()
 			defer cmd.Process.Kill()
-			line, err := bufio.NewReader(out).ReadString('\n')
-			require.NoError(t, err)
 			var tid int
-			_, err = fmt.Sscan(line, &tid)
+			_, err = fmt.Sscan(testenv.Line(t, cmd, bufio.NewReader(out)), &tid)
 			require.NoError(t, err)
 			f, err := os.Open(path)
 			require.NoError(t, err)

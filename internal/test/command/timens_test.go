@@ -5,6 +5,7 @@ package command_test
 import (
 	"encoding/json"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -30,14 +31,14 @@ func TestSocketTimeNamespaces(t *testing.T) {
 			tell(p, "listen")
 			for _, via := range []string{"kernel", "socket"} {
 				begun := time.Now()
-				args := []string{"trace", "-o", "json", "--via", via, "-p", childOf(t, p), "-n", "1", "subject:*"}
+				args := []string{"trace", "-v", "-o", "json", "--via", via, "-p", childOf(t, p), "-n", "1", "subject:request__done"}
 				if via == "socket" && name == "clock" {
 					runCommand(t, args...).ends(t, 1, "another CLOCK_MONOTONIC")
 					continue
 				}
 				c := tracetest.Command(t, exec.Command(stapsdt(t), args...))
-				tell(p, "await")
-				tell(p, "storm 1 1")
+				c.WaitSaid(regexp.MustCompile("Ctrl-C ends$"), testenv.Patience)
+				tell(p, "fire 1")
 				require.NoError(t, c.Wait(testenv.Patience))
 				var event struct{ Time time.Time }
 				require.NoError(t, json.Unmarshal([]byte(c.Lines()[0]), &event))
