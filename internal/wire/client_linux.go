@@ -31,11 +31,6 @@ type Client struct {
 	patience time.Duration
 	hello    Hello
 	unsent   error // the error from sending the last request, or nil
-
-	// Receive receives the answer to Watch: it reads from the connection, as Read does, and returns
-	// a descriptor that came with the bytes, or nil. It is nil for receiving in this process, which
-	// a program of a hostile user can then block: a close asks the file system of the file.
-	Receive func(conn *net.UnixConn, b []byte) (n int, memory *os.File, err error)
 }
 
 // NewClient exchanges the versions. Each request may take as long as patience.
@@ -90,10 +85,7 @@ func (c *Client) List() (all []*recording.Probe, err error) {
 // most the requested size plus the size of the table of probes.
 func (c *Client) Watch(w Watch) (*Memory, error) {
 	c.request(KindWatch, w.Append(nil))
-	r := receiver{conn: c.conn, receive: c.Receive}
-	if r.receive == nil {
-		r.receive = receive
-	}
+	r := receiver{conn: c.conn}
 	defer r.close()
 	body, err := c.answerFrom(&r, KindWatching)
 	if err != nil {
@@ -170,46 +162,33 @@ func (c *Client) next(r io.Reader) (kind Kind, body []byte, err error) {
 
 // receiver reads bytes, and keeps the first descriptor that comes with them.
 type receiver struct {
-	conn    *net.UnixConn
-	receive func(*net.UnixConn, []byte) (int, *os.File, error)
-	file    *os.File
+	conn *net.UnixConn
+	file *os.File
 }
 
 func (r *receiver) Read(b []byte) (n int, err error) {
-	n, file, err := r.receive(r.conn, b)
-	switch {
-	case r.file == nil:
-		r.file = file
-	case file != nil:
-		file.Close()
+	control := make([]byte, 1024)
+	n, filled, _, _, err := r.conn.ReadMsgUnix(b, control)
+	if err != nil {
+		return n, err
 	}
-	if err == nil && n == 0 {
+	for _, fd := range Descriptors(control[:filled]) {
+		if r.file == nil {
+			r.file = os.NewFile(uintptr(fd), "memory")
+		} else {
+			unix.Close(fd)
+		}
+	}
+	if n == 0 {
 		return 0, io.EOF
 	}
-	return n, err
+	return n, nil
 }
 
 func (r *receiver) close() {
 	if r.file != nil {
 		r.file.Close()
 	}
-}
-
-// receive is the Receive of a client that trusts the program's user.
-func receive(conn *net.UnixConn, b []byte) (n int, file *os.File, err error) {
-	oob := make([]byte, 1024)
-	n, oobn, _, _, err := conn.ReadMsgUnix(b, oob)
-	if err != nil {
-		return n, nil, err
-	}
-	for _, fd := range Descriptors(oob[:oobn]) {
-		if file == nil {
-			file = os.NewFile(uintptr(fd), "memory")
-		} else {
-			unix.Close(fd)
-		}
-	}
-	return n, file, nil
 }
 
 // Descriptors returns the descriptors in the control messages of a message.

@@ -9,8 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,28 +17,12 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/internal/fusetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
-
-// pair returns both ends of a connection.
-func pair(t *testing.T) (ours, its *net.UnixConn) {
-	t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	require.NoError(t, err)
-	ends := [2]*net.UnixConn{}
-	for i, fd := range fds {
-		file := os.NewFile(uintptr(fd), "end")
-		conn, err := net.FileConn(file)
-		require.NoError(t, err)
-		file.Close()
-		t.Cleanup(func() { conn.Close() })
-		ends[i] = conn.(*net.UnixConn)
-	}
-	return ends[0], ends[1]
-}
 
 // memory returns a memfd with a text.
 func memory(t *testing.T, text string) int {
@@ -53,44 +35,136 @@ func memory(t *testing.T, text string) int {
 	return fd
 }
 
-// TestReceive: of the descriptors that come with bytes, the first of a memfd arrives.
-func TestReceive(t *testing.T) {
-	ours, its := pair(t)
+// linked returns the ends of a connection of which the child relays one.
+func linked(t *testing.T) (program, watcher *net.UnixConn) {
+	t.Helper()
+	ours, its, err := pair(unix.SOCK_STREAM)
+	require.NoError(t, err)
+	t.Cleanup(func() { ours.Close() })
+	conn, err := net.FileConn(its)
+	require.NoError(t, err)
+	its.Close()
+	watcher, err = Relay(conn.(*net.UnixConn))
+	require.NoError(t, err)
+	t.Cleanup(func() { watcher.Close() })
+	return ours, watcher
+}
+
+// requireNone requires that a connection ends without more bytes.
+func requireNone(t *testing.T, c *net.UnixConn) {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(testenv.Patience))
+	n, err := c.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	require.Zero(t, n)
+}
+
+// TestRelay: bytes pass both ways, and of the descriptors that come with them the first of a memfd.
+func TestRelay(t *testing.T) {
+	program, watcher := linked(t)
+	_, err := watcher.Write([]byte("ask"))
+	require.NoError(t, err)
+	b := make([]byte, 8)
+	n, err := program.Read(b)
+	require.NoError(t, err)
+	require.Equal(t, "ask", string(b[:n]))
+
 	pipe := [2]int{}
 	require.NoError(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
 	first, second := memory(t, "first"), memory(t, "second")
-	b := make([]byte, 8)
-	for text, fds := range map[string][]int{"none": nil, "pipes": pipe[:], "memory": {pipe[0], first, second}} {
-		go func() { // it may come later than it is waited for
-			time.Sleep(10 * time.Millisecond)
-			_, _, _ = its.WriteMsgUnix([]byte(text), unix.UnixRights(fds...), nil)
-		}()
-		n, file, err := Receive(ours, b)
+	for text, fds := range map[string][]int{
+		"none": nil, "pipes": pipe[:], "memory": {pipe[0], first, second},
+	} {
+		_, _, err := program.WriteMsgUnix([]byte(text), unix.UnixRights(fds...), nil)
+		require.NoError(t, err)
+		control := controlBuffer()
+		n, filled, _, _, err := watcher.ReadMsgUnix(b, control)
 		require.NoError(t, err)
 		require.Equal(t, text, string(b[:n]))
+		got := wire.Descriptors(control[:filled])
 		if text != "memory" {
-			require.Nil(t, file, text)
+			require.Empty(t, got, text)
 			continue
 		}
+		require.Len(t, got, 1)
 		held := make([]byte, 16)
-		n, _ = file.ReadAt(held, 0)
+		n, _ = unix.Pread(got[0], held, 0)
 		require.Equal(t, "first", string(held[:n]))
-		require.NoError(t, file.Close())
+		unix.Close(got[0])
 	}
-	require.Eventually(t, func() bool {
-		files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", current.pid))
-		return err == nil && !slices.ContainsFunc(files, func(f os.DirEntry) bool {
-			link, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", current.pid, f.Name()))
-			return strings.HasPrefix(link, "/memfd:") || strings.HasPrefix(link, "pipe:")
-		})
-	}, testenv.Patience, time.Millisecond, "the deputy keeps nothing")
-	_ = ours.SetReadDeadline(time.Unix(1, 0))
-	_, _, err := Receive(ours, b)
+	unix.Close(pipe[1])
+	ended := []unix.PollFd{{Fd: int32(pipe[0])}}
+	_, err = unix.Poll(ended, int(testenv.Patience.Milliseconds()))
+	require.NoError(t, err)
+	require.EqualValues(t, unix.POLLHUP, ended[0].Revents, "the child keeps nothing")
+	unix.Close(pipe[0])
+
+	_ = watcher.SetReadDeadline(time.Unix(1, 0))
+	_, err = watcher.Read(b)
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-	_ = ours.SetReadDeadline(time.Time{})
-	its.Close()
-	_, _, err = Receive(ours, b)
-	require.ErrorIs(t, err, io.EOF)
+	_ = watcher.SetReadDeadline(time.Time{})
+	program.Close()
+	requireNone(t, watcher)
+	program, watcher = linked(t)
+	watcher.Close()
+	requireNone(t, program)
+}
+
+// TestLastReference: who drops the last reference to a file can wait for ever. That is neither who
+// reads from the connection to which it was sent, nor who closes it, and the program's end knows.
+func TestLastReference(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	for _, read := range []bool{true, false} {
+		near, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		far, err := l.Accept()
+		require.NoError(t, err)
+		_ = near.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		for err == nil { // until nobody takes more
+			_, err = near.Write(make([]byte, 1<<20))
+		}
+		require.NoError(t, near.(*net.TCPConn).SetLinger(3600))
+		file, err := near.(*net.TCPConn).File()
+		require.NoError(t, err)
+
+		program, watcher := linked(t)
+		_, _, err = program.WriteMsgUnix([]byte("x"), unix.UnixRights(int(file.Fd())), nil)
+		require.NoError(t, err)
+		near.Close()
+		file.Close()
+		if read {
+			_, err = io.ReadFull(watcher, make([]byte, 1))
+			require.NoError(t, err)
+		}
+		watcher.Close()
+		requireNone(t, program)
+		other, its := linked(t) // the child serves others meanwhile
+		its.Close()
+		requireNone(t, other)
+		require.NoError(t, far.Close())
+	}
+}
+
+// TestRelayOver: a program is watched no longer when this process has ended, even if it does not
+// read what it is asked.
+func TestRelayOver(t *testing.T) {
+	program, watcher := linked(t)
+	_ = watcher.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	for err := error(nil); err == nil; {
+		_, err = watcher.Write(make([]byte, 1<<16))
+	}
+	relays.Lock()
+	relays.requests.Close()
+	relays.Unlock()
+	_ = program.SetReadDeadline(time.Now().Add(testenv.Patience))
+	_, err := io.Copy(io.Discard, program)
+	require.NoError(t, err)
+
+	program, watcher = linked(t) // by another child
+	watcher.Close()
+	requireNone(t, program)
 }
 
 // mapper is the process of a test that maps a page of a file, prints its address, and waits.
@@ -160,12 +234,6 @@ func TestReadAt(t *testing.T) {
 	defer delete(slow, 0)
 	_, err = Reader{self}.ReadAt(got[:1], address)
 	require.NoError(t, err)
-	near, far := pair(t)
-	_, err = far.Write([]byte("more"))
-	require.NoError(t, err)
-	n, _, err := Receive(near, got)
-	require.NoError(t, err)
-	require.Equal(t, 4, n)
 	require.NotSame(t, before, current)
 
 	var all sync.WaitGroup

@@ -217,6 +217,13 @@ func (p *Process) dial(at place) (*Connection, error) {
 		return nil, err
 	}
 	known, err := p.check(conn)
+	if !deputy.Trusts(p.UID) { // whoever listens there
+		relayed, relayErr := deputy.Relay(conn)
+		if relayErr != nil {
+			return nil, relayErr
+		}
+		conn = relayed
+	}
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -225,9 +232,6 @@ func (p *Process) dial(at place) (*Connection, error) {
 	if err != nil {
 		conn.Close()
 		return nil, fromPeer(err)
-	}
-	if !deputy.Trusts(p.UID) {
-		client.Receive = deputy.Receive
 	}
 	c := &Connection{Client: client, Process: p, at: at, known: known}
 	if c.Probes, err = client.List(); err != nil {
