@@ -126,6 +126,24 @@ func TestSockets(t *testing.T) {
 	})
 }
 
+// TestSocketFamily: that some of the processes that a process has forked lack a probe says nothing of
+// the process itself, which the command has no right to read.
+func TestSocketFamily(t *testing.T) {
+	t.Parallel()
+	testenv.NeedsRoot(t)
+	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
+	const without = "--bounding-set=-all"
+	subject := tracetest.Build(t, "subject")
+	p := startIn(t, t.TempDir(), exec.Command("bash", "-c", `"$@"; true`, "-", setpriv, without, subject))
+	tell(p, "listen")
+	trace := func(pid string) result {
+		args := []string{without, stapsdt(t), "trace", "-p", pid, "subject:nothing", "-d", "1s"}
+		return runToEnd(t, exec.Command(setpriv, args...))
+	}
+	trace(childOf(t, p)).ends(t, 3, "the process has no subject:nothing")
+	trace(pid(p)).ends(t, 4, "needs CAP_")
+}
+
 // stopUser interrupts the command, and returns what it traced when the subject is watched no longer.
 func (tr *tracer) stopUser(p *tracetest.Process) []event {
 	tr.t.Helper()

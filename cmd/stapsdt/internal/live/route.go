@@ -208,6 +208,8 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 			err = unseen(other)
 		}
 		switch {
+		case errors.Is(err, probes.ErrNothing) && !demanded && f.lacksNamed():
+			return nil, nil // the kernel, or the rights that it misses, is the answer
 		case !errors.Is(err, ErrKernel):
 		case demanded:
 			err = console.Usagef("%w, and --via socket excludes it", err)
@@ -330,6 +332,21 @@ func (f *Feed) check(n *Needs) error {
 		return n.All(all)
 	}
 	return nil
+}
+
+// lacksNamed reports whether a process that the user named does not listen, but only some that it
+// has forked.
+func (f *Feed) lacksNamed() bool {
+	for pid := range f.named {
+		listens := false
+		for _, p := range f.programs {
+			listens = listens || p.Process.PID == pid
+		}
+		if !listens {
+			return true
+		}
+	}
+	return false
 }
 
 // known returns the probes of the programs, selected or not.
