@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -91,6 +93,35 @@ func TestFUSEDescriptor(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWaitingProcess: a process whose memory map waits for a page that nobody provides hides none of another user.
+func TestWaitingProcess(t *testing.T) {
+	const provider = "beside"
+	fs := fusetest.Mount(t)
+	fs.Serve(make([]byte, os.Getpagesize()))
+	makeReadable(t, filepath.Dir(fs.Dir))
+	hostile := unprivileged(t, tracetest.Build(t, "hostile"), "waiting", filepath.Join(fs.Dir, "file"), "-", "-")
+	waiting := startProcess(t, hostile)
+	t.Cleanup(fs.Abort)
+	fs.Held.Store(true)
+	waiting.Say("wait")
+	mmap := fmt.Sprintf("%d ", unix.SYS_MMAP)
+	require.Eventually(t, func() bool {
+		calls, _ := filepath.Glob("/proc/" + pid(waiting) + "/task/*/syscall")
+		return slices.ContainsFunc(calls, func(path string) bool {
+			call, _ := os.ReadFile(path)
+			return strings.HasPrefix(string(call), mmap)
+		})
+	}, testenv.Patience, time.Millisecond)
+	e := startExporter(t, provider, saidRule)
+	for n := range 3 {
+		startExportee(t, provider)
+		e.waitForSites("said_total", float64(n+1))
+	}
+	r := runCommand(t, "list", "-a")
+	require.Zero(t, r.status)
+	require.Contains(t, r.stdout, provider+":said")
 }
 
 // TestFUSEWritten: the server of a file system changes a program, which no lease prevents. Every version

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// name is a child's first argument, and its task the second. Its executable is that of this process.
+// name is a child's first argument, and its task the second. Its executable is that of this
+// process.
 const name = "stapsdt-deputy"
 
 // tasks are what a child serves on a connection, until that ends.

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -84,7 +86,7 @@ const maxPaths = 4 << 20
 // mappings returns the wanted mappings, and reports whether there are more.
 func mappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, err error) {
 	all, more, err = taskMappings(pid, wanted)
-	if len(all) == 0 && !errors.Is(err, fs.ErrPermission) {
+	if len(all) == 0 && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, stall.Err) {
 		if task := Task(pid); task != pid {
 			return taskMappings(task, wanted)
 		}
@@ -92,7 +94,32 @@ func mappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, er
 	return all, more, err
 }
 
+// taskMappings reads the memory map in a goroutine that can be left alone: the kernel lets it wait
+// while the process reads a page of a file system that does not answer.
 func taskMappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, err error) {
+	type result struct {
+		all  []Mapping
+		more bool
+	}
+	key := stall.Of{Owner: OwnerOf(pid), System: pid}
+	r, err := stall.Do(key, func() (r result, err error) {
+		r.all, r.more, err = readMappings(pid, wanted)
+		return r, err
+	}, nil)
+	if errors.Is(err, stall.Err) {
+		err = Wrap(pid, err)
+	}
+	return r.all, r.more, err
+}
+
+func readMappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, err error) {
+	// This takes the lock of the memory map, for which a signal ends the wait. New kernels show the
+	// map without it, but take it to look up a name in map_files: who looks up a name that another
+	// process is looking up waits for that one, and no signal ends the wait.
+	if command, err := os.Open(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil {
+		_, _ = command.Read(make([]byte, 1))
+		command.Close()
+	}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
 		return nil, false, Wrap(pid, err)

@@ -22,7 +22,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	processes "github.com/go-stapsdt/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
@@ -83,7 +82,7 @@ func readProcess(pid int) (*Process, error) {
 
 // stallKey returns the key, for package stall, of a file system to which a process has led.
 func stallKey(pid int, system any) any {
-	return stall.Of{Owner: target.OwnerOf(pid), System: [2]any{pid, system}}
+	return stall.Of{Owner: proc.OwnerOf(pid), System: [2]any{pid, system}}
 }
 
 // names matches the names of sockets: the PID in the program's namespace, its start time, and a number if processes of several PID

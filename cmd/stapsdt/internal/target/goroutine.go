@@ -32,7 +32,7 @@ var goidOffsets = map[int]uint32{25: 152, 26: 152, 27: 152}
 var machine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 
 // exeKey returns the key of a process's program for package stall.
-func exeKey(pid int) any { return stall.Of{Owner: identify(pid), System: pid} }
+func exeKey(pid int) any { return stall.Of{Owner: proc.OwnerOf(pid), System: pid} }
 
 // StatExe returns the file information of a process's program.
 func StatExe(pid int) (os.FileInfo, error) {

@@ -3,8 +3,6 @@
 package target
 
 import (
-	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
@@ -34,23 +32,9 @@ const (
 	maxIgnored = 2 << 20
 )
 
-// ownerID identifies the owner of a process: a user, or root of a container.
-type ownerID struct {
-	uid uint32
-	// namespace is the inode of the mount namespace if the user is root, and otherwise 0.
-	namespace uint64
-}
-
-func (id ownerID) String() string {
-	if id.namespace != 0 {
-		return fmt.Sprintf("root of mount namespace %d", id.namespace)
-	}
-	return fmt.Sprintf("user %d", id.uid)
-}
-
 // owner records the resources of a tracer that a user has used.
 type owner struct {
-	id  ownerID
+	id  proc.Owner
 	all *owners
 	// debt is the time that was taken for the files, minus the time that was granted until at.
 	debt time.Duration
@@ -64,7 +48,7 @@ type owner struct {
 
 // owners are the users of the machine who have files.
 type owners struct {
-	byID  map[ownerID]*owner
+	byID  map[proc.Owner]*owner
 	skips *Skips
 	// root holds the mount namespaces whose root is not limited: of process 1, and of this process.
 	root map[uint64]bool
@@ -74,9 +58,12 @@ type owners struct {
 }
 
 func newOwners(skips *Skips) *owners {
-	o := &owners{byID: map[ownerID]*owner{}, skips: skips, root: map[uint64]bool{}, now: time.Now, share: timeShare}
+	o := &owners{
+		byID: map[proc.Owner]*owner{}, skips: skips,
+		root: map[uint64]bool{}, now: time.Now, share: timeShare,
+	}
 	for _, pid := range []string{"1", "self"} {
-		if inode, ok := inodeOf("/proc/" + pid + "/ns/mnt"); ok {
+		if inode, ok := proc.Inode("/proc/" + pid + "/ns/mnt"); ok {
 			o.root[inode] = true
 		}
 	}
@@ -144,8 +131,8 @@ func (o *owners) of(pid int) *owner {
 	if o == nil {
 		return nil
 	}
-	id := identify(pid)
-	if id.uid == 0 && (id.namespace == 0 || o.root[id.namespace]) {
+	id := proc.OwnerOf(pid)
+	if id.UID == 0 && (id.Namespace == 0 || o.root[id.Namespace]) {
 		return nil
 	}
 	known := o.byID[id]
@@ -155,18 +142,6 @@ func (o *owners) of(pid int) *owner {
 		o.byID[id] = known
 	}
 	return known
-}
-
-// OwnerOf returns the owner of a process. Owners are equal for processes that share a budget.
-func OwnerOf(pid int) any { return identify(pid) }
-
-// identify returns the owner of a process. Its namespace is 0 if the process has ended.
-func identify(pid int) ownerID {
-	id := ownerID{uid: userOf(pid)}
-	if id.uid == 0 {
-		id.namespace, _ = inodeOf(fmt.Sprintf("/proc/%d/ns/mnt", proc.Task(pid)))
-	}
-	return id
 }
 
 // stallKey returns the key, for package stall, of a file system to which the owner's files lead.
@@ -229,56 +204,4 @@ func (o *owners) indebted() (late bool) {
 	}
 	o.share = max(timeShare, allShare*n)
 	return late
-}
-
-// userOf returns the user who started a process: the real user, who can make even a program with the
-// rights of another user map a file. For a process in a user namespace, whose
-// users anyone can have made up, it is the user who created the namespace.
-func userOf(pid int) uint32 {
-	status, _ := proc.ReadStatus(pid)
-	uid, err := strconv.ParseUint(status.Word("Uid", 0), 10, 32)
-	if err != nil {
-		return overflowUser
-	}
-	if maker, ok := namespaceMaker(fmt.Sprintf("/proc/%d/ns/user", pid)); ok {
-		return maker
-	}
-	return uint32(uid)
-}
-
-// overflowUser is the UID that is shown for users who have none in this namespace.
-const overflowUser = 65534
-
-// namespaceMaker returns the user who created a user namespace: the outermost one that is not our
-// own. ok is false if it is our own, or cannot be read.
-func namespaceMaker(path string) (uid uint32, ok bool) {
-	own, known := inodeOf("/proc/self/ns/user")
-	if inode, _ := inodeOf(path); !known || inode == 0 || inode == own {
-		return 0, false
-	}
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	for err == nil {
-		if maker, makerErr := unix.IoctlGetUint32(fd, unix.NS_GET_OWNER_UID); makerErr == nil {
-			uid, ok = maker, true
-		}
-		var parent int
-		parent, err = unix.IoctlRetInt(fd, unix.NS_GET_PARENT)
-		unix.Close(fd)
-		if err != nil {
-			break
-		}
-		var stat unix.Stat_t
-		if unix.Fstat(parent, &stat) != nil || stat.Ino == own {
-			unix.Close(parent)
-			break
-		}
-		fd = parent
-	}
-	return uid, ok
-}
-
-func inodeOf(path string) (inode uint64, ok bool) {
-	var stat unix.Stat_t
-	err := unix.Stat(path, &stat)
-	return stat.Ino, err == nil
 }

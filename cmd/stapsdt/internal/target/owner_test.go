@@ -54,12 +54,12 @@ func TestOwners(t *testing.T) {
 	cmd.SysProcAttr = as(40004)
 	require.NoError(t, cmd.Start())
 	defer cmd.Process.Kill()
-	own, _ := inodeOf("/proc/self/ns/user")
+	own, _ := proc.Inode("/proc/self/ns/user")
 	require.Eventually(t, func() bool {
-		inode, ok := inodeOf(fmt.Sprintf("/proc/%d/ns/user", cmd.Process.Pid))
+		inode, ok := proc.Inode(fmt.Sprintf("/proc/%d/ns/user", cmd.Process.Pid))
 		return ok && inode != own
 	}, testenv.Patience, time.Millisecond)
-	require.Equal(t, ownerID{uid: 40004}, owners.of(cmd.Process.Pid).id, "and not 65534")
+	require.Equal(t, proc.Owner{UID: 40004}, owners.of(cmd.Process.Pid).id, "and not 65534")
 
 	// Root makes a namespace in which user 40003 is one of many.
 	namespaced := as(5)
@@ -76,7 +76,7 @@ func testBudget(t *testing.T) {
 	now := time.Now()
 	owners := newOwners(nil)
 	owners.now = func() time.Time { return now }
-	o := &owner{id: ownerID{uid: 7}, all: owners, at: now}
+	o := &owner{id: proc.Owner{UID: 7}, all: owners, at: now}
 	owners.byID[o.id] = o
 	require.False(t, o.late(now))
 	o.charge(time.Now().Add(-timeBurst / 2))
@@ -98,12 +98,12 @@ func testBudget(t *testing.T) {
 
 	// Twelve who owe something get half a processor together.
 	for uid := range uint32(12) {
-		id := ownerID{uid: uid}
+		id := proc.Owner{UID: uid}
 		owners.byID[id] = &owner{id: id, all: owners, at: now, debt: 2 * timeBurst}
 	}
 	require.True(t, owners.indebted())
 	now = now.Add(time.Second)
-	require.Equal(t, 2*timeBurst-time.Second/24, owners.byID[ownerID{uid: 3}].owed(now))
+	require.Equal(t, 2*timeBurst-time.Second/24, owners.byID[proc.Owner{UID: 3}].owed(now))
 
 	var none *owner // root of the machine
 	none.charge(now.Add(-time.Hour))
@@ -116,7 +116,7 @@ func TestLimits(t *testing.T) {
 	f := NewFinder()
 	defer f.Close()
 	f.Limit()
-	o := &owner{id: ownerID{uid: 7}, all: f.owners, at: time.Now(), skips: f.Skips()}
+	o := &owner{id: proc.Owner{UID: 7}, all: f.owners, at: time.Now(), skips: f.Skips()}
 	now := time.Now()
 	require.False(t, f.refuses(o, now))
 	require.False(t, f.refuses(nil, now))

@@ -16,9 +16,11 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
@@ -226,6 +228,32 @@ var attacks = map[string]func(*attack){
 				go sendTo(c, a.name, f)
 			}
 		}()
+	},
+	// A process that waits, when it is told to, for a page of a file, whose path is given for the directory, with the lock of its
+	// memory map, for which another thread waits too.
+	"waiting": func(a *attack) {
+		f, err := os.Open(a.directory)
+		check(err)
+		page, err := syscall.Mmap(int(f.Fd()), 0, os.Getpagesize(), syscall.PROT_READ, syscall.MAP_SHARED)
+		check(err)
+		memory, err := os.Open("/proc/self/mem")
+		check(err)
+		told := make(chan bool)
+		go func() { // in threads that there are before, because a new one could wait too
+			runtime.LockOSThread()
+			<-told
+			memory.ReadAt(make([]byte, 1), int64(uintptr(unsafe.Pointer(&page[0]))))
+		}()
+		go func() {
+			runtime.LockOSThread()
+			<-told
+			time.Sleep(100 * time.Millisecond)
+			syscall.Mmap(-1, 0, os.Getpagesize(), syscall.PROT_READ, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+		}()
+		fmt.Println("ready")
+		_, err = os.Stdin.Read(make([]byte, 1))
+		check(err)
+		close(told)
 	},
 	// A file of which a part is gone.
 	"holes": func(a *attack) {

@@ -13,7 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 )
 
@@ -21,13 +21,16 @@ import (
 type openSpans struct {
 	traces *Traces
 	spans  map[spanKey]*openSpan
-	owners map[uint32]any // the owners of processes, by PID
-	owned  map[any]int    // the number of spans of each owner
+	owners map[uint32]proc.Owner // the owners of processes, by PID
+	owned  map[proc.Owner]int    // the number of spans of each owner
 	purged time.Time
 }
 
 func newOpenSpans(traces *Traces) openSpans {
-	return openSpans{traces: traces, spans: map[spanKey]*openSpan{}, owners: map[uint32]any{}, owned: map[any]int{}}
+	return openSpans{
+		traces: traces, spans: map[spanKey]*openSpan{},
+		owners: map[uint32]proc.Owner{}, owned: map[proc.Owner]int{},
+	}
 }
 
 type spanKey struct {
@@ -49,12 +52,12 @@ type openSpan struct {
 // any other span lacks only the arguments of its start.
 const maxOpenSpans = 1 << 16
 
-var ownerOf = target.OwnerOf
+var ownerOf = proc.OwnerOf
 
 func (o *openSpans) add(key spanKey, span *openSpan) {
 	o.remove(key)
-	owner := o.owners[key.pid]
-	if owner == nil {
+	owner, known := o.owners[key.pid]
+	if !known {
 		owner = ownerOf(int(key.pid))
 		o.owners[key.pid] = owner
 	}
@@ -141,7 +144,7 @@ func (o *openSpans) purge() {
 			delete(o.owners, pid)
 		}
 	}
-	maps.DeleteFunc(o.owned, func(_ any, spans int) bool { return spans == 0 })
+	maps.DeleteFunc(o.owned, func(_ proc.Owner, spans int) bool { return spans == 0 })
 }
 
 // Traces has the traces of the spans of package span, whichever rule exports them: of the open spans, and of the last that have

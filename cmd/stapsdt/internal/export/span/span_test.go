@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 
 	"github.com/stretchr/testify/assert"
 )
 
 // TestOpenSpans: spans that never end leave room for those of other users.
 func TestOpenSpans(t *testing.T) {
-	defer func() { ownerOf = target.OwnerOf }()
-	ownerOf = func(pid int) any { return pid / 100 }
+	defer func() { ownerOf = proc.OwnerOf }()
+	ownerOf = func(pid int) proc.Owner { return proc.Owner{UID: uint32(pid / 100)} }
 	o := newOpenSpans(NewTraces())
 	for id := range uint64(maxOpenSpans) {
 		o.add(spanKey{uint32(100 + id%100), id}, &openSpan{})
@@ -28,7 +28,7 @@ func TestOpenSpans(t *testing.T) {
 	assert.Equal(t, uint64(7), o.spans[honest].parent)
 	o.remove(honest)
 	o.remove(honest)
-	assert.Equal(t, map[any]int{1: maxOpenSpans / 2, 2: 0}, o.owned)
+	assert.Equal(t, map[proc.Owner]int{{UID: 1}: maxOpenSpans / 2, {UID: 2}: 0}, o.owned)
 	for key := range o.spans {
 		o.remove(key)
 	}

@@ -1,0 +1,87 @@
+//go:build linux
+
+package proc
+
+import (
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Owner identifies the owner of a process: a user, or root of a container.
+type Owner struct {
+	UID uint32
+	// Namespace is the inode of the mount namespace if the user is root, and otherwise 0.
+	Namespace uint64
+}
+
+func (o Owner) String() string {
+	if o.Namespace != 0 {
+		return fmt.Sprintf("root of mount namespace %d", o.Namespace)
+	}
+	return fmt.Sprintf("user %d", o.UID)
+}
+
+// OwnerOf returns the owner of a process. Owners are equal for processes that share a budget. The
+// namespace is 0 if the process has ended.
+func OwnerOf(pid int) Owner {
+	o := Owner{UID: userOf(pid)}
+	if o.UID == 0 {
+		o.Namespace, _ = Inode(fmt.Sprintf("/proc/%d/ns/mnt", Task(pid)))
+	}
+	return o
+}
+
+// userOf returns the user who started a process: the real user, who can make even a program with
+// the rights of another user map a file. For a process in a user namespace, whose users anyone can
+// have made up, it is the user who created the namespace.
+func userOf(pid int) uint32 {
+	status, _ := ReadStatus(pid)
+	uid, err := strconv.ParseUint(status.Word("Uid", 0), 10, 32)
+	if err != nil {
+		return overflowUser
+	}
+	if maker, ok := namespaceMaker(fmt.Sprintf("/proc/%d/ns/user", pid)); ok {
+		return maker
+	}
+	return uint32(uid)
+}
+
+// overflowUser is the UID that is shown for users who have none in this namespace.
+const overflowUser = 65534
+
+// namespaceMaker returns the user who created a user namespace: the outermost one that is not our
+// own. ok is false if it is our own, or cannot be read.
+func namespaceMaker(path string) (uid uint32, ok bool) {
+	own, known := Inode("/proc/self/ns/user")
+	if inode, _ := Inode(path); !known || inode == 0 || inode == own {
+		return 0, false
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	for err == nil {
+		if maker, makerErr := unix.IoctlGetUint32(fd, unix.NS_GET_OWNER_UID); makerErr == nil {
+			uid, ok = maker, true
+		}
+		var parent int
+		parent, err = unix.IoctlRetInt(fd, unix.NS_GET_PARENT)
+		unix.Close(fd)
+		if err != nil {
+			break
+		}
+		var stat unix.Stat_t
+		if unix.Fstat(parent, &stat) != nil || stat.Ino == own {
+			unix.Close(parent)
+			break
+		}
+		fd = parent
+	}
+	return uid, ok
+}
+
+// Inode returns the inode of a file, such as that of a namespace in /proc.
+func Inode(path string) (inode uint64, ok bool) {
+	var stat unix.Stat_t
+	err := unix.Stat(path, &stat)
+	return stat.Ino, err == nil
+}
