@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/sink"
 	"github.com/go-stapsdt/stapsdt/internal/words"
@@ -127,18 +128,18 @@ func (p *Probe) recorded() (r *recording.Probe, named bool) {
 	r, named = &recording.Probe{Provider: p.provider.name, Name: p.name}, true
 	for i, a := range p.Args() {
 		named = named && a.Name != ""
-		r.Args = append(r.Args, recording.Arg{Name: cmp.Or(a.Name, defaultNames[i]), Type: int8(a.Type), Kind: recording.Kind(a.Kind)})
+		name := cmp.Or(a.Name, defaultNames[i])
+		arg := recording.Arg{Name: name, Type: int8(a.Type), Kind: kind.Kind(a.Kind)}
+		r.Args = append(r.Args, arg)
 	}
 	return r, named
 }
 
-// This compiles only if package recording has the same kinds, types and lengths as this package: neither
+// This compiles only if package recording has the same types and lengths as this package: neither
 // difference may be negative.
 const (
-	_ = uint(KindInt64-Kind(recording.Int64)) + uint(Kind(recording.Int64)-KindInt64)
-	_ = uint(KindPointer-Kind(recording.Pointer)) + uint(Kind(recording.Pointer)-KindPointer)
-	_ = uint(String-recording.TypeString) + uint(recording.TypeString-String)
-	_ = uint(Float32-recording.TypeFloat32) + uint(recording.TypeFloat32-Float32)
+	_ = uint(String-kind.TypeString) + uint(kind.TypeString-String)
+	_ = uint(Float32-kind.TypeFloat32) + uint(kind.TypeFloat32-Float32)
 	_ = uint(MaxArgs-recording.MaxArgs) + uint(recording.MaxArgs-MaxArgs)
 	_ = uint(MaxString-1-recording.MaxText) + uint(recording.MaxText-MaxString+1)
 )

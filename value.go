@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strconv"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // Kind is the kind of a Value.
@@ -13,27 +15,21 @@ type Kind uint8
 // The kinds of values, and the types of arguments that have them. An argument of a probe
 // that AddProbe defined has one of the first four.
 const (
-	_            Kind = iota
-	KindInt64         // int8 to int64, int
-	KindUint64        // uint8 to uint64, uint, uintptr
-	KindFloat64       // float32, float64
-	KindString        // string, []byte
-	KindBool          // bool
-	KindDuration      // time.Duration
-	KindPointer       // unsafe.Pointer, and pointers in the struct of a ProbeOf
+	KindInt64    = Kind(kind.Int64)    // int8 to int64, int
+	KindUint64   = Kind(kind.Uint64)   // uint8 to uint64, uint, uintptr
+	KindFloat64  = Kind(kind.Float64)  // float32, float64
+	KindString   = Kind(kind.String)   // string, []byte
+	KindBool     = Kind(kind.Bool)     // bool
+	KindDuration = Kind(kind.Duration) // time.Duration
+	KindPointer  = Kind(kind.Pointer)  // unsafe.Pointer, and pointers in the struct of a ProbeOf
 )
 
 // String returns the name of the kind's type in Go: int64, time.Duration and so on.
 func (k Kind) String() string {
-	if k == 0 || int(k) >= len(kindNames) {
-		return "Kind(" + strconv.Itoa(int(k)) + ")"
+	if name := kind.Kind(k).Row().Name; name != "" {
+		return name
 	}
-	return kindNames[k]
-}
-
-var kindNames = [...]string{
-	KindInt64: "int64", KindUint64: "uint64", KindFloat64: "float64", KindString: "string",
-	KindBool: "bool", KindDuration: "time.Duration", KindPointer: "uintptr",
+	return "Kind(" + strconv.Itoa(int(k)) + ")"
 }
 
 // Value is the value of an event's argument. Making one does not allocate. The zero Value

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/eventjson"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // The size of a histogram. A bucket's end is 2^(1/4) times its start, about 1.19 times.
@@ -100,7 +101,7 @@ func appendKey(b []byte, t expr.Type, v expr.Value) []byte {
 	default:
 		b = strconv.AppendUint(b, v.Uint(), 10)
 	}
-	if t.Duration {
+	if t.Unit == kind.Nanoseconds {
 		b = append(b, " ns"...)
 	}
 	return b

@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // listing is the answer of probes.json.
@@ -71,7 +72,8 @@ func describe(p *stapsdt.Provider) *providerInfo {
 		if i == nil {
 			i = &probeInfo{Name: probe.Name(), Args: []argInfo{}}
 			for n, a := range probe.Args() {
-				i.Args = append(i.Args, argInfo{cmp.Or(a.Name, positions[n]), typeName(a)})
+				sent := kind.Kind(a.Kind).Sent(int8(a.Type))
+				i.Args = append(i.Args, argInfo{cmp.Or(a.Name, positions[n]), sent})
 			}
 			byName[i.Name] = i
 			info.Probes = append(info.Probes, i)
@@ -85,16 +87,3 @@ func describe(p *stapsdt.Provider) *providerInfo {
 
 // positions are the names of arguments without names.
 var positions = [stapsdt.MaxArgs]string{"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8", "arg9", "arg10", "arg11"}
-
-// typeName returns the type of an argument in Go, as far as a tracer could know it.
-func typeName(a stapsdt.ArgInfo) string {
-	switch a.Kind {
-	case stapsdt.KindBool:
-		return "bool"
-	case stapsdt.KindDuration:
-		return "time.Duration"
-	case stapsdt.KindPointer:
-		return "pointer"
-	}
-	return a.Type.String()
-}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // The limits and the defaults of a viewer's request.
@@ -195,7 +196,7 @@ func variables(probe *stapsdt.Probe) []expr.Var {
 	args := probe.Args()
 	vars := make([]expr.Var, 2*len(args), 2*len(args)+len(extra))
 	for i, a := range args {
-		t := exprType(a.Kind, a.Type.Size())
+		t := expr.TypeOf(kind.Kind(a.Kind), int8(a.Type))
 		vars[i], vars[len(args)+i] = expr.Var{Name: cmp.Or(a.Name, positions[i]), Type: t}, expr.Var{Name: positions[i], Type: t}
 	}
 	return append(vars, extra...)
@@ -209,22 +210,6 @@ func layout(vars []expr.Var) string {
 		fmt.Fprintln(&b, v.Name, v.Type)
 	}
 	return b.String()
-}
-
-func exprType(k stapsdt.Kind, size int) expr.Type {
-	switch k {
-	case stapsdt.KindInt64:
-		return expr.Type{Kind: expr.Int, Size: size}
-	case stapsdt.KindDuration:
-		return expr.Type{Kind: expr.Int, Size: 8, Duration: true}
-	case stapsdt.KindFloat64:
-		return expr.Type{Kind: expr.Float, Size: size}
-	case stapsdt.KindBool:
-		return expr.Type{Kind: expr.Bool, Size: 1}
-	case stapsdt.KindString:
-		return expr.Type{Kind: expr.String}
-	}
-	return expr.Type{Kind: expr.Uint, Size: size}
 }
 
 // get returns the value of a variable for an event. It follows the order of variables.
@@ -241,16 +226,13 @@ func (w *watchedProbe) get(e *stapsdt.Event, i int) expr.Value {
 	if i >= w.numArgs {
 		i -= w.numArgs
 	}
-	switch v := e.Arg(i); v.Kind() {
-	case stapsdt.KindInt64, stapsdt.KindDuration:
-		return expr.IntValue(v.Int64())
-	case stapsdt.KindFloat64:
-		return expr.FloatValue(v.Float64())
-	case stapsdt.KindBool:
-		return expr.BoolValue(v.Bool())
-	case stapsdt.KindString:
+	v := e.Arg(i)
+	switch class := kind.Kind(v.Kind()).Row().Class; class {
+	case kind.Text:
 		return expr.StringValue(v.String())
+	case kind.Float:
+		return expr.FloatValue(v.Float64())
 	default:
-		return expr.UintValue(v.Uint64())
+		return expr.WordValue(class, v.Uint64())
 	}
 }

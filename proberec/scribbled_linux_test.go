@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 
@@ -150,7 +151,7 @@ func readAll(path string) error {
 			var e *recording.Event
 			if e, err = r.Next(); err == nil {
 				for i, a := range e.Probe.Args {
-					if a.Kind == recording.String {
+					if a.Kind == kind.String {
 						_ = e.Text(i)
 					}
 				}

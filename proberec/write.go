@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventjson"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -53,7 +54,7 @@ func (w *writer) append(e *recording.Event) {
 	b := h.Begin(w.lines, time.Unix(0, e.Realtime).UTC())
 	for i, a := range e.Probe.Args {
 		b = h.Field(b, i)
-		if a.Kind == recording.String {
+		if a.Kind == kind.String {
 			b = eventjson.AppendString(b, string(e.Text(i)))
 		} else {
 			b = eventjson.AppendNumber(b, stapsdt.Kind(a.Kind), e.Word(i))

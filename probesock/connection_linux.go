@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
@@ -139,7 +140,8 @@ func describe(p *stapsdt.Probe) *recording.Probe {
 	r := &recording.Probe{Provider: p.Provider().Name(), Name: p.Name()}
 	for i, a := range p.Args() {
 		name := cmp.Or(a.Name, fmt.Sprint("arg", i))
-		r.Args = append(r.Args, recording.Arg{Name: name, Type: int8(a.Type), Kind: recording.Kind(a.Kind)})
+		arg := recording.Arg{Name: name, Type: int8(a.Type), Kind: kind.Kind(a.Kind)}
+		r.Args = append(r.Args, arg)
 	}
 	return r
 }

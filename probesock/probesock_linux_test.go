@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
 	"github.com/go-stapsdt/stapsdt/internal/region"
@@ -114,7 +115,7 @@ func TestWatch(t *testing.T) {
 	require.NoError(t, err)
 	all = slices.DeleteFunc(all, func(p *recording.Probe) bool { return p.Provider == "brief" }) // of TestMany, until they are collected
 	require.Equal(t, []*recording.Probe{
-		{Provider: "watched", Name: "one", Args: []recording.Arg{{Name: "n", Type: -8, Kind: recording.Int64}, {Name: "text", Type: recording.TypeString, Kind: recording.String}}},
+		{Provider: "watched", Name: "one", Args: []recording.Arg{{Name: "n", Type: -8, Kind: kind.Int64}, {Name: "text", Type: kind.TypeString, Kind: kind.String}}},
 		{Provider: "watched", Name: "two"},
 	}, all)
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/region"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -100,7 +101,7 @@ func TestFrozenProgram(t *testing.T) {
 			require.EqualValues(t, 99, c.Hello().Start)
 			all, err := c.List()
 			require.NoError(t, err)
-			require.Equal(t, []*recording.Probe{{Provider: "frozen", Name: "event", Args: []recording.Arg{{Name: "n", Type: -8, Kind: recording.Int64}}}}, all)
+			require.Equal(t, []*recording.Probe{{Provider: "frozen", Name: "event", Args: []recording.Arg{{Name: "n", Type: -8, Kind: kind.Int64}}}}, all)
 			memory, err := c.Watch(wire.Watch{Bytes: 1 << 20})
 			require.NoError(t, err)
 			defer memory.Close()

@@ -24,6 +24,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 
@@ -33,11 +34,11 @@ import (
 
 // argTypes are the types of all arguments that a recording may have.
 var argTypes = []recording.Arg{
-	{Type: -1, Kind: recording.Int64}, {Type: -2, Kind: recording.Int64}, {Type: -4, Kind: recording.Int64}, {Type: -8, Kind: recording.Int64},
-	{Type: 1, Kind: recording.Uint64}, {Type: 2, Kind: recording.Uint64}, {Type: 4, Kind: recording.Uint64}, {Type: 8, Kind: recording.Uint64},
-	{Type: recording.TypeFloat32, Kind: recording.Float64}, {Type: recording.TypeFloat32 + 4, Kind: recording.Float64},
-	{Type: recording.TypeString, Kind: recording.String}, {Type: 1, Kind: recording.Bool}, {Type: -8, Kind: recording.Duration},
-	{Type: 4, Kind: recording.Pointer}, {Type: 8, Kind: recording.Pointer},
+	{Type: -1, Kind: kind.Int64}, {Type: -2, Kind: kind.Int64}, {Type: -4, Kind: kind.Int64}, {Type: -8, Kind: kind.Int64},
+	{Type: 1, Kind: kind.Uint64}, {Type: 2, Kind: kind.Uint64}, {Type: 4, Kind: kind.Uint64}, {Type: 8, Kind: kind.Uint64},
+	{Type: kind.TypeFloat32, Kind: kind.Float64}, {Type: kind.TypeFloat32 + 4, Kind: kind.Float64},
+	{Type: kind.TypeString, Kind: kind.String}, {Type: 1, Kind: kind.Bool}, {Type: -8, Kind: kind.Duration},
+	{Type: 4, Kind: kind.Pointer}, {Type: 8, Kind: kind.Pointer},
 }
 
 // control is a name that would control a terminal: by ESC, CR, DEL, and CSI as one byte and as a rune of UTF-8.
@@ -61,7 +62,7 @@ func crossing(foreign bool, name string) []byte {
 			var words []uint64
 			var texts []string
 			for _, a := range args {
-				if a.Kind == recording.String {
+				if a.Kind == kind.String {
 					texts = append(texts, strings.Repeat(control, int(word%3)))
 					word = uint64(len(texts[len(texts)-1]))
 				}
@@ -75,11 +76,11 @@ func crossing(foreign bool, name string) []byte {
 			}
 		}
 	}
-	id := recording.Arg{Name: "id", Type: 8, Kind: recording.Uint64}
+	id := recording.Arg{Name: "id", Type: 8, Kind: kind.Uint64}
 	for i, a := range argTypes {
 		a.Name = "a"
 		fire(fmt.Sprint("event", i, name), a)
-		for _, args := range [][]recording.Arg{{a, id}, {id, a}, {id, {Name: "parent", Type: 8, Kind: recording.Uint64}, a}} {
+		for _, args := range [][]recording.Arg{{a, id}, {id, a}, {id, {Name: "parent", Type: 8, Kind: kind.Uint64}, a}} {
 			op := fmt.Sprintf("op%d%d%s", i, len(args), args[0].Name)
 			fire(op+"__start", args...)
 			if i%2 == 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
@@ -61,9 +62,9 @@ type Fired struct {
 func (r *Recording) Probe(provider, name string, args ...string) *recording.Probe {
 	p := &recording.Probe{Provider: provider, Name: name}
 	for _, arg := range args {
-		a := recording.Arg{Name: arg, Type: 8, Kind: recording.Uint64}
+		a := recording.Arg{Name: arg, Type: 8, Kind: kind.Uint64}
 		if len(arg) >= 4 && arg[:4] == "text" {
-			a.Type, a.Kind = recording.TypeString, recording.String
+			a.Type, a.Kind = kind.TypeString, kind.String
 		}
 		p.Args = append(p.Args, a)
 	}
@@ -86,7 +87,7 @@ func (r *Recording) Chunk(shard uint32, before uint64, events ...Fired) {
 		}
 		words, texts := e.Words, e.Texts
 		for _, a := range e.Probe.Args {
-			if a.Kind == recording.String {
+			if a.Kind == kind.String {
 				record, texts = le.AppendUint64(record, uint64(len(texts[0]))), texts[1:]
 			} else {
 				record, words = le.AppendUint64(record, words[0]), words[1:]
@@ -123,7 +124,7 @@ func (r *Recording) Bytes() []byte {
 func Text(e *recording.Event) string {
 	line := e.Probe.Provider + ":" + e.Probe.Name
 	for i, a := range e.Probe.Args {
-		if a.Kind == recording.String {
+		if a.Kind == kind.String {
 			line += fmt.Sprintf(" %s=%s", a.Name, e.Text(i))
 		} else {
 			line += fmt.Sprintf(" %s=%d", a.Name, int64(e.Word(i)))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
 )
 
@@ -179,7 +180,7 @@ var units = map[string]time.Duration{
 	"time.Second": time.Second, "time.Minute": time.Minute, "time.Hour": time.Hour,
 }
 
-var durationType = Type{Kind: Int, Size: 8, Duration: true}
+var durationType = Type{Kind: Int, Size: 8, Unit: kind.Nanoseconds}
 
 func (c *checker) selector(e ast.Expr, pos int) (operand, error) {
 	path, ok := dotted(e)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -39,7 +40,7 @@ var variables = []struct {
 	{"f64", "float64", Type{Kind: Float, Size: 8}, []string{"0.1", "-2.5", "9007199254740992", "1e308"}},
 	{"b", "bool", Type{Kind: Bool, Size: 1}, []string{"true", "false"}},
 	{"s", "string", Type{Kind: String}, []string{`""`, `"/api/items"`, `"\xff\x00"`}},
-	{"d", "time.Duration", Type{Kind: Int, Size: 8, Duration: true}, []string{"0", "1500000000", "-3"}},
+	{"d", "time.Duration", Type{Kind: Int, Size: 8, Unit: kind.Nanoseconds}, []string{"0", "1500000000", "-3"}},
 }
 
 // rounds is the number of combinations of values that each expression is evaluated with.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // world is the names that the tests use, with values.
@@ -27,7 +29,7 @@ func shopWorld() *world {
 	w := &world{}
 	w.add("path", Type{Kind: String}, StringValue("/api/items"))
 	w.add("status", Type{Kind: Int, Size: 4}, IntValue(503))
-	w.add("elapsed", Type{Kind: Int, Size: 8, Duration: true}, IntValue(int64(25*time.Millisecond)))
+	w.add("elapsed", Type{Kind: Int, Size: 8, Unit: kind.Nanoseconds}, IntValue(int64(25*time.Millisecond)))
 	w.add("bytes", Type{Kind: Uint, Size: 8}, UintValue(math.MaxUint64))
 	w.add("failed", Type{Kind: Bool}, BoolValue(true))
 	w.add("load", Type{Kind: Float, Size: 8}, FloatValue(0.75))
@@ -316,8 +318,8 @@ func TestValues(t *testing.T) {
 		"small + tiny":              {Kind: Int, Size: 8},
 		"status * load":             {Kind: Float, Size: 8},
 		"single * 2":                {Kind: Float, Size: 4},
-		"elapsed":                   {Kind: Int, Size: 8, Duration: true},
-		"elapsed / 2":               {Kind: Int, Size: 8, Duration: true},
+		"elapsed":                   {Kind: Int, Size: 8, Unit: kind.Nanoseconds},
+		"elapsed / 2":               {Kind: Int, Size: 8, Unit: kind.Nanoseconds},
 		"elapsed / time.Second":     {Kind: Int, Size: 8},
 		"path":                      {Kind: String},
 		"len(path)":                 {Kind: Int, Size: 8},
@@ -325,7 +327,7 @@ func TestValues(t *testing.T) {
 		"1.5":                       {Kind: Float, Size: 8},
 		"1 << status":               {Kind: Int, Size: 8},
 		`"x"`:                       {Kind: String},
-		"time.Second * len(\"ab\")": {Kind: Int, Size: 8, Duration: true},
+		"time.Second * len(\"ab\")": {Kind: Int, Size: 8, Unit: kind.Nanoseconds},
 	} {
 		e, err := Parse(src, w.vars)
 		require.NoError(t, err, src)

@@ -3,20 +3,21 @@ package expr
 import (
 	"go/constant"
 	"math"
-	"strconv"
+
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // Kind is the kind of an expression's value.
-type Kind uint8
+type Kind = kind.Class
 
 // The kinds.
 const (
-	Invalid Kind = iota
-	Bool
-	Int
-	Uint
-	Float
-	String
+	Invalid = kind.Invalid
+	Bool    = kind.Truth
+	Int     = kind.Int
+	Uint    = kind.Uint
+	Float   = kind.Float
+	String  = kind.Text
 )
 
 // Type is the type of an expression's value.
@@ -25,28 +26,34 @@ type Type struct {
 	// Size is the number of bytes of a number: 1, 2, 4 or 8. For a Float it is 4 or 8. Other
 	// kinds ignore it.
 	Size int
-	// Duration means that an Int of 8 bytes counts nanoseconds.
-	Duration bool
+	// Unit is what a number counts. It has 8 bytes if that is nanoseconds.
+	Unit kind.Unit
+}
+
+// TypeOf returns the type of the values of an argument, by its kind and its type in recordings.
+func TypeOf(k kind.Kind, typ int8) Type {
+	row := k.Row()
+	return Type{row.Class, row.Class.Size(typ), row.Unit}
 }
 
 // String returns the type's name in Go.
 func (t Type) String() string {
-	switch t.Kind {
-	case Bool:
-		return "bool"
-	case String:
-		return "string"
-	case Float:
-		return "float" + strconv.Itoa(8*t.Size)
-	case Int:
-		if t.Duration {
-			return "time.Duration"
-		}
-		return "int" + strconv.Itoa(8*t.Size)
-	case Uint:
-		return "uint" + strconv.Itoa(8*t.Size)
+	switch k := kind.Of(t.Kind, t.Unit); {
+	case t.Kind == Invalid:
+		return "invalid type"
+	case t.number() && t.Unit != kind.Nanoseconds:
+		return t.Kind.Sized(t.Size)
+	default:
+		return k.Row().Name
 	}
-	return "invalid type"
+}
+
+// WordValue returns the value of a number or a bool whose word in a record is given.
+func WordValue(k Kind, word uint64) Value {
+	if k == Bool {
+		return BoolValue(word != 0)
+	}
+	return Value{bits: word}
 }
 
 func (t Type) integer() bool { return t.Kind == Int || t.Kind == Uint }

@@ -4,6 +4,8 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/token"
+
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 var unaries = map[token.Token]Op{token.SUB: Neg, token.XOR: Complement, token.NOT: Not}
@@ -178,8 +180,8 @@ func (c *checker) arithmetic(op Op, tok token.Token, x, y operand, pos int) (ope
 		return operand{}, c.undefined(tok, float, pos)
 	}
 	t := common(x.typ, y.typ)
-	if op == Div && x.typ.Duration && y.typ.Duration && !y.converted {
-		t.Duration = false
+	if op == Div && x.typ.Unit == t.Unit && y.typ.Unit == t.Unit && !y.converted {
+		t.Unit = kind.None
 	}
 	if (op == Div || op == Rem) && (t.Kind != Float || x.val != nil) && y.val != nil && constant.Sign(y.val) == 0 {
 		return operand{}, c.errorf(y.pos, "division by zero")
@@ -196,10 +198,11 @@ func (c *checker) arithmetic(op Op, tok token.Token, x, y operand, pos int) (ope
 
 // common returns the type of an arithmetic operation.
 func common(x, y Type) Type {
-	t := Type{Kind: x.Kind, Size: max(x.Size, y.Size), Duration: x.Duration || y.Duration}
+	t := Type{Kind: x.Kind, Size: max(x.Size, y.Size)}
+	if x.Unit == kind.Nanoseconds || y.Unit == kind.Nanoseconds {
+		t.Unit = kind.Nanoseconds
+	}
 	switch {
-	case x == y:
-		return x
 	case x.Kind == y.Kind:
 		return t
 	case x.Kind == Float || y.Kind == Float:

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // Event is an event of a recording. It is valid until the Reader is asked for the next one.
@@ -45,7 +47,7 @@ type Pod struct{ Namespace, Name, Container string }
 // length of a text.
 func (e *Event) Word(i int) uint64 {
 	w := binary.LittleEndian.Uint64(e.words[8*i:])
-	if e.Probe.Args[i].Type == TypeFloat32 {
+	if e.Probe.Args[i].Type == kind.TypeFloat32 {
 		return math.Float64bits(float64(math.Float32frombits(uint32(w))))
 	}
 	return w
@@ -55,7 +57,7 @@ func (e *Event) Word(i int) uint64 {
 func (e *Event) Text(i int) []byte {
 	start := uint64(0)
 	for j, a := range e.Probe.Args[:i] {
-		if a.Kind == String {
+		if a.Kind == kind.String {
 			start += (binary.LittleEndian.Uint64(e.words[8*j:]) + 8) &^ 7
 		}
 	}
@@ -116,7 +118,7 @@ func (e *Event) Decode(p *Probe, body []byte) error {
 	e.Probe, e.words, e.texts = p, body[:n], body[n:]
 	room := uint64(len(e.texts))
 	for i, a := range p.Args {
-		if a.Kind != String {
+		if a.Kind != kind.String {
 			continue
 		}
 		length := binary.LittleEndian.Uint64(e.words[8*i:])

@@ -3,6 +3,7 @@ package recording
 import (
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +22,7 @@ var layout = map[string]uint64{
 	"OFF_SEQUENCE": OffSequence, "OFF_SHARD": OffShard, "OFF_PROCESS": OffProcess, "OFF_BEFORE": OffBefore,
 	"OFF_READING": OffReading, "OFF_COMMITTED": OffCommitted,
 	"READING_RECORD": ReadingRecord,
-	"KIND_INT64":     uint64(Int64), "KIND_UINT64": uint64(Uint64), "KIND_STRING": uint64(String), "TYPE_STRING": TypeString,
+	"KIND_INT64":     uint64(kind.Int64), "KIND_UINT64": uint64(kind.Uint64), "KIND_STRING": uint64(kind.String), "TYPE_STRING": kind.TypeString,
 }
 
 // TestLayout: the C library writes what this package reads.

@@ -3,59 +3,20 @@ package recording
 import (
 	"encoding/binary"
 	"math"
-)
 
-// Kind is the kind of an argument's value. The numbers are the same as of stapsdt.Kind.
-type Kind uint8
-
-// The kinds.
-const (
-	Int64 Kind = iota + 1
-	Uint64
-	Float64 // the bits of a float64, or of a float32 if the type is Float32
-	String
-	Bool
-	Duration
-	Pointer
-)
-
-// The types that are not sizes. The numbers are the same as of stapsdt.ArgType.
-const (
-	TypeString  = 16
-	TypeFloat32 = 32 + 4
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // Arg describes an argument.
 type Arg struct {
 	Name string
 	Type int8 // a stapsdt.ArgType
-	Kind Kind
+	Kind kind.Kind
 	Bare bool // a String that is the name of something, and not a text of the program
 }
 
 // MaxName is the length to which a reader cuts names: the maximum length of the names of providers and probes.
 const MaxName = 255
-
-// valid reports whether the type fits the kind.
-func (a *Arg) valid() bool {
-	size := max(int(a.Type), -int(a.Type))
-	isSize := size == 1 || size == 2 || size == 4 || size == 8
-	switch a.Kind {
-	case Int64:
-		return isSize && a.Type < 0
-	case Uint64, Pointer:
-		return isSize && a.Type > 0
-	case Float64:
-		return a.Type == TypeFloat32 || a.Type == TypeFloat32+4
-	case String:
-		return a.Type == TypeString
-	case Bool:
-		return size == 1
-	case Duration:
-		return a.Type == -8
-	}
-	return false
-}
 
 // MaxArgs is the largest number of a probe's arguments, and MaxText the largest length of a text.
 const (
@@ -144,9 +105,9 @@ func decodeProbe(b []byte) (p *Probe, size int, err error) {
 	p = &Probe{PID: le.Uint32(b[4:]), Provider: take(le.Uint16(b[8:])), Name: take(le.Uint16(b[10:]))}
 	for i := range count {
 		at := b[probeHeadBytes+argBytes*i:]
-		a := Arg{Type: int8(at[0]), Kind: Kind(at[1]), Name: take(le.Uint16(at[2:]))}
-		a.Bare = a.Kind == String && le.Uint16(b[14:])>>i&1 != 0
-		if !a.valid() {
+		a := Arg{Type: int8(at[0]), Kind: kind.Kind(at[1]), Name: take(le.Uint16(at[2:]))}
+		a.Bare = a.Kind == kind.String && le.Uint16(b[14:])>>i&1 != 0
+		if !a.Kind.Fits(a.Type) {
 			return nil, 0, corrupt("an argument has the type %d and the kind %d", a.Type, a.Kind)
 		}
 		p.Args = append(p.Args, a)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -49,8 +51,8 @@ func (b *builder) bytes() []byte {
 // float32, p:text.
 func newBuilder(clock ClockKind) *builder {
 	b := &builder{head: Head{Major: Major, Clock: clock, Shards: 2, PID: 7}}
-	b.probe(&Probe{Provider: "p", Name: "n", Args: []Arg{{Name: "n", Type: 8, Kind: Uint64}}})
-	b.probe(&Probe{Provider: "p", Name: "text", Args: []Arg{{Name: "text", Type: TypeString, Kind: String}, {Name: "f", Type: TypeFloat32, Kind: Float64}}})
+	b.probe(&Probe{Provider: "p", Name: "n", Args: []Arg{{Name: "n", Type: 8, Kind: kind.Uint64}}})
+	b.probe(&Probe{Provider: "p", Name: "text", Args: []Arg{{Name: "text", Type: kind.TypeString, Kind: kind.String}, {Name: "f", Type: kind.TypeFloat32, Kind: kind.Float64}}})
 	return b
 }
 
@@ -452,9 +454,9 @@ func TestCut(t *testing.T) {
 // TestTypes: the type of an argument fits its kind, and a name is not longer than one can be.
 func TestTypes(t *testing.T) {
 	valid := 0
-	for kind := range Kind(12) {
+	for of := range kind.Kind(12) {
 		for size := -128; size < 128; size++ {
-			p := &Probe{Provider: strings.Repeat("p", MaxName+1), Name: strings.Repeat("n", 60_000), Args: []Arg{{Name: strings.Repeat("a", 60_000), Type: int8(size), Kind: kind}}}
+			p := &Probe{Provider: strings.Repeat("p", MaxName+1), Name: strings.Repeat("n", 60_000), Args: []Arg{{Name: strings.Repeat("a", 60_000), Type: int8(size), Kind: of}}}
 			all, err := DecodeProbes(p.Append(nil))
 			if err != nil {
 				require.ErrorIs(t, err, ErrCorrupt)
@@ -527,7 +529,7 @@ func drain(file io.ReaderAt) error {
 			return err
 		}
 		for i, a := range e.Probe.Args {
-			if a.Kind == String {
+			if a.Kind == kind.String {
 				e.Text(i)
 			}
 			e.Word(i)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
@@ -82,7 +83,7 @@ func TestTextFails(t *testing.T) {
 		t.Skip("threads own no slots here")
 	}
 	w.tookBack.Store(math.MaxInt64 / 2) // no slot is taken back meanwhile
-	number, _ := w.AddProbe(&recording.Probe{Provider: "p", Name: "text", Args: []recording.Arg{{Name: "text", Type: recording.TypeString, Kind: recording.String}}})
+	number, _ := w.AddProbe(&recording.Probe{Provider: "p", Name: "text", Args: []recording.Arg{{Name: "text", Type: kind.TypeString, Kind: kind.String}}})
 	fire := func(text string) { w.Append(number, []uint64{uint64(len(text))}, []string{text}) }
 	fd, err := unix.MemfdCreate("text", 0)
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,7 @@ func TestOvertaken(t *testing.T) {
 	for _, o := range []Options{{}, {Counter: true}} {
 		w := newWriter(t, 1<<20, o)
 		p := integers(3)
-		p.Args = append(p.Args, recording.Arg{Name: "text", Kind: recording.String, Type: recording.TypeString})
+		p.Args = append(p.Args, recording.Arg{Name: "text", Kind: kind.String, Type: kind.TypeString})
 		number, ok := w.AddProbe(p)
 		require.True(t, ok)
 		const goroutines = 4

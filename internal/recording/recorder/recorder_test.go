@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/internal/words"
@@ -22,7 +23,7 @@ import (
 func integers(n int) *recording.Probe {
 	p := &recording.Probe{Provider: "p", Name: "integers"}
 	for i := range n {
-		p.Args = append(p.Args, recording.Arg{Name: fmt.Sprint("arg", i), Type: 8, Kind: recording.Uint64})
+		p.Args = append(p.Args, recording.Arg{Name: fmt.Sprint("arg", i), Type: 8, Kind: kind.Uint64})
 	}
 	return p
 }
@@ -186,7 +187,7 @@ func TestManyProcessors(t *testing.T) {
 func TestTexts(t *testing.T) {
 	w := newWriter(t, 1<<20, Options{Counter: true})
 	p := &recording.Probe{Provider: "p", Name: "texts", Args: []recording.Arg{
-		{Type: recording.TypeString, Kind: recording.String}, {Type: 8, Kind: recording.Uint64}, {Type: recording.TypeString, Kind: recording.String}}}
+		{Type: kind.TypeString, Kind: kind.String}, {Type: 8, Kind: kind.Uint64}, {Type: kind.TypeString, Kind: kind.String}}}
 	number, ok := w.AddProbe(p)
 	require.True(t, ok)
 	for n := range 40 {
@@ -250,7 +251,7 @@ var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 func TestForeign(t *testing.T) {
 	w := newWriter(t, 1<<20, Options{Foreign: true, Head: recording.Head{PID: 7}})
 	p := integers(1)
-	p.Args = append(p.Args, recording.Arg{Name: "text", Kind: recording.String, Type: recording.TypeString})
+	p.Args = append(p.Args, recording.Arg{Name: "text", Kind: kind.String, Type: kind.TypeString})
 	number, ok := w.AddProbe(p)
 	require.True(t, ok)
 	const events = 100_000
@@ -280,7 +281,7 @@ func BenchmarkRecord(b *testing.B) {
 		}
 	})
 	w := newWriter(b, 16<<20, Options{Counter: true})
-	text := &recording.Probe{Args: []recording.Arg{{Type: 8, Kind: recording.Uint64}, {Type: recording.TypeString, Kind: recording.String}}}
+	text := &recording.Probe{Args: []recording.Arg{{Type: 8, Kind: kind.Uint64}, {Type: kind.TypeString, Kind: kind.String}}}
 	two, _ := w.AddProbe(integers(2))
 	mixed, _ := w.AddProbe(text)
 	longs := numbersOf(w, two, 8, -8)

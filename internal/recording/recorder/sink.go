@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/sink"
 	"github.com/go-stapsdt/stapsdt/internal/words"
@@ -44,7 +45,7 @@ func (s *Sink) Probe(describe func() (p *recording.Probe, named bool)) sink.Prob
 	hasTexts := false
 	for _, a := range described.Args {
 		all.types = append(all.types, a.Type)
-		hasTexts = hasTexts || a.Type == recording.TypeString
+		hasTexts = hasTexts || a.Type == kind.TypeString
 	}
 	if named {
 		all.add()
@@ -127,7 +128,7 @@ func (p *texts) Append(args unsafe.Pointer) {
 	count := 0
 	// SAFETY: the caller passes the addresses of variables of these types.
 	for i, arg := range unsafe.Slice((*unsafe.Pointer)(args), len(p.types)) {
-		if t := p.types[i]; t == recording.TypeString {
+		if t := p.types[i]; t == kind.TypeString {
 			text := *(*string)(arg)
 			texts[count] = text[:min(len(text), recording.MaxText)]
 			list[i] = uint64(len(texts[count]))
@@ -149,7 +150,7 @@ func (p *texts) AppendConverted(a *words.Arguments) {
 	var texts [recording.MaxArgs]string
 	count := 0
 	for i, t := range p.types {
-		if t == recording.TypeString {
+		if t == kind.TypeString {
 			texts[count] = a.Texts.At(count)
 			list[i] = uint64(len(texts[count]))
 			count++

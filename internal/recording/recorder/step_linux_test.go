@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/steptest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -40,7 +41,7 @@ func stepped(path string) {
 	runtime.LockOSThread()
 	w := New(memory, steppedChunks, Options{Counter: os.Getenv("RECORDER_COUNTER") != ""})
 	number, _ := w.AddProbe(&recording.Probe{Provider: "p", Name: "stepped", Args: []recording.Arg{
-		{Name: "n", Type: 8, Kind: recording.Uint64}, {Name: "text", Type: recording.TypeString, Kind: recording.String}}})
+		{Name: "n", Type: 8, Kind: kind.Uint64}, {Name: "text", Type: kind.TypeString, Kind: kind.String}}})
 	two, _ := w.AddProbe(integers(2))
 	longs := numbersOf(w, two, 8, -8)
 	text := strings.Repeat("x", 6000)

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -127,7 +128,7 @@ func testWatch(t *testing.T, program string) {
 	probes := tracetest.Must(c.List())(t)
 	require.Len(t, probes, 4)
 	require.Equal(t, "unnamed", probes[2].Name)
-	require.Equal(t, []recording.Arg{{Name: "arg0", Type: 8, Kind: recording.Uint64}, {Name: "arg1", Type: -1, Kind: recording.Int64}}, probes[2].Args)
+	require.Equal(t, []recording.Arg{{Name: "arg0", Type: 8, Kind: kind.Uint64}, {Name: "arg1", Type: -1, Kind: kind.Int64}}, probes[2].Args)
 	for i, pattern := range []wire.Pattern{{Provider: "c[a-b]p?", Probe: "*v*t"}, {Provider: "*", Probe: "event"}, {Provider: "no", Probe: "*"}, {Provider: "*", Probe: "[^n]*"}} {
 		l.fire(100)
 		r := watch(t, c, wire.Watch{Bytes: 1 << 20, Patterns: []wire.Pattern{pattern}})

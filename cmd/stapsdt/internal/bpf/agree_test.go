@@ -22,6 +22,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -91,16 +92,16 @@ func inRecording(t *testing.T, all []evaluation) (outcomes []outcome) {
 	names, types := bpf.Sample()
 	p := &recording.Probe{Provider: "p", Name: "sample"}
 	for i, name := range names {
-		a := recording.Arg{Name: name, Type: int8(types[i].Size), Kind: recording.Uint64}
+		a := recording.Arg{Name: name, Type: int8(types[i].Size), Kind: kind.Uint64}
 		switch types[i].Kind {
 		case expr.Int:
-			a.Type, a.Kind = -a.Type, recording.Int64
+			a.Type, a.Kind = -a.Type, kind.Int64
 		case expr.Float:
-			a.Type, a.Kind = a.Type+32, recording.Float64
+			a.Type, a.Kind = a.Type+32, kind.Float64
 		case expr.Bool:
-			a.Kind = recording.Bool
+			a.Kind = kind.Bool
 		case expr.String:
-			a.Type, a.Kind = recording.TypeString, recording.String
+			a.Type, a.Kind = kind.TypeString, kind.String
 		}
 		p.Args = append(p.Args, a)
 	}

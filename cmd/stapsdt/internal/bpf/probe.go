@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -122,13 +123,13 @@ func writeLayout(b *strings.Builder, t *sdt.Type, follow bool) {
 // String returns PROVIDER:NAME.
 func (p *Probe) String() string { return p.Provider + ":" + p.Name }
 
-// kind is the kind of a source.
-type kind uint8
+// sourceKind is the kind of a source.
+type sourceKind uint8
 
 const (
-	fromArg    kind = iota // the value of an argument
-	fromText               // the string that an argument points to
-	fromLength             // the length of a Go string that is not read
+	fromArg    sourceKind = iota // the value of an argument
+	fromText                     // the string that an argument points to
+	fromLength                   // the length of a Go string that is not read
 	fromPID
 	fromTID
 	fromCPU
@@ -145,7 +146,7 @@ const (
 
 // origin is the origin of a variable's value.
 type origin struct {
-	kind kind
+	kind sourceKind
 	arg  int // the index for Probe.arg
 }
 
@@ -208,7 +209,11 @@ func ArgType(a sdt.Arg) expr.Type {
 	case t.Kind == sdt.KindBool:
 		return expr.Type{Kind: expr.Bool, Size: 1}
 	case t.Kind == sdt.KindInt:
-		return expr.Type{Kind: expr.Int, Size: size, Duration: size == 8 && t.Name == "time.Duration"}
+		of := expr.Type{Kind: expr.Int, Size: size}
+		if size == 8 {
+			of.Unit = kind.UnitOf(t.Name)
+		}
+		return of
 	case t.Kind == sdt.KindUint, t.Kind == sdt.KindPointer:
 		return expr.Type{Kind: expr.Uint, Size: size}
 	case (a.Float || t.Kind == sdt.KindFloat) && size >= 4:

@@ -31,7 +31,7 @@ func (v *variables) addProcess() {
 }
 
 // processNumber leaves a number that identifies the process in R0.
-func (b *builder) processNumber(k kind) {
+func (b *builder) processNumber(k sourceKind) {
 	switch k {
 	case fromCPU:
 		b.add(asm.FnGetSmpProcessorId.Call())

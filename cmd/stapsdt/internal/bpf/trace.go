@@ -109,7 +109,7 @@ func (t *Trace) AddGoroutine() { t.add(Goroutine, fromGoroutine, 8) }
 // depth of its stack. They are missing on other stacks.
 func (t *Trace) AddCall() { t.add(Call, fromCall, 16) }
 
-func (t *Trace) add(name string, from kind, size int) {
+func (t *Trace) add(name string, from sourceKind, size int) {
 	t.append(item{Item: layout.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Size: size}, source: origin{kind: from}})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // results are the counts so far.
@@ -158,7 +159,7 @@ func (r *Row[S]) sumText() string {
 	sum := r.sum()
 	n := sum.Int()
 	switch {
-	case !r.Value.Duration:
+	case r.Value.Unit != kind.Nanoseconds:
 		return n.String()
 	case !n.IsInt64():
 		return render.Duration(sum.Float())

@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 
 	"github.com/stretchr/testify/require"
 )
@@ -91,7 +92,7 @@ func TestSorted(t *testing.T) {
 	require.Equal(t, "b", Sorted(rows, &o)[0].Of.Name)
 	require.Equal(t, "27670116110564327421", rows[0].sumText())
 	require.Equal(t, "-9223372036854775810", rows[1].sumText())
-	rows[0].Value.Duration, rows[1].Value.Duration = true, true
+	rows[0].Value.Unit, rows[1].Value.Unit = kind.Nanoseconds, kind.Nanoseconds
 	require.Equal(t, "7690000h", rows[0].sumText())
 }
 

@@ -14,28 +14,23 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // ArgOf describes the values of an item as a recording would. An item that can never be read becomes a string that says so.
 func ArgOf(item *layout.Item) recording.Arg {
-	a := recording.Arg{Name: item.Name, Type: int8(item.Type.Size), Kind: recording.Uint64}
+	t := item.Type
+	bare := t.Kind != expr.String && item.Names != nil || item.Unreadable != nil
 	switch {
-	case item.Type.Kind == expr.String, item.Names != nil, item.Unreadable != nil:
-		a.Type, a.Kind = recording.TypeString, recording.String
-		a.Bare = item.Type.Kind != expr.String || item.Unreadable != nil
-	case item.Type.Kind == expr.Float:
-		a.Type, a.Kind = int8(recording.TypeFloat32-4+item.Type.Size), recording.Float64
-	case item.Type.Kind == expr.Bool:
-		a.Kind = recording.Bool
-	case item.Type.Duration:
-		a.Type, a.Kind = -a.Type, recording.Duration
-	case item.Type.Kind == expr.Int:
-		a.Type, a.Kind = -a.Type, recording.Int64
+	case bare:
+		t = expr.Type{Kind: expr.String}
 	case item.IsPointer():
-		a.Kind = recording.Pointer
+		t.Unit = kind.Address
 	}
-	return a
+	return recording.Arg{
+		Name: item.Name, Type: t.Kind.Type(t.Size), Kind: kind.Of(t.Kind, t.Unit), Bare: bare,
+	}
 }
 
 // body is the body of a record: the words of the arguments, and then their texts.
@@ -57,8 +52,8 @@ func (b *body) decode(e *recording.Event, p *recording.Probe) error {
 }
 
 // add adds the i-th argument of an event to the body. A string that was cut ends in an ellipsis.
-func (k *kernel) add(i int, v event.Value, item *layout.Item, kind recording.Kind) {
-	isText := kind == recording.String
+func (k *kernel) add(i int, v event.Value, item *layout.Item, of kind.Kind) {
+	isText := of == kind.String
 	unreadable := v.Missing && item.Unreadable == nil && (!isText || v.Bits != 0 || item.Names != nil) // not a null pointer
 	if unreadable {
 		k.unreadable++
@@ -89,11 +84,11 @@ func (k *kernel) add(i int, v event.Value, item *layout.Item, kind recording.Kin
 func (b *body) addSent(a recording.Arg, v any) {
 	text, isText := v.(string)
 	switch {
-	case a.Kind == recording.String:
+	case a.Kind == kind.String:
 		b.text([]byte(text))
-	case a.Kind == recording.Float64:
+	case a.Kind == kind.Float64:
 		f, _ := strconv.ParseFloat(strings.TrimPrefix(fmt.Sprint(v), "+"), 64)
-		if a.Type == recording.TypeFloat32 {
+		if a.Type == kind.TypeFloat32 {
 			b.number(uint64(math.Float32bits(float32(f))))
 		} else {
 			b.number(math.Float64bits(f))
@@ -101,7 +96,7 @@ func (b *body) addSent(a recording.Arg, v any) {
 	case isText: // an address
 		address, _ := strconv.ParseUint(text, 0, 64)
 		b.number(address)
-	case a.Kind == recording.Bool && v == true:
+	case a.Kind == kind.Bool && v == true:
 		b.number(1)
 	default:
 		b.number(integer(v))

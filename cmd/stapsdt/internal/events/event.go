@@ -9,6 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -105,7 +106,7 @@ func (s *shown) value(e *recording.Event, i int) event.Value {
 			return v
 		}
 		v.Text, v.Cut = []byte(one.Text()), s.eval.IsCut(s.exprs[i])
-	case e.Probe.Args[i].Kind == recording.String:
+	case e.Probe.Args[i].Kind == kind.String:
 		v.Text, v.Cut = e.Text(i), e.Cut>>i&1 != 0
 	default:
 		one = replay.Variable(e, i)

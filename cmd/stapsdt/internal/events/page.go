@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -138,9 +138,9 @@ func (p *page) choose(listing *remote.Listing) error {
 func describe(one *remote.Probe) *recording.Probe {
 	probe := &recording.Probe{Provider: one.Provider, Name: one.Name, NoThread: true, NoGoroutine: true}
 	for _, a := range one.Args[:min(len(one.Args), recording.MaxArgs)] {
-		arg := ArgOf(&layout.Item{Name: a.Name, Type: remote.TypeOf(a.Type)})
-		if a.Type == "pointer" {
-			arg.Kind = recording.Pointer
+		arg := recording.Arg{Name: a.Name, Kind: kind.Uint64, Type: 8} // of a later version
+		if k, typ, ok := kind.Received(a.Type); ok {
+			arg.Kind, arg.Type = k, typ
 		}
 		probe.Args = append(probe.Args, arg)
 	}

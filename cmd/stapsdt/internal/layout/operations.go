@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 
 	"github.com/cilium/ebpf"
 )
 
 // Elapsed is the type of an operation's duration.
-var Elapsed = expr.Type{Kind: expr.Int, Size: 8, Duration: true}
+var Elapsed = expr.Type{Kind: expr.Int, Size: 8, Unit: kind.Nanoseconds}
 
 // Totals counts the operations of a kind.
 type Totals struct {

@@ -10,11 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
 // Client asks a handler.
@@ -140,20 +137,4 @@ func (c *Client) get(ctx context.Context, name string, query url.Values) (*http.
 	default:
 		return nil, &Error{code, fmt.Sprintf("%s: %s", c.address, printable(response.Status))}
 	}
-}
-
-// types are the argument types that a program may send. Any other type is an address.
-var types = []expr.Type{
-	{Kind: expr.Int, Size: 1}, {Kind: expr.Int, Size: 2}, {Kind: expr.Int, Size: 4}, {Kind: expr.Int, Size: 8},
-	{Kind: expr.Uint, Size: 1}, {Kind: expr.Uint, Size: 2}, {Kind: expr.Uint, Size: 4}, {Kind: expr.Uint, Size: 8},
-	{Kind: expr.Float, Size: 4}, {Kind: expr.Float, Size: 8}, {Kind: expr.String}, {Kind: expr.Bool, Size: 1},
-	{Kind: expr.Int, Size: 8, Duration: true},
-}
-
-// TypeOf returns the type of an argument by the program's description.
-func TypeOf(text string) expr.Type {
-	if i := slices.IndexFunc(types, func(t expr.Type) bool { return t.String() == text }); i >= 0 {
-		return types[i]
-	}
-	return expr.Type{Kind: expr.Uint, Size: 8}
 }

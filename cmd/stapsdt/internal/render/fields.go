@@ -11,6 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -96,7 +97,8 @@ func (f *fields) value(to []byte, t *sdt.Type, at int64) []byte {
 		return f.number(to, expr.Type{Kind: expr.Bool, Size: 1}, bits)
 	case sdt.KindInt:
 		unused := 64 - 8*size
-		return f.number(to, expr.Type{Kind: expr.Int, Size: size, Duration: t.Name == "time.Duration"}, uint64(int64(bits<<unused)>>unused))
+		of := expr.Type{Kind: expr.Int, Size: size, Unit: kind.UnitOf(t.Name)}
+		return f.number(to, of, uint64(int64(bits<<unused)>>unused))
 	case sdt.KindFloat:
 		if size == 4 || size == 8 {
 			return f.number(to, expr.Type{Kind: expr.Float, Size: size}, bits)

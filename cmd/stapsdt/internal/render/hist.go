@@ -16,6 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // Bucket is a part of a histogram: the values from Low up to, but not including, High.
@@ -196,7 +197,7 @@ func (h *Histogram) label(b Bucket) string {
 		return fmt.Sprintf("(..., %s)", h.Format(b.High))
 	case math.IsInf(b.High, 0):
 		return fmt.Sprintf("[%s, ...)", h.Format(b.Low))
-	case b.High == b.Low+1 && !h.Type.Duration:
+	case b.High == b.Low+1 && h.Type.Unit != kind.Nanoseconds:
 		return fmt.Sprintf("[%s]", h.Format(b.Low))
 	}
 	return fmt.Sprintf("[%s, %s)", h.Format(b.Low), h.Format(b.High))
@@ -205,7 +206,7 @@ func (h *Histogram) label(b Bucket) string {
 // Format formats a number: as a duration, with bpftrace's suffixes for powers of 1024 if it is up to 1023 of one, as an integer
 // from 1000 on, or else with four digits.
 func (h *Histogram) Format(f float64) string {
-	if h.Type.Duration {
+	if h.Type.Unit == kind.Nanoseconds {
 		return Duration(f)
 	}
 	for i, suffix := range []string{"E", "P", "T", "G", "M", "K"} {

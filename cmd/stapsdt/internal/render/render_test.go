@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/assert"
@@ -57,7 +58,7 @@ func TestHistogram(t *testing.T) {
 	h.Text(&b, 80)
 	assert.Regexp(t, `^\(\.\.\., -8\) +1 .*\n\[-8, -4\) +0 .*\n\[-4, 0\) +0 .*\n\[0, 4\) +1 .*\n\[4, 8\) +0 .*\n\[8, 12\) +1 .*\n\.\.\.\n\[100, 104\) +1 `, b.String())
 	// Many empty rows are one.
-	h = &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Duration: true}, Group: PowersOfTwo, Buckets: []Bucket{{Low: 0, High: 1, Count: 1}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 1, Sum: layout.Sum{Low: 1 << 20}}}}
+	h = &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Unit: kind.Nanoseconds}, Group: PowersOfTwo, Buckets: []Bucket{{Low: 0, High: 1, Count: 1}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 1, Sum: layout.Sum{Low: 1 << 20}}}}
 	b.Reset()
 	h.Text(&b, 80)
 	full := "|" + strings.Repeat("@", 51) + "|"
@@ -72,7 +73,7 @@ func FuzzFormat(f *testing.F) {
 		f.Add(v, -v, uint8(33))
 	}
 	f.Fuzz(func(t *testing.T, a, b uint64, times uint8) {
-		for _, of := range []expr.Type{{Kind: expr.Int, Size: 8, Duration: true}, {Kind: expr.Int, Size: 8}, {Kind: expr.Uint, Size: 8, Duration: true}, {Kind: expr.Uint, Size: 8}} {
+		for _, of := range []expr.Type{{Kind: expr.Int, Size: 8, Unit: kind.Nanoseconds}, {Kind: expr.Int, Size: 8}, {Kind: expr.Uint, Size: 8, Unit: kind.Nanoseconds}, {Kind: expr.Uint, Size: 8}} {
 			counted := layout.Tallies{}
 			want := new(big.Int)
 			for range int(times) + 1 {
@@ -120,7 +121,7 @@ func TestLongName(t *testing.T) {
 
 // TestWidth: everything fits the columns that there are.
 func TestWidth(t *testing.T) {
-	h := &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Duration: true}, Group: PowersOfTwo, Buckets: []Bucket{
+	h := &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Unit: kind.Nanoseconds}, Group: PowersOfTwo, Buckets: []Bucket{
 		{Low: 32768, High: 36864, Count: 12345, Sum: layout.Sum{Low: 12345 * 33000}}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 3, Sum: layout.Sum{Low: 3 << 20}},
 	}}
 	for _, columns := range []int{40, 80, 120} {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // AppendText appends a value for people.
@@ -59,7 +60,7 @@ func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
 	switch {
 	case t.Kind == expr.Bool:
 		return strconv.AppendBool(to, bits != 0)
-	case t.Duration:
+	case t.Unit == kind.Nanoseconds:
 		return append(to, time.Duration(bits).String()...)
 	case t.Kind == expr.Int:
 		return strconv.AppendInt(to, int64(bits), 10)
@@ -91,7 +92,7 @@ func AppendJSON(to []byte, i *layout.Item, v event.Value) []byte {
 // AppendJSONNumber appends a number or a bool as JSON. A duration becomes its nanoseconds, and a float without a JSON
 // number a string.
 func AppendJSONNumber(to []byte, t expr.Type, bits uint64) []byte {
-	t.Duration = false
+	t.Unit = kind.None
 	if t.Kind == expr.Float {
 		f := event.Value{Type: t, Bits: bits}.Float()
 		if math.IsNaN(f) || math.IsInf(f, 0) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -78,7 +79,7 @@ func ArgItems(p *recording.Probe, textSize int) (items []layout.Item) {
 // describe completes the description of an argument's values.
 func describe(item *layout.Item, a recording.Arg) {
 	item.Bare = a.Bare
-	if a.Kind == recording.Pointer {
+	if a.Kind == kind.Pointer {
 		item.Described = Pointer
 	}
 }

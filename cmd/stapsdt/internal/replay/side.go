@@ -9,6 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -99,7 +100,7 @@ func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 		s.detail(p)
 	}
 	s.parent = slices.IndexFunc(s.probe.Args, func(a recording.Arg) bool {
-		return a.Name == "parent" && (a.Kind == recording.Uint64 || a.Kind == recording.Int64)
+		return a.Name == "parent" && (a.Kind == kind.Uint64 || a.Kind == kind.Int64)
 	})
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -32,7 +33,7 @@ var noPod recording.Pod
 func Variables(p *recording.Probe) []expr.Var {
 	var named, numbered []expr.Var
 	for i, a := range p.Args {
-		t := typeOf(a)
+		t := expr.TypeOf(a.Kind, a.Type)
 		named = append(named, expr.Var{Name: a.Name, Type: t})
 		numbered = append(numbered, expr.Var{Name: "arg" + strconv.Itoa(i), Type: t})
 	}
@@ -47,38 +48,21 @@ func Variables(p *recording.Probe) []expr.Var {
 	return all
 }
 
-func typeOf(a recording.Arg) expr.Type {
-	size := max(int(a.Type), -int(a.Type))
-	switch a.Kind {
-	case recording.String:
-		return expr.Type{Kind: expr.String}
-	case recording.Float64:
-		return expr.Type{Kind: expr.Float, Size: size - 32}
-	case recording.Bool:
-		return expr.Type{Kind: expr.Bool, Size: 1}
-	case recording.Duration:
-		return expr.Type{Kind: expr.Int, Size: 8, Duration: true}
-	case recording.Int64:
-		return expr.Type{Kind: expr.Int, Size: size}
-	}
-	return expr.Type{Kind: expr.Uint, Size: size}
-}
-
 // Argument returns the name and the type of a probe's i-th argument for display.
-func Argument(p *recording.Probe, i int) (name, kind string) {
+func Argument(p *recording.Probe, i int) (name, typ string) {
 	a := p.Args[i]
-	if a.Kind == recording.Pointer {
-		return a.Name, "uintptr"
+	if row := a.Kind.Row(); row.Unit == kind.Address {
+		return a.Name, row.Name
 	}
-	return a.Name, typeOf(a).String()
+	return a.Name, expr.TypeOf(a.Kind, a.Type).String()
 }
 
 // Signature returns the names and the types of a probe's arguments.
 func Signature(p *recording.Probe) string {
 	var all []string
 	for i := range p.Args {
-		name, kind := Argument(p, i)
-		all = append(all, name+" "+kind)
+		name, typ := Argument(p, i)
+		all = append(all, name+" "+typ)
 	}
 	return strings.Join(all, ", ")
 }
@@ -107,17 +91,11 @@ func Variable(e *recording.Event, i int) expr.Value {
 		return expr.StringValue(pod.Container)
 	}
 	i %= n
-	switch a := e.Probe.Args[i]; a.Kind {
-	case recording.String:
+	class := e.Probe.Args[i].Kind.Row().Class
+	if class == kind.Text {
 		return expr.StringValue(string(e.Text(i)))
-	case recording.Float64:
-		return expr.FloatValue(math.Float64frombits(e.Word(i)))
-	case recording.Bool:
-		return expr.BoolValue(e.Word(i) != 0)
-	case recording.Int64, recording.Duration:
-		return expr.IntValue(int64(e.Word(i)))
 	}
-	return expr.UintValue(e.Word(i))
+	return expr.WordValue(class, e.Word(i))
 }
 
 // Executable returns the name of the program that fired the event, or "" if it is unknown.

@@ -17,6 +17,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -120,7 +121,7 @@ func formatOf(a sdt.Arg) format {
 		return boolean
 	case t.Kind == expr.Float:
 		return float
-	case t.Duration:
+	case t.Unit == kind.Nanoseconds:
 		return duration
 	case t.Kind == expr.Int:
 		return signed

@@ -17,6 +17,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -72,7 +73,7 @@ func (o *Options) needs() live.Needs {
 	return live.Needs{Exprs: o.Show, All: func(all []*recording.Probe) error {
 		for _, p := range all {
 			for _, a := range p.Args { // the kernel's own probes have none here
-				if o.Verbose && a.Kind == recording.Pointer {
+				if o.Verbose && a.Kind == kind.Pointer {
 					return console.Usagef("%s:%s: -v shows what %s points to, which only the kernel reads", p.Provider, p.Name, a.Name)
 				}
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // Reading is a metric with its series, and the numbers of events about it.
@@ -129,7 +130,7 @@ func (m *definition) scaleOf(t expr.Type) (float64, error) {
 	switch {
 	case m.Scale != 0:
 		return m.Scale, nil
-	case t.Duration:
+	case t.Unit == kind.Nanoseconds:
 		return 1e-9, nil
 	}
 	return 0, fmt.Errorf("the unit of %s is unknown: give scale, such as 1e-6 for microseconds", m.Value)

@@ -1,0 +1,183 @@
+// Package kind has the kinds of arguments. Recordings, sockets, pages, expressions and what they
+// show look up here what they need to know of a kind.
+package kind
+
+import "strconv"
+
+// Kind is the kind of an argument's value. The numbers are those of recordings and of
+// stapsdt.Kind.
+type Kind uint8
+
+// The kinds.
+const (
+	Int64 Kind = iota + 1
+	Uint64
+	Float64 // the bits of a float64, or of a float32 if the type is Float32
+	String
+	Bool
+	Duration
+	Pointer
+)
+
+// Class is what can be done with values of a kind.
+type Class uint8
+
+// The classes.
+const (
+	Invalid Class = iota
+	Truth
+	Int
+	Uint
+	Float
+	Text
+)
+
+// Unit is what a number counts.
+type Unit uint8
+
+// The units.
+const (
+	None Unit = iota
+	Nanoseconds
+	Address // of a byte in memory
+)
+
+// Row is what is known of a kind.
+type Row struct {
+	Name  string // of the type in Go that all values fit
+	Class Class
+	Unit  Unit
+	// Sent is the name of the type in a page's list of probes, if that does not depend on the size.
+	Sent string
+}
+
+// Rows are the rows of the kinds, by their numbers.
+var Rows = [...]Row{
+	Int64:    {Name: "int64", Class: Int},
+	Uint64:   {Name: "uint64", Class: Uint},
+	Float64:  {Name: "float64", Class: Float},
+	String:   {Name: "string", Class: Text, Sent: "string"},
+	Bool:     {Name: "bool", Class: Truth, Sent: "bool"},
+	Duration: {Name: "time.Duration", Class: Int, Unit: Nanoseconds, Sent: "time.Duration"},
+	Pointer:  {Name: "uintptr", Class: Uint, Unit: Address, Sent: "pointer"},
+}
+
+// Row returns the row of a kind. That of an unknown kind has no class.
+func (k Kind) Row() *Row {
+	if int(k) < len(Rows) {
+		return &Rows[k]
+	}
+	return &Rows[0]
+}
+
+// Of returns the kind of the values of a class that count a unit, or 0.
+func Of(c Class, u Unit) Kind {
+	for k := range Rows {
+		if Rows[k].Class == c && Rows[k].Unit == u {
+			return Kind(k)
+		}
+	}
+	return 0
+}
+
+// The types of arguments that are not sizes. The numbers are the same as of stapsdt.ArgType. A size
+// is negative for signed integers. Type64 of floats is TypeFloat32 + 4.
+const (
+	TypeString  = 16
+	typeFloat   = 32
+	TypeFloat32 = typeFloat + 4
+)
+
+// Type returns the type of values of the class with a size in bytes.
+func (c Class) Type(size int) int8 {
+	switch c {
+	case Int:
+		return int8(-size)
+	case Float:
+		return int8(typeFloat + size)
+	case Text:
+		return TypeString
+	}
+	return int8(size)
+}
+
+// Size returns the size in bytes of values of the class with a type, or 0 for texts and for a type
+// that no value of the class has.
+func (c Class) Size(typ int8) int {
+	size := int(typ)
+	switch c {
+	case Invalid:
+		return 0
+	case Int:
+		size = -size
+	case Float:
+		size -= typeFloat
+		if size < 4 {
+			return 0
+		}
+	case Truth: // of any sign
+		if size == 1 || size == -1 {
+			return 1
+		}
+		return 0
+	}
+	if c == Text || size != 1 && size != 2 && size != 4 && size != 8 {
+		return 0
+	}
+	return size
+}
+
+// Fits reports whether arguments of a kind can have a type.
+func (k Kind) Fits(typ int8) bool {
+	switch row := k.Row(); {
+	case row.Class == Text:
+		return typ == TypeString
+	case row.Unit == Nanoseconds:
+		return row.Class.Size(typ) == 8
+	default:
+		return row.Class.Size(typ) > 0
+	}
+}
+
+// Sized returns the name in Go of the type of numbers of a class and a size in bytes.
+func (c Class) Sized(size int) string {
+	name := "uint"
+	switch c {
+	case Int:
+		name = "int"
+	case Float:
+		name = "float"
+	}
+	return name + strconv.Itoa(8*size)
+}
+
+// Sent returns the name of a kind and a type in a page's list of probes.
+func (k Kind) Sent(typ int8) string {
+	row := k.Row()
+	if row.Sent != "" {
+		return row.Sent
+	}
+	return row.Class.Sized(row.Class.Size(typ))
+}
+
+// UnitOf returns what values of a type in Go count, by the type's name.
+func UnitOf(name string) Unit {
+	for k := range Rows {
+		if Rows[k].Sent == name && name != "" {
+			return Rows[k].Unit
+		}
+	}
+	return None
+}
+
+// Received returns the kind and the type that a page's list names. ok is false if there are none.
+func Received(name string) (k Kind, typ int8, ok bool) {
+	for k := range Kind(len(Rows)) {
+		for _, size := range [...]int{8, 4, 2, 1} {
+			if typ := Rows[k].Class.Type(size); k.Fits(typ) && k.Sent(typ) == name {
+				return k, typ, true
+			}
+		}
+	}
+	return 0, 0, false
+}

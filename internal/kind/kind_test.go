@@ -1,0 +1,54 @@
+package kind
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRows: every kind has a row, by which it is found, and every type that fits it has a name by
+// which both are found.
+func TestRows(t *testing.T) {
+	types := map[Kind]int{}
+	for k := Kind(1); int(k) < len(Rows); k++ {
+		row := k.Row()
+		require.NotEmpty(t, row.Name, k)
+		require.NotEqual(t, Invalid, row.Class, k)
+		require.Equal(t, k, Of(row.Class, row.Unit))
+		for typ := math.MinInt8; typ <= math.MaxInt8; typ++ {
+			typ := int8(typ)
+			if !k.Fits(typ) {
+				continue
+			}
+			types[k]++
+			if k == Bool && typ < 0 {
+				require.Equal(t, 1, row.Class.Size(typ), "of a signed byte")
+				continue
+			}
+			require.Equal(t, typ, row.Class.Type(row.Class.Size(typ)))
+			found, its, ok := Received(k.Sent(typ))
+			require.True(t, ok, k.Sent(typ))
+			require.Equal(t, k, found, k.Sent(typ))
+			if row.Sent == "" {
+				require.Equal(t, typ, its, k.Sent(typ))
+			}
+		}
+	}
+	require.Equal(t, map[Kind]int{
+		Int64: 4, Uint64: 4, Float64: 2, String: 1, Bool: 2, Duration: 1, Pointer: 4,
+	}, types)
+}
+
+// TestUnknown: what no row has is no kind.
+func TestUnknown(t *testing.T) {
+	require.Empty(t, *Kind(0).Row())
+	require.Empty(t, *Kind(200).Row())
+	require.False(t, Kind(200).Fits(8))
+	require.Zero(t, Of(Uint, Nanoseconds))
+	_, _, ok := Received("complex128")
+	require.False(t, ok)
+	require.Equal(t, Nanoseconds, UnitOf("time.Duration"))
+	require.Equal(t, None, UnitOf("main.Duration"))
+	require.Equal(t, None, UnitOf(""))
+}
