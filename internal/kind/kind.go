@@ -139,6 +139,20 @@ func (k Kind) Fits(typ int8) bool {
 	}
 }
 
+// Known returns the kind, or for one of a later version, which has no row here, the kind of the
+// same values without their unit, or 0.
+func (k Kind) Known(typ int8) Kind {
+	if int(k) < len(Rows) {
+		return k
+	}
+	for known := range Rows {
+		if Rows[known].Unit == None && Kind(known).Fits(typ) {
+			return Kind(known)
+		}
+	}
+	return 0
+}
+
 // Sized returns the name in Go of the type of numbers of a class and a size in bytes.
 func (c Class) Sized(size int) string {
 	name := "uint"

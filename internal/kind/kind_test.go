@@ -45,6 +45,12 @@ func TestUnknown(t *testing.T) {
 	require.Empty(t, *Kind(0).Row())
 	require.Empty(t, *Kind(200).Row())
 	require.False(t, Kind(200).Fits(8))
+	for typ, want := range map[int8]Kind{
+		-4: Int64, 1: Uint64, TypeFloat32: Float64, TypeString: String, 3: 0, 0: 0,
+	} {
+		require.Equal(t, want, Kind(200).Known(typ), typ)
+		require.Equal(t, Duration, Duration.Known(typ))
+	}
 	require.Zero(t, Of(Uint, Nanoseconds))
 	_, _, ok := Received("complex128")
 	require.False(t, ok)

@@ -105,7 +105,8 @@ func decodeProbe(b []byte) (p *Probe, size int, err error) {
 	p = &Probe{PID: le.Uint32(b[4:]), Provider: take(le.Uint16(b[8:])), Name: take(le.Uint16(b[10:]))}
 	for i := range count {
 		at := b[probeHeadBytes+argBytes*i:]
-		a := Arg{Type: int8(at[0]), Kind: kind.Kind(at[1]), Name: take(le.Uint16(at[2:]))}
+		a := Arg{Type: int8(at[0]), Name: take(le.Uint16(at[2:]))}
+		a.Kind = kind.Kind(at[1]).Known(a.Type)
 		a.Bare = a.Kind == kind.String && le.Uint16(b[14:])>>i&1 != 0
 		if !a.Kind.Fits(a.Type) {
 			return nil, 0, corrupt("an argument has the type %d and the kind %d", a.Type, a.Kind)

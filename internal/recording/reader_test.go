@@ -463,10 +463,12 @@ func TestTypes(t *testing.T) {
 				continue
 			}
 			valid++
+			require.Equal(t, of.Known(int8(size)), all[0].Args[0].Kind)
 			require.Equal(t, []int{MaxName, MaxName, MaxName}, []int{len(all[0].Provider), len(all[0].Name), len(all[0].Args[0].Name)})
 		}
 	}
-	require.Equal(t, 4+4+2+1+2+1+4, valid, "int64, uint64, float64, string, bool, duration and pointer")
+	later := 4 * (4 + 4 + 2 + 1) // of which any type makes an int64, a uint64, a float64 or a string
+	require.Equal(t, 4+4+2+1+2+1+4+later, valid, "int64, uint64, float64, string, bool, duration and pointer")
 }
 
 // TestRefused: what no writer can have written is an error.
