@@ -40,7 +40,12 @@ func (c *checker) unary(e *ast.UnaryExpr, depth int) (operand, error) {
 	if e.Op == token.ADD {
 		return x, nil
 	}
-	return operand{typ: x.typ, tree: &Node{Op: unaries[e.Op], Type: x.typ, X: x.tree, Pos: pos}, pos: pos}, nil
+	typ := x.typ
+	if typ.Unit == kind.Address {
+		typ.Unit = kind.None
+	}
+	n := &Node{Op: unaries[e.Op], Type: typ, X: x.tree, Pos: pos}
+	return operand{typ: typ, tree: n, pos: pos}, nil
 }
 
 // kind returns the operand's kind. An untyped number is an Int or a Float.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
-	"github.com/go-stapsdt/stapsdt/sdt"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 
 	"github.com/cilium/ebpf/asm"
 )
@@ -56,13 +56,12 @@ func (p *Pairing) divide(start, end *Probe, all []string) (atStart, atEnd []stri
 	return atStart, atEnd, nil
 }
 
-// addressType formats the key of a Call as an address.
-var addressType = &sdt.Type{Kind: sdt.KindPointer, Size: 8, Elem: &sdt.Type{}}
-
 // pairKey returns the value that distinguishes the operations of a process.
 func (p *Probe) pairKey(key string) (item, error) {
 	if key == Call {
-		return item{Item: layout.Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Described: addressType, Offset: layout.KeyHeader, Size: 16}}, nil
+		address := expr.Type{Kind: expr.Uint, Size: 8, Unit: kind.Address}
+		one := layout.Item{Name: key, Type: address, Offset: layout.KeyHeader, Size: 16}
+		return item{Item: one}, nil
 	}
 	if key == Goroutine || key == Thread {
 		return item{Item: layout.Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: layout.KeyHeader, Size: 8}}, nil

@@ -214,7 +214,9 @@ func ArgType(a sdt.Arg) expr.Type {
 			of.Unit = kind.UnitOf(t.Name)
 		}
 		return of
-	case t.Kind == sdt.KindUint, t.Kind == sdt.KindPointer:
+	case t.Kind == sdt.KindPointer:
+		return expr.Type{Kind: expr.Uint, Size: size, Unit: kind.Address}
+	case t.Kind == sdt.KindUint:
 		return expr.Type{Kind: expr.Uint, Size: size}
 	case (a.Float || t.Kind == sdt.KindFloat) && size >= 4:
 		return expr.Type{Kind: expr.Float, Size: size}

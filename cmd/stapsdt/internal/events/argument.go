@@ -22,11 +22,8 @@ import (
 func ArgOf(item *layout.Item) recording.Arg {
 	t := item.Type
 	bare := t.Kind != expr.String && item.Names != nil || item.Unreadable != nil
-	switch {
-	case bare:
+	if bare {
 		t = expr.Type{Kind: expr.String}
-	case item.IsPointer():
-		t.Unit = kind.Address
 	}
 	return recording.Arg{
 		Name: item.Name, Type: t.Kind.Type(t.Size), Kind: kind.Of(t.Kind, t.Unit), Bare: bare,

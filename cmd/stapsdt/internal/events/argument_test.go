@@ -11,6 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
@@ -31,7 +32,7 @@ func (typeNames) NameOf(bits uint64) string {
 func TestNotation(t *testing.T) {
 	word, text := expr.Type{Kind: expr.Uint, Size: 8}, expr.Type{Kind: expr.String}
 	named := layout.Item{Type: word, Names: typeNames{}}
-	pointer := layout.Item{Type: word, Described: replay.Pointer}
+	pointer := layout.Item{Type: expr.Type{Kind: expr.Uint, Size: 8, Unit: kind.Address}}
 	for _, c := range []struct {
 		item         layout.Item
 		value        event.Value

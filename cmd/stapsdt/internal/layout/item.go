@@ -41,11 +41,6 @@ type Names interface {
 	NameOf(bits uint64) string
 }
 
-// IsPointer reports whether the value is known to be an address, and not the address of a string.
-func (i *Item) IsPointer() bool {
-	return i.Described != nil && i.Described.Kind == sdt.KindPointer && !i.Described.IsString()
-}
-
 // TextHeader is the size of the header before the bytes of a string in a record.
 const TextHeader = 16
 

@@ -268,3 +268,15 @@ func TestPrintable(t *testing.T) {
 		assert.Equal(t, want, Printable(s), s)
 	}
 }
+
+// TestUnits: what a number counts decides how it is shown, in text and as JSON.
+func TestUnits(t *testing.T) {
+	for unit, want := range map[kind.Unit][2]string{
+		kind.None: {"60000000000", "60000000000"}, kind.Nanoseconds: {"1m0s", "60000000000"},
+		kind.Address: {"0xdf8475800", `"0xdf8475800"`},
+	} {
+		of := expr.Type{Kind: expr.Uint, Size: 8, Unit: unit}
+		assert.Equal(t, want[0], string(AppendNumber(nil, of, 60_000_000_000)))
+		assert.Equal(t, want[1], string(AppendJSONNumber(nil, of, 60_000_000_000)))
+	}
+}

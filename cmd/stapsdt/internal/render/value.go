@@ -41,8 +41,6 @@ func AppendText(to []byte, i *layout.Item, v event.Value) []byte {
 		return f.structure(to, i.Details.Type, 0)
 	case i.Names != nil:
 		return append(to, Printable(i.Names.NameOf(v.Bits))...)
-	case i.IsPointer():
-		return fmt.Appendf(to, "%#x", v.Bits)
 	case v.Bits == 0 && isOperation(i):
 		return append(to, '-')
 	}
@@ -55,13 +53,15 @@ func isOperation(i *layout.Item) bool {
 	return (i.Name == "parent" || i.Name == "span") && i.Type == expr.Type{Kind: expr.Uint, Size: 8}
 }
 
-// AppendNumber appends a number, a bool or a duration for people.
+// AppendNumber appends a number, a bool, a duration or an address for people.
 func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
 	switch {
 	case t.Kind == expr.Bool:
 		return strconv.AppendBool(to, bits != 0)
 	case t.Unit == kind.Nanoseconds:
 		return append(to, time.Duration(bits).String()...)
+	case t.Unit == kind.Address:
+		return fmt.Appendf(to, "%#x", bits)
 	case t.Kind == expr.Int:
 		return strconv.AppendInt(to, int64(bits), 10)
 	case t.Kind == expr.Float:
@@ -70,8 +70,7 @@ func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
 	return strconv.AppendUint(to, bits, 10)
 }
 
-// AppendJSON appends a value as JSON. An unreadable value becomes null. An address becomes a hexadecimal string,
-// because JSON has no numbers for it.
+// AppendJSON appends a value as JSON. An unreadable value becomes null.
 func AppendJSON(to []byte, i *layout.Item, v event.Value) []byte {
 	switch {
 	case i.Unreadable != nil, v.Missing, v.Type.Kind == expr.String && v.Bits == 0 && !i.IsGo:
@@ -83,15 +82,17 @@ func AppendJSON(to []byte, i *layout.Item, v event.Value) []byte {
 		return f.structure(to, i.Details.Type, 0)
 	case i.Names != nil:
 		return AppendJSONString(to, i.Names.NameOf(v.Bits))
-	case i.IsPointer():
-		return fmt.Appendf(to, `"%#x"`, v.Bits)
 	}
 	return AppendJSONNumber(to, v.Type, v.Bits)
 }
 
-// AppendJSONNumber appends a number or a bool as JSON. A duration becomes its nanoseconds, and a float without a JSON
-// number a string.
+// AppendJSONNumber appends a number or a bool as JSON. A duration becomes its nanoseconds, a float
+// without a JSON number a string, and an address a hexadecimal string, because JSON has no numbers
+// for it.
 func AppendJSONNumber(to []byte, t expr.Type, bits uint64) []byte {
+	if t.Unit == kind.Address {
+		return append(AppendNumber(append(to, '"'), t, bits), '"')
+	}
 	t.Unit = kind.None
 	if t.Kind == expr.Float {
 		f := event.Value{Type: t, Bits: bits}.Float()

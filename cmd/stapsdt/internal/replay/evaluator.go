@@ -66,7 +66,7 @@ func (v *Evaluator) Item(src string) (*expr.Expr, *layout.Item, error) {
 	}
 	item, args := NewItem(src, e.Type()), v.probe.Args
 	if e.Root.Op == expr.Load && e.Root.Var < 2*len(args) {
-		describe(item, args[e.Root.Var%len(args)])
+		item.Bare = args[e.Root.Var%len(args)].Bare
 	}
 	return e, item, nil
 }

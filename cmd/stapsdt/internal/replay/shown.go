@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -70,18 +69,10 @@ func Object(all []Shown) (o render.JSONObject) {
 func ArgItems(p *recording.Probe, textSize int) (items []layout.Item) {
 	for i, v := range Variables(p)[:len(p.Args)] {
 		item := layout.Item{Name: v.Name, Type: v.Type, TextSize: textSize}
-		describe(&item, p.Args[i])
+		item.Bare = p.Args[i].Bare
 		items = append(items, item)
 	}
 	return items
-}
-
-// describe completes the description of an argument's values.
-func describe(item *layout.Item, a recording.Arg) {
-	item.Bare = a.Bare
-	if a.Kind == kind.Pointer {
-		item.Described = Pointer
-	}
 }
 
 // Arguments describes the arguments of each probe that had events.

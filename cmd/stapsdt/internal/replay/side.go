@@ -115,7 +115,7 @@ func (s *side) detail(p *Pairs) {
 			for j, a := range s.probe.Args {
 				if a.Name == name {
 					one = evaluation{arg: j, item: NewItem(name, s.vars[j].Type)}
-					describe(one.item, a)
+					one.item.Bare = a.Bare
 					one.item.TextSize = cmp.Or(p.plan.TextSize, layout.TextSize)
 				}
 			}

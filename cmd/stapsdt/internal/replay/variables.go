@@ -11,7 +11,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
-	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
 // commonVars are the variables that follow the arguments.
@@ -113,6 +112,3 @@ func Bits(t expr.Type, v expr.Value) uint64 {
 	}
 	return v.Uint()
 }
-
-// Pointer describes an argument that is an address.
-var Pointer = &sdt.Type{Kind: sdt.KindPointer, Elem: &sdt.Type{}}

@@ -125,7 +125,7 @@ func formatOf(a sdt.Arg) format {
 		return duration
 	case t.Kind == expr.Int:
 		return signed
-	case a.Type != nil && a.Type.Kind == sdt.KindPointer:
+	case t.Unit == kind.Address:
 		return address
 	}
 	return unsigned
