@@ -2,8 +2,14 @@ package stapsdt
 
 import (
 	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -101,5 +107,21 @@ func TestPointersAreTold(t *testing.T) {
 	for _, arg := range []any{unsafe.Pointer(&x), pointer(&x), unsafe.Pointer(nil)} {
 		_, _, kind := Uint64.word(arg)
 		require.Equal(t, pointerArg, kind)
+	}
+}
+
+// TestTypesOfC: the C library has the same types, by the same names.
+func TestTypesOfC(t *testing.T) {
+	testenv.NotEmulated(t, "the sources are not there")
+	header, err := os.ReadFile("cstapsdt/libstapsdt.h")
+	require.NoError(t, err)
+	_, enum, _ := strings.Cut(string(header), "noarg = 0,")
+	enum, _, _ = strings.Cut(enum, "} ArgType_t;")
+	rows := regexp.MustCompile(`(\w+) = (-?\d+)`).FindAllStringSubmatch(enum, -1)
+	require.Len(t, rows, 9)
+	for _, row := range rows {
+		value, err := strconv.ParseInt(row[2], 10, 8)
+		require.NoError(t, err)
+		require.Equal(t, strings.TrimPrefix(row[1], "sdt_"), ArgType(value).String())
 	}
 }
