@@ -255,7 +255,9 @@ func (r *Run) nothing() error {
 	if r.engine != nil && len(r.engine.LeftOut()) > 0 {
 		return fmt.Errorf("%w: %w", probes.ErrNothing, r.engine.LeftOut()[0])
 	}
-	return fmt.Errorf("%w: no file of the process has %s%s", probes.ErrNothing, r.Selector.Missing(), r.Selector.Nearest(r.PIDs...))
+	missing := cmp.Or(r.Selector.Missing(), "a selected probe that can be traced")
+	nearest := r.Selector.Nearest(r.PIDs...)
+	return fmt.Errorf("%w: no file of the process has %s%s", probes.ErrNothing, missing, nearest)
 }
 
 // noFunction returns an error if a function spec selects no function. It only warns of a function
