@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"syscall"
 
@@ -30,6 +31,8 @@ func init() {
 	if err == nil && ok {
 		file.Close()
 		closeInherited()
+		// It ends after the process that it serves, which a service manager may signal too.
+		signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 		tasks[os.Args[1]](peer)
 	}
 	os.Exit(0)

@@ -44,7 +44,9 @@ func linked(t *testing.T) (program, watcher *net.UnixConn) {
 	conn, err := net.FileConn(its)
 	require.NoError(t, err)
 	its.Close()
-	watcher, err = Relay(conn.(*net.UnixConn))
+	relay, err := NewRelay(t.Name())
+	require.NoError(t, err)
+	watcher, err = relay.Take(conn.(*net.UnixConn))
 	require.NoError(t, err)
 	t.Cleanup(func() { watcher.Close() })
 	return ours, watcher
@@ -73,8 +75,9 @@ func TestRelay(t *testing.T) {
 	require.NoError(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
 	first, second := memory(t, "first"), memory(t, "second")
 	for text, fds := range map[string][]int{
-		"none": nil, "pipes": pipe[:], "memory": {pipe[0], first, second},
+		"none": nil, "memory": {first}, "pipes": pipe[:], "more": {pipe[0], first, second},
 	} {
+		program, watcher := linked(t)
 		_, _, err := program.WriteMsgUnix([]byte(text), unix.UnixRights(fds...), nil)
 		require.NoError(t, err)
 		control := controlBuffer()
@@ -82,15 +85,19 @@ func TestRelay(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, text, string(b[:n]))
 		got := wire.Descriptors(control[:filled])
-		if text != "memory" {
+		if text == "none" || text == "pipes" {
 			require.Empty(t, got, text)
-			continue
+		} else {
+			require.Len(t, got, 1)
+			held := make([]byte, 16)
+			n, _ = unix.Pread(got[0], held, 0)
+			require.Equal(t, "first", string(held[:n]))
+			unix.Close(got[0])
 		}
-		require.Len(t, got, 1)
-		held := make([]byte, 16)
-		n, _ = unix.Pread(got[0], held, 0)
-		require.Equal(t, "first", string(held[:n]))
-		unix.Close(got[0])
+		if len(fds) > 1 { // which no program sends that keeps to the protocol
+			requireNone(t, watcher)
+			requireNone(t, program)
+		}
 	}
 	unix.Close(pipe[1])
 	ended := []unix.PollFd{{Fd: int32(pipe[0])}}
@@ -108,6 +115,37 @@ func TestRelay(t *testing.T) {
 	program, watcher = linked(t)
 	watcher.Close()
 	requireNone(t, program)
+}
+
+// TestRelayRefusal: what a program says before it closes the connection arrives, also if it does not
+// wait for what it is asked.
+func TestRelayRefusal(t *testing.T) {
+	for range 200 {
+		program, watcher := linked(t)
+		_, err := program.Write([]byte("busy"))
+		require.NoError(t, err)
+		program.Close()
+		_, _ = watcher.Write([]byte("ask"))
+		said, err := io.ReadAll(watcher)
+		require.NoError(t, err)
+		require.Equal(t, "busy", string(said))
+	}
+}
+
+// TestRelayWhole: more bytes pass than a connection takes at once.
+func TestRelayWhole(t *testing.T) {
+	program, watcher := linked(t)
+	all := make([]byte, 4<<20)
+	for i := range all {
+		all[i] = byte(i * i >> 8)
+	}
+	go func() {
+		_, _ = program.Write(all)
+		program.Close()
+	}()
+	got, err := io.ReadAll(watcher)
+	require.NoError(t, err)
+	require.Equal(t, all, got)
 }
 
 // TestLastReference: who drops the last reference to a file can wait for ever. That is neither who
@@ -156,7 +194,8 @@ func TestRelayOver(t *testing.T) {
 		_, err = watcher.Write(make([]byte, 1<<16))
 	}
 	relays.Lock()
-	relays.requests.Close()
+	relays.requests[t.Name()].Close()
+	delete(relays.requests, t.Name())
 	relays.Unlock()
 	_ = program.SetReadDeadline(time.Now().Add(testenv.Patience))
 	_, err := io.Copy(io.Discard, program)

@@ -3,6 +3,7 @@
 package deputy
 
 import (
+	"errors"
 	"net"
 	"os"
 	"sync"
@@ -13,53 +14,81 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relays are requests to the child that relays connections, or nil if there is none.
-var relays struct {
+// relays are the requests to the children that relay connections, by the owners of the programs: a
+// program that makes a child wait harms only its owner's.
+var relays = struct {
 	sync.Mutex
-	requests *net.UnixConn
+	requests map[any]*net.UnixConn
+}{requests: map[any]*net.UnixConn{}}
+
+// Relay relays one connection with a program. The descriptors that a program sends are closed by
+// who reads them, and those that nobody has read by who closes the connection last. That is a child
+// here. It passes on all bytes, and the descriptor of a memfd.
+type Relay struct {
+	requests, watcher *net.UnixConn
+	its               *os.File
 }
 
-// Relay takes over a connection with a program, and returns one that stands for it. The descriptors
-// that a program sends are closed by who reads them, and those that nobody has read by who closes
-// the connection last. That is a child here. It passes on all bytes, and the descriptors of memfds.
-func Relay(program *net.UnixConn) (watcher *net.UnixConn, err error) {
-	defer program.Close()
+// NewRelay prepares a relay for a connection that will be made with a program of an owner.
+func NewRelay(owner any) (*Relay, error) {
 	watcher, its, err := pair(unix.SOCK_STREAM)
 	if err != nil {
 		return nil, err
 	}
-	defer its.Close()
+	r := &Relay{watcher: watcher, its: its}
+	relays.Lock()
+	defer relays.Unlock()
+	if relays.requests[owner] == nil {
+		requests, _, err := start("relay")
+		if err != nil {
+			r.Close()
+			return nil, err
+		}
+		relays.requests[owner] = requests
+	}
+	r.requests = relays.requests[owner]
+	return r, nil
+}
+
+// Take takes over the connection, and returns one that stands for it.
+func (r *Relay) Take(program *net.UnixConn) (watcher *net.UnixConn, err error) {
+	defer program.Close()
+	defer r.its.Close()
 	raw, err := program.SyscallConn()
 	if err == nil {
-		controlErr := raw.Control(func(fd uintptr) { err = hand(int(fd), int(its.Fd())) })
+		controlErr := raw.Control(func(fd uintptr) { err = r.hand(int(fd)) })
 		if err == nil {
 			err = controlErr
 		}
 	}
 	if err != nil {
-		watcher.Close()
+		r.watcher.Close()
 		return nil, err
 	}
-	return watcher, nil
+	return r.watcher, nil
 }
 
-// hand hands two ends to the child, which it starts if there is none.
-func hand(program, watcher int) (err error) {
+// Close closes a relay that was not needed.
+func (r *Relay) Close() {
+	r.watcher.Close()
+	r.its.Close()
+}
+
+// hand hands two ends to the child.
+func (r *Relay) hand(program int) error {
 	relays.Lock()
 	defer relays.Unlock()
-	for range 2 { // the child may have ended, perhaps through nobody's fault
-		if relays.requests == nil {
-			if relays.requests, _, err = start("relay"); err != nil {
-				return err
+	_ = r.requests.SetWriteDeadline(time.Now().Add(patience))
+	rights := unix.UnixRights(program, int(r.its.Fd()))
+	_, _, err := r.requests.WriteMsgUnix([]byte{0}, rights, nil)
+	hasEnded := errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET)
+	if hasEnded || errors.Is(err, net.ErrClosed) {
+		for owner, requests := range relays.requests {
+			if requests == r.requests {
+				delete(relays.requests, owner)
+				requests.Close()
 			}
 		}
-		_ = relays.requests.SetWriteDeadline(time.Now().Add(patience))
-		_, _, err = relays.requests.WriteMsgUnix([]byte{0}, unix.UnixRights(program, watcher), nil)
-		if err == nil {
-			return nil
-		}
-		relays.requests.Close()
-		relays.requests = nil
 	}
 	return err
 }
@@ -81,11 +110,42 @@ func serveRelays(requests *net.UnixConn) {
 			continue
 		}
 		for _, end := range ends { // this process has no descriptors left
-			go end.Close()
+			closings.add(func() { end.Close() })
 		}
 	}
 	close(over)
 	all.Wait()
+}
+
+// closings are what this process has to close. One closing at a time can take for ever.
+var closings queue
+
+type queue struct {
+	mu    sync.Mutex
+	all   []func()
+	works bool
+}
+
+func (q *queue) add(one func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.all = append(q.all, one); !q.works {
+		q.works = true
+		go q.work()
+	}
+}
+
+func (q *queue) work() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.all) > 0 {
+		one := q.all[0]
+		q.all = q.all[1:]
+		q.mu.Unlock()
+		one()
+		q.mu.Lock()
+	}
+	q.works = false
 }
 
 // connections returns connections of descriptors, which it closes.
@@ -95,7 +155,7 @@ func connections(fds []int) (all []*net.UnixConn) {
 		if conn, err := net.FileConn(file); err == nil {
 			all = append(all, conn.(*net.UnixConn))
 		}
-		file.Close()
+		closings.add(func() { file.Close() })
 	}
 	return all
 }
@@ -103,17 +163,21 @@ func connections(fds []int) (all []*net.UnixConn) {
 // relay relays between the ends of two connections until one of them ends, or until over. Then the
 // program knows that it is watched no longer, even if what it has sent cannot be closed.
 func relay(program, watcher *net.UnixConn, over <-chan struct{}) {
-	passed := make(chan struct{}, 2)
-	for to, from := range map[*net.UnixConn]*net.UnixConn{program: watcher, watcher: program} {
-		go func() {
-			pass(to, from)
-			passed <- struct{}{}
-		}()
-	}
-	ended := 0
+	passed, ended := make(chan struct{}, 2), make(chan struct{}, 2)
+	go func() {
+		pass(watcher, program)
+		ended <- struct{}{}
+		passed <- struct{}{}
+	}()
+	go func() {
+		// A program that closes the connection may have said why before.
+		if whole := pass(program, watcher); whole {
+			ended <- struct{}{}
+		}
+		passed <- struct{}{}
+	}()
 	select {
-	case <-passed:
-		ended = 1
+	case <-ended:
 	case <-over:
 	}
 	for _, end := range []*net.UnixConn{program, watcher} {
@@ -121,37 +185,45 @@ func relay(program, watcher *net.UnixConn, over <-chan struct{}) {
 		_ = end.CloseWrite()
 	}
 	go func() {
-		for ; ended < 2; ended++ {
-			<-passed
-		}
+		<-passed
+		<-passed
 		watcher.Close()
-		program.Close()
+		closings.add(func() { program.Close() })
 	}()
 }
 
-// pass passes on what arrives, with the first descriptor of a memfd, until a connection ends.
-// Neither the seals nor the close of a memfd ask a file system. To close another descriptor can
-// take for ever, so that comes last.
-func pass(to, from *net.UnixConn) {
+// pass passes on what arrives, with the descriptor of a memfd, until a connection ends. whole
+// reports whether all was passed on. It ends a connection with other descriptors. Neither the seals
+// nor the close of a memfd ask a file system; to close another descriptor can take for ever.
+func pass(to, from *net.UnixConn) (whole bool) {
 	b, control := make([]byte, 16<<10), controlBuffer()
 	for {
 		n, filled, _, _, err := from.ReadMsgUnix(b, control)
 		var rights []byte
 		fds := wire.Descriptors(control[:max(filled, 0)])
+		fits := len(fds) <= 1
 		for _, fd := range fds {
-			if _, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err == nil {
+			if _, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil {
+				fits = false
+			} else if rights == nil {
 				rights = unix.UnixRights(fd)
-				break
 			}
 		}
-		if err == nil && n > 0 {
-			_, _, err = to.WriteMsgUnix(b[:n], rights, nil)
+		whole = err != nil || n <= 0
+		for sent := 0; err == nil && sent < n; rights = nil {
+			var more int
+			more, _, err = to.WriteMsgUnix(b[sent:n], rights, nil)
+			sent += more
 		}
 		for _, fd := range fds {
-			unix.Close(fd)
+			if fits {
+				unix.Close(fd)
+			} else {
+				closings.add(func() { unix.Close(fd) })
+			}
 		}
-		if err != nil || n <= 0 {
-			return
+		if err != nil || n <= 0 || !fits {
+			return whole
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/deputy"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	processes "github.com/go-stapsdt/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -101,6 +102,14 @@ func (p *Process) Dial() (*Connection, error) {
 		return nil, fmt.Errorf("%v: %w", p, err)
 	}
 	return c, nil
+}
+
+// owner returns the owner of the process, or its user if it is Elsewhere and has no PID here.
+func (p *Process) owner() any {
+	if p.Elsewhere {
+		return p.UID
+	}
+	return proc.OwnerOf(p.PID)
 }
 
 // stallKey is the function of this name. The sockets of a process that is Elsewhere are in directories of our own.
@@ -212,13 +221,23 @@ func (at place) rank(p *Process) int {
 }
 
 func (p *Process) dial(at place) (*Connection, error) {
+	var relay *deputy.Relay
+	if !deputy.Trusts(p.UID) { // whoever listens there
+		var err error
+		if relay, err = deputy.NewRelay(p.owner()); err != nil {
+			return nil, err
+		}
+	}
 	conn, err := connect(at)
 	if err != nil {
+		if relay != nil {
+			relay.Close()
+		}
 		return nil, err
 	}
 	known, err := p.check(conn)
-	if !deputy.Trusts(p.UID) { // whoever listens there
-		relayed, relayErr := deputy.Relay(conn)
+	if relay != nil {
+		relayed, relayErr := relay.Take(conn)
 		if relayErr != nil {
 			return nil, relayErr
 		}
