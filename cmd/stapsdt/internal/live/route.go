@@ -208,8 +208,9 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 			err = unseen(other)
 		}
 		switch {
-		case errors.Is(err, probes.ErrNothing) && !demanded && f.lacksNamed():
-			return nil, nil // the kernel, or the rights that it misses, is the answer
+		case errors.Is(err, probes.ErrNothing) && !demanded && f.lacksNamed() &&
+			(refused == nil || errors.As(refused, new(*rights.Error))):
+			return nil, nil // the kernel, or the right that is missing, is the answer
 		case !errors.Is(err, ErrKernel):
 		case demanded:
 			err = console.Usagef("%w, and --via socket excludes it", err)

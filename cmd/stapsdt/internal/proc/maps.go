@@ -94,6 +94,17 @@ func mappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, er
 	return all, more, err
 }
 
+// mapsKey returns the key, for package stall, of a process's memory map. Those of root of the
+// machine hide no others.
+func mapsKey(pid int) any {
+	type maps struct{ of any }
+	owner := OwnerOf(pid)
+	if own, ok := ownMounts(); ok && owner == (Owner{Namespace: own}) {
+		return maps{pid}
+	}
+	return stall.Of{Owner: maps{owner}, System: maps{pid}}
+}
+
 // taskMappings reads the memory map in a goroutine that can be left alone: the kernel lets it wait
 // while the process reads a page of a file system that does not answer.
 func taskMappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, err error) {
@@ -101,7 +112,7 @@ func taskMappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool
 		all  []Mapping
 		more bool
 	}
-	key := stall.Of{Owner: OwnerOf(pid), System: pid}
+	key := mapsKey(pid)
 	r, err := stall.Do(key, func() (r result, err error) {
 		r.all, r.more, err = readMappings(pid, wanted)
 		return r, err

@@ -5,6 +5,7 @@ package proc
 import (
 	"fmt"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,13 +49,19 @@ func userOf(pid int) uint32 {
 	return uint32(uid)
 }
 
+// The inodes of the namespaces of this process.
+var (
+	ownUsers  = sync.OnceValues(func() (uint64, bool) { return Inode("/proc/self/ns/user") })
+	ownMounts = sync.OnceValues(func() (uint64, bool) { return Inode("/proc/self/ns/mnt") })
+)
+
 // overflowUser is the UID that is shown for users who have none in this namespace.
 const overflowUser = 65534
 
 // namespaceMaker returns the user who created a user namespace: the outermost one that is not our
 // own. ok is false if it is our own, or cannot be read.
 func namespaceMaker(path string) (uid uint32, ok bool) {
-	own, known := Inode("/proc/self/ns/user")
+	own, known := ownUsers()
 	if inode, _ := Inode(path); !known || inode == 0 || inode == own {
 		return 0, false
 	}
