@@ -440,3 +440,19 @@ func TestIndexes(t *testing.T) {
 		require.ErrorContains(t, err, message)
 	}
 }
+
+// TestAddress: what is computed from an address is a number.
+func TestAddress(t *testing.T) {
+	address := Type{Kind: Uint, Size: 8, Unit: kind.Address}
+	vars := []Var{{Name: "p", Type: address}}
+	for src, want := range map[string]Type{
+		"p": address, "+p": address, "(p)": address, "p + 1": {Kind: Uint, Size: 8}, "p - p": {Kind: Uint, Size: 8},
+		"p & 7": {Kind: Uint, Size: 8}, "p >> 12": {Kind: Uint, Size: 8}, "p << 1": {Kind: Uint, Size: 8}, "^p": {Kind: Uint, Size: 8},
+		"p / p": {Kind: Uint, Size: 8}, "p == 0": {Kind: Bool},
+	} {
+		e, err := Parse(src, vars)
+		require.NoError(t, err, src)
+		require.Equal(t, want.Kind, e.Type().Kind, src)
+		require.Equal(t, want.Unit, e.Type().Unit, src)
+	}
+}

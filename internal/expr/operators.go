@@ -40,12 +40,17 @@ func (c *checker) unary(e *ast.UnaryExpr, depth int) (operand, error) {
 	if e.Op == token.ADD {
 		return x, nil
 	}
-	typ := x.typ
-	if typ.Unit == kind.Address {
-		typ.Unit = kind.None
-	}
+	typ := x.typ.computed()
 	n := &Node{Op: unaries[e.Op], Type: typ, X: x.tree, Pos: pos}
 	return operand{typ: typ, tree: n, pos: pos}, nil
+}
+
+// computed returns the type of what was computed from a value of the type: of an address, a number.
+func (t Type) computed() Type {
+	if t.Unit == kind.Address {
+		t.Unit = kind.None
+	}
+	return t
 }
 
 // kind returns the operand's kind. An untyped number is an Int or a Float.
@@ -258,6 +263,7 @@ func (c *checker) shift(op Op, tok token.Token, x, y operand, pos int) (operand,
 			return operand{}, err
 		}
 	}
-	n := &Node{Op: op, Type: x.typ, X: x.node(), Y: y.node(), Pos: pos}
-	return operand{typ: x.typ, tree: n, pos: x.pos}, nil
+	typ := x.typ.computed()
+	n := &Node{Op: op, Type: typ, X: x.node(), Y: y.node(), Pos: pos}
+	return operand{typ: typ, tree: n, pos: x.pos}, nil
 }

@@ -174,10 +174,10 @@ func (k Kind) Sent(typ int8) string {
 	return row.Class.Sized(row.Class.Size(typ))
 }
 
-// UnitOf returns what values of a type in Go count, by the type's name.
-func UnitOf(name string) Unit {
+// UnitOf returns what values of the class count that have a type in Go, by the type's name.
+func (c Class) UnitOf(name string) Unit {
 	for k := range Rows {
-		if Rows[k].Sent == name && name != "" {
+		if Rows[k].Class == c && Rows[k].Sent == name {
 			return Rows[k].Unit
 		}
 	}

@@ -54,7 +54,8 @@ func TestUnknown(t *testing.T) {
 	require.Zero(t, Of(Uint, Nanoseconds))
 	_, _, ok := Received("complex128")
 	require.False(t, ok)
-	require.Equal(t, Nanoseconds, UnitOf("time.Duration"))
-	require.Equal(t, None, UnitOf("main.Duration"))
-	require.Equal(t, None, UnitOf(""))
+	require.Equal(t, Nanoseconds, Int.UnitOf("time.Duration"))
+	require.Equal(t, None, Int.UnitOf("main.Duration"))
+	require.Equal(t, None, Int.UnitOf("pointer"), "a type in C")
+	require.Equal(t, None, Int.UnitOf(""))
 }

@@ -211,7 +211,7 @@ func ArgType(a sdt.Arg) expr.Type {
 	case t.Kind == sdt.KindInt:
 		of := expr.Type{Kind: expr.Int, Size: size}
 		if size == 8 {
-			of.Unit = kind.UnitOf(t.Name)
+			of.Unit = kind.Int.UnitOf(t.Name)
 		}
 		return of
 	case t.Kind == sdt.KindPointer:

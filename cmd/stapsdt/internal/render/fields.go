@@ -97,7 +97,7 @@ func (f *fields) value(to []byte, t *sdt.Type, at int64) []byte {
 		return f.number(to, expr.Type{Kind: expr.Bool, Size: 1}, bits)
 	case sdt.KindInt:
 		unused := 64 - 8*size
-		of := expr.Type{Kind: expr.Int, Size: size, Unit: kind.UnitOf(t.Name)}
+		of := expr.Type{Kind: expr.Int, Size: size, Unit: kind.Int.UnitOf(t.Name)}
 		return f.number(to, of, uint64(int64(bits<<unused)>>unused))
 	case sdt.KindFloat:
 		if size == 4 || size == 8 {
