@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-stapsdt/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -115,8 +116,14 @@ func (f *File) mapRoom(bytes int64) (err error) {
 	}
 	// A child that is forked without exec does not inherit the mapping.
 	_ = unix.Madvise(f.Memory, unix.MADV_DONTFORK)
+	mapped.Store(f, nil)
 	return nil
 }
+
+// mapped are the files that are recorded to. A program need not keep its recorder, and the garbage
+// collector would close the file: in an overlay, as a container has, the mapping does not keep the
+// lock.
+var mapped sync.Map
 
 // Publish gives the file the requested path, unless another process records there, or a file of
 // another user is there. The path of each process follows from the pattern, in which %p is the PID.
@@ -145,6 +152,7 @@ func (f *File) Publish(path, pattern string) error {
 // Close unmaps the recording, to which no fire may write any longer, and unlocks the file.
 func (f *File) Close() error {
 	var err error
+	mapped.Delete(f)
 	if f.Memory != nil {
 		err = os.NewSyscallError("munmap", unix.Munmap(f.Memory))
 		f.Memory = nil

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -152,4 +153,27 @@ func TestWritten(t *testing.T) {
 	removed, beside = tidy("99.rec", "%p.rec", "")
 	require.Equal(t, "1.rec", removed)
 	require.False(t, beside)
+}
+
+// TestLockStays: a recording that the program does not refer to keeps its descriptor, and with it the lock, until it is closed.
+func TestLockStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "recording")
+	create := func() uintptr {
+		f, err := Create(path, 0)
+		require.NoError(t, err)
+		require.NoError(t, f.Publish(path, path))
+		return f.Fd()
+	}
+	fd := create()
+	runtime.GC()
+	runtime.GC()
+	link, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd))
+	require.NoError(t, err)
+	require.Equal(t, path, link)
+	for f := range mapped.Range {
+		if f := f.(*File); f.Path == path {
+			require.NoError(t, f.Close())
+		}
+	}
+	require.NoFileExists(t, fmt.Sprint("/proc/self/fd/", fd))
 }
