@@ -152,6 +152,7 @@ func TestTraceNew(t *testing.T) {
 // TestTraceUnfit: a process that has a probe for which the expressions make no sense, such as that of
 // another user, refuses nothing to those that fit. If none fits, the error names it.
 func TestTraceUnfit(t *testing.T) {
+	testenv.NeedsRoot(t)
 	q, path := startCSubject(t)
 	r := runCommand(t, "trace", "-a", "csubject:work", "-w", "status == -3", "-d", "10s")
 	r.ends(t, 2, "stapsdt: csubject:work in "+path+" (process "+pid(q)+"): undefined: status")

@@ -249,6 +249,7 @@ func TestStackProfile(t *testing.T) {
 // program has frame pointers or not, however it is linked, and whichever function it calls.
 func TestStackLibrary(t *testing.T) {
 	t.Parallel()
+	testenv.NeedsRoot(t)
 	gcc, dir := testenv.NeedsTool(t, "gcc", "gcc"), t.TempDir()
 	const library = "../../../cstapsdt"
 	runTool(t, exec.Command(testenv.NeedsTool(t, "make", "make"), "-s", "-C", library, "OUT="+dir, dir+"/libstapsdt.a", dir+"/libstapsdt.so"))

@@ -166,6 +166,13 @@ func TestRestorer(t *testing.T) {
 	restore, err := restorer(p.tty)
 	require.NoError(t, err)
 	p.show(t.Context())
+	last := ""
+	require.Eventually(t, func() bool { // the screen is whole, and nothing writes any more
+		now := p.shown()
+		whole := now == last
+		last = now
+		return whole
+	}, testenv.Patience, 200*time.Millisecond)
 	require.NotEqual(t, before, p.settings())
 	restore()
 	p.restored(before)
