@@ -122,9 +122,11 @@ func TestGoGet(t *testing.T) {
 	n.run("go", "build", "-o", "myapp", ".")
 	n.run("env", "CGO_ENABLED=0", "go", "build", "-o", "myapp", ".")
 	// Its only dependency is x/sys.
-	out, err := os.ReadFile(n.dir + "/go.mod")
+	mod, err := os.ReadFile(n.dir + "/go.mod")
 	require.NoError(t, err)
-	require.Equal(t, 2, strings.Count(string(out), " v"), "%s", out)
+	require.Equal(t, 2, strings.Count(string(mod), " v"), "%s", mod)
+	n.run("go", "mod", "tidy")
+	n.run("env", "GOFLAGS=-modcacherw -mod=readonly", "go", "test", ".")
 }
 
 // TestTidy: go.mod and go.sum of every module are what go mod tidy writes, without the
@@ -151,6 +153,32 @@ func TestTidy(t *testing.T) {
 				}
 			}
 			require.Empty(t, other)
+		})
+	}
+}
+
+// TestModules: each module and its tests build without the workspace, from an empty module cache, and
+// go.mod and go.sum have all that this takes. The other modules of this repository, which may not be
+// published yet, are those beside it.
+func TestModules(t *testing.T) {
+	n := newNewcomer(t)
+	n.env = append(n.env, "GOFLAGS=-modcacherw -mod=readonly")
+	n.dir = committed(t)
+	all := modules(t, n.dir)
+	require.NoError(t, os.Remove(n.dir+"/go.work"))
+	for _, dir := range all {
+		for _, other := range all {
+			if other != dir {
+				path := filepath.ToSlash(filepath.Join(root, strings.TrimPrefix(other, n.dir)))
+				n.run("go", "mod", "edit", "-replace", path+"="+other, dir+"/go.mod")
+			}
+		}
+	}
+	for _, dir := range all {
+		t.Run(strings.TrimPrefix(dir, n.dir), func(t *testing.T) {
+			in := &newcomer{t: t, dir: dir, env: n.env}
+			in.run("go", "build", "./...")
+			in.run("go", "vet", "./...")
 		})
 	}
 }
