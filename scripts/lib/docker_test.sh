@@ -64,7 +64,7 @@ if debian_archive >/dev/null; then
 fi
 
 docker rm -f "$app" >/dev/null
-check "a root file system that is read-only" bash -c "$(shown 'docker run -d' | sed "s/ -d / -d --read-only $(grep -o '\--tmpfs /probes[^ `]*' docs/containers.md | sed 's/[/&]/\\&/g') /")"
+check "a root file system that is read-only" bash -c "$(shown 'docker run -d' | sed "s/ -d / -d --read-only --user 1000 $(grep -o '\--tmpfs /probes[^ `]*' docs/containers.md | sed 's/[/&]/\\&/g') /")"
 check "a root file system that is read-only: bpftrace beside it" greets "$(shown 'docker run --rm')"
 
 # recording BEGINNING: the commands of docs/recording.md's section on containers that begin so, for a container, a
