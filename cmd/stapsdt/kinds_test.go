@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,11 +16,8 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/debugprobe"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
-	"github.com/go-stapsdt/stapsdt/proberec"
-	"github.com/go-stapsdt/stapsdt/probesock"
 
 	"github.com/cilium/ebpf/features"
 	"github.com/stretchr/testify/require"
@@ -123,22 +118,9 @@ func TestKinds(t *testing.T) {
 		}
 	}
 
-	dir := t.TempDir()
-	t.Setenv("STAPSDT_DIR", dir)
-	file := filepath.Join(dir, "recording")
-	recorder, err := proberec.Create(file, 1<<20, provider)
-	require.NoError(t, err)
-	recorder.Start()
-	fire()
-	require.NoError(t, recorder.Close())
-	listener, err := probesock.Listen()
-	require.NoError(t, err)
-	defer listener.Close()
-	page := httptest.NewServer(debugprobe.Handler())
-	defer page.Close()
-	defer page.CloseClientConnections()
+	file, page := openSources(t, fire, provider)
 	pid := strconv.Itoa(os.Getpid())
-	sources := map[string][]string{"file": {"--from", file}, "socket": {"-p", pid, "--via", "socket"}, "page": {page.URL}}
+	sources := map[string][]string{"file": {"--from", file}, "socket": {"-p", pid, "--via", "socket"}, "page": {page}}
 	// Other kernels patch a site before it has the program.
 	if os.Getuid() == 0 && features.HaveBPFLinkUprobeMulti() == nil {
 		sources["kernel"] = []string{"-p", pid, "--via", "kernel"}

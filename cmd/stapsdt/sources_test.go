@@ -149,24 +149,32 @@ func facts(t *testing.T, verb, out string) (all []string) {
 // announced finds the line that says that probes are watched, which -v writes.
 var announced = regexp.MustCompile(`\d probes? of .*; Ctrl-C ends\n`)
 
+// openSources records what fire fires, and lets others watch this process by its socket and by a page until the test ends.
+func openSources(t *testing.T, fire func(), providers ...*stapsdt.Provider) (file, page string) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("STAPSDT_DIR", dir)
+	file = filepath.Join(dir, "recording")
+	recorder, err := proberec.Create(file, 1<<20, providers...)
+	require.NoError(t, err)
+	recorder.Start()
+	fire()
+	require.NoError(t, recorder.Close())
+	listener, err := probesock.Listen()
+	require.NoError(t, err)
+	t.Cleanup(func() { listener.Close() })
+	server := httptest.NewServer(debugprobe.Handler())
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return file, server.URL
+}
+
 // TestSources: every verb shows the same of the same events, whichever source delivers them.
 func TestSources(t *testing.T) {
 	o := newOrders(t)
-	dir := t.TempDir()
-	t.Setenv("STAPSDT_DIR", dir)
-	file := filepath.Join(dir, "recording")
-	recorder, err := proberec.Create(file, 1<<20, o.provider, o.pointers)
-	require.NoError(t, err)
-	recorder.Start()
-	o.fire()
-	require.NoError(t, recorder.Close())
-
-	listener, err := probesock.Listen()
-	require.NoError(t, err)
-	defer listener.Close()
-	page := httptest.NewServer(debugprobe.Handler())
-	defer page.Close()
-	defer page.CloseClientConnections()
+	file, page := openSources(t, o.fire, o.provider, o.pointers)
 	// Each source has the arguments before and after those of the verb. It is live if events have to be fired.
 	type source struct {
 		before, after []string
@@ -176,13 +184,13 @@ func TestSources(t *testing.T) {
 	sources := map[string]source{
 		"file":   {after: []string{"--from", file}},
 		"follow": {after: []string{"--from", file, "--follow", "-d", "1ms"}},
-		"page":   {before: []string{page.URL}, after: []string{"-v"}, live: true},
+		"page":   {before: []string{page}, after: []string{"-v"}, live: true},
 		"socket": {after: []string{"-p", pid, "--via", "socket", "-v"}, live: true},
 	}
 	if os.Getuid() == 0 {
 		sources["kernel"] = source{after: []string{"-p", pid, "--via", "kernel", "-v"}, live: true}
 	}
-	recorded := filepath.Join(dir, "recorded")
+	recorded := filepath.Join(t.TempDir(), "recorded")
 	for _, verb := range []struct {
 		args []string
 		want int // objects

@@ -25,6 +25,7 @@ var relays = struct {
 // who reads them, and those that nobody has read by who closes the connection last. That is a child
 // here. It passes on all bytes, and the descriptor of a memfd.
 type Relay struct {
+	owner             any
 	requests, watcher *net.UnixConn
 	its               *os.File
 }
@@ -35,7 +36,7 @@ func NewRelay(owner any) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{watcher: watcher, its: its}
+	r := &Relay{owner: owner, watcher: watcher, its: its}
 	relays.Lock()
 	defer relays.Unlock()
 	if relays.requests[owner] == nil {
@@ -82,13 +83,9 @@ func (r *Relay) hand(program int) error {
 	rights := unix.UnixRights(program, int(r.its.Fd()))
 	_, _, err := r.requests.WriteMsgUnix([]byte{0}, rights, nil)
 	hasEnded := errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET)
-	if hasEnded || errors.Is(err, net.ErrClosed) {
-		for owner, requests := range relays.requests {
-			if requests == r.requests {
-				delete(relays.requests, owner)
-				requests.Close()
-			}
-		}
+	if hasEnded && relays.requests[r.owner] == r.requests {
+		delete(relays.requests, r.owner)
+		r.requests.Close()
 	}
 	return err
 }
