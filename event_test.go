@@ -39,7 +39,7 @@ func TestEventValues(t *testing.T) {
 	require.Equal(t, []any{true, int64(-5), uint64(1 << 63), time.Minute, float64(float32(0.1)), 0.1}, values())
 	require.Equal(t, []Kind{KindBool, KindInt64, KindUint64, KindDuration, KindFloat64, KindFloat64}, kinds)
 	require.Same(t, &numbers.Probe, e.Probe())
-	require.Equal(t, "values:numbers(true, -5, 9223372036854775808, 1m0s, 0.10000000149011612, 0.1)", e.String())
+	require.Equal(t, "values:numbers(true, -5, 9223372036854775808, 1m0s, 0.1, 0.1)", e.String())
 
 	x := unsafe.Pointer(p)
 	texts.Fire("text", []byte("with a \x00"), x, uintptr(x), 7)

@@ -141,7 +141,8 @@ func appendFields(list []field, typ reflect.Type, start uintptr) ([]field, error
 		if tag == inline && f.Type.Kind() != reflect.Struct {
 			return nil, fmt.Errorf("%w: the field %s of %v has the type %v, which is not a struct", ErrArgType, f.Name, typ, f.Type)
 		}
-		if tag == inline || f.Anonymous && f.Type.Kind() == reflect.Struct && tag == "" {
+		embedded := f.Anonymous && f.Type.Kind() == reflect.Struct && argTypeOf(f.Type) == noArg
+		if tag == inline || embedded && tag == "" {
 			var err error
 			if list, err = appendFields(list, f.Type, offset); err != nil {
 				return nil, err

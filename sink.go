@@ -129,8 +129,8 @@ func (p *Probe) recorded() (r *recording.Probe, named bool) {
 	for i, a := range p.Args() {
 		named = named && a.Name != ""
 		name := cmp.Or(a.Name, defaultNames[i])
-		arg := recording.Arg{Name: name, Type: int8(a.Type), Kind: kind.Kind(a.Kind)}
-		r.Args = append(r.Args, arg)
+		k := kind.Kind(a.Kind)
+		r.Args = append(r.Args, recording.Arg{Name: name, Kind: k, Type: k.Type(a.Type.Size())})
 	}
 	return r, named
 }

@@ -2,7 +2,6 @@ package stapsdt
 
 import (
 	"cmp"
-	"reflect"
 
 	"github.com/go-stapsdt/stapsdt/internal/image"
 )
@@ -41,13 +40,3 @@ func (p *Probe) params() []image.Param {
 var defaultNames = [MaxArgs]string{
 	"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8", "arg9", "arg10", "arg11",
 }
-
-// goTypes has, at index 8+t, a value of the Go type that has the name of the ArgType t.
-var goTypes = [...]any{
-	8 + Uint8: uint8(0), 8 + Uint16: uint16(0), 8 + Uint32: uint32(0), 8 + Uint64: uint64(0),
-	8 + Int8: int8(0), 8 + Int16: int16(0), 8 + Int32: int32(0), 8 + Int64: int64(0),
-	8 + Float32: float32(0), 8 + Float64: float64(0), 8 + String: "",
-}
-
-// goType returns the Go type that has the name of a valid ArgType.
-func goType(t ArgType) reflect.Type { return reflect.TypeOf(goTypes[8+t]) }

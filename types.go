@@ -85,6 +85,16 @@ func (t ArgType) String() string {
 	return "uint" + strconv.Itoa(8*t.Size())
 }
 
+// goTypes has, at index 8+t, a value of the Go type that has the name of the ArgType t.
+var goTypes = [...]any{
+	8 + Uint8: uint8(0), 8 + Uint16: uint16(0), 8 + Uint32: uint32(0), 8 + Uint64: uint64(0),
+	8 + Int8: int8(0), 8 + Int16: int16(0), 8 + Int32: int32(0), 8 + Int64: int64(0),
+	8 + Float32: float32(0), 8 + Float64: float64(0), 8 + String: "",
+}
+
+// goType returns the Go type that has the name of a valid ArgType.
+func goType(t ArgType) reflect.Type { return reflect.TypeOf(goTypes[8+t]) }
+
 // valid reports whether an argument of a probe can have the type.
 func (t ArgType) valid() bool { return t.Size() > 0 }
 

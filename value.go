@@ -1,6 +1,7 @@
 package stapsdt
 
 import (
+	"cmp"
 	"math"
 	"reflect"
 	"strconv"
@@ -36,13 +37,15 @@ func (k Kind) String() string {
 // has no kind, and its methods return zero values.
 type Value struct {
 	kind Kind
+	size uint8  // of a number in bytes, or 0 for 8
 	num  uint64 // the number, with its sign extended, or the bits of the float64
 	text string
 }
 
 // float32Value returns the Value of a Float32, from its bits.
 func float32Value(bits uint64) Value {
-	return Value{kind: KindFloat64, num: math.Float64bits(float64(math.Float32frombits(uint32(bits))))}
+	f := float64(math.Float32frombits(uint32(bits)))
+	return Value{kind: KindFloat64, size: 4, num: math.Float64bits(f)}
 }
 
 // kindOf returns the kind of an argument's values, by its Go type or by its ArgType.
@@ -91,10 +94,10 @@ func (v Value) Uint64() uint64 {
 
 // Float64 is like Int64 with a conversion to float64.
 func (v Value) Float64() float64 {
-	switch v.kind {
-	case KindFloat64:
+	switch kind.Kind(v.kind).Row().Class {
+	case kind.Float:
 		return math.Float64frombits(v.num)
-	case KindInt64, KindDuration:
+	case kind.Int:
 		return float64(int64(v.num))
 	}
 	return float64(v.num)
@@ -115,29 +118,19 @@ func (v Value) Duration() time.Duration { return time.Duration(v.Int64()) }
 // address may have been moved or freed since.
 func (v Value) Pointer() uintptr { return uintptr(v.Uint64()) }
 
-// String returns the text of a string, a pointer as a hexadecimal number, and any other value as fmt.Print prints a value of
-// its Go type. The text of an Event that is not a Clone is valid until the observer
-// returns.
+// String returns the text of a string, a pointer as a hexadecimal number, and any other value as
+// fmt.Print prints a value of its Go type. The text of an Event that is not a Clone is valid until
+// the observer returns.
 func (v Value) String() string {
-	switch v.kind {
-	case KindInt64:
-		return strconv.FormatInt(int64(v.num), 10)
-	case KindUint64:
-		return strconv.FormatUint(v.num, 10)
-	case KindFloat64:
-		return strconv.FormatFloat(v.Float64(), 'g', -1, 64)
-	case KindBool:
-		return strconv.FormatBool(v.num != 0)
-	case KindDuration:
-		return v.Duration().String()
-	case KindPointer:
-		return "0x" + strconv.FormatUint(v.num, 16)
+	row := kind.Kind(v.kind).Row()
+	if row.Class == kind.Text {
+		return v.text
 	}
-	return v.text
+	return string(kind.AppendText(nil, row.Class, row.Unit, cmp.Or(int(v.size), 8), v.num))
 }
 
-// Any returns the value as an int64, uint64, float64, string, bool, time.Duration or, for a
-// pointer, uintptr, and the zero Value as nil.
+// Any returns the value as an int64, uint64, float64, string, bool, time.Duration or, for
+// a pointer, uintptr, and the zero Value as nil.
 func (v Value) Any() any {
 	switch v.kind {
 	case KindInt64:

@@ -317,7 +317,7 @@ func TestErrors(t *testing.T) {
 		{"events.json", []string{"probe", "event", "filter", "status"}, 400, "filter", 0, "must be a condition"},
 		{"events", []string{"probe", "other", "filter", "status > 1"}, 400, "filter", 0, "undefined: status; the names are pid, provider, probe (for TestErrors:other)"},
 		{"events", []string{"probe", "event", "filter", strings.Repeat(" ", maxSource) + "true"}, 400, "filter", -1, "at most 1024"},
-		{"events", []string{"probe", "event", "value", "path"}, 400, "value", 0, "a histogram needs a number"},
+		{"events", []string{"probe", "event", "value", "path"}, 400, "value", 0, "a histogram takes numbers"},
 		{"histogram.json", []string{"probe", "event", "value", "status +"}, 400, "value", 8, "an operand is missing at the end"},
 		{"histogram.json", []string{"probe", "event"}, 400, "value", -1, "missing"},
 		{"events.json", []string{"probe", "event", "by", "path"}, 400, "value", -1, "no histograms"},

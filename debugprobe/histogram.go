@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/internal/eventjson"
@@ -89,22 +88,10 @@ func asFloat(k expr.Kind, v expr.Value) float64 {
 
 // appendKey appends the text of a group's key.
 func appendKey(b []byte, t expr.Type, v expr.Value) []byte {
-	switch t.Kind {
-	case expr.Bool:
-		return strconv.AppendBool(b, v.Bool())
-	case expr.Float:
-		return strconv.AppendFloat(b, v.Float(), 'g', -1, 8*t.Size)
-	case expr.String:
+	if t.Kind == expr.String {
 		return append(b, eventjson.Cut(v.Text(), maxKey)...)
-	case expr.Int:
-		b = strconv.AppendInt(b, v.Int(), 10)
-	default:
-		b = strconv.AppendUint(b, v.Uint(), 10)
 	}
-	if t.Unit == kind.Nanoseconds {
-		b = append(b, " ns"...)
-	}
-	return b
+	return kind.AppendText(b, t.Kind, t.Unit, t.Size, v.Uint())
 }
 
 // sumScale exceeds the maximum number of events.

@@ -1,14 +1,13 @@
 package debugprobe
 
 import (
-	"cmp"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/kind"
+	"github.com/go-stapsdt/stapsdt/internal/described"
 )
 
 // listing is the answer of probes.json.
@@ -71,9 +70,8 @@ func describe(p *stapsdt.Provider) *providerInfo {
 		i := byName[probe.Name()]
 		if i == nil {
 			i = &probeInfo{Name: probe.Name(), Args: []argInfo{}}
-			for n, a := range probe.Args() {
-				sent := kind.Kind(a.Kind).Sent(int8(a.Type))
-				i.Args = append(i.Args, argInfo{cmp.Or(a.Name, positions[n]), sent})
+			for _, a := range described.Probe(probe).Args {
+				i.Args = append(i.Args, argInfo{a.Name, a.Kind.Sent(a.Type)})
 			}
 			byName[i.Name] = i
 			info.Probes = append(info.Probes, i)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/described"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
@@ -160,15 +161,7 @@ func parseExpressions(probe *stapsdt.Probe, vars []expr.Var, query url.Values) (
 }
 
 func parseNumber(src string, vars []expr.Var) (*expr.Expr, error) {
-	e, err := expr.Parse(src, vars)
-	if err != nil {
-		return nil, err
-	}
-	switch e.Type().Kind {
-	case expr.Int, expr.Uint, expr.Float:
-		return e, nil
-	}
-	return nil, &expr.Error{Src: src, Pos: e.Root.Pos, Msg: fmt.Sprintf("a histogram needs a number, and this is of type %v", e.Type())}
+	return expr.ParseNumber(src, vars, "a histogram")
 }
 
 // located reports the place of an error in an expression.
@@ -193,11 +186,12 @@ var pid = int64(os.Getpid())
 // variables returns the names that expressions may use. The names of arguments come first, so
 // that they hide others.
 func variables(probe *stapsdt.Probe) []expr.Var {
-	args := probe.Args()
+	args := described.Probe(probe).Args
 	vars := make([]expr.Var, 2*len(args), 2*len(args)+len(extra))
 	for i, a := range args {
-		t := expr.TypeOf(kind.Kind(a.Kind), int8(a.Type))
-		vars[i], vars[len(args)+i] = expr.Var{Name: cmp.Or(a.Name, positions[i]), Type: t}, expr.Var{Name: positions[i], Type: t}
+		t := expr.TypeOf(a.Kind, a.Type)
+		vars[i] = expr.Var{Name: a.Name, Type: t}
+		vars[len(args)+i] = expr.Var{Name: positions[i], Type: t}
 	}
 	return append(vars, extra...)
 }

@@ -4,7 +4,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventjson"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -53,11 +52,10 @@ func (w *writer) append(e *recording.Event) {
 	h := w.head(e)
 	b := h.Begin(w.lines, time.Unix(0, e.Realtime).UTC())
 	for i, a := range e.Probe.Args {
-		b = h.Field(b, i)
 		if a.Kind == kind.String {
-			b = eventjson.AppendString(b, string(e.Text(i)))
+			b = h.Text(b, i, string(e.Text(i)))
 		} else {
-			b = eventjson.AppendNumber(b, stapsdt.Kind(a.Kind), e.Word(i))
+			b = h.Number(b, i, e.Word(i))
 		}
 	}
 	w.lines = append(b, "}}\n"...)
@@ -66,11 +64,7 @@ func (w *writer) append(e *recording.Event) {
 func (w *writer) head(e *recording.Event) *eventjson.Head {
 	h := w.heads[e.Probe]
 	if h == nil {
-		var names []string
-		for _, a := range e.Probe.Args {
-			names = append(names, a.Name)
-		}
-		h = eventjson.NewHead(e.Probe.Provider, e.Probe.Name, int(e.PID), names)
+		h = eventjson.NewHead(e.Probe, int(e.PID))
 		w.heads[e.Probe] = h
 	}
 	return h

@@ -1,7 +1,6 @@
 package probesock
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -9,8 +8,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/kind"
-	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/described"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
@@ -117,7 +115,7 @@ func (c *connection) list() error {
 	}
 	for _, p := range stapsdt.Providers() {
 		for _, probe := range p.Probes() {
-			entry := describe(probe).Append(nil)
+			entry := described.Probe(probe).Append(nil)
 			if len(entry) > wire.MaxBody {
 				continue // its names do not fit in a message
 			}
@@ -133,17 +131,6 @@ func (c *connection) list() error {
 		return err
 	}
 	return c.send(wire.KindDone, nil)
-}
-
-// describe describes a probe as a recording does.
-func describe(p *stapsdt.Probe) *recording.Probe {
-	r := &recording.Probe{Provider: p.Provider().Name(), Name: p.Name()}
-	for i, a := range p.Args() {
-		name := cmp.Or(a.Name, fmt.Sprint("arg", i))
-		arg := recording.Arg{Name: name, Type: int8(a.Type), Kind: kind.Kind(a.Kind)}
-		r.Args = append(r.Args, arg)
-	}
-	return r
 }
 
 func (c *connection) watches() bool {

@@ -13,16 +13,17 @@
 package eventjson
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"os"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
+	"github.com/go-stapsdt/stapsdt/internal/described"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // Encoder writes events of this process. It relates their times, which are monotonic, to the time
@@ -46,15 +47,13 @@ func (enc *Encoder) Append(dst []byte, e *stapsdt.Event, most int) []byte {
 	h := enc.head(e.Probe())
 	dst = h.Begin(dst, enc.epoch.Add(e.Time()))
 	for i := range e.NumArgs() {
-		v := e.Arg(i)
-		dst = h.Field(dst, i)
-		switch v.Kind() {
+		switch v := e.Arg(i); v.Kind() {
 		case stapsdt.KindString:
-			dst = AppendString(dst, Cut(v.String(), most))
+			dst = h.Text(dst, i, Cut(v.String(), most))
 		case stapsdt.KindFloat64:
-			dst = AppendNumber(dst, v.Kind(), math.Float64bits(v.Float64()))
+			dst = h.Number(dst, i, math.Float64bits(v.Float64()))
 		default:
-			dst = AppendNumber(dst, v.Kind(), v.Uint64())
+			dst = h.Number(dst, i, v.Uint64())
 		}
 	}
 	return append(dst, "}}"...)
@@ -76,11 +75,7 @@ func Cut(s string, most int) string {
 func (enc *Encoder) head(p *stapsdt.Probe) *Head {
 	h := enc.heads[p]
 	if h == nil {
-		var names []string
-		for i, a := range p.Args() {
-			names = append(names, cmp.Or(a.Name, "arg"+strconv.Itoa(i)))
-		}
-		h = NewHead(p.Provider().Name(), p.Name(), os.Getpid(), names)
+		h = NewHead(described.Probe(p), os.Getpid())
 		enc.heads[p] = h
 	}
 	return h
@@ -88,55 +83,44 @@ func (enc *Encoder) head(p *stapsdt.Probe) *Head {
 
 // Head holds the JSON that all events of a probe have in common.
 type Head struct {
-	text   []byte   // the text after the time
+	text   []byte // the text after the time
+	args   []recording.Arg
 	fields [][]byte // the text before each argument: a comma, its name and a colon
 }
 
 // NewHead returns the Head of a probe's events in a process.
-func NewHead(provider, probe string, pid int, args []string) *Head {
-	h := &Head{text: fmt.Appendf(nil, `","provider":%s,"probe":%s,"pid":%d,"args":{`, AppendString(nil, provider), AppendString(nil, probe), pid)}
-	for i, name := range args {
+func NewHead(p *recording.Probe, pid int) *Head {
+	provider, probe := AppendString(nil, p.Provider), AppendString(nil, p.Name)
+	h := &Head{text: fmt.Appendf(nil, `","provider":%s,"probe":%s,"pid":%d,"args":{`, provider, probe, pid), args: p.Args}
+	for i, a := range p.Args {
 		var field []byte
 		if i > 0 {
 			field = append(field, ',')
 		}
-		h.fields = append(h.fields, append(AppendString(field, name), ':'))
+		h.fields = append(h.fields, append(AppendString(field, a.Name), ':'))
 	}
 	return h
 }
 
-// Begin appends the part of an event before its arguments. The caller appends each argument
-// after its Field, and then }}.
+// Begin appends the part of an event before its arguments. The caller appends each argument, and
+// then }}.
 func (h *Head) Begin(dst []byte, at time.Time) []byte {
 	dst = append(dst, `{"time":"`...)
 	dst = at.AppendFormat(dst, "2006-01-02T15:04:05.000000000Z07:00")
 	return append(dst, h.text...)
 }
 
-// Field appends the text before the i-th argument's value.
-func (h *Head) Field(dst []byte, i int) []byte { return append(dst, h.fields[i]...) }
+// Text appends the i-th argument, a string.
+func (h *Head) Text(dst []byte, i int, text string) []byte {
+	return AppendString(append(dst, h.fields[i]...), text)
+}
 
-// AppendNumber appends a value of a kind other than string. bits is its number, or the bits of
-// a float64.
-func AppendNumber(dst []byte, k stapsdt.Kind, bits uint64) []byte {
-	switch k {
-	case stapsdt.KindInt64, stapsdt.KindDuration:
-		return strconv.AppendInt(dst, int64(bits), 10)
-	case stapsdt.KindUint64:
-		return strconv.AppendUint(dst, bits, 10)
-	case stapsdt.KindBool:
-		return strconv.AppendBool(dst, bits != 0)
-	case stapsdt.KindPointer:
-		dst = append(dst, `"0x`...)
-		return append(strconv.AppendUint(dst, bits, 16), '"')
-	case stapsdt.KindFloat64:
-		f := math.Float64frombits(bits)
-		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return strconv.AppendQuote(dst, strconv.FormatFloat(f, 'g', -1, 64))
-		}
-		return strconv.AppendFloat(dst, f, 'g', -1, 64)
-	}
-	return append(dst, "null"...)
+// Number appends the i-th argument, which is no string. bits are its number, with its sign
+// extended, or those of a float64.
+func (h *Head) Number(dst []byte, i int, bits uint64) []byte {
+	a := &h.args[i]
+	row, dst := a.Kind.Row(), append(dst, h.fields[i]...)
+	return kind.AppendJSON(dst, row.Class, row.Unit, row.Class.Size(a.Type), bits)
 }
 
 // AppendString appends a string of JSON. Like encoding/json, it escapes characters that are

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 
 	"github.com/stretchr/testify/require"
 )
@@ -84,7 +85,7 @@ func FuzzFloat(f *testing.F) {
 	f.Add(math.Float64bits(1e300))
 	f.Fuzz(func(t *testing.T, bits uint64) {
 		want := math.Float64frombits(bits)
-		text := AppendNumber(nil, stapsdt.KindFloat64, bits)
+		text := kind.AppendJSON(nil, kind.Float, kind.None, 8, bits)
 		if math.IsNaN(want) || math.IsInf(want, 0) {
 			require.True(t, json.Valid(text))
 			return

@@ -163,6 +163,31 @@ func ParseFilter(src string, vars []Var) (*Expr, error) {
 	return e, nil
 }
 
+// ParseNumber is Parse for a number that can be added to others. what names its user in the error,
+// such as "a histogram".
+func ParseNumber(src string, vars []Var, what string) (*Expr, error) {
+	e, err := Parse(src, vars)
+	if err != nil {
+		return nil, err
+	}
+	if t := e.Type(); !t.amount() {
+		return nil, &Error{Src: src, Pos: e.Root.Pos, Msg: fmt.Sprintf("%s takes numbers, and this is a %v", what, t)}
+	}
+	return e, nil
+}
+
+// ParseInteger is ParseNumber for an integer.
+func ParseInteger(src string, vars []Var, what string) (*Expr, error) {
+	e, err := Parse(src, vars)
+	if err != nil {
+		return nil, err
+	}
+	if t := e.Type(); !t.integer() || !t.amount() {
+		return nil, &Error{Src: src, Pos: e.Root.Pos, Msg: fmt.Sprintf("%s takes integers, and this is a %v", what, t)}
+	}
+	return e, nil
+}
+
 // parse parses the source without checking names and types.
 func (c *checker) parse() (ast.Expr, error) {
 	if len(c.src) > MaxSource {

@@ -38,13 +38,13 @@ func TypeOf(k kind.Kind, typ int8) Type {
 
 // String returns the type's name in Go.
 func (t Type) String() string {
-	switch k := kind.Of(t.Kind, t.Unit); {
+	switch row := kind.Of(t.Kind, t.Unit).Row(); {
 	case t.Kind == Invalid:
 		return "invalid type"
-	case t.number() && t.Unit != kind.Nanoseconds:
+	case t.number() && row.Size == 0:
 		return t.Kind.Sized(t.Size)
 	default:
-		return k.Row().Name
+		return row.Name
 	}
 }
 

@@ -53,6 +53,9 @@ func (t Type) computed() Type {
 	return t
 }
 
+// amount reports whether values of the type can be added up.
+func (t Type) amount() bool { return t.number() }
+
 // kind returns the operand's kind. An untyped number is an Int or a Float.
 func (x operand) kind() Kind {
 	if !x.untyped {

@@ -47,6 +47,8 @@ type Row struct {
 	Name  string // of the type in Go that all values fit
 	Class Class
 	Unit  Unit
+	// Size is that of all values in bytes, or 0 if it depends on the type.
+	Size int
 	// Sent is the name of the type in a page's list of probes, if that does not depend on the size.
 	Sent string
 }
@@ -57,8 +59,8 @@ var Rows = [...]Row{
 	Uint64:   {Name: "uint64", Class: Uint},
 	Float64:  {Name: "float64", Class: Float},
 	String:   {Name: "string", Class: Text, Sent: "string"},
-	Bool:     {Name: "bool", Class: Truth, Sent: "bool"},
-	Duration: {Name: "time.Duration", Class: Int, Unit: Nanoseconds, Sent: "time.Duration"},
+	Bool:     {Name: "bool", Class: Truth, Size: 1, Sent: "bool"},
+	Duration: {Name: "time.Duration", Class: Int, Unit: Nanoseconds, Size: 8, Sent: "time.Duration"},
 	Pointer:  {Name: "uintptr", Class: Uint, Unit: Address, Sent: "pointer"},
 }
 
@@ -127,13 +129,16 @@ func (c Class) Size(typ int8) int {
 	return size
 }
 
+// Type returns the type of values of the kind with a size in bytes.
+func (k Kind) Type(size int) int8 { return k.Row().Class.Type(size) }
+
 // Fits reports whether arguments of a kind can have a type.
 func (k Kind) Fits(typ int8) bool {
 	switch row := k.Row(); {
 	case row.Class == Text:
 		return typ == TypeString
-	case row.Unit == Nanoseconds:
-		return row.Class.Size(typ) == 8
+	case row.Size != 0:
+		return row.Class.Size(typ) == row.Size
 	default:
 		return row.Class.Size(typ) > 0
 	}

@@ -31,14 +31,9 @@ func (p *Probe) ParseFilter(src string) (*Expr, error) {
 
 // parseInteger is Parse for an integer expression. what names its user in the error.
 func (p *Probe) parseInteger(src, what string) (*Expr, error) {
-	e, err := p.Parse(src)
-	if err != nil {
-		return nil, err
-	}
-	if t := e.Type(); t.Kind != expr.Int && t.Kind != expr.Uint {
-		return nil, &expr.Error{Src: src, Pos: e.Root.Pos, Msg: fmt.Sprintf("%s takes integers, and this is a %v", what, t)}
-	}
-	return e, nil
+	return p.parse(src, func(src string, vars []expr.Var) (*expr.Expr, error) {
+		return expr.ParseInteger(src, vars, what)
+	})
 }
 
 func (p *Probe) parse(src string, parse func(string, []expr.Var) (*expr.Expr, error)) (*Expr, error) {

@@ -5,14 +5,12 @@ package events
 import (
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
-	"math"
 	"strconv"
-	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -79,33 +77,18 @@ func (k *kernel) add(i int, v event.Value, item *layout.Item, of kind.Kind) {
 
 // addSent adds an argument that a program has sent.
 func (b *body) addSent(a recording.Arg, v any) {
-	text, isText := v.(string)
-	switch {
-	case a.Kind == kind.String:
+	text, _ := v.(string)
+	switch v := v.(type) {
+	case json.Number:
+		text = string(v)
+	case bool:
+		text = strconv.FormatBool(v)
+	}
+	row := a.Kind.Row()
+	if row.Class == kind.Text {
 		b.text([]byte(text))
-	case a.Kind == kind.Float64:
-		f, _ := strconv.ParseFloat(strings.TrimPrefix(fmt.Sprint(v), "+"), 64)
-		if a.Type == kind.TypeFloat32 {
-			b.number(uint64(math.Float32bits(float32(f))))
-		} else {
-			b.number(math.Float64bits(f))
-		}
-	case isText: // an address
-		address, _ := strconv.ParseUint(text, 0, 64)
-		b.number(address)
-	case a.Kind == kind.Bool && v == true:
-		b.number(1)
-	default:
-		b.number(integer(v))
+		return
 	}
-}
-
-// integer converts a JSON number to the bits of an integer.
-func integer(v any) uint64 {
-	n, _ := v.(json.Number)
-	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
-		return uint64(i)
-	}
-	u, _ := strconv.ParseUint(string(n), 10, 64)
-	return u
+	value := expr.WordValue(row.Class, kind.Parse(row.Class, row.Unit, text))
+	b.number(replay.Bits(expr.TypeOf(a.Kind, a.Type), value))
 }

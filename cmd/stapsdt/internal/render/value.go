@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -53,21 +52,9 @@ func isOperation(i *layout.Item) bool {
 	return (i.Name == "parent" || i.Name == "span") && i.Type == expr.Type{Kind: expr.Uint, Size: 8}
 }
 
-// AppendNumber appends a number, a bool, a duration or an address for people.
+// AppendNumber appends a number or a bool of an event for people.
 func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
-	switch {
-	case t.Kind == expr.Bool:
-		return strconv.AppendBool(to, bits != 0)
-	case t.Unit == kind.Nanoseconds:
-		return append(to, time.Duration(bits).String()...)
-	case t.Unit == kind.Address:
-		return fmt.Appendf(to, "%#x", bits)
-	case t.Kind == expr.Int:
-		return strconv.AppendInt(to, int64(bits), 10)
-	case t.Kind == expr.Float:
-		return strconv.AppendFloat(to, event.Value{Type: t, Bits: bits}.Float(), 'g', -1, 8*t.Size)
-	}
-	return strconv.AppendUint(to, bits, 10)
+	return kind.AppendText(to, t.Kind, t.Unit, t.Size, wide(t, bits))
 }
 
 // AppendJSON appends a value as JSON. An unreadable value becomes null.
@@ -86,21 +73,17 @@ func AppendJSON(to []byte, i *layout.Item, v event.Value) []byte {
 	return AppendJSONNumber(to, v.Type, v.Bits)
 }
 
-// AppendJSONNumber appends a number or a bool as JSON. A duration becomes its nanoseconds, a float
-// without a JSON number a string, and an address a hexadecimal string, because JSON has no numbers
-// for it.
+// AppendJSONNumber is AppendNumber as JSON.
 func AppendJSONNumber(to []byte, t expr.Type, bits uint64) []byte {
-	if t.Unit == kind.Address {
-		return append(AppendNumber(append(to, '"'), t, bits), '"')
-	}
-	t.Unit = kind.None
+	return kind.AppendJSON(to, t.Kind, t.Unit, t.Size, wide(t, bits))
+}
+
+// wide returns the bits of a number, which for a float are those of a float64.
+func wide(t expr.Type, bits uint64) uint64 {
 	if t.Kind == expr.Float {
-		f := event.Value{Type: t, Bits: bits}.Float()
-		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return strconv.AppendQuote(to, strconv.FormatFloat(f, 'g', -1, 64))
-		}
+		return math.Float64bits(event.Value{Type: t, Bits: bits}.Float())
 	}
-	return AppendNumber(to, t, bits)
+	return bits
 }
 
 // AppendJSONString appends a JSON string, and escapes unprintable characters: terminals obey U+009B as ESC [. Bytes

@@ -41,14 +41,7 @@ func (v *Evaluator) ParseFilter(src string) (*expr.Expr, error) {
 
 // ParseInteger is Parse for an integer expression. what names its user in the error, such as "a histogram".
 func (v *Evaluator) ParseInteger(src, what string) (*expr.Expr, error) {
-	e, err := v.Parse(src)
-	if err != nil {
-		return nil, err
-	}
-	if kind := e.Type().Kind; kind != expr.Int && kind != expr.Uint {
-		return nil, fmt.Errorf("%s:%s: %s needs an integer, and %s is of type %v", v.probe.Provider, v.probe.Name, what, src, e.Type())
-	}
-	return e, nil
+	return v.named(expr.ParseInteger(src, v.vars, what))
 }
 
 // evaluation parses an expression, and returns it with the item that describes its values.
