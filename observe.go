@@ -157,7 +157,7 @@ func (p *Probe) notify(a *words.Arguments) {
 		return
 	}
 	// SAFETY: it is the same pointer, which lives until notify returns.
-	same := (*words.Arguments)(noescape(unsafe.Pointer(a)))
+	same := (*words.Arguments)(words.NoEscape(unsafe.Pointer(a)))
 	if s := p.sinks.Load(); s != nil {
 		s.AppendConverted(same)
 	}
@@ -173,17 +173,6 @@ func (p *Probe) onlyRecorded() *sinks {
 		return s
 	}
 	return nil
-}
-
-// noescape returns p, but hides this from the compiler: otherwise every argument of an interface's
-// method would escape to the heap. The method must not keep the pointer.
-//
-//go:nosplit
-func noescape(p unsafe.Pointer) unsafe.Pointer {
-	address := uintptr(p)
-	// SAFETY: the stack does not move here, because nothing is called. From here on it is a pointer
-	// again, which is adjusted when the stack moves.
-	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }
 
 // observing implements delivery.

@@ -77,7 +77,7 @@ func (p *ProbeOf[T]) fire(args T) (fired bool) {
 	}
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.Append(noescape(unsafe.Pointer(&fields)))
+			s.Append(words.NoEscape(unsafe.Pointer(&fields)))
 			return true
 		}
 	}

@@ -85,7 +85,7 @@ func (p *Probe1[A]) fire(a A) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a)}
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.Append(noescape(unsafe.Pointer(&args)))
+			s.Append(words.NoEscape(unsafe.Pointer(&args)))
 			return true
 		}
 	}
@@ -144,7 +144,7 @@ func (p *Probe2[A, B]) fire(a A, b B) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b)}
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.Append(noescape(unsafe.Pointer(&args)))
+			s.Append(words.NoEscape(unsafe.Pointer(&args)))
 			return true
 		}
 	}
@@ -204,7 +204,7 @@ func (p *Probe3[A, B, C]) fire(a A, b B, c C) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c)}
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.Append(noescape(unsafe.Pointer(&args)))
+			s.Append(words.NoEscape(unsafe.Pointer(&args)))
 			return true
 		}
 	}
@@ -265,7 +265,7 @@ func (p *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d)}
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.Append(noescape(unsafe.Pointer(&args)))
+			s.Append(words.NoEscape(unsafe.Pointer(&args)))
 			return true
 		}
 	}
@@ -327,7 +327,7 @@ func (p *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e)}
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.Append(noescape(unsafe.Pointer(&args)))
+			s.Append(words.NoEscape(unsafe.Pointer(&args)))
 			return true
 		}
 	}
@@ -392,7 +392,7 @@ func (p *Probe6[A, B, C, D, E, F]) fire(a A, b B, c C, d D, e E, f F) (fired boo
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e), unsafe.Pointer(&f)}
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.Append(noescape(unsafe.Pointer(&args)))
+			s.Append(words.NoEscape(unsafe.Pointer(&args)))
 			return true
 		}
 	}

@@ -108,7 +108,7 @@ func (p *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
 	args := [...]unsafe.Pointer{ {{- .Join ", " "unsafe.Pointer(&$)" -}} }
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.Append(noescape(unsafe.Pointer(&args)))
+			s.Append(words.NoEscape(unsafe.Pointer(&args)))
 			return true
 		}
 	}
