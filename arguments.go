@@ -1,8 +1,10 @@
 package stapsdt
 
 import (
+	"time"
 	"unsafe"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
@@ -19,9 +21,12 @@ func (p *Probe) convert(a *words.Arguments, args []unsafe.Pointer) {
 		// fire that called convert, and argTypeOf derived p.args[i] from the variable's
 		// type. A []byte is read as a string: its first two words are the same, and
 		// the bytes are only read, before Fire returns.
-		if arg := args[i]; t == String {
+		switch arg := args[i]; t {
+		case String:
 			a.Words[i] = a.Texts.Add(cut(*(*string)(arg)))
-		} else {
+		case Time:
+			a.Words[i] = uint64(kind.FromTime(*(*time.Time)(arg)))
+		default:
 			a.Words[i] = words.Load(int8(t), arg)
 		}
 	}

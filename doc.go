@@ -51,9 +51,10 @@
 //	unsafe.Pointer                    8@     *(struct name *)arg0, the memory that it points to
 //	string, []byte                    8@     str(arg0)
 //	float32, float64                  4@ 8@  arg0, the bits of the number
+//	time.Time                         -8@    arg0, nanoseconds since 1970
 //
-// Types whose underlying type is in the table are treated alike. A field of a [ProbeOf]
-// can also be a pointer to a struct, passed as its address.
+// Types whose underlying type is in the table are treated alike, but for that of time.Time. A
+// field of a [ProbeOf] can also be a pointer to a struct, passed as its address.
 //
 // A string or []byte is passed as a NUL-terminated copy of at most [MaxString] bytes,
 // valid until Fire returns. The copy includes text that follows a NUL, but str stops at

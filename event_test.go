@@ -73,6 +73,7 @@ func TestConversions(t *testing.T) {
 		{Value{kind: KindBool}, 0, 0, false, "false", "bool"},
 		{Value{kind: KindBool, num: 1}, 1, 1, true, "true", "bool"},
 		{Value{kind: KindPointer, num: 16}, 16, 16, true, "0x10", "uintptr"},
+		{Value{kind: KindTime, num: 16e8 * 1e9}, 16e17, 16e17, true, "2020-09-13T12:26:40Z", "time.Time"},
 		{Value{kind: KindString, text: "7"}, 0, 0, false, "7", "string"},
 		{float32Value(0x3fc00000), 1, 1.5, true, "1.5", "float64"},
 		{Value{}, 0, 0, false, "", "Kind(0)"},
@@ -81,6 +82,7 @@ func TestConversions(t *testing.T) {
 		require.Equal(t, uint64(c.asInt), c.v.Uint64(), c.name)
 		require.Equal(t, uintptr(c.asInt), c.v.Pointer(), c.name)
 		require.Equal(t, time.Duration(c.asInt), c.v.Duration(), c.name)
+		require.Equal(t, time.Unix(0, c.asInt).UTC(), c.v.Time(), c.name)
 		require.Equal(t, c.asFloat, c.v.Float64(), c.name)
 		require.Equal(t, c.asBool, c.v.Bool(), c.name)
 		require.Equal(t, c.asString, c.v.String(), c.name)

@@ -2,6 +2,7 @@ package stapsdt
 
 import (
 	"testing"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -35,9 +36,10 @@ func newFires(t testing.TB) (variadic *Probe, fires map[string]func()) {
 	fiveMixed := NewProbe5[string, int32, []byte, bool, string](p, "five_mixed")
 	sixMixed := NewProbe6[string, int32, []byte, bool, string, uint8](p, "six_mixed")
 	sixStrings := NewProbe6[string, string, string, string, string, string](p, "six_strings")
+	times := NewProbe3[time.Time, string, time.Time](p, "times")
 	tryLoad(t, p)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	text, bytes, number := someText, someBytes, someNumber
+	text, bytes, number, now := someText, someBytes, someNumber, time.Now()
 	return variadic, map[string]func(){
 		"zero":        func() { zero.Fire() },
 		"one":         func() { one.Fire(number) },
@@ -53,6 +55,7 @@ func newFires(t testing.TB) (variadic *Probe, fires map[string]func()) {
 		"five mixed":  func() { fiveMixed.Fire(text, 200, bytes, true, text) },
 		"six mixed":   func() { sixMixed.Fire(text, 200, bytes, true, text, 6) },
 		"six strings": func() { sixStrings.Fire(text, text, text, text, text, text) },
+		"times":       func() { times.Fire(now, text, now) },
 		"func":        func() { twoMixed.FireFunc(func() (string, int32) { return text, 200 }) },
 	}
 }

@@ -133,7 +133,7 @@ func (p *Probe) Enabled() bool {
 // uintptr or an unsafe.Pointer. For a String it is a string or a []byte, which is passed
 // as a NUL-terminated copy of at most MaxString bytes, valid until Fire returns. The
 // memory that a pointer refers to is also kept alive until then. For a Float32 the
-// argument is a float32, and for a Float64 a float32 or a float64.
+// argument is a float32, for a Float64 a float32 or a float64, and for a Time a time.Time.
 //
 // The arguments are checked only while there is a tracer or an observer. If they are wrong,
 // no event is reported, and Fire returns an *Error that wraps ErrArgCount or ErrArgType.

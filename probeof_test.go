@@ -65,6 +65,36 @@ func TestProbeOf(t *testing.T) {
 	NewProbeOf[int](nil, "request").Fire(1)
 }
 
+// TestTimes: a time is an argument, also if it is embedded, and not the fields that it has.
+func TestTimes(t *testing.T) {
+	type event struct {
+		time.Time
+		Began time.Time
+		Count int32
+	}
+	p := newProvider(t, "times")
+	fields := NewProbeOf[event](p, "fields")
+	typed := NewProbe2[time.Time, string](p, "typed")
+	dynamic, err := p.AddProbe("dynamic", Time, Int64)
+	require.NoError(t, err)
+	require.NoError(t, p.err)
+	require.Equal(t, []ArgType{Time, Time, Int32}, fields.args)
+	require.Equal(t, []string{"time", "began", "count"}, fields.argNames())
+	require.Equal(t, []int8{-8, -8, -4}, fields.notes())
+	var seen []any
+	defer p.Observe(func(e *Event) {
+		for i := range e.NumArgs() {
+			seen = append(seen, e.Arg(i).Any())
+		}
+	})()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	fields.Fire(event{at.Local(), time.Time{}, 7})
+	typed.Fire(at, "text")
+	require.NoError(t, dynamic.Fire(at, 8))
+	require.ErrorIs(t, dynamic.Fire(8, 8), ErrArgType)
+	require.Equal(t, []any{at, time.Time{}, int64(7), at, "text", at, int64(8)}, seen)
+}
+
 // pair has a struct of any type, which Go cannot embed.
 type pair[T any] struct {
 	ID   uint64
@@ -97,8 +127,7 @@ func TestWrongProbeOf(t *testing.T) {
 		{func(p *Provider) { NewProbeOf[any](p, "x").Fire(nil) }, ErrArgType, "wrong argument type: interface {} is not a struct"},
 		{func(p *Provider) { NewProbeOf[struct{ path string }](p, "x").Fire(struct{ path string }{}) }, ErrArgType,
 			"wrong argument type: the field path of struct { path string } is not exported; export it, or give it the tag `probe:\"-\"`"},
-		{func(p *Provider) { NewProbeOf[struct{ At time.Time }](p, "x") }, ErrArgType, "the field At of struct { At time.Time } has the type time.Time, which an argument cannot have"},
-		{func(p *Provider) { NewProbeOf[struct{ time.Time }](p, "x") }, ErrArgType, "the field wall of time.Time is not exported"},
+		{func(p *Provider) { NewProbeOf[struct{ At time.Timer }](p, "x") }, ErrArgType, "the field At of struct { At time.Timer } has the type time.Timer, which an argument cannot have"},
 		{func(p *Provider) { NewProbeOf[struct{ *details }](p, "x") }, ErrArgType, "the field details of"},
 		{func(p *Provider) {
 			NewProbeOf[struct {

@@ -4,18 +4,19 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
+	"time"
 	"unsafe"
 )
 
 // Arg is the constraint on the argument types of typed probes. A tracer sees a bool as an
 // unsigned byte, an int and a uint as 8 bytes, a pointer as its address, a string or a
-// []byte as a String, and a float32 or a float64 as its bits.
+// []byte as a String, a float32 or a float64 as its bits, and a time.Time as a Time.
 type Arg interface {
 	~bool |
 		~int8 | ~int16 | ~int32 | ~int64 | ~int |
 		~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint | ~uintptr |
 		~float32 | ~float64 |
-		~unsafe.Pointer | ~string | ~[]byte
+		~unsafe.Pointer | ~string | ~[]byte | time.Time
 }
 
 // argTypeOf returns the ArgType of the Go type of an argument, or noArg if an argument
@@ -35,6 +36,11 @@ func argTypeOf(typ reflect.Type) ArgType {
 	case reflect.Pointer:
 		if typ.Elem().Kind() == reflect.Struct {
 			return ArgType(typ.Size())
+		}
+	case reflect.Struct:
+		// A comparison with the type would keep its methods in every program: 70 KB.
+		if typ.PkgPath() == "time" && typ.String() == "time.Time" {
+			return Time
 		}
 	case reflect.Float32:
 		return Float32

@@ -4,7 +4,10 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"time"
 	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // The limits of a probe's arguments.
@@ -17,8 +20,8 @@ const (
 )
 
 // ArgType is the type of a probe's argument, as a tracer sees it. The values are the same as in
-// libstapsdt's ArgType_t: the size in bytes, negative for a signed type. String, Float32 and
-// Float64 are additions.
+// libstapsdt's ArgType_t: the size in bytes, negative for a signed type. String, Time,
+// Float32 and Float64 are additions.
 type ArgType int8
 
 // The types of arguments.
@@ -38,6 +41,11 @@ const (
 	// str(arg0) in bpftrace.
 	String ArgType = 16
 
+	// Time is a time.Time. A tracer sees a signed integer of 8 bytes: the nanoseconds since
+	// the beginning of 1970 in UTC. A time that is too early for it, such as the zero Time, is
+	// the smallest integer, and one that is too late the largest: they hold 1678 to 2261.
+	Time ArgType = 16 + 8
+
 	// Float32 and Float64 are floating-point numbers. They are passed like integers,
 	// because notes cannot describe floating-point registers to every tracer: a tracer
 	// sees an unsigned integer with the bits of the number (math.Float64bits).
@@ -55,7 +63,7 @@ func (t ArgType) Size() int {
 		return 2
 	case Uint32, Int32, Float32:
 		return 4
-	case Uint64, Int64, String, Float64:
+	case Uint64, Int64, String, Time, Float64:
 		return 8
 	}
 	return 0
@@ -65,16 +73,17 @@ func (t ArgType) Size() int {
 func (t ArgType) float() bool { return t == Float32 || t == Float64 }
 
 // Signed reports whether tracers extend the sign of the value.
-func (t ArgType) Signed() bool { return t < 0 && t.Size() > 0 }
+func (t ArgType) Signed() bool { return t == Time || t < 0 && t.Size() > 0 }
 
-// String returns the name of the constant in lower case, which is the name of the type in
-// Go and libstapsdt.
+// String returns the name of the type in Go. Those of integers are the names of libstapsdt too.
 func (t ArgType) String() string {
 	switch {
 	case t == noArg:
 		return "noarg"
 	case t == String:
 		return "string"
+	case t == Time:
+		return "time.Time"
 	case t.Size() == 0:
 		return "ArgType(" + strconv.Itoa(int(t)) + ")"
 	case t.float():
@@ -85,11 +94,12 @@ func (t ArgType) String() string {
 	return "uint" + strconv.Itoa(8*t.Size())
 }
 
-// goTypes has, at index 8+t, a value of the Go type that has the name of the ArgType t.
+// goTypes has, at index 8+t, a value of the Go type that has the name of the ArgType t, but for
+// Time a struct, as which package dwarf knows it.
 var goTypes = [...]any{
 	8 + Uint8: uint8(0), 8 + Uint16: uint16(0), 8 + Uint32: uint32(0), 8 + Uint64: uint64(0),
 	8 + Int8: int8(0), 8 + Int16: int16(0), 8 + Int32: int32(0), 8 + Int64: int64(0),
-	8 + Float32: float32(0), 8 + Float64: float64(0), 8 + String: "",
+	8 + Float32: float32(0), 8 + Float64: float64(0), 8 + String: "", 8 + Time: struct{}{},
 }
 
 // goType returns the Go type that has the name of a valid ArgType.
@@ -143,6 +153,9 @@ func (t ArgType) word(arg any) (w uint64, text string, kind argKind) {
 	if t.float() {
 		return t.floatWord(arg)
 	}
+	if t == Time {
+		return timeWord(arg)
+	}
 	fits := false
 	switch v := arg.(type) {
 	case int:
@@ -188,6 +201,15 @@ func (t ArgType) floatWord(arg any) (w uint64, text string, kind argKind) {
 		return uint64(math.Float32bits(float32(f))), "", wordArg
 	}
 	return 0, "", badArg
+}
+
+// timeWord is word for a Time.
+func timeWord(arg any) (uint64, string, argKind) {
+	t, ok := arg.(time.Time)
+	if !ok {
+		return 0, "", badArg
+	}
+	return uint64(kind.FromTime(t)), "", wordArg
 }
 
 // textWord is word for a String.

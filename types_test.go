@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -26,7 +27,7 @@ func TestArgType(t *testing.T) {
 		{Uint16, 2, false, "uint16", 2}, {Int16, 2, true, "int16", -2},
 		{Uint32, 4, false, "uint32", 4}, {Int32, 4, true, "int32", -4},
 		{Uint64, 8, false, "uint64", 8}, {Int64, 8, true, "int64", -8},
-		{String, 8, false, "string", 8},
+		{String, 8, false, "string", 8}, {Time, 8, true, "time.Time", -8},
 		{Float32, 4, false, "float32", 4}, {Float64, 8, false, "float64", 8},
 	} {
 		require.Equal(t, c.size, c.typ.Size())
@@ -81,6 +82,10 @@ func TestWord(t *testing.T) {
 		{Float32, float32(1.5), 0x3fc00000, true}, {Float32, ratio(-0.1), 0xbdcccccd, true}, {Float32, float32(math.MaxFloat32), 0x7f7fffff, true}, {Float32, float32(math.Inf(-1)), 0xff800000, true},
 		{Float32, 1.5, 0, false}, {Float32, seconds(1.5), 0, false}, {Float32, 1, 0, false}, {Float64, 1, 0, false}, {Float64, uint64(1), 0, false}, {Float64, true, 0, false},
 		{Float64, "1", 0, false}, {Float64, nil, 0, false}, {Float32, unsafe.Pointer(&x), 0, false}, {Float64, complex(1, 0), 0, false}, {Uint64, 1.0, 0, false}, {Uint32, ratio(1), 0, false},
+		{Time, time.Unix(3, 4).In(time.FixedZone("", 3600)), 3e9 + 4, true}, {Time, time.Unix(-1, 0), 1<<64 - 1e9, true},
+		{Time, time.Time{}, 1 << 63, true}, {Time, time.Unix(1<<40, 0), math.MaxInt64, true},
+		{Time, int64(1), 0, false}, {Time, time.Second, 0, false}, {Time, "now", 0, false}, {Time, nil, 0, false},
+		{Time, new(time.Time), 0, false}, {Int64, time.Now(), 0, false}, {String, time.Now(), 0, false}, {Float64, time.Now(), 0, false},
 		{String, 1.0, 0, false}, {String, 1, 0, false}, {String, uint32(1), 0, false}, {String, nil, 0, false}, {String, []int8{1}, 0, false},
 	} {
 		w, text, kind := c.typ.word(c.arg)

@@ -23,6 +23,7 @@ const (
 	KindBool     = Kind(kind.Bool)     // bool
 	KindDuration = Kind(kind.Duration) // time.Duration
 	KindPointer  = Kind(kind.Pointer)  // unsafe.Pointer, and pointers in the struct of a ProbeOf
+	KindTime     = Kind(kind.Time)     // time.Time
 )
 
 // String returns the name of the kind's type in Go: int64, time.Duration and so on.
@@ -65,6 +66,8 @@ func (p *Probe) kindOf(i int) Kind {
 		return KindString
 	case t.float():
 		return KindFloat64
+	case t == Time:
+		return KindTime
 	case t.Signed():
 		return KindInt64
 	}
@@ -74,9 +77,9 @@ func (p *Probe) kindOf(i int) Kind {
 // Kind returns the value's kind.
 func (v Value) Kind() Kind { return v.kind }
 
-// Int64 returns the value of an integer, a duration in nanoseconds, a bool (1 for true), a
-// pointer, or a float64 without its fraction, as a Go conversion to int64 does. It returns 0
-// for a string.
+// Int64 returns the value of an integer, a duration in nanoseconds, a time in nanoseconds since
+// the beginning of 1970 in UTC, a bool (1 for true), a pointer, or a float64 without its fraction,
+// as a Go conversion to int64 does. It returns 0 for a string.
 func (v Value) Int64() int64 {
 	if v.kind == KindFloat64 {
 		return int64(math.Float64frombits(v.num))
@@ -114,13 +117,16 @@ func (v Value) Bool() bool {
 // Duration returns Int64 as a duration.
 func (v Value) Duration() time.Duration { return time.Duration(v.Int64()) }
 
+// Time returns Int64 as a time, in UTC. A time that Int64 is too early for is the zero Time.
+func (v Value) Time() time.Time { return kind.ToTime(v.Int64()) }
+
 // Pointer returns the address that a pointer held, or Uint64 as a uintptr. The object at that
 // address may have been moved or freed since.
 func (v Value) Pointer() uintptr { return uintptr(v.Uint64()) }
 
-// String returns the text of a string, a pointer as a hexadecimal number, and any other value as
-// fmt.Print prints a value of its Go type. The text of an Event that is not a Clone is valid until
-// the observer returns.
+// String returns the text of a string, a pointer as a hexadecimal number, a time in the notation of
+// RFC 3339, and any other value as fmt.Print prints a value of its Go type. The text of an Event
+// that is not a Clone is valid until the observer returns.
 func (v Value) String() string {
 	row := kind.Kind(v.kind).Row()
 	if row.Class == kind.Text {
@@ -129,8 +135,8 @@ func (v Value) String() string {
 	return string(kind.AppendText(nil, row.Class, row.Unit, cmp.Or(int(v.size), 8), v.num))
 }
 
-// Any returns the value as an int64, uint64, float64, string, bool, time.Duration or, for
-// a pointer, uintptr, and the zero Value as nil.
+// Any returns the value as an int64, uint64, float64, string, bool, time.Duration, time.Time or,
+// for a pointer, uintptr, and the zero Value as nil.
 func (v Value) Any() any {
 	switch v.kind {
 	case KindInt64:
@@ -147,6 +153,8 @@ func (v Value) Any() any {
 		return v.Duration()
 	case KindPointer:
 		return v.Pointer()
+	case KindTime:
+		return v.Time()
 	}
 	return nil
 }

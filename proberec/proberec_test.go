@@ -225,11 +225,16 @@ func TestRecordingDoesNotAllocate(t *testing.T) {
 	p := stapsdt.NewProvider("p")
 	probe := stapsdt.NewProbe3[int, int, string](p, "event", "goroutine", "n", "text")
 	other := stapsdt.NewProbe0(p, "other")
+	number := stapsdt.NewProbe2[time.Time, int](p, "number", "at", "n")
+	text := stapsdt.NewProbe3[string, time.Time, time.Time](p, "text", "name", "began", "ended")
 	r := New(0, p)
 	r.Start()
 	defer r.Stop()
+	now := time.Now()
 	require.Zero(t, testing.AllocsPerRun(20_000, func() {
 		probe.Fire(1, 2, "text")
 		other.Fire()
+		number.Fire(now, 3)
+		text.Fire("text", now, now)
 	}))
 }

@@ -47,6 +47,7 @@ type (
 		R unsafe.Pointer
 		S *struct{ n int }
 		T level
+		U time.Time
 	}
 	level int16
 )
@@ -68,16 +69,17 @@ var kinds = []struct {
 		others{
 			0.1, 0.1, "a \"text\"\n", []byte("bytes"), 90 * time.Second,
 			unsafe.Pointer(&somewhere), &somewhere, -5,
+			time.Date(2026, 1, 2, 16, 4, 5, 123456789, time.FixedZone("CET", 3600)),
 		},
 		[2]string{
 			"a=-128 b=-32768 c=-2147483648 d=-9223372036854775808 e=-9223372036854775808 f=255 g=65535 h=4294967295 " +
 				"i=18446744073709551615 j=18446744073709551615 k=18446744073709551615 l=true",
-			`m=0.1 n=0.1 o="a \"text\"\n" p="bytes" q=1m30s r=ADDRESS s=ADDRESS t=-5`,
+			`m=0.1 n=0.1 o="a \"text\"\n" p="bytes" q=1m30s r=ADDRESS s=ADDRESS t=-5 u=2026-01-02T15:04:05.123456789Z`,
 		},
 		[2]string{
 			`{"a":-128,"b":-32768,"c":-2147483648,"d":-9223372036854775808,"e":-9223372036854775808,"f":255,"g":65535,` +
 				`"h":4294967295,"i":18446744073709551615,"j":18446744073709551615,"k":18446744073709551615,"l":true}`,
-			`{"m":0.1,"n":0.1,"o":"a \"text\"\n","p":"bytes","q":90000000000,"r":"ADDRESS","s":"ADDRESS","t":-5}`,
+			`{"m":0.1,"n":0.1,"o":"a \"text\"\n","p":"bytes","q":90000000000,"r":"ADDRESS","s":"ADDRESS","t":-5,"u":"2026-01-02T15:04:05.123456789Z"}`,
 		},
 	},
 	{
@@ -85,11 +87,11 @@ var kinds = []struct {
 		others{M: float32(math.NaN()), N: math.Inf(-1), Q: -1},
 		[2]string{
 			"a=0 b=0 c=0 d=0 e=0 f=0 g=0 h=0 i=0 j=0 k=0 l=false",
-			`m=NaN n=-Inf o="" p="" q=-1ns r=0x0 s=0x0 t=0`,
+			`m=NaN n=-Inf o="" p="" q=-1ns r=0x0 s=0x0 t=0 u=0001-01-01T00:00:00Z`,
 		},
 		[2]string{
 			`{"a":0,"b":0,"c":0,"d":0,"e":0,"f":0,"g":0,"h":0,"i":0,"j":0,"k":0,"l":false}`,
-			`{"m":"NaN","n":"-Inf","o":"","p":"","q":-1,"r":"0x0","s":"0x0","t":0}`,
+			`{"m":"NaN","n":"-Inf","o":"","p":"","q":-1,"r":"0x0","s":"0x0","t":0,"u":"0001-01-01T00:00:00Z"}`,
 		},
 	},
 }
@@ -126,7 +128,7 @@ func TestKinds(t *testing.T) {
 		sources["kernel"] = []string{"-p", pid, "--via", "kernel"}
 	}
 	address := strings.NewReplacer("ADDRESS", fmt.Sprintf("%p", &somewhere))
-	names := [2]string{"a,b,c,d,e,f,g,h,i,j,k,l", "m,n,o,p,q,r,s,t"}
+	names := [2]string{"a,b,c,d,e,f,g,h,i,j,k,l", "m,n,o,p,q,r,s,t,u"}
 	for name, source := range sources {
 		for p, probe := range []string{"kinds:integers", "kinds:others"} {
 			var text, object, keys []string

@@ -30,6 +30,7 @@ Its names are those of the arguments, arg0, arg1 and so on, and:
 
 It consists of == != < <= > >=, && || !, + - * / %, & | ^ &^ << >>, len(text), strings.HasPrefix, strings.HasSuffix,
 strings.Contains, durations such as 10ms and 2.5s, and str(arg0), which is the text at an address.
+A time is compared with a text such as "2026-01-02T15:04:05Z"; the difference of two is a duration.
 Numbers of different types may be compared and combined.
 
 What the kernel evaluates is limited:
@@ -37,7 +38,7 @@ What the kernel evaluates is limited:
   texts           are compared with constants, by == and !=, of at most 63 bytes
   strings.Contains, HasSuffix    take constants of at most 16 bytes; Contains and HasPrefix see 64 bytes of a text
   floats          are compared with constants and with floats of the same size
-  hist, --sum     take integers
+  hist, --sum     take integers, which a time is not
   a program       has room for about five texts
 
 Recordings have no such limits. They have no uid, cgroup, comm and cpu, no str(), and either the goroutine or tid.

@@ -25,6 +25,7 @@ const (
 	formConstChar // const char
 	formChar      // char
 	formVoid      // void *
+	formMoment    // a signed number with the name time.Time
 	formEface     // an interface without methods, as the runtime lays it out
 	formIface     // an interface with methods
 )
@@ -74,7 +75,8 @@ func (t *types) add(k key) int {
 //
 // A float is in a register for integers. It is described as an unsigned number that has
 // the float's name: bpftrace does not know floats, and if an argument is a float, version
-// 0.27 crashes on every argument of the probe.
+// 0.27 crashes on every argument of the probe. A struct is a time.Time, as
+// its nanoseconds since 1970.
 func (t *types) param(typ reflect.Type) int {
 	switch typ.Kind() {
 	case reflect.String:
@@ -85,6 +87,8 @@ func (t *types) param(typ reflect.Type) int {
 		}
 	case reflect.Float32, reflect.Float64:
 		return t.add(key{typ, formBits})
+	case reflect.Struct:
+		return t.add(key{form: formMoment})
 	}
 	return t.of(typ)
 }
@@ -179,6 +183,8 @@ func (e *encoder) builtin(f form) {
 	case formVoid:
 		e.u8(abbrevVoidPointer)
 		e.u8(addrSize)
+	case formMoment:
+		e.typedef("time.Time", e.of(reflect.TypeFor[int64]()))
 	case formEface:
 		e.words("runtime.eface", word{"_type", e.void()}, word{"data", e.void()})
 	case formIface:

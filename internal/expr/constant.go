@@ -4,6 +4,8 @@ import (
 	"go/constant"
 	"go/token"
 	"math"
+
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // Constants are exact, as the compiler's are. It limits them to 512 bits, and so do we,
@@ -47,7 +49,7 @@ func (c *checker) convert(x operand, t Type) (operand, error) {
 	if problem != "" {
 		return operand{}, c.errorf(x.pos, "%s (%s) %s %v", x.text, x.describe(), problem, t)
 	}
-	return operand{typ: t, val: v, converted: true, pos: x.pos, text: x.text}, nil
+	return operand{typ: t, val: v, converted: x.kind() != String, pos: x.pos, text: x.text}, nil
 }
 
 // character reports whether an operand is a constant in single quotes.
@@ -63,9 +65,15 @@ func (c *checker) singleQuotes(x operand) error {
 
 // represent returns a constant as the type represents it, or the reason why the type cannot represent it.
 func represent(v constant.Value, t Type) (_ constant.Value, problem string) {
-	kind := operand{val: v, untyped: true}.kind()
+	of := operand{val: v, untyped: true}.kind()
 	switch {
-	case Type{Kind: kind}.number() != t.number(), !t.number() && kind != t.Kind:
+	case of == String && t.Unit == kind.Moment:
+		n, err := kind.ParseTime(constant.StringVal(v))
+		if err != nil {
+			return nil, "is not in the notation of \"2006-01-02T15:04:05Z\", and no"
+		}
+		return constant.MakeInt64(n), ""
+	case Type{Kind: of}.number() != t.number(), !t.number() && of != t.Kind:
 		return nil, "is not a"
 	case !t.number():
 		return v, ""

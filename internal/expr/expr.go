@@ -14,6 +14,7 @@
 //	a.B, a[0]                        a variable of this name, which is a part of another variable
 //	time.Nanosecond, Microsecond, Millisecond, Second, Minute, Hour
 //	1ms, 2.5s, 1h30m                 the same as 1*time.Millisecond and so on
+//	at > "2026-01-02T15:04:05Z"      a time in the notation of RFC 3339, beside a time.Time
 //
 // Everything has the same meaning as in Go. In particular, literals are untyped constants: they
 // take the type of the other operand, and a constant that this type cannot represent is an
@@ -30,6 +31,8 @@
 //     the type time.Duration.
 //   - A constant that is shifted by a variable is an int64, whatever the context.
 //   - A quotient of two durations is an int64, not a duration.
+//   - A time.Time is its number of nanoseconds since the beginning of 1970 in UTC, as which it is
+//     compared. The difference of two is a duration, and a duration can be added or subtracted.
 //
 // The same checked tree serves a compiler: see [Expr.Root].
 package expr

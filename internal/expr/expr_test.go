@@ -456,3 +456,67 @@ func TestAddress(t *testing.T) {
 		require.Equal(t, want.Unit, e.Type().Unit, src)
 	}
 }
+
+// TestTimes: times are compared with times, and have differences.
+func TestTimes(t *testing.T) {
+	w := shopWorld()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	moment := Type{Kind: Int, Size: 8, Unit: kind.Moment}
+	w.add("began", moment, IntValue(at.UnixNano()))
+	w.add("ended", moment, IntValue(at.Add(2*time.Second).UnixNano()))
+	w.add("never", moment, IntValue(math.MinInt64))
+	for src, want := range map[string]bool{
+		`began == "2026-01-02T03:04:05Z"`:                 true,
+		`began == "2026-01-02T04:04:05+01:00"`:            true,
+		`"2026-01-02T03:04:05.5Z" < began`:                false,
+		`ended > began && never < began`:                  true,
+		`ended - began == 2s`:                             true,
+		`ended - 2s == began && 2s + began == ended`:      true,
+		`ended - "2026-01-02T03:04:06Z" == 1s`:            true,
+		`"2026-01-02T03:04:06Z" - began == 1s`:            true,
+		`began == 1767323045000000000`:                    true,
+		`began > big && +began == began`:                  true,
+		`ended - began > elapsed`:                         true,
+		`never == "0001-01-01T00:00:00Z"`:                 true,
+		`(ended - began) / 1s == 2 && began + 1h > ended`: true,
+	} {
+		e, err := ParseFilter(src, w.vars)
+		require.NoError(t, err)
+		got, fault := e.Bool(w.get)
+		require.False(t, fault, src)
+		require.Equal(t, want, got, src)
+	}
+	for src, want := range map[string]Type{
+		"ended - began": durationType, "began + 1s": moment, "1s + began": moment, "began - elapsed": moment, "began": moment,
+	} {
+		e, err := Parse(src, w.vars)
+		require.NoError(t, err)
+		require.Equal(t, want, e.Type(), src)
+		_, err = ParseInteger(src, w.vars, "a sum")
+		require.Equal(t, want == durationType, err == nil, src)
+	}
+	for src, message := range map[string]string{
+		`began == "yesterday"`:                `"yesterday" (untyped string) is not in the notation of "2006-01-02T15:04:05Z", and no time.Time (byte 9)`,
+		`began + ended == 0`:                  "the operator + is not defined here: times have a difference, and a duration can be added or subtracted (byte 6)",
+		`began - 5 == 0`:                      "the operator - is not defined here",
+		`5 + began == 0`:                      "the operator + is not defined here",
+		`1s - began == 0`:                     "the operator - is not defined here",
+		`began * 2 == 0`:                      "the operator * is not defined here",
+		`began % 2 == 0`:                      "the operator % is not defined here",
+		`began / 1s == 0`:                     "the operator / is not defined here",
+		`began + "2026-01-02T03:04:05Z" == 0`: "the operator + is not defined here",
+		`-began < 0`:                          "the operator - is not defined for began (time.Time)",
+		`^began < 0`:                          "the operator ^ is not defined for began (time.Time)",
+		`began << 1 == 0`:                     "the operator << is not defined for began (time.Time)",
+		`began == 1s`:                         "mismatched types",
+		`elapsed < began`:                     "mismatched types",
+		`began == path`:                       "mismatched types",
+		`began == true`:                       "mismatched types",
+		`began`:                               "the filter is of type time.Time",
+	} {
+		_, err := ParseFilter(src, w.vars)
+		require.ErrorContains(t, err, message, src)
+	}
+	_, err := ParseNumber("began", w.vars, "a histogram")
+	require.ErrorContains(t, err, "a histogram takes numbers, and this is a time.Time")
+}

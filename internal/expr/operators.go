@@ -20,10 +20,12 @@ func (c *checker) unary(e *ast.UnaryExpr, depth int) (operand, error) {
 	switch e.Op {
 	case token.NOT:
 		fits = x.kind() == Bool
-	case token.ADD, token.SUB:
+	case token.ADD:
 		fits = x.numeric()
+	case token.SUB:
+		fits = x.numeric() && !x.isMoment()
 	case token.XOR:
-		fits = x.integral()
+		fits = x.integral() && !x.isMoment()
 	default:
 		return operand{}, c.errorf(pos, "the operator %v is not supported", e.Op)
 	}
@@ -54,7 +56,7 @@ func (t Type) computed() Type {
 }
 
 // amount reports whether values of the type can be added up.
-func (t Type) amount() bool { return t.number() }
+func (t Type) amount() bool { return t.number() && t.Unit.IsAmount() }
 
 // kind returns the operand's kind. An untyped number is an Int or a Float.
 func (x operand) kind() Kind {
@@ -127,7 +129,8 @@ func (c *checker) binary(e *ast.BinaryExpr, depth int) (operand, error) {
 
 // fits reports whether an untyped constant is of a sort that a type can represent.
 func fits(x operand, t Type) bool {
-	return x.numeric() && t.number() || x.kind() == t.Kind
+	isTime := x.kind() == String && t.Unit == kind.Moment
+	return x.numeric() && t.number() || x.kind() == t.Kind || isTime
 }
 
 func (c *checker) mismatch(x, y operand, pos int) error {
@@ -167,7 +170,8 @@ func condition(op Op, x, y operand, pos int) operand {
 
 func (c *checker) compare(op Op, tok token.Token, x, y operand, pos int) (operand, error) {
 	numbers := x.numeric() && y.numeric()
-	if !numbers && x.kind() != y.kind() {
+	mixed := x.isMoment() && y.isDuration() || x.isDuration() && y.isMoment()
+	if mixed || !numbers && x.kind() != y.kind() {
 		return operand{}, c.mismatch(x, y, pos)
 	}
 	if x.kind() == Bool && op != Equal && op != NotEqual {
@@ -193,6 +197,13 @@ func (c *checker) arithmetic(op Op, tok token.Token, x, y operand, pos int) (ope
 		return operand{}, c.undefined(tok, float, pos)
 	}
 	t := common(x.typ, y.typ)
+	if x.isMoment() || y.isMoment() {
+		unit, ok := momentary(op, x, y)
+		if !ok {
+			return operand{}, c.errorf(pos, "the operator %v is not defined here: times have a difference, and a duration can be added or subtracted", tok)
+		}
+		t.Unit = unit
+	}
 	if op == Div && x.typ.Unit == t.Unit && y.typ.Unit == t.Unit && !y.converted {
 		t.Unit = kind.None
 	}
@@ -207,6 +218,22 @@ func (c *checker) arithmetic(op Op, tok token.Token, x, y operand, pos int) (ope
 	}
 	n := &Node{Op: op, Type: t, X: x.as(t), Y: y.as(t), Pos: pos}
 	return operand{typ: t, tree: n, pos: x.pos}, nil
+}
+
+func (x operand) isMoment() bool   { return x.typ.Unit == kind.Moment }
+func (x operand) isDuration() bool { return x.typ.Unit == kind.Nanoseconds }
+
+// momentary returns the unit of the result of an operation with a moment, which few have.
+func momentary(op Op, x, y operand) (u kind.Unit, ok bool) {
+	switch {
+	case op == Sub && x.isMoment() && y.isMoment() && !x.converted && !y.converted:
+		return kind.Nanoseconds, true
+	case (op == Add || op == Sub) && x.isMoment() && y.isDuration():
+		return kind.Moment, true
+	case op == Add && x.isDuration() && y.isMoment():
+		return kind.Moment, true
+	}
+	return 0, false
 }
 
 // common returns the type of an arithmetic operation.
@@ -242,7 +269,7 @@ func (c *checker) shift(op Op, tok token.Token, x, y operand, pos int) (operand,
 				o.val = v // Go allows it: 1.0 << 3
 			}
 		}
-		if !o.integral() {
+		if !o.integral() || o.isMoment() {
 			return operand{}, c.undefined(tok, *o, pos)
 		}
 	}

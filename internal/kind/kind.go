@@ -17,6 +17,7 @@ const (
 	Bool
 	Duration
 	Pointer
+	Time
 )
 
 // Class is what can be done with values of a kind.
@@ -40,7 +41,11 @@ const (
 	None Unit = iota
 	Nanoseconds
 	Address // of a byte in memory
+	Moment  // nanoseconds since the beginning of 1970 in UTC
 )
+
+// IsAmount reports whether numbers that count the unit can be added up.
+func (u Unit) IsAmount() bool { return u != Moment }
 
 // Row is what is known of a kind.
 type Row struct {
@@ -62,6 +67,7 @@ var Rows = [...]Row{
 	Bool:     {Name: "bool", Class: Truth, Size: 1, Sent: "bool"},
 	Duration: {Name: "time.Duration", Class: Int, Unit: Nanoseconds, Size: 8, Sent: "time.Duration"},
 	Pointer:  {Name: "uintptr", Class: Uint, Unit: Address, Sent: "pointer"},
+	Time:     {Name: "time.Time", Class: Int, Unit: Moment, Size: 8, Sent: "time.Time"},
 }
 
 // Row returns the row of a kind. That of an unknown kind has no class.

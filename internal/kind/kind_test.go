@@ -36,7 +36,7 @@ func TestRows(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[Kind]int{
-		Int64: 4, Uint64: 4, Float64: 2, String: 1, Bool: 2, Duration: 1, Pointer: 4,
+		Int64: 4, Uint64: 4, Float64: 2, String: 1, Bool: 2, Duration: 1, Pointer: 4, Time: 1,
 	}, types)
 }
 

@@ -467,8 +467,8 @@ func TestTypes(t *testing.T) {
 			require.Equal(t, []int{MaxName, MaxName, MaxName}, []int{len(all[0].Provider), len(all[0].Name), len(all[0].Args[0].Name)})
 		}
 	}
-	later := 4 * (4 + 4 + 2 + 1) // of which any type makes an int64, a uint64, a float64 or a string
-	require.Equal(t, 4+4+2+1+2+1+4+later, valid, "int64, uint64, float64, string, bool, duration and pointer")
+	later := 3 * (4 + 4 + 2 + 1) // of which any type makes an int64, a uint64, a float64 or a string
+	require.Equal(t, 4+4+2+1+2+1+4+1+later, valid, "int64, uint64, float64, string, bool, duration, pointer and time")
 }
 
 // TestRefused: what no writer can have written is an error.

@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/kind"
@@ -32,6 +33,13 @@ type numbers struct{ probe }
 // texts is a probe with strings.
 type texts struct{ probe }
 
+// times is a probe with times, which it converts for one of the others.
+type times struct {
+	sink.Probe
+	n     int   // of arguments
+	times []int // those that are times
+}
+
 // noNumber is the number of a probe for which the recording has no room.
 const noNumber = ^uint32(0)
 
@@ -43,17 +51,25 @@ func (s *Sink) Probe(describe func() (p *recording.Probe, named bool)) sink.Prob
 	}
 	all := &texts{probe{writer: s.Writer, describe: describe}}
 	hasTexts := false
-	for _, a := range described.Args {
+	var moments []int
+	for i, a := range described.Args {
 		all.types = append(all.types, a.Type)
 		hasTexts = hasTexts || a.Type == kind.TypeString
+		if a.Kind == kind.Time {
+			moments = append(moments, i)
+		}
 	}
 	if named {
 		all.add()
 	}
-	if hasTexts {
-		return all
+	var p sink.Probe = all
+	if !hasTexts {
+		p = (*numbers)(all)
 	}
-	return (*numbers)(all)
+	if moments != nil {
+		return &times{p, len(all.types), moments}
+	}
+	return p
 }
 
 // known returns the probe's number in the recording plus 1, or the result of find.
@@ -157,4 +173,18 @@ func (p *texts) AppendConverted(a *words.Arguments) {
 		}
 	}
 	p.writer.Append(number-1, list[:len(p.types)], texts[:count])
+}
+
+// Append implements sink.Probe.
+func (p *times) Append(args unsafe.Pointer) {
+	var variables [recording.MaxArgs]unsafe.Pointer
+	var moments [recording.MaxArgs]int64
+	// SAFETY: the caller passes the addresses of as many variables.
+	copy(variables[:], unsafe.Slice((*unsafe.Pointer)(args), p.n))
+	for _, i := range p.times {
+		// SAFETY: the i-th variable is a time.Time.
+		moments[i] = kind.FromTime(*(*time.Time)(variables[i]))
+		variables[i] = unsafe.Pointer(&moments[i])
+	}
+	p.Probe.Append(words.NoEscape(unsafe.Pointer(&variables)))
 }

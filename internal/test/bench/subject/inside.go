@@ -24,11 +24,15 @@ type inside struct {
 	provider *stapsdt.Provider
 	two      *stapsdt.Probe2[uint64, int32]
 	text     *stapsdt.Probe2[string, int32]
+	time     *stapsdt.Probe2[time.Time, int32]
 }
 
 func newInside(name string) inside {
 	p := stapsdt.NewProvider(name)
-	return inside{p, stapsdt.NewProbe2[uint64, int32](p, "two", "id", "status"), stapsdt.NewProbe2[string, int32](p, "text", "path", "status")}
+	return inside{
+		p, stapsdt.NewProbe2[uint64, int32](p, "two", "id", "status"), stapsdt.NewProbe2[string, int32](p, "text", "path", "status"),
+		stapsdt.NewProbe2[time.Time, int32](p, "time", "at", "status"),
+	}
 }
 
 func (s inside) fireTwo(n int) {
@@ -40,6 +44,14 @@ func (s inside) fireTwo(n int) {
 func (s inside) fireText(n int) {
 	for range n {
 		s.text.Fire(path, 200)
+	}
+}
+
+var began = time.Now()
+
+func (s inside) fireTime(n int) {
+	for range n {
+		s.time.Fire(began, 200)
 	}
 }
 
