@@ -9,12 +9,14 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/clean"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/spf13/cobra"
 )
 
 func cleanCommand(to *console.Console) *cobra.Command {
 	var opts clean.Options
-	var asJSON, verbose bool
+	var format render.Format
+	var verbose bool
 	c := &cobra.Command{
 		Use:   "clean [--dry-run] [--older 1h] [-a | DIRECTORY...]",
 		Short: "Remove the images that no process has mapped",
@@ -32,7 +34,7 @@ as on overlayfs or without CAP_LEASE for another user's file, the file is left.`
 			if err := nameDirectories(&opts, args); err != nil {
 				return err
 			}
-			counts, err := clean.Write(to.Out, clean.Clean(opts), asJSON, verbose)
+			counts, err := clean.Write(to.Out, clean.Clean(opts), format, verbose)
 			switch {
 			case err != nil:
 				return err
@@ -48,7 +50,7 @@ as on overlayfs or without CAP_LEASE for another user's file, the file is left.`
 	c.Flags().DurationVar(&opts.Older, "older", time.Hour, "leave files that were written or read within this `TIME`")
 	c.Flags().BoolVarP(&opts.All, "all", "a", false, "the directories of all users")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also show what is in use or too young")
-	outputFlag(c, &asJSON)
+	outputFlag(c, &format)
 	return c
 }
 

@@ -36,14 +36,14 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 	}
 	runFlags(c, &config)
 	verboseFlag(c, &config)
-	countFlags(c, &options)
+	countFlags(c, &config, &options)
 	c.Flags().StringVar(&options.Value, "sum", "", "also add the values of the Go expression `EXPR`")
 	return c
 }
 
 // countFlags adds the flags of the commands that count in tables.
-func countFlags(c *cobra.Command, o *count.Options) {
-	outputFlag(c, &o.JSON)
+func countFlags(c *cobra.Command, config *run.Config, o *count.Options) {
+	outputFlag(c, &config.Format)
 	byFlag(c, &o.By)
 	limitFlag(c, &o.Limit, "rows")
 	c.Flags().StringVar(&o.Sort, "sort", "count", "the rows by `COLUMN`, the largest number first: count, sum with --sum, or for hist and latency average, p50, p99 or max")

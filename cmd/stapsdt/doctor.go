@@ -11,13 +11,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/doctor"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/spf13/cobra"
 )
 
 func doctorCommand(to *console.Console) *cobra.Command {
 	var process string
-	var asJSON, verbose bool
+	var format render.Format
+	var verbose bool
 	c := &cobra.Command{
 		Use:   "doctor -p PID [SPEC]",
 		Short: "Say why stapsdt sees nothing",
@@ -35,7 +37,7 @@ Without a SPEC, every probe of the process is selected.`,
 				return err
 			}
 			findings := doctor.Diagnose(doctor.Read(pid, spec))
-			if err := doctor.Write(to.Out, findings, pid, spec, asJSON, verbose); err != nil {
+			if err := doctor.Write(to.Out, findings, pid, spec, format, verbose); err != nil {
 				return err
 			}
 			if status := doctor.Status(findings); status != 0 {
@@ -47,7 +49,7 @@ Without a SPEC, every probe of the process is selected.`,
 	c.Flags().StringVarP(&process, "pid", "p", "", "the process `PID`, or its name if no other has it")
 	_ = c.RegisterFlagCompletionFunc("pid", completePID)
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also show what is as it should be")
-	outputFlag(c, &asJSON)
+	outputFlag(c, &format)
 	return c
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 
@@ -211,8 +212,16 @@ func checkWindow(c *cobra.Command) error {
 }
 
 // outputFlag adds the flag of the commands that print text or JSON.
-func outputFlag(c *cobra.Command, json *bool) {
-	choiceFlag(c, func(to string) { *json = to == "json" }, "output", "o", "text", "`FORMAT`: text, or json for one object per line", "text", "json")
+func outputFlag(c *cobra.Command, format *render.Format) {
+	choiceFlag(c, func(to string) { *format = formatOf(to) }, "output", "o", "text", "`FORMAT`: text, or json for one object per line", "text", "json")
+}
+
+// formatOf returns the format that a word names.
+func formatOf(word string) render.Format {
+	if word == "text" {
+		return render.Text
+	}
+	return render.Format(word)
 }
 
 // checkStrayPID returns an error if the first argument is the PID or the name of a process and

@@ -43,7 +43,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 	}
 	runFlags(c, &config)
 	verboseFlag(c, &config)
-	countFlags(c, &options)
+	countFlags(c, &config, &options)
 	linearFlag(c, &options.Buckets)
 	tableFlag(c, &options)
 	return c

@@ -36,7 +36,7 @@ A single go:PATTERN stands for the calls of functions and their returns.`,
 	}
 	runFlags(c, &config)
 	verboseFlag(c, &config)
-	countFlags(c, &options)
+	countFlags(c, &config, &options)
 	linearFlag(c, &options.Buckets)
 	tableFlag(c, &options)
 	c.Flags().StringVar(&key, "key", "", "what a start and its end have in common: `EXPR`, a Go expression of the arguments of both, or goroutine, or thread")

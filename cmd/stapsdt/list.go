@@ -35,6 +35,6 @@ At an address, a Go program lists its probes itself, by package debugprobe.`,
 	targetFlags(c, &where)
 	fromFlag(c, &options.From)
 	c.Flags().BoolVarP(&options.Verbose, "verbose", "v", false, "show each site: its offset, its semaphore and the operands of its arguments")
-	outputFlag(c, &options.JSON)
+	outputFlag(c, &options.Format)
 	return c
 }

@@ -37,7 +37,7 @@ output is no terminal, one screen follows another.`,
 	}
 	runFlags(c, &config)
 	verboseFlag(c, &config)
-	outputFlag(c, &options.JSON)
+	outputFlag(c, &config.Format)
 	fromFlag(c, &options.From)
 	c.Flags().StringArrayVar(&options.By, "by", nil, "a row for each of the values of the Go expressions `EXPR,...`")
 	c.Flags().IntVarP(&options.Screens, "number", "n", 0, "end after `N` screens")

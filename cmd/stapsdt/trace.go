@@ -42,7 +42,7 @@ time axis. -w is then about an operation as a whole, as that of latency is.`,
   stapsdt trace postgres:postgresql:query__start --show 'pid,str(arg0)'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			config.Specs = cutAddress(args, &options.From)
-			options.JSON = format == "json"
+			config.Format = formatOf(format)
 			if format == "chrome" || format == "perfetto" {
 				if err := checkFile(c, format, &options.From); err != nil {
 					return err

@@ -39,7 +39,7 @@ process ends. Of a recording, they are shown always.`,
 	}
 	runFlags(c, &config)
 	verboseFlag(c, &config)
-	outputFlag(c, &options.JSON)
+	outputFlag(c, &config.Format)
 	sourceFlags(c, &options.From)
 	c.Flags().Lookup("where").Usage = "only trees for whose roots the Go expression `EXPR` is true, such as 'status >= 500'"
 	c.Flags().IntVarP(&options.Limit, "number", "n", 0, "end after `N` trees")

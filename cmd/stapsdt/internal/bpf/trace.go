@@ -63,16 +63,7 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 		t.items = append(t.items, probe.item(e))
 	}
 	if len(show) == 0 {
-		for i, a := range probe.Args {
-			item := item{
-				Item:   layout.Item{Name: probe.ArgName(i), Type: ArgType(a.Arg), Described: a.Type, Unreadable: a.Err, IsGo: a.Length != nil, Names: a.Names},
-				source: origin{fromArg, i}, isArg: true,
-			}
-			if a.Err == nil && a.Operand.Kind == sdt.OperandVector {
-				item.Unreadable = fmt.Errorf("the kernel does not show the register %s", a.Operand.Text)
-			}
-			t.items = append(t.items, item)
-		}
+		t.items = probe.argItems()
 	}
 	if len(t.items) > MaxItems {
 		return nil, fmt.Errorf("%v has %d values, at most %d can be shown", probe, len(t.items), MaxItems)
@@ -97,6 +88,26 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 	t.Items = itemsOf(t.items)
 	return t, nil
 }
+
+func (p *Probe) argItems() (all []item) {
+	for i, a := range p.Args {
+		item := item{
+			Item: layout.Item{
+				Name: p.ArgName(i), Type: ArgType(a.Arg), Described: a.Type, Unreadable: a.Err,
+				IsGo: a.Length != nil, Names: a.Names,
+			},
+			source: origin{fromArg, i}, isArg: true,
+		}
+		if a.Err == nil && a.Operand.Kind == sdt.OperandVector {
+			item.Unreadable = fmt.Errorf("the kernel does not show the register %s", a.Operand.Text)
+		}
+		all = append(all, item)
+	}
+	return all
+}
+
+// ArgItems describes the arguments.
+func (p *Probe) ArgItems() []layout.Item { return itemsOf(p.argItems()) }
 
 // AddCgroup adds the ID of the control group of the process that fires to the records.
 func (t *Trace) AddCgroup() { t.add("cgroup", fromCgroup, 8) }

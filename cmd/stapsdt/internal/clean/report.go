@@ -11,9 +11,10 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
-// Write writes a line for each file, and a summary, or with asJSON an object for each file. With verbose, the lines
-// include the files that are in use or too young. It returns the number of files with each result.
-func Write(to io.Writer, files []File, asJSON, verbose bool) (map[Action]int, error) {
+// Write writes a line for each file, and a summary, or in JSON an object for each file. With
+// verbose, the lines include the files that are in use or too young. It returns the number of files
+// with each result.
+func Write(to io.Writer, files []File, format render.Format, verbose bool) (map[Action]int, error) {
 	out := bufio.NewWriter(to)
 	encoder := render.NewEncoder(out)
 	counts := map[Action]int{}
@@ -24,7 +25,7 @@ func Write(to io.Writer, files []File, asJSON, verbose bool) (map[Action]int, er
 			size += f.Size
 		}
 		switch {
-		case asJSON:
+		case format == render.JSON:
 			if err := encoder.Encode(f); err != nil {
 				return nil, err
 			}
@@ -34,7 +35,7 @@ func Write(to io.Writer, files []File, asJSON, verbose bool) (map[Action]int, er
 			fmt.Fprintf(out, "%s %s: %s\n", did, render.Printable(f.Path), why)
 		}
 	}
-	if asJSON {
+	if format == render.JSON {
 		return counts, out.Flush()
 	}
 	if n := counts[Removable]; n > 0 {

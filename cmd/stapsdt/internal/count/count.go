@@ -33,6 +33,7 @@ type reporter struct {
 	results
 	*console.Console
 	options  Options
+	format   render.Format
 	interval *run.Interval
 	screen   console.Screen
 	until    func() time.Time // the time until which the events are counted
@@ -47,14 +48,13 @@ type shown struct {
 
 // Run counts events until the run ends. It shows their counts, or histograms if the options have buckets.
 func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
-	config.JSON = o.JSON
 	if err := o.Check(); err != nil {
 		return err
 	}
 	if o.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
 	}
-	c := newReporter(to, o)
+	c := newReporter(to, o, config.Format)
 	if c.interval, err = o.NewInterval(); err != nil {
 		return err
 	}
@@ -86,9 +86,12 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	return c.Report("values of --by")
 }
 
-func newReporter(to *console.Console, o Options) *reporter {
+func newReporter(to *console.Console, o Options, f render.Format) *reporter {
 	begin := shown{at: time.Now()}
-	return &reporter{Console: to, options: o, screen: console.Screen{Console: to}, until: time.Now, shown: [2]shown{begin, begin}}
+	return &reporter{
+		Console: to, options: o, format: f, screen: console.Screen{Console: to}, until: time.Now,
+		shown: [2]shown{begin, begin},
+	}
 }
 
 func (c *reporter) FDs() []int { return nil }
@@ -108,7 +111,7 @@ func (c *reporter) show(last bool) error {
 		return err
 	}
 	rows = Sorted(rows, &c.options)
-	if c.options.JSON {
+	if c.format == render.JSON {
 		return c.encode(rows)
 	}
 	if len(rows) == 0 {

@@ -19,8 +19,6 @@ import (
 // Options define what is counted, and how it is shown.
 type Options struct {
 	Expressions
-	// JSON selects the output for programs.
-	JSON bool
 	// Limit is the maximum number of rows of the output for people, or 0 for all.
 	Limit int
 	// Table selects a table in place of histograms, however few rows there are.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -100,7 +101,7 @@ func (o *Options) needs() live.Needs {
 }
 
 func (c *streamCounter) Report(what string) error {
-	if c.options.JSON {
+	if c.format == render.JSON {
 		if err := c.stream.Losses().Encode(c.Out); err != nil {
 			return err
 		}

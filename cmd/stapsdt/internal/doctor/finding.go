@@ -60,15 +60,17 @@ func fault(status int, says, cure string) []Finding {
 func note(says, cure string) []Finding { return []Finding{{Level: Note, Says: says, Cure: cure}} }
 func fine(says string) []Finding       { return []Finding{{Level: Fine, Says: says}} }
 
-// Write writes the findings about the probes of a process: all probes, or the probes that a spec selects. With asJSON, each is an
-// object. With verbose, the findings that need no action are included.
-func Write(to io.Writer, findings []Finding, pid int, spec *spec.Spec, asJSON, verbose bool) error {
+// Write writes the findings about the probes of a process: all probes, or the probes that a spec
+// selects. In JSON, each is an object. With verbose, the findings that need no action are included.
+func Write(
+	to io.Writer, findings []Finding, pid int, spec *spec.Spec, format render.Format, verbose bool,
+) error {
 	out := bufio.NewWriter(to)
 	encoder := render.NewEncoder(out)
 	for _, f := range findings {
 		switch {
 		case f.Level == Fine && !verbose:
-		case asJSON:
+		case format == render.JSON:
 			if err := encoder.Encode(f); err != nil {
 				return err
 			}
@@ -79,7 +81,7 @@ func Write(to io.Writer, findings []Finding, pid int, spec *spec.Spec, asJSON, v
 			}
 		}
 	}
-	if Status(findings) == 0 && !asJSON {
+	if Status(findings) == 0 && format != render.JSON {
 		what, probes := "any probe", "'*:*'"
 		if spec != nil {
 			what, probes = spec.String(), "'"+spec.String()+"'"

@@ -58,6 +58,7 @@ type kernel struct {
 // tracedProbe is a probe whose events the kernel delivers.
 type tracedProbe struct {
 	probe     *recording.Probe
+	recorded  *recording.Probe // the same with the arguments that events have as recorded ones
 	shown     shown
 	goroutine int // the index of the item with the event's goroutine, or -1
 	cgroup    int // the index of the item with the control group, or -1
@@ -97,7 +98,8 @@ func openKernel(to *console.Console, config *run.Config, o *Options) (k *kernel,
 			return k, err
 		}
 	}
-	if o.Needs.All == nil || config.All && len(k.sources) == 0 {
+	// The kernel shows what there is.
+	if o.Needs.All == nil || k.show != nil || config.All && len(k.sources) == 0 {
 		return k, nil
 	}
 	return k, o.Needs.All(k.Probes())
@@ -141,12 +143,15 @@ func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 	}
 	s := &tracedProbe{probe: &recording.Probe{Provider: p.Provider, Name: p.Name}, goroutine: -1, cgroup: -1}
 	own := len(tr.Items)
-	if k.show == nil {
-		for i := range tr.Items {
-			s.probe.Args = append(s.probe.Args, ArgOf(&tr.Items[i]))
+	for _, item := range p.ArgItems() {
+		s.probe.Args = append(s.probe.Args, ArgOf(&item))
+	}
+	s.recorded = s.probe
+	if k.show != nil {
+		s.recorded = &recording.Probe{Provider: p.Provider, Name: p.Name}
+		if len(show.Exprs) == 0 {
+			k.argsMissing(p)
 		}
-	} else if len(show.Exprs) == 0 {
-		k.argsMissing(p)
 	}
 	if k.goroutines != nil {
 		s.goroutine = len(tr.Items)
@@ -291,10 +296,10 @@ func (k *kernel) decode(e *event.Event) error {
 	if s.goroutine >= 0 {
 		k.recorded.Goroutine = e.Value(s.shown.all, s.goroutine).Bits // 0 if it is missing
 	}
-	for i, a := range s.probe.Args {
+	for i, a := range s.recorded.Args {
 		k.add(i, e.Value(s.shown.all, i), &s.shown.items[i], a.Kind)
 	}
-	return k.body.decode(&k.recorded, s.probe)
+	return k.body.decode(&k.recorded, s.recorded)
 }
 
 // process returns the file that stands for a process. One file stands for all processes if only the values of events are needed.

@@ -20,7 +20,8 @@ type Consumer interface {
 	// Tick is called when the consumer has taken all present events. It returns the maximum time until the next call, and
 	// whether the run goes on.
 	Tick() (next time.Duration, more bool, err error)
-	// Know is called with a probe before its events. It may be called more than once for a probe.
+	// Know is called with a probe, which has all of its arguments, before its events. It may be
+	// called more than once for a probe.
 	Know(*recording.Probe)
 	// Gone is called after a process has ended and its events were delivered.
 	Gone(*replay.File)

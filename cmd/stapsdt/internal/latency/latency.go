@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
@@ -36,6 +37,7 @@ type latency struct {
 	*console.Console
 	source  times
 	options count.Options
+	format  render.Format
 	pairs   *pairs
 	kinds   kinds
 	where   string
@@ -48,8 +50,8 @@ type latency struct {
 // start and of the end, or the name before their __start and __end. key is an expression with equal values at a start
 // and its end, or "".
 func Run(ctx context.Context, to *console.Console, config run.Config, names []string, key string, o count.Options) (err error) {
-	config.JSON = o.JSON
-	l := &latency{Console: to, options: o, where: config.Where, screen: console.Screen{Console: to}}
+	l := &latency{Console: to, options: o, format: config.Format, where: config.Where}
+	l.screen.Console = to
 	if l.pairs, err = newPairs(names, key); err != nil {
 		return err
 	}

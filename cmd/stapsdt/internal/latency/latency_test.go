@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/proberec"
@@ -109,13 +110,15 @@ func jobs(t *testing.T) (path string) {
 	return path
 }
 
-// measure returns what latency prints, and the objects if o.JSON.
+var objects = run.Config{Format: render.JSON}
+
+// measure returns what latency prints, and the objects of JSON.
 func measure(t *testing.T, key string, config run.Config, o count.Options, names ...string) (text string, all []map[string]any) {
 	t.Helper()
 	var out, warnings bytes.Buffer
 	o.Buckets = layout.Powers{}
 	require.NoError(t, Run(t.Context(), &console.Console{Out: &out, Err: &warnings}, config, names, key, o))
-	if o.JSON {
+	if config.Format == render.JSON {
 		for line := range strings.Lines(out.String()) {
 			object := map[string]any{}
 			require.NoError(t, json.Unmarshal([]byte(line), &object))
@@ -129,9 +132,9 @@ func measure(t *testing.T, key string, config run.Config, o count.Options, names
 // are open are shown.
 func TestRecorded(t *testing.T) {
 	from := []string{jobs(t)}
-	o := count.Options{From: replay.From{Paths: from}, JSON: true}
+	o := count.Options{From: replay.From{Paths: from}}
 	o.By = []string{"text", "status"}
-	_, all := measure(t, "", run.Config{}, o, "shop:job")
+	_, all := measure(t, "", objects, o, "shop:job")
 	require.Len(t, all, 3)
 	counts := map[any]any{}
 	for _, row := range all[:2] {
@@ -155,13 +158,13 @@ func TestRecorded(t *testing.T) {
 // TestRecordedWhere: a condition that the start can evaluate is about the start, also of ends that have no
 // such argument.
 func TestRecordedWhere(t *testing.T) {
-	o := count.Options{From: replay.From{Paths: []string{jobs(t)}}, JSON: true}
+	o := count.Options{From: replay.From{Paths: []string{jobs(t)}}}
 	for where, want := range map[string][]any{
 		`text == "job 1"`:                  {3., 1., 1., 1.}, // the count, starts without an end, ends without a start, open
 		`status == 200`:                    {3., 2., 1., 2.},
 		`text == "job 1" && status == 200`: {nil, 1., 1., 1.},
 	} {
-		_, all := measure(t, "", run.Config{Where: where}, o, "shop:job")
+		_, all := measure(t, "", run.Config{Where: where, Format: render.JSON}, o, "shop:job")
 		u := all[len(all)-1]
 		require.Equal(t, want, []any{all[0]["count"], u["starts_without_end"], u["ends_without_start"], u["open"]}, where)
 	}
@@ -169,10 +172,10 @@ func TestRecordedWhere(t *testing.T) {
 
 // TestRecordedKeys: goroutines pair events, and threads do not if the recording does not have them.
 func TestRecordedKeys(t *testing.T) {
-	o := count.Options{From: replay.From{Paths: []string{jobs(t)}}, JSON: true}
-	_, all := measure(t, "goroutine", run.Config{}, o, "shop:job__start", "shop:job__end")
+	o := count.Options{From: replay.From{Paths: []string{jobs(t)}}}
+	_, all := measure(t, "goroutine", objects, o, "shop:job__start", "shop:job__end")
 	require.Equal(t, 6., all[0]["count"])
-	text, all := measure(t, "thread", run.Config{}, o, "shop:job__start", "shop:job__end")
+	text, all := measure(t, "thread", objects, o, "shop:job__start", "shop:job__end")
 	require.Len(t, all, 1)
 	require.Contains(t, text, "15 events are not included, because it is not known which thread has fired them")
 	err := Run(t.Context(), &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, run.Config{}, []string{"shop:job__start", "shop:nothing"}, "arg0", o)

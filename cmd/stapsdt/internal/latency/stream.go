@@ -14,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -45,7 +46,7 @@ func (l *latency) runStream(ctx context.Context, stream *events.Stream) error {
 	if err := l.show(true); err != nil {
 		return err
 	}
-	if l.options.JSON {
+	if l.format == render.JSON {
 		if err := stream.Losses().Encode(l.Out); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func (l *latency) show(last bool) error {
 	if err != nil {
 		return err
 	}
-	if l.options.JSON {
+	if l.format == render.JSON {
 		return l.encode(rows, all)
 	}
 	return l.screen.Show(l.text(rows, all), last)

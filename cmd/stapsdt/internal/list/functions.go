@@ -65,7 +65,7 @@ func runFunctions(to *console.Console, where probes.Target, specs []spec.Spec, p
 		if len(fns) == 0 {
 			continue
 		}
-		if pids := pidsOf(found.Uses[f]); o.JSON {
+		if pids := pidsOf(found.Uses[f]); o.Format == render.JSON {
 			functionsJSON(out, f.Path, pids, fns)
 		} else {
 			out.functions(mapped(f.Path, pids), fns)

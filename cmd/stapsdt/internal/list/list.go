@@ -16,6 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -24,8 +25,8 @@ import (
 
 // Options select the probes and the output.
 type Options struct {
-	// JSON selects the output for programs.
-	JSON bool
+	// Format is that of the output.
+	Format render.Format
 	// Verbose shows each site.
 	Verbose bool
 	// From are the recordings whose probes are shown.

@@ -78,7 +78,7 @@ type printer struct {
 
 // group prints probes, in the text format with a heading and lines that describe where they are. Flush returns an error.
 func (o *printer) group(heading string, lines []string, probes []*probe) {
-	if o.JSON {
+	if o.Format == render.JSON {
 		encoder := render.NewEncoder(o)
 		for _, p := range probes {
 			_ = encoder.Encode(p)

@@ -40,7 +40,7 @@ func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 		if err == nil {
 			out.group(all.heading(), nil, all.probes())
 		}
-		if err == nil && o.JSON {
+		if err == nil && o.Format == render.JSON {
 			err = cmp.Or(out.Flush(), reader.Losses().Encode(to.Out))
 			reader.Report(to, replay.LowerBounds)
 		}

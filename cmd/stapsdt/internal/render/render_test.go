@@ -16,6 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/assert"
@@ -109,8 +110,8 @@ func FuzzFormat(f *testing.F) {
 // TestLongName: a long name makes no line longer than its own.
 func TestLongName(t *testing.T) {
 	long := strings.Repeat("n", 1000)
-	l := &Lines{}
-	l.Known("app", long)
+	l := &lines{}
+	l.Know(&recording.Probe{Provider: "app", Name: long})
 	items := []layout.Item{{}}
 	l.head(&Probe{"app", "p", items}, Fired{})
 	short := len(l.buf)

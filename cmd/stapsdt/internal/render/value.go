@@ -60,7 +60,7 @@ func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
 // AppendJSON appends a value as JSON. An unreadable value becomes null.
 func AppendJSON(to []byte, i *layout.Item, v event.Value) []byte {
 	switch {
-	case i.Unreadable != nil, v.Missing, v.Type.Kind == expr.String && v.Bits == 0 && !i.IsGo:
+	case isNull(i, v):
 		return append(to, "null"...)
 	case v.Type.Kind == expr.String:
 		return AppendJSONString(to, v.Text)
@@ -71,6 +71,11 @@ func AppendJSON(to []byte, i *layout.Item, v event.Value) []byte {
 		return AppendJSONString(to, i.Names.NameOf(v.Bits))
 	}
 	return AppendJSONNumber(to, v.Type, v.Bits)
+}
+
+// isNull reports whether JSON has no value for an unreadable one, or a null pointer to a string.
+func isNull(i *layout.Item, v event.Value) bool {
+	return i.Unreadable != nil || v.Missing || v.Type.Kind == expr.String && v.Bits == 0 && !i.IsGo
 }
 
 // AppendJSONNumber is AppendNumber as JSON.

@@ -199,7 +199,7 @@ func (c *cost) withdraw(units []*meter.Unit, taken float64) error {
 	err := c.run.engine.Withdraw(keys)
 	c.run.Warn("detached from %s, because the probes took %s of the program's processor time, and --budget allows %s",
 		text.Some(names, 5), percent(taken), percent(c.run.Budget))
-	if !c.run.JSON || err != nil {
+	if c.run.Format != render.JSON || err != nil {
 		return err
 	}
 	return render.NewEncoder(c.run.Out).Encode(struct {

@@ -21,6 +21,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
@@ -50,8 +51,8 @@ type Config struct {
 	// If it is exceeded, the most expensive probes are detached, or all of them if Whole is set.
 	Budget float64
 	Whole  bool
-	// JSON selects output for programs.
-	JSON bool
+	// Format is that of the output.
+	Format render.Format
 }
 
 // The values of Config.Via.

@@ -95,7 +95,9 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if o.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
 	}
-	config.JSON = o.Format == "json" && o.File == ""
+	if o.Format == "json" && o.File == "" {
+		config.Format = render.JSON
+	}
 	r, err := run.New(to, config)
 	if err != nil {
 		return live.Refuse(err, "stack")

@@ -13,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tree"
@@ -24,8 +25,6 @@ import (
 type Options struct {
 	// By are expressions whose values divide the operations of a name.
 	By []string
-	// JSON selects output for programs: each screen is an object.
-	JSON bool
 	// Screens is the number of screens after which the run ends, or 0 for none.
 	Screens int
 	// Interval is the time between two screens.
@@ -59,7 +58,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if len(o.By) == 0 && !o.From.Given() && (config.All || len(config.Pods) > 0) && pods.Any() {
 		o.By = []string{"namespace", "pod"}
 	}
-	if o.From.Given() || o.JSON || o.Screens > 0 {
+	if o.From.Given() || config.Format != render.Text || o.Screens > 0 {
 		return runPlain(ctx, to, config, names, &o)
 	}
 	s := openScreen(to, "/dev/tty")
@@ -82,7 +81,6 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 
 // newView opens the stream.
 func newView(to *console.Console, config run.Config, names []string, o *Options) (v *view, err error) {
-	config.JSON = o.JSON
 	plan, err := events.NewPlan(&config, names, o.By)
 	if err != nil {
 		return nil, err
@@ -160,7 +158,7 @@ func runPlain(ctx context.Context, to *console.Console, config run.Config, names
 	}
 	screen := console.Screen{Console: to}
 	show := func(s *snapshot, last bool) error {
-		if o.JSON {
+		if config.Format == render.JSON {
 			return s.encode(to.Out)
 		}
 		return screen.Show(s.text(console.Columns(to.Out)), last)

@@ -5,7 +5,6 @@ package trace
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -23,8 +22,6 @@ import (
 
 // Options select the events and the output.
 type Options struct {
-	// JSON selects the output for programs.
-	JSON bool
 	// Limit is the number of events after which the trace ends, or 0 for none.
 	Limit uint64
 	// Show are expressions whose values are shown instead of all arguments, if there are any.
@@ -42,7 +39,7 @@ const MaxText = 4000
 
 // Run shows events until the run ends.
 func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
-	config.Verbose, config.JSON = o.Verbose, o.JSON
+	config.Verbose = o.Verbose
 	if o.TextSize < 1 || o.TextSize > MaxText {
 		return console.Usagef("--strlen must be between 1 and %d", MaxText)
 	}
@@ -60,7 +57,8 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return err
 	}
 	defer t.stream.Close()
-	t.lines = render.Lines{JSON: o.JSON, Color: console.Colored(to.Out), Pods: t.stream.Pods}
+	style := render.Style{Color: console.Colored(to.Out), Pods: t.stream.Pods}
+	t.printer = config.Format.Printer(style)
 	t.stream.Announce()
 	if err := t.stream.Run(ctx, t); err != nil {
 		return err
@@ -72,7 +70,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 func (o *Options) needs() live.Needs {
 	return live.Needs{Exprs: o.Show, All: func(all []*recording.Probe) error {
 		for _, p := range all {
-			for _, a := range p.Args { // the kernel's own probes have none here
+			for _, a := range p.Args {
 				if o.Verbose && a.Kind == kind.Pointer {
 					return console.Usagef("%s:%s: -v shows what %s points to, which only the kernel reads", p.Provider, p.Name, a.Name)
 				}
@@ -87,38 +85,35 @@ type trace struct {
 	*console.Console
 	options *Options
 	stream  *events.Stream
-	lines   render.Lines
+	printer render.Printer
 	shown   uint64
 	lost    uint64 // events that were reported, or shown where they are missing
 	warned  time.Time
 }
 
-func (t *trace) Know(p *recording.Probe) { t.lines.Known(p.Provider, p.Name) }
+func (t *trace) Know(p *recording.Probe) { t.printer.Know(p) }
 
 func (t *trace) Gone(*replay.File) {}
 
 func (t *trace) Event(e *events.Event) error {
 	if e.Missing > 0 && !t.stream.Live {
-		if err := t.hole(e); err != nil {
-			return err
-		}
+		t.lost += e.Missing
+		t.printer.Lost(events.At(e.Event), e.Missing)
 	}
 	fired := render.Fired{At: events.At(e.Event), PID: e.PID, TID: -1, Comm: e.Comm()}
 	if e.TID != 0 {
 		fired.TID = int64(e.TID)
 	}
-	if len(fired.Comm) == 0 && !t.options.JSON {
-		fired.Comm = []byte("-") // a column for people
-	}
 	if t.stream.Pods && e.Pod != nil {
 		fired.Pod = e.Pod.Namespace + "/" + e.Pod.Name + "/" + e.Pod.Container
 	}
-	t.lines.Line(&render.Probe{Provider: e.Probe.Provider, Probe: e.Probe.Name, Items: e.Items()}, fired, e.Values())
+	probe := render.Probe{Provider: e.Probe.Provider, Probe: e.Probe.Name, Items: e.Items()}
+	t.printer.Event(&probe, fired, e.Values())
 	if t.shown++; t.shown == t.options.Limit {
 		return live.ErrEnough
 	}
-	if t.lines.Size() > 64<<10 {
-		return t.lines.Flush(t.Out)
+	if t.printer.Size() > 64<<10 {
+		return t.printer.Flush(t.Out)
 	}
 	return nil
 }
@@ -127,7 +122,7 @@ func (t *trace) Tick() (next time.Duration, more bool, err error) {
 	if t.stream.Live {
 		t.warnLost()
 	}
-	return engine.Rest, true, t.lines.Flush(t.Out)
+	return engine.Rest, true, t.printer.Flush(t.Out)
 }
 
 // warnLost warns of the events that were lost since the last warning, once a second.
@@ -138,43 +133,15 @@ func (t *trace) warnLost() {
 	}
 }
 
-// hole shows that events are missing before an event. For people, the end of the trace shows the number of events that are missing before the first.
-func (t *trace) hole(e *events.Event) error {
-	if err := t.lines.Flush(t.Out); err != nil {
-		return err
-	}
-	t.lost += e.Missing
-	if t.options.JSON {
-		return t.encodeLost(events.At(e.Event).UTC().Format(time.RFC3339Nano), e.Missing)
-	}
-	if t.shown == 0 {
-		return nil
-	}
-	_, err := fmt.Fprintf(t.Out, "%s  %s lost before this\n", events.At(e.Event).Format("15:04:05.000000"), render.Number(e.Missing, "event"))
-	return err
-}
-
-// encodeLost writes the number of events lost before a time. If before is "", the time is unknown or after the last event.
-func (t *trace) encodeLost(before string, events uint64) error {
-	return render.NewEncoder(t.Out).Encode(struct {
-		Before string `json:"time,omitempty"`
-		Lost   uint64 `json:"lost"`
-	}{before, events})
-}
-
 // report prints the remaining events, and warns of missing ones.
 func (t *trace) report() error {
-	if err := t.lines.Flush(t.Out); err != nil {
-		return err
-	}
 	left := t.stream.Lost()
 	if !t.stream.Live {
 		left -= t.lost
 	}
-	if t.options.JSON && left > 0 {
-		if err := t.encodeLost("", left); err != nil {
-			return err
-		}
+	t.printer.End(left)
+	if err := t.printer.Flush(t.Out); err != nil {
+		return err
 	}
 	return t.stream.Report("not all events are shown", t.lost)
 }

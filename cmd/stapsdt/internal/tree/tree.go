@@ -22,8 +22,6 @@ import (
 
 // Options select the trees that are shown.
 type Options struct {
-	// JSON selects output for programs: each tree is an object.
-	JSON bool
 	// Limit is the number of trees after which the run ends, or 0 for none.
 	Limit int
 	// Slowest is the number of trees that are shown when the run ends: the trees whose roots took longest. If it is 0, each
@@ -47,6 +45,7 @@ const maxSlowest = 1000
 type view struct {
 	*console.Console
 	options *Options
+	format  render.Format
 	builder builder
 	growth  *growth // of the builder
 	stream  *events.Stream
@@ -63,7 +62,6 @@ type view struct {
 
 // Run shows trees until the run ends. names are names of operations, PROVIDER:NAME.
 func Run(ctx context.Context, to *console.Console, config run.Config, names []string, o Options) error {
-	config.JSON = o.JSON
 	switch {
 	case o.Limit < 0:
 		return console.Usagef("-n %d is negative", o.Limit)
@@ -73,7 +71,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 		return console.Usagef("-n and --slowest exclude each other: --slowest is the number of trees")
 	}
 	writer := writer{color: console.Colored(to.Out), width: console.Columns(to.Out)}
-	v := &view{Console: to, options: &o, writer: writer}
+	v := &view{Console: to, options: &o, format: config.Format, writer: writer}
 	from, err := v.plan(&config, names)
 	if err != nil {
 		return err
@@ -247,7 +245,7 @@ func (t *tree) requested(id string) bool {
 // show writes a tree.
 func (v *view) show(t *tree) error {
 	v.shown++
-	if v.options.JSON {
+	if v.format == render.JSON {
 		return t.encode(v.Out)
 	}
 	text := v.writer.text(t)

@@ -1,0 +1,82 @@
+//go:build linux
+
+package render
+
+import (
+	"io"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Format is a format of what a command prints.
+type Format string
+
+// The formats.
+const (
+	Text Format = "" // for people
+	JSON Format = "json"
+)
+
+// Printer prints events in a format.
+type Printer interface {
+	// Know adds a probe, before its events.
+	Know(p *recording.Probe)
+	// Event adds an event. value returns the i-th of the values that are shown.
+	Event(s *Probe, f Fired, value func(i int) event.Value)
+	// Lost adds that n events are missing before an event at a time of day.
+	Lost(before time.Time, n uint64)
+	// End adds what follows the last event. n events are missing there, or it is not known where.
+	End(n uint64)
+	// Flush writes what was added, and Size returns the number of its bytes.
+	Flush(w io.Writer) error
+	Size() int
+}
+
+// Probe describes the values of an event that are shown.
+type Probe struct {
+	Provider, Probe string
+	Items           []layout.Item
+}
+
+// Fired holds the time of an event, and the process that fired it.
+type Fired struct {
+	At   time.Time
+	PID  uint32
+	TID  int64 // -1 if unknown
+	Comm []byte
+	// Pod is NAMESPACE/POD/CONTAINER, or "".
+	Pod string
+}
+
+// Style is what a Printer can do besides.
+type Style struct {
+	// Color adds colors for a terminal.
+	Color bool
+	// Pods adds the pod.
+	Pods bool
+}
+
+// Printer returns a printer of events in the format.
+func (f Format) Printer(s Style) Printer {
+	if f == JSON {
+		return &objects{}
+	}
+	return &lines{Style: s}
+}
+
+// output is what a Printer has added.
+type output struct{ buf []byte }
+
+func (o *output) Size() int { return len(o.buf) }
+
+func (o *output) Flush(w io.Writer) error {
+	if len(o.buf) == 0 {
+		return nil
+	}
+	_, err := w.Write(o.buf)
+	o.buf = o.buf[:0]
+	return err
+}
