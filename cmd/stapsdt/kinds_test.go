@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -164,6 +165,24 @@ func TestKinds(t *testing.T) {
 					got = append(got, string(event.Args))
 				}
 				require.Equal(t, object, got, "%s %v", name, show)
+			}
+			table, err := csv.NewReader(strings.NewReader(run("trace", "-o", "csv"))).ReadAll()
+			require.NoError(t, err)
+			require.Len(t, table, 1+len(object), name)
+			columns := strings.Split(names[p], ",")
+			for i, row := range table {
+				values := row[len(row)-len(columns):]
+				if i == 0 {
+					require.Equal(t, columns, values, name)
+					continue
+				}
+				want := map[string]any{}
+				d := json.NewDecoder(strings.NewReader(object[i-1]))
+				d.UseNumber()
+				require.NoError(t, d.Decode(&want))
+				for j, column := range columns {
+					require.Equal(t, fmt.Sprint(want[column]), values[j], "%s %s", name, column)
+				}
 			}
 			got = nil
 			for _, line := range strings.Split(run("count", "--by", names[p]), "\n") {

@@ -284,7 +284,7 @@ func TestRecordingSentences(t *testing.T) {
 		{[]string{"count", "*:*", "-w", "rows > 1 && id > 0"}, whole, `1  p:query__end`, `^stapsdt: 4 of 5 probes have no rows and are left out\n$`, 0, 1},
 		{[]string{"trace", "--show", "key"}, whole, `key=77`, `^stapsdt: 4 of 5 probes have no key and are left out\n$`, 0, 1},
 		{[]string{"trace", "-w", "len(text) > 1"}, whole, `SELECT`, `^stapsdt: 4 of 5 probes have no text and are left out\n$`, 0, 1},
-		{[]string{"hist", "p:query__start", "text"}, whole, ``, `a histogram needs an integer, and text is of type string`, 2, 0},
+		{[]string{"hist", "p:query__start", "text"}, whole, ``, `a histogram takes integers, and this is a string`, 2, 0},
 		{[]string{"count", "*:*", "--by", "none"}, whole, ``, `undefined: none`, 2, 0},
 		{[]string{"top", "-w", "rows > 1"}, whole, `p:query`, `stapsdt: 2 of 4 probes have no rows and are left out\n`, 0, 0},
 		{[]string{"tree", "-w", "rows > 1"}, whole, `p:query`, `stapsdt: 2 of 4 probes have no rows and are left out\n`, 0, 0},

@@ -31,6 +31,9 @@ With --from, the events are those of recordings: see proberec.Create. This needs
 An address is that of a program that mounts debugprobe. The program itself then sends the
 events, and evaluates the expression of -w. This needs neither root nor Linux there.
 
+With -o csv, each argument is a column if all probes have the same arguments, and so is each
+expression of --show. Otherwise all are in one column, as an object of JSON.
+
 With -o perfetto, or -o chrome for chrome://tracing and speedscope, the events and the
 operations between NAME__start and NAME__end are written for viewers that draw them on a
 time axis. -w is then about an operation as a whole, as that of latency is.`,
@@ -38,6 +41,7 @@ time axis. -w is then about an operation as a whole, as that of latency is.`,
   stapsdt trace http://localhost:8080/debug/probes/ 'myapp:*' -w 'status >= 500'
   stapsdt trace --from /dev/shm/shop.rec 'http:*' -w 'status >= 500'
   stapsdt trace -a myapp:request__done -w 'status >= 500'
+  stapsdt trace -p 1234 myapp:request__done -d 5s -o csv >requests.csv
   stapsdt trace -p 1234 'myapp:*' -d 5s -o perfetto -O myapp.trace
   stapsdt trace postgres:postgresql:query__start --show 'pid,str(arg0)'`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -57,8 +61,8 @@ time axis. -w is then about an operation as a whole, as that of latency is.`,
 		},
 	}
 	runFlags(c, &config)
-	choiceFlag(c, func(to string) { format = to }, "output", "o", format, "`FORMAT`: text, json for one object per line, or perfetto or chrome for a timeline in the file of -O",
-		"text", "json", "perfetto", "chrome")
+	choiceFlag(c, func(to string) { format = to }, "output", "o", format, "`FORMAT`: text, json for one object per line, csv for a table, or perfetto or chrome for a timeline in the file of -O",
+		"text", "json", "csv", "perfetto", "chrome")
 	c.Flags().StringVarP(&path, "output-file", "O", "", "the `FILE` of -o perfetto or chrome, or - for standard output")
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")
 	c.Flags().StringArrayVar(&options.Show, "show", nil, "the values of the Go expressions `EXPR,...` instead of all arguments; str(arg0) is the text at arg0")

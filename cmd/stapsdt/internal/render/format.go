@@ -18,6 +18,7 @@ type Format string
 const (
 	Text Format = "" // for people
 	JSON Format = "json"
+	CSV  Format = "csv" // of RFC 4180
 )
 
 // Printer prints events in a format.
@@ -57,12 +58,19 @@ type Style struct {
 	Color bool
 	// Pods adds the pod.
 	Pods bool
+	// Shown are the expressions that are shown in place of the arguments, or nil.
+	Shown []string
+	// Warn prints a warning.
+	Warn func(format string, args ...any)
 }
 
 // Printer returns a printer of events in the format.
 func (f Format) Printer(s Style) Printer {
-	if f == JSON {
+	switch f {
+	case JSON:
 		return &objects{}
+	case CSV:
+		return &records{Style: s}
 	}
 	return &lines{Style: s}
 }

@@ -57,7 +57,9 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return err
 	}
 	defer t.stream.Close()
-	style := render.Style{Color: console.Colored(to.Out), Pods: t.stream.Pods}
+	style := render.Style{
+		Color: console.Colored(to.Out), Pods: t.stream.Pods, Shown: o.Show, Warn: to.Warn,
+	}
 	t.printer = config.Format.Printer(style)
 	t.stream.Announce()
 	if err := t.stream.Run(ctx, t); err != nil {
