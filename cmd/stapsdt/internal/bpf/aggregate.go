@@ -76,7 +76,7 @@ func (a *Aggregate) layOut() (err error) {
 		a.KeySize += layout.StackKey
 	}
 	if c.Buckets != nil {
-		if err := layout.Fits(c.Buckets, a.Value); err != nil {
+		if err := c.Buckets.Fits(a.Value); err != nil {
 			if a.value == nil {
 				return err
 			}

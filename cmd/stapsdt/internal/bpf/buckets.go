@@ -10,18 +10,18 @@ import (
 )
 
 // bucketOf replaces the value in R0 by the index of its bucket.
-func (b *builder) bucketOf(buckets layout.Buckets, t expr.Type) {
-	if l, ok := buckets.(layout.Linear); ok {
-		b.linear(l, t)
-	} else {
-		b.powers(t)
-	}
+func (b *builder) bucketOf(buckets layout.Buckets, t expr.Type) { buckets.Code(bucketCode{b, t}) }
+
+// bucketCode implements layout.BucketCode, for values of a type.
+type bucketCode struct {
+	*builder
+	of expr.Type
 }
 
-// powers is bucketOf for layout.Powers.
-func (b *builder) powers(t expr.Type) {
+// Powers implements layout.BucketCode.
+func (b bucketCode) Powers(layout.Powers) {
 	small, done := b.fresh("small"), b.fresh("bucket")
-	if t.Kind == expr.Int {
+	if b.of.Kind == expr.Int {
 		positive := b.fresh("positive")
 		b.add(asm.JSGE.Imm(asm.R0, 0, positive), asm.Mov.Imm(asm.R0, layout.Negative))
 		b.jump(done)
@@ -57,11 +57,11 @@ func (b *builder) powers(t expr.Type) {
 	b.label(done)
 }
 
-// linear is bucketOf for layout.Linear.
-func (b *builder) linear(l layout.Linear, t expr.Type) {
+// Linear implements layout.BucketCode.
+func (b bucketCode) Linear(l layout.Linear) {
 	below, above, done := b.fresh("below"), b.fresh("above"), b.fresh("bucket")
 	less, notLess := asm.JLT, asm.JGE
-	if t.Kind == expr.Int {
+	if b.of.Kind == expr.Int {
 		less, notLess = asm.JSLT, asm.JSGE
 	}
 	b.constant(asm.R1, l.Low)

@@ -320,7 +320,7 @@ func TestBuckets(t *testing.T) {
 		layout.Powers{}, layout.Linear{Low: -10, High: 100, Step: 7}, layout.Linear{High: 1 << 40, Step: 1 << 33}, layout.Linear{Low: math.MinInt64, High: math.MaxInt64, Step: 1 << 60},
 	} {
 		for _, typ := range []expr.Type{{Kind: expr.Int, Size: 8}, {Kind: expr.Uint, Size: 8}} {
-			if layout.Fits(buckets, typ) != nil {
+			if buckets.Fits(typ) != nil {
 				continue
 			}
 			for _, v := range append([]uint64{15, 16, 17, 18, 31, 33, 99, 100, 101, math.MaxUint64 - 9, math.MaxUint64 - 10}, interesting...) {

@@ -20,14 +20,19 @@ type Buckets interface {
 	// Bounds returns the lowest value of a bucket, and the first value above it. The outermost buckets have math.Inf as a
 	// bound.
 	Bounds(i int) (low, high float64)
+	// Fits returns an error if values of a type do not fit the buckets.
+	Fits(t expr.Type) error
+	// Group returns the bounds of the larger bucket in which people see one that begins at low.
+	Group(low, high float64) (from, to float64)
+	// Code has the kernel find the bucket of a value, by the method for these buckets.
+	Code(BucketCode)
 }
 
-// Fits returns an error if values of a type do not fit the buckets.
-func Fits(buckets Buckets, t expr.Type) error {
-	if l, ok := buckets.(Linear); ok && t.Kind == expr.Uint && l.Low < 0 {
-		return fmt.Errorf("this is a %v, and the lower bound is negative", t)
-	}
-	return nil
+// BucketCode generates the code that finds the bucket of a value. It has a method for each
+// implementation of Buckets, so that a further one cannot be forgotten.
+type BucketCode interface {
+	Powers(Powers)
+	Linear(Linear)
 }
 
 // Powers has eight buckets between a power of two and the next one, and one bucket for each number below 16. All
@@ -71,6 +76,24 @@ func (Powers) Bounds(i int) (low, high float64) {
 	low = math.Ldexp(1, e) + float64(sub)*width
 	return low, low + width
 }
+
+// Fits returns nil.
+func (Powers) Fits(expr.Type) error { return nil }
+
+// Group returns the powers of two around a bucket, but 0 and 1 stay alone.
+func (Powers) Group(low, high float64) (from, to float64) {
+	switch {
+	case low < 0:
+		return low, high
+	case low < 2:
+		return low, low + 1
+	}
+	low = math.Exp2(math.Floor(math.Log2(low)))
+	return low, 2 * low
+}
+
+// Code implements Buckets.
+func (p Powers) Code(c BucketCode) { c.Powers(p) }
 
 // Linear has buckets of the same size from Low to High, one bucket for lower values, and one for values from High on.
 type Linear struct{ Low, High, Step int64 }
@@ -123,3 +146,17 @@ func (l Linear) Bounds(i int) (low, high float64) {
 	low = float64(l.Low) + float64(i-1)*float64(l.Step)
 	return low, min(low+float64(l.Step), float64(l.High))
 }
+
+// Fits returns an error if the bounds are below all values of a type.
+func (l Linear) Fits(t expr.Type) error {
+	if t.Kind == expr.Uint && l.Low < 0 {
+		return fmt.Errorf("this is a %v, and the lower bound is negative", t)
+	}
+	return nil
+}
+
+// Group returns the bounds.
+func (l Linear) Group(low, high float64) (from, to float64) { return low, high }
+
+// Code implements Buckets.
+func (l Linear) Code(c BucketCode) { c.Linear(l) }

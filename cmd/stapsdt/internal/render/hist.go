@@ -31,31 +31,19 @@ type Histogram struct {
 	Type expr.Type
 	// Buckets are the buckets with values, in order.
 	Buckets []Bucket
-	// Group returns the bounds of the larger bucket in which a bucket is shown.
-	Group func(Bucket) (low, high float64)
+	// Of are the buckets that there are.
+	Of layout.Buckets
 }
 
 // NewHistogram returns the histogram of values of a type that were counted by bucket.
 func NewHistogram(of expr.Type, buckets layout.Buckets, counted layout.Tallies) *Histogram {
-	h := &Histogram{Type: of}
+	h := &Histogram{Type: of, Of: buckets}
 	for i, t := range counted {
 		low, high := buckets.Bounds(i)
 		h.Buckets = append(h.Buckets, Bucket{low, high, t.Count, t.Sum})
 	}
 	slices.SortFunc(h.Buckets, func(a, b Bucket) int { return cmp.Compare(a.Low, b.Low) })
-	if _, ok := buckets.(layout.Powers); ok {
-		h.Group = PowersOfTwo
-	}
 	return h
-}
-
-// PowersOfTwo groups values into buckets that begin and end at powers of two, and into one bucket each for 0 and 1.
-func PowersOfTwo(b Bucket) (low, high float64) {
-	if b.Low < 2 {
-		return b.Low, b.High
-	}
-	low = math.Exp2(math.Floor(math.Log2(b.Low)))
-	return low, 2 * low
 }
 
 // Quantiles are the quantiles that are shown.
@@ -154,9 +142,7 @@ func (h *Histogram) Text(w io.Writer, columns int) {
 // grouped returns the buckets that are shown, including empty ones between them.
 func (h *Histogram) grouped() (all []Bucket) {
 	for _, b := range h.Buckets {
-		if h.Group != nil {
-			b.Low, b.High = h.Group(b)
-		}
+		b.Low, b.High = h.Of.Group(b.Low, b.High)
 		n := len(all)
 		if n > 0 && all[n-1].Low == b.Low {
 			all[n-1].Count += b.Count
@@ -177,10 +163,7 @@ const maxGap = 8
 func (h *Histogram) gap(before, after Bucket) (empty []Bucket) {
 	width := min(before.High-before.Low, after.High-after.Low)
 	for at := before.High; at < after.Low; {
-		high := at + width
-		if h.Group != nil {
-			_, high = h.Group(Bucket{Low: at, High: at + 1})
-		}
+		_, high := h.Of.Group(at, at+width)
 		if empty = append(empty, Bucket{Low: at, High: high}); len(empty) > maxGap || math.IsInf(high, 0) {
 			return []Bucket{{Low: before.High, High: before.High}}
 		}

@@ -54,12 +54,12 @@ func TestHistogram(t *testing.T) {
 		assert.Equal(t, want, h.Format(number))
 	}
 	// A linear histogram has its empty rows too, and many are one.
-	h = &Histogram{Type: of, Buckets: []Bucket{{Low: math.Inf(-1), High: -8, Count: 1}, {Low: 0, High: 4, Count: 1}, {Low: 8, High: 12, Count: 1}, {Low: 100, High: 104, Count: 1}}}
+	h = &Histogram{Type: of, Of: layout.Linear{Low: 0, High: 1000, Step: 4}, Buckets: []Bucket{{Low: math.Inf(-1), High: -8, Count: 1}, {Low: 0, High: 4, Count: 1}, {Low: 8, High: 12, Count: 1}, {Low: 100, High: 104, Count: 1}}}
 	b.Reset()
 	h.Text(&b, 80)
 	assert.Regexp(t, `^\(\.\.\., -8\) +1 .*\n\[-8, -4\) +0 .*\n\[-4, 0\) +0 .*\n\[0, 4\) +1 .*\n\[4, 8\) +0 .*\n\[8, 12\) +1 .*\n\.\.\.\n\[100, 104\) +1 `, b.String())
 	// Many empty rows are one.
-	h = &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Unit: kind.Nanoseconds}, Group: PowersOfTwo, Buckets: []Bucket{{Low: 0, High: 1, Count: 1}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 1, Sum: layout.Sum{Low: 1 << 20}}}}
+	h = &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Unit: kind.Nanoseconds}, Of: layout.Powers{}, Buckets: []Bucket{{Low: 0, High: 1, Count: 1}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 1, Sum: layout.Sum{Low: 1 << 20}}}}
 	b.Reset()
 	h.Text(&b, 80)
 	full := "|" + strings.Repeat("@", 51) + "|"
@@ -122,7 +122,7 @@ func TestLongName(t *testing.T) {
 
 // TestWidth: everything fits the columns that there are.
 func TestWidth(t *testing.T) {
-	h := &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Unit: kind.Nanoseconds}, Group: PowersOfTwo, Buckets: []Bucket{
+	h := &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Unit: kind.Nanoseconds}, Of: layout.Powers{}, Buckets: []Bucket{
 		{Low: 32768, High: 36864, Count: 12345, Sum: layout.Sum{Low: 12345 * 33000}}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 3, Sum: layout.Sum{Low: 3 << 20}},
 	}}
 	for _, columns := range []int{40, 80, 120} {

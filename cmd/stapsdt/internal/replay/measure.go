@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -45,8 +44,10 @@ func NewMeasure(p *recording.Probe, c bpf.Counting) (m *Measure, err error) {
 			return nil, err
 		}
 		m.Type = m.value.Type()
-		if err := layout.Fits(c.Buckets, m.Type); err != nil {
-			return nil, fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
+		if c.Buckets != nil {
+			if err := c.Buckets.Fits(m.Type); err != nil {
+				return nil, fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
+			}
 		}
 	}
 	return m, nil
