@@ -3,9 +3,9 @@
 package main
 
 import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 
 	"github.com/spf13/cobra"
@@ -27,7 +27,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			config.Specs = cutAddress(args, &options.From)
 			if c.Flags().Changed("sum") {
-				if err := bpf.CheckSyntax(options.Value); err != nil {
+				if err := query.CheckSyntax(options.Value); err != nil {
 					return err
 				}
 			}

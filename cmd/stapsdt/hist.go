@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 
 	"github.com/spf13/cobra"
@@ -19,7 +18,7 @@ import (
 
 func histCommand(to *console.Console) *cobra.Command {
 	var config run.Config
-	options := count.Options{Expressions: count.Expressions{Buckets: layout.Powers{}}}
+	options := count.Options{Expressions: count.Expressions{Buckets: query.Powers{}}}
 	c := &cobra.Command{
 		Use:   "hist [http://HOST/debug/probes/] SPEC EXPR (-p PID | -a | --from FILE | with FILE in SPEC)",
 		Short: "Print a histogram and quantiles of a value",
@@ -35,7 +34,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 				return console.Usagef("hist takes a SPEC and an expression, such as myapp:request__done elapsed")
 			}
 			config.Specs, options.Value = args[:1], args[1]
-			if err := bpf.CheckSyntax(options.Value); err != nil {
+			if err := query.CheckSyntax(options.Value); err != nil {
 				return err
 			}
 			return count.Run(c.Context(), to, config, options)
@@ -53,7 +52,7 @@ func tableFlag(c *cobra.Command, o *count.Options) {
 	c.Flags().BoolVar(&o.Table, "table", false, "a table with a row for each value of --by, also for few")
 }
 
-func linearFlag(c *cobra.Command, buckets *layout.Buckets) {
+func linearFlag(c *cobra.Command, buckets *query.Buckets) {
 	c.Flags().Func("linear", "buckets of one size, from `LOW:HIGH:STEP`; durations such as 10ms are allowed", func(text string) error {
 		parsed, err := parseLinear(text)
 		*buckets = parsed
@@ -62,7 +61,7 @@ func linearFlag(c *cobra.Command, buckets *layout.Buckets) {
 }
 
 // parseLinear parses the bounds of buckets of one size.
-func parseLinear(text string) (l layout.Linear, err error) {
+func parseLinear(text string) (l query.Linear, err error) {
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
 		return l, fmt.Errorf("%s is not LOW:HIGH:STEP", text)
@@ -78,7 +77,7 @@ func parseLinear(text string) (l layout.Linear, err error) {
 		}
 		numbers[i] = int64(d)
 	}
-	l = layout.Linear{Low: numbers[0], High: numbers[1], Step: numbers[2]}
+	l = query.Linear{Low: numbers[0], High: numbers[1], Step: numbers[2]}
 	if err := l.Check(); err != nil {
 		return l, fmt.Errorf("%s: %w", text, err)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/latency"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 
 	"github.com/spf13/cobra"
@@ -15,7 +15,7 @@ import (
 func latencyCommand(to *console.Console) *cobra.Command {
 	var config run.Config
 	var key string
-	options := count.Options{Expressions: count.Expressions{Buckets: layout.Powers{}}}
+	options := count.Options{Expressions: count.Expressions{Buckets: query.Powers{}}}
 	c := &cobra.Command{
 		Use:   "latency [http://HOST/debug/probes/] (START END | SPEC) (-p PID | -a | --from FILE | with FILE in each)",
 		Short: "Print how long operations take, from one probe to another",

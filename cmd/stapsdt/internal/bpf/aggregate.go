@@ -4,31 +4,12 @@ package bpf
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 )
-
-// Counting defines what an Aggregate counts and keeps.
-type Counting struct {
-	Where string // a condition, or ""
-	By    []string
-	// Value is an expression whose values are summed, or "" to only count events. For names the use of the value in errors, such as "a sum".
-	Value, For string
-	// Rises means that an event with a negative value cannot be evaluated.
-	Rises bool
-	// Latest also keeps the latest value.
-	Latest bool
-	// Buckets are the buckets of a histogram with a row for each bucket. Bounds returns the buckets of a histogram in one
-	// row, for the type of the value. Either is nil.
-	Buckets layout.Buckets
-	Bounds  func(expr.Type) (*layout.Bounds, error)
-	// ID is an expression for the ID of a span, which a histogram in a row keeps with its latest event, or "".
-	ID string
-	// Stacks, if it is not nil, also counts by the process and its stack.
-	Stacks *layout.StackTable
-}
 
 // Aggregate generates a program that counts events in the kernel, in a row for each combination of keys.
 type Aggregate struct {
@@ -36,17 +17,20 @@ type Aggregate struct {
 	// Value is the type of the value, if there is one.
 	Value expr.Type
 
-	counting          Counting
+	counting          query.Counting
+	stacks            *layout.StackTable // or nil
 	keys              []item
-	bounds            *layout.Bounds // the buckets of Counting.Bounds, or nil
+	bounds            *query.Bounds // the buckets of query.Counting.Bounds, or nil
 	probe             *Probe
 	filter, value, id *Expr
 	summed            bool // whether values are added
 }
 
-// NewAggregate parses the expressions of a program. The error is an *expr.Error if an expression is wrong, or the kernel cannot evaluate it.
-func NewAggregate(probe *Probe, c Counting) (*Aggregate, error) {
-	a := &Aggregate{counting: c, probe: probe, summed: c.Value != ""}
+// NewAggregate parses the expressions of a program. If stacks is not nil, it also counts by the
+// process and its stack. The error is an *expr.Error if an expression is wrong, or the kernel
+// cannot evaluate it.
+func NewAggregate(probe *Probe, c query.Counting, stacks *layout.StackTable) (*Aggregate, error) {
+	a := &Aggregate{counting: c, stacks: stacks, probe: probe, summed: c.Value != ""}
 	var err error
 	if a.filter, err = probe.ParseFilter(c.Where); err != nil {
 		return nil, err
@@ -71,7 +55,7 @@ func NewAggregate(probe *Probe, c Counting) (*Aggregate, error) {
 // layOut lays out the rows.
 func (a *Aggregate) layOut() (err error) {
 	c := &a.counting
-	a.Keys, a.Latest, a.Stacks = itemsOf(a.keys), c.Latest, c.Stacks != nil
+	a.Keys, a.Latest, a.Stacks = itemsOf(a.keys), c.Latest, a.stacks != nil
 	if a.Stacks {
 		a.KeySize += layout.StackKey
 	}
@@ -117,7 +101,7 @@ func (a *Aggregate) Section(env *Env, t *layout.Tables, id uint32) (*Section, er
 		b.keyItem(&a.keys[i], key)
 	}
 	if a.Stacks {
-		b.stackOf(a.counting.Stacks, key+int16(a.KeySize)-layout.StackKey)
+		b.stackOf(a.stacks, key+int16(a.KeySize)-layout.StackKey)
 	}
 	b.count(a, t, id, key, value, which)
 	b.end()
@@ -176,7 +160,7 @@ func (b *builder) count(a *Aggregate, t *layout.Tables, id uint32, key, value, w
 	}
 }
 
-// sum adds a value on the stack to the layout.Sum of a row.
+// sum adds a value on the stack to the query.Sum of a row.
 func (b *builder) sum(value int16, of expr.Type) {
 	half := asm.RSh
 	if of.Kind == expr.Int {

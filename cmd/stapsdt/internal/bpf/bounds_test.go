@@ -6,7 +6,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf/asm"
@@ -26,7 +26,7 @@ func TestBounds(t *testing.T) {
 		"signed":  {[]float64{-100, -1, 0, 1, 1e30}, 1},
 	} {
 		for _, typ := range []expr.Type{{Kind: expr.Int, Size: 8}, {Kind: expr.Uint, Size: 8}} {
-			bounds, err := layout.NewBounds(c.bounds, c.scale, typ)
+			bounds, err := query.NewBounds(c.bounds, c.scale, typ)
 			require.NoError(t, err)
 			for _, v := range append([]uint64{4_999_999, 5_000_000, 5_000_001, 10_000_000_000, 10_000_000_001}, interesting...) {
 				b := newBuilder(&Env{}, sample())
@@ -59,8 +59,8 @@ func toFloat(t expr.Type, bits uint64) float64 {
 func TestExponential(t *testing.T) {
 	typ := expr.Type{Kind: expr.Uint, Size: 8}
 	for _, scale := range []float64{1, 1e-9, 1e-3, 1024} {
-		list, first := layout.Exponential(scale)
-		bounds, err := layout.NewBounds(list, scale, typ)
+		list, first := query.Exponential(scale)
+		bounds, err := query.NewBounds(list, scale, typ)
 		require.NoError(t, err)
 		for _, v := range append([]uint64{3, 5, 1000, 123_456_789}, interesting...) {
 			slot := bounds.Slot(typ, v)

@@ -3,32 +3,32 @@
 package bpf
 
 import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf/asm"
 )
 
 // bucketOf replaces the value in R0 by the index of its bucket.
-func (b *builder) bucketOf(buckets layout.Buckets, t expr.Type) { buckets.Code(bucketCode{b, t}) }
+func (b *builder) bucketOf(buckets query.Buckets, t expr.Type) { buckets.Code(bucketCode{b, t}) }
 
-// bucketCode implements layout.BucketCode, for values of a type.
+// bucketCode implements query.BucketCode, for values of a type.
 type bucketCode struct {
 	*builder
 	of expr.Type
 }
 
-// Powers implements layout.BucketCode.
-func (b bucketCode) Powers(layout.Powers) {
+// Powers implements query.BucketCode.
+func (b bucketCode) Powers(query.Powers) {
 	small, done := b.fresh("small"), b.fresh("bucket")
 	if b.of.Kind == expr.Int {
 		positive := b.fresh("positive")
-		b.add(asm.JSGE.Imm(asm.R0, 0, positive), asm.Mov.Imm(asm.R0, layout.Negative))
+		b.add(asm.JSGE.Imm(asm.R0, 0, positive), asm.Mov.Imm(asm.R0, query.Negative))
 		b.jump(done)
 		b.label(positive)
 	}
 	b.add(
-		asm.JLT.Imm(asm.R0, layout.Exact, small),
+		asm.JLT.Imm(asm.R0, query.Exact, small),
 		asm.Mov.Reg(asm.R3, asm.R0),
 		asm.Mov.Imm(asm.R2, 0), // the exponent
 	)
@@ -45,20 +45,20 @@ func (b bucketCode) Powers(layout.Powers) {
 	}
 	b.add(
 		asm.Mov.Reg(asm.R3, asm.R2),
-		asm.Sub.Imm(asm.R3, layout.SubBits),
+		asm.Sub.Imm(asm.R3, query.SubBits),
 		asm.RSh.Reg(asm.R0, asm.R3),
-		asm.And.Imm(asm.R0, 1<<layout.SubBits-1),
-		asm.Sub.Imm(asm.R2, layout.SubBits+1),
-		asm.LSh.Imm(asm.R2, layout.SubBits),
+		asm.And.Imm(asm.R0, 1<<query.SubBits-1),
+		asm.Sub.Imm(asm.R2, query.SubBits+1),
+		asm.LSh.Imm(asm.R2, query.SubBits),
 		asm.Add.Reg(asm.R0, asm.R2),
-		asm.Add.Imm(asm.R0, layout.Exact),
+		asm.Add.Imm(asm.R0, query.Exact),
 	)
 	b.label(small)
 	b.label(done)
 }
 
-// Linear implements layout.BucketCode.
-func (b bucketCode) Linear(l layout.Linear) {
+// Linear implements query.BucketCode.
+func (b bucketCode) Linear(l query.Linear) {
 	below, above, done := b.fresh("below"), b.fresh("above"), b.fresh("bucket")
 	less, notLess := asm.JLT, asm.JGE
 	if b.of.Kind == expr.Int {
@@ -83,8 +83,8 @@ func (b bucketCode) Linear(l layout.Linear) {
 	b.label(done)
 }
 
-// bounds is bucketOf for layout.Bounds. It searches them as a binary tree of comparisons.
-func (b *builder) bounds(bounds *layout.Bounds, t expr.Type) {
+// bounds is bucketOf for query.Bounds. It searches them as a binary tree of comparisons.
+func (b *builder) bounds(bounds *query.Bounds, t expr.Type) {
 	done := b.fresh("bucket")
 	notAbove := asm.JLE
 	if t.Kind == expr.Int {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -316,8 +317,8 @@ func TestStackLimit(t *testing.T) {
 // TestBuckets: the kernel, this process and the bounds agree on the bucket of a value.
 func TestBuckets(t *testing.T) {
 	m := newMachine(t)
-	for _, buckets := range []layout.Buckets{
-		layout.Powers{}, layout.Linear{Low: -10, High: 100, Step: 7}, layout.Linear{High: 1 << 40, Step: 1 << 33}, layout.Linear{Low: math.MinInt64, High: math.MaxInt64, Step: 1 << 60},
+	for _, buckets := range []query.Buckets{
+		query.Powers{}, query.Linear{Low: -10, High: 100, Step: 7}, query.Linear{High: 1 << 40, Step: 1 << 33}, query.Linear{Low: math.MinInt64, High: math.MaxInt64, Step: 1 << 60},
 	} {
 		for _, typ := range []expr.Type{{Kind: expr.Int, Size: 8}, {Kind: expr.Uint, Size: 8}} {
 			if buckets.Fits(typ) != nil {
@@ -342,7 +343,7 @@ func TestBuckets(t *testing.T) {
 			}
 		}
 	}
-	for _, wrong := range []layout.Linear{
+	for _, wrong := range []query.Linear{
 		{}, {High: 10}, {Low: 10, High: 10, Step: 1}, {Low: 10, Step: 1}, {High: 100000, Step: 1}, {Low: math.MinInt64, High: math.MaxInt64, Step: 1},
 	} {
 		assert.Error(t, wrong.Check(), wrong)

@@ -4,13 +4,16 @@ package bpf
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 
 	"github.com/cilium/ebpf/asm"
 )
 
-// NewEnd returns the aggregate of an end probe. It uses only the buckets of its Counting. End generates its code.
-func (l *Latency) NewEnd(probe *Probe, c Counting) (a *Aggregate, err error) {
-	a = &Aggregate{counting: Counting{Buckets: c.Buckets, Bounds: c.Bounds}, probe: probe, Value: layout.Elapsed, summed: true}
+// NewEnd returns the aggregate of an end probe. It uses only the buckets of its query.Counting. End
+// generates its code.
+func (l *Latency) NewEnd(probe *Probe, c query.Counting) (a *Aggregate, err error) {
+	counting := query.Counting{Buckets: c.Buckets, Bounds: c.Bounds}
+	a = &Aggregate{counting: counting, probe: probe, Value: layout.Elapsed, summed: true}
 	if a.keys, a.KeySize, err = l.endItems(probe); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ package bpf
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 
 	"github.com/cilium/ebpf"
 )
@@ -18,7 +19,7 @@ type Latency struct {
 	Open   []layout.Item
 	OpenBy int
 
-	pairing    Pairing
+	pairing    query.Pairing
 	startWhere []string
 	endWhere   []string
 	atStart    map[string]int // the indexes in Open of the expressions of By that are evaluated at the start
@@ -26,25 +27,19 @@ type Latency struct {
 	seen       *ebpf.Map // the table of NewSeen, or nil
 }
 
-// MaxOpen is the maximum number of open operations.
-const MaxOpen = 1 << 16
-
-// MaxKinds is the maximum number of kinds of operations in one run. A kind has its own starts and ends.
-const MaxKinds = 1024
-
 // NewLatency decides which expressions are evaluated at the start and which at the end, from one
 // probe of each. Other starts and ends must have equal keys.
-func NewLatency(start, end *Probe, pairing Pairing) (*Latency, error) {
+func NewLatency(start, end *Probe, pairing query.Pairing) (*Latency, error) {
 	l := &Latency{pairing: pairing, atStart: map[string]int{}, valueSize: layout.OpenHeader}
 	key, err := start.pairKey(pairing.Key)
 	if err != nil {
 		return nil, err
 	}
 	l.Key = key.Item
-	if l.startWhere, l.endWhere, err = pairing.divide(start, end, pairing.Where); err != nil {
+	if l.startWhere, l.endWhere, err = divide(&pairing, start, end, pairing.Where); err != nil {
 		return nil, err
 	}
-	atStart, _, err := pairing.divide(start, end, pairing.By)
+	atStart, _, err := divide(&pairing, start, end, pairing.By)
 	if err != nil {
 		return nil, err
 	}
@@ -112,16 +107,16 @@ func (t *OperationTables) Close() {
 	}
 }
 
-// Operations identifies the operations of one kind. Each kind has an ID below MaxKinds.
+// Operations identifies the operations of one kind. Each kind has an ID below query.MaxKinds.
 type Operations struct {
 	*OperationTables
 	Kind uint32
 }
 
 // NewTables creates the tables of operations. Shared tables have twice the room, which the users of the machine divide:
-// one user alone can have MaxOpen operations.
+// one user alone can have query.MaxOpen operations.
 func (l *Latency) NewTables(shared bool) (t *OperationTables, err error) {
-	most := MaxOpen
+	most := query.MaxOpen
 	if shared {
 		most *= 2
 	}
@@ -135,7 +130,10 @@ func (l *Latency) NewTables(shared bool) (t *OperationTables, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t.Totals, err = ebpf.NewMap(&ebpf.MapSpec{Name: "totals", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: layout.TotalsSize, MaxEntries: MaxKinds})
+	t.Totals, err = ebpf.NewMap(&ebpf.MapSpec{
+		Name: "totals", Type: ebpf.PerCPUArray,
+		KeySize: 4, ValueSize: layout.TotalsSize, MaxEntries: query.MaxKinds,
+	})
 	if err == nil {
 		t.stopped, err = ebpf.NewMap(&ebpf.MapSpec{Name: "stopped", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/assert"
@@ -26,7 +27,7 @@ func TestLatencyDetails(t *testing.T) {
 	}
 	start, end := probe("start", "id", "path", "host", ""), probe("end", "id", "path")
 	open := func(details bool, by ...string) string {
-		l, err := NewLatency(start, end, Pairing{Key: "arg0", By: by, Details: details})
+		l, err := NewLatency(start, end, query.Pairing{Key: "arg0", By: by, Details: details})
 		require.NoError(t, err)
 		var names []string
 		for i, item := range l.Open {

@@ -6,40 +6,17 @@ import (
 	"fmt"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 
 	"github.com/cilium/ebpf/asm"
 )
 
-// The keys of a Pairing that are not expressions.
-const (
-	Goroutine = "goroutine"
-	Thread    = "thread"
-	// Call pairs a function with its returns, by the address of the goroutine's g and the depth of its stack. Both stay
-	// the same when the stack moves.
-	Call = "call"
-)
-
-// Pairing defines which start and end belong together, and which operations are counted.
-type Pairing struct {
-	// Key is an expression of the variables of both probes, or Goroutine, Thread or Call. Only
-	// events of one process are paired.
-	Key string
-	// Where are conditions, and By are expressions. Each is evaluated at the end if the end has its
-	// variables, and otherwise at the start.
-	Where, By []string
-	// AtStart evaluates them at the start if the start has the variables.
-	AtStart bool
-	// Details also records By and the arguments of the start in an open operation, as far as the
-	// stack of the start program has room.
-	Details bool
-	// Kinds means that there may be several kinds of operations with different details: see Latency.Of.
-	Kinds bool
-}
-
 // divide returns the expressions that are evaluated at the start, and the expressions that are evaluated at the end.
-func (p *Pairing) divide(start, end *Probe, all []string) (atStart, atEnd []string, err error) {
+func divide(
+	p *query.Pairing, start, end *Probe, all []string,
+) (atStart, atEnd []string, err error) {
 	for _, src := range all {
 		_, startErr := start.Parse(src)
 		_, endErr := end.Parse(src)
@@ -58,12 +35,12 @@ func (p *Pairing) divide(start, end *Probe, all []string) (atStart, atEnd []stri
 
 // pairKey returns the value that distinguishes the operations of a process.
 func (p *Probe) pairKey(key string) (item, error) {
-	if key == Call {
+	if key == query.Call {
 		address := expr.Type{Kind: expr.Uint, Size: 8, Unit: kind.Address}
 		one := layout.Item{Name: key, Type: address, Offset: layout.KeyHeader, Size: 16}
 		return item{Item: one}, nil
 	}
-	if key == Goroutine || key == Thread {
+	if key == query.Goroutine || key == query.Thread {
 		return item{Item: layout.Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: layout.KeyHeader, Size: 8}}, nil
 	}
 	return p.keyItem(key, layout.KeyHeader)
@@ -98,10 +75,10 @@ func (b *builder) pairKey(item *item, key int16, kind uint32) {
 	case item.expr != nil:
 		b.keyItem(item, key)
 		return
-	case item.Name == Call:
+	case item.Name == query.Call:
 		b.call(key+int16(item.Offset), labelForeign)
 		return
-	case item.Name == Thread:
+	case item.Name == query.Thread:
 		b.add(asm.Mov.Reg(asm.R0, regThread))
 		b.extend(4, false)
 	default:

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -94,15 +95,15 @@ func TestEachProgramAlone(t *testing.T) {
 			return trace.Section(env, ring, 1)
 		},
 	}
-	bounds := func(of expr.Type) (*layout.Bounds, error) { return layout.NewBounds([]float64{1, 2, 3}, 1, of) }
-	for name, c := range map[string]Counting{
-		"count": {}, "sum": {Value: "n", Rises: true}, "hist": {Value: "n", Buckets: layout.Powers{}},
+	bounds := func(of expr.Type) (*query.Bounds, error) { return query.NewBounds([]float64{1, 2, 3}, 1, of) }
+	for name, c := range map[string]query.Counting{
+		"count": {}, "sum": {Value: "n", Rises: true}, "hist": {Value: "n", Buckets: query.Powers{}},
 		"latest": {Value: "n", Latest: true}, "histogram in a row": {Value: "n", ID: "n", Bounds: bounds},
 	} {
 		for _, shared := range []bool{false, true} {
 			c.By, c.Where = by, where
 			kinds[fmt.Sprintf("%s, shared: %t", name, shared)] = func() (*Section, error) {
-				a, err := NewAggregate(probe, c)
+				a, err := NewAggregate(probe, c, nil)
 				require.NoError(t, err)
 				tables, err := a.NewTables(layout.Limits{Rows: 10, Shared: shared})
 				require.NoError(t, err)
@@ -111,15 +112,15 @@ func TestEachProgramAlone(t *testing.T) {
 			}
 		}
 	}
-	for _, key := range []string{"n", "text", Goroutine, Call} {
-		l, err := NewLatency(probe, probe, Pairing{Key: key, By: by, Where: []string{where}, Details: true})
+	for _, key := range []string{"n", "text", query.Goroutine, query.Call} {
+		l, err := NewLatency(probe, probe, query.Pairing{Key: key, By: by, Where: []string{where}, Details: true})
 		require.NoError(t, err)
 		tables, err := l.NewTables(false)
 		require.NoError(t, err)
 		t.Cleanup(tables.Close)
 		kinds["start by "+key] = func() (*Section, error) { return l.Start(env, Operations{tables, 1}, probe) }
 		kinds["end by "+key] = func() (*Section, error) {
-			end, err := l.NewEnd(probe, Counting{Buckets: layout.Powers{}})
+			end, err := l.NewEnd(probe, query.Counting{Buckets: query.Powers{}})
 			require.NoError(t, err)
 			rows, err := end.NewTables(layout.Limits{Rows: 10})
 			require.NoError(t, err)

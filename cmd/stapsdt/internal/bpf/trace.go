@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -114,11 +115,11 @@ func (t *Trace) AddCgroup() { t.add("cgroup", fromCgroup, 8) }
 
 // AddGoroutine adds the ID of the goroutine that fires to the records. It is missing if the event is not fired by a
 // goroutine of a program in Env.Goroutines.
-func (t *Trace) AddGoroutine() { t.add(Goroutine, fromGoroutine, 8) }
+func (t *Trace) AddGoroutine() { t.add(query.Goroutine, fromGoroutine, 8) }
 
 // AddCall adds two words to the records that identify a call of a function: the address of its goroutine's g and the
 // depth of its stack. They are missing on other stacks.
-func (t *Trace) AddCall() { t.add(Call, fromCall, 16) }
+func (t *Trace) AddCall() { t.add(query.Call, fromCall, 16) }
 
 func (t *Trace) add(name string, from sourceKind, size int) {
 	t.append(item{Item: layout.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Size: size}, source: origin{kind: from}})

@@ -12,9 +12,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
@@ -51,7 +51,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if err := o.Check(); err != nil {
 		return err
 	}
-	if o.By, err = bpf.SplitExprs(o.By); err != nil {
+	if o.By, err = query.SplitExprs(o.By); err != nil {
 		return err
 	}
 	c := newReporter(to, o, config.Format)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -44,7 +44,7 @@ func TestRates(t *testing.T) {
 func TestTitles(t *testing.T) {
 	subject := Probe{"provider", strings.Repeat("n", 100)}
 	var b bytes.Buffer
-	WriteHistograms(&b, Histograms{Options: &Options{Expressions: Expressions{By: []string{"path"}, Buckets: layout.Powers{}}}, Columns: 80},
+	WriteHistograms(&b, Histograms{Options: &Options{Expressions: Expressions{By: []string{"path"}, Buckets: query.Powers{}}}, Columns: 80},
 		[]*Row[Probe]{{Of: subject, Text: []string{"/a"}}, {Of: subject, Text: []string{"/b"}}}, " value")
 	require.Contains(t, b.String(), "\n path=/a\n")
 	require.Contains(t, b.String(), "\n path=/b\n")
@@ -64,11 +64,11 @@ func TestMost(t *testing.T) {
 // TestSorted: rows are sorted by a column, and those that are equal stay in their order.
 func TestSorted(t *testing.T) {
 	of := expr.Type{Kind: expr.Int, Size: 8}
-	o := Options{Expressions: Expressions{Buckets: layout.Powers{}}}
+	o := Options{Expressions: Expressions{Buckets: query.Powers{}}}
 	row := func(name string, values ...int64) *Row[Probe] {
-		r := &Row[Probe]{Of: Probe{name, name}, Value: of, Buckets: layout.Tallies{}}
+		r := &Row[Probe]{Of: Probe{name, name}, Value: of, Buckets: query.Tallies{}}
 		for _, v := range values {
-			b := r.Buckets.Of(layout.Powers{}.Of(of, uint64(v)))
+			b := r.Buckets.Of(query.Powers{}.Of(of, uint64(v)))
 			b.Count++
 			b.Sum.Add(of, uint64(v))
 			r.Count++
@@ -99,12 +99,12 @@ func TestSorted(t *testing.T) {
 
 // TestWriteHistograms: few rows have a histogram each, and many are a table.
 func TestWriteHistograms(t *testing.T) {
-	h := Histograms{Options: &Options{Expressions: Expressions{By: []string{"path"}, Buckets: layout.Powers{}}}, Columns: 80}
+	h := Histograms{Options: &Options{Expressions: Expressions{By: []string{"path"}, Buckets: query.Powers{}}}, Columns: 80}
 	var rows []*Row[Probe]
 	for _, path := range []string{`"/a"`, `"/b"`, `"/c"`, `"/d"`, `"/e"`} {
 		rows = append(rows, &Row[Probe]{
 			Of: Probe{"app", "done"}, Text: []string{path}, JSON: []json.RawMessage{json.RawMessage(path)}, Count: 2,
-			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: layout.Tallies{layout.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {Count: 2, Sum: layout.Sum{Low: 10}}},
+			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: query.Tallies{query.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {Count: 2, Sum: query.Sum{Low: 10}}},
 		})
 	}
 	var few, many bytes.Buffer
@@ -139,6 +139,6 @@ func TestDetached(t *testing.T) {
 	require.Contains(t, lines[0], `"detached_at":"2026-01-02T03:04:05Z"`)
 	require.NotContains(t, lines[1], "detached")
 	var b bytes.Buffer
-	WriteHistograms(&b, Histograms{Options: &Options{Expressions: Expressions{Buckets: layout.Powers{}}}, Columns: 80}, rows[:1], " n")
+	WriteHistograms(&b, Histograms{Options: &Options{Expressions: Expressions{Buckets: query.Powers{}}}, Columns: 80}, rows[:1], " n")
 	require.Contains(t, b.String(), "go:main.hot n\ndetached after 1.234s\n")
 }

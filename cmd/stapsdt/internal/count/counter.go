@@ -5,6 +5,7 @@ package count
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
 
@@ -20,15 +21,15 @@ type Expressions struct {
 	// Value is the expression whose values are summed, or "". Buckets divides the values of a histogram, and is nil
 	// otherwise.
 	Value   string
-	Buckets layout.Buckets
+	Buckets query.Buckets
 }
 
 // sums reports whether values are only summed.
 func (e *Expressions) sums() bool { return e.Value != "" && e.Buckets == nil }
 
 // counting returns the part of a program that the expressions define.
-func (e *Expressions) counting() bpf.Counting {
-	c := bpf.Counting{By: e.By, Value: e.Value, For: "a histogram", Buckets: e.Buckets}
+func (e *Expressions) counting() query.Counting {
+	c := query.Counting{By: e.By, Value: e.Value, For: "a histogram", Buckets: e.Buckets}
 	if e.sums() {
 		c.For = "a sum"
 	}
@@ -72,13 +73,14 @@ func (c *Counter) Problem(err error) { c.run.Problem(err) }
 func (c *Counter) Section(p *bpf.Probe) (*bpf.Section, error) {
 	counting := c.expressions.counting()
 	counting.Where = c.run.Where
+	var stacks *layout.StackTable
 	if c.Stacks != nil {
 		if err := p.StackErr(); err != nil {
 			return nil, err
 		}
-		counting.Stacks = c.Stacks.kernel
+		stacks = c.Stacks.kernel
 	}
-	a, err := bpf.NewAggregate(p, counting)
+	a, err := bpf.NewAggregate(p, counting, stacks)
 	if err != nil {
 		return nil, err
 	}

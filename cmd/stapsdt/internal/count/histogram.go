@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
@@ -17,7 +17,7 @@ func (r *Row[S]) By(names []string) render.JSONObject {
 }
 
 // Histogram returns the histogram of a row.
-func (r *Row[S]) Histogram(buckets layout.Buckets) *render.Histogram {
+func (r *Row[S]) Histogram(buckets query.Buckets) *render.Histogram {
 	return render.NewHistogram(r.Value, buckets, r.Buckets)
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
@@ -91,7 +91,7 @@ func (r *Row[S]) number(o *Options) float64 {
 }
 
 // sum returns the sum of the values of a row.
-func (r *Row[S]) sum() (s layout.Sum) {
+func (r *Row[S]) sum() (s query.Sum) {
 	for _, b := range r.Buckets {
 		s.Merge(b.Sum)
 	}

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
@@ -32,7 +32,7 @@ type recentRow[S Subject] struct {
 
 // recentTally is the tally that was used last for a hash.
 type recentTally[S Subject] struct {
-	*layout.Tally
+	*query.Tally
 	row    *Row[S]
 	bucket int
 }
@@ -48,7 +48,9 @@ func (t *Table[S]) Number(of S) int {
 }
 
 // Add counts an event of a subject. With buckets, it counts the event in the bucket of its value.
-func (t *Table[S]) Add(number int, by []replay.Value, buckets layout.Buckets, of expr.Type, value uint64) {
+func (t *Table[S]) Add(
+	number int, by []replay.Value, buckets query.Buckets, of expr.Type, value uint64,
+) {
 	row := t.find(number, by)
 	if row == nil {
 		t.Lost++
@@ -106,7 +108,9 @@ func (t *Table[S]) findAny(number int, by []replay.Value) *Row[S] {
 }
 
 func (t *Table[S]) add(number int, by []replay.Value) *Row[S] {
-	row := &Row[S]{Of: t.subjects[number], Buckets: layout.Tallies{}, key: string(t.key), index: len(t.rows)}
+	row := &Row[S]{
+		Of: t.subjects[number], Buckets: query.Tallies{}, key: string(t.key), index: len(t.rows),
+	}
 	for i := range by {
 		row.Text, row.JSON = append(row.Text, by[i].ForText()), append(row.JSON, by[i].ForJSON())
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
@@ -52,7 +53,7 @@ type Row[S Subject] struct {
 	Count uint64
 	// Value is the type of the value that is counted by bucket. Buckets maps the indexes of buckets to their counts.
 	Value   expr.Type
-	Buckets layout.Tallies
+	Buckets query.Tallies
 	Stack   *symbol.Stack
 	// Detached is set if later events are not counted.
 	Detached *run.Detachment
@@ -138,7 +139,7 @@ func ordered[S Subject](rows map[string]*Row[S]) []*Row[S] {
 
 // merge adds a row of a table to the row of the same subject and values.
 func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r *layout.Row) {
-	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: layout.Tallies{}, key: c.of.String()}
+	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: query.Tallies{}, key: c.of.String()}
 	n.Detached = t.Detached(c.of)
 	for i := range c.Keys {
 		v := replay.ValueIn(&c.Keys[i], r.Key)

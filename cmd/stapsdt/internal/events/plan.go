@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
@@ -43,9 +43,9 @@ func NewPlan(config *run.Config, names, by []string) (*Plan, error) {
 // takeWhere removes the condition of a configuration, and returns its parts.
 func takeWhere(config *run.Config) (parts []string, err error) {
 	if config.Where != "" {
-		err = bpf.CheckSyntax(config.Where)
+		err = query.CheckSyntax(config.Where)
 	}
-	parts, config.Where = bpf.SplitWhere(config.Where), ""
+	parts, config.Where = query.SplitWhere(config.Where), ""
 	return parts, err
 }
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 )
 
@@ -60,8 +60,8 @@ func (k *kinds) find(s *probes.Selector, probe string, isStart bool) (uint32, er
 		}
 		return uint32(known), nil
 	}
-	if len(k.all) == bpf.MaxKinds {
-		return 0, fmt.Errorf("too many different operations: at most %d are measured at a time", bpf.MaxKinds)
+	if len(k.all) == query.MaxKinds {
+		return 0, fmt.Errorf("too many different operations: at most %d are measured at a time", query.MaxKinds)
 	}
 	k.all = append(k.all, o)
 	return uint32(len(k.all) - 1), nil

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
@@ -58,14 +58,14 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if err := o.Check(); err != nil {
 		return err
 	}
-	if l.options.By, err = bpf.SplitExprs(o.By); err != nil {
+	if l.options.By, err = query.SplitExprs(o.By); err != nil {
 		return err
 	}
 	l.kinds.pairs = l.pairs
 	if o.From.Given() && l.pairs.functions {
 		return console.Usagef("recordings do not tell the depth of calls, by which calls of functions are paired with their returns")
 	}
-	if l.pairs.key == bpf.Goroutine && !config.Given() && !o.From.Given() {
+	if l.pairs.key == query.Goroutine && !config.Given() && !o.From.Given() {
 		return console.Usagef("--key goroutine needs to know the processes: give -p PID, or -a for all")
 	}
 	if l.interval, err = l.options.NewInterval(); err != nil {
@@ -96,7 +96,8 @@ func (l *latency) tick() (next time.Duration, more bool, err error) {
 // needs returns the requirements for a program's own events: both probes, and expressions that fit one of the two.
 func (l *latency) needs() live.Needs {
 	n := live.Needs{}
-	if n.Kernel = live.Thread(slices.Concat(l.options.By, []string{l.where, l.pairs.key})...); l.pairs.key == bpf.Thread {
+	n.Kernel = live.Thread(slices.Concat(l.options.By, []string{l.where, l.pairs.key})...)
+	if l.pairs.key == query.Thread {
 		n.Kernel = "--key thread"
 	}
 	n.All = func(all []*recording.Probe) error {
@@ -156,10 +157,10 @@ func (p *pairs) function(name string) error {
 	if strings.HasSuffix(name, spec.ReturnSuffix) {
 		return console.Usagef("latency pairs calls with their returns: give %s", strings.TrimSuffix(name, spec.ReturnSuffix))
 	}
-	if p.key != "" && p.key != bpf.Call {
+	if p.key != "" && p.key != query.Call {
 		return console.Usagef("a call is paired with its return by its goroutine and its depth: leave out --key")
 	}
-	p.named, p.functions, p.key = true, true, bpf.Call
+	p.named, p.functions, p.key = true, true, query.Call
 	p.specs = []string{name, name + spec.ReturnSuffix}
 	return nil
 }

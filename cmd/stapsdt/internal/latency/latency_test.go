@@ -13,8 +13,8 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
@@ -116,7 +116,7 @@ var objects = run.Config{Format: render.JSON}
 func measure(t *testing.T, key string, config run.Config, o count.Options, names ...string) (text string, all []map[string]any) {
 	t.Helper()
 	var out, warnings bytes.Buffer
-	o.Buckets = layout.Powers{}
+	o.Buckets = query.Powers{}
 	require.NoError(t, Run(t.Context(), &console.Console{Out: &out, Err: &warnings}, config, names, key, o))
 	if config.Format == render.JSON {
 		for line := range strings.Lines(out.String()) {

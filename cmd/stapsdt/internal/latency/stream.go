@@ -7,13 +7,13 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
@@ -108,7 +108,9 @@ func (r *streamed) pair(all []*recording.Probe, where string) (err error) {
 		sides = append(sides, side)
 	}
 	var unfit probes.Unfit
-	pairing := bpf.Pairing{Key: l.pairs.key, Where: bpf.SplitWhere(where), By: l.options.By, Details: true}
+	pairing := query.Pairing{
+		Key: l.pairs.key, Where: query.SplitWhere(where), By: l.options.By, Details: true,
+	}
 	r.pairs, err = replay.NewPairs(replay.Plan{Pairing: pairing, Unfit: &unfit}, sides)
 	for i, o := range l.kinds.all {
 		o.unfit = err == nil && r.pairs.Unfit(i)
@@ -129,7 +131,7 @@ func (r *streamed) report() {
 		to.Warn("%d events were lost, because there are too many different values of --by", r.Lost)
 	}
 	if r.pairs.Full > 0 {
-		to.Warn("%d starts are not included, because more than %d operations were open", r.pairs.Full, bpf.MaxOpen)
+		to.Warn("%d starts are not included, because more than %d operations were open", r.pairs.Full, query.MaxOpen)
 	}
 	if r.pairs.Unknown > 0 {
 		to.Warn("%d events are not included, because it is not known which %s has fired them", r.pairs.Unknown, r.latency.pairs.key)

@@ -13,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
 
@@ -40,7 +41,7 @@ func (l *latency) runTraced(ctx context.Context, config run.Config) (err error) 
 	defer t.operations.Close()
 	defer t.Close()
 	var found func(pid int) error
-	if l.pairs.key == bpf.Goroutine {
+	if l.pairs.key == query.Goroutine {
 		found = t.processFound
 	}
 	if err := t.run.Attach(t, found); err != nil {
@@ -65,7 +66,7 @@ func (t *traced) report() error {
 	}
 	count.Lost(t.run, stats, "values of --by")
 	if t.full > 0 {
-		t.run.Warn("%d starts are not included, because more than %d operations were open", t.full, bpf.MaxOpen)
+		t.run.Warn("%d starts are not included, because more than %d operations were open", t.full, query.MaxOpen)
 	}
 	return nil
 }
@@ -96,8 +97,9 @@ func (t *traced) processFound(pid int) error {
 func (t *traced) Problem(err error) { t.run.Problem(err) }
 
 func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
-	err := t.operations.Prepare(t.run.Selector, bpf.Pairing{
-		Key: t.latency.pairs.key, Where: bpf.SplitWhere(t.run.Where), By: t.latency.options.By, Details: true, Kinds: strings.ContainsAny(t.latency.pairs.specs[0], "*?["),
+	err := t.operations.Prepare(t.run.Selector, query.Pairing{
+		Key: t.latency.pairs.key, Where: query.SplitWhere(t.run.Where), By: t.latency.options.By,
+		Details: true, Kinds: strings.ContainsAny(t.latency.pairs.specs[0], "*?["),
 	})
 	if err != nil {
 		return nil, err
@@ -126,7 +128,7 @@ func (t *traced) section(p *bpf.Probe, kind uint32, isStart bool) (*bpf.Section,
 		}
 		return t.plans[kind].Start(t.run.Env, of, p)
 	}
-	a, err := plan.NewEnd(p, bpf.Counting{Buckets: t.latency.options.Buckets})
+	a, err := plan.NewEnd(p, query.Counting{Buckets: t.latency.options.Buckets})
 	if err != nil {
 		return nil, err
 	}

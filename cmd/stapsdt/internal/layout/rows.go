@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 )
 
 // KeyHeader is the size of the program's ID, with which each key begins.
@@ -73,7 +75,7 @@ type Row struct {
 	ID       uint32
 	Key      []byte
 	Overflow bool
-	Tally
+	query.Tally
 	// Bucket is the index of the bucket, if each bucket has a row.
 	Bucket int
 	// Stack is set in tables of stacks, and Process also in tables of latest values. A process without a PID in our namespace is 0.
@@ -120,7 +122,8 @@ func (r *Row) Add(other *Row) {
 func (r *Row) add(l *Rows, parts []byte) {
 	for size := l.Size(); len(parts) >= size; parts = parts[size:] {
 		word := func(at int) uint64 { return binary.NativeEndian.Uint64(parts[at:]) }
-		r.Merge(Tally{word(RowCount), Sum{int64(word(RowSum)), int64(word(RowSum + 8))}})
+		sum := query.Sum{Low: int64(word(RowSum)), High: int64(word(RowSum + 8))}
+		r.Merge(query.Tally{Count: word(RowCount), Sum: sum})
 		switch {
 		case l.Latest:
 			r.Latest, r.Process, r.Time = word(RowLatest), int(word(RowProcess)), time.Duration(word(RowTime))

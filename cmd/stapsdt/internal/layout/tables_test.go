@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -29,7 +30,7 @@ func TestTables(t *testing.T) {
 	require.NoError(t, rlimit.RemoveMemlock())
 	at := uint64(5 * time.Second)
 	item := Item{Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: KeyHeader, Size: 8}
-	tally := Tally{7, Sum{30, -1}}
+	tally := query.Tally{Count: 7, Sum: query.Sum{Low: 30, High: -1}}
 	minus := ^uint64(0)
 	for name, c := range map[string]struct {
 		Rows

@@ -11,6 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 
 	"github.com/cilium/ebpf"
 )
@@ -28,7 +29,7 @@ type Operations struct {
 }
 
 // Prepare decides which expressions are evaluated where, and creates the tables, unless this was done already.
-func (o *Operations) Prepare(s *probes.Selector, pairing bpf.Pairing) (err error) {
+func (o *Operations) Prepare(s *probes.Selector, pairing query.Pairing) (err error) {
 	if o.Plan != nil {
 		return nil
 	}

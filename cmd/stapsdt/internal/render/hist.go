@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
@@ -23,7 +23,7 @@ import (
 type Bucket struct {
 	Low, High float64
 	Count     uint64
-	Sum       layout.Sum // sum of the values
+	Sum       query.Sum // sum of the values
 }
 
 // Histogram is the distribution of a value.
@@ -32,11 +32,11 @@ type Histogram struct {
 	// Buckets are the buckets with values, in order.
 	Buckets []Bucket
 	// Of are the buckets that there are.
-	Of layout.Buckets
+	Of query.Buckets
 }
 
 // NewHistogram returns the histogram of values of a type that were counted by bucket.
-func NewHistogram(of expr.Type, buckets layout.Buckets, counted layout.Tallies) *Histogram {
+func NewHistogram(of expr.Type, buckets query.Buckets, counted query.Tallies) *Histogram {
 	h := &Histogram{Type: of, Of: buckets}
 	for i, t := range counted {
 		low, high := buckets.Bounds(i)
@@ -64,14 +64,14 @@ func (h *Histogram) Count() (n uint64) {
 // so that the quotient is not in the bucket.
 func (b *Bucket) average() float64 { return min(max(average(b.Sum, b.Count), b.Low), b.High) }
 
-func average(sum layout.Sum, count uint64) float64 {
+func average(sum query.Sum, count uint64) float64 {
 	mean, _ := new(big.Rat).SetFrac(sum.Int(), new(big.Int).SetUint64(max(count, 1))).Float64()
 	return mean
 }
 
 // Average returns the average of the values.
 func (h *Histogram) Average() float64 {
-	var sum layout.Sum
+	var sum query.Sum
 	for _, b := range h.Buckets {
 		sum.Merge(b.Sum)
 	}

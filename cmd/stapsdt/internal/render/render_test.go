@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -24,11 +25,11 @@ import (
 
 // TestHistogram: the buckets are shown in order, each with a bar.
 func TestHistogram(t *testing.T) {
-	of, counted := expr.Type{Kind: expr.Int, Size: 8}, layout.Tallies{}
+	of, counted := expr.Type{Kind: expr.Int, Size: 8}, query.Tallies{}
 	for _, v := range []int64{1050, 1050, -5, 1, 1200, 1200, 1200, 1200, 4} {
-		counted.Of(layout.Powers{}.Of(of, uint64(v))).Add(of, uint64(v))
+		counted.Of(query.Powers{}.Of(of, uint64(v))).Add(of, uint64(v))
 	}
-	h := NewHistogram(of, layout.Powers{}, counted)
+	h := NewHistogram(of, query.Powers{}, counted)
 	var b strings.Builder
 	h.Text(&b, 80)
 	bar := func(n int) string { return "|" + strings.Repeat("@", n) + strings.Repeat(" ", 52-n) + "|" }
@@ -54,12 +55,12 @@ func TestHistogram(t *testing.T) {
 		assert.Equal(t, want, h.Format(number))
 	}
 	// A linear histogram has its empty rows too, and many are one.
-	h = &Histogram{Type: of, Of: layout.Linear{Low: 0, High: 1000, Step: 4}, Buckets: []Bucket{{Low: math.Inf(-1), High: -8, Count: 1}, {Low: 0, High: 4, Count: 1}, {Low: 8, High: 12, Count: 1}, {Low: 100, High: 104, Count: 1}}}
+	h = &Histogram{Type: of, Of: query.Linear{Low: 0, High: 1000, Step: 4}, Buckets: []Bucket{{Low: math.Inf(-1), High: -8, Count: 1}, {Low: 0, High: 4, Count: 1}, {Low: 8, High: 12, Count: 1}, {Low: 100, High: 104, Count: 1}}}
 	b.Reset()
 	h.Text(&b, 80)
 	assert.Regexp(t, `^\(\.\.\., -8\) +1 .*\n\[-8, -4\) +0 .*\n\[-4, 0\) +0 .*\n\[0, 4\) +1 .*\n\[4, 8\) +0 .*\n\[8, 12\) +1 .*\n\.\.\.\n\[100, 104\) +1 `, b.String())
 	// Many empty rows are one.
-	h = &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Unit: kind.Nanoseconds}, Of: layout.Powers{}, Buckets: []Bucket{{Low: 0, High: 1, Count: 1}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 1, Sum: layout.Sum{Low: 1 << 20}}}}
+	h = &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Unit: kind.Nanoseconds}, Of: query.Powers{}, Buckets: []Bucket{{Low: 0, High: 1, Count: 1}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 1, Sum: query.Sum{Low: 1 << 20}}}}
 	b.Reset()
 	h.Text(&b, 80)
 	full := "|" + strings.Repeat("@", 51) + "|"
@@ -75,11 +76,11 @@ func FuzzFormat(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, a, b uint64, times uint8) {
 		for _, of := range []expr.Type{{Kind: expr.Int, Size: 8, Unit: kind.Nanoseconds}, {Kind: expr.Int, Size: 8}, {Kind: expr.Uint, Size: 8, Unit: kind.Nanoseconds}, {Kind: expr.Uint, Size: 8}} {
-			counted := layout.Tallies{}
+			counted := query.Tallies{}
 			want := new(big.Int)
 			for range int(times) + 1 {
 				for _, v := range []uint64{a, b} {
-					counted.Of(layout.Powers{}.Of(of, v)).Add(of, v)
+					counted.Of(query.Powers{}.Of(of, v)).Add(of, v)
 					one := new(big.Int).SetUint64(v)
 					if of.Kind == expr.Int {
 						one.SetInt64(int64(v))
@@ -87,7 +88,7 @@ func FuzzFormat(f *testing.F) {
 					want.Add(want, one)
 				}
 			}
-			h := NewHistogram(of, layout.Powers{}, counted)
+			h := NewHistogram(of, query.Powers{}, counted)
 			average, _ := new(big.Rat).SetFrac(want, big.NewInt(int64(h.Count()))).Float64()
 			assert.Equal(t, average, h.Average())
 			for _, q := range Quantiles {
@@ -122,8 +123,8 @@ func TestLongName(t *testing.T) {
 
 // TestWidth: everything fits the columns that there are.
 func TestWidth(t *testing.T) {
-	h := &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Unit: kind.Nanoseconds}, Of: layout.Powers{}, Buckets: []Bucket{
-		{Low: 32768, High: 36864, Count: 12345, Sum: layout.Sum{Low: 12345 * 33000}}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 3, Sum: layout.Sum{Low: 3 << 20}},
+	h := &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Unit: kind.Nanoseconds}, Of: query.Powers{}, Buckets: []Bucket{
+		{Low: 32768, High: 36864, Count: 12345, Sum: query.Sum{Low: 12345 * 33000}}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 3, Sum: query.Sum{Low: 3 << 20}},
 	}}
 	for _, columns := range []int{40, 80, 120} {
 		var b strings.Builder

@@ -3,7 +3,7 @@
 package replay
 
 import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -37,7 +37,7 @@ func (r *Reader) NewFilter(p *recording.Probe) *Filter {
 	r.selected++
 	var err error
 	if r.where != "" {
-		f.where, err = NewMeasure(p, bpf.Counting{Where: r.where})
+		f.where, err = NewMeasure(p, query.Counting{Where: r.where})
 	}
 	if err == nil && r.fits != nil {
 		err = r.fits(p)

@@ -5,7 +5,7 @@ package replay
 import (
 	"fmt"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -25,7 +25,7 @@ type Measure struct {
 }
 
 // NewMeasure parses the expressions for a probe. Its errors name the probe.
-func NewMeasure(p *recording.Probe, c bpf.Counting) (m *Measure, err error) {
+func NewMeasure(p *recording.Probe, c query.Counting) (m *Measure, err error) {
 	m = &Measure{Evaluator: NewEvaluator(p), Values: make([]Value, len(c.By)), rises: c.Rises}
 	if c.Where != "" {
 		if m.where, err = m.ParseFilter(c.Where); err != nil {

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -137,7 +137,7 @@ func (o *Operations) Know(p *recording.Probe) {
 // kind returns the kind with a name, and creates it if needed. It returns nil if there are too many kinds.
 func (o *Operations) kind(name string) *Kind {
 	k := o.named[name]
-	if k == nil && len(o.kinds) < bpf.MaxKinds {
+	if k == nil && len(o.kinds) < query.MaxKinds {
 		k = &Kind{Name: name, number: len(o.kinds), Fits: true}
 		o.named[name], o.kinds = k, append(o.kinds, k)
 	}
@@ -151,7 +151,7 @@ func (o *Operations) pair(k *Kind) {
 	}
 	start, end := NewEvaluator(k.first[0]), NewEvaluator(k.first[1])
 	has := func(src string) bool { return start.Has(src) || end.Has(src) }
-	plan := Plan{Pairing: bpf.Pairing{Key: "arg0", Details: true}, TextSize: TextSize, All: o.All}
+	plan := Plan{Pairing: query.Pairing{Key: "arg0", Details: true}, TextSize: TextSize, All: o.All}
 	for _, src := range o.Where {
 		if k.unfit == nil && !has(src) {
 			_, k.unfit = end.Parse(src)
@@ -228,7 +228,7 @@ func (o *Operations) Add(e *recording.Event, f *File) (*Kind, Outcome) {
 	if k == nil || k.Pairs == nil || !k.Fits && !o.All {
 		return nil, Outcome{}
 	}
-	if _, isStart := NameOf(e.Probe.Name); isStart && o.open >= bpf.MaxOpen {
+	if _, isStart := NameOf(e.Probe.Name); isStart && o.open >= query.MaxOpen {
 		o.Full++
 		return k, Outcome{}
 	}
@@ -306,10 +306,10 @@ func (o *Operations) Report(to *console.Console) {
 		to.Warn("not included: %s that began earlier, or whose start was lost", render.Number(ends, "operation"))
 	}
 	if o.Full > 0 {
-		to.Warn("%d starts are not included, because more than %d operations were open", o.Full, bpf.MaxOpen)
+		to.Warn("%d starts are not included, because more than %d operations were open", o.Full, query.MaxOpen)
 	}
 	if o.over > 0 {
-		to.Warn("%d probes are not included, because there are more than %d kinds of operations", o.over, bpf.MaxKinds)
+		to.Warn("%d probes are not included, because there are more than %d kinds of operations", o.over, query.MaxKinds)
 	}
 	Unevaluated(to, unevaluated)
 }

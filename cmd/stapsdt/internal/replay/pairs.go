@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -44,7 +44,7 @@ type Columns struct {
 
 // Plan selects the operations that are paired, and the values that are kept.
 type Plan struct {
-	bpf.Pairing
+	query.Pairing
 	// TextSize is the number of bytes of a string in Operation.Details that are kept, or 0 for the kernel's limit.
 	TextSize int
 	// All also returns operations that do not meet the conditions.
@@ -231,7 +231,7 @@ func (p *Pairs) keyOf(s *side, e *recording.Event) (key Value, ok bool) {
 		return key, !fault
 	}
 	key = Value{Item: s.key.item, Bits: e.Goroutine}
-	if p.plan.Key == bpf.Thread {
+	if p.plan.Key == query.Thread {
 		key.Bits = uint64(e.TID)
 	}
 	if key.Bits == 0 {
@@ -243,7 +243,7 @@ func (p *Pairs) keyOf(s *side, e *recording.Event) (key Value, ok bool) {
 // start opens an operation, and reports whether it is returned. An operation that is not selected is opened too, so
 // that its end is not counted as an end without a start.
 func (p *Pairs) start(s *side, at pairKey, o *Operation) bool {
-	if p.open[at] == nil && len(p.open) == bpf.MaxOpen {
+	if p.open[at] == nil && len(p.open) == query.MaxOpen {
 		p.Full++
 		return false
 	}

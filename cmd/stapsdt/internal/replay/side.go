@@ -6,8 +6,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -44,7 +44,7 @@ type evaluation struct {
 // parse parses the expressions that this side evaluates.
 func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 	s.key.item = NewItem(p.plan.Key, expr.Type{Kind: expr.Uint, Size: 8})
-	if p.plan.Key != bpf.Goroutine && p.plan.Key != bpf.Thread {
+	if p.plan.Key != query.Goroutine && p.plan.Key != query.Thread {
 		var err error
 		if s.key, err = s.evaluation(p.plan.Key); err != nil {
 			return err

@@ -21,6 +21,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -102,7 +103,7 @@ func (c *Config) check() (*probes.Selector, error) {
 	case c.Where == "":
 		return selector, nil
 	}
-	return selector, bpf.CheckSyntax(c.Where)
+	return selector, query.CheckSyntax(c.Where)
 }
 
 // Run is a run of a command.

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
@@ -92,7 +92,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		}()
 	}
 	start := time.Now()
-	if o.By, err = bpf.SplitExprs(o.By); err != nil {
+	if o.By, err = query.SplitExprs(o.By); err != nil {
 		return err
 	}
 	if o.Format == "json" && o.File == "" {

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
@@ -77,14 +77,14 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		operations: replay.Operations{All: true},
 	}
 	if v.where = config.Where; v.where != "" {
-		if err := bpf.CheckSyntax(v.where); err != nil {
+		if err := query.CheckSyntax(v.where); err != nil {
 			return err
 		}
 	}
 	if v.condition, err = replay.New(nil, v.where, nil); err != nil {
 		return err
 	}
-	v.operations.Where = bpf.SplitWhere(config.Where)
+	v.operations.Where = query.SplitWhere(config.Where)
 	needs := live.Needs{Kernel: live.Thread(config.Where), All: v.check}
 	config.Where = ""
 	if v.stream, err = events.Open(to, &config, events.Options{From: o.From, Needs: needs, Goroutines: true}); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tree"
@@ -47,7 +48,7 @@ type row struct {
 // slot counts the operations that have ended in a part of the time.
 type slot struct {
 	count, errors uint64
-	took          layout.Tallies // durations by the buckets of layout.Powers
+	took          query.Tallies // durations by the buckets of query.Powers
 }
 
 func newTable(where, by []string) *table {
@@ -78,10 +79,10 @@ func (t *table) add(e *recording.Event, f *replay.File) {
 		s.errors++
 	}
 	if s.took == nil {
-		s.took = layout.Tallies{}
+		s.took = query.Tallies{}
 	}
 	took := uint64(o.Ended.Took)
-	s.took.Of(layout.Powers{}.Of(layout.Elapsed, took)).Add(layout.Elapsed, took)
+	s.took.Of(query.Powers{}.Of(layout.Elapsed, took)).Add(layout.Elapsed, took)
 }
 
 // forget removes the operations of a process that has ended.
@@ -165,7 +166,7 @@ func (t *table) window(now time.Duration) time.Duration {
 
 // recent returns the sum of the slots, and their histogram.
 func (r *row) recent() (sum slot, h *render.Histogram) {
-	sum.took = layout.Tallies{}
+	sum.took = query.Tallies{}
 	for i := range r.slots {
 		s := &r.slots[i]
 		sum.count += s.count
@@ -174,5 +175,5 @@ func (r *row) recent() (sum slot, h *render.Histogram) {
 			sum.took.Of(at).Merge(*b)
 		}
 	}
-	return sum, render.NewHistogram(layout.Elapsed, layout.Powers{}, sum.took)
+	return sum, render.NewHistogram(layout.Elapsed, query.Powers{}, sum.took)
 }

@@ -8,11 +8,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
@@ -52,7 +52,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if o.Interval <= 0 {
 		return console.Usagef("the interval must be positive, and not %v", o.Interval)
 	}
-	if o.By, err = bpf.SplitExprs(o.By); err != nil {
+	if o.By, err = query.SplitExprs(o.By); err != nil {
 		return err
 	}
 	if len(o.By) == 0 && !o.From.Given() && (config.All || len(config.Pods) > 0) && pods.Any() {

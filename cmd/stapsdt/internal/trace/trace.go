@@ -8,11 +8,11 @@ import (
 	"math"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
@@ -46,7 +46,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if o.Limit == 0 {
 		o.Limit = math.MaxUint64
 	}
-	if o.Show, err = bpf.SplitExprs(o.Show); err != nil {
+	if o.Show, err = query.SplitExprs(o.Show); err != nil {
 		return err
 	}
 	t := &trace{Console: to, options: &o}

@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
@@ -98,8 +97,11 @@ func (m *definition) Specs() []string {
 }
 
 // counting returns the part of a program that the rule defines. A counter never falls.
-func (m *definition) counting() bpf.Counting {
-	return bpf.Counting{Value: m.Value, For: "a metric", Rises: m.Kind == rules.Counter, Latest: m.Kind == rules.Gauge, By: m.by, Where: m.Where}
+func (m *definition) counting() query.Counting {
+	return query.Counting{
+		Value: m.Value, For: "a metric", Rises: m.Kind == rules.Counter, Latest: m.Kind == rules.Gauge,
+		By: m.by, Where: m.Where,
+	}
 }
 
 // labelOf converts a value to a label. Gauges whose labels would become equal later must share a series, which has their latest value.
@@ -137,16 +139,16 @@ func (m *definition) scaleOf(t expr.Type) (float64, error) {
 }
 
 // bounds returns the bounds of the buckets for a value of a type.
-func (m *definition) bounds(t expr.Type) (*layout.Bounds, error) {
+func (m *definition) bounds(t expr.Type) (*query.Bounds, error) {
 	scale, err := m.scaleOf(t)
 	if err != nil {
 		return nil, err
 	}
 	list := m.Bounds
 	if m.Native {
-		list, m.first = layout.Exponential(scale)
+		list, m.first = query.Exponential(scale)
 	}
-	return layout.NewBounds(list, scale, t)
+	return query.NewBounds(list, scale, t)
 }
 
 // divide creates the buckets of a series, if it has none.

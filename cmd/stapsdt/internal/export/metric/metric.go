@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 )
 
@@ -71,7 +72,7 @@ func (m *Traced) open(h *rule.Host) error {
 		m.Selection.Together = true
 		m.pairs = &pairTables{Operations: operations.Operations{Shared: true}}
 	}
-	if m.Key == bpf.Goroutine {
+	if m.Key == query.Goroutine {
 		m.Selection.ProcessFound = m.processFound
 	}
 	return m.Base.Open(h, m.Name, &m.Select, m.Specs())
@@ -91,7 +92,7 @@ func (m *Traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 			c.ID = "id"
 		}
 	}
-	a, err := bpf.NewAggregate(p, c)
+	a, err := bpf.NewAggregate(p, c, nil)
 	if err != nil {
 		return nil, err
 	}

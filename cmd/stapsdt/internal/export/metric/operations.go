@@ -7,6 +7,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 
 	"github.com/cilium/ebpf"
@@ -35,7 +36,7 @@ func (m *Traced) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	case m.Kind == rules.InFlight:
 		return o.Plan.EndOnly(m.Env, of, p)
 	}
-	end, err := o.Plan.NewEnd(p, bpf.Counting{Bounds: m.bounds})
+	end, err := o.Plan.NewEnd(p, query.Counting{Bounds: m.bounds})
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,9 @@ func (m *Traced) prepare() error {
 		return nil
 	}
 	isInFlight := m.Kind == rules.InFlight
-	err := o.Prepare(m.Selection.Selector, bpf.Pairing{Key: m.Key, Where: bpf.SplitWhere(m.Where), By: m.by, AtStart: isInFlight})
+	err := o.Prepare(m.Selection.Selector, query.Pairing{
+		Key: m.Key, Where: query.SplitWhere(m.Where), By: m.by, AtStart: isInFlight,
+	})
 	if err != nil || !isInFlight || len(o.Plan.Open) == 0 {
 		return err
 	}

@@ -10,12 +10,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -73,7 +73,7 @@ type recordedProbe struct {
 type recordedValue struct {
 	of     expr.Type
 	scale  float64
-	bounds *layout.Bounds // the bounds of a histogram, or nil
+	bounds *query.Bounds // the bounds of a histogram, or nil
 }
 
 // NewRecorded returns the metric of a rule for events since created. of is the container of the programs,
@@ -147,7 +147,10 @@ func (m *Recorded) pair(p *recording.Probe) error {
 	}
 	m.sides = append(m.sides, side)
 	isInFlight := m.Kind == rules.InFlight
-	pairs, err := replay.NewPairs(replay.Plan{Pairing: bpf.Pairing{Key: m.Key, Where: bpf.SplitWhere(m.Where), By: m.by, AtStart: isInFlight}}, m.sides)
+	pairing := query.Pairing{
+		Key: m.Key, Where: query.SplitWhere(m.Where), By: m.by, AtStart: isInFlight,
+	}
+	pairs, err := replay.NewPairs(replay.Plan{Pairing: pairing}, m.sides)
 	if errors.Is(err, probes.ErrNothing) {
 		return nil // the other side comes later
 	}

@@ -1,6 +1,4 @@
-//go:build linux
-
-package layout
+package query
 
 import (
 	"cmp"

@@ -1,6 +1,4 @@
-//go:build linux
-
-package bpf
+package query
 
 import (
 	"testing"
