@@ -14,8 +14,8 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/spf13/cobra"
@@ -82,7 +82,7 @@ func askCommand(to *console.Console) *cobra.Command {
 		}
 		console.SetReader(reader)
 		if names := strings.Split(pod, "/"); len(names) == 3 {
-			replay.SetPod(recording.Pod{Namespace: names[0], Name: names[1], Container: names[2]})
+			live.SetPod(recording.Pod{Namespace: names[0], Name: names[1], Container: names[2]})
 		}
 		pids, err := debugger.Find(budget.Container, budget.Alone)
 		if err != nil {

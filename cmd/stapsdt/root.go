@@ -15,8 +15,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/list"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
@@ -78,7 +78,8 @@ func fail(to *console.Console, c *cobra.Command, err error) int {
 	case errors.As(err, &refused):
 		said += "; " + withoutRights(c)
 		exit = exitRights
-	case errors.Is(err, probes.ErrNothing), errors.Is(err, sdt.ErrNoProbes), errors.Is(err, proc.ErrNoProcess), errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, query.ErrNothing), errors.Is(err, sdt.ErrNoProbes),
+		errors.Is(err, proc.ErrNoProcess), errors.Is(err, fs.ErrNotExist):
 		exit = exitNothing
 	case errors.Is(err, fs.ErrPermission):
 		exit = exitRights

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
@@ -25,8 +26,8 @@ const (
 
 const (
 	// textRead includes the NUL, and textSlot fills a word.
-	textRead = layout.TextSize + 1
-	textSlot = layout.TextSize + 8
+	textRead = event.TextSize + 1
+	textSlot = event.TextSize + 8
 	// stackSize is the limit of BPF.
 	stackSize = 512
 	// page is the smallest size of a page: a read of at most this size touches two pages.
@@ -315,7 +316,8 @@ func (b *builder) textVariable(s origin, unreadable string) error {
 		return err
 	}
 	t.isGo = b.probe.arg(s.arg).Length != nil
-	if err := b.readArg(s.arg, asm.RFP, t.at, layout.TextSize, b.nums[addr], unreadable); err != nil {
+	addrAt := b.nums[addr]
+	if err := b.readArg(s.arg, asm.RFP, t.at, event.TextSize, addrAt, unreadable); err != nil {
 		return err
 	}
 	b.add(asm.StoreMem(asm.RFP, t.length, asm.R0, asm.DWord))

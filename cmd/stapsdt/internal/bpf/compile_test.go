@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -234,7 +234,7 @@ func TestCompile(t *testing.T) {
 	} {
 		for range 30 {
 			v := randomValues(r)
-			if len(v[11].Text()) > layout.TextSize && (strings.Contains(src, "len") || strings.Contains(src, "Suffix")) {
+			if len(v[11].Text()) > event.TextSize && (strings.Contains(src, "len") || strings.Contains(src, "Suffix")) {
 				// What follows the first bytes is unknown here: that is a fault.
 				e, err := sample().Parse(src)
 				require.NoError(t, err)
@@ -278,7 +278,7 @@ func TestRefuse(t *testing.T) {
 				if e.vars.vars[i].Type.Kind == expr.String {
 					b.texts[s] = &text{size: textSlot}
 					if s.kind == fromComm {
-						b.texts[s].size = layout.CommSize
+						b.texts[s].size = event.CommSize
 					}
 				} else {
 					b.nums[s] = 0

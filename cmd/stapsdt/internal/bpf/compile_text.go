@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf/asm"
@@ -28,7 +28,7 @@ func (c *compiler) length(n *expr.Node) {
 		return
 	}
 	t := c.textOf(n.X)
-	if t.size == layout.CommSize {
+	if t.size == event.CommSize {
 		c.refuse(n, "the length of comm is unknown")
 	}
 	c.full(t)
@@ -72,9 +72,9 @@ func (c *compiler) compareTexts(n *expr.Node, yes, no string) {
 	default:
 		c.refuse(n, "texts are compared with == and != only")
 	}
-	most := layout.TextSize - 1
-	if t.size == layout.CommSize {
-		most = layout.CommSize - 1
+	most := event.TextSize - 1
+	if t.size == event.CommSize {
+		most = event.CommSize - 1
 	}
 	s := c.constantText(y, most)
 	c.match(t, s+"\x00", no)
@@ -105,9 +105,9 @@ func (c *compiler) match(t *text, s string, no string) {
 // search implements strings.HasPrefix, HasSuffix and Contains of a variable and a constant.
 func (c *compiler) search(n *expr.Node, yes, no string) {
 	t := c.textOf(n.X)
-	most, length := layout.MaxContains, layout.TextSize
-	if t.size == layout.CommSize {
-		length = layout.CommSize - 1
+	most, length := event.MaxContains, event.TextSize
+	if t.size == event.CommSize {
+		length = event.CommSize - 1
 	}
 	if n.Op == expr.HasPrefix {
 		most = length

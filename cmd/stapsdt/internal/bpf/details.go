@@ -3,7 +3,7 @@
 package bpf
 
 import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/cilium/ebpf/asm"
@@ -16,11 +16,11 @@ const (
 )
 
 // details lays out the struct that an argument points to, if there is one, at an offset of the record.
-func details(t *sdt.Type, offset, textSize int) (d *layout.Details, size int) {
+func details(t *sdt.Type, offset, textSize int) (d *event.Details, size int) {
 	if t == nil || t.Kind != sdt.KindPointer || t.Elem == nil || t.Elem.Kind != sdt.KindStruct || t.Elem.Size <= 0 || len(t.Elem.Fields) == 0 {
 		return nil, 0
 	}
-	d = &layout.Details{Type: t.Elem, Offset: offset + 8, Size: int(min(t.Elem.Size, maxDetails))}
+	d = &event.Details{Type: t.Elem, Offset: offset + 8, Size: int(min(t.Elem.Size, maxDetails))}
 	size = 8 + (d.Size+7)&^7
 	addTexts(d, t.Elem, 0, 0)
 	for i := range d.Texts {
@@ -32,7 +32,7 @@ func details(t *sdt.Type, offset, textSize int) (d *layout.Details, size int) {
 }
 
 // addTexts finds the strings of a struct at an offset of the whole.
-func addTexts(d *layout.Details, t *sdt.Type, at int64, depth int) {
+func addTexts(d *event.Details, t *sdt.Type, at int64, depth int) {
 	for _, f := range t.Fields {
 		offset := at + f.Offset
 		if f.Type == nil || offset < 0 || offset%8 != 0 || offset+8 > int64(d.Size) || len(d.Texts) == maxDetailTexts {
@@ -40,9 +40,9 @@ func addTexts(d *layout.Details, t *sdt.Type, at int64, depth int) {
 		}
 		switch {
 		case f.Type.IsString():
-			d.Texts = append(d.Texts, layout.DetailText{At: int(offset)})
-		case layout.IsGoString(f.Type) && offset+16 <= int64(d.Size):
-			d.Texts = append(d.Texts, layout.DetailText{At: int(offset), IsGo: true})
+			d.Texts = append(d.Texts, event.DetailText{At: int(offset)})
+		case event.IsGoString(f.Type) && offset+16 <= int64(d.Size):
+			d.Texts = append(d.Texts, event.DetailText{At: int(offset), IsGo: true})
 		case f.Type.Kind == sdt.KindStruct && depth < maxDetailDepth:
 			addTexts(d, f.Type, offset, depth+1)
 		}
@@ -50,7 +50,7 @@ func addTexts(d *layout.Details, t *sdt.Type, at int64, depth int) {
 }
 
 // details reads the struct at the address on the stack.
-func (b *builder) details(d *layout.Details, addr int16) {
+func (b *builder) details(d *event.Details, addr int16) {
 	read := b.fresh("struct")
 	at := int16(d.Offset)
 	b.add(asm.Mov.Imm(asm.R0, 0))
@@ -67,7 +67,7 @@ func (b *builder) details(d *layout.Details, addr int16) {
 }
 
 // detail reads a string of a struct in the record.
-func (b *builder) detail(d *layout.Details, t layout.DetailText) {
+func (b *builder) detail(d *event.Details, t event.DetailText) {
 	depth := b.depth
 	defer func() { b.depth = depth }()
 	done := b.fresh("detail")

@@ -13,7 +13,7 @@ import (
 // generates its code.
 func (l *Latency) NewEnd(probe *Probe, c query.Counting) (a *Aggregate, err error) {
 	counting := query.Counting{Buckets: c.Buckets, Bounds: c.Bounds}
-	a = &Aggregate{counting: counting, probe: probe, Value: layout.Elapsed, summed: true}
+	a = &Aggregate{counting: counting, probe: probe, Value: query.Elapsed, summed: true}
 	if a.keys, a.KeySize, err = l.endItems(probe); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
@@ -37,9 +38,9 @@ func (p *Probe) keyItem(src string, offset int) (item, error) {
 	one.Offset, one.Size = offset, 8
 	switch {
 	case one.Type.Kind == expr.String && one.source.kind == fromComm:
-		one.Size, one.TextSize = layout.CommSize, layout.CommSize
+		one.Size, one.TextSize = event.CommSize, event.CommSize
 	case one.Type.Kind == expr.String:
-		one.Size, one.TextSize = textSlot, layout.TextSize
+		one.Size, one.TextSize = textSlot, event.TextSize
 	}
 	return one, nil
 }

@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 
@@ -15,8 +16,8 @@ type Latency struct {
 	// Key is part of the key of the map of open operations. Open are the items of its values: the
 	// expressions of By that are evaluated at the start. With Details, the first OpenBy items are
 	// the expressions of By that the start has, and the others are the start's arguments.
-	Key    layout.Item
-	Open   []layout.Item
+	Key    event.Item
+	Open   []event.Item
 	OpenBy int
 
 	pairing    query.Pairing
@@ -80,7 +81,8 @@ func (l *Latency) Of(start *Probe) *Latency {
 	return &other
 }
 
-// OperationTables holds the map of open operations and the array of layout.Totals. Shares may be nil.
+// OperationTables holds the map of open operations and the array of query.Totals. Shares may be
+// nil.
 type OperationTables struct {
 	Open, Totals *ebpf.Map
 	Shares       *layout.Shares

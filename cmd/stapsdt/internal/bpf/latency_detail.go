@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cilium/ebpf/asm"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -16,7 +17,8 @@ import (
 // parent.
 func (l *Latency) shown(start *Probe, i int) bool {
 	is := func(src string) bool { return src == start.ArgName(i) || src == fmt.Sprintf("arg%d", i) }
-	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, func(item layout.Item) bool { return is(item.Name) })
+	named := func(item event.Item) bool { return is(item.Name) }
+	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, named)
 }
 
 // details appends to Open the items that describe the operations of a start, as long as the stack and a value of most
@@ -29,7 +31,7 @@ func (l *Latency) details(start *Probe, used, most int) {
 	}
 	l.OpenBy = len(l.Open)
 	// Their columns have the order of By.
-	slices.SortFunc(l.Open, func(a, b layout.Item) int {
+	slices.SortFunc(l.Open, func(a, b event.Item) int {
 		return slices.Index(l.pairing.By, a.Name) - slices.Index(l.pairing.By, b.Name)
 	})
 	asked := map[string]int{}

@@ -5,6 +5,7 @@ package bpf
 import (
 	"fmt"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -37,11 +38,13 @@ func divide(
 func (p *Probe) pairKey(key string) (item, error) {
 	if key == query.Call {
 		address := expr.Type{Kind: expr.Uint, Size: 8, Unit: kind.Address}
-		one := layout.Item{Name: key, Type: address, Offset: layout.KeyHeader, Size: 16}
+		one := event.Item{Name: key, Type: address, Offset: layout.KeyHeader, Size: 16}
 		return item{Item: one}, nil
 	}
 	if key == query.Goroutine || key == query.Thread {
-		return item{Item: layout.Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: layout.KeyHeader, Size: 8}}, nil
+		number := expr.Type{Kind: expr.Uint, Size: 8}
+		one := event.Item{Name: key, Type: number, Offset: layout.KeyHeader, Size: 8}
+		return item{Item: one}, nil
 	}
 	return p.keyItem(key, layout.KeyHeader)
 }

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -40,9 +40,9 @@ func (p *PodNames) Put(id uint64, namespace, pod, container string) error {
 	var value [podNames * podName]byte
 	for i, name := range []string{namespace, pod, container} {
 		at := value[i*podName:]
-		n := copy(at[8:8+layout.TextSize-1], name)
+		n := copy(at[8:8+event.TextSize-1], name)
 		if len(name) > n {
-			n = copy(at[8:8+layout.TextSize], name) // a string of this size counts as cut
+			n = copy(at[8:8+event.TextSize], name) // a string of this size counts as cut
 		}
 		binary.NativeEndian.PutUint64(at, uint64(n+1))
 	}

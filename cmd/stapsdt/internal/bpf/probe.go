@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -28,7 +28,7 @@ type Arg struct {
 	// address of the file, or 0 for nil. For an interface with Methods, the type is in a table.
 	Dynamic, Methods bool
 	// Names has the names of the types, if the argument is Dynamic.
-	Names layout.Names
+	Names event.Names
 	// Alias is another name of the argument, or "".
 	Alias string
 	// Pointer is the operand with a pointer, or nil if the argument is not reached through one. The operands of the
@@ -204,7 +204,7 @@ func (p *Probe) otherName(i int) string {
 func ArgType(a sdt.Arg) expr.Type {
 	size, t := cmp.Or(a.Size, 8), cmp.Or(a.Type, &sdt.Type{})
 	switch {
-	case layout.IsGoString(t), t.IsString():
+	case event.IsGoString(t), t.IsString():
 		return expr.Type{Kind: expr.String}
 	case t.Kind == sdt.KindBool:
 		return expr.Type{Kind: expr.Bool, Size: 1}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf/asm"
@@ -54,11 +54,11 @@ func (b *builder) ownText(s origin, unreadable string) error {
 	if s.kind == fromComm {
 		at, isKey := b.place[s]
 		if !isKey {
-			at = b.alloc(layout.CommSize)
+			at = b.alloc(event.CommSize)
 		}
 		b.stack(asm.R1, at)
-		b.add(asm.Mov.Imm(asm.R2, layout.CommSize), asm.FnGetCurrentComm.Call())
-		b.texts[s] = &text{at: at, size: layout.CommSize}
+		b.add(asm.Mov.Imm(asm.R2, event.CommSize), asm.FnGetCurrentComm.Call())
+		b.texts[s] = &text{at: at, size: event.CommSize}
 		return nil
 	}
 	t := b.emptyText(s)

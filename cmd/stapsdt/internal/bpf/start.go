@@ -5,6 +5,7 @@ package bpf
 import (
 	"fmt"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 
 	"github.com/cilium/ebpf"
@@ -79,7 +80,7 @@ func (l *Latency) startItems(probe *Probe) (items []item, err error) {
 		same := one.Type.Kind == like.Type.Kind && one.Type.Size == like.Type.Size
 		same = same && one.Size == like.Size
 		if l.isDetail(like.Name) && (err != nil || probe.hidden(one.expr) || !same) {
-			items = append(items, item{Item: layout.Item{Name: like.Name}})
+			items = append(items, item{Item: event.Item{Name: like.Name}})
 			continue
 		}
 		if err != nil {

@@ -5,7 +5,7 @@ package bpf
 import (
 	"fmt"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -16,14 +16,14 @@ import (
 
 // item is a value that a program writes to a record or to a key.
 type item struct {
-	layout.Item
+	event.Item
 	source origin
 	isArg  bool
 	expr   *Expr
 }
 
 // itemsOf returns the parts of items that readers need.
-func itemsOf(items []item) (all []layout.Item) {
+func itemsOf(items []item) (all []event.Item) {
 	for i := range items {
 		all = append(all, items[i].Item)
 	}
@@ -33,7 +33,7 @@ func itemsOf(items []item) (all []layout.Item) {
 // Trace generates a program that writes a record of each event.
 type Trace struct {
 	// Items are the values in a record, in order. A record has Size bytes.
-	Items []layout.Item
+	Items []event.Item
 	Size  int
 
 	items  []item
@@ -51,7 +51,7 @@ const MaxItems = 64
 // show. textSize is the number of bytes of a string that are shown. If deep is true, structs that
 // arguments point to are recorded too.
 func NewTrace(probe *Probe, filter string, show []string, textSize int, deep bool) (*Trace, error) {
-	t := &Trace{probe: probe, Size: layout.EventHeader}
+	t := &Trace{probe: probe, Size: event.EventHeader}
 	var err error
 	if t.filter, err = probe.ParseFilter(filter); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 		item.Offset, item.Size = t.Size, 8
 		if item.Type.Kind == expr.String {
 			item.TextSize = textSize
-			item.Size = layout.TextHeader + (textSize+2+7)&^7
+			item.Size = event.TextHeader + (textSize+2+7)&^7
 		}
 		if deep && item.isArg && item.Unreadable == nil {
 			var size int
@@ -93,7 +93,7 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 func (p *Probe) argItems() (all []item) {
 	for i, a := range p.Args {
 		item := item{
-			Item: layout.Item{
+			Item: event.Item{
 				Name: p.ArgName(i), Type: ArgType(a.Arg), Described: a.Type, Unreadable: a.Err,
 				IsGo: a.Length != nil, Names: a.Names,
 			},
@@ -108,7 +108,7 @@ func (p *Probe) argItems() (all []item) {
 }
 
 // ArgItems describes the arguments.
-func (p *Probe) ArgItems() []layout.Item { return itemsOf(p.argItems()) }
+func (p *Probe) ArgItems() []event.Item { return itemsOf(p.argItems()) }
 
 // AddCgroup adds the ID of the control group of the process that fires to the records.
 func (t *Trace) AddCgroup() { t.add("cgroup", fromCgroup, 8) }
@@ -122,7 +122,8 @@ func (t *Trace) AddGoroutine() { t.add(query.Goroutine, fromGoroutine, 8) }
 func (t *Trace) AddCall() { t.add(query.Call, fromCall, 16) }
 
 func (t *Trace) add(name string, from sourceKind, size int) {
-	t.append(item{Item: layout.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Size: size}, source: origin{kind: from}})
+	one := event.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Size: size}
+	t.append(item{Item: one, source: origin{kind: from}})
 }
 
 // append adds an item to the records.
@@ -146,7 +147,7 @@ func (t *Trace) AddCondition(e *Expr) error {
 
 // item returns the value of an expression. An expression that is only an argument is shown like the argument.
 func (p *Probe) item(e *Expr) item {
-	item := item{Item: layout.Item{Name: e.String(), Type: e.Type()}, expr: e}
+	item := item{Item: event.Item{Name: e.String(), Type: e.Type()}, expr: e}
 	if e.Root.Op == expr.Load {
 		s := e.vars.sources[e.Root.Var]
 		item.source = s
@@ -182,23 +183,23 @@ func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 	)
 	b.reserved = true
 	b.add(
-		asm.StoreMem(regRecord, layout.EventTime, regTime, asm.DWord),
+		asm.StoreMem(regRecord, event.EventTime, regTime, asm.DWord),
 		asm.Mov.Imm(regMissing, 0),
-		asm.StoreImm(regRecord, layout.EventID, int64(id), asm.Word),
+		asm.StoreImm(regRecord, event.EventID, int64(id), asm.Word),
 	)
 	b.pidTgid()
 	b.add(
-		asm.StoreMem(regRecord, layout.EventPID, asm.R0, asm.DWord),
+		asm.StoreMem(regRecord, event.EventPID, asm.R0, asm.DWord),
 		asm.Mov.Reg(asm.R1, regRecord),
-		asm.Add.Imm(asm.R1, layout.EventComm),
-		asm.Mov.Imm(asm.R2, layout.CommSize),
+		asm.Add.Imm(asm.R1, event.EventComm),
+		asm.Mov.Imm(asm.R2, event.CommSize),
 		asm.FnGetCurrentComm.Call(),
 	)
 	for i := range t.items {
 		b.item(&t.items[i], i)
 	}
 	b.add(
-		asm.StoreMem(regRecord, layout.EventMissing, regMissing, asm.DWord),
+		asm.StoreMem(regRecord, event.EventMissing, regMissing, asm.DWord),
 		asm.Mov.Reg(asm.R1, regRecord),
 		asm.Mov.Imm(asm.R2, 0),
 		asm.FnRingbufSubmit.Call(),
@@ -255,7 +256,8 @@ func (b *builder) itemValue(item *item, offset int16) {
 		// The filter may have read a part of the string, and the record gets more of it.
 		at := b.alloc(8)
 		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
-		b.fail(b.readArg(item.source.arg, regRecord, offset+layout.TextHeader, int32(item.TextSize+1), at, b.fault))
+		most := int32(item.TextSize + 1)
+		b.fail(b.readArg(item.source.arg, regRecord, offset+event.TextHeader, most, at, b.fault))
 		b.add(asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
 	}
 }
@@ -267,13 +269,14 @@ func (b *builder) recordText(item *item, offset int16) {
 		return
 	}
 	if item.source.kind == fromExecutable {
-		b.fail(b.executable(regRecord, offset+layout.TextHeader, int32(item.TextSize+2), b.fault))
+		b.fail(b.executable(regRecord, offset+event.TextHeader, int32(item.TextSize+2), b.fault))
 	} else {
 		b.fail(b.variable(item.source, b.fault))
 		t := b.text(item.source)
-		b.copy(regRecord, offset+layout.TextHeader, asm.RFP, t.at, min(t.size, int16(item.TextSize+2+7)&^7))
+		size := min(t.size, int16(item.TextSize+2+7)&^7)
+		b.copy(regRecord, offset+event.TextHeader, asm.RFP, t.at, size)
 		if item.source.kind == fromComm {
-			b.add(asm.Mov.Imm(asm.R0, layout.CommSize))
+			b.add(asm.Mov.Imm(asm.R0, event.CommSize))
 		} else {
 			b.add(asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord))
 		}

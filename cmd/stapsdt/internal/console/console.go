@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package console writes the output of the commands: results to standard output, and messages for
 // people to standard error.
 package console

@@ -1,5 +1,3 @@
-//go:build linux
-
 package console
 
 import (
@@ -11,37 +9,37 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
-// winsize returns the size of w as the kernel reports it, or false if w is not a
+// winsize returns the size of w as the system reports it, or false if w is not a
 // terminal.
-func winsize(w any) (*unix.Winsize, bool) {
+func winsize(w any) (columns, rows int, ok bool) {
 	f, isFile := w.(*os.File)
 	if !isFile {
-		return nil, false
+		return 0, 0, false
 	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	return size, err == nil
+	columns, rows, err := term.GetSize(int(f.Fd()))
+	return columns, rows, err == nil
 }
 
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w any) bool {
-	_, ok := winsize(w)
+	_, _, ok := winsize(w)
 	return ok
 }
 
 // Size returns the size of the terminal w, or false if w is not a terminal or
 // cannot move its cursor.
 func Size(w any) (rows, columns int, ok bool) {
-	size, ok := winsize(w)
+	columns, rows, ok = winsize(w)
 	if !ok || os.Getenv("TERM") == "dumb" {
 		return 0, 0, false
 	}
-	if size.Row == 0 || size.Col == 0 { // unknown
+	if rows == 0 || columns == 0 { // unknown
 		return 24, 80, true
 	}
-	return int(size.Row), int(size.Col), true
+	return rows, columns, true
 }
 
 // Reader is a terminal on another machine that shows the output, such as the terminal of kubectl stapsdt. Its cursor cannot be moved.
@@ -58,9 +56,9 @@ func SetReader(r Reader) { reader = r }
 // Columns returns the number of columns of the output: the width of the terminal, and elsewhere the
 // value of COLUMNS, or text.Unlimited.
 func Columns(w any) int {
-	size, isTerminal := winsize(w)
-	if isTerminal && size.Col > 0 {
-		return int(size.Col)
+	columns, _, isTerminal := winsize(w)
+	if isTerminal && columns > 0 {
+		return columns
 	}
 	if reader.Columns > 0 {
 		return reader.Columns

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -81,7 +82,7 @@ func (e *Engine) Settle(s *Subscription) error {
 		if slices.ContainsFunc(included, func(c candidate) bool { return matches(c.Probe) }) {
 			continue
 		}
-		var all probes.Unfit
+		var all query.Unfit
 		for _, v := range excluded {
 			if matches(v.Probe) {
 				all.Add(v.error())
@@ -97,7 +98,7 @@ func (e *Engine) Settle(s *Subscription) error {
 	for _, c := range included {
 		every[c.name()] = true
 	}
-	var unfit probes.Unfit
+	var unfit query.Unfit
 	for _, v := range excluded {
 		every[v.name()] = true
 		if !isUnfit(v.err) {

@@ -1,6 +1,4 @@
-//go:build linux
-
-// Package event reads the records of events that BPF programs write, in the order of their times.
+// Package event has the values of events.
 package event
 
 import (
@@ -9,22 +7,22 @@ import (
 	"math"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// Event is a record of an event. It and its values are valid until the next Read of the Ring.
+// Event is a record of an event. It and its values are valid until the next Read of the ring.
 type Event struct {
 	// Time is CLOCK_MONOTONIC.
 	Time     time.Duration
 	ID       uint32 // the ID of the probe
 	PID, TID uint32
-	raw      []byte
+	// Raw is the record, as the kernel wrote it.
+	Raw []byte
 }
 
 // Comm returns the name of the thread.
-func (e *Event) Comm() []byte { return cString(e.raw[layout.EventComm:layout.EventMissing]) }
+func (e *Event) Comm() []byte { return cString(e.Raw[EventComm:EventMissing]) }
 
 func cString(b []byte) []byte {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
@@ -64,11 +62,11 @@ func (v Value) Float() float64 {
 }
 
 // Value returns the i-th item of a record.
-func (e *Event) Value(items []layout.Item, i int) Value {
+func (e *Event) Value(items []Item, i int) Value {
 	item := &items[i]
 	v := Value{Type: item.Type}
-	raw := e.raw[item.Offset:][:item.Size]
-	v.Missing = binary.NativeEndian.Uint64(e.raw[layout.EventMissing:])>>i&1 != 0
+	raw := e.Raw[item.Offset:][:item.Size]
+	v.Missing = binary.NativeEndian.Uint64(e.Raw[EventMissing:])>>i&1 != 0
 	if item.Unreadable != nil {
 		return v
 	}
@@ -78,18 +76,18 @@ func (e *Event) Value(items []layout.Item, i int) Value {
 	v.Bits = binary.NativeEndian.Uint64(raw)
 	if item.Type.Kind == expr.String && !v.Missing {
 		length := int(binary.NativeEndian.Uint64(raw[8:])) // with the NUL
-		v.Text = raw[layout.TextHeader:][:min(length, len(raw)-layout.TextHeader)]
+		v.Text = raw[TextHeader:][:min(length, len(raw)-TextHeader)]
 		if item.IsGo {
 			v.Text = v.Text[:max(len(v.Text)-1, 0)]
 		} else {
 			v.Text = cString(v.Text)
 		}
 		if v.Cut = len(v.Text) > item.TextSize; v.Cut {
-			v.Text = layout.WholeRunes(v.Text[:item.TextSize])
+			v.Text = WholeRunes(v.Text[:item.TextSize])
 		}
 	}
-	if d := item.Details; d != nil && binary.NativeEndian.Uint64(e.raw[d.Offset-8:]) == 0 {
-		v.Struct = e.raw[d.Offset:][:d.Size]
+	if d := item.Details; d != nil && binary.NativeEndian.Uint64(e.Raw[d.Offset-8:]) == 0 {
+		v.Struct = e.Raw[d.Offset:][:d.Size]
 		for _, t := range d.Texts {
 			v.Texts = append(v.Texts, e.detail(t))
 		}
@@ -98,23 +96,23 @@ func (e *Event) Value(items []layout.Item, i int) Value {
 }
 
 // Second returns the second word of the i-th item of a record. The item must have two words.
-func (e *Event) Second(items []layout.Item, i int) uint64 {
-	return binary.NativeEndian.Uint64(e.raw[items[i].Offset+8:])
+func (e *Event) Second(items []Item, i int) uint64 {
+	return binary.NativeEndian.Uint64(e.Raw[items[i].Offset+8:])
 }
 
-func (e *Event) detail(d layout.DetailText) Text {
-	length := int64(binary.NativeEndian.Uint64(e.raw[d.Offset-8:]))
+func (e *Event) detail(d DetailText) Text {
+	length := int64(binary.NativeEndian.Uint64(e.Raw[d.Offset-8:]))
 	if length < 0 {
 		return Text{Missing: true}
 	}
-	text := e.raw[d.Offset:][:min(length, int64(d.TextSize)+1)]
+	text := e.Raw[d.Offset:][:min(length, int64(d.TextSize)+1)]
 	if !d.IsGo {
 		text = cString(text)
 	}
 	if len(text) <= d.TextSize {
 		return Text{Text: text}
 	}
-	return Text{Text: layout.WholeRunes(text[:d.TextSize]), Cut: true}
+	return Text{Text: WholeRunes(text[:d.TextSize]), Cut: true}
 }
 
 // Clock finds the time of day of events. Its zero value is ready to use.

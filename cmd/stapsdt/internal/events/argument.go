@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -17,7 +16,7 @@ import (
 )
 
 // ArgOf describes the values of an item as a recording would. An item that can never be read becomes a string that says so.
-func ArgOf(item *layout.Item) recording.Arg {
+func ArgOf(item *event.Item) recording.Arg {
 	t := item.Type
 	bare := t.Kind != expr.String && item.Names != nil || item.Unreadable != nil
 	if bare {
@@ -47,7 +46,7 @@ func (b *body) decode(e *recording.Event, p *recording.Probe) error {
 }
 
 // add adds the i-th argument of an event to the body. A string that was cut ends in an ellipsis.
-func (k *kernel) add(i int, v event.Value, item *layout.Item, of kind.Kind) {
+func (k *kernel) add(i int, v event.Value, item *event.Item, of kind.Kind) {
 	isText := of == kind.String
 	unreadable := v.Missing && item.Unreadable == nil && (!isText || v.Bits != 0 || item.Names != nil) // not a null pointer
 	if unreadable {

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -31,10 +30,10 @@ func (typeNames) NameOf(bits uint64) string {
 // is no text of the program has no quotes in a recording either.
 func TestNotation(t *testing.T) {
 	word, text := expr.Type{Kind: expr.Uint, Size: 8}, expr.Type{Kind: expr.String}
-	named := layout.Item{Type: word, Names: typeNames{}}
-	pointer := layout.Item{Type: expr.Type{Kind: expr.Uint, Size: 8, Unit: kind.Address}}
+	named := event.Item{Type: word, Names: typeNames{}}
+	pointer := event.Item{Type: expr.Type{Kind: expr.Uint, Size: 8, Unit: kind.Address}}
 	for _, c := range []struct {
-		item         layout.Item
+		item         event.Item
 		value        event.Value
 		shown, json  string
 		noRecordings bool // which cannot say that it could not be read
@@ -45,11 +44,11 @@ func TestNotation(t *testing.T) {
 		{pointer, event.Value{Bits: 0xc000}, `0xc000`, `"0xc000"`, false},
 		{pointer, event.Value{}, `0x0`, `"0x0"`, false},
 		{pointer, event.Value{Missing: true}, `<unreadable>`, `null`, true},
-		{layout.Item{Type: text, IsGo: true}, event.Value{Text: []byte("nil")}, `"nil"`, `"nil"`, false},
-		{layout.Item{Type: text}, event.Value{Bits: 16, Text: []byte("a")}, `"a"`, `"a"`, false},
-		{layout.Item{Type: text}, event.Value{Missing: true}, `<null>`, `null`, true},
-		{layout.Item{Type: text}, event.Value{Bits: 16, Missing: true}, `<unreadable 0x10>`, `null`, true},
-		{layout.Item{Type: word, Unreadable: errors.New("a vector")}, event.Value{}, `<unavailable>`, `null`, true},
+		{event.Item{Type: text, IsGo: true}, event.Value{Text: []byte("nil")}, `"nil"`, `"nil"`, false},
+		{event.Item{Type: text}, event.Value{Bits: 16, Text: []byte("a")}, `"a"`, `"a"`, false},
+		{event.Item{Type: text}, event.Value{Missing: true}, `<null>`, `null`, true},
+		{event.Item{Type: text}, event.Value{Bits: 16, Missing: true}, `<unreadable 0x10>`, `null`, true},
+		{event.Item{Type: word, Unreadable: errors.New("a vector")}, event.Value{}, `<unavailable>`, `null`, true},
 	} {
 		c.item.Name, c.item.TextSize, c.value.Type = "x", 64, c.item.Type
 		require.Equal(t, c.shown, string(render.AppendText(nil, &c.item, c.value)))

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
@@ -41,7 +40,7 @@ func (e *Event) Comm() []byte {
 }
 
 // Items describes the values that Options.Show asks for. It is the same for all events of a probe.
-func (e *Event) Items() []layout.Item { return e.shown.items }
+func (e *Event) Items() []event.Item { return e.shown.items }
 
 // Value returns the i-th value.
 func (e *Event) Value(i int) event.Value {
@@ -71,8 +70,8 @@ type Show struct {
 
 // shown holds the values to show for the events of a probe.
 type shown struct {
-	items []layout.Item
-	all   []layout.Item     // all items in the kernel's records
+	items []event.Item
+	all   []event.Item      // all items in the kernel's records
 	exprs []*expr.Expr      // nil for the arguments
 	eval  *replay.Evaluator // of exprs
 }
@@ -116,7 +115,7 @@ func (s *shown) value(e *recording.Event, i int) event.Value {
 		return v
 	}
 	if v.Bits = 1; len(v.Text) > s.items[i].TextSize {
-		v.Text, v.Cut = layout.WholeRunes(v.Text[:s.items[i].TextSize]), true
+		v.Text, v.Cut = event.WholeRunes(v.Text[:s.items[i].TextSize]), true
 	}
 	return v
 }

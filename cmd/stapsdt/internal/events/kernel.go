@@ -17,6 +17,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/ring"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -30,7 +31,7 @@ const checkInterval = 2 * time.Second
 
 // kernel is a Source: the kernel's events in the form of recorded ones. It is an engine.Subscriber and an engine.Ticker too.
 type kernel struct {
-	ring       *event.Ring
+	ring       *ring.Ring
 	run        *run.Run
 	goroutines *probes.Goroutines // nil unless Options.Goroutines is set
 	consumer   Consumer           // set by Run
@@ -79,7 +80,7 @@ func openKernel(to *console.Console, config *run.Config, o *Options) (k *kernel,
 		return k, err
 	}
 	k.pods = k.run.ShowsPods()
-	if k.ring, err = event.NewRing(k.run.Env, "events", ringSize); err != nil {
+	if k.ring, err = ring.NewRing(k.run.Env, "events", ringSize); err != nil {
 		return k, err
 	}
 	var found func(pid int) error
@@ -240,7 +241,7 @@ func (k *kernel) Tick() (next time.Duration, more bool, err error) {
 	}
 	k.purge()
 	if next, more, err = k.consumer.Tick(); k.ring.Waiting() {
-		next = min(next, event.Slack)
+		next = min(next, ring.Slack)
 	}
 	return min(next, engine.Rest), more, err
 }
@@ -311,7 +312,7 @@ func (k *kernel) process(pid uint32) *replay.File {
 	if f == nil {
 		p := &replay.Process{}
 		if pid != 0 {
-			p = replay.NewProcess(int(pid))
+			p = live.NewProcess(int(pid))
 		}
 		f = replay.NewFile(p)
 		f.Missed(k.missed)
@@ -324,7 +325,7 @@ func (k *kernel) process(pid uint32) *replay.File {
 func (k *kernel) pod(e *event.Event, s *tracedProbe, f *replay.File) *recording.Pod {
 	if s.cgroup < 0 {
 		if k.show == nil {
-			f.Process.FindPod(e.Time)
+			live.FindPod(f.Process, e.Time)
 		}
 		return f.Process.Pod
 	}

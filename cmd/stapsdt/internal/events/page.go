@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
@@ -131,7 +131,7 @@ func (p *page) choose(listing *remote.Listing) error {
 	if err := p.Unfit(); err != nil {
 		return console.Usagef("%w", err)
 	}
-	return fmt.Errorf("%w: the program at %s has none that matches%s", probes.ErrNothing, p.address, p.Nearest(all))
+	return fmt.Errorf("%w: the program at %s has none that matches%s", query.ErrNothing, p.address, p.Nearest(all))
 }
 
 // describe returns the probe in the form of a recorded one.

@@ -16,12 +16,12 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/metric"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/span"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/ring"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
@@ -204,7 +204,7 @@ func (e *exporter) Tick() (next time.Duration, more bool, err error) {
 		e.Complaints.Complain(err.Error())
 	}
 	if slices.ContainsFunc(e.spans, func(s *span.Rule) bool { return s.Ring.Waiting() }) {
-		next = event.Slack
+		next = ring.Slack
 	}
 	if e.state.due() {
 		e.reload()

@@ -158,7 +158,7 @@ func (p *Program) Runs(on elf.Machine) error {
 const maxNames = 1 << 14
 
 // NameOf returns the name of the Go type at an address, "nil" for 0, and "?" if there is no type, as for types
-// that a program has made at run time. It implements layout.Names.
+// that a program has made at run time. It implements event.Names.
 func (p *Program) NameOf(address uint64) string {
 	if address == 0 {
 		return "nil"

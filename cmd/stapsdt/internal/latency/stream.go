@@ -10,7 +10,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
@@ -76,7 +75,7 @@ func (r *streamed) Event(event *events.Event) error {
 	}
 	if o := r.pairs.Add(e, event.File); o.HasEnded {
 		ended := &o.Ended
-		r.Add(ended.Kind, ended.By, r.latency.options.Buckets, layout.Elapsed, uint64(ended.Took))
+		r.Add(ended.Kind, ended.By, r.latency.options.Buckets, query.Elapsed, uint64(ended.Took))
 	}
 	return nil
 }
@@ -107,7 +106,7 @@ func (r *streamed) pair(all []*recording.Probe, where string) (err error) {
 		}
 		sides = append(sides, side)
 	}
-	var unfit probes.Unfit
+	var unfit query.Unfit
 	pairing := query.Pairing{
 		Key: l.pairs.key, Where: query.SplitWhere(where), By: l.options.By, Details: true,
 	}
@@ -118,7 +117,7 @@ func (r *streamed) pair(all []*recording.Probe, where string) (err error) {
 	if line := unfit.Take(len(sides)); line != "" && l.Console != nil {
 		l.Warn("%s", line)
 	}
-	if err != nil && !errors.Is(err, probes.ErrNothing) {
+	if err != nil && !errors.Is(err, query.ErrNothing) {
 		return console.Usagef("%w", err)
 	}
 	return err

@@ -8,26 +8,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/internal/expr"
-	"github.com/go-stapsdt/stapsdt/internal/kind"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 
 	"github.com/cilium/ebpf"
 )
 
-// Elapsed is the type of an operation's duration.
-var Elapsed = expr.Type{Kind: expr.Int, Size: 8, Unit: kind.Nanoseconds}
-
-// Totals counts the operations of a kind.
-type Totals struct {
-	// Starts counts the starts, and Pairs the starts whose end was seen.
-	Starts, Pairs uint64
-	// Ends counts the ends without a start.
-	Ends uint64
-	// Full counts the starts for which there was no room.
-	Full uint64
-}
-
-// The offsets in a Totals, and its size.
+// The offsets in a query.Totals, and its size.
 const (
 	TotalStarts = 8 * iota
 	TotalPairs
@@ -50,12 +36,15 @@ const (
 const MaxKnown = 31
 
 // ReadTotals reads the totals of a kind of operation.
-func ReadTotals(totals *ebpf.Map, kind uint32) (sum Totals, err error) {
+func ReadTotals(totals *ebpf.Map, kind uint32) (sum query.Totals, err error) {
 	words, err := sumWords(totals, kind)
 	if err != nil {
 		return sum, fmt.Errorf("read totals: %w", err)
 	}
-	return Totals{words[TotalStarts/8], words[TotalPairs/8], words[TotalEnds/8], words[TotalFull/8]}, nil
+	return query.Totals{
+		Starts: words[TotalStarts/8], Pairs: words[TotalPairs/8],
+		Ends: words[TotalEnds/8], Full: words[TotalFull/8],
+	}, nil
 }
 
 // Open is an operation that has started and not ended.

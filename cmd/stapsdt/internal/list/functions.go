@@ -12,6 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -83,11 +84,11 @@ func runFunctions(to *console.Console, where probes.Target, specs []spec.Spec, p
 		case found.PutOff != nil:
 			return found.PutOff
 		case err == nil:
-			return fmt.Errorf("%w: no file there has %v", probes.ErrNothing, spec)
+			return fmt.Errorf("%w: no file there has %v", query.ErrNothing, spec)
 		case len(shown) > 0 && errors.Is(err, function.ErrInlined):
 			to.Warn("%v: %v", spec, err)
 		default:
-			return fmt.Errorf("%w: %v: %w", probes.ErrNothing, spec, err)
+			return fmt.Errorf("%w: %v: %w", query.ErrNothing, spec, err)
 		}
 	}
 	return nil

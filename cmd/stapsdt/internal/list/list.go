@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
@@ -107,14 +108,14 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 		return found.PutOff
 	}
 	if len(found.Files)+len(bySocket) == 0 && len(moved) > 0 {
-		return fmt.Errorf("%w: %w", probes.ErrNothing, moved[0])
+		return fmt.Errorf("%w: %w", query.ErrNothing, moved[0])
 	}
 	for _, err := range moved {
 		to.Warn("%v", err)
 	}
 	if len(found.Files)+len(bySocket) == 0 {
 		hint := probes.Functions(l.target.PIDs)
-		return fmt.Errorf("%w: no file there has SDT probes%s", probes.ErrNothing, hint)
+		return fmt.Errorf("%w: no file there has SDT probes%s", query.ErrNothing, hint)
 	}
 	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &o}
 	for _, f := range found.Files {

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 )
 
@@ -42,7 +42,7 @@ func runRemote(ctx context.Context, to *console.Console, text string, o Options)
 		shown = true
 	}
 	if !shown {
-		return fmt.Errorf("%w: the program at %s has no probes", probes.ErrNothing, address)
+		return fmt.Errorf("%w: the program at %s has no probes", query.ErrNothing, address)
 	}
 	return out.Flush()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
@@ -204,11 +205,11 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 	other := f.unseen(c)
 	if err := f.check(n); err != nil {
 		f.Close()
-		if errors.Is(err, probes.ErrNothing) && other != "" {
+		if errors.Is(err, query.ErrNothing) && other != "" {
 			err = unseen(other)
 		}
 		switch {
-		case errors.Is(err, probes.ErrNothing) && !demanded && f.lacksNamed() &&
+		case errors.Is(err, query.ErrNothing) && !demanded && f.lacksNamed() &&
 			(refused == nil || errors.As(refused, new(*rights.Error))):
 			return nil, nil // the kernel, or the right that is missing, is the answer
 		case !errors.Is(err, ErrKernel):
@@ -314,7 +315,7 @@ func patterns(specs []string) []wire.Pattern {
 // command needs.
 func (f *Feed) check(n *Needs) error {
 	all, fit := f.Probes(), false
-	var unfit probes.Unfit
+	var unfit query.Unfit
 	for _, probe := range all {
 		if err := n.fit(probe); err == nil {
 			fit = true
@@ -326,7 +327,8 @@ func (f *Feed) check(n *Needs) error {
 	case f.config.All && len(all) == 0:
 		return nil // programs may come later
 	case len(all) == 0:
-		return fmt.Errorf("%w: the process has no %s%s", probes.ErrNothing, strings.Join(f.config.Specs, " or "), f.Nearest(f.known()))
+		specs := strings.Join(f.config.Specs, " or ")
+		return fmt.Errorf("%w: the process has no %s%s", query.ErrNothing, specs, f.Nearest(f.known()))
 	case !fit:
 		return unfit.Err()
 	case n.All != nil:
@@ -407,5 +409,5 @@ func about(p *socket.Process) *replay.Process {
 	if p.Elsewhere {
 		return &replay.Process{PID: p.PID}
 	}
-	return replay.NewProcess(p.PID)
+	return NewProcess(p.PID)
 }

@@ -1,5 +1,3 @@
-//go:build unix
-
 // Package outfile creates the files to which commands write, without overwriting other files of a user.
 package outfile
 
@@ -8,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 )
 
 // Timelines are the bytes with which timeline files begin, by their formats.
@@ -38,7 +35,7 @@ func Check(path, begins string) error {
 	if !info.Mode().IsRegular() {
 		return nil
 	}
-	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != uint32(os.Geteuid()) {
+	if owner, ours := ownerOf(info); !ours {
 		return fmt.Errorf("%s belongs to user %d, and is not replaced", path, owner)
 	}
 	if info.Size() == 0 {

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -15,15 +14,13 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
-
-// ErrNothing means that the specs select no probe.
-var ErrNothing = errors.New("no such probe")
 
 // Selector selects probes of files.
 type Selector struct {
@@ -133,20 +130,6 @@ func (s *Selector) Nearest(pids ...int) string {
 	return ""
 }
 
-// Nearest returns the end of a message that specs select none of the names, which suggests a similar name, or "".
-func Nearest(specs []spec.Spec, names iter.Seq2[string, string]) string {
-	for _, spec := range specs {
-		near := nearest.To(spec.Provider + ":" + spec.Probe)
-		for provider, probe := range names {
-			near.See(provider + ":" + probe)
-		}
-		if hint := near.Hint(); hint != "" {
-			return hint
-		}
-	}
-	return ""
-}
-
 // Functions returns the end of a message that processes have no probes. It suggests the functions
 // of a Go program, or is "" if none of them runs one.
 func Functions(pids []int) string {
@@ -230,7 +213,7 @@ func (s *Selector) Open(open opening) error {
 		if !spec.in(f) {
 			s.Find(f)
 			hint = cmp.Or(hint, spec.near.Hint())
-			return fmt.Errorf("%w: %s has no %s:%s%s", ErrNothing, spec.File, spec.Provider, spec.Probe, hint)
+			return fmt.Errorf("%w: %s has no %s:%s%s", query.ErrNothing, spec.File, spec.Provider, spec.Probe, hint)
 		}
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
@@ -140,7 +140,7 @@ func (r *consumer) Event(e *events.Event) error {
 }
 
 // add adds a probe to the recording.
-func (r *consumer) add(known *recording.Probe, items []layout.Item) *probe {
+func (r *consumer) add(known *recording.Probe, items []event.Item) *probe {
 	p := &probe{}
 	r.probes[known] = p
 	entry := &recording.Probe{Provider: known.Provider, Name: known.Name}

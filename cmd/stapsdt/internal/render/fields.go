@@ -1,5 +1,3 @@
-//go:build linux
-
 package render
 
 import (
@@ -9,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -17,7 +14,7 @@ import (
 
 // fields formats the struct that an argument points to: {path="/" status=200}, or as JSON.
 type fields struct {
-	d    *layout.Details
+	d    *event.Details
 	v    *event.Value
 	json bool
 	// depth is the current nesting depth of structs and arrays.
@@ -75,8 +72,9 @@ func (f *fields) field(to []byte, field sdt.Field, at int64) []byte {
 
 // value appends a value at an offset of the whole.
 func (f *fields) value(to []byte, t *sdt.Type, at int64) []byte {
-	if i := slices.IndexFunc(f.d.Texts, func(d layout.DetailText) bool { return int64(d.At) == at }); i >= 0 && t != nil &&
-		(t.IsString() || layout.IsGoString(t)) {
+	isHere := func(d event.DetailText) bool { return int64(d.At) == at }
+	if i := slices.IndexFunc(f.d.Texts, isHere); i >= 0 && t != nil &&
+		(t.IsString() || event.IsGoString(t)) {
 		return f.text(to, f.v.Texts[i], at)
 	}
 	switch {
@@ -160,7 +158,8 @@ func (f *fields) text(to []byte, t event.Text, at int64) []byte {
 }
 
 func (f *fields) isGo(at int64) bool {
-	return slices.ContainsFunc(f.d.Texts, func(d layout.DetailText) bool { return int64(d.At) == at && d.IsGo })
+	isHere := func(d event.DetailText) bool { return int64(d.At) == at && d.IsGo }
+	return slices.ContainsFunc(f.d.Texts, isHere)
 }
 
 // array appends the first elements of an array. An array of chars is formatted as a string.

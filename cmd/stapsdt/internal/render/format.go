@@ -1,5 +1,3 @@
-//go:build linux
-
 package render
 
 import (
@@ -7,7 +5,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -39,7 +36,7 @@ type Printer interface {
 // Probe describes the values of an event that are shown.
 type Probe struct {
 	Provider, Probe string
-	Items           []layout.Item
+	Items           []event.Item
 }
 
 // Fired holds the time of an event, and the process that fired it.

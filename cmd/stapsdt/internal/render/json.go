@@ -1,5 +1,3 @@
-//go:build linux
-
 package render
 
 import (
@@ -8,8 +6,6 @@ import (
 	"io"
 	"math"
 	"strconv"
-
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 )
 
 // NewEncoder returns an encoder that writes one object per line. It escapes unprintable characters in strings.
@@ -92,42 +88,6 @@ func (h *Histogram) JSON() JSONHistogram {
 	}
 	for _, b := range h.Buckets {
 		j.Buckets = append(j.Buckets, JSONBucket{JSONFloat(b.Low), JSONFloat(b.High), b.Count})
-	}
-	return j
-}
-
-// JSONStack is a stack in JSON: its frames, the innermost first, and the reason if it was cut.
-type JSONStack struct {
-	Stack []JSONFrame `json:"stack"`
-	Cut   string      `json:"cut,omitempty"`
-}
-
-// JSONFrame is a function in a stack.
-type JSONFrame struct {
-	Function string `json:"function"`
-	File     string `json:"file,omitempty"`
-	Line     int    `json:"line,omitempty"`
-	Module   string `json:"module,omitempty"`
-}
-
-// NewJSONStack converts a stack to JSON.
-func NewJSONStack(s *symbol.Stack) JSONStack {
-	j := JSONStack{Stack: []JSONFrame{}}
-	for i := range s.Frames {
-		f := &s.Frames[i]
-		for k, name := range f.Names() {
-			frame := JSONFrame{Function: name}
-			if k < len(f.Functions) && f.Functions[k].File != "" {
-				frame.File, frame.Line = f.Functions[k].File, f.Functions[k].Line
-			}
-			if f.Module != nil {
-				frame.Module = f.Module.Name()
-			}
-			j.Stack = append(j.Stack, frame)
-		}
-	}
-	if s.Cut != symbol.Whole {
-		j.Cut = s.Cut.String()
 	}
 	return j
 }

@@ -1,5 +1,3 @@
-//go:build linux
-
 package render
 
 import (
@@ -9,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -66,7 +63,7 @@ func (l *objects) Event(s *Probe, f Fired, value func(i int) event.Value) {
 // appendArgs appends the values of an event as an object of JSON. It also returns the names of
 // those that were cut, with a comma before each.
 func appendArgs(
-	to []byte, items []layout.Item, value func(i int) event.Value,
+	to []byte, items []event.Item, value func(i int) event.Value,
 ) (object, cut []byte) {
 	to = append(to, '{')
 	for i := range items {

@@ -1,5 +1,3 @@
-//go:build linux
-
 package render
 
 import (
@@ -9,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -113,7 +110,7 @@ func (r *records) Event(s *Probe, f Fired, value func(i int) event.Value) {
 // values adds the values that have columns.
 func (r *records) values(s *Probe, value func(i int) event.Value) {
 	for _, name := range r.columns {
-		i := slices.IndexFunc(s.Items, func(item layout.Item) bool { return item.Name == name })
+		i := slices.IndexFunc(s.Items, func(item event.Item) bool { return item.Name == name })
 		if i >= 0 {
 			r.value(&s.Items[i], value(i))
 		}
@@ -134,7 +131,7 @@ func (r *records) values(s *Probe, value func(i int) event.Value) {
 }
 
 // value adds a value as AppendJSON does, but a text as it is, and nothing for null.
-func (r *records) value(item *layout.Item, v event.Value) {
+func (r *records) value(item *event.Item, v event.Value) {
 	if v.Type.Kind == expr.String && !isNull(item, v) {
 		text := string(v.Text)
 		if v.Cut {

@@ -1,5 +1,3 @@
-//go:build linux
-
 package render
 
 import (
@@ -10,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
@@ -48,7 +45,7 @@ func (t *table) know(name string, args ...string) {
 func (t *table) event(name string, values ...any) {
 	s := &Probe{Provider: "app", Probe: name}
 	for i := 0; i < len(values); i += 2 {
-		s.Items = append(s.Items, layout.Item{Name: values[i].(string), Type: textType, IsGo: true})
+		s.Items = append(s.Items, event.Item{Name: values[i].(string), Type: textType, IsGo: true})
 	}
 	t.Event(s, Fired{At: time.Unix(1, 2), PID: 7, TID: -1, Pod: "ns/pod/main"}, func(i int) event.Value {
 		switch v := values[2*i+1].(type) {

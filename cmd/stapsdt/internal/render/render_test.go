@@ -1,5 +1,3 @@
-//go:build linux
-
 package render
 
 import (
@@ -11,9 +9,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
@@ -113,7 +109,7 @@ func TestLongName(t *testing.T) {
 	long := strings.Repeat("n", 1000)
 	l := &lines{}
 	l.Know(&recording.Probe{Provider: "app", Name: long})
-	items := []layout.Item{{}}
+	items := []event.Item{{}}
 	l.head(&Probe{"app", "p", items}, Fired{})
 	short := len(l.buf)
 	l.head(&Probe{"app", long, items}, Fired{})
@@ -146,17 +142,6 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-func TestStackJSON(t *testing.T) {
-	stack := &symbol.Stack{Cut: symbol.CutDepth, Frames: []symbol.Frame{
-		{Functions: []symbol.Function{{Name: "main.inlined", File: "/a/main.go", Line: 3}, {Name: "main.f", File: "/a/main.go", Line: 9}}},
-		{Address: 0x123},
-	}}
-	const want = `{"stack":[{"function":"main.inlined","file":"/a/main.go","line":3},{"function":"main.f","file":"/a/main.go","line":9},{"function":"0x123"}],"cut":"cut: too deep"}`
-	got, err := json.Marshal(NewJSONStack(stack))
-	assert.NoError(t, err)
-	assert.Equal(t, want, string(got))
-}
-
 func TestDuration(t *testing.T) {
 	for f, want := range map[float64]string{0: "0s", 999: "999ns", 1048576: "1.05ms", 33554432: "33.6ms", 1.5e9: "1.5s", -2e6: "-2ms", 2.25e15: "625h0m0s", 3.6e15: "1000h", 7.8e18: "2170000h",
 		9_169_610_316_303_040_513: "2550000h", math.MaxInt64: "2560000h", math.MinInt64: "-2560000h", math.MaxUint64: "5120000h", math.Inf(1): "+Infh"} {
@@ -168,12 +153,12 @@ func TestDuration(t *testing.T) {
 func TestOperation(t *testing.T) {
 	id, narrow := expr.Type{Kind: expr.Uint, Size: 8}, expr.Type{Kind: expr.Uint, Size: 4}
 	for _, c := range []struct {
-		item layout.Item
+		item event.Item
 		bits uint64
 		want string
 	}{
-		{layout.Item{Name: "parent", Type: id}, 0, "-"}, {layout.Item{Name: "span", Type: id}, 0, "-"}, {layout.Item{Name: "parent", Type: id}, 7, "7"},
-		{layout.Item{Name: "parent", Type: narrow}, 0, "0"}, {layout.Item{Name: "id", Type: id}, 0, "0"},
+		{event.Item{Name: "parent", Type: id}, 0, "-"}, {event.Item{Name: "span", Type: id}, 0, "-"}, {event.Item{Name: "parent", Type: id}, 7, "7"},
+		{event.Item{Name: "parent", Type: narrow}, 0, "0"}, {event.Item{Name: "id", Type: id}, 0, "0"},
 	} {
 		v := event.Value{Type: c.item.Type, Bits: c.bits}
 		assert.Equal(t, c.want, string(AppendText(nil, &c.item, v)), c)
@@ -254,7 +239,7 @@ func FuzzFields(f *testing.F) {
 			{Name: "a", Type: inner, Offset: offset}, {Name: "b", Type: inner, Offset: offset, BitOffset: bitOffset, BitSize: bitSize},
 			{Name: "c", Type: array, Offset: offset}, {Name: "d", Type: &sdt.Type{Kind: sdt.KindArray, Elem: char, Count: count}, Offset: offset},
 		}}
-		d := &layout.Details{Type: whole, Size: len(content)}
+		d := &event.Details{Type: whole, Size: len(content)}
 		for _, asJSON := range []bool{false, true} {
 			fs := fields{d: d, v: &event.Value{Struct: content}, json: asJSON}
 			out := fs.structure(nil, whole, 0)

@@ -1,5 +1,3 @@
-//go:build linux
-
 package render
 
 import (
@@ -11,13 +9,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // AppendText appends a value for people.
-func AppendText(to []byte, i *layout.Item, v event.Value) []byte {
+func AppendText(to []byte, i *event.Item, v event.Value) []byte {
 	switch {
 	case i.Unreadable != nil:
 		return append(to, "<unavailable>"...)
@@ -48,7 +45,7 @@ func AppendText(to []byte, i *layout.Item, v event.Value) []byte {
 
 // isOperation reports whether a value is the ID of another operation, as package span and its instrumentations name it.
 // The ID is 0 if there is no such operation, or if its start was not traced.
-func isOperation(i *layout.Item) bool {
+func isOperation(i *event.Item) bool {
 	return (i.Name == "parent" || i.Name == "span") && i.Type == expr.Type{Kind: expr.Uint, Size: 8}
 }
 
@@ -58,7 +55,7 @@ func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
 }
 
 // AppendJSON appends a value as JSON. An unreadable value becomes null.
-func AppendJSON(to []byte, i *layout.Item, v event.Value) []byte {
+func AppendJSON(to []byte, i *event.Item, v event.Value) []byte {
 	switch {
 	case isNull(i, v):
 		return append(to, "null"...)
@@ -74,7 +71,7 @@ func AppendJSON(to []byte, i *layout.Item, v event.Value) []byte {
 }
 
 // isNull reports whether JSON has no value for an unreadable one, or a null pointer to a string.
-func isNull(i *layout.Item, v event.Value) bool {
+func isNull(i *event.Item, v event.Value) bool {
 	return i.Unreadable != nil || v.Missing || v.Type.Kind == expr.String && v.Bits == 0 && !i.IsGo
 }
 

@@ -1,5 +1,3 @@
-//go:build linux
-
 package replay
 
 import (
@@ -7,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -52,7 +49,7 @@ func (v *Evaluator) evaluation(src string) (evaluation, error) {
 
 // Item parses an expression, and returns it with the description of its values. An expression that
 // is only an argument is shown like the argument.
-func (v *Evaluator) Item(src string) (*expr.Expr, *layout.Item, error) {
+func (v *Evaluator) Item(src string) (*expr.Expr, *event.Item, error) {
 	e, err := v.Parse(src)
 	if err != nil {
 		return nil, nil, err
@@ -127,7 +124,7 @@ func (v *Evaluator) Number(e *expr.Expr) (bits uint64, fault bool) {
 }
 
 // Value is Eval for an expression whose values an item describes.
-func (v *Evaluator) Value(e *expr.Expr, item *layout.Item) (value Value, fault bool) {
+func (v *Evaluator) Value(e *expr.Expr, item *event.Item) (value Value, fault bool) {
 	one, fault := v.Eval(e)
 	if fault {
 		return value, true
@@ -137,7 +134,7 @@ func (v *Evaluator) Value(e *expr.Expr, item *layout.Item) (value Value, fault b
 
 // Value is a value in a row. As in the kernel's tables, only the beginning of a string is kept.
 type Value struct {
-	Item *layout.Item // nil if there is no value
+	Item *event.Item // nil if there is no value
 	Bits uint64
 	Text string
 	Cut  bool
@@ -146,25 +143,25 @@ type Value struct {
 }
 
 // argument returns the i-th argument of an event, which an item describes.
-func argument(item *layout.Item, e *recording.Event, i int) Value {
+func argument(item *event.Item, e *recording.Event, i int) Value {
 	v := newValue(item, Variable(e, i))
 	v.Missing = e.Unreadable>>i&1 != 0
 	return v
 }
 
-func newValue(item *layout.Item, one expr.Value) Value {
+func newValue(item *event.Item, one expr.Value) Value {
 	if item.Type.Kind != expr.String {
 		return Value{Item: item, Bits: Bits(item.Type, one)}
 	}
 	v := Value{Item: item, Text: one.Text()}
 	if len(v.Text) >= item.TextSize {
-		v.Text, v.Cut = string(layout.WholeRunes([]byte(v.Text[:item.TextSize]))), true
+		v.Text, v.Cut = string(event.WholeRunes([]byte(v.Text[:item.TextSize]))), true
 	}
 	return v
 }
 
 // ValueIn returns the value of an item in a key, or in another part of a table.
-func ValueIn(item *layout.Item, key []byte) Value {
+func ValueIn(item *event.Item, key []byte) Value {
 	bits, text, cut := item.In(key)
 	return Value{Item: item, Bits: bits, Text: string(text), Cut: cut}
 }
@@ -191,8 +188,8 @@ func (v *Value) ofEvent() event.Value {
 }
 
 // NewItem describes the values of an expression.
-func NewItem(src string, t expr.Type) *layout.Item {
-	return &layout.Item{Name: src, Type: t, TextSize: layout.TextSize}
+func NewItem(src string, t expr.Type) *event.Item {
+	return &event.Item{Name: src, Type: t, TextSize: event.TextSize}
 }
 
 // TextSize is the number of bytes of a string of an event that are shown, unless a command has another limit.

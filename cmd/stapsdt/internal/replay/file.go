@@ -1,5 +1,3 @@
-//go:build linux
-
 package replay
 
 import (
@@ -11,7 +9,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // File is a recording.
@@ -62,7 +60,7 @@ func (f *File) Last() time.Duration { return f.last }
 
 // openFile opens a recording and reads its probes.
 func openFile(path string) (*File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +78,7 @@ func read(f *os.File) (*recording.Reader, error) {
 	case err != nil:
 		return nil, err
 	case info.IsDir():
-		return nil, unix.EISDIR
+		return nil, syscall.EISDIR
 	case !info.Mode().IsRegular():
 		return nil, errors.New("it is not a regular file")
 	}

@@ -1,14 +1,9 @@
-//go:build linux
-
 package replay
 
 import (
 	"os"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
-
-	"golang.org/x/sys/unix"
 )
 
 // Follow is called when More has found nothing. It warns of files that have no writer any longer. If the path of such a
@@ -41,18 +36,8 @@ func (r *Reader) Follow(to *console.Console) (replaced []*File) {
 	return replaced
 }
 
-// written reports whether a process may write to the file: its writer has locked it, or has closed all descriptors, as
-// daemons do. Trying the lock could obstruct a process that begins to write, so it is tried last.
-func (f *File) written() bool {
-	if f.Head().Ended {
-		return false
-	}
-	if recordfile.Runs(f.Head()) || unix.Flock(int(f.file.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
-		return true
-	}
-	_ = unix.Flock(int(f.file.Fd()), unix.LOCK_UN)
-	return false
-}
+// written reports whether a process may write to the file.
+func (f *File) written() bool { return !f.Head().Ended && written(f.file, f.Head()) }
 
 // successor opens the recording that now has the path of a file. It returns nil if this is still the same file, or is no recording.
 func (f *File) successor() *File {

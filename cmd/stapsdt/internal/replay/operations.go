@@ -1,5 +1,3 @@
-//go:build linux
-
 package replay
 
 import (
@@ -8,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
@@ -188,7 +185,7 @@ func (o *Operations) Check(all []*recording.Probe) error {
 	}
 	kinds := o.Kinds()
 	if len(kinds) == 0 {
-		return fmt.Errorf("%w: none has a name that ends in %s, with a counterpart that ends in %s or %s, and an argument", probes.ErrNothing,
+		return fmt.Errorf("%w: none has a name that ends in %s, with a counterpart that ends in %s or %s, and an argument", query.ErrNothing,
 			startSuffix, endSuffixes[0], endSuffixes[1])
 	}
 	for i, src := range append(append([]string{}, o.Where...), o.By...) {
@@ -289,7 +286,7 @@ func (o *Operations) Ends() (n uint64) {
 // Report warns of operations that are not included.
 func (o *Operations) Report(to *console.Console) {
 	var unevaluated uint64
-	var unfit probes.Unfit
+	var unfit query.Unfit
 	kinds := o.Kinds()
 	for _, k := range kinds {
 		unevaluated += k.Pairs.Unevaluated

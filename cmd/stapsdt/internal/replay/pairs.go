@@ -1,5 +1,3 @@
-//go:build linux
-
 package replay
 
 import (
@@ -7,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -31,7 +27,7 @@ type pairedKind struct {
 	first   [2]*Evaluator // the first start and the first end
 	columns *Columns      // of the details, or nil if there is no start
 	unfit   error         // the reason why the kind was left out
-	totals  layout.Totals
+	totals  query.Totals
 }
 
 // Columns names the values of Operation.Details. The first By of them belong to the pairing's By. Key is the pairing's
@@ -51,7 +47,7 @@ type Plan struct {
 	All bool
 	// Unfit, if it is not nil, counts the sides of kinds that are left out because a side lacks variables of the plan. It is
 	// an error if all kinds are left out.
-	Unfit *probes.Unfit
+	Unfit *query.Unfit
 }
 
 // pairKey identifies an open operation.
@@ -71,7 +67,7 @@ func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
 		p.kindOf(s)
 	}
 	if p.first[0] == nil || p.first[1] == nil {
-		return nil, fmt.Errorf("%w: both the start and the end have to be there", probes.ErrNothing)
+		return nil, fmt.Errorf("%w: both the start and the end have to be there", query.ErrNothing)
 	}
 	for _, s := range sides {
 		if err := p.AddSide(s); err != nil && plan.Unfit == nil {
@@ -292,11 +288,11 @@ func (p *Pairs) matches(s *side) bool {
 }
 
 // Totals returns the totals of a kind of operation.
-func (p *Pairs) Totals(kind int) layout.Totals {
+func (p *Pairs) Totals(kind int) query.Totals {
 	if k := p.kinds[kind]; k != nil {
 		return k.totals
 	}
-	return layout.Totals{}
+	return query.Totals{}
 }
 
 // Forget removes the probes of a recording, and the operations that are open in it.

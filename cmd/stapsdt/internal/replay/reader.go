@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package replay reads the events of recordings that a command is given in place of processes.
 package replay
 
@@ -13,7 +11,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -28,7 +26,7 @@ type Reader struct {
 	where    string
 	fits     func(*recording.Probe) error // or nil
 	window   window
-	unfit    probes.Unfit
+	unfit    query.Unfit
 	selected int  // number of selected probes, including unfit ones
 	live     bool // processes write to the recordings
 	realtime bool // the files may be of different boots: only this clock relates them
@@ -133,7 +131,7 @@ func (r *Reader) check() error {
 	case len(r.specs) == 0 && len(all) == 0: // no probe has fired
 		return nil
 	}
-	return fmt.Errorf("%w: no recording has %s%s", probes.ErrNothing, r.names(), r.Nearest(all))
+	return fmt.Errorf("%w: no recording has %s%s", query.ErrNothing, r.names(), r.Nearest(all))
 }
 
 // names returns the specs for a message.
@@ -147,7 +145,7 @@ func (r *Reader) names() string {
 
 // Nearest returns the end of a message that none of the probes is selected. It suggests a similar name.
 func (r *Reader) Nearest(all []*recording.Probe) string {
-	return probes.Nearest(r.specs, func(yield func(provider, probe string) bool) {
+	return query.Nearest(r.specs, func(yield func(provider, probe string) bool) {
 		for _, p := range all {
 			if !yield(p.Provider, p.Name) {
 				return

@@ -1,5 +1,3 @@
-//go:build linux
-
 package replay
 
 import (
@@ -7,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -66,9 +64,9 @@ func Object(all []Shown) (o render.JSONObject) {
 }
 
 // ArgItems describes the arguments of a probe. Strings are cut to textSize bytes.
-func ArgItems(p *recording.Probe, textSize int) (items []layout.Item) {
+func ArgItems(p *recording.Probe, textSize int) (items []event.Item) {
 	for i, v := range Variables(p)[:len(p.Args)] {
-		item := layout.Item{Name: v.Name, Type: v.Type, TextSize: textSize}
+		item := event.Item{Name: v.Name, Type: v.Type, TextSize: textSize}
 		item.Bare = p.Args[i].Bare
 		items = append(items, item)
 	}
@@ -76,7 +74,7 @@ func ArgItems(p *recording.Probe, textSize int) (items []layout.Item) {
 }
 
 // Arguments describes the arguments of each probe that had events.
-type Arguments map[*recording.Probe][]layout.Item
+type Arguments map[*recording.Probe][]event.Item
 
 // Of returns the arguments of an event, except for the arguments named in without.
 func (a Arguments) Of(e *recording.Event, without ...string) (all []Named) {

@@ -1,12 +1,10 @@
-//go:build linux
-
 package replay
 
 import (
 	"cmp"
 	"slices"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
@@ -38,7 +36,7 @@ type side struct {
 type evaluation struct {
 	expr *expr.Expr
 	arg  int
-	item *layout.Item // nil if this side does not evaluate it
+	item *event.Item // nil if this side does not evaluate it
 }
 
 // parse parses the expressions that this side evaluates.
@@ -116,7 +114,7 @@ func (s *side) detail(p *Pairs) {
 				if a.Name == name {
 					one = evaluation{arg: j, item: NewItem(name, s.vars[j].Type)}
 					one.item.Bare = a.Bare
-					one.item.TextSize = cmp.Or(p.plan.TextSize, layout.TextSize)
+					one.item.TextSize = cmp.Or(p.plan.TextSize, event.TextSize)
 				}
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 
 	"go.yaml.in/yaml/v3"
@@ -157,8 +157,9 @@ func (r *reader) selection(fields map[string]*yaml.Node) Select {
 		r.errorf(fields["executable"], "%q has a directory: executable is a pattern for the file's name alone", s.Executable)
 	case strings.ContainsAny(text, `*?[\`):
 		r.errorf(fields["executable"], "%q has more than a * at its beginning and its end, which is all that the kernel compares", s.Executable)
-	case strings.HasPrefix(s.Executable, "*") && len(text) > layout.MaxContains || len(text) > maxName:
-		r.errorf(fields["executable"], "%q is too long: the kernel compares at most %d bytes, and %d after a *", s.Executable, maxName, layout.MaxContains)
+	case len(text) > maxName,
+		strings.HasPrefix(s.Executable, "*") && len(text) > event.MaxContains:
+		r.errorf(fields["executable"], "%q is too long: the kernel compares at most %d bytes, and %d after a *", s.Executable, maxName, event.MaxContains)
 	}
 	if _, err := path.Match(s.Cgroup, ""); err != nil {
 		r.errorf(fields["cgroup"], "%q is not a valid pattern", s.Cgroup)

@@ -255,11 +255,11 @@ func (r *Run) scan() error {
 // nothing returns the error that the processes have no selected probe.
 func (r *Run) nothing() error {
 	if r.engine != nil && len(r.engine.LeftOut()) > 0 {
-		return fmt.Errorf("%w: %w", probes.ErrNothing, r.engine.LeftOut()[0])
+		return fmt.Errorf("%w: %w", query.ErrNothing, r.engine.LeftOut()[0])
 	}
 	missing := cmp.Or(r.Selector.Missing(), "a selected probe that can be traced")
 	nearest := r.Selector.Nearest(r.PIDs...)
-	return fmt.Errorf("%w: no file of the process has %s%s", probes.ErrNothing, missing, nearest)
+	return fmt.Errorf("%w: no file of the process has %s%s", query.ErrNothing, missing, nearest)
 }
 
 // noFunction returns an error if a function spec selects no function. It only warns of a function
@@ -281,7 +281,7 @@ func (r *Run) noFunction(finder *target.Finder) error {
 		case r.Await:
 			err = fmt.Errorf("%w; --wait waits for probes, and not for functions", err)
 		}
-		return fmt.Errorf("%w: %v: %w", probes.ErrNothing, spec, err)
+		return fmt.Errorf("%w: %v: %w", query.ErrNothing, spec, err)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -110,7 +111,7 @@ func collect(to *console.Console, where probes.Target, finder *target.Finder, se
 		for _, f := range found.Files {
 			selector.Find(f)
 		}
-		return nil, fmt.Errorf("%w: nothing there has %s%s", probes.ErrNothing, selector.Missing(), selector.Nearest())
+		return nil, fmt.Errorf("%w: nothing there has %s%s", query.ErrNothing, selector.Missing(), selector.Nearest())
 	}
 	return sites, nil
 }
@@ -165,7 +166,7 @@ func found(f *target.File, uses []probes.Use) (*File, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("%w: no path leads to %s any more", probes.ErrNothing, f.Path)
+	return nil, fmt.Errorf("%w: no path leads to %s any more", query.ErrNothing, f.Path)
 }
 
 func leads(path string, f *target.File) bool {

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package spec parses the specifications of probes on command lines, and formats the signatures of probes.
 package spec
 

@@ -162,10 +162,10 @@ func (o *Options) encode(to io.Writer, rows []*count.Row[count.Probe]) error {
 			Count    uint64            `json:"count"`
 			// DetachedAt is as in count -o json.
 			DetachedAt *time.Time `json:"detached_at,omitempty"`
-			render.JSONStack
+			jsonStack
 		}{
 			now, r.Of.Provider, r.Of.Name, r.By(o.By), r.Count, r.Detached.JSON(),
-			render.NewJSONStack(r.Stack),
+			newJSONStack(r.Stack),
 		}
 		if err := encoder.Encode(object); err != nil {
 			return err

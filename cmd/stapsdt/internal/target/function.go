@@ -8,9 +8,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -121,7 +121,7 @@ func (f *File) readFunctions(finder *Finder) {
 }
 
 // TypeNames returns the names of the file's Go types, by their addresses. The file must have selected functions.
-func (f *File) TypeNames() layout.Names { return f.functions.program }
+func (f *File) TypeNames() event.Names { return f.functions.program }
 
 // addFunction adds the sites of a function that a spec selects.
 func (f *File) addFunction(found *functions, fn *function.Function, by spec.Spec) error {

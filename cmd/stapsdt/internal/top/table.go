@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
@@ -82,7 +81,7 @@ func (t *table) add(e *recording.Event, f *replay.File) {
 		s.took = query.Tallies{}
 	}
 	took := uint64(o.Ended.Took)
-	s.took.Of(query.Powers{}.Of(layout.Elapsed, took)).Add(layout.Elapsed, took)
+	s.took.Of(query.Powers{}.Of(query.Elapsed, took)).Add(query.Elapsed, took)
 }
 
 // forget removes the operations of a process that has ended.
@@ -175,5 +174,5 @@ func (r *row) recent() (sum slot, h *render.Histogram) {
 			sum.took.Of(at).Merge(*b)
 		}
 	}
-	return sum, render.NewHistogram(layout.Elapsed, query.Powers{}, sum.took)
+	return sum, render.NewHistogram(query.Elapsed, query.Powers{}, sum.took)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
@@ -21,7 +21,7 @@ import (
 
 // TestRows: a table that is full has room again when rows are idle, and until then an operation without a row does not search it.
 func TestRows(t *testing.T) {
-	table, kind, item := newTable(nil, nil), &replay.Kind{Name: "p:op"}, &layout.Item{}
+	table, kind, item := newTable(nil, nil), &replay.Kind{Name: "p:op"}, &event.Item{}
 	next := uint64(0)
 	add := func() bool {
 		next++

@@ -16,6 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -31,7 +32,7 @@ func (m *Traced) Read() (Reading, error) {
 	if m.isOne() && m.Kind != rules.Gauge {
 		c.divide(c.at(m.appendContainer(nil, &cgroup.Container{}), cgroup.Container{}))
 	}
-	var totals layout.Totals
+	var totals query.Totals
 	var err, totalsErr error
 	if m.pairs != nil && m.pairs.Plan != nil {
 		totals, totalsErr = layout.ReadTotals(m.pairs.Tables.Totals, 0)
@@ -203,7 +204,9 @@ func (c *collection) addBuckets(to *expose.Series, s *shape, r *layout.Row) {
 
 // labelsOf returns the labels in a key, followed by the probe's labels, and the container. pending reports whether the
 // container's labels are not known yet.
-func (c *collection) labelsOf(items []layout.Item, key []byte, probe []string) (labels []string, of cgroup.Container, pending bool) {
+func (c *collection) labelsOf(
+	items []event.Item, key []byte, probe []string,
+) (labels []string, of cgroup.Container, pending bool) {
 	labels = make([]string, 0, len(c.labels))
 	for i := range items {
 		v := replay.ValueIn(&items[i], key)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
@@ -142,7 +143,9 @@ func (m *Traced) shape(s *shape) (id uint32, err error) {
 // equal reports whether rows of both shapes have the same meaning.
 func (s *shape) equal(other *shape) bool {
 	return s.tables == other.tables && s.Value == other.Value && slices.Equal(s.probe, other.probe) &&
-		slices.EqualFunc(s.Keys, other.Keys, func(a, b layout.Item) bool { return a.Type == b.Type && a.Offset == b.Offset })
+		slices.EqualFunc(s.Keys, other.Keys, func(a, b event.Item) bool {
+			return a.Type == b.Type && a.Offset == b.Offset
+		})
 }
 
 // Purge removes the series that have expired, and the open operations of processes that have

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
@@ -151,11 +150,11 @@ func (m *Recorded) pair(p *recording.Probe) error {
 		Key: m.Key, Where: query.SplitWhere(m.Where), By: m.by, AtStart: isInFlight,
 	}
 	pairs, err := replay.NewPairs(replay.Plan{Pairing: pairing}, m.sides)
-	if errors.Is(err, probes.ErrNothing) {
+	if errors.Is(err, query.ErrNothing) {
 		return nil // the other side comes later
 	}
 	if err == nil && !isInFlight {
-		m.elapsed, err = m.valueOf(layout.Elapsed)
+		m.elapsed, err = m.valueOf(query.Elapsed)
 	}
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/ring"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
@@ -26,7 +27,7 @@ type Rule struct {
 	rules.Span
 
 	// Ring has the events that are not read yet.
-	Ring *event.Ring
+	Ring *ring.Ring
 	// Events is the number of events that were read.
 	Events atomic.Uint64
 
@@ -59,7 +60,7 @@ func New(h *rule.Host, traces *Traces, text rules.Span) (*Rule, error) {
 	s := &Rule{Span: text, open: newOpenSpans(traces)}
 	err := s.Open(h, s.Probe, &s.Select, []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd})
 	if err == nil {
-		s.Ring, err = event.NewRing(s.Env, "spans", spanRing)
+		s.Ring, err = ring.NewRing(s.Env, "spans", spanRing)
 	}
 	if err != nil {
 		s.Close()

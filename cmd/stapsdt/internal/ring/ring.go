@@ -1,6 +1,7 @@
 //go:build linux
 
-package event
+// Package ring reads the records of events that BPF programs write, in the order of their times.
+package ring
 
 import (
 	"cmp"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 
@@ -25,9 +27,9 @@ type Ring struct {
 	events  *ebpf.Map
 	sizes   []int // the sizes of the records, by program ID
 	reader  *ringbuf.Reader
-	pending []*Event
-	free    []*Event
-	ready   []*Event
+	pending []*event.Event
+	free    []*event.Event
+	ready   []*event.Event
 }
 
 // Slack is the maximum delay between an event's time and its appearance in the ring: the program
@@ -72,7 +74,7 @@ func (r *Ring) Waiting() bool { return len(r.pending) > 0 }
 
 // Read waits for events, at most for the time wait, and returns the events whose order is
 // certain. If drain is set, it does not wait, and returns no events only when the ring had none.
-func (r *Ring) Read(wait time.Duration, drain bool) ([]*Event, error) {
+func (r *Ring) Read(wait time.Duration, drain bool) ([]*event.Event, error) {
 	r.free = append(r.free, r.ready...)
 	r.ready = r.ready[:0]
 	if len(r.pending) > 0 {
@@ -90,14 +92,14 @@ func (r *Ring) Read(wait time.Duration, drain bool) ([]*Event, error) {
 		if i > 0 && i%batch == 0 {
 			// The ring is almost in order.
 			certain = r.pending[len(r.pending)-1].Time - Slack
-			isCertain := func(e *Event) bool { return e.Time < certain }
+			isCertain := func(e *event.Event) bool { return e.Time < certain }
 			if !drain || slices.ContainsFunc(r.pending, isCertain) {
 				break
 			}
 		}
 		var record ringbuf.Record
-		e := r.event()
-		record.RawSample = e.raw
+		e := r.take()
+		record.RawSample = e.Raw
 		err := r.reader.ReadInto(&record)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			r.free = append(r.free, e)
@@ -107,7 +109,7 @@ func (r *Ring) Read(wait time.Duration, drain bool) ([]*Event, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read events: %w", err)
 		}
-		e.raw = record.RawSample
+		e.Raw = record.RawSample
 		if err := r.decode(e); err != nil {
 			return nil, err
 		}
@@ -116,34 +118,37 @@ func (r *Ring) Read(wait time.Duration, drain bool) ([]*Event, error) {
 			r.reader.SetDeadline(time.Unix(1, 0))
 		}
 	}
-	slices.SortStableFunc(r.pending, func(a, b *Event) int { return cmp.Compare(a.Time, b.Time) })
+	slices.SortStableFunc(r.pending, func(a, b *event.Event) int {
+		return cmp.Compare(a.Time, b.Time)
+	})
 	n := len(r.pending)
 	if !drain || !emptied {
-		n, _ = slices.BinarySearchFunc(r.pending, certain, func(e *Event, t time.Duration) int { return cmp.Compare(e.Time, t) })
+		byTime := func(e *event.Event, t time.Duration) int { return cmp.Compare(e.Time, t) }
+		n, _ = slices.BinarySearchFunc(r.pending, certain, byTime)
 	}
 	r.ready = append(r.ready, r.pending[:n]...)
 	r.pending = slices.Delete(r.pending, 0, n)
 	return r.ready, nil
 }
 
-func (r *Ring) event() *Event {
+func (r *Ring) take() *event.Event {
 	if n := len(r.free); n > 0 {
 		e := r.free[n-1]
 		r.free = r.free[:n-1]
 		return e
 	}
-	return new(Event)
+	return new(event.Event)
 }
 
-func (r *Ring) decode(e *Event) error {
-	if len(e.raw) >= layout.EventHeader {
-		word := func(at int) uint64 { return binary.NativeEndian.Uint64(e.raw[at:]) }
-		e.Time = layout.At(word(layout.EventTime))
-		e.ID = uint32(word(layout.EventID))
-		e.TID, e.PID = uint32(word(layout.EventPID)), uint32(word(layout.EventPID)>>32)
-		if int(e.ID) < len(r.sizes) && len(e.raw) == r.sizes[e.ID] {
+func (r *Ring) decode(e *event.Event) error {
+	if len(e.Raw) >= event.EventHeader {
+		word := func(at int) uint64 { return binary.NativeEndian.Uint64(e.Raw[at:]) }
+		e.Time = layout.At(word(event.EventTime))
+		e.ID = uint32(word(event.EventID))
+		e.TID, e.PID = uint32(word(event.EventPID)), uint32(word(event.EventPID)>>32)
+		if int(e.ID) < len(r.sizes) && len(e.Raw) == r.sizes[e.ID] {
 			return nil
 		}
 	}
-	return fmt.Errorf("read events: a record has %d bytes", len(e.raw))
+	return fmt.Errorf("read events: a record has %d bytes", len(e.Raw))
 }

@@ -1,6 +1,4 @@
-//go:build linux
-
-package layout
+package event
 
 import (
 	"bytes"

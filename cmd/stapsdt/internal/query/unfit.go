@@ -1,6 +1,4 @@
-//go:build linux
-
-package probes
+package query
 
 import (
 	"errors"

@@ -1,0 +1,27 @@
+package query
+
+import (
+	"errors"
+	"iter"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
+	"github.com/go-stapsdt/stapsdt/internal/nearest"
+)
+
+// ErrNothing means that the specs select no probe.
+var ErrNothing = errors.New("no such probe")
+
+// Nearest returns the end of a message that specs select none of the names, which suggests a
+// similar name, or "".
+func Nearest(specs []spec.Spec, names iter.Seq2[string, string]) string {
+	for _, spec := range specs {
+		near := nearest.To(spec.Provider + ":" + spec.Probe)
+		for provider, probe := range names {
+			near.See(provider + ":" + probe)
+		}
+		if hint := near.Hint(); hint != "" {
+			return hint
+		}
+	}
+	return ""
+}
