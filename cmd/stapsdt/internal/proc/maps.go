@@ -112,8 +112,8 @@ func taskMappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool
 		all  []Mapping
 		more bool
 	}
-	key := mapsKey(pid)
-	r, err := stall.Do(key, func() (r result, err error) {
+	key := func() any { return mapsKey(pid) }
+	r, err := stall.Do(stall.Late(key), func() (r result, err error) {
 		r.all, r.more, err = readMappings(pid, wanted)
 		return r, err
 	}, nil)

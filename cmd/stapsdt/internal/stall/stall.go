@@ -39,6 +39,17 @@ var newTicker = func(every time.Duration) (c <-chan time.Time, stop func()) {
 // and at most maxStalls of an owner's calls hang at once.
 type Of struct{ Owner, System any }
 
+// Late returns a key that takes time to find. It is found only while some call hangs.
+type Late func() any
+
+// found returns the key that a key stands for.
+func found(key any) any {
+	if late, ok := key.(Late); ok {
+		return late()
+	}
+	return key
+}
+
 // maxStalls bounds the threads that hang for an owner, who can have any number of file systems.
 const maxStalls = 4
 
@@ -96,7 +107,7 @@ func queueOf(key any) any {
 func Count() uint64 { return count.Load() }
 
 // Do calls f, which asks a file system, and returns its results. key identifies the file system: a
-// device, a path if the device is unknown, or an Of. The error is Err if there is no answer, or if an
+// device, a path if the device is unknown, an Of, or a Late. The error is Err if there is no answer, or if an
 // earlier call still waits for one. If f returns a value later and without an error, late is called with
 // it, unless late is nil. f must not write to memory that the caller uses.
 func Do[T any](key any, f func() (T, error), late func(T)) (T, error) {
@@ -107,10 +118,16 @@ func Do[T any](key any, f func() (T, error), late func(T)) (T, error) {
 func Within[T any](patience time.Duration, key any, f func() (T, error), late func(T)) (T, error) {
 	var none T
 	mu.Lock()
-	known := hangs(key)
+	some := len(stalls) > 0
 	mu.Unlock()
-	if known {
-		return none, Err
+	if some {
+		key = found(key)
+		mu.Lock()
+		known := hangs(key)
+		mu.Unlock()
+		if known {
+			return none, Err
+		}
 	}
 	return call(patience, key, f, late)
 }
@@ -136,6 +153,7 @@ func call[T any](patience time.Duration, key any, f func() (T, error), late func
 		}
 	}
 	count.Add(1)
+	key = found(key)
 	mu.Lock()
 	add(key, 1)
 	mu.Unlock()

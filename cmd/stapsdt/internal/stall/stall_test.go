@@ -47,6 +47,28 @@ func testDo(t *testing.T) {
 	require.NoError(t, run(t.Name(), func() error { return nil }))
 }
 
+// TestLate: a key that takes time is found only while a call hangs, and then counts like any other.
+func TestLate(t *testing.T) { synctest.Test(t, testLate) }
+
+func testLate(t *testing.T) {
+	asked := 0
+	key := Late(func() any { asked++; return Of{Owner: t.Name(), System: 1} })
+	answer := make(chan int)
+	require.NoError(t, run(key, func() error { return nil }))
+	require.Zero(t, asked)
+	_, err := Do(key, func() (int, error) { return <-answer, nil }, nil)
+	require.ErrorIs(t, err, Err)
+	require.Equal(t, 1, asked)
+	require.ErrorIs(t, run(key, func() error { assert.Fail(t, "it was called"); return nil }), Err)
+	require.ErrorIs(t, run(Of{Owner: t.Name(), System: 1}, func() error { return nil }), Err)
+	require.NoError(t, run(Of{Owner: t.Name(), System: 2}, func() error { return nil }))
+	require.Equal(t, 2, asked)
+	answer <- 8
+	synctest.Wait()
+	require.NoError(t, run(key, func() error { return nil }))
+	require.Equal(t, 2, asked)
+}
+
 // TestPatience: time in which this process could not run does not count. The clock shows that an
 // hour has passed with each tick, but the process has seen one less than it waits for.
 func TestPatience(t *testing.T) { synctest.Test(t, testPatience) }
