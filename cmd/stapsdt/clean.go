@@ -9,13 +9,13 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/clean"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/spf13/cobra"
 )
 
 func cleanCommand(to *console.Console) *cobra.Command {
 	var opts clean.Options
-	var format render.Format
+	var format query.Format
 	var verbose bool
 	c := &cobra.Command{
 		Use:   "clean [--dry-run] [--older 1h] [-a | DIRECTORY...]",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
@@ -131,7 +132,7 @@ func offered(c *cobra.Command, word string) ([]completion, cobra.ShellCompDirect
 	finder := target.NewFinder()
 	defer finder.Close()
 	recordings, _ := c.Flags().GetStringArray("from") // none for record, which has no such flag
-	var named probes.Target
+	var named query.Target
 	_ = processList{&named}.Set(c.Flags().Lookup("pid").Value.String())
 	named.All, _ = c.Flags().GetBool("all")
 	path, _, hasColon := strings.Cut(word, ":")
@@ -158,7 +159,7 @@ func offered(c *cobra.Command, word string) ([]completion, cobra.ShellCompDirect
 	case !named.Given():
 		return nil, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
 	default:
-		found, err := named.Look(finder)
+		found, err := probes.LookAt(&named, finder)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

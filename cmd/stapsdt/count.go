@@ -6,13 +6,12 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 
 	"github.com/spf13/cobra"
 )
 
 func countCommand(to *console.Console) *cobra.Command {
-	var config run.Config
+	var config query.Config
 	var options count.Options
 	c := &cobra.Command{
 		Use:   "count (SPEC... (-p PID | -a | with FILE in each SPEC) | --from FILE [SPEC...] | http://HOST/debug/probes/ [SPEC...])",
@@ -42,7 +41,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 }
 
 // countFlags adds the flags of the commands that count in tables.
-func countFlags(c *cobra.Command, config *run.Config, o *count.Options) {
+func countFlags(c *cobra.Command, config *query.Config, o *count.Options) {
 	outputFlag(c, &config.Format)
 	byFlag(c, &o.By)
 	limitFlag(c, &o.Limit, "rows")

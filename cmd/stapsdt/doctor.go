@@ -11,14 +11,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/doctor"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/spf13/cobra"
 )
 
 func doctorCommand(to *console.Console) *cobra.Command {
 	var process string
-	var format render.Format
+	var format query.Format
 	var verbose bool
 	c := &cobra.Command{
 		Use:   "doctor -p PID [SPEC]",

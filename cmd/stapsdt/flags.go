@@ -12,15 +12,12 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,7 +25,7 @@ import (
 
 // processList is the value of -p: the name of a process, or PIDs or names of processes, or names of
 // pods, separated by commas or white space, as pgrep prints them.
-type processList struct{ *probes.Target }
+type processList struct{ *query.Target }
 
 func (processList) Type() string { return "PID" }
 
@@ -80,7 +77,7 @@ func (l processList) addWord(word string) error {
 			return l.add(pid, err)
 		}
 	}
-	pod, err := cgroup.ParsePattern(word)
+	pod, err := query.ParsePodPattern(word)
 	if err == nil {
 		l.Pods = append(l.Pods, pod)
 	}
@@ -111,14 +108,14 @@ func processOf(word string) (int, error) {
 func isNumber(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
 
 // targetFlags adds the flags that select the processes in which a command looks for probes.
-func targetFlags(c *cobra.Command, t *probes.Target) {
+func targetFlags(c *cobra.Command, t *query.Target) {
 	c.Flags().VarP(processList{t}, "pid", "p", "the process `PID`, or its name if no other has it, or several as pgrep prints them, with their shared libraries; or NAMESPACE/POD[/CONTAINER], with * for any, on a node of Kubernetes")
 	c.Flags().BoolVarP(&t.All, "all", "a", false, "every process on the machine, in containers too")
 	_ = c.RegisterFlagCompletionFunc("pid", completePID)
 }
 
 // runFlags adds the flags of the commands that attach to probes.
-func runFlags(c *cobra.Command, config *run.Config) {
+func runFlags(c *cobra.Command, config *query.Config) {
 	targetFlags(c, &config.Target)
 	c.Flags().StringVarP(&config.Where, "where", "w", "", "only events for which the Go expression `EXPR` is true, such as 'status >= 500'")
 	c.Flags().DurationVarP(&config.Duration, "duration", "d", 0, "end after this time, such as 10s")
@@ -165,11 +162,13 @@ func choiceFlag(c *cobra.Command, set func(string), name, short, now, usage stri
 
 // viaFlag adds the flag of the commands that take events from the kernel or from sockets.
 func viaFlag(c *cobra.Command, via *string, otherwise string) {
-	choiceFlag(c, func(to string) { *via = to }, "via", "", "", "what delivers the events: `ROUTE`, which is kernel or socket (default: "+otherwise+")", run.Kernel, run.Socket)
+	usage := "what delivers the events: `ROUTE`, which is kernel or socket (default: " + otherwise + ")"
+	set := func(to string) { *via = to }
+	choiceFlag(c, set, "via", "", "", usage, query.ViaKernel, query.ViaSocket)
 }
 
 // verboseFlag adds the flag of the commands that can report the source of the events.
-func verboseFlag(c *cobra.Command, config *run.Config) {
+func verboseFlag(c *cobra.Command, config *query.Config) {
 	c.Flags().BoolVarP(&config.Verbose, "verbose", "v", false, "say whether the events come from the kernel or from sockets, and when a process is watched by its socket")
 }
 
@@ -212,16 +211,16 @@ func checkWindow(c *cobra.Command) error {
 }
 
 // outputFlag adds the flag of the commands that print text or JSON.
-func outputFlag(c *cobra.Command, format *render.Format) {
+func outputFlag(c *cobra.Command, format *query.Format) {
 	choiceFlag(c, func(to string) { *format = formatOf(to) }, "output", "o", "text", "`FORMAT`: text, or json for one object per line", "text", "json")
 }
 
 // formatOf returns the format that a word names.
-func formatOf(word string) render.Format {
+func formatOf(word string) query.Format {
 	if word == "text" {
-		return render.Text
+		return query.Text
 	}
-	return render.Format(word)
+	return query.Format(word)
 }
 
 // checkStrayPID returns an error if the first argument is the PID or the name of a process and

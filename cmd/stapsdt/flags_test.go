@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
@@ -123,7 +123,7 @@ func TestWrongFlags(t *testing.T) {
 // TestPIDs: -p takes what pgrep prints.
 func TestPIDs(t *testing.T) {
 	for _, args := range [][]string{{"-p", "1,22"}, {"-p", "1\n22\n"}, {"-p", " 1 22"}, {"-p", "1", "-p", "22"}, {"--pid=1,22,1"}} {
-		var target probes.Target
+		var target query.Target
 		c := &cobra.Command{}
 		targetFlags(c, &target)
 		err := c.ParseFlags(args)
@@ -173,8 +173,8 @@ func TestOddNames(t *testing.T) {
 		require.NoError(t, err)
 		return cmd.Process.Pid
 	}
-	take := func(text string) (probes.Target, error) {
-		var target probes.Target
+	take := func(text string) (query.Target, error) {
+		var target query.Target
 		err := processList{&target}.Set(text)
 		return target, err
 	}
@@ -183,7 +183,7 @@ func TestOddNames(t *testing.T) {
 		pid := called(name)
 		got, err := take(name)
 		require.NoError(t, err, name)
-		require.Equal(t, probes.Target{PIDs: []int{pid}}, got, name)
+		require.Equal(t, query.Target{PIDs: []int{pid}}, got, name)
 	}
 	got, err := take("odd,odd/worst 1")
 	require.NoError(t, err)

@@ -11,13 +11,12 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 
 	"github.com/spf13/cobra"
 )
 
 func histCommand(to *console.Console) *cobra.Command {
-	var config run.Config
+	var config query.Config
 	options := count.Options{Expressions: count.Expressions{Buckets: query.Powers{}}}
 	c := &cobra.Command{
 		Use:   "hist [http://HOST/debug/probes/] SPEC EXPR (-p PID | -a | --from FILE | with FILE in SPEC)",

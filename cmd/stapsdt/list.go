@@ -5,12 +5,12 @@ package main
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/list"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/spf13/cobra"
 )
 
 func listCommand(to *console.Console) *cobra.Command {
-	var where probes.Target
+	var where query.Target
 	var options list.Options
 	c := &cobra.Command{
 		Use:   "list (-p PID | -a | FILE... | --from FILE | http://HOST/debug/probes/ | go:PATTERN (-p PID | FILE...))",

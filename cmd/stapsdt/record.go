@@ -7,15 +7,15 @@ import (
 	"fmt"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/spf13/cobra"
 )
 
 func recordCommand(to *console.Console) *cobra.Command {
-	var config run.Config
+	var config query.Config
 	options := record.Options{Size: 64 << 20}
 	c := &cobra.Command{
 		Use:   "record SPEC... (-p PID | -a | with FILE in each SPEC) -O FILE",

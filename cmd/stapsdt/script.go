@@ -4,13 +4,13 @@ package main
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/script"
 	"github.com/spf13/cobra"
 )
 
 func scriptCommand(to *console.Console) *cobra.Command {
-	var where probes.Target
+	var where query.Target
 	var options script.Options
 	c := &cobra.Command{
 		Use:   "script SPEC... --for bpftrace|tracefs (-p PID | -a | with FILE in each SPEC)",

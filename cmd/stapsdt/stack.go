@@ -4,15 +4,15 @@ package main
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stack"
 
 	"github.com/spf13/cobra"
 )
 
 func stackCommand(to *console.Console) *cobra.Command {
-	var config run.Config
+	var config query.Config
 	var options stack.Options
 	var from replay.From
 	c := &cobra.Command{

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/top"
 
 	"github.com/spf13/cobra"
 )
 
 func topCommand(to *console.Console) *cobra.Command {
-	var config run.Config
+	var config query.Config
 	options := top.Options{Interval: time.Second}
 	c := &cobra.Command{
 		Use:   "top [SPEC...] (-p PID | -a | --from FILE)",

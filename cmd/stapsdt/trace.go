@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/timeline"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/trace"
 
@@ -15,7 +15,7 @@ import (
 )
 
 func traceCommand(to *console.Console) *cobra.Command {
-	var config run.Config
+	var config query.Config
 	var options trace.Options
 	var path string
 	format := "text"

@@ -4,14 +4,14 @@ package main
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tree"
 
 	"github.com/spf13/cobra"
 )
 
 func treeCommand(to *console.Console) *cobra.Command {
-	var config run.Config
+	var config query.Config
 	var options tree.Options
 	c := &cobra.Command{
 		Use:   "tree [SPEC...] (-p PID | -a | --from FILE)",

@@ -3,41 +3,13 @@
 package cgroup
 
 import (
-	"fmt"
 	"path"
-	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 )
 
-// Pattern selects containers by the names of their pods, in which * stands for any characters.
-type Pattern struct {
-	Namespace, Pod string
-	Container      string // "" for all containers of the pod
-}
-
-// ParsePattern returns the pattern NAMESPACE/POD or NAMESPACE/POD/CONTAINER.
-func ParsePattern(text string) (p Pattern, err error) {
-	words := strings.Split(text, "/")
-	wrong := len(words) < 2 || len(words) > 3
-	for _, word := range words {
-		_, err := path.Match(word, "")
-		wrong = wrong || word == "" || err != nil
-	}
-	if wrong {
-		return p, fmt.Errorf("takes NAMESPACE/POD or NAMESPACE/POD/CONTAINER, and not %q", text)
-	}
-	p.Namespace, p.Pod = words[0], words[1]
-	if len(words) == 3 {
-		p.Container = words[2]
-	}
-	return p, nil
-}
-
-func (p Pattern) String() string {
-	return strings.TrimSuffix(p.Namespace+"/"+p.Pod+"/"+p.Container, "/")
-}
-
-// Match reports whether a container is selected.
-func (p Pattern) Match(c *Container) bool {
+// Matches reports whether a pattern selects the container.
+func (c *Container) Matches(p query.PodPattern) bool {
 	if !c.InPod() {
 		return false
 	}

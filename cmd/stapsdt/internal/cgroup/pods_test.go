@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 )
 
 const (
@@ -206,14 +208,14 @@ func TestPattern(t *testing.T) {
 		"shop/web-0": true, "shop/web-*": true, "*/*": true, "shop/web-0/app": true, "shop/web-0/a*": true,
 		"shop/web": false, "shop/web-1": false, "shops/web-0": false, "shop/web-0/sidecar": false,
 	} {
-		p, err := ParsePattern(text)
+		p, err := query.ParsePodPattern(text)
 		require.NoError(t, err, text)
 		assert.Equal(t, text, p.String())
-		assert.Equal(t, want, p.Match(&app), text)
-		assert.False(t, p.Match(&Container{ID: digits("a")}), "a container that is in no pod")
+		assert.Equal(t, want, app.Matches(p), text)
+		assert.False(t, (&Container{ID: digits("a")}).Matches(p), "a container that is in no pod")
 	}
 	for _, text := range []string{"", "shop", "shop/", "/web", "a/b/c/d", "a/b/", "a/[", "//"} {
-		_, err := ParsePattern(text)
+		_, err := query.ParsePodPattern(text)
 		assert.Error(t, err, text)
 	}
 }

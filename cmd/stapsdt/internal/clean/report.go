@@ -8,13 +8,14 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
 // Write writes a line for each file, and a summary, or in JSON an object for each file. With
 // verbose, the lines include the files that are in use or too young. It returns the number of files
 // with each result.
-func Write(to io.Writer, files []File, format render.Format, verbose bool) (map[Action]int, error) {
+func Write(to io.Writer, files []File, format query.Format, verbose bool) (map[Action]int, error) {
 	out := bufio.NewWriter(to)
 	encoder := render.NewEncoder(out)
 	counts := map[Action]int{}
@@ -25,7 +26,7 @@ func Write(to io.Writer, files []File, format render.Format, verbose bool) (map[
 			size += f.Size
 		}
 		switch {
-		case format == render.JSON:
+		case format == query.JSON:
 			if err := encoder.Encode(f); err != nil {
 				return nil, err
 			}
@@ -35,7 +36,7 @@ func Write(to io.Writer, files []File, format render.Format, verbose bool) (map[
 			fmt.Fprintf(out, "%s %s: %s\n", did, render.Printable(f.Path), why)
 		}
 	}
-	if format == render.JSON {
+	if format == query.JSON {
 		return counts, out.Flush()
 	}
 	if n := counts[Removable]; n > 0 {

@@ -33,8 +33,8 @@ type reporter struct {
 	results
 	*console.Console
 	options  Options
-	format   render.Format
-	interval *run.Interval
+	format   query.Format
+	interval *query.Interval
 	screen   console.Screen
 	until    func() time.Time // the time until which the events are counted
 	shown    [2]shown         // the last two screens, or the beginning of the run
@@ -47,7 +47,7 @@ type shown struct {
 }
 
 // Run counts events until the run ends. It shows their counts, or histograms if the options have buckets.
-func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
+func Run(ctx context.Context, to *console.Console, config query.Config, o Options) (err error) {
 	if err := o.Check(); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	return c.Report("values of --by")
 }
 
-func newReporter(to *console.Console, o Options, f render.Format) *reporter {
+func newReporter(to *console.Console, o Options, f query.Format) *reporter {
 	begin := shown{at: time.Now()}
 	return &reporter{
 		Console: to, options: o, format: f, screen: console.Screen{Console: to}, until: time.Now,
@@ -111,7 +111,7 @@ func (c *reporter) show(last bool) error {
 		return err
 	}
 	rows = Sorted(rows, &c.options)
-	if c.format == render.JSON {
+	if c.format == query.JSON {
 		return c.encode(rows)
 	}
 	if len(rows) == 0 {

@@ -13,8 +13,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 
@@ -24,7 +22,7 @@ import (
 // TestRates: rates are of the time since the last screen. A final screen that follows at once has those since the screen before, and
 // what was recorded before the run has its own time.
 func TestRates(t *testing.T) {
-	c := &streamCounter{reporter: newReporter(&console.Console{}, Options{Interval: time.Second}, render.Text), stream: &events.Stream{}}
+	c := &streamCounter{reporter: newReporter(&console.Console{}, Options{Interval: time.Second}, query.Text), stream: &events.Stream{}}
 	start := c.shown[1].at
 	c.begin(start.Add(-9 * time.Second))
 	row := &Row[Probe]{key: "row"}
@@ -128,10 +126,10 @@ func TestDetached(t *testing.T) {
 	of := expr.Type{Kind: expr.Int, Size: 8}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	rows := []*Row[Probe]{
-		{Of: Probe{"go", "main.hot"}, Count: 50, Value: of, Detached: &run.Detachment{At: at, After: 1234 * time.Millisecond}},
+		{Of: Probe{"go", "main.hot"}, Count: 50, Value: of, Detached: &query.Detachment{At: at, After: 1234 * time.Millisecond}},
 		{Of: Probe{"go", "main.rare"}, Count: 20, Value: of},
 	}
-	c := newReporter(&console.Console{Out: &out}, Options{}, render.Text)
+	c := newReporter(&console.Console{Out: &out}, Options{}, query.Text)
 	require.Equal(t, "COUNT      DETACHED  PROBE\n   50  after 1.234s  go:main.hot\n   20                go:main.rare\n", string(c.table(rows, true)))
 	require.NotContains(t, string(c.table(rows[1:], true)), "DETACHED")
 	require.NoError(t, c.encode(rows))

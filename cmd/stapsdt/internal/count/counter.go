@@ -45,7 +45,7 @@ type Counter struct {
 
 // NewCounter returns a counter. It counts stacks if stacks is not nil.
 func NewCounter(r *run.Run, e Expressions, stacks *Stacks) *Counter {
-	detached := func(p Probe) *run.Detachment { return r.Detached(p.String()) }
+	detached := func(p Probe) *query.Detachment { return r.Detached(p.String()) }
 	tables := Tables[Probe]{Stacks: stacks, Detached: detached}
 	return &Counter{Tables: tables, run: r, expressions: e}
 }

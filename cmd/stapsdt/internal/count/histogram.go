@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
 
 // By returns the values of --by as a JSON object.
@@ -72,7 +71,7 @@ func WriteHistograms[S Subject](b *bytes.Buffer, h Histograms, rows []*Row[S], o
 }
 
 // WriteDetached writes a line below a title if the probes of the subject were detached from.
-func WriteDetached(b *bytes.Buffer, d *run.Detachment) {
+func WriteDetached(b *bytes.Buffer, d *query.Detachment) {
 	if d != nil {
 		fmt.Fprintf(b, "detached %v\n", d)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
 
 // Options define what is counted, and how it is shown.
@@ -53,11 +52,11 @@ func (o *Options) Check() error {
 }
 
 // NewInterval returns the interval of the reports. It returns an error if the events are of the past.
-func (o *Options) NewInterval() (*run.Interval, error) {
+func (o *Options) NewInterval() (*query.Interval, error) {
 	if o.Interval > 0 && len(o.From.Paths) > 0 && !o.From.Follow {
 		return nil, console.Usagef("-i is for processes and --follow: --from reads recordings")
 	}
-	return run.NewInterval(o.Interval)
+	return query.NewInterval(o.Interval)
 }
 
 // Sorted sorts rows, which must be in the order of their counts.

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -92,16 +91,16 @@ func (c *streamCounter) fits(p *recording.Probe) error {
 }
 
 // needs returns the requirements for a program's own events.
-func (o *Options) needs() live.Needs {
+func (o *Options) needs() replay.Needs {
 	exprs := slices.Clone(o.By)
 	if o.Value != "" {
 		exprs = append(exprs, o.Value)
 	}
-	return live.Needs{Exprs: exprs, Fits: newStreamCounter(o).fits}
+	return replay.Needs{Exprs: exprs, Fits: newStreamCounter(o).fits}
 }
 
 func (c *streamCounter) Report(what string) error {
-	if c.format == render.JSON {
+	if c.format == query.JSON {
 		if err := c.stream.Losses().Encode(c.Out); err != nil {
 			return err
 		}

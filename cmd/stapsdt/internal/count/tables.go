@@ -13,7 +13,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
@@ -31,7 +30,7 @@ type Tables[S Subject] struct {
 	// Stacks finds the functions of stacks, if these are counted.
 	Stacks *Stacks
 	// Detached returns the detachment of a subject, or nil.
-	Detached func(of S) *run.Detachment
+	Detached func(of S) *query.Detachment
 
 	tables   map[string]*layout.Tables // keyed by layout
 	counters []*counter[S]             // indexed by the IDs in rows
@@ -56,7 +55,7 @@ type Row[S Subject] struct {
 	Buckets query.Tallies
 	Stack   *symbol.Stack
 	// Detached is set if later events are not counted.
-	Detached *run.Detachment
+	Detached *query.Detachment
 
 	key   string
 	index int // the index among the rows of a Table

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 )
@@ -63,14 +64,14 @@ func fine(says string) []Finding       { return []Finding{{Level: Fine, Says: sa
 // Write writes the findings about the probes of a process: all probes, or the probes that a spec
 // selects. In JSON, each is an object. With verbose, the findings that need no action are included.
 func Write(
-	to io.Writer, findings []Finding, pid int, spec *spec.Spec, format render.Format, verbose bool,
+	to io.Writer, findings []Finding, pid int, spec *spec.Spec, format query.Format, verbose bool,
 ) error {
 	out := bufio.NewWriter(to)
 	encoder := render.NewEncoder(out)
 	for _, f := range findings {
 		switch {
 		case f.Level == Fine && !verbose:
-		case format == render.JSON:
+		case format == query.JSON:
 			if err := encoder.Encode(f); err != nil {
 				return err
 			}
@@ -81,7 +82,7 @@ func Write(
 			}
 		}
 	}
-	if Status(findings) == 0 && format != render.JSON {
+	if Status(findings) == 0 && format != query.JSON {
 		what, probes := "any probe", "'*:*'"
 		if spec != nil {
 			what, probes = spec.String(), "'"+spec.String()+"'"

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 )
 
 // Ticker takes the events that the programs of subscriptions deliver.
@@ -24,7 +26,7 @@ const (
 	Interval = 250 * time.Millisecond
 	// Rest is how long a consumer with nothing to do can wait, and how long the end of a forked
 	// process can go unnoticed.
-	Rest = time.Second
+	Rest = query.Rest
 	// watchedInterval is the time between two scans if the kernel reports mappings. Files are then found at
 	// once, and the scans find those whose reports the kernel dropped.
 	watchedInterval = 2 * time.Second

@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
 
 const (
@@ -26,13 +25,13 @@ const (
 type files struct {
 	*replay.Reader
 	to     *console.Console
-	config *run.Config
+	config *query.Config
 	follow bool
 	show   *Show
 }
 
 // openFiles opens recordings.
-func openFiles(to *console.Console, config *run.Config, o *Options) (f *files, err error) {
+func openFiles(to *console.Console, config *query.Config, o *Options) (f *files, err error) {
 	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await || config.Duration != 0 && !o.From.Follow ||
 		o.Show != nil && o.Show.Verbose {
 		return nil, console.Usagef("-p, -a, -v, --via, --wait and --budget are for processes, and -d for these and --follow: --from reads recordings")
@@ -72,7 +71,7 @@ func (f *files) Run(ctx context.Context, c Consumer) error {
 	for wait := shortestRest; ; {
 		last := f.follow && ctx.Err() != nil // deliver all that was written until now
 		found, err := f.deliver(ctx, d, last)
-		if errors.Is(err, live.ErrEnough) {
+		if errors.Is(err, replay.ErrEnough) {
 			return nil
 		}
 		if err != nil {
@@ -123,7 +122,7 @@ func (f *files) deliver(ctx context.Context, d *delivery, whole bool) (found boo
 			if _, more, err := d.Tick(); err != nil {
 				return true, err
 			} else if !more {
-				return true, live.ErrEnough
+				return true, replay.ErrEnough
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/ring"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
@@ -67,7 +68,7 @@ type tracedProbe struct {
 }
 
 // openKernel attaches to the probes.
-func openKernel(to *console.Console, config *run.Config, o *Options) (k *kernel, err error) {
+func openKernel(to *console.Console, config *query.Config, o *Options) (k *kernel, err error) {
 	k = &kernel{processes: map[uint32]*replay.File{}, checked: time.Now(), calls: o.Calls, show: o.Show}
 	k.event.Event, k.event.kernel, k.event.Call = &k.recorded, nil, &k.call
 	defer func() {
@@ -204,7 +205,7 @@ func (k *kernel) Run(ctx context.Context, c Consumer) error {
 	for _, f := range k.processes {
 		f.Passed(max(f.Last(), k.run.Ended))
 	}
-	if errors.Is(err, live.ErrEnough) {
+	if errors.Is(err, replay.ErrEnough) {
 		return nil
 	}
 	return err
@@ -231,7 +232,7 @@ func (k *kernel) FDs() []int { return []int{k.ring.FD()} }
 
 func (k *kernel) Tick() (next time.Duration, more bool, err error) {
 	_, err = k.take(false)
-	if errors.Is(err, live.ErrEnough) {
+	if errors.Is(err, replay.ErrEnough) {
 		k.enough = true
 		_, _, err = k.consumer.Tick()
 		return 0, false, err

@@ -11,11 +11,9 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -37,7 +35,7 @@ var tooMany = fmt.Sprintf("the program sends at most %d per second, and drops wh
 type page struct {
 	*replay.Reader // decides which events are selected, and has no recordings
 	to             *console.Console
-	config         *run.Config
+	config         *query.Config
 	show           *Show
 	address        *remote.Address
 	stream         *remote.Stream
@@ -63,7 +61,7 @@ type pendingEvent struct {
 }
 
 // openPage opens the stream of the program at an address.
-func openPage(to *console.Console, config *run.Config, o *Options) (p *page, err error) {
+func openPage(to *console.Console, config *query.Config, o *Options) (p *page, err error) {
 	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await || len(o.From.Paths) > 0 {
 		return nil, console.Usagef("-p, -a, --via, --wait, --budget and --from are not for a program that sends its events itself, at http://…")
 	}
@@ -151,7 +149,7 @@ func (p *page) Probes() []*recording.Probe { return p.probes }
 
 func (p *page) Announce() {
 	if p.config.Announces(p.to) {
-		p.to.Warn("%s", run.Announcement(len(p.probes), 1, 0, p.config.Duration))
+		p.to.Warn("%s", query.Announcement(len(p.probes), 1, 0, p.config.Duration))
 	}
 }
 
@@ -213,7 +211,7 @@ func (p *page) Run(ctx context.Context, c Consumer) error {
 		p.delay = 0
 		err = p.deliver(d, 0)
 	}
-	if errors.Is(err, live.ErrEnough) {
+	if errors.Is(err, replay.ErrEnough) {
 		err, p.gone = nil, nil
 	}
 	if err == nil {

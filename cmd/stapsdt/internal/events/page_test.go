@@ -14,8 +14,8 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
@@ -41,7 +41,7 @@ func (t *taker) Event(e *Event) error {
 }
 
 // servePage opens the page of a program that sends a text, and then ends without a word. It returns what it was asked for.
-func servePage(t *testing.T, where string, specs []string, stream string) (p *page, said *bytes.Buffer, query func(string) string) {
+func servePage(t *testing.T, where string, specs []string, stream string) (p *page, said *bytes.Buffer, value func(string) string) {
 	t.Helper()
 	var asked *http.Request
 	mux := http.NewServeMux()
@@ -58,7 +58,7 @@ func servePage(t *testing.T, where string, specs []string, stream string) (p *pa
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	said = &bytes.Buffer{}
-	p, err := openPage(&console.Console{Out: &bytes.Buffer{}, Err: said}, &run.Config{Specs: specs, Where: where}, &Options{From: replay.From{Address: server.URL}})
+	p, err := openPage(&console.Console{Out: &bytes.Buffer{}, Err: said}, &query.Config{Specs: specs, Where: where}, &Options{From: replay.From{Address: server.URL}})
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	return p, said, func(name string) string { return asked.URL.Query().Get(name) }

@@ -7,10 +7,8 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -23,7 +21,7 @@ type Plan struct {
 
 // NewPlan returns the plan for the operations with some names, or for all operations if there are no names. It changes
 // the configuration to select their probes, and removes its condition.
-func NewPlan(config *run.Config, names, by []string) (*Plan, error) {
+func NewPlan(config *query.Config, names, by []string) (*Plan, error) {
 	if len(names) == 0 {
 		names = []string{"*:*"}
 	}
@@ -41,7 +39,7 @@ func NewPlan(config *run.Config, names, by []string) (*Plan, error) {
 }
 
 // takeWhere removes the condition of a configuration, and returns its parts.
-func takeWhere(config *run.Config) (parts []string, err error) {
+func takeWhere(config *query.Config) (parts []string, err error) {
 	if config.Where != "" {
 		err = query.CheckSyntax(config.Where)
 	}
@@ -67,7 +65,7 @@ func Functions(names []string) (bool, error) {
 
 // NewCalls changes the configuration to select the calls and returns of functions, removes its condition, and returns
 // the options of their stream.
-func NewCalls(config *run.Config, names []string) (o Options, err error) {
+func NewCalls(config *query.Config, names []string) (o Options, err error) {
 	o = Options{Goroutines: true, Calls: &Calls{}}
 	if o.Calls.Where, err = takeWhere(config); err != nil {
 		return o, err
@@ -84,8 +82,8 @@ func NewCalls(config *run.Config, names []string) (o Options, err error) {
 
 // Options returns the options of the plan's stream.
 func (p *Plan) Options(from replay.From) Options {
-	return Options{From: from, Goroutines: true, Needs: live.Needs{
-		Kernel: live.Thread(slices.Concat(p.Where, p.By)...),
+	return Options{From: from, Goroutines: true, Needs: replay.Needs{
+		Kernel: query.UsesThread(slices.Concat(p.Where, p.By)...),
 		All: func(all []*recording.Probe) error {
 			return (&replay.Operations{Where: p.Where, By: p.By}).Check(all)
 		},

@@ -8,12 +8,12 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Consumer takes events. It ends the run by returning live.ErrEnough.
+// Consumer takes events. It ends the run by returning replay.ErrEnough.
 type Consumer interface {
 	// Event takes an event, which is valid until Event returns.
 	Event(*Event) error
@@ -73,7 +73,7 @@ type Options struct {
 	// From names the source that replaces processes.
 	From replay.From
 	// Needs are the needs for live.Open, and apply to every source.
-	Needs live.Needs
+	Needs replay.Needs
 	// Goroutines asks the kernel for the goroutine of each event. Other sources always deliver it.
 	Goroutines bool
 	// Calls requests the Call of each event. All probes must be functions.
@@ -102,7 +102,7 @@ func (s *Stream) Until() time.Time {
 }
 
 // Open opens a stream of the events that a configuration selects. Its Where is the condition.
-func Open(to *console.Console, config *run.Config, o Options) (*Stream, error) {
+func Open(to *console.Console, config *query.Config, o Options) (*Stream, error) {
 	s, err := OpenOutside(to, config, o)
 	if err != nil || s != nil {
 		return s, err
@@ -115,7 +115,7 @@ func Open(to *console.Console, config *run.Config, o Options) (*Stream, error) {
 }
 
 // OpenOutside is Open for a command whose work the kernel itself can do: it returns nil if the kernel is the source.
-func OpenOutside(to *console.Console, config *run.Config, o Options) (*Stream, error) {
+func OpenOutside(to *console.Console, config *query.Config, o Options) (*Stream, error) {
 	switch {
 	case o.From.Address != "":
 		p, err := openPage(to, config, &o)

@@ -17,8 +17,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -34,7 +34,8 @@ type Options struct {
 	Listen, Web string
 	// OTLP is the endpoint of a collector, or "".
 	OTLP string
-	// Via selects the source of the events: run.Kernel or run.Socket, or "" for the kernel if this user may use it.
+	// Via selects the source of the events: query.ViaKernel or query.ViaSocket, or "" for the
+	// kernel if this user may use it.
 	Via string
 
 	endpoint *url.URL // OTLP, or nil
@@ -76,9 +77,9 @@ func Run(ctx context.Context, to *console.Console, o Options) error {
 	signal.Notify(hangup, unix.SIGHUP)
 	defer signal.Stop(hangup)
 
-	if o.Via != run.Socket {
+	if o.Via != query.ViaSocket {
 		err := o.runTraced(ctx, to, hangup)
-		if o.Via == run.Kernel || !live.Replaces(err) {
+		if o.Via == query.ViaKernel || !live.Replaces(err) {
 			return err
 		}
 		if !rights.None() {

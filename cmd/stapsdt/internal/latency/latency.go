@@ -15,9 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -29,7 +27,7 @@ type times interface {
 	// unpaired returns the unpaired events of each kind.
 	unpaired() ([]unpaired, error)
 	// detached returns the detachment of the probes of a kind, or nil.
-	detached(o *operation) *run.Detachment
+	detached(o *operation) *query.Detachment
 }
 
 // latency shows the times of operations.
@@ -37,19 +35,22 @@ type latency struct {
 	*console.Console
 	source  times
 	options count.Options
-	format  render.Format
+	format  query.Format
 	pairs   *pairs
 	kinds   kinds
 	where   string
 	screen  console.Screen
 	// interval is the time between two screens.
-	interval *run.Interval
+	interval *query.Interval
 }
 
 // Run measures operations until the run ends, and shows their times. names are from the command line: the probes of the
 // start and of the end, or the name before their __start and __end. key is an expression with equal values at a start
 // and its end, or "".
-func Run(ctx context.Context, to *console.Console, config run.Config, names []string, key string, o count.Options) (err error) {
+func Run(
+	ctx context.Context, to *console.Console, config query.Config,
+	names []string, key string, o count.Options,
+) (err error) {
 	l := &latency{Console: to, options: o, format: config.Format, where: config.Where}
 	l.screen.Console = to
 	if l.pairs, err = newPairs(names, key); err != nil {
@@ -94,9 +95,9 @@ func (l *latency) tick() (next time.Duration, more bool, err error) {
 }
 
 // needs returns the requirements for a program's own events: both probes, and expressions that fit one of the two.
-func (l *latency) needs() live.Needs {
-	n := live.Needs{}
-	n.Kernel = live.Thread(slices.Concat(l.options.By, []string{l.where, l.pairs.key})...)
+func (l *latency) needs() replay.Needs {
+	n := replay.Needs{}
+	n.Kernel = query.UsesThread(slices.Concat(l.options.By, []string{l.where, l.pairs.key})...)
 	if l.pairs.key == query.Thread {
 		n.Kernel = "--key thread"
 	}

@@ -15,9 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/proberec"
 
 	"github.com/stretchr/testify/require"
@@ -110,15 +108,15 @@ func jobs(t *testing.T) (path string) {
 	return path
 }
 
-var objects = run.Config{Format: render.JSON}
+var objects = query.Config{Format: query.JSON}
 
 // measure returns what latency prints, and the objects of JSON.
-func measure(t *testing.T, key string, config run.Config, o count.Options, names ...string) (text string, all []map[string]any) {
+func measure(t *testing.T, key string, config query.Config, o count.Options, names ...string) (text string, all []map[string]any) {
 	t.Helper()
 	var out, warnings bytes.Buffer
 	o.Buckets = query.Powers{}
 	require.NoError(t, Run(t.Context(), &console.Console{Out: &out, Err: &warnings}, config, names, key, o))
-	if config.Format == render.JSON {
+	if config.Format == query.JSON {
 		for line := range strings.Lines(out.String()) {
 			object := map[string]any{}
 			require.NoError(t, json.Unmarshal([]byte(line), &object))
@@ -150,7 +148,7 @@ func TestRecorded(t *testing.T) {
 	require.Equal(t, map[string]any{"text": "job 0"}, first["by"])
 	require.Positive(t, first["nanoseconds"])
 
-	text, _ := measure(t, "", run.Config{}, count.Options{From: replay.From{Paths: from}}, "shop:job")
+	text, _ := measure(t, "", query.Config{}, count.Options{From: replay.From{Paths: from}}, "shop:job")
 	require.Contains(t, text, "2 starts without an end (2 still open); 1 end without a start")
 	require.Regexp(t, `OPEN FOR +PID +GOROUTINE +ID +text\n`, text)
 }
@@ -164,7 +162,7 @@ func TestRecordedWhere(t *testing.T) {
 		`status == 200`:                    {3., 2., 1., 2.},
 		`text == "job 1" && status == 200`: {nil, 1., 1., 1.},
 	} {
-		_, all := measure(t, "", run.Config{Where: where, Format: render.JSON}, o, "shop:job")
+		_, all := measure(t, "", query.Config{Where: where, Format: query.JSON}, o, "shop:job")
 		u := all[len(all)-1]
 		require.Equal(t, want, []any{all[0]["count"], u["starts_without_end"], u["ends_without_start"], u["open"]}, where)
 	}
@@ -178,9 +176,9 @@ func TestRecordedKeys(t *testing.T) {
 	text, all := measure(t, "thread", objects, o, "shop:job__start", "shop:job__end")
 	require.Len(t, all, 1)
 	require.Contains(t, text, "15 events are not included, because it is not known which thread has fired them")
-	err := Run(t.Context(), &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, run.Config{}, []string{"shop:job__start", "shop:nothing"}, "arg0", o)
+	err := Run(t.Context(), &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, query.Config{}, []string{"shop:job__start", "shop:nothing"}, "arg0", o)
 	require.ErrorContains(t, err, "both the start and the end")
 	o.By = []string{"nothing"}
-	err = Run(t.Context(), &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, run.Config{}, []string{"shop:job"}, "", o)
+	err = Run(t.Context(), &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, query.Config{}, []string{"shop:job"}, "", o)
 	require.ErrorContains(t, err, "nothing")
 }

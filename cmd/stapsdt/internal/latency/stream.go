@@ -13,9 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -45,7 +43,7 @@ func (l *latency) runStream(ctx context.Context, stream *events.Stream) error {
 	if err := l.show(true); err != nil {
 		return err
 	}
-	if l.format == render.JSON {
+	if l.format == query.JSON {
 		if err := stream.Losses().Encode(l.Out); err != nil {
 			return err
 		}
@@ -139,7 +137,7 @@ func (r *streamed) report() {
 }
 
 // detached returns nil, because only the kernel detaches.
-func (r *streamed) detached(*operation) *run.Detachment { return nil }
+func (r *streamed) detached(*operation) *query.Detachment { return nil }
 
 func (r *streamed) unpaired() ([]unpaired, error) {
 	all := make([]unpaired, len(r.latency.kinds.all))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
@@ -24,7 +25,7 @@ func (l *latency) show(last bool) error {
 	if err != nil {
 		return err
 	}
-	if l.format == render.JSON {
+	if l.format == query.JSON {
 		return l.encode(rows, all)
 	}
 	return l.screen.Show(l.text(rows, all), last)

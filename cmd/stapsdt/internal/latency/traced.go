@@ -28,7 +28,7 @@ type traced struct {
 }
 
 // runTraced measures the operations of processes.
-func (l *latency) runTraced(ctx context.Context, config run.Config) (err error) {
+func (l *latency) runTraced(ctx context.Context, config query.Config) (err error) {
 	t := &traced{latency: l, plans: map[uint32]*bpf.Latency{}}
 	t.Detached = t.detached
 	l.source = t
@@ -71,7 +71,7 @@ func (t *traced) report() error {
 	return nil
 }
 
-func (t *traced) detached(o *operation) *run.Detachment { return t.run.Detached(o.start, o.end) }
+func (t *traced) detached(o *operation) *query.Detachment { return t.run.Detached(o.start, o.end) }
 
 func (t *traced) FDs() []int { return nil }
 

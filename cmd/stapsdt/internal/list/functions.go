@@ -40,7 +40,9 @@ func functionSpecs(args []string) (specs []spec.Spec, paths []string, err error)
 const maxListed = 1 << 16
 
 // runFunctions shows the functions that specs select in the processes of a target, or in files.
-func runFunctions(to *console.Console, where probes.Target, specs []spec.Spec, paths []string, o Options) error {
+func runFunctions(
+	to *console.Console, where query.Target, specs []spec.Spec, paths []string, o Options,
+) error {
 	if where.All || (len(where.PIDs) > 0) == (len(paths) > 0) || o.From.Given() {
 		return console.Usagef("list shows the functions %v in one of -p PID and FILE...", specs[0])
 	}
@@ -66,7 +68,7 @@ func runFunctions(to *console.Console, where probes.Target, specs []spec.Spec, p
 		if len(fns) == 0 {
 			continue
 		}
-		if pids := pidsOf(found.Uses[f]); o.Format == render.JSON {
+		if pids := pidsOf(found.Uses[f]); o.Format == query.JSON {
 			functionsJSON(out, f.Path, pids, fns)
 		} else {
 			out.functions(mapped(f.Path, pids), fns)

@@ -17,7 +17,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -27,7 +26,7 @@ import (
 // Options select the probes and the output.
 type Options struct {
 	// Format is that of the output.
-	Format render.Format
+	Format query.Format
 	// Verbose shows each site.
 	Verbose bool
 	// From are the recordings whose probes are shown.
@@ -36,7 +35,7 @@ type Options struct {
 
 // lister runs the command list.
 type lister struct {
-	target    probes.Target
+	target    query.Target
 	pods      map[int]cgroup.Container // the containers of the processes that are in a pod
 	options   Options
 	listening []*listener // the processes that listen
@@ -45,7 +44,9 @@ type lister struct {
 }
 
 // Run shows the probes of a target, of files, or of the program at an address.
-func Run(ctx context.Context, to *console.Console, where probes.Target, paths []string, o Options) error {
+func Run(
+	ctx context.Context, to *console.Console, where query.Target, paths []string, o Options,
+) error {
 	if err := where.Check(); err != nil {
 		return err
 	}
@@ -144,9 +145,9 @@ func (l *lister) pids(found *probes.Found) (all []int) {
 // find returns the selected files. For paths it also finds the processes that have mapped them, as far as permitted.
 func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, error) {
 	if len(paths) == 0 {
-		found, err := l.target.Look(finder)
+		found, err := probes.LookAt(&l.target, finder)
 		if errors.As(err, new(*rights.Error)) { // a socket may show what the files do not
-			now, _ := l.target.Now()
+			now, _ := probes.Now(&l.target)
 			return probes.Look(finder.Process, proc.Family(now.PIDs), nil, nil)
 		}
 		return found, err
@@ -165,7 +166,7 @@ func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, err
 		}
 	}
 	finder.SelectFunctions(nil) // only of the files that were named
-	found, err := (&probes.Target{All: true}).Look(finder)
+	found, err := probes.LookAt(&query.Target{All: true}, finder)
 	if err != nil {
 		found = &probes.Found{}
 	}

@@ -30,7 +30,7 @@ func (l *lister) listeners() (all []*listener) {
 			all = append(all, &listener{Process: p})
 		}
 	}
-	now, _ := l.target.Now()
+	now, _ := probes.Now(&l.target)
 	for _, pid := range proc.Family(now.PIDs) {
 		if p, err := socket.Find(pid); err == nil {
 			all = append(all, &listener{Process: p})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
@@ -78,7 +79,7 @@ type printer struct {
 
 // group prints probes, in the text format with a heading and lines that describe where they are. Flush returns an error.
 func (o *printer) group(heading string, lines []string, probes []*probe) {
-	if o.Format == render.JSON {
+	if o.Format == query.JSON {
 		encoder := render.NewEncoder(o)
 		for _, p := range probes {
 			_ = encoder.Encode(p)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -40,7 +41,7 @@ func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 		if err == nil {
 			out.group(all.heading(), nil, all.probes())
 		}
-		if err == nil && o.Format == render.JSON {
+		if err == nil && o.Format == query.JSON {
 			err = cmp.Or(out.Flush(), reader.Losses().Encode(to.Out))
 			reader.Report(to, replay.LowerBounds)
 		}

@@ -17,9 +17,8 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
@@ -164,7 +163,7 @@ func runAll(t *testing.T, enough func(*Feed) bool) (feed *Feed, said *warnings) 
 	said = &warnings{}
 	reader, err := replay.New([]string{"*:*"}, "", nil)
 	require.NoError(t, err)
-	feed, err = newFeed(&console.Console{Err: said}, &run.Config{Target: probes.Target{All: true}}, reader, patterns([]string{"*:*"}))
+	feed, err = newFeed(&console.Console{Err: said}, &query.Config{Target: query.Target{All: true}}, reader, patterns([]string{"*:*"}))
 	require.NoError(t, err)
 	defer feed.Close()
 	feed.connectAll()

@@ -15,8 +15,8 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -53,12 +53,9 @@ const (
 	beginPatience = time.Second
 )
 
-// ErrEnough ends the run. A consumer returns it when it needs no more events.
-var ErrEnough = errors.New("enough events")
-
 // Receiver takes events.
 type Receiver interface {
-	// Event takes an event. Returning ErrEnough ends the run.
+	// Event takes an event. Returning replay.ErrEnough ends the run.
 	Event(*recording.Event, *replay.File) error
 	// Tick is called when the consumer has taken all present events. It returns the maximum time until the next call, and
 	// whether the run goes on.
@@ -69,7 +66,7 @@ type Receiver interface {
 type Feed struct {
 	*replay.Reader
 	*console.Console
-	config   *run.Config
+	config   *query.Config
 	patterns []wire.Pattern
 	watching bool
 	scanning bool
@@ -106,7 +103,9 @@ type program struct {
 }
 
 // newFeed returns a feed without programs. It creates the alarm first, before programs use up the descriptors.
-func newFeed(to *console.Console, c *run.Config, reader *replay.Reader, patterns []wire.Pattern) (*Feed, error) {
+func newFeed(
+	to *console.Console, c *query.Config, reader *replay.Reader, patterns []wire.Pattern,
+) (*Feed, error) {
 	alarm, err := newAlarm()
 	return &Feed{
 		Reader: reader, Console: to, config: c, patterns: patterns,
@@ -122,7 +121,7 @@ func (f *Feed) Announce() {
 		names[p.Provider+":"+p.Name] = true
 	}
 	if f.config.Announces(f.Console) && len(names) > 0 {
-		f.Warn("%s", run.Announcement(len(names), len(f.programs), 0, f.config.Duration))
+		f.Warn("%s", query.Announcement(len(names), len(f.programs), 0, f.config.Duration))
 	}
 }
 
@@ -142,7 +141,7 @@ func (f *Feed) Run(ctx context.Context, c Receiver) error {
 	if err == nil {
 		err = f.end(c)
 	}
-	if errors.Is(err, ErrEnough) {
+	if errors.Is(err, replay.ErrEnough) {
 		return nil
 	}
 	return err

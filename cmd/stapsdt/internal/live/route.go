@@ -5,7 +5,6 @@ package live
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -65,76 +63,26 @@ func unseen(probe string) error {
 	return kernelError(probe + " is not among the probes that the program shows by its socket, and only the kernel sees it")
 }
 
-// thread matches the variable with the thread that fires.
-var thread = regexp.MustCompile(`\btid\b`)
-
-// Thread returns "tid" if one of the expressions uses this variable, or "". Only the kernel knows the thread.
-func Thread(exprs ...string) string {
-	if slices.ContainsFunc(exprs, thread.MatchString) {
-		return "tid"
-	}
-	return ""
-}
-
-// Needs holds the requirements of a command.
-type Needs struct {
-	// Kernel names the part of the command that only the kernel can do, or is "".
-	Kernel string
-	// Exprs are evaluated for events. Each must fit at least one of the selected probes, as the condition of the configuration must.
-	Exprs []string
-	// Fits returns an error if a probe lacks something that Exprs need. It may be nil.
-	Fits func(*recording.Probe) error
-	// All returns an error if the events of all selected probes together lack something that the command needs. It may be
-	// nil.
-	All func([]*recording.Probe) error
-
-	where string // the condition of the configuration
-}
-
-// Unfit returns an error if a probe of a recording lacks something that the command needs.
-func (n *Needs) Unfit(p *recording.Probe) error {
-	if err := n.parse(p); err != nil || n.Fits == nil {
-		return err
-	}
-	return n.Fits(p)
-}
-
-// fit is Unfit for the events of a socket: only the kernel knows the thread that fires.
-func (n *Needs) fit(p *recording.Probe) error {
+// fitSocket is Unfit for the events of a socket: only the kernel knows the thread that fires.
+func fitSocket(n *replay.Needs, p *recording.Probe) error {
 	without := *p
 	without.NoThread = true
-	if err := n.parse(&without); err == nil {
+	if err := n.Parse(&without); err == nil {
 		return n.Unfit(p)
-	} else if n.parse(p) != nil {
+	} else if n.Parse(p) != nil {
 		return console.Usagef("%w", err)
 	}
 	return errThread
 }
 
-// parse returns an error if the expressions do not fit a probe.
-func (n *Needs) parse(p *recording.Probe) error {
-	v := replay.NewEvaluator(p)
-	if n.where != "" {
-		if _, err := v.ParseFilter(n.where); err != nil {
-			return err
-		}
-	}
-	for _, src := range n.Exprs {
-		if _, err := v.Parse(src); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Open returns a feed of the events that the configuration selects, or nil if the kernel delivers them. It connects to
 // the programs, but does not watch them yet.
-func Open(to *console.Console, c *run.Config, n Needs) (*Feed, error) {
+func Open(to *console.Console, c *query.Config, n replay.Needs) (*Feed, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	var f *Feed
-	if c.Via != run.Kernel && c.Given() {
+	if c.Via != query.ViaKernel && c.Given() {
 		var err error
 		if f, err = open(to, c, &n); err != nil {
 			return nil, err
@@ -148,14 +96,14 @@ func Open(to *console.Console, c *run.Config, n Needs) (*Feed, error) {
 	return f, nil
 }
 
-func say(to *console.Console, c *run.Config, text string) {
+func say(to *console.Console, c *query.Config, text string) {
 	if c.Verbose {
 		to.Warn("%s", text)
 	}
 }
 
-func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
-	demanded := c.Via == run.Socket
+func open(to *console.Console, c *query.Config, n *replay.Needs) (*Feed, error) {
+	demanded := c.Via == query.ViaSocket
 	if c.Budget > 0 {
 		n.Kernel = "--budget"
 	}
@@ -189,7 +137,7 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 		return nil, nil
 	}
 	if len(c.Pods) > 0 {
-		now, err := c.Target.Now()
+		now, err := probes.Now(&c.Target)
 		if err != nil {
 			return nil, err
 		}
@@ -247,7 +195,8 @@ func (f *Feed) begin() error {
 
 // OpenAll returns a feed of the events of all listening programs of this user.
 func OpenAll(to *console.Console, specs []string) (*Feed, error) {
-	return connect(to, &run.Config{Target: probes.Target{All: true}, Specs: specs}, &Needs{})
+	everywhere := query.Target{All: true}
+	return connect(to, &query.Config{Target: everywhere, Specs: specs}, &replay.Needs{})
 }
 
 // kernel returns an error if BPF cannot be used here, for example in a sandbox without it.
@@ -264,10 +213,11 @@ func kernel() error {
 }
 
 // connect connects to the programs that the configuration names.
-func connect(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
-	n.where = c.Where
+func connect(to *console.Console, c *query.Config, n *replay.Needs) (*Feed, error) {
+	n.Where = c.Where
 	specs := c.AllSpecs()
-	reader, err := replay.New(specs, c.Where, n.fit)
+	unfit := func(p *recording.Probe) error { return fitSocket(n, p) }
+	reader, err := replay.New(specs, c.Where, unfit)
 	if err != nil {
 		return nil, err
 	}
@@ -313,11 +263,11 @@ func patterns(specs []string) []wire.Pattern {
 
 // check returns an error if the connected programs have no selected probe, or if their events lack something that the
 // command needs.
-func (f *Feed) check(n *Needs) error {
+func (f *Feed) check(n *replay.Needs) error {
 	all, fit := f.Probes(), false
 	var unfit query.Unfit
 	for _, probe := range all {
-		if err := n.fit(probe); err == nil {
+		if err := fitSocket(n, probe); err == nil {
 			fit = true
 		} else {
 			unfit.Add(err)
@@ -368,7 +318,7 @@ func (f *Feed) Probes() []*recording.Probe {
 // unseen returns a selected probe that is in a file of a process but is not shown by its socket,
 // such as a probe of a C library, or of a process that does not listen while others do. It returns
 // "" if there is none.
-func (f *Feed) unseen(c *run.Config) string {
+func (f *Feed) unseen(c *query.Config) string {
 	if c.All {
 		return ""
 	}
@@ -384,7 +334,7 @@ func (f *Feed) unseen(c *run.Config) string {
 	}
 	finder := target.NewFinder()
 	defer finder.Close()
-	found, err := c.Look(finder)
+	found, err := probes.LookAt(&c.Target, finder)
 	if err != nil {
 		return ""
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 
 	"github.com/cilium/ebpf"
 )
@@ -27,7 +28,7 @@ type Follower struct {
 	// Problem is called with the error if a pod cannot be followed.
 	Problem func(error)
 
-	patterns []cgroup.Pattern
+	patterns []query.PodPattern
 	pods     *cgroup.Pods
 	groups   *cgroup.Groups
 	known    map[uint64]cgroup.Container
@@ -50,7 +51,7 @@ func machine() *cgroup.Pods {
 }
 
 // Follow begins to follow the pods of the machine, and to select the pods that match patterns.
-func Follow(patterns []cgroup.Pattern, problem func(error)) (f *Follower, err error) {
+func Follow(patterns []query.PodPattern, problem func(error)) (f *Follower, err error) {
 	f = &Follower{patterns: patterns, pods: cgroup.NewPods(cgroup.Links), Problem: problem, known: map[uint64]cgroup.Container{}}
 	f.groups = cgroup.New(func(uint64) string { return "" }, f.pods)
 	defer func() {
@@ -125,7 +126,7 @@ func (f *Follower) add(id uint64, c *cgroup.Container) {
 
 // Selects reports whether a pattern selects a container.
 func (f *Follower) Selects(c *cgroup.Container) bool {
-	return slices.ContainsFunc(f.patterns, func(p cgroup.Pattern) bool { return p.Match(c) })
+	return slices.ContainsFunc(f.patterns, func(p query.PodPattern) bool { return c.Matches(p) })
 }
 
 // Container returns the container of a control group, as far as it is known.
@@ -169,7 +170,7 @@ func (f *Follower) has(pid int) bool {
 }
 
 // PIDs returns the processes that patterns select now, or an error if there are none.
-func PIDs(patterns []cgroup.Pattern) ([]int, error) {
+func PIDs(patterns []query.PodPattern) ([]int, error) {
 	f := &Follower{patterns: patterns, pods: cgroup.NewPods(cgroup.Links)}
 	f.pods.Refresh()
 	if !f.pods.Here() {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"go/ast"
 	"go/token"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -53,4 +55,16 @@ func SplitWhere(condition string) []string {
 	}
 	at := file.Offset(and.OpPos)
 	return append(SplitWhere(strings.TrimSpace(condition[:at])), SplitWhere(strings.TrimSpace(condition[at+len("&&"):]))...)
+}
+
+// thread matches the variable with the thread that fires.
+var thread = regexp.MustCompile(`\btid\b`)
+
+// UsesThread returns "tid" if one of the expressions uses this variable, or "". Only the kernel
+// knows the thread.
+func UsesThread(exprs ...string) string {
+	if slices.ContainsFunc(exprs, thread.MatchString) {
+		return "tid"
+	}
+	return ""
 }

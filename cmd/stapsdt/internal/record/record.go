@@ -12,10 +12,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -40,7 +39,7 @@ const (
 )
 
 // Run records events until the run ends.
-func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
+func Run(ctx context.Context, to *console.Console, config query.Config, o Options) (err error) {
 	switch {
 	case o.Path == "":
 		return console.Usagef("no file: give -O FILE")
@@ -134,7 +133,7 @@ func (r *consumer) Event(e *events.Event) error {
 	}
 	r.writer.AppendForeign(p.number, uint64(e.Monotonic), e.PID, e.TID, r.words, r.texts)
 	if r.recorded++; r.recorded == r.options.Limit {
-		return live.ErrEnough
+		return replay.ErrEnough
 	}
 	return nil
 }

@@ -5,17 +5,8 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
-)
-
-// Format is a format of what a command prints.
-type Format string
-
-// The formats.
-const (
-	Text Format = "" // for people
-	JSON Format = "json"
-	CSV  Format = "csv" // of RFC 4180
 )
 
 // Printer prints events in a format.
@@ -61,12 +52,12 @@ type Style struct {
 	Warn func(format string, args ...any)
 }
 
-// Printer returns a printer of events in the format.
-func (f Format) Printer(s Style) Printer {
+// NewPrinter returns a printer of events in a format.
+func NewPrinter(f query.Format, s Style) Printer {
 	switch f {
-	case JSON:
+	case query.JSON:
 		return &objects{}
-	case CSV:
+	case query.CSV:
 		return &records{Style: s}
 	}
 	return &lines{Style: s}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
@@ -28,7 +29,7 @@ type table struct {
 func newTable(s Style) *table {
 	t := &table{}
 	s.Warn = func(format string, args ...any) { t.warnings = append(t.warnings, fmt.Sprintf(format, args...)) }
-	t.Printer = CSV.Printer(s)
+	t.Printer = NewPrinter(query.CSV, s)
 	return t
 }
 

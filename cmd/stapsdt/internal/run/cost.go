@@ -11,6 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/meter"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/price"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
@@ -41,36 +42,13 @@ type cost struct {
 	wait      time.Duration // the time until the next check
 	stepped   uint64        // events at the last check
 	warned    bool
-	start     time.Time              // when attaching began
-	withdrawn map[string]*Detachment // the detached probes, by name
-}
-
-// Detachment is the end of a probe that was detached from to keep the budget, while others went on.
-type Detachment struct {
-	At time.Time
-	// After is the time since the run began to attach.
-	After time.Duration
-}
-
-// String describes the detachment for people, or is "" if there was none.
-func (d *Detachment) String() string {
-	if d == nil {
-		return ""
-	}
-	return fmt.Sprintf("after %v", d.After.Round(time.Millisecond))
-}
-
-// JSON returns the time for programs, or nil if there was none.
-func (d *Detachment) JSON() *time.Time {
-	if d == nil {
-		return nil
-	}
-	return &d.At
+	start     time.Time                    // when attaching began
+	withdrawn map[string]*query.Detachment // the detached probes, by name
 }
 
 // Detached returns the detachment of the first of some probes that was detached from, or nil. A
 // probe has the form PROVIDER:NAME.
-func (r *Run) Detached(probes ...string) *Detachment {
+func (r *Run) Detached(probes ...string) *query.Detachment {
 	for _, name := range probes {
 		if d := r.cost.withdrawn[name]; d != nil {
 			return d
@@ -81,7 +59,7 @@ func (r *Run) Detached(probes ...string) *Detachment {
 
 // newCost measures the prices of probes if there is a budget.
 func newCost(r *Run, k bpf.Kernel) (c *cost, err error) {
-	c = &cost{run: r, wait: time.Second, withdrawn: map[string]*Detachment{}}
+	c = &cost{run: r, wait: time.Second, withdrawn: map[string]*query.Detachment{}}
 	if r.Budget == 0 {
 		return c, nil
 	}
@@ -194,12 +172,12 @@ func (c *cost) withdraw(units []*meter.Unit, taken float64) error {
 	}
 	now := time.Now()
 	for _, name := range probes {
-		c.withdrawn[name] = &Detachment{now.UTC(), now.Sub(c.start)}
+		c.withdrawn[name] = &query.Detachment{At: now.UTC(), After: now.Sub(c.start)}
 	}
 	err := c.run.engine.Withdraw(keys)
 	c.run.Warn("detached from %s, because the probes took %s of the program's processor time, and --budget allows %s",
 		text.Some(names, 5), percent(taken), percent(c.run.Budget))
-	if c.run.Format != render.JSON || err != nil {
+	if c.run.Format != query.JSON || err != nil {
 		return err
 	}
 	return render.NewEncoder(c.run.Out).Encode(struct {

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -22,76 +21,20 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 )
 
-// Config selects the processes and events of a command, and determines when it ends.
-type Config struct {
-	probes.Target
-	// Specs select the probes. Others maps a spec to its alternative.
-	Specs  []string
-	Others map[string]string
-	// Together delays attaching until each spec has a probe.
-	Together bool
-	// Where is the condition that selects events, or "".
-	Where string
-	// Duration is how long the run takes, or 0 for until Ctrl-C.
-	Duration time.Duration
-	// Await waits for probes that the named processes do not have yet.
-	Await bool
-	// Single attaches to each site on its own, as before Linux 6.6.
-	Single bool
-	// Via selects how events are delivered: Kernel or Socket, or "" for either.
-	Via string
-	// Verbose prints which of the two is used.
-	Verbose bool
-	// Budget is the share of the processes' processor time that the probes may take, or 0 for no limit.
-	// If it is exceeded, the most expensive probes are detached, or all of them if Whole is set.
-	Budget float64
-	Whole  bool
-	// Format is that of the output.
-	Format render.Format
-}
-
-// The values of Config.Via.
-const (
-	Kernel = "kernel"
-	Socket = "socket"
-)
-
-// AllSpecs returns the specs and their alternatives.
-func (c *Config) AllSpecs() []string {
-	return slices.Concat(c.Specs, slices.Sorted(maps.Values(c.Others)))
-}
-
 // Check returns an error if the command line is invalid. It does not look at the processes.
-func (c *Config) Check() error {
-	_, err := c.check()
+func Check(c *query.Config) error {
+	_, err := check(c)
 	return err
 }
 
-// CheckDuration returns an error if the duration is negative.
-func (c *Config) CheckDuration() error {
-	if c.Duration < 0 {
-		return console.Usagef("the duration %v is negative", c.Duration)
-	}
-	return nil
-}
-
-// WithDuration returns a context that ends with ctx, or after the duration if there is one.
-func (c *Config) WithDuration(ctx context.Context) (context.Context, context.CancelFunc) {
-	if c.Duration > 0 {
-		return context.WithTimeout(ctx, c.Duration)
-	}
-	return context.WithCancel(ctx)
-}
-
 // check returns the selector, or an error if the command line is invalid. It looks at no process.
-func (c *Config) check() (*probes.Selector, error) {
-	selector, err := c.Selector(c.Specs, c.Others)
+func check(c *query.Config) (*probes.Selector, error) {
+	selector, err := probes.Select(&c.Target, c.Specs, c.Others)
 	if err == nil {
 		err = c.CheckDuration()
 	}
@@ -108,7 +51,7 @@ func (c *Config) check() (*probes.Selector, error) {
 
 // Run is a run of a command.
 type Run struct {
-	Config
+	query.Config
 	*console.Console
 	Selector *probes.Selector
 	Env      *bpf.Env
@@ -128,7 +71,7 @@ type Run struct {
 
 // New prepares everything that does not depend on the probes. It returns an error if the command line
 // is invalid, a process does not exist, or rights are missing.
-func New(to *console.Console, c Config) (*Run, error) {
+func New(to *console.Console, c query.Config) (*Run, error) {
 	r := &Run{Config: c, Console: to}
 	if err := r.open(); err != nil {
 		r.Close()
@@ -138,7 +81,7 @@ func New(to *console.Console, c Config) (*Run, error) {
 }
 
 func (r *Run) open() (err error) {
-	if r.Selector, err = r.check(); err != nil {
+	if r.Selector, err = check(&r.Config); err != nil {
 		return err
 	}
 	// Report a process that does not exist before missing rights.
@@ -296,7 +239,7 @@ func (r *Run) orNothing(err error) error {
 	finder := target.NewFinder()
 	defer finder.Close()
 	finder.SelectFunctions(r.Selector.FunctionSpecs())
-	found, scanErr := r.Look(finder)
+	found, scanErr := probes.LookAt(&r.Target, finder)
 	if scanErr != nil || found.Refused != nil || found.PutOff != nil {
 		return err
 	}
@@ -377,30 +320,4 @@ func (r *Run) Close() {
 	if r.Env != nil {
 		r.Env.Stats.Close()
 	}
-}
-
-// Interval is the time between two reports, or 0 for none.
-type Interval struct {
-	every time.Duration
-	next  time.Time
-}
-
-// NewInterval returns an interval that begins now.
-func NewInterval(every time.Duration) (*Interval, error) {
-	if every < 0 {
-		return nil, console.Usagef("the interval %v is negative", every)
-	}
-	return &Interval{every: every, next: time.Now().Add(every)}, nil
-}
-
-// Due reports whether a report is due. If not, wait is the time until it is.
-func (i *Interval) Due() (due bool, wait time.Duration) {
-	if i.every == 0 {
-		return false, engine.Rest
-	}
-	if wait = time.Until(i.next); wait > 0 {
-		return false, wait
-	}
-	i.next = i.next.Add(i.every)
-	return true, 0
 }

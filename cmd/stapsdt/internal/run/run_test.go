@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/meter"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,24 +18,24 @@ import (
 
 // TestAnnouncement: the line states what the command is attached to, and what ends it.
 func TestAnnouncement(t *testing.T) {
-	require.Equal(t, "3 probes of 1 process; Ctrl-C ends", Announcement(3, 1, 2, 0))
-	require.Equal(t, "1 probe of 2 processes; Ctrl-C ends", Announcement(1, 2, 2, 0))
-	require.Equal(t, "1 probe of 1 file; ends after 10s or with Ctrl-C", Announcement(1, 0, 1, 10*time.Second))
+	require.Equal(t, "3 probes of 1 process; Ctrl-C ends", query.Announcement(3, 1, 2, 0))
+	require.Equal(t, "1 probe of 2 processes; Ctrl-C ends", query.Announcement(1, 2, 2, 0))
+	require.Equal(t, "1 probe of 1 file; ends after 10s or with Ctrl-C", query.Announcement(1, 0, 1, 10*time.Second))
 }
 
 func TestInterval(t *testing.T) { synctest.Test(t, testInterval) }
 
 func testInterval(t *testing.T) {
-	_, err := NewInterval(-time.Second)
+	_, err := query.NewInterval(-time.Second)
 	require.ErrorContains(t, err, "is negative")
 
-	never, err := NewInterval(0)
+	never, err := query.NewInterval(0)
 	require.NoError(t, err)
 	due, wait := never.Due()
 	require.False(t, due)
 	require.Positive(t, wait)
 
-	hour, err := NewInterval(time.Hour)
+	hour, err := query.NewInterval(time.Hour)
 	require.NoError(t, err)
 	due, wait = hour.Due()
 	require.False(t, due)

@@ -31,18 +31,18 @@ type Options struct {
 }
 
 // Run writes a script that traces probes.
-func Run(to *console.Console, where probes.Target, specs []string, o Options) error {
+func Run(to *console.Console, where query.Target, specs []string, o Options) error {
 	if o.Tracer != "bpftrace" && o.Tracer != "tracefs" {
 		return console.Usagef("no tracer: give --for bpftrace or --for tracefs")
 	}
-	selector, err := where.Selector(specs, nil)
+	selector, err := probes.Select(&where, specs, nil)
 	if err != nil {
 		return err
 	}
 	if fns := selector.FunctionSpecs(); len(fns) > 0 {
 		return console.Usagef("%v selects functions, and scripts are written for probes", fns[0])
 	}
-	if where, err = where.Now(); err != nil {
+	if where, err = probes.Now(&where); err != nil {
 		return err
 	}
 	finder := target.NewFinder()
@@ -73,13 +73,15 @@ func Run(to *console.Console, where probes.Target, specs []string, o Options) er
 }
 
 // collect returns the selected sites, in the order of their files and names.
-func collect(to *console.Console, where probes.Target, finder *target.Finder, selector *probes.Selector) (sites []Site, err error) {
+func collect(
+	to *console.Console, where query.Target, finder *target.Finder, selector *probes.Selector,
+) (sites []Site, err error) {
 	if err := selector.Open(finder.Open); err != nil {
 		return nil, err
 	}
 	found := &probes.Found{}
 	if where.Given() {
-		if found, err = where.Look(finder); err != nil {
+		if found, err = probes.LookAt(&where, finder); err != nil {
 			return nil, err
 		}
 		for _, err := range finder.Skips().Unsaid() {

@@ -70,11 +70,11 @@ func (r *resolver) Tick() (next time.Duration, more bool, err error) {
 }
 
 // Run counts stacks until the run ends, and shows them.
-func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
+func Run(ctx context.Context, to *console.Console, config query.Config, o Options) (err error) {
 	if err := o.check(to); err != nil {
 		return err
 	}
-	if config.Via == run.Socket {
+	if config.Via == query.ViaSocket {
 		return console.Usagef("only the kernel walks stacks, and --via socket excludes it")
 	}
 	out := to.Out
@@ -96,7 +96,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return err
 	}
 	if o.Format == "json" && o.File == "" {
-		config.Format = render.JSON
+		config.Format = query.JSON
 	}
 	r, err := run.New(to, config)
 	if err != nil {

@@ -107,9 +107,10 @@ func queueOf(key any) any {
 func Count() uint64 { return count.Load() }
 
 // Do calls f, which asks a file system, and returns its results. key identifies the file system: a
-// device, a path if the device is unknown, an Of, or a Late. The error is Err if there is no answer, or if an
-// earlier call still waits for one. If f returns a value later and without an error, late is called with
-// it, unless late is nil. f must not write to memory that the caller uses.
+// device, a path if the device is unknown, an Of, or a Late. The error is Err if there is no
+// answer, or if an earlier call still waits for one. If f returns a value later and without an
+// error, late is called with it, unless late is nil. f must not write to memory that the caller
+// uses.
 func Do[T any](key any, f func() (T, error), late func(T)) (T, error) {
 	return Within(Patience, key, f, late)
 }

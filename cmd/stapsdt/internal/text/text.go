@@ -99,3 +99,12 @@ func CutBefore(text string, width, tail int) string {
 	}
 	return Cut(text, width-Width(end)) + end
 }
+
+// Number formats a number with the name of the things it counts, which gets an s unless the number
+// is 1.
+func Number[N int | uint64](n N, name string) string {
+	if n != 1 {
+		name += "s"
+	}
+	return fmt.Sprintf("%d %s", n, name)
+}

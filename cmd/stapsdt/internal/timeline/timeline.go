@@ -11,13 +11,10 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -62,7 +59,7 @@ type span struct {
 }
 
 // Run writes events until the run ends.
-func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
+func Run(ctx context.Context, to *console.Console, config query.Config, o Options) (err error) {
 	if o.Path == "" {
 		return console.Usagef("-o %s needs a file: give -O FILE, or -O - for standard output", o.Format)
 	}
@@ -85,7 +82,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return err
 	}
 	v.operations.Where = query.SplitWhere(config.Where)
-	needs := live.Needs{Kernel: live.Thread(config.Where), All: v.check}
+	needs := replay.Needs{Kernel: query.UsesThread(config.Where), All: v.check}
 	config.Where = ""
 	if v.stream, err = events.Open(to, &config, events.Options{From: o.From, Needs: needs, Goroutines: true}); err != nil {
 		return err
@@ -153,7 +150,7 @@ func (v *view) Gone(f *replay.File) {
 }
 
 func (v *view) Tick() (next time.Duration, more bool, err error) {
-	return engine.Rest, true, v.writer.flush()
+	return query.Rest, true, v.writer.flush()
 }
 
 func (v *view) Event(event *events.Event) error {
@@ -185,7 +182,7 @@ func (v *view) Event(event *events.Event) error {
 		v.instant(e.Probe.Provider+":"+e.Probe.Name, e, f, replay.ShowAll(v.args.Of(e)))
 	}
 	if v.events++; v.events == v.options.Limit {
-		return live.ErrEnough
+		return replay.ErrEnough
 	}
 	return v.writer.err
 }

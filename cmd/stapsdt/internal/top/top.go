@@ -10,12 +10,9 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tree"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -37,7 +34,7 @@ type Options struct {
 type view struct {
 	table    *table
 	stream   *events.Stream
-	interval *run.Interval
+	interval *query.Interval
 	last     time.Duration // the time of the last event, by the stream's clock
 	lastAt   time.Time
 	show     func(*snapshot) error
@@ -45,7 +42,9 @@ type view struct {
 }
 
 // Run shows operations until the run ends. names are names of operations, PROVIDER:NAME.
-func Run(ctx context.Context, to *console.Console, config run.Config, names []string, o Options) (err error) {
+func Run(
+	ctx context.Context, to *console.Console, config query.Config, names []string, o Options,
+) (err error) {
 	if o.Screens < 0 {
 		return console.Usagef("-n %d is negative", o.Screens)
 	}
@@ -58,7 +57,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if len(o.By) == 0 && !o.From.Given() && (config.All || len(config.Pods) > 0) && pods.Any() {
 		o.By = []string{"namespace", "pod"}
 	}
-	if o.From.Given() || config.Format != render.Text || o.Screens > 0 {
+	if o.From.Given() || config.Format != query.Text || o.Screens > 0 {
 		return runPlain(ctx, to, config, names, &o)
 	}
 	s := openScreen(to, "/dev/tty")
@@ -80,7 +79,9 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 }
 
 // newView opens the stream.
-func newView(to *console.Console, config run.Config, names []string, o *Options) (v *view, err error) {
+func newView(
+	to *console.Console, config query.Config, names []string, o *Options,
+) (v *view, err error) {
 	plan, err := events.NewPlan(&config, names, o.By)
 	if err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func newView(to *console.Console, config run.Config, names []string, o *Options)
 	if v.stream, err = events.Open(to, &config, plan.Options(o.From)); err != nil {
 		return nil, err
 	}
-	if v.interval, err = run.NewInterval(o.Interval); err != nil {
+	if v.interval, err = query.NewInterval(o.Interval); err != nil {
 		v.stream.Close()
 	}
 	return v, err
@@ -147,7 +148,9 @@ func (v *view) snapshot() *snapshot {
 }
 
 // runPlain shows one screen after another, without keys.
-func runPlain(ctx context.Context, to *console.Console, config run.Config, names []string, o *Options) error {
+func runPlain(
+	ctx context.Context, to *console.Console, config query.Config, names []string, o *Options,
+) error {
 	v, err := newView(to, config, names, o)
 	if err != nil {
 		return err
@@ -158,14 +161,14 @@ func runPlain(ctx context.Context, to *console.Console, config run.Config, names
 	}
 	screen := console.Screen{Console: to}
 	show := func(s *snapshot, last bool) error {
-		if config.Format == render.JSON {
+		if config.Format == query.JSON {
 			return s.encode(to.Out)
 		}
 		return screen.Show(s.text(console.Columns(to.Out)), last)
 	}
 	v.show = func(s *snapshot) error { return show(s, v.left == 1) }
 	v.stream.Announce()
-	if err := v.run(ctx); err != nil && !errors.Is(err, live.ErrEnough) {
+	if err := v.run(ctx); err != nil && !errors.Is(err, replay.ErrEnough) {
 		return err
 	}
 	if v.left != 0 {

@@ -9,13 +9,10 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -38,7 +35,7 @@ type Options struct {
 const MaxText = 4000
 
 // Run shows events until the run ends.
-func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
+func Run(ctx context.Context, to *console.Console, config query.Config, o Options) (err error) {
 	config.Verbose = o.Verbose
 	if o.TextSize < 1 || o.TextSize > MaxText {
 		return console.Usagef("--strlen must be between 1 and %d", MaxText)
@@ -60,7 +57,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	style := render.Style{
 		Color: console.Colored(to.Out), Pods: t.stream.Pods, Shown: o.Show, Warn: to.Warn,
 	}
-	t.printer = config.Format.Printer(style)
+	t.printer = render.NewPrinter(config.Format, style)
 	t.stream.Announce()
 	if err := t.stream.Run(ctx, t); err != nil {
 		return err
@@ -69,8 +66,8 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 }
 
 // needs returns the requirements for a program's own events. Only the kernel reads the data that an argument points to.
-func (o *Options) needs() live.Needs {
-	return live.Needs{Exprs: o.Show, All: func(all []*recording.Probe) error {
+func (o *Options) needs() replay.Needs {
+	return replay.Needs{Exprs: o.Show, All: func(all []*recording.Probe) error {
 		for _, p := range all {
 			for _, a := range p.Args {
 				if o.Verbose && a.Kind == kind.Pointer {
@@ -112,7 +109,7 @@ func (t *trace) Event(e *events.Event) error {
 	probe := render.Probe{Provider: e.Probe.Provider, Probe: e.Probe.Name, Items: e.Items()}
 	t.printer.Event(&probe, fired, e.Values())
 	if t.shown++; t.shown == t.options.Limit {
-		return live.ErrEnough
+		return replay.ErrEnough
 	}
 	if t.printer.Size() > 64<<10 {
 		return t.printer.Flush(t.Out)
@@ -124,7 +121,7 @@ func (t *trace) Tick() (next time.Duration, more bool, err error) {
 	if t.stream.Live {
 		t.warnLost()
 	}
-	return engine.Rest, true, t.printer.Flush(t.Out)
+	return query.Rest, true, t.printer.Flush(t.Out)
 }
 
 // warnLost warns of the events that were lost since the last warning, once a second.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,7 @@ func TestLossRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
 		to := &console.Console{Out: &bytes.Buffer{}, Err: &said}
-		one := &trace{Console: to, options: &Options{}, printer: render.Text.Printer(render.Style{}), stream: &events.Stream{Source: &losing{}, Live: true}}
+		one := &trace{Console: to, options: &Options{}, printer: render.NewPrinter(query.Text, render.Style{}), stream: &events.Stream{Source: &losing{}, Live: true}}
 		for range 3501 {
 			_, _, err := one.Tick()
 			require.NoError(t, err)

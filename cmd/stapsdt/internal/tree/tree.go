@@ -11,12 +11,10 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -45,7 +43,7 @@ const maxSlowest = 1000
 type view struct {
 	*console.Console
 	options *Options
-	format  render.Format
+	format  query.Format
 	builder builder
 	growth  *growth // of the builder
 	stream  *events.Stream
@@ -61,7 +59,9 @@ type view struct {
 }
 
 // Run shows trees until the run ends. names are names of operations, PROVIDER:NAME.
-func Run(ctx context.Context, to *console.Console, config run.Config, names []string, o Options) error {
+func Run(
+	ctx context.Context, to *console.Console, config query.Config, names []string, o Options,
+) error {
 	switch {
 	case o.Limit < 0:
 		return console.Usagef("-n %d is negative", o.Limit)
@@ -97,7 +97,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 }
 
 // plan creates the forest or the calls from which trees are built, and returns the options of the stream.
-func (v *view) plan(config *run.Config, names []string) (events.Options, error) {
+func (v *view) plan(config *query.Config, names []string) (events.Options, error) {
 	functions, err := events.Functions(names)
 	switch {
 	case err != nil:
@@ -165,7 +165,7 @@ func (v *view) Gone(f *replay.File) {
 
 func (v *view) Tick() (next time.Duration, more bool, err error) {
 	v.lost()
-	return engine.Rest, !v.full(), v.err
+	return query.Rest, !v.full(), v.err
 }
 
 // full reports whether the number of trees after which the run ends was shown.
@@ -183,7 +183,7 @@ func (v *view) finished(t *tree, ended replay.Ended) error {
 			return err
 		}
 		if v.full() {
-			return live.ErrEnough
+			return replay.ErrEnough
 		}
 		return nil
 	}
@@ -230,7 +230,7 @@ func (v *view) leave(file *replay.File) error {
 		}
 		root.took = max(root.process.Last()-root.since, 0)
 		err := v.finished(t, replay.Ended{Selected: t.meets == events.True})
-		if err != nil && !errors.Is(err, live.ErrEnough) {
+		if err != nil && !errors.Is(err, replay.ErrEnough) {
 			return err
 		}
 	}
@@ -245,7 +245,7 @@ func (t *tree) requested(id string) bool {
 // show writes a tree.
 func (v *view) show(t *tree) error {
 	v.shown++
-	if v.format == render.JSON {
+	if v.format == query.JSON {
 		return t.encode(v.Out)
 	}
 	text := v.writer.text(t)

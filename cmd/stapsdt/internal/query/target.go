@@ -1,0 +1,26 @@
+package query
+
+import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+
+// Target selects the processes in which a command looks for probes.
+type Target struct {
+	// PIDs select processes and what they have forked, earlier or later.
+	PIDs []int
+	// Pods select the processes of pods, including later ones.
+	Pods []PodPattern
+	All  bool
+}
+
+// Given reports whether the target selects any processes.
+func (t *Target) Given() bool { return t.All || len(t.PIDs)+len(t.Pods) > 0 }
+
+// Check returns an error if the options exclude each other.
+func (t *Target) Check() error {
+	switch {
+	case t.All && len(t.PIDs)+len(t.Pods) > 0:
+		return console.Usagef("-p and -a exclude each other")
+	case len(t.PIDs) > 0 && len(t.Pods) > 0:
+		return console.Usagef("-p takes processes or pods, and not both")
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package replay
+
+import (
+	"errors"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// ErrEnough ends the run. A consumer returns it when it needs no more events.
+var ErrEnough = errors.New("enough events")
+
+// Needs holds the requirements of a command.
+type Needs struct {
+	// Kernel names the part of the command that only the kernel can do, or is "".
+	Kernel string
+	// Exprs are evaluated for events. Each must fit at least one of the selected probes, as the
+	// condition of the configuration must.
+	Exprs []string
+	// Fits returns an error if a probe lacks something that Exprs need. It may be nil.
+	Fits func(*recording.Probe) error
+	// All returns an error if the events of all selected probes together lack something that
+	// the command needs. It may be nil.
+	All func([]*recording.Probe) error
+
+	// Where is the condition of the configuration.
+	Where string
+}
+
+// Unfit returns an error if a probe of a recording lacks something that the command needs.
+func (n *Needs) Unfit(p *recording.Probe) error {
+	if err := n.Parse(p); err != nil || n.Fits == nil {
+		return err
+	}
+	return n.Fits(p)
+}
+
+// Parse returns an error if the expressions do not fit a probe.
+func (n *Needs) Parse(p *recording.Probe) error {
+	v := NewEvaluator(p)
+	if n.Where != "" {
+		if _, err := v.ParseFilter(n.Where); err != nil {
+			return err
+		}
+	}
+	for _, src := range n.Exprs {
+		if _, err := v.Parse(src); err != nil {
+			return err
+		}
+	}
+	return nil
+}
