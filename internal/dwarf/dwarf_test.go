@@ -18,6 +18,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
+	foreign "github.com/go-stapsdt/stapsdt/internal/dwarf/internal/time"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -107,6 +109,8 @@ func note(t reflect.Type) int8 {
 		return 8
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return -int8(t.Size())
+	case reflect.Struct: // a time.Time
+		return -8
 	}
 	return int8(t.Size())
 }
@@ -340,3 +344,29 @@ func TestNames(t *testing.T) {
 
 func local1() reflect.Type { type local int32; return reflect.TypeFor[local]() }
 func local2() reflect.Type { type local int32; return reflect.TypeFor[local]() }
+
+// TestForeignNames: only times and durations of the standard library have their names, by which tracers
+// know what the numbers mean.
+func TestForeignNames(t *testing.T) {
+	type holder struct{ At time.Time }
+	foreign := []reflect.Type{reflect.TypeFor[foreign.Time](), reflect.TypeFor[foreign.Duration]()}
+	ours := []reflect.Type{reflect.TypeFor[time.Time](), reflect.TypeFor[time.Duration]()}
+	for _, all := range [][]reflect.Type{slices.Concat(foreign, ours), slices.Concat(ours, foreign)} {
+		var params []image.Param
+		for i, typ := range append(all, reflect.TypeFor[*holder]()) {
+			params = append(params, image.Param{Name: string(rune('a' + i)), Type: typ})
+		}
+		file := bytes.NewReader(build(t, "amd64", []image.Probe{{Name: "p", Params: params}}))
+		probes, err := sdt.Read(file)
+		require.NoError(t, err)
+		require.NoError(t, sdt.ReadTypes(file, probes))
+		for i, typ := range all {
+			described := probes[0].Args[i].Type
+			require.Equal(t, sdt.KindInt, described.Kind)
+			require.Equal(t, slices.Contains(ours, typ), described.Name == typ.String(), described.Name)
+		}
+		at := probes[0].Args[len(all)].Type.Elem.Fields[0].Type
+		require.Equal(t, sdt.KindStruct, at.Kind)
+		require.NotEqual(t, "time.Time", at.Name, "the name of the number")
+	}
+}

@@ -6,6 +6,9 @@ import (
 	"strconv"
 )
 
+// moment is the name of an argument that is a time.Time.
+const moment = "time.Time"
+
 // maxTypes is the number of types after which pointers to further ones become pointers to
 // void. The types are described in the order of their distance from the arguments, so that
 // a pointer to a struct with many relatives does not describe half of the program.
@@ -88,7 +91,9 @@ func (t *types) param(typ reflect.Type) int {
 	case reflect.Float32, reflect.Float64:
 		return t.add(key{typ, formBits})
 	case reflect.Struct:
-		return t.add(key{form: formMoment})
+		i := t.add(key{form: formMoment})
+		t.claim(moment, reflect.TypeFor[int64]())
+		return i
 	}
 	return t.of(typ)
 }
@@ -184,7 +189,7 @@ func (e *encoder) builtin(f form) {
 		e.u8(abbrevVoidPointer)
 		e.u8(addrSize)
 	case formMoment:
-		e.typedef("time.Time", e.of(reflect.TypeFor[int64]()))
+		e.typedef(moment, e.of(reflect.TypeFor[int64]()))
 	case formEface:
 		e.words("runtime.eface", word{"_type", e.void()}, word{"data", e.void()})
 	case formIface:
@@ -343,13 +348,14 @@ func defined(typ reflect.Type) bool {
 	return first != '*' && first != '['
 }
 
-// name returns a type's name, as Go programs spell it: time.Duration. Tracers identify a
-// type by its name, so further types of the same name get a number. Types without a name
-// get their description in Go for this reason.
+// name returns a type's name, as Go programs spell it: time.Duration. Tracers identify a type by
+// its name, so further types of the same name get a number. Types without a name get their
+// description in Go for this reason. Those of package time, which tracers know, keep theirs.
 func (t *types) name(typ reflect.Type) string {
 	name := typ.String()
-	for i := 1; !t.claim(name, typ); i++ {
-		name = typ.String() + "#" + strconv.Itoa(i)
+	foreign := (name == moment || name == "time.Duration") && typ.PkgPath() != "time"
+	for i := 1; foreign || !t.claim(name, typ); i++ {
+		name, foreign = typ.String()+"#"+strconv.Itoa(i), false
 	}
 	return name
 }

@@ -1,0 +1,8 @@
+// Package time has types with names of the standard library's, for tests.
+package time
+
+// Time and Duration are only numbers.
+type (
+	Time     int64
+	Duration int64
+)
