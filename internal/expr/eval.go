@@ -52,6 +52,9 @@ func (n *Node) eval(get func(i int) Value, fault *bool) Value {
 			return FloatValue(float64(x.Uint()))
 		}
 		return FloatValue(float64(x.Int()))
+	case Moment:
+		*fault = *fault || x.Int() == math.MinInt64 || x.Int() == math.MaxInt64
+		return x
 	case Len:
 		return IntValue(int64(len(x.text)))
 	}

@@ -33,6 +33,7 @@
 //   - A quotient of two durations is an int64, not a duration.
 //   - A time.Time is its number of nanoseconds since the beginning of 1970 in UTC, as which it is
 //     compared. The difference of two is a duration, and a duration can be added or subtracted.
+//     With a time that is not set, or is too early or too late for its number, this is a fault.
 //
 // The same checked tree serves a compiler: see [Expr.Root].
 package expr

@@ -486,6 +486,17 @@ func TestTimes(t *testing.T) {
 		require.False(t, fault, src)
 		require.Equal(t, want, got, src)
 	}
+	w.add("late", moment, IntValue(math.MaxInt64))
+	for _, src := range []string{
+		`ended - never > 1s`, `never - began < 0`, `never + 1h > began`, `late - 1h > began`, `late - began > 1s`, `1h + never < began`,
+		`began - "0001-01-01T00:00:00Z" > 0`,
+	} {
+		e, err := ParseFilter(src, w.vars)
+		require.NoError(t, err)
+		match, fault := e.Bool(w.get)
+		require.False(t, match, src)
+		require.True(t, fault, src)
+	}
 	for src, want := range map[string]Type{
 		"ended - began": durationType, "began + 1s": moment, "1s + began": moment, "began - elapsed": moment, "began": moment,
 	} {

@@ -252,10 +252,13 @@ func common(x, y Type) Type {
 	return t
 }
 
-// as returns the node of a number as an operand of a node of type t. Integers of all types have
-// the same representation, and so do floats.
+// as returns the node of a number as an operand of an arithmetic node of type t. Integers of all
+// types have the same representation, and so do floats.
 func (x operand) as(t Type) *Node {
 	n := x.node()
+	if x.isMoment() {
+		return &Node{Op: Moment, Type: x.typ, X: n, Pos: x.pos}
+	}
 	if t.Kind == Float && n.Type.integer() {
 		return &Node{Op: ToFloat, Type: Type{Kind: Float, Size: 8}, X: n, Pos: x.pos}
 	}

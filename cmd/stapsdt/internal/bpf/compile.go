@@ -219,6 +219,11 @@ func (c *compiler) arithmetic(n *expr.Node) {
 		c.both(n)
 	}
 	switch n.Op {
+	case expr.Moment:
+		for _, end := range []int64{math.MinInt64, math.MaxInt64} {
+			c.constant(asm.R1, end)
+			c.add(asm.JEq.Reg(asm.R0, asm.R1, c.fault))
+		}
 	case expr.Neg:
 		c.add(asm.Neg.Imm(asm.R0, 0))
 	case expr.Complement:

@@ -349,3 +349,33 @@ func TestBuckets(t *testing.T) {
 		assert.Error(t, wrong.Check(), wrong)
 	}
 }
+
+// TestMoments: what times have, and when they have none, is the same in the kernel.
+func TestMoments(t *testing.T) {
+	m := newMachine(t)
+	p := sample()
+	for _, i := range []int{3, 7} {
+		p.Args[i].Type = &sdt.Type{Name: "time.Time", Kind: sdt.KindInt, Size: 8}
+	}
+	const at, unset, late = 1_767_323_045_000_000_000, math.MinInt64, math.MaxInt64 // 2026-01-02T03:04:05Z
+	faults := 0
+	for _, src := range []string{
+		`i64 - u64`, `u64 - i64`, `i64 + 1h`, `1h + i64`, `i64 - 1h == u64`, `i64 > u64`, `i64 == "2026-01-02T03:04:05Z"`,
+		`u64 - "2026-01-02T03:04:05Z"`, `i64 != "0001-01-01T00:00:00Z" && u64 - i64 > 1s`,
+	} {
+		e, err := p.Parse(src)
+		require.NoError(t, err, src)
+		for _, pair := range [][2]int64{{at, at + 5}, {at, unset}, {unset, at}, {late, at}, {at, late}, {0, -1}} {
+			var v values
+			v[3], v[7] = expr.IntValue(pair[0]), expr.IntValue(pair[1])
+			want, wantFault := e.Eval(func(i int) expr.Value { return v[i%len(v)] })
+			got, fault := m.run(e, &v)
+			require.Equal(t, wantFault, fault, "%s, with %v", src, pair)
+			if faults++; !fault {
+				faults--
+				require.Equal(t, want.Uint(), got, "%s, with %v", src, pair)
+			}
+		}
+	}
+	require.Equal(t, 19, faults)
+}
