@@ -55,7 +55,10 @@ func Parse(c Class, u Unit, text string) uint64 {
 		f, _ := strconv.ParseFloat(text, 64)
 		return math.Float64bits(f)
 	case u == Moment:
-		n, _ := ParseTime(text)
+		n, err := ParseTime(text)
+		if err != nil {
+			n = 0
+		}
 		return uint64(n)
 	}
 	if i, err := strconv.ParseInt(text, 0, 64); err == nil {

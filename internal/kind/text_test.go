@@ -82,4 +82,7 @@ func TestMoments(t *testing.T) {
 	require.True(t, ToTime(n).IsZero())
 	_, err = ParseTime("yesterday")
 	require.Error(t, err)
+	for _, wrong := range []string{"", "x", "7", "null"} {
+		require.Zero(t, Parse(Int, Moment, wrong), "not the zero Time")
+	}
 }
