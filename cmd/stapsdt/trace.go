@@ -32,7 +32,8 @@ An address is that of a program that mounts debugprobe. The program itself then 
 events, and evaluates the expression of -w. This needs neither root nor Linux there.
 
 With -o csv, each argument is a column if all probes have the same arguments, and so is each
-expression of --show. Otherwise all are in one column, as an object of JSON.
+expression of --show. Otherwise, and if programs can come later, all are in one column, as an
+object of JSON.
 
 With -o perfetto, or -o chrome for chrome://tracing and speedscope, the events and the
 operations between NAME__start and NAME__end are written for viewers that draw them on a

@@ -46,6 +46,10 @@ type Style struct {
 	Color bool
 	// Pods adds the pod.
 	Pods bool
+	// Terminal means that the output is one.
+	Terminal bool
+	// Open means that probes of further programs may come.
+	Open bool
 	// Shown are the expressions that are shown in place of the arguments, or nil.
 	Shown []string
 	// Warn prints a warning.

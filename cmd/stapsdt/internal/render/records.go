@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -12,16 +14,19 @@ import (
 )
 
 // records is a Printer that prints a record of RFC 4180 for each event, after one with the names of
-// the columns. Each value has a column if all probes that are known before the first event have the
-// same values. Otherwise args is an object of JSON with all values.
+// the columns. Each value has a column if all probes have the same values, and those of other
+// programs cannot come later. Otherwise args is an object of JSON with all values.
 type records struct {
 	output
 	Style
 	columns []string // the names of the values that have columns, or nil for args
 	known   bool     // whether there is a probe
 	began   bool
-	warned  map[string]bool
+	warned  map[string]bool // the probes with a value that has no column
 }
+
+// maxWarned bounds the warnings about such probes.
+const maxWarned = 64
 
 var eventColumns = []string{"time", "provider", "probe", "pid", "tid", "comm"}
 
@@ -33,12 +38,13 @@ func (r *records) Know(p *recording.Probe) {
 	for i, a := range p.Args {
 		names[i] = a.Name
 	}
+	unique := slices.Compact(slices.Sorted(slices.Values(names)))
 	switch {
-	case r.began || r.Shown != nil:
-	case !r.known:
+	case r.began || r.Shown != nil || r.Open:
+	case !r.known && len(unique) == len(names):
 		r.columns, r.known = names, true
 	case !slices.Equal(r.columns, names):
-		r.columns = nil
+		r.columns, r.known = nil, true
 	}
 }
 
@@ -117,17 +123,23 @@ func (r *records) values(s *Probe, value func(i int) event.Value) {
 		r.buf = append(r.buf, ',')
 	}
 	for i := range s.Items {
-		name := s.Items[i].Name
-		if slices.Contains(r.columns, name) || r.warned[name] {
-			continue
+		if !slices.Contains(r.columns, s.Items[i].Name) {
+			r.warn(s.Provider+":"+s.Probe, s.Items[i].Name)
+			return
 		}
-		if r.warned == nil {
-			r.warned = map[string]bool{}
-		}
-		r.warned[name] = true
-		r.Warn("%s:%s has an argument without a column, because another probe came first: %s",
-			s.Provider, s.Probe, name)
 	}
+}
+
+// warn warns once that a value of a probe has no column.
+func (r *records) warn(probe, name string) {
+	if r.warned[probe] || len(r.warned) == maxWarned {
+		return
+	}
+	if r.warned == nil {
+		r.warned = map[string]bool{}
+	}
+	r.warned[probe] = true
+	r.Warn("%s has values without a column, because another probe came first: %s", probe, name)
 }
 
 // value adds a value as AppendJSON does, but a text as it is, and nothing for null.
@@ -154,7 +166,8 @@ func (r *records) field(text string) {
 	r.buf = append(r.buf, ',')
 }
 
-// quote adds a text, in quotes if it needs them. What a terminal would obey is replaced.
+// quote adds a text, in quotes if it needs them. What a terminal would obey is replaced, and there
+// a text stays on its line too.
 func (r *records) quote(text string) {
 	inQuotes := strings.ContainsAny(text, "\",\r\n")
 	if inQuotes {
@@ -164,10 +177,12 @@ func (r *records) quote(text string) {
 		switch {
 		case c == '"':
 			r.buf = append(r.buf, `""`...)
-		case c == '\n' || c == '\t':
+		case c >= ' ' && c < utf8.RuneSelf-1, c == '\n' && !r.Terminal, c == '\t':
 			r.buf = append(r.buf, byte(c))
+		case !unicode.IsPrint(c):
+			r.buf = utf8.AppendRune(r.buf, utf8.RuneError)
 		default:
-			r.buf = append(r.buf, Printable(string(c))...)
+			r.buf = utf8.AppendRune(r.buf, c)
 		}
 	}
 	if inQuotes {

@@ -130,5 +130,35 @@ func TestRecordsLate(t *testing.T) {
 	require.Equal(t, [][]string{
 		{"probe", "path", "n"}, {"a", "x", "1"}, {"b", "y", "2"}, {"b", "y", "2"}, {"c", "", ""},
 	}, late.rows(t))
-	require.Equal(t, []string{"app:b has an argument without a column, because another probe came first: more"}, late.warnings)
+	require.Equal(t, []string{"app:b has values without a column, because another probe came first: more"}, late.warnings)
+	for i := range 2 * maxWarned {
+		late.event(fmt.Sprint("d", i), "more", "z")
+	}
+	require.Len(t, late.warnings, maxWarned)
+}
+
+// TestRecordsOpen: where probes of other programs can come, the first one does not choose the columns.
+func TestRecordsOpen(t *testing.T) {
+	open := newTable(Style{Open: true})
+	open.know("a", "path")
+	open.event("a", "path", "x")
+	open.event("b", "n", "1")
+	require.Equal(t, [][]string{{"probe", "args"}, {"a", `{"path":"x"}`}, {"b", `{"n":"1"}`}}, open.rows(t))
+}
+
+// TestRecordsTwice: values of the same name share a column, in which both are seen.
+func TestRecordsTwice(t *testing.T) {
+	twice := newTable(Style{})
+	twice.know("a", "x", "x")
+	twice.know("a", "x", "x")
+	twice.event("a", "x", "1", "x", "2")
+	require.Equal(t, [][]string{{"probe", "args"}, {"a", `{"x":"1","x":"2"}`}}, twice.rows(t))
+}
+
+// TestRecordsOnTerminal: a text forges no line.
+func TestRecordsOnTerminal(t *testing.T) {
+	shown := newTable(Style{Terminal: true})
+	shown.know("a", "text")
+	shown.event("a", "text", "x\nTIME\r\ny")
+	require.Equal(t, 2, strings.Count(shown.text(t), "\n"))
 }
