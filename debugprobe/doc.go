@@ -57,9 +57,9 @@
 //	{"time":"2026-01-02T15:04:05.123456789Z","provider":"myapp","probe":"request__done","pid":4711,"args":{"path":"/","status":500}}
 //
 // The arguments are in their order and have their names, or arg0, arg1 and so on. A duration is
-// in nanoseconds. A time is a string like time, and a pointer one in hexadecimal. Numbers
-// that JSON lacks are the strings "NaN", "+Inf" and "-Inf". Strings are cut
-// at 1024 bytes; a cut string ends in "…".
+// in nanoseconds. A time is a string like time, and a pointer one in hexadecimal. Numbers that
+// JSON lacks are the strings "NaN", "+Inf" and "-Inf". Strings are cut at 1024 bytes; a cut string
+// ends in "…".
 //
 // Unless the client ends the stream, the last line of events.json says why the stream ended,
 // and how many events there were:

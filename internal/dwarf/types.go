@@ -78,8 +78,8 @@ func (t *types) add(k key) int {
 //
 // A float is in a register for integers. It is described as an unsigned number that has
 // the float's name: bpftrace does not know floats, and if an argument is a float, version
-// 0.27 crashes on every argument of the probe. A struct is a time.Time, as
-// its nanoseconds since 1970.
+// 0.27 crashes on every argument of the probe. A struct is a
+// time.Time, as its nanoseconds since 1970.
 func (t *types) param(typ reflect.Type) int {
 	switch typ.Kind() {
 	case reflect.String:

@@ -7,9 +7,9 @@
 //
 // time is RFC 3339 with nanoseconds, in UTC. args has the arguments in their order, by their
 // names, or by arg0, arg1 and so on if they have none. Integers are numbers, and durations
-// numbers of nanoseconds. Times are like time. NaN and the infinities, which JSON does not
-// have as numbers, are strings ("NaN", "+Inf", "-Inf"), and so are
-// pointers ("0xc000012345"). In a string, bytes that are not UTF-8 become U+FFFD.
+// numbers of nanoseconds. Times are like time. NaN and the infinities, which JSON does not have as
+// numbers, are strings ("NaN", "+Inf", "-Inf"), and so are pointers ("0xc000012345"). In a string,
+// bytes that are not UTF-8 become U+FFFD.
 package eventjson
 
 import (

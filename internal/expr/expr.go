@@ -170,24 +170,24 @@ func ParseFilter(src string, vars []Var) (*Expr, error) {
 // ParseNumber is Parse for a number that can be added to others. what names its user in the error,
 // such as "a histogram".
 func ParseNumber(src string, vars []Var, what string) (*Expr, error) {
-	e, err := Parse(src, vars)
-	if err != nil {
-		return nil, err
-	}
-	if t := e.Type(); !t.amount() {
-		return nil, &Error{Src: src, Pos: e.Root.Pos, Msg: fmt.Sprintf("%s takes numbers, and this is a %v", what, t)}
-	}
-	return e, nil
+	return parseFor(src, vars, what+" takes numbers", Type.amount)
 }
 
 // ParseInteger is ParseNumber for an integer.
 func ParseInteger(src string, vars []Var, what string) (*Expr, error) {
+	isInteger := func(t Type) bool { return t.integer() && t.amount() }
+	return parseFor(src, vars, what+" takes integers", isInteger)
+}
+
+// parseFor is Parse for something that takes some types.
+func parseFor(src string, vars []Var, takes string, fits func(Type) bool) (*Expr, error) {
 	e, err := Parse(src, vars)
 	if err != nil {
 		return nil, err
 	}
-	if t := e.Type(); !t.integer() || !t.amount() {
-		return nil, &Error{Src: src, Pos: e.Root.Pos, Msg: fmt.Sprintf("%s takes integers, and this is a %v", what, t)}
+	if t := e.Type(); !fits(t) {
+		msg := fmt.Sprintf("%s, and this is a %v", takes, t)
+		return nil, &Error{Src: src, Pos: e.Root.Pos, Msg: msg}
 	}
 	return e, nil
 }

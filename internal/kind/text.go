@@ -55,10 +55,7 @@ func Parse(c Class, u Unit, text string) uint64 {
 		f, _ := strconv.ParseFloat(text, 64)
 		return math.Float64bits(f)
 	case u == Moment:
-		n, err := ParseTime(text)
-		if err != nil {
-			n = 0
-		}
+		n, _ := ParseTime(text)
 		return uint64(n)
 	}
 	if i, err := strconv.ParseInt(text, 0, 64); err == nil {
@@ -155,8 +152,11 @@ func ToTime(n int64) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// ParseTime returns the number of a moment in the notation of RFC 3339.
+// ParseTime returns the number of a moment in the notation of RFC 3339, or 0 and an error.
 func ParseTime(text string) (n int64, err error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
-	return FromTime(t), err
+	if err != nil {
+		return 0, err
+	}
+	return FromTime(t), nil
 }
