@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
@@ -60,7 +59,6 @@ type kernel struct {
 // tracedProbe is a probe whose events the kernel delivers.
 type tracedProbe struct {
 	probe     *recording.Probe
-	recorded  *recording.Probe // the same with the arguments that events have as recorded ones
 	shown     shown
 	goroutine int // the index of the item with the event's goroutine, or -1
 	cgroup    int // the index of the item with the control group, or -1
@@ -148,12 +146,8 @@ func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 	for _, item := range p.ArgItems() {
 		s.probe.Args = append(s.probe.Args, ArgOf(&item))
 	}
-	s.recorded = s.probe
-	if k.show != nil {
-		s.recorded = &recording.Probe{Provider: p.Provider, Name: p.Name}
-		if len(show.Exprs) == 0 {
-			k.argsMissing(p)
-		}
+	if k.show != nil && len(show.Exprs) == 0 {
+		k.argsMissing(p)
 	}
 	if k.goroutines != nil {
 		s.goroutine = len(tr.Items)
@@ -244,7 +238,7 @@ func (k *kernel) Tick() (next time.Duration, more bool, err error) {
 	if next, more, err = k.consumer.Tick(); k.ring.Waiting() {
 		next = min(next, ring.Slack)
 	}
-	return min(next, engine.Rest), more, err
+	return min(next, query.Rest), more, err
 }
 
 // purge records that the events until now were delivered, and drops the processes that have ended.
@@ -290,7 +284,9 @@ func (k *kernel) decode(e *event.Event) error {
 	f.Passed(e.Time)
 	k.event.File, k.event.kernel, k.event.shown = f, e, &s.shown
 	k.recorded = recording.Event{
-		Number: e.ID, Monotonic: e.Time, Realtime: k.clock.At(e.Time).UnixNano(), PID: e.PID, TID: e.TID, Executable: f.Process.Executable, Pod: k.pod(e, s, f),
+		Probe: s.probe, Number: e.ID, PID: e.PID, TID: e.TID,
+		Monotonic: e.Time, Realtime: k.clock.At(e.Time).UnixNano(),
+		Executable: f.Process.Executable, Pod: k.pod(e, s, f),
 	}
 	if k.calls != nil {
 		k.call.decode(e, s)
@@ -298,10 +294,13 @@ func (k *kernel) decode(e *event.Event) error {
 	if s.goroutine >= 0 {
 		k.recorded.Goroutine = e.Value(s.shown.all, s.goroutine).Bits // 0 if it is missing
 	}
-	for i, a := range s.recorded.Args {
+	if k.show != nil { // the consumer asks for values, and for no recorded argument
+		return nil
+	}
+	for i, a := range s.probe.Args {
 		k.add(i, e.Value(s.shown.all, i), &s.shown.items[i], a.Kind)
 	}
-	return k.body.decode(&k.recorded, s.recorded)
+	return k.body.decode(&k.recorded, s.probe)
 }
 
 // process returns the file that stands for a process. One file stands for all processes if only the values of events are needed.
