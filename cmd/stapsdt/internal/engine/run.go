@@ -24,9 +24,6 @@ const (
 	// Interval is how long a new mapping or the end of a process can go unnoticed if the kernel
 	// does not report it.
 	Interval = 250 * time.Millisecond
-	// Rest is how long a consumer with nothing to do can wait, and how long the end of a forked
-	// process can go unnoticed.
-	Rest = query.Rest
 	// watchedInterval is the time between two scans if the kernel reports mappings. Files are then found at
 	// once, and the scans find those whose reports the kernel dropped.
 	watchedInterval = 2 * time.Second
@@ -62,7 +59,7 @@ func (e *Engine) Run(ctx context.Context, c Ticker) error {
 				return nil
 			}
 			e.purge()
-			check = time.Now().Add(e.interval(Rest))
+			check = time.Now().Add(e.interval(query.Rest))
 		}
 		if err := e.poller.watch(slices.Concat(c.FDs(), e.processes.FDs())); err != nil {
 			return err

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -32,7 +31,7 @@ func (t *taker) Know(*recording.Probe) {}
 func (t *taker) Gone(*replay.File)     {}
 func (t *taker) Tick() (next time.Duration, more bool, err error) {
 	t.longest = max(t.longest, len(t.page.pending))
-	return engine.Rest, true, nil
+	return query.Rest, true, nil
 }
 
 func (t *taker) Event(e *Event) error {

@@ -7,7 +7,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 )
 
-// Rest is the longest time between two looks at what has come.
+// Rest is how long a consumer with nothing to do can wait, and how long the end of a forked process
+// can go unnoticed.
 const Rest = time.Second
 
 // Interval is the time between two reports, or 0 for none.

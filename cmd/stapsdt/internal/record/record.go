@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
@@ -95,7 +94,7 @@ func (r *consumer) Gone(*replay.File) {}
 
 func (r *consumer) Tick() (next time.Duration, more bool, err error) {
 	r.lose()
-	return engine.Rest, true, r.failed()
+	return query.Rest, true, r.failed()
 }
 
 // Event records an event. It leaves out an event with an unreadable argument: a recording cannot say that a value is unknown.

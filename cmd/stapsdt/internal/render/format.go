@@ -40,7 +40,7 @@ type Fired struct {
 	Pod string
 }
 
-// Style is what a Printer can do besides.
+// Style is how a Printer prints, whatever the format.
 type Style struct {
 	// Color adds colors for a terminal.
 	Color bool

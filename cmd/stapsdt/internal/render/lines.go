@@ -13,10 +13,9 @@ type lines struct {
 	output
 	Style
 
-	width    int // width of the column of probes so far
-	podWidth int // width of the column of pods so far
-	began    bool
-	shown    bool // whether there was an event
+	width    int  // width of the column of probes so far
+	podWidth int  // width of the column of pods so far
+	began    bool // whether there was an event
 }
 
 const (
@@ -37,7 +36,7 @@ func (l *lines) widen(provider, probe string) {
 
 // Lost does not show the number that is missing before the first event: the end of a trace has it.
 func (l *lines) Lost(before time.Time, n uint64) {
-	if l.shown {
+	if l.began {
 		l.buf = before.AppendFormat(l.buf, clockTime)
 		l.buf = fmt.Appendf(l.buf, "  %s lost before this\n", Number(n, "event"))
 	}
@@ -53,7 +52,6 @@ func (l *lines) paint(color string) {
 }
 
 func (l *lines) Event(s *Probe, f Fired, value func(i int) event.Value) {
-	l.shown = true
 	l.head(s, f)
 	for i := range s.Items {
 		item := &s.Items[i]

@@ -38,10 +38,9 @@ func (r *records) Know(p *recording.Probe) {
 	for i, a := range p.Args {
 		names[i] = a.Name
 	}
-	unique := slices.Compact(slices.Sorted(slices.Values(names)))
 	switch {
 	case r.began || r.Shown != nil || r.Open:
-	case !r.known && len(unique) == len(names):
+	case !r.known && len(slices.Compact(slices.Sorted(slices.Values(names)))) == len(names):
 		r.columns, r.known = names, true
 	case !slices.Equal(r.columns, names):
 		r.columns, r.known = nil, true

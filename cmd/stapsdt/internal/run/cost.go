@@ -114,7 +114,7 @@ func (c *cost) sections(p *bpf.Probe, sections []*bpf.Section) (_ []*bpf.Section
 // check.
 func (c *cost) check() (next time.Duration, err error) {
 	if c.budget == nil && c.meter == nil {
-		return engine.Rest, nil // the engine wakes no earlier than without this
+		return query.Rest, nil // the engine wakes no earlier than without this
 	}
 	now := time.Now()
 	elapsed := now.Sub(c.checked)
