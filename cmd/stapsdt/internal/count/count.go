@@ -17,6 +17,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/source"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
@@ -58,7 +59,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	if c.interval, err = o.NewInterval(); err != nil {
 		return err
 	}
-	stream, err := events.OpenOutside(to, &config, events.Options{From: o.From, Needs: o.needs()})
+	stream, err := source.Outside(to, &config, events.Options{From: o.From, Needs: o.needs()})
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,3 @@
-//go:build linux
-
 package events
 
 import (
@@ -8,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
@@ -27,55 +24,29 @@ func ArgOf(item *event.Item) recording.Arg {
 	}
 }
 
-// body is the body of a record: the words of the arguments, and then their texts.
-type body struct{ words, texts []byte }
+// Body is the body of a record: the words of the arguments, and then their texts.
+type Body struct{ words, texts []byte }
 
-func (b *body) number(word uint64) { b.words = binary.LittleEndian.AppendUint64(b.words, word) }
+// Number adds a word.
+func (b *Body) Number(word uint64) { b.words = binary.LittleEndian.AppendUint64(b.words, word) }
 
-func (b *body) text(text []byte) {
-	b.number(uint64(len(text)))
+// Text adds a text.
+func (b *Body) Text(text []byte) {
+	b.Number(uint64(len(text)))
 	b.texts = append(append(b.texts, text...), make([]byte, 8-len(text)%8)...)
 }
 
-// decode decodes an event of a probe whose arguments were added, and empties the body for the next one.
-func (b *body) decode(e *recording.Event, p *recording.Probe) error {
+// Decode decodes an event of a probe whose arguments were added, and empties the body for the next
+// one.
+func (b *Body) Decode(e *recording.Event, p *recording.Probe) error {
 	b.words = append(b.words, b.texts...)
 	err := e.Decode(p, b.words)
 	b.words, b.texts = b.words[:0], b.texts[:0]
 	return err
 }
 
-// add adds the i-th argument of an event to the body. A string that was cut ends in an ellipsis.
-func (k *kernel) add(i int, v event.Value, item *event.Item, of kind.Kind) {
-	isText := of == kind.String
-	unreadable := v.Missing && item.Unreadable == nil && (!isText || v.Bits != 0 || item.Names != nil) // not a null pointer
-	if unreadable {
-		k.unreadable++
-	}
-	isNull := isText && item.Type.Kind == expr.String && v.Bits == 0 && !item.IsGo
-	if unreadable || isNull || item.Unreadable != nil {
-		k.recorded.Unreadable |= 1 << i
-	}
-	switch {
-	case !isText && v.Missing:
-		k.body.number(0)
-	case !isText:
-		k.body.number(v.Bits)
-	case item.Unreadable != nil:
-		k.body.text([]byte("<unavailable>"))
-	case unreadable:
-		k.body.text(render.AppendText(nil, item, v))
-	case item.Names != nil:
-		k.body.text([]byte(item.Names.NameOf(v.Bits)))
-	case v.Cut:
-		k.body.text(append(v.Text[:len(v.Text):len(v.Text)], "…"...))
-	default:
-		k.body.text(v.Text)
-	}
-}
-
 // addSent adds an argument that a program has sent.
-func (b *body) addSent(a recording.Arg, v any) {
+func (b *Body) addSent(a recording.Arg, v any) {
 	text, _ := v.(string)
 	switch v := v.(type) {
 	case json.Number:
@@ -85,9 +56,9 @@ func (b *body) addSent(a recording.Arg, v any) {
 	}
 	row := a.Kind.Row()
 	if row.Class == kind.Text {
-		b.text([]byte(text))
+		b.Text([]byte(text))
 		return
 	}
 	value := expr.WordValue(row.Class, kind.Parse(row.Class, row.Unit, text))
-	b.number(replay.Bits(expr.TypeOf(a.Kind, a.Type), value))
+	b.Number(replay.Bits(expr.TypeOf(a.Kind, a.Type), value))
 }

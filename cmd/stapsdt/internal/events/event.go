@@ -1,5 +1,3 @@
-//go:build linux
-
 package events
 
 import (
@@ -21,7 +19,7 @@ type Event struct {
 	Call *Call
 
 	kernel *event.Event // the event as the kernel delivered it, or nil
-	shown  *shown       // the values that Options.Show asks for
+	shown  *Shown       // the values that Options.Show asks for
 	values func(i int) event.Value
 }
 
@@ -37,6 +35,12 @@ func (e *Event) Comm() []byte {
 		return []byte(p.Comm)
 	}
 	return []byte(replay.Executable(e.Event))
+}
+
+// FromKernel sets the process, and what the kernel has delivered, for an event of a probe with
+// these values.
+func (e *Event) FromKernel(f *replay.File, k *event.Event, s *Shown) {
+	e.File, e.kernel, e.shown = f, k, s
 }
 
 // Items describes the values that Options.Show asks for. It is the same for all events of a probe.
@@ -68,21 +72,24 @@ type Show struct {
 	Verbose bool
 }
 
-// shown holds the values to show for the events of a probe.
-type shown struct {
+// Shown holds the values to show for the events of a probe.
+type Shown struct {
 	items []event.Item
 	all   []event.Item      // all items in the kernel's records
 	exprs []*expr.Expr      // nil for the arguments
 	eval  *replay.Evaluator // of exprs
 }
 
+// NewShown returns the first own values of the kernel's events with these items.
+func NewShown(all []event.Item, own int) *Shown { return &Shown{items: all[:own], all: all} }
+
 // of returns the values to show for a probe whose events the kernel does not deliver.
-func (s *Show) of(p *recording.Probe) *shown {
-	all := &shown{eval: replay.NewEvaluator(p)}
+func (s *Show) of(p *recording.Probe) *Shown {
+	all := &Shown{eval: replay.NewEvaluator(p)}
 	for _, src := range s.Exprs {
 		e, item, err := all.eval.Item(src)
 		if err != nil {
-			return &shown{} // the source leaves the probe out
+			return &Shown{} // the source leaves the probe out
 		}
 		item.TextSize = s.TextSize
 		all.exprs = append(all.exprs, e)
@@ -95,7 +102,7 @@ func (s *Show) of(p *recording.Probe) *shown {
 }
 
 // value returns the i-th value of an event.
-func (s *shown) value(e *recording.Event, i int) event.Value {
+func (s *Shown) value(e *recording.Event, i int) event.Value {
 	v := event.Value{Type: s.items[i].Type}
 	var one expr.Value
 	switch {
@@ -120,26 +127,34 @@ func (s *shown) value(e *recording.Event, i int) event.Value {
 	return v
 }
 
-// delivery passes the events of recordings to a consumer. It is a live.Receiver.
-type delivery struct {
+// Delivery passes events that were recorded or sent to a consumer, with the values that Show asks
+// for.
+type Delivery struct {
 	Consumer
-	show  *Show
-	known map[*recording.Probe]*shown
+	Show  *Show
+	known map[*recording.Probe]*Shown
 	event Event
 }
 
-func (d *delivery) Event(e *recording.Event, f *replay.File) error {
+func (d *Delivery) Event(e *recording.Event, f *replay.File) error {
 	d.event.Event, d.event.File = e, f
-	if d.show != nil {
+	if d.Show != nil {
 		s := d.known[e.Probe]
 		if s == nil {
-			s = d.show.of(e.Probe)
+			s = d.Show.of(e.Probe)
 			if d.known == nil {
-				d.known = map[*recording.Probe]*shown{}
+				d.known = map[*recording.Probe]*Shown{}
 			}
 			d.known[e.Probe] = s
 		}
 		d.event.shown = s
 	}
 	return d.Consumer.Event(&d.event)
+}
+
+func (d *Delivery) Gone(f *replay.File) {
+	for _, p := range f.Recorded() {
+		delete(d.known, p)
+	}
+	d.Consumer.Gone(f)
 }

@@ -1,5 +1,3 @@
-//go:build linux
-
 package events
 
 import (
@@ -67,7 +65,7 @@ func (f *files) Run(ctx context.Context, c Consumer) error {
 	for _, p := range f.Probes() {
 		c.Know(p)
 	}
-	d := &delivery{Consumer: c, show: f.show}
+	d := &Delivery{Consumer: c, Show: f.show}
 	for wait := shortestRest; ; {
 		last := f.follow && ctx.Err() != nil // deliver all that was written until now
 		found, err := f.deliver(ctx, d, last)
@@ -85,7 +83,7 @@ func (f *files) Run(ctx context.Context, c Consumer) error {
 			wait = shortestRest
 		} else if gone := f.Follow(f.to); gone != nil {
 			for _, file := range gone {
-				c.Gone(file)
+				d.Gone(file)
 			}
 			for _, p := range f.Probes() {
 				c.Know(p)
@@ -99,7 +97,7 @@ func (f *files) Run(ctx context.Context, c Consumer) error {
 }
 
 // deliver delivers the events that were written until now, and reports whether there were any. Unless whole is true, it ends when ctx is done.
-func (f *files) deliver(ctx context.Context, d *delivery, whole bool) (found bool, err error) {
+func (f *files) deliver(ctx context.Context, d *Delivery, whole bool) (found bool, err error) {
 	found, err = f.More()
 	if err != nil || !found {
 		return found, err

@@ -1,5 +1,3 @@
-//go:build linux
-
 package events
 
 import (
@@ -48,7 +46,7 @@ type page struct {
 	lag            time.Duration // how much later than it was fired an event has come, at least
 	filtered       bool          // the program evaluates the condition
 	event          recording.Event
-	body           body
+	body           Body
 	counts         remote.Counts
 	ended          string // why the program ended the stream
 	gone           error  // the error, if the stream broke off early
@@ -165,7 +163,7 @@ func (p *page) Close() {
 }
 
 func (p *page) Report(consequence string, reported uint64) error {
-	warnLost(p.to, p.Lost()-reported, tooMany, consequence)
+	WarnLost(p.to, p.Lost()-reported, tooMany, consequence)
 	if faults := p.counts.Faults + p.Faults; faults > 0 {
 		p.to.Warn("%d events are not included, because an expression could not be evaluated: a division by 0, or a number that is not finite", faults)
 	}
@@ -205,7 +203,7 @@ func (p *page) Run(ctx context.Context, c Consumer) error {
 			}
 		}
 	}()
-	d := &delivery{Consumer: c, show: p.show}
+	d := &Delivery{Consumer: c, Show: p.show}
 	err := p.follow(ctx, d, messages)
 	if err == nil {
 		p.delay = 0
@@ -221,7 +219,7 @@ func (p *page) Run(ctx context.Context, c Consumer) error {
 }
 
 // follow takes the messages until ctx is done and the counts have come, the consumer needs no more events, or the program is gone.
-func (p *page) follow(ctx context.Context, d *delivery, messages <-chan message) error {
+func (p *page) follow(ctx context.Context, d *Delivery, messages <-chan message) error {
 	ticker := time.NewTicker(reorderDelay / 4)
 	defer ticker.Stop()
 	done := ctx.Done()
@@ -281,7 +279,7 @@ func (p *page) count(c *remote.Counts) {
 }
 
 // deliver delivers the events that have waited long enough to be in order.
-func (p *page) deliver(d *delivery, delay time.Duration) error {
+func (p *page) deliver(d *Delivery, delay time.Duration) error {
 	slices.SortStableFunc(p.pending, func(a, b pendingEvent) int { return a.Time.Compare(b.Time) })
 	n := 0
 	defer func() {
@@ -302,7 +300,7 @@ func (p *page) deliver(d *delivery, delay time.Duration) error {
 		for k, a := range p.probes[i].Args {
 			p.body.addSent(a, e.Args[k].V)
 		}
-		if err := p.body.decode(&p.event, p.probes[i]); err != nil {
+		if err := p.body.Decode(&p.event, p.probes[i]); err != nil {
 			return err
 		}
 		for k, v := range e.Args {

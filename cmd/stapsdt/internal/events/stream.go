@@ -1,5 +1,3 @@
-//go:build linux
-
 package events
 
 import (
@@ -7,7 +5,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -27,8 +24,8 @@ type Consumer interface {
 	Gone(*replay.File)
 }
 
-// Source delivers the events that a configuration selects, in the order of their times. Recordings, the sockets of programs, their
-// pages and the kernel are sources.
+// Source delivers the events that a configuration selects, in the order of their times. Recordings,
+// the sockets of programs, their pages and the kernel are sources.
 type Source interface {
 	// Probes returns the selected probes that are known so far.
 	Probes() []*recording.Probe
@@ -52,11 +49,11 @@ type Source interface {
 // Unended is the consequence of lost events for operations.
 const Unended = "operations may be missing, and ends may be lost"
 
-// tooFast is the reason for losing events that a program fires.
-const tooFast = "they came faster than they could be read"
+// TooFast is the reason for losing events that a program fires.
+const TooFast = "they came faster than they could be read"
 
-// warnLost warns of lost events. consequence says what this means for the result, or is "".
-func warnLost(to *console.Console, lost uint64, why, consequence string) {
+// WarnLost warns of lost events. consequence says what this means for the result, or is "".
+func WarnLost(to *console.Console, lost uint64, why, consequence string) {
 	if consequence != "" {
 		why += ": " + consequence
 	}
@@ -66,13 +63,13 @@ func warnLost(to *console.Console, lost uint64, why, consequence string) {
 }
 
 // WarnLost warns of lost events while the stream runs.
-func (s *Stream) WarnLost(to *console.Console, lost uint64) { warnLost(to, lost, s.why, "") }
+func (s *Stream) WarnLost(to *console.Console, lost uint64) { WarnLost(to, lost, s.Why, "") }
 
 // Options select the source of the events and the data they carry.
 type Options struct {
 	// From names the source that replaces processes.
 	From replay.From
-	// Needs are the needs for live.Open, and apply to every source.
+	// Needs are what a source must have.
 	Needs replay.Needs
 	// Goroutines asks the kernel for the goroutine of each event. Other sources always deliver it.
 	Goroutines bool
@@ -89,8 +86,8 @@ type Stream struct {
 	Live bool
 	// Pods means that the events come from several pods, so the output must name the pods.
 	Pods bool
-
-	why string // the reason for lost events
+	// Why is the reason for lost events.
+	Why string
 }
 
 // Until returns the time until which the events have been delivered.
@@ -101,28 +98,17 @@ func (s *Stream) Until() time.Time {
 	return time.Now()
 }
 
-// Open opens a stream of the events that a configuration selects. Its Where is the condition.
+// Open opens a stream of the events of the recordings or the page that the options name, as far as
+// a configuration selects them. It returns nil if they name none. The configuration's Where is the
+// condition.
 func Open(to *console.Console, config *query.Config, o Options) (*Stream, error) {
-	s, err := OpenOutside(to, config, o)
-	if err != nil || s != nil {
-		return s, err
-	}
-	k, err := openKernel(to, config, &o)
-	if err != nil {
-		return nil, live.Refuse(err, o.Needs.Kernel)
-	}
-	return &Stream{Source: k, Live: true, Pods: k.pods, why: tooFast}, nil
-}
-
-// OpenOutside is Open for a command whose work the kernel itself can do: it returns nil if the kernel is the source.
-func OpenOutside(to *console.Console, config *query.Config, o Options) (*Stream, error) {
 	switch {
 	case o.From.Address != "":
 		p, err := openPage(to, config, &o)
 		if err != nil {
 			return nil, err
 		}
-		return &Stream{Source: p, Live: true, why: tooMany}, nil
+		return &Stream{Source: p, Live: true, Why: tooMany}, nil
 	case o.From.Given():
 		f, err := openFiles(to, config, &o)
 		if err != nil {
@@ -130,45 +116,5 @@ func OpenOutside(to *console.Console, config *query.Config, o Options) (*Stream,
 		}
 		return &Stream{Source: f}, nil
 	}
-	f, err := live.Open(to, config, o.Needs)
-	if err != nil || f == nil {
-		return nil, err
-	}
-	return &Stream{Source: &feed{Feed: f, show: o.Show}, Live: true, why: tooFast}, nil
+	return nil, nil
 }
-
-// feed is a Source: the events of programs that listen.
-type feed struct {
-	*live.Feed
-	show *Show
-}
-
-func (f *feed) Run(ctx context.Context, c Consumer) error {
-	for _, p := range f.Probes() { // the probes of programs that Open already watches
-		c.Know(p)
-	}
-	f.Came = func(all []*recording.Probe) {
-		for _, p := range all {
-			if f.Selects(p.Provider, p.Name) {
-				c.Know(p)
-			}
-		}
-	}
-	d := &delivery{Consumer: c, show: f.show}
-	f.Gone = func(file *replay.File) {
-		for _, p := range file.Recorded() {
-			delete(d.known, p)
-		}
-		c.Gone(file)
-	}
-	return f.Feed.Run(ctx, d)
-}
-
-func (f *feed) Report(consequence string, reported uint64) error {
-	warnLost(f.Console, f.Lost()-reported, tooFast, consequence)
-	replay.Unevaluated(f.Console, f.Faults)
-	f.ReportExited()
-	return nil
-}
-
-func (f *feed) Losses() replay.Losses { return replay.Losses{Lost: f.Lost()} }

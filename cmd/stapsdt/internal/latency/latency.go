@@ -16,6 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -74,7 +75,7 @@ func Run(
 	}
 	asked, needs := config, l.needs()
 	asked.Specs, asked.Others, asked.Where = l.pairs.specs, l.pairs.others, ""
-	stream, err := events.OpenOutside(to, &asked, events.Options{From: o.From, Needs: needs})
+	stream, err := source.Outside(to, &asked, events.Options{From: o.From, Needs: needs})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/source"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -50,7 +51,8 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		o.Limit = math.MaxUint64
 	}
 	r := &consumer{probes: map[*recording.Probe]*probe{}}
-	if r.stream, err = events.Open(to, &config, events.Options{Show: &events.Show{TextSize: o.TextSize}}); err != nil {
+	options := events.Options{Show: &events.Show{TextSize: o.TextSize}}
+	if r.stream, err = source.Open(to, &config, options); err != nil {
 		return err
 	}
 	defer r.stream.Close()

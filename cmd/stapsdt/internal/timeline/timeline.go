@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package timeline writes events and operations for Perfetto and chrome://tracing, which draw them on a time axis, with a
 // track for each goroutine or thread.
 package timeline
@@ -15,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/source"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -84,7 +83,8 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	v.operations.Where = query.SplitWhere(config.Where)
 	needs := replay.Needs{Kernel: query.UsesThread(config.Where), All: v.check}
 	config.Where = ""
-	if v.stream, err = events.Open(to, &config, events.Options{From: o.From, Needs: needs, Goroutines: true}); err != nil {
+	options := events.Options{From: o.From, Needs: needs, Goroutines: true}
+	if v.stream, err = source.Open(to, &config, options); err != nil {
 		return err
 	}
 	defer v.stream.Close()

@@ -1,5 +1,3 @@
-//go:build linux
-
 package top
 
 import (
@@ -10,13 +8,11 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 
 	"github.com/gdamore/tcell/v2"
-	"golang.org/x/sys/unix"
 )
 
 // screen shows snapshots on a terminal, and handles keys. One goroutine draws, and another makes the
@@ -69,7 +65,7 @@ func openScreen(to *console.Console, device string) *screen {
 	if err != nil {
 		return nil
 	}
-	tty, err := tcell.NewDevTtyFromDev(device)
+	tty, err := openTTY(device)
 	if err != nil {
 		return nil
 	}
@@ -149,7 +145,7 @@ func (s *screen) loop(ctx context.Context, done chan error) *error {
 	go s.ChannelEvents(resizes, quit)
 	keys := newKeys()
 	stops := make(chan os.Signal, 1)
-	signal.Notify(stops, unix.SIGTSTP)
+	notifyStop(stops)
 	defer signal.Stop(stops)
 	s.draw()
 	for {
@@ -195,33 +191,15 @@ func (s *screen) press(e tcell.Event) (end bool) {
 	return ok && s.state.key(key, s.now)
 }
 
-// stopPatience is the maximum time that a stop takes.
-const stopPatience = 300 * time.Millisecond
-
 // suspend restores the terminal and stops the process group until the shell continues it, as the terminal does
 // without this screen.
 func (s *screen) suspend() {
 	if !continues() || s.Suspend() != nil {
 		return
 	}
-	continued := make(chan os.Signal, 1)
-	signal.Notify(continued, unix.SIGCONT)
-	defer signal.Stop(continued)
-	_ = unix.Kill(0, unix.SIGSTOP) // SIGTSTP is caught
-	select {
-	case <-continued:
-	case <-time.After(stopPatience):
-	}
+	stop()
 	_ = s.Resume()
 	s.Sync()
-}
-
-// continues reports whether the parent can continue the process after a stop: it must be in the same session, as
-// a shell is. The kernel does not let the terminal stop other processes either.
-func continues() bool {
-	own, err := unix.Getsid(0)
-	parents, parentErr := unix.Getsid(os.Getppid())
-	return err == nil && parentErr == nil && own == parents
 }
 
 var (

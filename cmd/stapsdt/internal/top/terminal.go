@@ -1,5 +1,3 @@
-//go:build linux
-
 package top
 
 import (
@@ -10,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gdamore/tcell/v2"
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // terminal is the terminal of a screen. It keeps the input from tcell, and delivers it in parts.
@@ -113,10 +111,10 @@ func restorer(tty *os.File) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	settings, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+	settings, err := term.GetState(int(tty.Fd()))
 	keyboard := "\x1b[<u\x1b[>4;0m" // ends what tcell requests of terminals that are like xterm
 	return func() {
-		_ = unix.IoctlSetTermios(int(tty.Fd()), unix.TCSETS, settings)
+		_ = term.Restore(int(tty.Fd()), settings)
 		for _, s := range []string{
 			keyboard, info.AttrOff, info.ExitKeypad, info.EnableAutoMargin, info.ShowCursor,
 			info.ExitCA,

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package top shows which operations are running and how long they take, on a screen that is refreshed.
 package top
 
@@ -10,9 +8,9 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tree"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -54,7 +52,7 @@ func Run(
 	if o.By, err = query.SplitExprs(o.By); err != nil {
 		return err
 	}
-	if len(o.By) == 0 && !o.From.Given() && (config.All || len(config.Pods) > 0) && pods.Any() {
+	if len(o.By) == 0 && !o.From.Given() && (config.All || len(config.Pods) > 0) && source.Pods() {
 		o.By = []string{"namespace", "pod"}
 	}
 	if o.From.Given() || config.Format != query.Text || o.Screens > 0 {
@@ -87,7 +85,7 @@ func newView(
 		return nil, err
 	}
 	v = &view{table: newTable(plan.Where, plan.By)}
-	if v.stream, err = events.Open(to, &config, plan.Options(o.From)); err != nil {
+	if v.stream, err = source.Open(to, &config, plan.Options(o.From)); err != nil {
 		return nil, err
 	}
 	if v.interval, err = query.NewInterval(o.Interval); err != nil {

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package trace shows a line for each event.
 package trace
 
@@ -13,6 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/source"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -47,7 +46,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		return err
 	}
 	t := &trace{Console: to, options: &o}
-	t.stream, err = events.Open(to, &config, events.Options{
+	t.stream, err = source.Open(to, &config, events.Options{
 		From: o.From, Needs: o.needs(), Show: &events.Show{Exprs: o.Show, TextSize: o.TextSize, Verbose: o.Verbose},
 	})
 	if err != nil {

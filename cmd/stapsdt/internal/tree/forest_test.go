@@ -1,5 +1,3 @@
-//go:build linux
-
 package tree
 
 import (
@@ -15,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// source makes events of spans.
-type source struct {
+// spanSource makes events of spans.
+type spanSource struct {
 	t          *testing.T
 	forest     *forest
 	file       *replay.File
@@ -24,8 +22,8 @@ type source struct {
 	now        time.Duration
 }
 
-func newSource(t *testing.T, finished func(*tree)) *source {
-	s := &source{t: t, file: replay.NewFile(&replay.Process{PID: 1})}
+func newSource(t *testing.T, finished func(*tree)) *spanSource {
+	s := &spanSource{t: t, file: replay.NewFile(&replay.Process{PID: 1})}
 	s.start, s.end = eventtest.Spans()
 	s.forest = newForest(nil, func(done *tree, _ replay.Ended) error {
 		finished(done)
@@ -37,7 +35,7 @@ func newSource(t *testing.T, finished func(*tree)) *source {
 }
 
 // fire fires a probe one nanosecond later.
-func (s *source) fire(p *recording.Probe, words ...uint64) {
+func (s *spanSource) fire(p *recording.Probe, words ...uint64) {
 	s.now++
 	require.NoError(s.t, s.forest.add(&events.Event{Event: eventtest.Event(s.now, p, words...), File: s.file}))
 }

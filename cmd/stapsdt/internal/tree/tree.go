@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package tree shows each operation that has ended as a tree, with the operations that it consists of.
 package tree
 
@@ -15,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/source"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -76,7 +75,7 @@ func Run(
 	if err != nil {
 		return err
 	}
-	if v.stream, err = events.Open(to, &config, from); err != nil {
+	if v.stream, err = source.Open(to, &config, from); err != nil {
 		return err
 	}
 	defer v.stream.Close()

@@ -1,12 +1,13 @@
 //go:build linux
 
-package events
+package source
 
 import (
 	"errors"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -54,10 +55,10 @@ func TestNotation(t *testing.T) {
 		require.Equal(t, c.shown, string(render.AppendText(nil, &c.item, c.value)))
 		require.Equal(t, c.json, string(render.AppendJSON(nil, &c.item, c.value)))
 
-		probe := &recording.Probe{Provider: "p", Name: "x", Args: []recording.Arg{ArgOf(&c.item)}}
+		probe := &recording.Probe{Provider: "p", Name: "x", Args: []recording.Arg{events.ArgOf(&c.item)}}
 		k := &kernel{}
 		k.add(0, c.value, &c.item, probe.Args[0].Kind)
-		require.NoError(t, k.body.decode(&k.recorded, probe))
+		require.NoError(t, k.body.Decode(&k.recorded, probe))
 		all := replay.ShowAll(replay.Arguments{}.Of(&k.recorded))
 		require.Equal(t, []string{c.shown, c.json}, []string{all[0].Text, string(all[0].JSON)})
 

@@ -1,6 +1,6 @@
 //go:build linux
 
-package events
+package source
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
@@ -34,7 +35,7 @@ type kernel struct {
 	ring       *ring.Ring
 	run        *run.Run
 	goroutines *probes.Goroutines // nil unless Options.Goroutines is set
-	consumer   Consumer           // set by Run
+	consumer   events.Consumer    // set by Run
 	enough     bool               // the consumer needs no more events
 	sources    []*tracedProbe     // indexed by the IDs of the probes
 	processes  map[uint32]*replay.File
@@ -44,13 +45,13 @@ type kernel struct {
 	lost       uint64        // events that were lost until the last look
 	missed     time.Duration // when the last of them were found missing
 	// These fields describe the event that is delivered.
-	event    Event
+	event    events.Event
 	recorded recording.Event
-	body     body
-	call     Call
+	body     events.Body
+	call     events.Call
 	// calls and show are from the options. functions are the probes if all of them are functions.
-	calls     *Calls
-	show      *Show
+	calls     *events.Calls
+	show      *events.Show
 	functions []*bpf.Probe
 	pods      bool
 	refused   map[string]bool // the reasons already reported for arguments that are not shown
@@ -59,16 +60,19 @@ type kernel struct {
 // tracedProbe is a probe whose events the kernel delivers.
 type tracedProbe struct {
 	probe     *recording.Probe
-	shown     shown
+	items     []event.Item // of its records
+	shown     *events.Shown
 	goroutine int // the index of the item with the event's goroutine, or -1
 	cgroup    int // the index of the item with the control group, or -1
 	calls     callItems
 }
 
 // openKernel attaches to the probes.
-func openKernel(to *console.Console, config *query.Config, o *Options) (k *kernel, err error) {
+func openKernel(
+	to *console.Console, config *query.Config, o *events.Options,
+) (k *kernel, err error) {
 	k = &kernel{processes: map[uint32]*replay.File{}, checked: time.Now(), calls: o.Calls, show: o.Show}
-	k.event.Event, k.event.kernel, k.event.Call = &k.recorded, nil, &k.call
+	k.event.Event, k.event.Call = &k.recorded, &k.call
 	defer func() {
 		if err != nil {
 			k.Close()
@@ -94,7 +98,7 @@ func openKernel(to *console.Console, config *query.Config, o *Options) (k *kerne
 		return k, err
 	}
 	if o.Calls != nil {
-		if err := o.Calls.check(k.functions); err != nil {
+		if err := checkCalls(o.Calls, k.functions); err != nil {
 			return k, err
 		}
 	}
@@ -135,7 +139,7 @@ func (k *kernel) processFound(pid int) error {
 func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 	show := k.show
 	if show == nil {
-		show = &Show{TextSize: replay.TextSize}
+		show = &events.Show{TextSize: replay.TextSize}
 	}
 	tr, err := bpf.NewTrace(p, k.run.Where, show.Exprs, show.TextSize, show.Verbose)
 	if err != nil {
@@ -144,7 +148,7 @@ func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 	s := &tracedProbe{probe: &recording.Probe{Provider: p.Provider, Name: p.Name}, goroutine: -1, cgroup: -1}
 	own := len(tr.Items)
 	for _, item := range p.ArgItems() {
-		s.probe.Args = append(s.probe.Args, ArgOf(&item))
+		s.probe.Args = append(s.probe.Args, events.ArgOf(&item))
 	}
 	if k.show != nil && len(show.Exprs) == 0 {
 		k.argsMissing(p)
@@ -154,7 +158,7 @@ func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 		tr.AddGoroutine()
 	}
 	if k.calls != nil {
-		if s.calls, err = k.calls.add(tr, p); err != nil {
+		if s.calls, err = addCall(k.calls, tr, p); err != nil {
 			return nil, err
 		}
 		k.functions = append(k.functions, p)
@@ -163,7 +167,7 @@ func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 		s.cgroup = len(tr.Items)
 		tr.AddCgroup()
 	}
-	s.shown = shown{items: tr.Items[:own], all: tr.Items}
+	s.items, s.shown = tr.Items, events.NewShown(tr.Items, own)
 	section, err := k.ring.Add(tr)
 	if err != nil {
 		return nil, err
@@ -187,7 +191,7 @@ func (k *kernel) argsMissing(p *bpf.Probe) {
 	k.Problem(fmt.Errorf("%v is shown without arguments: %w", p, p.ArgsErr))
 }
 
-func (k *kernel) Run(ctx context.Context, c Consumer) error {
+func (k *kernel) Run(ctx context.Context, c events.Consumer) error {
 	k.consumer = c
 	for _, s := range k.sources {
 		c.Know(s.probe)
@@ -282,25 +286,25 @@ func (k *kernel) deliver(events []*event.Event) error {
 func (k *kernel) decode(e *event.Event) error {
 	f, s := k.process(e.PID), k.sources[e.ID]
 	f.Passed(e.Time)
-	k.event.File, k.event.kernel, k.event.shown = f, e, &s.shown
+	k.event.FromKernel(f, e, s.shown)
 	k.recorded = recording.Event{
 		Probe: s.probe, Number: e.ID, PID: e.PID, TID: e.TID,
 		Monotonic: e.Time, Realtime: k.clock.At(e.Time).UnixNano(),
 		Executable: f.Process.Executable, Pod: k.pod(e, s, f),
 	}
 	if k.calls != nil {
-		k.call.decode(e, s)
+		decodeCall(&k.call, e, s)
 	}
 	if s.goroutine >= 0 {
-		k.recorded.Goroutine = e.Value(s.shown.all, s.goroutine).Bits // 0 if it is missing
+		k.recorded.Goroutine = e.Value(s.items, s.goroutine).Bits // 0 if it is missing
 	}
 	if k.show != nil { // the consumer asks for values, and for no recorded argument
 		return nil
 	}
 	for i, a := range s.probe.Args {
-		k.add(i, e.Value(s.shown.all, i), &s.shown.items[i], a.Kind)
+		k.add(i, e.Value(s.items, i), &s.items[i], a.Kind)
 	}
-	return k.body.decode(&k.recorded, s.probe)
+	return k.body.Decode(&k.recorded, s.probe)
 }
 
 // process returns the file that stands for a process. One file stands for all processes if only the values of events are needed.
@@ -329,7 +333,7 @@ func (k *kernel) pod(e *event.Event, s *tracedProbe, f *replay.File) *recording.
 		}
 		return f.Process.Pod
 	}
-	c := k.run.Container(e.Value(s.shown.all, s.cgroup).Bits)
+	c := k.run.Container(e.Value(s.items, s.cgroup).Bits)
 	if !c.InPod() {
 		return nil
 	}
@@ -353,7 +357,7 @@ func (k *kernel) stats() layout.Stats {
 
 func (k *kernel) Report(consequence string, reported uint64) error {
 	stats := k.stats()
-	warnLost(k.run.Console, stats.Lost-reported, tooFast, consequence)
+	events.WarnLost(k.run.Console, stats.Lost-reported, events.TooFast, consequence)
 	if k.unreadable > 0 {
 		k.run.Warn("%d arguments could not be read, and are <unreadable>, or 0", k.unreadable)
 	}
