@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package count counts the events of probes in the kernel: by the values of expressions, by the
 // buckets of a value, and by the stacks from which they come.
 package count
@@ -16,7 +14,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/source"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
@@ -67,20 +64,11 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		defer stream.Close()
 		return newStreamCounter(&o).run(ctx, stream, c)
 	}
-	r, err := run.New(to, config)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	counter := NewCounter(r, o.Expressions, nil)
-	defer counter.Close()
-	c.results = counter
-	if err := counter.Attach(); err != nil {
-		return err
-	}
-	if err := r.Wait(ctx, c); err != nil {
-		return err
-	}
+	return c.runTraced(ctx, config)
+}
+
+// finish shows the final counts.
+func (c *reporter) finish() error {
 	if err := c.show(true); err != nil {
 		return err
 	}

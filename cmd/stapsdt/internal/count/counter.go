@@ -3,38 +3,13 @@
 package count
 
 import (
+	"context"
+
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
-
-// Probe is the subject of the counts of a probe.
-type Probe struct{ Provider, Name string }
-
-func (p Probe) String() string { return p.Provider + ":" + p.Name }
-
-// Expressions are evaluated at each event.
-type Expressions struct {
-	// By are the expressions by whose values events are counted separately.
-	By []string
-	// Value is the expression whose values are summed, or "". Buckets divides the values of a histogram, and is nil
-	// otherwise.
-	Value   string
-	Buckets query.Buckets
-}
-
-// sums reports whether values are only summed.
-func (e *Expressions) sums() bool { return e.Value != "" && e.Buckets == nil }
-
-// counting returns the part of a program that the expressions define.
-func (e *Expressions) counting() query.Counting {
-	c := query.Counting{By: e.By, Value: e.Value, For: "a histogram", Buckets: e.Buckets}
-	if e.sums() {
-		c.For = "a sum"
-	}
-	return c
-}
 
 // Counter counts the events of the probes of a run. It is an engine.Subscriber.
 type Counter struct {
@@ -87,6 +62,25 @@ func (c *Counter) Section(p *bpf.Probe) (*bpf.Section, error) {
 	return c.Add(a, Probe{p.Provider, p.Name}, p.Name, func(rows *layout.Tables, id uint32) (*bpf.Section, error) {
 		return a.Section(c.run.Env, rows, id)
 	})
+}
+
+// runTraced counts the events of processes.
+func (c *reporter) runTraced(ctx context.Context, config query.Config) error {
+	r, err := run.New(c.Console, config)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	counter := NewCounter(r, c.options.Expressions, nil)
+	defer counter.Close()
+	c.results = counter
+	if err := counter.Attach(); err != nil {
+		return err
+	}
+	if err := r.Wait(ctx, c); err != nil {
+		return err
+	}
+	return c.finish()
 }
 
 // Report warns of events that are not included. what names the keys if there were too many different ones.

@@ -1,5 +1,3 @@
-//go:build linux
-
 package count
 
 import (
@@ -14,6 +12,33 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
+
+// Probe is the subject of the counts of a probe.
+type Probe struct{ Provider, Name string }
+
+func (p Probe) String() string { return p.Provider + ":" + p.Name }
+
+// Expressions are evaluated at each event.
+type Expressions struct {
+	// By are the expressions by whose values events are counted separately.
+	By []string
+	// Value is the expression whose values are summed, or "". Buckets divides the values of a
+	// histogram, and is nil otherwise.
+	Value   string
+	Buckets query.Buckets
+}
+
+// sums reports whether values are only summed.
+func (e *Expressions) sums() bool { return e.Value != "" && e.Buckets == nil }
+
+// counting returns the part of a program that the expressions define.
+func (e *Expressions) counting() query.Counting {
+	c := query.Counting{By: e.By, Value: e.Value, For: "a histogram", Buckets: e.Buckets}
+	if e.sums() {
+		c.For = "a sum"
+	}
+	return c
+}
 
 // Options define what is counted, and how it is shown.
 type Options struct {
@@ -110,11 +135,12 @@ func most[S Subject](rows []*Row[S], limit int) (shown []*Row[S], others string)
 	if limit == 0 || len(rows) <= limit {
 		return rows, ""
 	}
-	return rows[:limit], fmt.Sprintf("and %s in %s (-n 0 shows all)\n", render.Number(Events(rows[limit:]), "event"), render.Number(len(rows)-limit, "other row"))
+	return rows[:limit], fmt.Sprintf("and %s in %s (-n 0 shows all)\n",
+		render.Number(total(rows[limit:]), "event"), render.Number(len(rows)-limit, "other row"))
 }
 
-// Events returns the number of events of some rows.
-func Events[S Subject](rows []*Row[S]) (n uint64) {
+// total returns the number of events of some rows.
+func total[S Subject](rows []*Row[S]) (n uint64) {
 	for _, r := range rows {
 		n += r.Count
 	}

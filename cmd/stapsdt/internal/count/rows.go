@@ -1,15 +1,52 @@
-//go:build linux
-
 package count
 
 import (
+	"cmp"
 	"encoding/binary"
+	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
+
+// Subject is the thing whose events are counted: a probe, or an operation.
+type Subject interface {
+	comparable
+	String() string
+}
+
+// Row holds the counts of a subject for the same values of --by, at all of its sites.
+type Row[S Subject] struct {
+	Of    S
+	Text  []string          // the values of --by for people
+	JSON  []json.RawMessage // the values of --by for programs
+	Count uint64
+	// Value is the type of the value that is counted by bucket. Buckets maps the indexes of
+	// buckets to their counts.
+	Value   expr.Type
+	Buckets query.Tallies
+	// Detached is set if later events are not counted.
+	Detached *query.Detachment
+
+	key   string
+	index int // the index among the rows of a Table
+}
+
+// maxRows is the maximum number of rows.
+const maxRows = 16384
+
+// ordered returns the rows, the most frequent first.
+func ordered[S Subject](rows map[string]*Row[S]) []*Row[S] {
+	return slices.SortedFunc(maps.Values(rows), func(a, b *Row[S]) int {
+		return cmp.Or(
+			-cmp.Compare(a.Count, b.Count), cmp.Compare(a.Of.String(), b.Of.String()),
+			slices.Compare(a.Text, b.Text), cmp.Compare(a.key, b.key),
+		)
+	})
+}
 
 // Table counts events in this process, not in tables of the kernel.
 type Table[S Subject] struct {

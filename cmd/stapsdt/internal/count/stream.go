@@ -1,5 +1,3 @@
-//go:build linux
-
 package count
 
 import (
@@ -43,10 +41,7 @@ func (c *streamCounter) run(ctx context.Context, s *events.Stream, r *reporter) 
 	if err := s.Run(ctx, c); err != nil {
 		return err
 	}
-	if err := r.show(true); err != nil {
-		return err
-	}
-	return c.Report("values of --by")
+	return r.finish()
 }
 
 // Event counts an event. The probe has all variables of the expressions: the source leaves out other probes.

@@ -3,27 +3,16 @@
 package count
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
-	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf"
 )
-
-// Subject is the thing whose events are counted: a probe, or an operation.
-type Subject interface {
-	comparable
-	String() string
-}
 
 // Tables are the tables in the kernel in which the programs of a command count.
 type Tables[S Subject] struct {
@@ -34,6 +23,7 @@ type Tables[S Subject] struct {
 
 	tables   map[string]*layout.Tables // keyed by layout
 	counters []*counter[S]             // indexed by the IDs in rows
+	stacks   map[*Row[S]]*symbol.Stack // of the last rows
 }
 
 // counter is the program of a probe.
@@ -44,27 +34,10 @@ type counter[S Subject] struct {
 	rows  *layout.Tables
 }
 
-// Row holds the counts of a subject for the same values of --by, at all of its sites.
-type Row[S Subject] struct {
-	Of    S
-	Text  []string          // the values of --by for people
-	JSON  []json.RawMessage // the values of --by for programs
-	Count uint64
-	// Value is the type of the value that is counted by bucket. Buckets maps the indexes of buckets to their counts.
-	Value   expr.Type
-	Buckets query.Tallies
-	Stack   *symbol.Stack
-	// Detached is set if later events are not counted.
-	Detached *query.Detachment
-
-	key   string
-	index int // the index among the rows of a Table
-}
-
-// maxRows and maxBytes bound a table with keys. A histogram's rows grow with the number of processors, so a machine with
-// many processors reaches maxBytes first. maxPlaces is the maximum number of probes without keys.
+// maxRows and maxBytes bound a table with keys. A histogram's rows grow with the number of
+// processors, so a machine with many processors reaches maxBytes first. maxPlaces is the maximum
+// number of probes without keys.
 const (
-	maxRows   = 16384
 	maxBytes  = 64 << 20
 	maxPlaces = 4096
 )
@@ -109,6 +82,7 @@ func (t *Tables[S]) Add(a *bpf.Aggregate, of S, probe string, section func(rows 
 // Rows reads the tables. The most frequent rows come first.
 func (t *Tables[S]) Rows() ([]*Row[S], error) {
 	merged := map[string]*Row[S]{}
+	t.stacks = map[*Row[S]]*symbol.Stack{}
 	seen := map[*layout.Tables]bool{}
 	for _, c := range t.counters {
 		if seen[c.rows] {
@@ -129,13 +103,6 @@ func (t *Tables[S]) Rows() ([]*Row[S], error) {
 	return ordered(merged), nil
 }
 
-// ordered returns the rows, the most frequent first.
-func ordered[S Subject](rows map[string]*Row[S]) []*Row[S] {
-	return slices.SortedFunc(maps.Values(rows), func(a, b *Row[S]) int {
-		return cmp.Or(-cmp.Compare(a.Count, b.Count), cmp.Compare(a.Of.String(), b.Of.String()), slices.Compare(a.Text, b.Text), cmp.Compare(a.key, b.key))
-	})
-}
-
 // merge adds a row of a table to the row of the same subject and values.
 func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r *layout.Row) {
 	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: query.Tallies{}, key: c.of.String()}
@@ -145,18 +112,25 @@ func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r *layout.Ro
 		n.Text, n.JSON = append(n.Text, v.ForText()), append(n.JSON, v.ForJSON())
 		n.key += "\x00" + n.Text[i]
 	}
+	var stack *symbol.Stack
 	if t.Stacks != nil {
-		n.Stack = t.Stacks.find(c.probe, r)
-		n.key += "\x00" + n.Stack.Key()
+		stack = t.Stacks.find(c.probe, r)
+		n.key += "\x00" + stack.Key()
 	}
 	if known := merged[n.key]; known != nil {
 		n = known
 	} else {
 		merged[n.key] = n
+		if stack != nil {
+			t.stacks[n] = stack
+		}
 	}
 	n.Count += r.Count
 	n.Buckets.Of(r.Bucket).Merge(r.Tally)
 }
+
+// Stack returns the stack of one of the last rows.
+func (t *Tables[S]) Stack(of *Row[S]) *symbol.Stack { return t.stacks[of] }
 
 // Close releases the tables.
 func (t *Tables[S]) Close() {

@@ -1,5 +1,3 @@
-//go:build linux
-
 package latency
 
 import (
@@ -7,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 )
@@ -38,8 +35,8 @@ type kinds struct {
 }
 
 // find returns the ID of the kind of operation that a probe starts or ends. The probe has the form PROVIDER:NAME.
-func (k *kinds) find(s *probes.Selector, probe string, isStart bool) (uint32, error) {
-	o := &operation{start: s.Specs[0].String(), end: s.Specs[1].String()}
+func (k *kinds) find(probe string, isStart bool) (uint32, error) {
+	o := &operation{start: k.start.String(), end: k.end.String()}
 	switch {
 	case k.functions:
 		o.start = strings.TrimSuffix(probe, spec.ReturnSuffix)

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package latency measures, in the kernel or from a stream of events, the times of operations that
 // start at one probe and end at another.
 package latency
@@ -13,7 +11,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/source"
@@ -83,7 +80,7 @@ func Run(
 		defer stream.Close()
 		return l.runStream(ctx, stream)
 	}
-	return live.Refuse(l.runTraced(ctx, config), needs.Kernel)
+	return l.runTraced(ctx, config, needs.Kernel)
 }
 
 // tick shows the times if that is due.
@@ -117,6 +114,28 @@ type pairs struct {
 	specs     []string
 	others    map[string]string // the alternative of the second spec
 	key       string
+
+	start, end spec.Choice // the specs
+}
+
+// parse parses the specs.
+func (p *pairs) parse() (err error) {
+	for i, into := range []*spec.Choice{&p.start, &p.end} {
+		text := p.specs[i]
+		if *into, err = spec.ParseChoice(text, p.others[text]); err != nil {
+			return console.Usagef("%w", err)
+		}
+	}
+	return nil
+}
+
+// isStart reports whether a probe is the start, and not the end.
+func (p *pairs) isStart(provider, probe string) (bool, error) {
+	isStart, err := spec.IsStart(&p.start, &p.end, provider, probe)
+	if err != nil {
+		err = console.Usagef("%w", err)
+	}
+	return isStart, err
 }
 
 // newPairs returns the specs of the start and of the end, and the key that pairs their events.
@@ -125,7 +144,10 @@ func newPairs(names []string, key string) (*pairs, error) {
 	switch len(names) {
 	case 1:
 		if spec, err := spec.Parse(names[0]); err == nil && spec.Functions {
-			return p, p.function(names[0])
+			if err := p.function(names[0]); err != nil {
+				return nil, err
+			}
+			return p, p.parse()
 		}
 		p.named = true
 		var err error
@@ -151,7 +173,7 @@ func newPairs(names []string, key string) (*pairs, error) {
 		}
 		p.key = "arg0"
 	}
-	return p, nil
+	return p, p.parse()
 }
 
 // function pairs the calls of functions with their returns.

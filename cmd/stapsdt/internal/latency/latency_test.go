@@ -1,5 +1,3 @@
-//go:build linux
-
 package latency
 
 import (
@@ -13,7 +11,6 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/proberec"
@@ -25,14 +22,12 @@ import (
 func TestDone(t *testing.T) {
 	p, err := newPairs([]string{"p:query"}, "")
 	require.NoError(t, err)
-	s, err := probes.NewSelector(p.specs, p.others)
-	require.NoError(t, err)
 	for name, want := range map[string]bool{"query__end": true, "query__done": true, "query__start": false, "query__den": false} {
-		require.Equal(t, want, s.Specs[1].Match("p", name), name)
+		require.Equal(t, want, p.end.Match("p", name), name)
 	}
 	k := kinds{pairs: p}
 	for _, name := range []string{"query__start", "query__done"} {
-		kind, err := k.find(s, "p:"+name, name == "query__start")
+		kind, err := k.find("p:"+name, name == "query__start")
 		require.NoError(t, err)
 		require.Zero(t, kind)
 	}
@@ -58,12 +53,10 @@ func TestPairs(t *testing.T) {
 func TestKinds(t *testing.T) {
 	p, err := newPairs([]string{"p:*"}, "")
 	require.NoError(t, err)
-	s, err := probes.NewSelector(p.specs, p.others)
-	require.NoError(t, err)
 	k := kinds{pairs: p}
 	numbers := map[string]uint32{}
 	for _, name := range []string{"read__start", "write__end", "read__end", "write__start"} {
-		kind, err := k.find(s, "p:"+name, name[len(name)-5:] == "start")
+		kind, err := k.find("p:"+name, name[len(name)-5:] == "start")
 		require.NoError(t, err)
 		numbers[name] = kind
 	}

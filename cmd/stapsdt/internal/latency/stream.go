@@ -1,5 +1,3 @@
-//go:build linux
-
 package latency
 
 import (
@@ -10,8 +8,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -20,10 +16,9 @@ import (
 // streamed pairs the events of a stream. It is an events.Consumer.
 type streamed struct {
 	count.Table[*operation]
-	latency  *latency
-	stream   *events.Stream
-	pairs    *replay.Pairs
-	selector *probes.Selector
+	latency *latency
+	stream  *events.Stream
+	pairs   *replay.Pairs
 }
 
 // runStream measures the operations of a stream.
@@ -82,20 +77,17 @@ func (r *streamed) Tick() (next time.Duration, more bool, err error) { return r.
 
 // side returns the side of an operation to which a probe belongs.
 func (r *streamed) side(p *recording.Probe) (side replay.Side, err error) {
-	isStart, err := operations.IsStart(r.selector, p.Provider, p.Name)
+	isStart, err := r.latency.pairs.isStart(p.Provider, p.Name)
 	if err != nil {
 		return side, err
 	}
-	kind, err := r.latency.kinds.find(r.selector, p.Provider+":"+p.Name, isStart)
+	kind, err := r.latency.kinds.find(p.Provider+":"+p.Name, isStart)
 	return replay.Side{Probe: p, Kind: int(kind), IsStart: isStart}, err
 }
 
 // pair prepares to pair the events of probes.
 func (r *streamed) pair(all []*recording.Probe, where string) (err error) {
 	l := r.latency
-	if r.selector, err = probes.NewSelector(l.pairs.specs, l.pairs.others); err != nil {
-		return console.Usagef("%w", err)
-	}
 	var sides []replay.Side
 	for _, p := range all {
 		side, err := r.side(p)

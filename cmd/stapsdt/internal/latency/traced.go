@@ -3,8 +3,10 @@
 package latency
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,9 +14,12 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 )
 
 // traced pairs the events of processes in the kernel. It is an engine.Subscriber and an engine.Ticker.
@@ -27,8 +32,10 @@ type traced struct {
 	full       uint64                  // starts for which there was no room
 }
 
-// runTraced measures the operations of processes.
-func (l *latency) runTraced(ctx context.Context, config query.Config) (err error) {
+// runTraced measures the operations of processes. kernel names the part of the command that only
+// the kernel can do, or is "".
+func (l *latency) runTraced(ctx context.Context, config query.Config, kernel string) (err error) {
+	defer func() { err = live.Refuse(err, kernel) }()
 	t := &traced{latency: l, plans: map[uint32]*bpf.Latency{}}
 	t.Detached = t.detached
 	l.source = t
@@ -104,11 +111,11 @@ func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	isStart, err := operations.IsStart(t.run.Selector, p.Provider, p.Name)
+	isStart, err := t.latency.pairs.isStart(p.Provider, p.Name)
 	if err != nil {
 		return nil, err
 	}
-	kind, err := t.latency.kinds.find(t.run.Selector, p.String(), isStart)
+	kind, err := t.latency.kinds.find(p.String(), isStart)
 	if err != nil {
 		return nil, err
 	}
@@ -135,4 +142,68 @@ func (t *traced) section(p *bpf.Probe, kind uint32, isStart bool) (*bpf.Section,
 	return t.Add(a, t.latency.kinds.all[kind], p.Name, func(rows *layout.Tables, id uint32) (*bpf.Section, error) {
 		return plan.End(t.run.Env, of, a, rows, id)
 	})
+}
+
+// unpaired reads the unpaired events.
+func (t *traced) unpaired() ([]unpaired, error) {
+	all := make([]unpaired, len(t.latency.kinds.all))
+	if t.operations.Plan == nil {
+		return all, nil
+	}
+	t.full = 0
+	for i := range all {
+		totals, err := layout.ReadTotals(t.operations.Tables.Totals, uint32(i))
+		if err != nil {
+			return nil, err
+		}
+		// During the reading, an end may have been counted, but not its start.
+		all[i].starts, all[i].ends = totals.Starts-min(totals.Starts, totals.Pairs), totals.Ends
+		t.full += totals.Full
+	}
+	open, err := t.operations.Open()
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(open, func(a, b layout.Open) int { return cmp.Compare(a.Since, b.Since) })
+	processes := &replay.File{} // stands for all of them
+	processes.Passed(cmp.Or(t.run.Ended, clock.Now()))
+	for i := range open {
+		o := &open[i]
+		if o.Since == 0 || int(o.Kind) >= len(all) {
+			continue
+		}
+		u := &all[o.Kind]
+		if u.open++; len(u.oldest) < maxOpenShown {
+			u.oldest = append(u.oldest, t.opened(o, processes))
+		}
+	}
+	return all, nil
+}
+
+// opened converts an operation to the form of those whose events were read.
+func (t *traced) opened(o *layout.Open, f *replay.File) *replay.Operation {
+	plan := t.plans[o.Kind]
+	s := &replay.Operation{
+		File: f, Since: o.Since, PID: uint32(o.PID), TID: uint32(o.TID),
+		Key: replay.ValueIn(&plan.Key, o.Key), Details: make([]replay.Value, len(plan.Open)),
+		Columns: t.columns(plan),
+	}
+	for i := range plan.Open {
+		if o.Known(i) {
+			s.Details[i] = replay.ValueIn(&plan.Open[i], o.Value)
+		}
+	}
+	return s
+}
+
+// columns returns the columns that describe the open operations of a plan.
+func (t *traced) columns(plan *bpf.Latency) *replay.Columns {
+	c := &replay.Columns{Key: t.latency.pairs.key, By: plan.OpenBy}
+	if c.Key == "arg0" {
+		c.Key = t.run.Selector.Specs[0].First.ArgName(0)
+	}
+	for _, item := range plan.Open {
+		c.Names = append(c.Names, item.Name)
+	}
+	return c
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
@@ -42,16 +41,6 @@ func (o *Operations) Prepare(s *probes.Selector, pairing query.Pairing) (err err
 	}
 	o.Plan, o.purged = plan, time.Now()
 	return nil
-}
-
-// IsStart reports whether a probe is the start, and not the end.
-func IsStart(s *probes.Selector, provider, probe string) (bool, error) {
-	start, end := s.Specs[0], s.Specs[1]
-	isStart := start.Match(provider, probe)
-	if isStart && end.Match(provider, probe) {
-		return false, console.Usagef("both %v and %v name it", start, end)
-	}
-	return isStart, nil
 }
 
 // ProcessFound finds the offset of the goroutine IDs of a process, for operations that are paired by them. It returns

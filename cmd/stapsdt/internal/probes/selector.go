@@ -31,12 +31,11 @@ type Selector struct {
 
 // Spec is a spec, with its file if it names one.
 type Spec struct {
-	spec.Spec
+	spec.Choice
 	// First is the first probe that was found, or nil.
 	First *bpf.Probe
 
 	near  *nearest.Name // the nearest name among the probes that were not selected
-	other spec.Spec     // its alternative, or zero
 	file  *target.File  // nil while it is being written
 	path  string        // where the file was found
 	wrong os.FileInfo   // a later file at path that could not be opened, or nil
@@ -46,17 +45,12 @@ type Spec struct {
 func NewSelector(specs []string, others map[string]string) (*Selector, error) {
 	s := &Selector{}
 	for _, text := range specs {
-		parsed, err := spec.Parse(text)
+		parsed, err := spec.ParseChoice(text, others[text])
 		if err != nil {
 			return nil, err
 		}
-		one := &Spec{Spec: parsed, near: nearest.To(parsed.Provider + ":" + parsed.Probe)}
-		if other := others[text]; other != "" {
-			if one.other, err = spec.Parse(other); err != nil {
-				return nil, err
-			}
-		}
-		s.Specs = append(s.Specs, one)
+		near := nearest.To(parsed.Provider + ":" + parsed.Probe)
+		s.Specs = append(s.Specs, &Spec{Choice: parsed, near: near})
 	}
 	return s, nil
 }
@@ -64,7 +58,7 @@ func NewSelector(specs []string, others map[string]string) (*Selector, error) {
 // FunctionSpecs returns the specs of functions.
 func (s *Selector) FunctionSpecs() (specs []spec.Spec) {
 	for _, of := range s.Specs {
-		for _, one := range []spec.Spec{of.Spec, of.other} {
+		for _, one := range []spec.Spec{of.Spec, of.Other} {
 			if one.Functions {
 				specs = append(specs, one)
 			}
@@ -73,14 +67,12 @@ func (s *Selector) FunctionSpecs() (specs []spec.Spec) {
 	return specs
 }
 
-// Match reports whether the spec or its alternative matches a probe.
-func (s *Spec) Match(provider, probe string) bool {
-	return s.Spec.Match(provider, probe) || s.other.Probe != "" && s.other.Match(provider, probe)
-}
-
 // selects reports whether the spec selects a site of a file.
 func (s *Spec) selects(f *target.File, site *sdt.Site) bool {
-	return (f.Selects(s.Spec, site) || s.other.Probe != "" && f.Selects(s.other, site)) && (s.File == "" || s.file == f)
+	if s.File != "" && s.file != f {
+		return false
+	}
+	return f.Selects(s.Spec, site) || s.Other.Probe != "" && f.Selects(s.Other, site)
 }
 
 // in reports whether a file has a site that the spec selects.

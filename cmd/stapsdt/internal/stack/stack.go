@@ -127,9 +127,13 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 
 // write writes the stacks.
 func (o *Options) write(to io.Writer, c *count.Counter, start time.Time) error {
-	rows, err := c.Rows()
+	counted, err := c.Rows()
 	if err != nil {
 		return err
+	}
+	var rows []row
+	for _, r := range counted {
+		rows = append(rows, row{r, c.Stack(r)})
 	}
 	stacks := table{o, rows, start, time.Since(start)}
 	switch o.Format {
@@ -150,7 +154,7 @@ func (o *Options) write(to io.Writer, c *count.Counter, start time.Time) error {
 }
 
 // encode writes an object for each row.
-func (o *Options) encode(to io.Writer, rows []*count.Row[count.Probe]) error {
+func (o *Options) encode(to io.Writer, rows []row) error {
 	encoder := render.NewEncoder(to)
 	now := time.Now().UTC()
 	for _, r := range rows {
@@ -174,10 +178,24 @@ func (o *Options) encode(to io.Writer, rows []*count.Row[count.Probe]) error {
 	return nil
 }
 
+// row is a row of counts with its stack.
+type row struct {
+	*count.Row[count.Probe]
+	Stack *symbol.Stack
+}
+
+// events returns the number of events of rows.
+func events(rows []row) (n uint64) {
+	for _, r := range rows {
+		n += r.Count
+	}
+	return n
+}
+
 // table has the stacks from which probes were fired, the most frequent first.
 type table struct {
 	*Options
-	rows []*count.Row[count.Probe]
+	rows []row
 	// start and duration are the time in which the events were counted.
 	start    time.Time
 	duration time.Duration
@@ -185,7 +203,7 @@ type table struct {
 
 // text returns the stacks with a line for each function, the innermost first.
 func (t *table) text() []byte {
-	total := count.Events(t.rows)
+	total := events(t.rows)
 	if total == 0 {
 		return []byte("no events\n")
 	}
@@ -215,7 +233,7 @@ func (t *table) text() []byte {
 		}
 	}
 	if rest := t.rows[len(shown):]; len(rest) > 0 {
-		n := count.Events(rest)
+		n := events(rest)
 		table.Add(fmt.Sprint(n), percent(n), "from "+render.Number(len(rest), "other stack"))
 	}
 	return table.Text()

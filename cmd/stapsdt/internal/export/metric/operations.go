@@ -9,6 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 
 	"github.com/cilium/ebpf"
 )
@@ -25,7 +26,8 @@ func (m *Traced) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	if err := m.prepare(); err != nil {
 		return nil, err
 	}
-	isStart, err := operations.IsStart(m.Selection.Selector, p.Provider, p.Name)
+	both := m.Selection.Selector.Specs
+	isStart, err := spec.IsStart(&both[0].Choice, &both[1].Choice, p.Provider, p.Name)
 	if err != nil {
 		return nil, err
 	}

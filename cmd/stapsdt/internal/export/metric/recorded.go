@@ -12,11 +12,10 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -25,7 +24,7 @@ import (
 type Recorded struct {
 	definition
 	of          cgroup.Container
-	selector    *probes.Selector
+	specs       []spec.Choice
 	problem     func(error)
 	sides       []replay.Side // sides seen before pairs exists
 	events      uint64
@@ -83,8 +82,14 @@ func NewRecorded(text rules.Metric, of cgroup.Container, created time.Time, prob
 	if m.User != "" || m.Cgroup != "" {
 		m.problem(errors.New("neither users nor control groups are known here: the events of all are included"))
 	}
-	m.selector, err = probes.NewSelector(m.Specs(), nil)
-	return m, err
+	for _, text := range m.Specs() {
+		one, err := spec.ParseChoice(text, "")
+		if err != nil {
+			return nil, err
+		}
+		m.specs = append(m.specs, one)
+	}
+	return m, nil
 }
 
 // Meet prepares for the events of a probe, if the rule selects it.
@@ -96,7 +101,7 @@ func (m *Recorded) Meet(p *recording.Probe) {
 	var err error
 	if m.Probe == "" {
 		err = m.pair(p)
-	} else if m.selector.Specs[0].Match(p.Provider, p.Name) {
+	} else if m.specs[0].Match(p.Provider, p.Name) {
 		err = m.add(p)
 	}
 	if err != nil {
@@ -132,8 +137,8 @@ func (m *Recorded) valueOf(t expr.Type) (v *recordedValue, err error) {
 // pair prepares for the events of a start or an end, if the metric measures operations. It pairs nothing until it has
 // seen one of each.
 func (m *Recorded) pair(p *recording.Probe) error {
-	isStart, err := operations.IsStart(m.selector, p.Provider, p.Name)
-	if err != nil || !isStart && !m.selector.Specs[1].Match(p.Provider, p.Name) {
+	isStart, err := spec.IsStart(&m.specs[0], &m.specs[1], p.Provider, p.Name)
+	if err != nil || !isStart && !m.specs[1].Match(p.Provider, p.Name) {
 		return err
 	}
 	side := replay.Side{Probe: p, IsStart: isStart}
