@@ -16,7 +16,7 @@ var portable = []string{"query", "spec", "event", "events", "replay", "remote", 
 
 // portableVerbs are the packages of commands that read events of any source. On Linux, they may import what opens
 // processes; elsewhere they import nothing but portable packages.
-var portableVerbs = []string{"source", "count", "latency", "trace", "tree", "timeline", "top"}
+var portableVerbs = []string{"source", "list", "count", "latency", "trace", "tree", "timeline", "top"}
 
 const internal = "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/"
 

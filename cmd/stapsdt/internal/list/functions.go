@@ -19,22 +19,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// functionSpecs divides arguments into specs of functions and paths.
-func functionSpecs(args []string) (specs []spec.Spec, paths []string, err error) {
-	for _, arg := range args {
-		spec, err := spec.Parse(arg)
-		switch {
-		case spec.Functions && err != nil:
-			return nil, nil, console.Usagef("%w", err)
-		case spec.Functions:
-			specs = append(specs, spec)
-		default:
-			paths = append(paths, arg)
-		}
-	}
-	return specs, paths, nil
-}
-
 // maxListed is the maximum number of functions that a pattern selects. Listing 10,000 takes a few
 // seconds.
 const maxListed = 1 << 16

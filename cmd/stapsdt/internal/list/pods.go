@@ -11,14 +11,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 )
 
-// jsonPod is the container of a process in a pod.
-type jsonPod struct {
-	PID       int    `json:"pid"`
-	Namespace string `json:"namespace"`
-	Pod       string `json:"pod"`
-	Container string `json:"container"`
-}
-
 // findPods finds the pods of the processes.
 func (l *lister) findPods(found *probes.Found) {
 	pods := cgroup.NewPods(cgroup.Links)

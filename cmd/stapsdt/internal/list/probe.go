@@ -1,5 +1,3 @@
-//go:build linux
-
 package list
 
 import (
@@ -68,6 +66,22 @@ func arguments(s *sdt.Site) []argument {
 		all[i] = argument{a.Name, spec.TypeName(a)}
 	}
 	return all
+}
+
+// Recording is the recording of a process.
+type Recording struct {
+	PID  int    `json:"pid"`
+	File string `json:"file"`
+	// Kept means that an earlier process has recorded to the path. The file was renamed since.
+	Kept bool `json:"kept,omitempty"`
+}
+
+// jsonPod is the container of a process in a pod.
+type jsonPod struct {
+	PID       int    `json:"pid"`
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
 }
 
 // printer prints groups of probes.

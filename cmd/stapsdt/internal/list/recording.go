@@ -25,14 +25,6 @@ const maxMapped = 256
 // maxNames is the maximum number of names in a directory that are compared to find kept recordings.
 const maxNames = 16384
 
-// Recording is the recording of a process.
-type Recording struct {
-	PID  int    `json:"pid"`
-	File string `json:"file"`
-	// Kept means that an earlier process has recorded to the path. The file was renamed since.
-	Kept bool `json:"kept,omitempty"`
-}
-
 // Recordings returns the files to which processes record, and those to which earlier processes have
 // recorded, with the paths that the processes see. A process has its recording mapped.
 func Recordings(pids []int) (all []Recording) {
