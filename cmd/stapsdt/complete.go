@@ -1,73 +1,18 @@
-//go:build linux
-
 package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"github.com/spf13/cobra"
 )
-
-// runtimes are the providers of the C and C++ libraries, which completions leave out because
-// nearly every process has them.
-var runtimes = []string{"libc", "rtld", "libm", "libpthread", "libstdcxx", "libgcc"}
-
-// completePID completes -p with the PIDs of the processes that have probes, and with their names if these are unique. It
-// describes each by its providers.
-func completePID(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-	pids, err := proc.Processes()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	finder := target.NewFinder()
-	defer finder.Close()
-	before := word[:strings.LastIndexByte(word, ',')+1]
-	var all []string
-	for _, pid := range pids {
-		uses, _, err := finder.Process(pid)
-		if err != nil {
-			continue
-		}
-		var providers []string
-		for _, u := range uses {
-			for _, p := range u.Probes {
-				if !slices.Contains(providers, p.Provider) && !slices.Contains(runtimes, p.Provider) {
-					providers = append(providers, p.Provider)
-				}
-			}
-		}
-		if len(providers) == 0 {
-			continue
-		}
-		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		name, have := strings.TrimSpace(string(comm)), strings.Join(providers, ", ")
-		all = append(all, before+strconv.Itoa(pid)+"\t"+render.Printable(name+": "+have))
-		if called, err := proc.Called(name); err == nil && called == pid && isWord(name) {
-			all = append(all, before+name+"\t"+render.Printable(fmt.Sprintf("%d: %s", pid, have)))
-		}
-	}
-	return all, cobra.ShellCompDirectiveNoFileComp
-}
-
-// isWord reports whether -p and a shell take a name as it is: it is no number, and needs no quotes.
-func isWord(name string) bool {
-	return name != "" && !isNumber(name) && name[0] != '-' && strings.IndexFunc(name, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
-	}) < 0
-}
 
 // completeSpecs lets the verbs that take a SPEC complete it.
 func completeSpecs(root *cobra.Command) {
@@ -129,43 +74,26 @@ func completeExpression(c *cobra.Command, args []string, word string) (all []str
 
 // offered returns the probes that complete a SPEC, or nil and another directive for the shell.
 func offered(c *cobra.Command, word string) ([]completion, cobra.ShellCompDirective) {
-	finder := target.NewFinder()
-	defer finder.Close()
 	recordings, _ := c.Flags().GetStringArray("from") // none for record, which has no such flag
-	var named query.Target
-	_ = processList{&named}.Set(c.Flags().Lookup("pid").Value.String())
-	named.All, _ = c.Flags().GetBool("all")
-	path, _, hasColon := strings.Cut(word, ":")
+	if len(recordings) == 0 {
+		var named query.Target
+		_ = processList{&named}.Set(c.Flags().Lookup("pid").Value.String())
+		named.All, _ = c.Flags().GetBool("all")
+		return offeredByFiles(&named, word)
+	}
+	source, err := replay.Open(replay.From{Paths: recordings}, nil, "", nil)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	defer source.Close()
 	all := []completion{}
-	switch {
-	case len(recordings) > 0:
-		source, err := replay.Open(replay.From{Paths: recordings}, nil, "", nil)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
+	for _, p := range source.Probes() {
+		one := completion{provider: p.Provider, name: p.Name, signature: replay.Signature(p)}
+		for i := range p.Args {
+			name, kind := replay.Argument(p, i)
+			one.add(name, kind)
 		}
-		defer source.Close()
-		for _, p := range source.Probes() {
-			one := completion{provider: p.Provider, name: p.Name, signature: replay.Signature(p)}
-			for i := range p.Args {
-				name, kind := replay.Argument(p, i)
-				one.add(name, kind)
-			}
-			all = append(all, one)
-		}
-	case hasColon && strings.Contains(path, "/"):
-		if f, err := finder.Open(path); err == nil {
-			all = appendFile(all, f, path+":")
-		}
-	case !named.Given():
-		return nil, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
-	default:
-		found, err := probes.LookAt(&named, finder)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		for _, f := range found.Files {
-			all = appendFile(all, f, "")
-		}
+		all = append(all, one)
 	}
 	return all, cobra.ShellCompDirectiveNoFileComp
 }
@@ -183,17 +111,6 @@ func (c *completion) add(name, kind string) {
 		name = fmt.Sprintf("arg%d", len(c.args))
 	}
 	c.args = append(c.args, name+"\t"+render.Printable(kind))
-}
-
-func appendFile(all []completion, f *target.File, before string) []completion {
-	for _, p := range f.Probes {
-		one := completion{before: before, provider: p.Provider, name: p.Name, signature: spec.Signature(p)}
-		for _, a := range p.Args {
-			one.add(a.Name, spec.TypeName(a))
-		}
-		all = append(all, one)
-	}
-	return all
 }
 
 // arguments returns the names of the arguments of the first probe that a SPEC names, each with its type.

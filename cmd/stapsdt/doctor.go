@@ -53,10 +53,8 @@ Without a SPEC, every probe of the process is selected.`,
 	return c
 }
 
-// statusError is the exit status of a command that has already printed its result.
-type statusError int
-
-func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
+// exitFault is the status of a fault.
+var _ = [1]bool{}[exitFault-doctor.StatusFault]
 
 // processAndSpec reads the process and the spec.
 func processAndSpec(process string, args []string) (pid int, only *spec.Spec, err error) {

@@ -1,5 +1,3 @@
-//go:build linux
-
 package main
 
 import (
@@ -13,8 +11,6 @@ import (
 	"unicode"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
@@ -52,13 +48,13 @@ func (l processList) Set(text string) error {
 	isName := func(word string) bool { return !isNumber(word) }
 	named := len(words) > 1 && slices.ContainsFunc(words, isName)
 	if named {
-		if pid, err := proc.Called(whole); !errors.Is(err, proc.ErrNoProcess) {
+		if pid, err := processCalled(whole); !isNoProcess(err) {
 			return l.add(pid, err)
 		}
 	}
 	for _, word := range words {
 		err := l.addWord(word)
-		if named && errors.Is(err, proc.ErrNoProcess) {
+		if named && isNoProcess(err) {
 			return fmt.Errorf("%w, nor %q", err, whole)
 		} else if err != nil {
 			return err
@@ -72,8 +68,8 @@ func (l processList) addWord(word string) error {
 	if !strings.Contains(word, "/") {
 		return l.add(processOf(word))
 	}
-	if !pods.Here() { // then it can only be the name of a process
-		if pid, err := proc.Called(word); !errors.Is(err, proc.ErrNoProcess) {
+	if !hasPods() { // then it can only be the name of a process
+		if pid, err := processCalled(word); !isNoProcess(err) {
 			return l.add(pid, err)
 		}
 	}
@@ -97,7 +93,7 @@ func processOf(word string) (int, error) {
 	pid, err := strconv.ParseInt(word, 10, 32)
 	switch {
 	case err != nil && !isNumber(strings.TrimLeft(word, "+-")):
-		return proc.Called(word)
+		return processCalled(word)
 	case err != nil || pid <= 0:
 		return 0, fmt.Errorf("takes the PID of a process, and %s is none", word)
 	}
@@ -270,7 +266,9 @@ func flagError(c *cobra.Command, err error) error {
 	var valueless *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
 	switch {
-	case errors.As(err, &invalid) && errors.Is(invalid.Unwrap(), proc.ErrNoProcess):
+	case errors.As(err, &invalid) && errors.Is(invalid.Unwrap(), console.ErrLinux):
+		return invalid.Unwrap()
+	case errors.As(err, &invalid) && isNoProcess(invalid.Unwrap()):
 		return fmt.Errorf("%s: %w", flagName(invalid.GetFlag()), invalid.Unwrap())
 	case errors.As(err, &invalid):
 		return console.Usagef("%s %s", flagName(invalid.GetFlag()), invalidValue(invalid))

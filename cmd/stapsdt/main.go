@@ -1,16 +1,10 @@
-//go:build linux
-
 package main
 
-import (
-	"os"
-
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube"
-)
+import "os"
 
 func main() {
-	if kube.IsPlugin(os.Args[0]) {
-		os.Exit(kube.Main(os.Args[1:], build(), os.Stdout, os.Stderr))
+	if status, isPlugin := runPlugin(os.Args); isPlugin {
+		os.Exit(status)
 	}
 	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
 }

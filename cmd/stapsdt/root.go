@@ -1,28 +1,20 @@
-//go:build linux
-
 package main
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/list"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
-	"github.com/go-stapsdt/stapsdt/sdt"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 )
 
 // grace is how long a command may go on after a signal, before it gathers its results: it may wait
@@ -35,9 +27,8 @@ const grace = 15 * time.Second
 const resultsGrace = time.Minute
 
 func execute(args []string, stdout, stderr io.Writer) int {
-	// The end of a reader ("| head") is an error of Write, not a signal.
-	signal.Ignore(unix.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM, unix.SIGHUP)
+	ignoreReaders()
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	to := &console.Console{Out: stdout, Err: stderr}
 	defer context.AfterFunc(ctx, func() {
@@ -59,45 +50,32 @@ func execute(args []string, stdout, stderr io.Writer) int {
 // another type, and is a failure.
 func isReaderGone(err error) bool {
 	var write *fs.PathError
-	return errors.As(err, &write) && errors.Is(write, unix.EPIPE)
+	return errors.As(err, &write) && slices.ContainsFunc(brokenPipes, func(broken error) bool {
+		return errors.Is(write, broken)
+	})
 }
 
 func fail(to *console.Console, c *cobra.Command, err error) int {
-	var refused *rights.Error
 	var wrong *expr.Error
 	var status statusError
 	if errors.As(err, &status) {
 		return int(status)
 	}
 	said, exit := console.ErrorText(err), remoteStatus(err)
+	tracing, hint := tracingStatus(c, err)
 	switch {
 	case errors.Is(err, console.ErrUsage), errors.As(err, &wrong):
 		exit = exitUsage
-	case errors.Is(err, live.ErrKernel):
-		exit = exitRights
-	case errors.As(err, &refused):
-		said += "; " + withoutRights(c)
-		exit = exitRights
-	case errors.Is(err, query.ErrNothing), errors.Is(err, sdt.ErrNoProbes),
-		errors.Is(err, proc.ErrNoProcess), errors.Is(err, fs.ErrNotExist):
+	case tracing != 0:
+		said += hint
+		exit = tracing
+	case errors.Is(err, query.ErrNothing), errors.Is(err, fs.ErrNotExist):
 		exit = exitNothing
 	case errors.Is(err, fs.ErrPermission):
 		exit = exitRights
 	}
 	to.Warn("%s", said)
 	return exit
-}
-
-// withoutRights returns a hint about a source of events that needs no rights.
-func withoutRights(c *cobra.Command) string {
-	if flag := c.Flags().Lookup("pid"); flag != nil {
-		if processes, ok := flag.Value.(processList); ok {
-			for _, r := range list.Recordings(proc.Family(processes.PIDs)) {
-				return fmt.Sprintf("process %d records to %s, which --from reads", r.PID, r.File)
-			}
-		}
-	}
-	return "to need none, start the program with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, and watch it as its own user: see stapsdt help rights"
 }
 
 func noCommand(root *cobra.Command, word string) error {
@@ -107,6 +85,9 @@ func noCommand(root *cobra.Command, word string) error {
 	}
 	return console.Usagef("there is no command %q%s: see stapsdt help", word, nearest.Hint(word, names...))
 }
+
+// onlyLinux are the names of the commands that need Linux.
+var onlyLinux = []string{"record", "stack", "script", "export", "doctor", "clean"}
 
 func rootCommand(to *console.Console) *cobra.Command {
 	root := &cobra.Command{
@@ -144,8 +125,11 @@ says what -w and --by take.
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
 		return errors.Join(checkStrayPID(c, args), checkStrayAddress(c, args), checkWindow(c))
 	}
-	root.AddCommand(listCommand(to), traceCommand(to), recordCommand(to), countCommand(to), histCommand(to), latencyCommand(to), topCommand(to), treeCommand(to), stackCommand(to), scriptCommand(to), exportCommand(to))
-	root.AddCommand(generateCommand(to), doctorCommand(to), cleanCommand(to), manCommand(), versionCommand(to), debuggerCommand(to))
+	root.AddCommand(
+		listCommand(to), traceCommand(to), countCommand(to), histCommand(to), latencyCommand(to),
+		topCommand(to), treeCommand(to), generateCommand(to), manCommand(), versionCommand(to),
+	)
+	root.AddCommand(linuxCommands(to)...)
 	root.AddCommand(topics()...)
 	completeSpecs(root)
 	refuseOthers(root)

@@ -45,3 +45,14 @@ func TestReaderGone(t *testing.T) {
 	require.True(t, isReaderGone(&fs.PathError{Op: "write", Path: "/dev/stdout", Err: unix.EPIPE}))
 	require.False(t, isReaderGone(&net.OpError{Op: "write", Net: "unix", Err: os.NewSyscallError("write", unix.EPIPE)}))
 }
+
+// TestOnlyLinux: the commands that say elsewhere that they need Linux are those that need it.
+func TestOnlyLinux(t *testing.T) {
+	var names []string
+	for _, c := range linuxCommands(&console.Console{}) {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+	}
+	require.Equal(t, names, onlyLinux)
+}

@@ -1,5 +1,3 @@
-//go:build linux
-
 package main
 
 import (
@@ -8,17 +6,17 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/doctor"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 )
 
-// The exit statuses. doctor has one more.
+// The exit statuses. exitFault is of doctor alone.
 const (
 	exitFailure = 1
 	exitUsage   = 2
 	exitNothing = 3
 	exitRights  = 4
 	exitGone    = 5
+	exitFault   = 6
 )
 
 // statusMeanings describes the exit statuses in the help, the manual pages and docs/command.md.
@@ -32,7 +30,7 @@ var statusMeanings = []struct {
 	{exitNothing, "no such probe, process or file"},
 	{exitRights, "rights are missing; the message names the capabilities. Or the server of an address asks for a password. Or clean left a file because the kernel does not say whether it is in use"},
 	{exitGone, "the program at an address has gone away, or is shutting down"},
-	{doctor.StatusFault, "only doctor: something else keeps tracers from the probe"},
+	{exitFault, "only doctor: something else keeps tracers from the probe"},
 }
 
 func statusHelp() string {
@@ -55,3 +53,8 @@ func remoteStatus(err error) int {
 	}
 	return exitFailure
 }
+
+// statusError is the exit status of a command that has already printed its result.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }

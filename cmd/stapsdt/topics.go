@@ -1,5 +1,3 @@
-//go:build linux
-
 package main
 
 import "github.com/spf13/cobra"

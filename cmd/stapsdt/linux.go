@@ -1,0 +1,62 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/list"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/spf13/cobra"
+)
+
+// linuxCommands returns the commands that need Linux.
+func linuxCommands(to *console.Console) []*cobra.Command {
+	return []*cobra.Command{
+		recordCommand(to), stackCommand(to), scriptCommand(to), exportCommand(to),
+		doctorCommand(to), cleanCommand(to), debuggerCommand(to),
+	}
+}
+
+// processCalled returns the process that has a name, and isNoProcess reports whether an error means
+// that none has it.
+func processCalled(name string) (int, error) { return proc.Called(name) }
+
+func isNoProcess(err error) bool { return errors.Is(err, proc.ErrNoProcess) }
+
+// hasPods reports whether this machine runs pods.
+func hasPods() bool { return pods.Here() }
+
+// tracingStatus returns the exit status of an error of tracing, and what is added to its message,
+// or 0.
+func tracingStatus(c *cobra.Command, err error) (status int, hint string) {
+	var refused *rights.Error
+	switch {
+	case errors.Is(err, live.ErrKernel):
+		return exitRights, ""
+	case errors.As(err, &refused):
+		return exitRights, "; " + withoutRights(c)
+	case errors.Is(err, sdt.ErrNoProbes), isNoProcess(err):
+		return exitNothing, ""
+	}
+	return 0, ""
+}
+
+// withoutRights returns a hint about a source of events that needs no rights.
+func withoutRights(c *cobra.Command) string {
+	if flag := c.Flags().Lookup("pid"); flag != nil {
+		if processes, ok := flag.Value.(processList); ok {
+			for _, r := range list.Recordings(proc.Family(processes.PIDs)) {
+				return fmt.Sprintf("process %d records to %s, which --from reads", r.PID, r.File)
+			}
+		}
+	}
+	return "to need none, start the program with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, and watch it as its own user: see stapsdt help rights"
+}

@@ -1,0 +1,39 @@
+//go:build !linux
+
+package main
+
+import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+
+	"github.com/spf13/cobra"
+)
+
+// linuxCommands returns commands that say that they need Linux.
+func linuxCommands(*console.Console) (all []*cobra.Command) {
+	for _, name := range onlyLinux {
+		all = append(all, &cobra.Command{
+			Use: name, Short: "(needs Linux)", DisableFlagParsing: true,
+			RunE: func(c *cobra.Command, _ []string) error {
+				return console.Usagef("%s needs Linux, and this is another system", name)
+			},
+		})
+	}
+	return all
+}
+
+func processCalled(string) (int, error) { return 0, console.ErrLinux }
+
+func isNoProcess(error) bool { return false }
+
+func hasPods() bool { return true }
+
+func completePID(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+func offeredByFiles(*query.Target, string) ([]completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+func tracingStatus(*cobra.Command, error) (status int, hint string) { return 0, "" }

@@ -1,0 +1,19 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+)
+
+// ends are the signals that end a command.
+var ends = []os.Signal{os.Interrupt, unix.SIGTERM, unix.SIGHUP}
+
+// ignoreReaders makes the end of a reader ("| head") an error of Write, and not a signal.
+func ignoreReaders() { signal.Ignore(unix.SIGPIPE) }
+
+// brokenPipes are the errors of writing to a pipe whose reader has ended.
+var brokenPipes = []error{unix.EPIPE}
