@@ -23,17 +23,13 @@ const (
 	internal = command + "/internal/"
 )
 
-// imports compiles packages for a system, and returns which of the command's packages they are and import.
+// imports returns which of the command's packages some packages are and import on a system.
 func imports(t *testing.T, system string, paths ...string) (all []string) {
-	run := func(args ...string) string {
-		c := exec.Command("go", append(args, paths...)...)
-		c.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
-		out, err := c.CombinedOutput()
-		require.NoError(t, err, "%s: %s", system, out)
-		return string(out)
-	}
-	run("vet")
-	for _, path := range strings.Fields(run("list", "-deps")) {
+	c := exec.Command("go", append([]string{"list", "-deps"}, paths...)...)
+	c.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, "%s: %s", system, out)
+	for _, path := range strings.Fields(string(out)) {
 		if name, ours := strings.CutPrefix(path, internal); ours {
 			all = append(all, name)
 		}
@@ -41,9 +37,10 @@ func imports(t *testing.T, system string, paths ...string) (all []string) {
 	return all
 }
 
-// TestPortable: the portable packages compile for any system, and import the same of the command's packages
-// on each of them, so none that attaches to probes or looks at other processes: those are for Linux. The command
-// itself has no others there, but for the plugin of kubectl and the language D.
+// TestPortable: the portable packages import the same of the command's packages on each system, so
+// none that attaches to probes or looks at other processes: those are for Linux. The command itself
+// has no others there, but for the plugin of kubectl and the language D. That all of this compiles
+// is a test of internal/test/elsewhere.
 func TestPortable(t *testing.T) {
 	var paths []string
 	for _, name := range portable {
