@@ -252,8 +252,8 @@ func checkStrayAddress(c *cobra.Command, args []string) error {
 		switch {
 		case schemeless.MatchString(arg):
 			return console.Usagef("%s is no SPEC: the address of a page of probes begins with http://, as in http://%s", arg, arg)
-		case remote.IsAddress(arg) && c.Name() != "list" && c.Flags().Lookup("follow") == nil:
-			return console.Usagef("%s does not read events from a page, such as the one at %s: list, trace, count, hist, latency and tree do", c.Name(), arg)
+		case remote.IsAddress(arg) && c.Flags().Lookup("from") == nil:
+			return console.Usagef("%s does not read events from a page, such as the one at %s: list, trace, count, hist, latency, top and tree do", c.Name(), arg)
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ func topCommand(to *console.Console) *cobra.Command {
 	var config query.Config
 	options := top.Options{Interval: time.Second}
 	c := &cobra.Command{
-		Use:   "top [SPEC...] (-p PID | -a | --from FILE)",
+		Use:   "top [http://HOST/debug/probes/] [SPEC...] (-p PID | -a | --from FILE)",
 		Short: "Show which operations are running, and how long they take",
 		Long: `Show the operations of the processes on a screen that is refreshed: their rate, how many
 are open, their errors, median and 99th percentile, and those that have been open longest, with
@@ -30,7 +30,7 @@ output is no terminal, one screen follows another.`,
   stapsdt top -a -n 1 -o json
   stapsdt top --from /dev/shm/shop.rec`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return top.Run(c.Context(), to, config, args, options)
+			return top.Run(c.Context(), to, config, cutAddress(args, &options.From), options)
 		},
 	}
 	runFlags(c, &config)

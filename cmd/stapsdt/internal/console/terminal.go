@@ -33,7 +33,7 @@ func IsTerminal(w any) bool {
 // cannot move its cursor.
 func Size(w any) (rows, columns int, ok bool) {
 	columns, rows, ok = winsize(w)
-	if !ok || os.Getenv("TERM") == "dumb" {
+	if !ok || !movesCursor(w.(*os.File)) {
 		return 0, 0, false
 	}
 	if rows == 0 || columns == 0 { // unknown

@@ -14,7 +14,7 @@ type Operation struct {
 	File  *File
 	Kind  int
 	Since time.Duration // by CLOCK_MONOTONIC
-	// PID is the process of the start. Either TID or Goroutine is not 0.
+	// PID is the process of the start. A page tells neither TID nor Goroutine.
 	PID, TID  uint32
 	Goroutine uint64
 	Key       Value

@@ -216,11 +216,14 @@ func (s *subject) openLines(now *snapshot, width int) []string {
 			o, status = &now.open[i], "open for "+render.Duration(float64(now.open[i].Nanoseconds))
 		}
 	}
-	lines := []string{render.Printable(o.Operation), status, fmt.Sprintf("process %d  thread %d", o.PID, o.TID)}
-	if o.Goroutine != 0 {
-		lines[2] = fmt.Sprintf("process %d  goroutine %d", o.PID, o.Goroutine)
+	at := fmt.Sprintf("process %d", o.PID)
+	switch {
+	case o.Goroutine != 0:
+		at += fmt.Sprintf("  goroutine %d", o.Goroutine)
+	case o.TID != 0:
+		at += fmt.Sprintf("  thread %d", o.TID)
 	}
-	lines = append(lines, "")
+	lines := []string{render.Printable(o.Operation), status, at, ""}
 	for _, v := range slices.Concat([]replay.Shown{o.key}, o.by, o.args) {
 		lines = append(lines, wrap(v.String(), width)...)
 	}

@@ -131,7 +131,7 @@ func TestCommon(t *testing.T) {
 	path := func(s string) []replay.Shown { return []replay.Shown{{Name: "path", Text: strconv.Quote(s)}} }
 	long := strings.Repeat("/tenants/initech", 10)
 	s := &snapshot{names: []string{"path"}, lines: []line{{Operation: "p:op", by: path(long)}, {Operation: "p:op", by: path("/")}}}
-	s.open = []opened{{JSONOpen: replay.JSONOpen{Operation: "p:op"}, args: path(long)}}
+	s.open = []opened{{JSONOpen: replay.JSONOpen{Operation: "p:op", TID: 1}, args: path(long)}}
 	lines := strings.Split(string(s.text(80)), "\n")
 	require.Regexp(t, `^\d\d:\d\d:\d\d  p:op  0 operations/s`, lines[0])
 	require.Regexp(t, `LONGEST  path$`, lines[1])
@@ -139,6 +139,8 @@ func TestCommon(t *testing.T) {
 	for _, line := range lines {
 		require.LessOrEqual(t, utf8.RuneCountInString(line), 80)
 	}
+	s.open[0].TID = 0
+	require.Regexp(t, `OPEN FOR  PID  ARGUMENTS\n`, string(s.text(80)), "a page tells no thread")
 	whole := string(s.text(text.Unlimited))
 	require.Equal(t, 3, strings.Count(whole, "  p:op  "))
 	require.Equal(t, 2, strings.Count(whole, strconv.Quote(long)))

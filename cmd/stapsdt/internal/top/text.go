@@ -152,33 +152,49 @@ func (s *snapshot) rows(all []line, width int) []string {
 	return split(table.Text())
 }
 
-// openRows returns the lines of the table of open operations, beginning with the heading. Nested ones have their IDs.
-func (s *snapshot) openRows(all []opened, width int) []string {
-	table := render.Table{Width: width, Right: 3}
-	thread := "TID"
+// threadHead returns the heading of the threads of operations, or "" if they are not known: a page
+// tells none.
+func threadHead(all []opened) (heading string) {
 	for i := range all {
-		if all[i].Goroutine != 0 {
-			thread = "GOROUTINE"
+		switch {
+		case all[i].Goroutine != 0:
+			return "GOROUTINE"
+		case all[i].TID != 0:
+			heading = "TID"
 		}
 	}
+	return heading
+}
+
+// openRows returns the lines of the table of open operations, beginning with the heading. Nested
+// ones have their IDs.
+func (s *snapshot) openRows(all []opened, width int) []string {
 	narrow, tiny := width < 60, width < 40
-	head := []string{"OPEN FOR", "PID", thread, "OPERATION", "ARGUMENTS"}
+	head := []string{"OPEN FOR"}
+	thread := threadHead(all)
+	if !narrow {
+		head = append(head, "PID")
+	}
+	if !narrow && thread != "" {
+		head = append(head, thread)
+	}
+	table := render.Table{Width: width, Right: len(head)}
 	withName := tiny || s.common(width) == ""
-	if !withName {
-		head = slices.Delete(head, 3, 4)
+	if withName {
+		head = append(head, "OPERATION")
 	}
-	if narrow {
-		table.Right, head = 1, slices.Delete(head, 1, 3)
-	}
-	if tiny {
-		head = head[:2]
+	if !tiny {
+		head = append(head, "ARGUMENTS")
 	}
 	table.Add(head...)
 	for i := range all {
 		o := &all[i]
 		cells := []string{render.OpenFor(o.Nanoseconds, o.Unknown)}
 		if !narrow {
-			cells = append(cells, fmt.Sprint(o.PID), fmt.Sprint(o.thread()))
+			cells = append(cells, fmt.Sprint(o.PID))
+		}
+		if !narrow && thread != "" {
+			cells = append(cells, fmt.Sprint(o.thread()))
 		}
 		name := o.Operation
 		if s.nested {

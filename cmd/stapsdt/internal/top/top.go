@@ -12,7 +12,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tree"
-	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -24,7 +23,7 @@ type Options struct {
 	Screens int
 	// Interval is the time between two screens.
 	Interval time.Duration
-	// From are the recordings to read instead of processes.
+	// From names the recordings or the page to read instead of processes.
 	From replay.From
 }
 
@@ -55,7 +54,7 @@ func Run(
 	if len(o.By) == 0 && !o.From.Given() && (config.All || len(config.Pods) > 0) && source.Pods() {
 		o.By = []string{"namespace", "pod"}
 	}
-	if o.From.Given() || config.Format != query.Text || o.Screens > 0 {
+	if len(o.From.Paths) > 0 || config.Format != query.Text || o.Screens > 0 {
 		return runPlain(ctx, to, config, names, &o)
 	}
 	s := openScreen(to, "/dev/tty")
@@ -97,7 +96,7 @@ func newView(
 // run takes the events.
 func (v *view) run(ctx context.Context) error {
 	if v.stream.Live {
-		v.table.began[0] = clock.Now()
+		v.table.began[0] = v.stream.Now()
 	}
 	return v.stream.Run(ctx, v)
 }
@@ -129,7 +128,7 @@ func (v *view) Tick() (next time.Duration, more bool, err error) {
 	if err := v.show(v.snapshot()); err != nil {
 		return 0, false, err
 	}
-	v.table.turn(clock.Now())
+	v.table.turn(v.stream.Now())
 	v.left--
 	return next, v.left != 0, nil
 }
@@ -138,7 +137,7 @@ func (v *view) Tick() (next time.Duration, more bool, err error) {
 func (v *view) snapshot() *snapshot {
 	at, now := v.lastAt, v.last
 	if v.stream.Live {
-		at, now = time.Now(), clock.Now()
+		at, now = v.stream.Until(), v.stream.Now()
 	}
 	s := v.table.snapshot(at, now, !v.stream.Live)
 	s.lost = v.stream.Lost()
