@@ -1,5 +1,3 @@
-//go:build linux
-
 package main
 
 import (
@@ -29,7 +27,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 )
 
 // argTypes are the types of all arguments that a recording may have.
@@ -310,9 +307,6 @@ func TestRecordingSentences(t *testing.T) {
 	require.Regexp(t, `(?s)p:cache__start → p:cache__end\n.*OPEN FOR +PID +GOROUTINE +ID +key +size\n +0s +7 +5 +2 +78 +89\n`, out)
 	to := &console.Console{Err: io.Discard}
 	require.Equal(t, exitRights, fail(to, rootCommand(to), &fs.PathError{Op: "open", Path: "file", Err: fs.ErrPermission}))
-	fifo := filepath.Join(t.TempDir(), "fifo")
-	require.NoError(t, unix.Mkfifo(fifo, 0o600))
-	require.Equal(t, exitFailure, execute([]string{"list", "--from", fifo}, io.Discard, io.Discard), "it waits for no writer")
 }
 
 // TestRecordingWindow: --since and --until select the time of the events, and what is open is what was open then.

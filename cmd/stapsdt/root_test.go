@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -44,6 +45,13 @@ func TestWithoutRights(t *testing.T) {
 func TestReaderGone(t *testing.T) {
 	require.True(t, isReaderGone(&fs.PathError{Op: "write", Path: "/dev/stdout", Err: unix.EPIPE}))
 	require.False(t, isReaderGone(&net.OpError{Op: "write", Net: "unix", Err: os.NewSyscallError("write", unix.EPIPE)}))
+}
+
+// TestNoWriter: a pipe in place of a recording is refused, and no writer is waited for.
+func TestNoWriter(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, unix.Mkfifo(fifo, 0o600))
+	require.Equal(t, exitFailure, execute([]string{"list", "--from", fifo}, io.Discard, io.Discard))
 }
 
 // TestOnlyLinux: the commands that say elsewhere that they need Linux are those that need it.

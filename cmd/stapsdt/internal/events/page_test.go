@@ -77,7 +77,7 @@ func TestPageGone(t *testing.T) {
 	require.EqualValues(t, 3, p.Lost())
 	first := time.Duration(now.UnixNano())
 	require.False(t, p.program.Keeps(first), "the end of an operation can be among the lost")
-	require.Greater(t, p.program.Last(), first+1, "time has gone on since")
+	require.GreaterOrEqual(t, p.program.Last(), first+1, "time has gone on since, if the clock has")
 	require.ErrorContains(t, p.Report("", 0), "has gone away")
 }
 

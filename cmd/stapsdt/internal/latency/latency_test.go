@@ -4,16 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/proberec"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -82,22 +83,22 @@ func TestHeading(t *testing.T) {
 // jobs records eight jobs, of which the third and the sixth do not end, and an end without a start.
 func jobs(t *testing.T) (path string) {
 	t.Helper()
-	p := stapsdt.NewProvider("shop")
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	start := stapsdt.NewProbe3[uint64, uint64, string](p, "job__start", "id", "parent", "text")
-	end := stapsdt.NewProbe2[uint64, int](p, "job__end", "id", "status")
-	path = filepath.Join(t.TempDir(), "recording")
-	recorder, err := proberec.Create(path, 1<<20, p)
-	require.NoError(t, err)
-	recorder.Start()
-	end.Fire(1000, 0)
+	var r eventtest.Recording
+	start := r.Probe("shop", "job__start", "id", "parent", "text")
+	end := r.Probe("shop", "job__end", "id", "status")
+	fired := []eventtest.Fired{{Probe: end, Words: []uint64{1000, 0}}}
 	for id := range uint64(8) {
-		start.Fire(id, 0, fmt.Sprintf("job %d", id%2))
+		fired = append(fired, eventtest.Fired{Probe: start, Words: []uint64{id, 0}, Texts: []string{fmt.Sprintf("job %d", id%2)}})
 		if id%3 != 2 {
-			end.Fire(id, 200+int(id%2))
+			fired = append(fired, eventtest.Fired{Probe: end, Words: []uint64{id, 200 + id%2}})
 		}
 	}
-	require.NoError(t, recorder.Close())
+	for i := range fired {
+		fired[i].At = time.Duration(i+1) * time.Millisecond
+	}
+	r.Chunk(0, 0, fired...)
+	path = filepath.Join(t.TempDir(), "recording")
+	require.NoError(t, os.WriteFile(path, r.Bytes(), 0o600))
 	return path
 }
 
@@ -139,7 +140,7 @@ func TestRecorded(t *testing.T) {
 	first := longest[0].(map[string]any)
 	require.Equal(t, 2., first["key"])
 	require.Equal(t, map[string]any{"text": "job 0"}, first["by"])
-	require.Positive(t, first["nanoseconds"])
+	require.Equal(t, 9e6, first["nanoseconds"], "from the event at 7 ms to the last one")
 
 	text, _ := measure(t, "", query.Config{}, count.Options{From: replay.From{Paths: from}}, "shop:job")
 	require.Contains(t, text, "2 starts without an end (2 still open); 1 end without a start")
