@@ -21,3 +21,4 @@ need g++=g++ musl-gcc=musl-tools valgrind=valgrind gdb=gdb ip=iproute2 openssl=o
 	"chromium=chromium|chromium-browser" promtool=prometheus \
 	perl=perl /usr/share/doc/libffi-platypus-perl=libffi-platypus-perl /usr/bin/ruby=ruby /usr/bin/php=php-cli node=nodejs npm=npm \
 	javac=default-jdk-headless runsc=runsc
+[ "$(uname -m)" != x86_64 ] || need wine=wine x86_64-w64-mingw32-gcc=gcc-mingw-w64-x86-64
