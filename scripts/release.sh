@@ -4,7 +4,9 @@
 #   scripts/release.sh VERSION DIRECTORY
 #
 #   stapsdt-VERSION-linux-ARCH.tar.gz   the command, manual pages, completions, a unit for systemd, and licenses
-#   stapsdt_VERSION_ARCH.deb            the same as a Debian package
+#   stapsdt-VERSION-darwin-ARCH.tar.gz  the command for macOS, without the unit
+#   stapsdt-VERSION-windows-amd64.zip   the command for Windows, and licenses
+#   stapsdt_VERSION_ARCH.deb            that for Linux as a Debian package
 #   libstapsdt0_*, libstapsdt-dev_*     the C library
 #   SHA256SUMS
 #
@@ -36,7 +38,7 @@ cd "$work/source"
 . scripts/lib/debian.sh
 # shellcheck source=scripts/lib/packages.sh
 . scripts/lib/packages.sh
-need gcc=gcc dpkg-buildpackage=dpkg-dev dh=debhelper /usr/include/libelf.h=libelf-dev xz=xz-utils
+need gcc=gcc dpkg-buildpackage=dpkg-dev dh=debhelper /usr/include/libelf.h=libelf-dev xz=xz-utils zip=zip
 
 host=$(dpkg --print-architecture)
 case $host in
@@ -45,14 +47,14 @@ arm64) other=amd64 ;;
 *) echo "release.sh: releases are made on amd64 or arm64" >&2; exit 1 ;;
 esac
 
-# command_binary ARCH builds the command into $work/ARCH/stapsdt.
+# command_binary SYSTEM-ARCH builds the command into $work/SYSTEM-ARCH/bin.
 command_binary() {
-	mkdir "$work/$1"
-	env -C cmd/stapsdt GOFLAGS= GOEXPERIMENT= GOFIPS140=off GOAMD64=v1 GOARM64=v8.0 CGO_ENABLED=0 GOOS=linux GOARCH="$1" \
-		go build -trimpath -buildvcs=false -ldflags "-s -w -X main.release=$version -X main.commit=$commit" -o "$work/$1/stapsdt" .
+	mkdir -p "$work/$1/bin"
+	env -C cmd/stapsdt GOFLAGS= GOEXPERIMENT= GOFIPS140=off GOAMD64=v1 GOARM64=v8.0 CGO_ENABLED=0 GOOS="${1%-*}" GOARCH="${1#*-}" \
+		go build -trimpath -buildvcs=false -ldflags "-s -w -X main.release=$version -X main.commit=$commit" -o "$work/$1/bin/" .
 }
 
-# licenses ARCH writes the licenses of Go and of every module that is linked into the command. It
+# licenses SYSTEM-ARCH writes the licenses of Go and of every module that is linked into the command. It
 # fails if one has none.
 licenses() {
 	local file=$work/$1/LICENSES paths module root files
@@ -63,7 +65,7 @@ licenses() {
 		printf '\n\nGo, https://go.dev\n\n'
 		cat "$(go env GOROOT)/LICENSE"
 	} >"$file"
-	paths=$(go version -m "$work/$1/stapsdt" | awk '$1 == "dep" && $2 !~ /^github.com\/go-stapsdt\/stapsdt/ { print $2 }')
+	paths=$(go version -m "$work/$1/bin"/* | awk '$1 == "dep" && $2 !~ /^github.com\/go-stapsdt\/stapsdt/ { print $2 }')
 	[ -n "$paths" ]
 	for module in $paths; do
 		root=$(go list -C cmd/stapsdt -m -f '{{.Dir}}' "$module")
@@ -78,30 +80,40 @@ licenses() {
 # texts has this machine's command write the manual pages and completions.
 texts() {
 	local shell
-	"$work/$host/stapsdt" man "$work/texts/man1"
-	for shell in bash zsh fish; do "$work/$host/stapsdt" completion "$shell" >"$work/texts/stapsdt.$shell"; done
+	"$work/linux-$host/bin/stapsdt" man "$work/texts/man1"
+	for shell in bash zsh fish; do "$work/linux-$host/bin/stapsdt" completion "$shell" >"$work/texts/stapsdt.$shell"; done
 }
 
+# archive SYSTEM-ARCH makes the archive of a system.
 archive() {
-	local name=stapsdt-$version-linux-$1
+	local name=stapsdt-$version-$1
 	local tree=$work/$1/$name
-	mkdir -p "$tree/completions"
-	cp -r "$work/$1/stapsdt" "$work/$1/LICENSES" packaging/stapsdt.service "$work/texts/man1" "$tree"
+	mkdir -p "$tree"
+	cp "$work/$1/bin"/* "$work/$1/LICENSES" "$tree"
+	if [[ $1 = windows-* ]]; then
+		find "$tree" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
+		(cd "$work/$1" && find "$name" | sort | zip -qX9 "$work/files/$name.zip" -@)
+		return
+	fi
+	mkdir "$tree/completions"
+	cp -r "$work/texts/man1" "$tree"
 	cp "$work"/texts/stapsdt.* "$tree/completions"
+	[[ $1 != linux-* ]] || cp packaging/stapsdt.service "$tree"
 	tar -C "$work/$1" --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -c "$name" | gzip -9n >"$work/files/$name.tar.gz"
 }
 
+# package ARCH makes the Debian package.
 package() {
-	local tree=$work/$1/tree number=${version#v}
+	local tree=$work/linux-$1/tree number=${version#v}
 	number=${number/-/\~}
 	local usr=$tree/usr
 	local doc=$usr/share/doc/stapsdt
-	install -D "$work/$1/stapsdt" -t "$usr/bin"
+	install -D "$work/linux-$1/bin/stapsdt" -t "$usr/bin"
 	install -D -m 644 "$work"/texts/man1/* -t "$usr/share/man/man1"
 	install -D -m 644 "$work/texts/stapsdt.bash" "$usr/share/bash-completion/completions/stapsdt"
 	install -D -m 644 "$work/texts/stapsdt.zsh" "$usr/share/zsh/vendor-completions/_stapsdt"
 	install -D -m 644 "$work/texts/stapsdt.fish" "$usr/share/fish/vendor_completions.d/stapsdt.fish"
-	install -D -m 644 "$work/$1/LICENSES" CHANGELOG.md -t "$doc"
+	install -D -m 644 "$work/linux-$1/LICENSES" CHANGELOG.md -t "$doc"
 	install -m 644 cstapsdt/debian/copyright "$doc"
 	cat >"$doc/changelog" <<-END
 		stapsdt ($number) unstable; urgency=medium
@@ -147,16 +159,15 @@ library() {
 	cp "$work"/library/*/libstapsdt{0,-dev}_*.deb "$work/files"
 }
 
-for arch in amd64 arm64; do
-	command_binary $arch
-	licenses $arch
+systems="linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64"
+for system in $systems; do
+	command_binary "$system"
+	licenses "$system"
 done
 mkdir "$work/texts"
 texts
-for arch in amd64 arm64; do
-	archive $arch
-	package $arch
-done
+for system in $systems; do archive "$system"; done
+for arch in amd64 arm64; do package $arch; done
 library
 (cd "$work/files" && sha256sum -- * >SHA256SUMS)
 mkdir -p "$(dirname "$directory")"

@@ -20,7 +20,7 @@ cd "$(dirname "$0")/../.."
 
 faketime=/usr/lib/$(uname -m)-linux-gnu/faketime/libfaketime.so.1
 need git=git "$faketime=libfaketime" mandoc=mandoc lintian=lintian bash=bash zsh=zsh fish=fish \
-	qemu-aarch64-static=qemu-user-static file=file readelf=binutils
+	qemu-aarch64-static=qemu-user-static file=file readelf=binutils unzip=unzip
 version=v0.0.0-test.1 number=0.0.0~test.1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -44,9 +44,9 @@ complete() {
 	for arch in amd64 arm64; do
 		(cd "$first" && ls "stapsdt-$version-linux-$arch.tar.gz" "stapsdt_${number}_$arch.deb" libstapsdt{0,-dev}_*_"$arch".deb)
 	done
-	[ "$(find "$first" -type f | wc -l)" -eq 9 ]
+	[ "$(find "$first" -type f | wc -l)" -eq 12 ]
 	(cd "$first" && sha256sum --strict --check SHA256SUMS)
-	[ "$(wc -l <"$first/SHA256SUMS")" -eq 8 ]
+	[ "$(wc -l <"$first/SHA256SUMS")" -eq 11 ]
 }
 
 # unpacked unpacks the archive and the packages of each architecture.
@@ -69,6 +69,22 @@ runs() {
 	aarch64:amd64) qemu-x86_64-static "$@" ;;
 	*) "$@" ;;
 	esac
+}
+
+# foreign unpacks the archives for other systems. Only Linux's have the unit.
+foreign() {
+	local arch
+	for arch in amd64 arm64; do
+		mkdir -p "$work/darwin-$arch"
+		tar -xzf "$first/stapsdt-$version-darwin-$arch.tar.gz" -C "$work/darwin-$arch" --strip-components=1
+		file "$work/darwin-$arch/stapsdt" | grep Mach-O
+		[ -s "$work/darwin-$arch/man1/stapsdt-top.1" ]
+		[ ! -e "$work/darwin-$arch/stapsdt.service" ]
+	done
+	unzip -q "$first/stapsdt-$version-windows-amd64.zip" -d "$work/windows"
+	file "$work/windows/stapsdt-$version-windows-amd64/stapsdt.exe" | grep 'PE32+'
+	grep -F mousetrap "$work/windows/stapsdt-$version-windows-amd64/LICENSES"
+	grep -aqF "$commit" "$work/windows/stapsdt-$version-windows-amd64/stapsdt.exe"
 }
 
 # versions: --version tells the version, the commit and Go's.
@@ -171,6 +187,7 @@ verify "make it again: another place, day, umask, locale and time zone" elsewher
 verify "the same bytes" same
 verify "complete, with checksums" complete
 verify "unpack" unpacked
+verify "the archives for macOS and Windows" foreign
 verify "--version, on both architectures" versions
 verify "dpkg installs, verifies and purges the command" installed
 verify "docs/install.md" documented
