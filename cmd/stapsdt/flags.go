@@ -245,6 +245,11 @@ func checkStrayPID(c *cobra.Command, args []string) error {
 // schemeless matches an address without http://. No probe has a name of digits.
 var schemeless = regexp.MustCompile(`^[A-Za-z0-9.-]+:[0-9]{1,5}(/.*)?$`)
 
+// readsPages reports whether a command takes the address of a page.
+func readsPages(c *cobra.Command) bool {
+	return c.Flags().Lookup("follow") != nil || c.Name() == "list" || c.Name() == "top"
+}
+
 // checkStrayAddress returns an error if an argument is the address of a page of probes and the command cannot read pages, or if the
 // address lacks the scheme.
 func checkStrayAddress(c *cobra.Command, args []string) error {
@@ -252,7 +257,7 @@ func checkStrayAddress(c *cobra.Command, args []string) error {
 		switch {
 		case schemeless.MatchString(arg):
 			return console.Usagef("%s is no SPEC: the address of a page of probes begins with http://, as in http://%s", arg, arg)
-		case remote.IsAddress(arg) && c.Flags().Lookup("from") == nil:
+		case remote.IsAddress(arg) && !readsPages(c):
 			return console.Usagef("%s does not read events from a page, such as the one at %s: list, trace, count, hist, latency, top and tree do", c.Name(), arg)
 		}
 	}
