@@ -9,6 +9,7 @@ import (
 	"math"
 	"regexp"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
@@ -83,6 +84,19 @@ var notInNames = regexp.MustCompile(`[^A-Za-z0-9_]`)
 
 // Detect detects the capabilities of the kernel. The error may be a *rights.Error.
 func Detect() (k Kernel, err error) {
+	if known := detected.Load(); known != nil {
+		return *known, nil
+	}
+	if k, err = detect(); err == nil {
+		detected.Store(&k)
+	}
+	return k, err
+}
+
+// detected is the kernel once it has been detected, which loads some programs and takes 20 ms.
+var detected atomic.Pointer[Kernel]
+
+func detect() (k Kernel, err error) {
 	if registers == nil {
 		return k, fmt.Errorf("probes are traced on amd64 and arm64, and this is %s", runtime.GOARCH)
 	}

@@ -75,26 +75,41 @@ func fitSocket(n *replay.Needs, p *recording.Probe) error {
 	return errThread
 }
 
-// Open returns a feed of the events that the configuration selects, or nil if the kernel delivers them. It connects to
-// the programs, but does not watch them yet.
-func Open(to *console.Console, c *query.Config, n replay.Needs) (*Feed, error) {
-	if err := c.Check(); err != nil {
-		return nil, err
+// Route is what delivers events: the sockets of programs, or the kernel.
+type Route struct {
+	// Feed has the events of programs. It is nil if the kernel delivers the events.
+	Feed *Feed
+	// Reason says why the kernel does, or is "" if nothing else was asked for.
+	Reason string
+}
+
+func (r Route) String() string {
+	switch {
+	case r.Feed != nil:
+		return "the programs' sockets"
+	case r.Reason != "":
+		return "the kernel: " + r.Reason
 	}
-	var f *Feed
+	return "the kernel"
+}
+
+// Choose returns the route of the events that the configuration selects. It connects to the
+// programs, but does not watch them yet.
+func Choose(to *console.Console, c *query.Config, n replay.Needs) (r Route, err error) {
+	if err := c.Check(); err != nil {
+		return r, err
+	}
 	if c.Via != query.ViaKernel && c.Given() {
-		var err error
-		if f, err = open(to, c, &n); err != nil {
-			return nil, err
+		if r, err = choose(to, c, &n); err != nil {
+			return r, err
 		}
 	}
-	by := "kernel"
-	if f != nil {
-		by = "programs' sockets"
-	}
-	say(to, c, "the events come from the "+by)
-	return f, nil
+	say(to, c, fmt.Sprintf("the events come from %v", r))
+	return r, nil
 }
+
+// byKernel returns the route by the kernel, for a reason.
+func byKernel(reason error) (Route, error) { return Route{Reason: console.ErrorText(reason)}, nil }
 
 func say(to *console.Console, c *query.Config, text string) {
 	if c.Verbose {
@@ -102,7 +117,7 @@ func say(to *console.Console, c *query.Config, text string) {
 	}
 }
 
-func open(to *console.Console, c *query.Config, n *replay.Needs) (*Feed, error) {
+func choose(to *console.Console, c *query.Config, n *replay.Needs) (Route, error) {
 	demanded := c.Via == query.ViaSocket
 	if c.Budget > 0 {
 		n.Kernel = "--budget"
@@ -123,29 +138,30 @@ func open(to *console.Console, c *query.Config, n *replay.Needs) (*Feed, error) 
 	}
 	switch {
 	case n.Kernel != "" && demanded:
-		return nil, console.Usagef("%s needs the kernel, and --via socket excludes it", n.Kernel)
+		return Route{}, console.Usagef("%s needs the kernel, and --via socket excludes it", n.Kernel)
 	case n.Kernel != "":
-		return nil, nil // Refuse explains why
+		return byKernel(errors.New(n.Kernel + " needs it")) // and Refuse explains
 	case (c.All || len(c.Pods) > 0) && !demanded && !Replaces(refused):
-		return nil, nil // the kernel follows new pods, and sees programs that do not listen, or reports the missing rights
+		// It follows new pods too, or reports the missing rights.
+		return byKernel(errors.New("it sees programs that do not listen"))
 	}
 	// orKernel returns an error of the sockets if the kernel cannot deliver the events instead.
-	orKernel := func(err error) (*Feed, error) {
+	orKernel := func(err error) (Route, error) {
 		if demanded || refused != nil {
-			return nil, err
+			return Route{}, err
 		}
-		return nil, nil
+		return byKernel(err)
 	}
 	if len(c.Pods) > 0 {
 		now, err := probes.Now(&c.Target)
 		if err != nil {
-			return nil, err
+			return Route{}, err
 		}
 		c.Target = now
 	}
 	f, err := connect(to, c, n)
 	if !demanded && (errors.Is(err, socket.ErrNone) || errors.Is(err, proc.ErrNoProcess)) {
-		return nil, nil
+		return byKernel(err)
 	}
 	if err != nil {
 		return orKernel(err)
@@ -159,7 +175,7 @@ func open(to *console.Console, c *query.Config, n *replay.Needs) (*Feed, error) 
 		switch {
 		case errors.Is(err, query.ErrNothing) && !demanded && f.lacksNamed() &&
 			(refused == nil || errors.As(refused, new(*rights.Error))):
-			return nil, nil // the kernel, or the right that is missing, is the answer
+			return byKernel(err) // or the right that is missing is the answer
 		case !errors.Is(err, ErrKernel):
 		case demanded:
 			err = console.Usagef("%w, and --via socket excludes it", err)
@@ -170,18 +186,15 @@ func open(to *console.Console, c *query.Config, n *replay.Needs) (*Feed, error) 
 	}
 	if other != "" && refused == nil && !demanded {
 		f.Close()
-		return nil, nil
+		return byKernel(unseen(other))
 	} else if other != "" {
 		to.Warn("%v", unseen(other))
 	}
 	if err := f.begin(); err != nil {
 		f.Close()
-		if !demanded && refused == nil {
-			say(to, c, err.Error())
-		}
 		return orKernel(err)
 	}
-	return f, nil
+	return Route{Feed: f}, nil
 }
 
 // begin begins to watch the processes that the user named. It returns the error of the first process that refuses it.

@@ -12,11 +12,11 @@ import (
 func ofPrograms(
 	to *console.Console, config *query.Config, o *events.Options,
 ) (*events.Stream, error) {
-	f, err := live.Open(to, config, o.Needs)
-	if err != nil || f == nil {
+	route, err := live.Choose(to, config, o.Needs)
+	if err != nil || route.Feed == nil {
 		return nil, err
 	}
-	own := &feed{Feed: f, show: o.Show}
+	own := &feed{Feed: route.Feed, show: o.Show}
 	return &events.Stream{Source: own, Live: true, Why: events.TooFast}, nil
 }
 
