@@ -15,99 +15,133 @@ import (
 // errSilent means that the program does not listen.
 var errSilent = errors.New("the program does not listen: start it with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, or let it call probesock.Listen")
 
-// way finds the place for a question: a waiting container in the pod if the program listens or is only listed, and otherwise
-// the node agent. If the agent can be asked, it also tells whether a container would help, and for which user.
-func (k *kubectl) way(ctx context.Context, q *Question, s *subject) (*place, error) {
-	via := q.values["via"]
-	var at *place
-	var inside error // the reason why the pod cannot be asked
-	if via != "kernel" {
-		if at, inside = k.again(ctx, q, s); at != nil {
-			return at, nil
-		}
-	}
-	agent, answer, agentErr := k.askAgent(ctx, q, s)
-	switch {
-	case via == "kernel" || inside != nil:
-	case agentErr == nil && !isListening(answer):
-		inside = errSilent
-	default:
-		if at, inside = k.inPod(ctx, q, s, answer); inside == nil {
-			return at, nil
-		}
-	}
-	switch {
-	case ctx.Err() != nil, via == "socket", errors.As(inside, new(*imageError)): // the search for the image included the agent
-		return nil, inside
-	case agentErr == nil:
-		return agent, nil
-	case via == "kernel":
-		return nil, fmt.Errorf("--via kernel takes the node agent: %w", agentErr)
-	}
-	return nil, fmt.Errorf("%w; and %w", inside, agentErr)
+// search looks for the place of a question.
+type search struct {
+	*kubectl
+	question *Question
+	subject  *subject
+	user     owner // of the program, as far as it is known before a place has looked
+	seen     owner // of the program, as a place has seen it whose own user is another
+	inside   error // why the pod cannot be asked
+
+	agent    *place
+	answer   *debugger.Answer // the agent's about the container
+	agentErr error
 }
 
-// again returns a running waiting container that can answer, or nil. It returns an error if another container could not answer either.
-func (k *kubectl) again(ctx context.Context, q *Question, s *subject) (*place, error) {
-	for _, name := range s.waiting() {
-		at := newPlace(s.pod, name, s.limit())
-		answer, err := k.look(ctx, at, s)
-		if err == nil {
-			_, err = suits(q, answer)
+// way finds the place for a question: the first of these that can answer it.
+func (k *kubectl) way(ctx context.Context, q *Question, s *subject) (*place, error) {
+	w := &search{kubectl: k, question: q, subject: s, user: s.owner()}
+	for _, candidate := range []func(context.Context) (*place, error){
+		w.waiting, w.added, w.addedForUser, w.onNode,
+	} {
+		at, err := candidate(ctx)
+		switch {
+		case err == nil && at != nil:
+			return at, nil
+		case err != nil && (ctx.Err() != nil || errors.As(err, new(*imageError))):
+			return nil, err // the search for the image included the agent
+		case err != nil:
+			w.inside = err
 		}
+	}
+	return nil, w.inside
+}
+
+// demands reports whether the question is only for a route: kernel or socket.
+func (w *search) demands(via string) bool { return w.question.values["via"] == via }
+
+// ask returns an error if a place cannot answer.
+func (w *search) ask(ctx context.Context, at *place) error {
+	answer, err := w.look(ctx, at, w.subject)
+	if err == nil {
+		w.seen, err = suits(w.question, answer)
+	}
+	return err
+}
+
+// waiting is a container that was added for an earlier question.
+func (w *search) waiting(ctx context.Context) (*place, error) {
+	if w.demands("kernel") {
+		return nil, nil
+	}
+	for _, name := range w.subject.waiting() {
+		at := newPlace(w.subject.pod, name, w.subject.limit())
+		err := w.ask(ctx, at)
 		switch {
 		case err == nil:
 			return at, nil
 		case errors.Is(err, errSilent), errors.Is(err, errForbidden), errors.Is(err, errPod):
-			return nil, err
+			return nil, err // another container could not answer either
 		}
 	}
 	return nil, nil
 }
 
-// askAgent returns the agent on the pod's node, and its answer about the container. The answer is nil if the agent cannot be asked.
-func (k *kubectl) askAgent(ctx context.Context, q *Question, s *subject) (*place, *debugger.Answer, error) {
-	at, err := k.agent(ctx, q.agents, s.Spec.NodeName)
-	if err != nil {
-		return nil, nil, err
+// added is a new container, unless the agent says that it would not help.
+func (w *search) added(ctx context.Context) (*place, error) {
+	if w.demands("kernel") || w.inside != nil {
+		return nil, nil
 	}
-	answer, err := k.look(ctx, at, s)
-	return at, answer, err
+	if w.askAgent(ctx) == nil && !isListening(w.answer) {
+		return nil, errSilent
+	}
+	if w.answer != nil && len(w.answer.Processes) > 0 {
+		w.user = w.user.or(ownerOf(w.answer.Processes[0]))
+	}
+	if !w.user.known() {
+		w.user = w.user.or(w.lookAtUser(ctx, w.subject))
+	}
+	at, err := w.add(ctx, w.question, w.subject, w.user)
+	if err == nil {
+		err = w.ask(ctx, at)
+	}
+	return at, err
+}
+
+// addedForUser is a new container with the program's user, which the one before has determined. It
+// could not change its own.
+func (w *search) addedForUser(ctx context.Context) (*place, error) {
+	if !errors.Is(w.inside, errOwner) || w.user.known() {
+		return nil, nil
+	}
+	at, err := w.add(ctx, w.question, w.subject, w.seen)
+	if err == nil {
+		err = w.ask(ctx, at)
+	}
+	return at, err
+}
+
+// onNode is the agent on the pod's node.
+func (w *search) onNode(ctx context.Context) (*place, error) {
+	if w.demands("socket") {
+		return nil, nil
+	}
+	switch err := w.askAgent(ctx); {
+	case err == nil:
+		return w.agent, nil
+	case w.demands("kernel"):
+		return nil, fmt.Errorf("--via kernel takes the node agent: %w", err)
+	default:
+		return nil, fmt.Errorf("%w; and %w", w.inside, err)
+	}
+}
+
+// askAgent finds the agent on the pod's node, and asks it about the container, once.
+func (w *search) askAgent(ctx context.Context) error {
+	if w.agent != nil || w.agentErr != nil {
+		return w.agentErr
+	}
+	w.agent, w.agentErr = w.kubectl.agent(ctx, w.question.agents, w.subject.Spec.NodeName)
+	if w.agentErr == nil {
+		w.answer, w.agentErr = w.look(ctx, w.agent, w.subject)
+	}
+	return w.agentErr
 }
 
 func isListening(a *debugger.Answer) bool {
-	return a != nil && slices.ContainsFunc(a.Processes, func(p debugger.Process) bool { return p.Listens })
-}
-
-// inPod adds a waiting container to the pod. known is the agent's answer about the program, or nil.
-func (k *kubectl) inPod(ctx context.Context, q *Question, s *subject, known *debugger.Answer) (*place, error) {
-	o := s.owner()
-	if known != nil && len(known.Processes) > 0 {
-		o = o.or(ownerOf(known.Processes[0]))
-	}
-	if !o.known() {
-		o = o.or(k.lookAtUser(ctx, s))
-	}
-	at, err := k.add(ctx, q, s, o)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := k.look(ctx, at, s)
-	if err != nil {
-		return nil, err
-	}
-	found, err := suits(q, answer)
-	if !errors.Is(err, errOwner) || o.known() {
-		return at, err
-	}
-	// The container was added to determine the user of the program. It cannot change its own user.
-	if at, err = k.add(ctx, q, s, found); err != nil {
-		return nil, err
-	}
-	if answer, err = k.look(ctx, at, s); err == nil {
-		_, err = suits(q, answer)
-	}
-	return at, err
+	listens := func(p debugger.Process) bool { return p.Listens }
+	return a != nil && slices.ContainsFunc(a.Processes, listens)
 }
 
 func ownerOf(p debugger.Process) owner {
