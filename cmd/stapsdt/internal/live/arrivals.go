@@ -84,10 +84,10 @@ func (f *Feed) Begin() {
 	_ = f.await(beginPatience, func(a arrival) error { f.take(a); return nil })
 }
 
-// await takes the arrivals of pending processes. It waits at most patience.
+// await takes the answers that are expected. It waits at most patience.
 func (f *Feed) await(patience time.Duration, take func(arrival) error) (err error) {
 	late := time.After(patience)
-	for len(f.pending) > 0 {
+	for f.expected() > 0 {
 		select {
 		case a := <-f.arrivals:
 			err = cmp.Or(err, take(a))
@@ -104,8 +104,8 @@ func (f *Feed) dial(all []*socket.Process) {
 	f.refused.purge(all, now)
 	var fresh []*socket.Process
 	for _, p := range all {
-		if k := p.Key(); f.programs[k] == nil && !f.pending[k] && !f.refused.has(k, now) {
-			f.pending[k] = true
+		if k := p.Key(); f.programs[k] == nil && !f.refused.has(k, now) {
+			f.programs[k] = &program{}
 			fresh = append(fresh, p)
 		}
 	}
@@ -131,7 +131,7 @@ func (f *Feed) dial(all []*socket.Process) {
 
 // request returns the request for each program.
 func (f *Feed) request() wire.Watch {
-	return wire.Watch{Bytes: ringBytes(len(f.programs) + len(f.pending)), Patterns: f.patterns}
+	return wire.Watch{Bytes: ringBytes(len(f.programs)), Patterns: f.patterns}
 }
 
 // arrive passes on an answer, unless the feed is closed.
@@ -147,18 +147,19 @@ func (f *Feed) arrive(a arrival) {
 	}
 }
 
-// watch begins to watch the connected programs, all at the same time because each may be slow. They arrive again.
+// watch begins to watch the connected programs, all at the same time because each may be slow.
 func (f *Feed) watch() {
 	f.watching = true
 	request := f.request()
-	for k, p := range f.programs {
-		delete(f.programs, k)
-		f.pending[k] = true
-		f.watchOne(p.Connection, request)
+	for _, p := range f.in(connected) {
+		f.ask(p, request)
 	}
 }
 
-func (f *Feed) watchOne(c *socket.Connection, request wire.Watch) {
+// ask asks a program to be watched.
+func (f *Feed) ask(p *program, request wire.Watch) {
+	p.state = asked
+	c := p.Connection
 	go func() {
 		memory, err := c.Watch(request)
 		f.arrive(arrival{c.Process, c, memory, err})
@@ -198,29 +199,31 @@ func (f *Feed) refuse(p *socket.Process, err error) {
 func (f *Feed) add(a arrival) (err error) {
 	k := a.process.Key()
 	if a.err != nil {
-		delete(f.pending, k)
+		delete(f.programs, k)
 		return a.err
 	}
-	if f.watching && a.memory == nil { // the connection began before the watch
-		f.watchOne(a.connection, f.request())
+	p := f.programs[k]
+	p.Connection = a.connection
+	switch {
+	case a.memory == nil && f.watching: // the connection began before the watch
+		f.ask(p, f.request())
+		return nil
+	case a.memory == nil:
+		p.state = connected
 		return nil
 	}
-	delete(f.pending, k)
-	p := &program{Connection: a.connection}
-	if a.memory != nil {
-		if f.Came != nil {
-			f.Came(p.Probes)
-		}
-		p.size = a.memory.Size()
-		if p.file, err = f.Add(a.memory, about(p.Process), a.memory.Close); err != nil {
-			p.Close()
-			return fmt.Errorf("%v: %w", p.Process, err)
-		}
-		p.gone = make(chan struct{})
-		go f.awaitEnd(p)
-		say(f.Console, f.config, fmt.Sprintf("%v is watched by its socket", p.Process))
+	if f.Came != nil {
+		f.Came(p.Probes)
 	}
-	f.programs[k] = p
+	p.size = a.memory.Size()
+	if p.file, err = f.Add(a.memory, about(p.Process), a.memory.Close); err != nil {
+		delete(f.programs, k)
+		p.Close()
+		return fmt.Errorf("%v: %w", p.Process, err)
+	}
+	p.state, p.gone = watched, make(chan struct{})
+	go f.awaitEnd(p)
+	say(f.Console, f.config, fmt.Sprintf("%v is watched by its socket", p.Process))
 	return nil
 }
 

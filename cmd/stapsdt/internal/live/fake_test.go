@@ -176,13 +176,3 @@ func runAll(t *testing.T, enough func(*Feed) bool) (feed *Feed, said *warnings) 
 
 // fakeStart is when all fakes were started.
 const fakeStart = 7
-
-// watched returns how many fakes are watched.
-func watched(f *Feed) (n int) {
-	for _, p := range f.programs {
-		if p.file != nil {
-			n++
-		}
-	}
-	return n
-}

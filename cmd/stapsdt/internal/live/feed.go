@@ -76,7 +76,6 @@ type Feed struct {
 	Gone func(*replay.File)
 
 	programs  map[socket.Key]*program
-	pending   map[socket.Key]bool // processes to which a connection is pending
 	refused   refusals
 	named     family // the processes of -p
 	family    family // the family for scans
@@ -90,16 +89,8 @@ type Feed struct {
 	took      time.Duration // duration of the last look at the memory
 	exited    bool          // whether the named processes have exited, which has ended the run
 
-	count   atomic.Int64  // number of programs
+	seen    atomic.Int64  // number of programs that were watched at the last look
 	missing atomic.Uint64 // number of lost events
-}
-
-// program is a connected process.
-type program struct {
-	*socket.Connection
-	file *replay.File  // nil until it is watched
-	size int           // size of its memory
-	gone chan struct{} // closed when the connection has ended, or was interrupted
 }
 
 // newFeed returns a feed without programs. It creates the alarm first, before programs use up the descriptors.
@@ -109,7 +100,7 @@ func newFeed(
 	alarm, err := newAlarm()
 	return &Feed{
 		Reader: reader, Console: to, config: c, patterns: patterns,
-		programs: map[socket.Key]*program{}, pending: map[socket.Key]bool{}, refused: refusals{}, named: family{}, family: family{},
+		programs: map[socket.Key]*program{}, refused: refusals{}, named: family{}, family: family{},
 		arrivals: make(chan arrival), scans: make(chan []*socket.Process, 1), wake: make(chan struct{}, 1), closed: make(chan struct{}), alarm: alarm,
 	}, err
 }
@@ -121,7 +112,7 @@ func (f *Feed) Announce() {
 		names[p.Provider+":"+p.Name] = true
 	}
 	if f.config.Announces(f.Console) && len(names) > 0 {
-		f.Warn("%s", query.Announcement(len(names), len(f.programs), 0, f.config.Duration))
+		f.Warn("%s", query.Announcement(len(names), len(f.programs)-f.count(connecting), 0, f.config.Duration))
 	}
 }
 
@@ -133,7 +124,7 @@ func (f *Feed) Run(ctx context.Context, c Receiver) error {
 	if !f.watching {
 		f.watch()
 	}
-	if f.config.All && len(f.programs)+len(f.pending)+len(f.refused) == 0 {
+	if f.config.All && len(f.programs)+len(f.refused) == 0 {
 		f.Warn("no process of this user listens yet; waiting for one")
 	}
 	err := f.follow(ctx, c)
@@ -156,7 +147,7 @@ func (f *Feed) follow(ctx context.Context, c Receiver) error {
 			return err
 		}
 		f.Reader.Begin(f.Console) // warns of probes that are left out, once
-		f.count.Store(int64(len(f.programs)))
+		f.seen.Store(int64(f.count(watched)))
 		f.missing.Store(f.Lost())
 		next, more, err := c.Tick()
 		if err != nil || !more {
@@ -254,8 +245,8 @@ func (f *Feed) deliverRecent(ctx context.Context, c Receiver) (*look, error) {
 		return nil, err
 	}
 	after, more := f.Position()
-	l := &look{took: f.took, more: more, size: math.MaxInt, programs: len(f.programs)}
-	for _, p := range f.programs {
+	l := &look{took: f.took, more: more, size: math.MaxInt, programs: f.count(watched)}
+	for _, p := range f.in(watched) {
 		l.size = min(l.size, p.size)
 	}
 	if after > before { // the number falls if a program was dropped
@@ -304,7 +295,7 @@ func (f *Feed) deliverAll(c Receiver) error {
 
 // drop drops a program whose memory holds data that no writer writes.
 func (f *Feed) drop(file *replay.File, err error) {
-	for k, p := range f.programs {
+	for k, p := range f.in(watched) {
 		if p.file == file {
 			f.refuse(p.Process, fmt.Errorf("%v is watched no longer: %w", p.Process, err))
 			f.leave(k, p)
@@ -326,7 +317,7 @@ func (f *Feed) leave(k socket.Key, p *program) {
 // remain or may come.
 func (f *Feed) purge(c Receiver) (left bool, err error) {
 	var gone []socket.Key
-	for k, p := range f.programs {
+	for k, p := range f.in(watched) {
 		select {
 		case <-p.gone:
 			gone = append(gone, k)
@@ -343,7 +334,7 @@ func (f *Feed) purge(c Receiver) (left bool, err error) {
 			f.leave(k, p)
 		}
 	}
-	if len(f.programs)+len(f.pending) > 0 || f.config.All {
+	if len(f.programs) > 0 || f.config.All {
 		return true, nil
 	}
 	f.exited = !f.isNamedAlive()
@@ -370,7 +361,7 @@ func (f *Feed) isNamedAlive() bool {
 // end ends the watches, and delivers the events that were fired until then.
 func (f *Feed) end(c Receiver) error {
 	var group sync.WaitGroup
-	for _, p := range f.programs {
+	for _, p := range f.in(watched) {
 		group.Go(func() {
 			p.Interrupt()
 			<-p.gone
@@ -383,17 +374,20 @@ func (f *Feed) end(c Receiver) error {
 }
 
 // Programs returns the number of programs that were watched at the last look. Any goroutine may call it.
-func (f *Feed) Programs() int { return int(f.count.Load()) }
+func (f *Feed) Programs() int { return int(f.seen.Load()) }
 
 // Missing returns the number of events lost until the last look. Any goroutine may call it.
 func (f *Feed) Missing() uint64 { return f.missing.Load() }
 
-// Close closes the connections.
+// Close closes the connections. Those of programs whose answer is expected are closed when it
+// comes.
 func (f *Feed) Close() {
 	close(f.closed)
 	f.alarm.close()
 	for _, p := range f.programs {
-		p.Close()
+		if p.state == connected || p.state == watched {
+			p.Close()
+		}
 	}
 	f.Reader.Close()
 }

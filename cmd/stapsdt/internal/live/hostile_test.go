@@ -24,7 +24,7 @@ func TestHangingWatch(t *testing.T) {
 	(&fake{}).listen(t, dir, 2000)
 	late := -1 // how many had let their time pass when the one that answers was watched
 	_, said := runAll(t, func(f *Feed) bool {
-		if late < 0 && watched(f) == 1 {
+		if late < 0 && f.count(watched) == 1 {
 			late = len(f.refused)
 		}
 		return len(f.refused) == 20
@@ -40,7 +40,7 @@ func TestRefusedOnce(t *testing.T) {
 	busy.grants.Store(2)
 	busy.listen(t, dir, 1000)
 	began := time.Now()
-	_, said := runAll(t, func(f *Feed) bool { return watched(f) == 1 })
+	_, said := runAll(t, func(f *Feed) bool { return f.count(watched) == 1 })
 	require.Greater(t, time.Since(began), 2*time.Second, "it was left alone for 1 s, and for 2 s")
 	require.Equal(t, 1, said.count("process 1000 of another PID namespace: 8 processes watch it already"))
 	require.Zero(t, said.count("listens yet"), "one does")
@@ -52,7 +52,7 @@ func TestListRefused(t *testing.T) {
 	busy := &fake{refusal: wire.KindList}
 	busy.grants.Store(1)
 	busy.listen(t, dir, 1000)
-	_, said := runAll(t, func(f *Feed) bool { return watched(f) == 1 })
+	_, said := runAll(t, func(f *Feed) bool { return f.count(watched) == 1 })
 	require.Equal(t, 1, said.count("8 processes watch it already"))
 }
 
@@ -68,7 +68,7 @@ func TestWatchLate(t *testing.T) {
 				close(slow.late)
 			}
 		}
-		return watched(f) == 1
+		return f.count(watched) == 1
 	})
 	require.GreaterOrEqual(t, looks, 10)
 	require.Zero(t, said.count("of another PID namespace"))
@@ -95,7 +95,7 @@ func watchMany(t *testing.T, programs int) {
 	for i := range all {
 		all[i].listen(t, dir, 1000+i)
 	}
-	_, said := runAll(t, func(f *Feed) bool { return watched(f) == programs })
+	_, said := runAll(t, func(f *Feed) bool { return f.count(watched) == programs })
 	require.Zero(t, said.count("of another PID namespace"))
 	for i := range all {
 		require.EqualValues(t, 1, all[i].watched.Load())

@@ -305,7 +305,7 @@ func (f *Feed) check(n *replay.Needs) error {
 func (f *Feed) lacksNamed() bool {
 	for pid := range f.named {
 		listens := false
-		for _, p := range f.programs {
+		for p := range f.answered() {
 			listens = listens || p.Process.PID == pid
 		}
 		if !listens {
@@ -317,7 +317,7 @@ func (f *Feed) lacksNamed() bool {
 
 // known returns the probes of the programs, selected or not.
 func (f *Feed) known() (all []*recording.Probe) {
-	for _, p := range f.programs {
+	for p := range f.answered() {
 		all = append(all, p.Probes...)
 	}
 	return all
@@ -340,7 +340,7 @@ func (f *Feed) unseen(c *query.Config) string {
 		provider, name string
 	}
 	shown := map[probe]bool{}
-	for _, program := range f.programs {
+	for program := range f.answered() {
 		for _, p := range program.Probes {
 			shown[probe{program.PID, p.Provider, p.Name}] = true
 		}
