@@ -17,8 +17,8 @@ const defaultBytes = 16 << 20
 // switches are the values of other variables, which are no paths of recordings.
 var switches = []string{"true", "yes", "on", "false", "no", "off"}
 
-// ParseVariable parses the value of Variable, which is FILE or FILE,SIZE. cstapsdt/program.c does
-// the same.
+// ParseVariable parses the value of Variable, which is FILE or FILE,SIZE.
+// cstapsdt/recorder/program.c does the same.
 func ParseVariable(value string) (path string, size int64, err error) {
 	path, size = value, defaultBytes
 	if comma := strings.LastIndexByte(value, ','); comma >= 0 {

@@ -20,7 +20,7 @@ const (
 const Variable = "STAPSDT_SOCKET"
 
 // ParseVariable parses the value of Variable, and reports whether the program is to listen.
-// cstapsdt/program.c does the same.
+// cstapsdt/recorder/program.c does the same.
 func ParseVariable(value string) (listen bool, err error) {
 	switch value {
 	case "", "0", "1":

@@ -46,7 +46,7 @@ sanitized() {
 
 analyzed() {
 	local source
-	for source in cstapsdt/*.c; do
+	for source in cstapsdt/*.c cstapsdt/{recorder,socket}/*.c; do
 		clang --analyze --analyzer-output text -std=c11 -o "$temp/analysis" "$source"
 	done >"$temp/analyzed" 2>&1
 	cat "$temp/analyzed"

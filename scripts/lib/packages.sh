@@ -12,7 +12,7 @@ library_packages() (
 	arch=$1 directory=$2
 	source=$directory/libstapsdt-$(sed -n 's/^VERSION = //p' cstapsdt/Makefile)
 	mkdir -p "$source"
-	cp -a cstapsdt/{Makefile,debian,tests,*.awk,*.c,*.def,*.h,*.in,*.map} "$source"
+	cp -a cstapsdt/{Makefile,debian,recorder,socket,tests,*.awk,*.c,*.def,*.h,*.in,*.map} "$source"
 	cd "$source" || exit
 	export DPKG_GENSYMBOLS_CHECK_LEVEL=4
 	if [ -z "${3:-}" ]; then

@@ -19,6 +19,9 @@ func Copy(t testing.TB, names ...string) (bindings string) {
 	for _, name := range names {
 		require.NoError(t, os.CopyFS(bindings+"/"+name, os.DirFS(source+"/bindings/"+name)))
 	}
+	for _, name := range []string{"recorder", "socket"} {
+		require.NoError(t, os.CopyFS(library+"/"+name, os.DirFS(source+"/"+name)))
+	}
 	for _, pattern := range []string{"Makefile", "*.awk", "*.c", "*.def", "*.h", "*.in", "*.map"} {
 		files, err := filepath.Glob(source + "/" + pattern)
 		require.NoError(t, err)

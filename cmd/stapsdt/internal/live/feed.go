@@ -112,7 +112,8 @@ func (f *Feed) Announce() {
 		names[p.Provider+":"+p.Name] = true
 	}
 	if f.config.Announces(f.Console) && len(names) > 0 {
-		f.Warn("%s", query.Announcement(len(names), len(f.programs)-f.count(connecting), 0, f.config.Duration))
+		programs := len(f.programs) - f.count(connecting)
+		f.Warn("%s", query.Announcement(len(names), programs, 0, f.config.Duration))
 	}
 }
 

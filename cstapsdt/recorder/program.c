@@ -1,6 +1,5 @@
 /* What the program asks for, and its environment: a recording, and a socket. */
-#ifndef SDT_IN_GO
-#include "recorder.h"
+#include "../recorder.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -260,4 +259,3 @@ void sdt_program_prepare(void)
 	pthread_once(&once, obey_environment);
 	sdt_record_before_load();
 }
-#endif

@@ -2,8 +2,7 @@
  * The recordings of earlier processes, which keep their place under names with a time. Nothing here
  * allocates memory, because a forked child uses it too.
  */
-#ifndef SDT_IN_GO
-#include "recorder.h"
+#include "../recorder.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -400,4 +399,3 @@ void sdt_recordfile_tidy(const struct sdt_recordfile *file, const char *path, co
 	if (look.beside || strcmp(file->path, path) != 0)
 		file->memory.bytes[SDT_OFF_BESIDE] = 1;
 }
-#endif

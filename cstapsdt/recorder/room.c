@@ -1,6 +1,5 @@
 /* How much more memory the machine has, and the control groups of the process allow. Nothing here allocates memory. */
-#ifndef SDT_IN_GO
-#include "recorder.h"
+#include "../recorder.h"
 
 #include <stdio.h>
 
@@ -128,4 +127,3 @@ uint64_t sdt_memory_room(void)
 	}
 	return least;
 }
-#endif

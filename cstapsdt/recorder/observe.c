@@ -2,8 +2,7 @@
  * The loaded providers, and the recordings of their fires. A recorded probe has the address of its
  * slot's entry, which reads as patched, so that an idle fire has nothing more to test.
  */
-#ifndef SDT_IN_GO
-#include "recorder.h"
+#include "../recorder.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -221,4 +220,3 @@ void sdt_observe_forked(uint32_t kept)
 		move_probes(p);
 	}
 }
-#endif

@@ -2,7 +2,6 @@
  * Appending a fire to the recordings that its probe is in. Each fire of a recorded probe passes through
  * sdt_append_fire and append. What is rare is in functions of its own, which are not inlined.
  */
-#ifndef SDT_IN_GO
 #include "writer.h"
 
 /* The largest text that is copied, without its NUL, and the size of a reading's record. */
@@ -250,4 +249,3 @@ void sdt_append_fire(const SDTProbe_t *probe, uintptr_t entry, const uint64_t *v
 	}
 	append_to_all(probe, entry, values);
 }
-#endif

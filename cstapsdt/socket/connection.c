@@ -1,5 +1,4 @@
 /* A process that is connected: its requests, one after the other, and its watch. */
-#ifndef SDT_IN_GO
 #include "socket.h"
 
 #include <poll.h>
@@ -323,4 +322,3 @@ void sdt_connection_close(struct sdt_connection *connection)
 
 /* sdt_connections_forget is called in a forked child, which has no connections. */
 void sdt_connections_forget(void) { used_memory = 0; }
-#endif

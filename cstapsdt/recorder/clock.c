@@ -1,6 +1,5 @@
 /* The clock of a recording: a counter of the processor where it can be trusted. */
-#ifndef SDT_IN_GO
-#include "recorder.h"
+#include "../recorder.h"
 
 #include <time.h>
 
@@ -85,4 +84,3 @@ void sdt_put_reading(unsigned char *to, const struct sdt_reading *reading)
 	sdt_put_u64(to + 8, reading->monotonic);
 	sdt_put_u64(to + 16, reading->realtime);
 }
-#endif

@@ -1,6 +1,5 @@
 /* The thread that fires: its number, by which it finds its shard. */
-#ifndef SDT_IN_GO
-#include "recorder.h"
+#include "../recorder.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -41,4 +40,3 @@ int sdt_cancel_hold(void)
 }
 
 void sdt_cancel_release(int before) { (void)pthread_setcancelstate(before, &before); }
-#endif

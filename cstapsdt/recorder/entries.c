@@ -1,6 +1,5 @@
 /* The entries of a directory, for which opendir would allocate memory. */
-#ifndef SDT_IN_GO
-#include "recorder.h"
+#include "../recorder.h"
 
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -37,4 +36,3 @@ void sdt_directory_visit(const char *directory, struct sdt_entries *entries, sdt
 		}
 	close(fd);
 }
-#endif

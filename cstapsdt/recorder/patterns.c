@@ -1,6 +1,5 @@
 /* Patterns that select probes, as path.Match of Go has them, but for the slash, which is a character like others. */
-#ifndef SDT_IN_GO
-#include "recorder.h"
+#include "../recorder.h"
 
 /* A pattern, of which the beginning is taken off. */
 struct glob {
@@ -123,4 +122,3 @@ bool sdt_patterns_select(const struct sdt_patterns *patterns, const char *provid
 	}
 	return false;
 }
-#endif

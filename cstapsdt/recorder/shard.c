@@ -1,5 +1,4 @@
 /* The shards of a recording: which one a fire writes to, and when no fire is in any. */
-#ifndef SDT_IN_GO
 #include "writer.h"
 
 #include <time.h>
@@ -190,4 +189,3 @@ bool sdt_slots_quiet(struct sdt_writer *writer)
 	}
 	return false;
 }
-#endif

@@ -1,5 +1,4 @@
 /* The chunks of a recording: a slot whose chunk is full takes the oldest that nobody writes to. */
-#ifndef SDT_IN_GO
 #include "writer.h"
 
 /* LOCK_TRIES is how often a fire tries to get the lock of the queue. It is held for some ten instructions. */
@@ -133,4 +132,3 @@ void sdt_chunks_reset(struct sdt_writer *writer)
 	for (uint64_t i = 0; i < writer->memory.chunks; i++)
 		writer->queue[i] = (uint32_t)i;
 }
-#endif

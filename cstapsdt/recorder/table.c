@@ -1,5 +1,4 @@
 /* The table of probes, of which the writer keeps a copy of its own: others may write to that of the recording. */
-#ifndef SDT_IN_GO
 #include "writer.h"
 
 /* The table takes a 16th of the chunks, within these limits. An entry has at least 24 bytes, so that the index has free places. */
@@ -62,4 +61,3 @@ uint32_t sdt_writer_add(struct sdt_writer *writer, const struct sdt_provider *pr
 	sdt_store64(writer->memory.bytes + SDT_OFF_TABLE_USED, writer->table_used);
 	return writer->probes++;
 }
-#endif

@@ -1,5 +1,4 @@
 /* The writer of a recording: when it begins to append events to memory that others read, and when it has ended. */
-#ifndef SDT_IN_GO
 #include "writer.h"
 
 #include <linux/membarrier.h>
@@ -184,4 +183,3 @@ void sdt_writer_drop(struct sdt_writer *writer, uint64_t count)
 	}
 	sdt_cancel_release(cancel);
 }
-#endif

@@ -1,5 +1,4 @@
 /* The memory of a watcher: a memfd, to which only this process can write where the kernel has the seals. */
-#ifndef SDT_IN_GO
 #include "socket.h"
 
 #include <fcntl.h>
@@ -87,4 +86,3 @@ void sdt_watch_memory_free(struct sdt_watch_memory *memory, bool unmap)
 		close(memory->fd);
 	memory->fd = -1;
 }
-#endif

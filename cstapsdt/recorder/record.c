@@ -1,6 +1,5 @@
 /* The recording in a file, of this process and of the children that it forks. */
-#ifndef SDT_IN_GO
-#include "recorder.h"
+#include "../recorder.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -259,4 +258,3 @@ void sdt_record_before_load(void)
 	sdt_observe_unlock();
 	sdt_cancel_release(cancel);
 }
-#endif

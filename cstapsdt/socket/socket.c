@@ -1,8 +1,7 @@
 /*
- * The thread that serves watchers. It has descriptors of its own: a forked child does not inherit them, and a
- * daemon that closes all of its own does not close these.
+ * The thread that serves watchers. It has descriptors of its own: a forked child does not inherit
+ * them, and a daemon that closes all of its own does not close these.
  */
-#ifndef SDT_IN_GO
 #include "socket.h"
 
 #include <dirent.h>
@@ -79,8 +78,8 @@ static void close_all_descriptors(void)
 }
 
 /*
- * own_descriptors gives the thread descriptors of its own, of which there are none yet. The first three
- * lead nowhere, in case the C library writes to one.
+ * own_descriptors gives the thread descriptors of its own, of which there are none yet. The first
+ * three lead nowhere, in case the C library writes to one.
  */
 static int own_descriptors(void)
 {
@@ -173,7 +172,7 @@ static bool serve_once(int *pause)
 	struct pollfd polled[SDT_CONNECTIONS + 2];
 	int wait = time_to_wait(), used = 2, ready;
 
-	/* A descriptor below 0 is ignored. No more are passed than are used: RLIMIT_NOFILE bounds them. */
+	/* One below 0 is ignored. No more are passed than are used: RLIMIT_NOFILE bounds them. */
 	polled[0] = (struct pollfd){*pause ? -1 : listener.fd, POLLIN, 0};
 	polled[1] = (struct pollfd){*pause ? -1 : signals, POLLIN, 0};
 	for (int i = 0; i < SDT_CONNECTIONS; i++) {
@@ -191,7 +190,8 @@ static bool serve_once(int *pause)
 	}
 	used = 2;
 	for (int i = 0; i < SDT_CONNECTIONS; i++) {
-		if (!connections[i] || sdt_connection_serve(connections[i], &listener, polled[used++].revents))
+		if (!connections[i] ||
+		    sdt_connection_serve(connections[i], &listener, polled[used++].revents))
 			continue;
 		sdt_connection_close(connections[i]);
 		connections[i] = NULL;
@@ -355,7 +355,10 @@ static void forget_failed(void)
 	state = ABSENT;
 }
 
-/* sdt_socket_begin listens, and writes a line of error if that fails. It returns 1 if the process listens already. */
+/*
+ * sdt_socket_begin listens, and writes a line of error if that fails. It returns 1 if the process
+ * listens already.
+ */
 int sdt_socket_begin(char *line)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -453,7 +456,7 @@ void sdt_socket_forked(void)
 {
 	bool listens = state == LISTENING || state == BEGINNING;
 
-	/* The thread may have been in the middle of anything, and nothing that it had is touched here. */
+	/* The thread may have been anywhere, and nothing that it had is touched here. */
 	for (int i = 0; i < SDT_CONNECTIONS; i++)
 		connections[i] = NULL;
 	sdt_connections_forget();
@@ -471,10 +474,12 @@ void sdt_socket_forked(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* sdt_socket_remove removes the socket's file at the end of the process, which does not wait for the thread. */
+/*
+ * sdt_socket_remove removes the socket's file at the end of the process, which does not wait for
+ * the thread.
+ */
 void sdt_socket_remove(void)
 {
 	if (*listener.path && listener.pid == (uint32_t)getpid())
 		unlink(listener.path);
 }
-#endif

@@ -2,7 +2,7 @@
 #ifndef SDT_WRITER_H
 #define SDT_WRITER_H
 
-#include "recorder.h"
+#include "../recorder.h"
 
 enum {
 	SDT_SLOTS = 128,       /* slots that threads can own; a power of two */

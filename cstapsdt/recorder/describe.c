@@ -1,6 +1,5 @@
 /* What a recording says of the process and of a probe. Nothing here allocates memory. */
-#ifndef SDT_IN_GO
-#include "recorder.h"
+#include "../recorder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,4 +143,3 @@ size_t sdt_describe_probe(const struct sdt_provider *provider, const struct sdt_
 	sdt_put_u32(bytes, entry.size);
 	return entry.size;
 }
-#endif

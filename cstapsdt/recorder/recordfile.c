@@ -2,8 +2,7 @@
  * The file of a recording: with a promise of room, locked by its process, and complete when it gets
  * its name. internal/recording/recordfile does the same for Go.
  */
-#ifndef SDT_IN_GO
-#include "recorder.h"
+#include "../recorder.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -344,4 +343,3 @@ void sdt_recordfile_close(struct sdt_recordfile *file, bool unmap)
 	if (fd >= 0 && (!file->dev || sdt_file_is(fd, file->dev, file->ino)))
 		close(fd);
 }
-#endif

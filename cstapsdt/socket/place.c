@@ -1,5 +1,4 @@
 /* Where the socket is: in a directory of this user, under a name that tells the process. */
-#ifndef SDT_IN_GO
 #include "socket.h"
 
 #include <fcntl.h>
@@ -258,4 +257,3 @@ int sdt_place_open(struct sdt_listener *listener, char *line)
 		 *temporary ? temporary : "/tmp", (unsigned long)geteuid());
 	return open_in(listener, directory, line);
 }
-#endif

@@ -2,7 +2,6 @@
  * The messages to a watcher, which wait until its socket takes them. They are in memory of their own, which a forked child
  * does not inherit: malloc's would be lost there.
  */
-#ifndef SDT_IN_GO
 #include "socket.h"
 
 #include <sys/mman.h>
@@ -111,4 +110,3 @@ bool sdt_outbox_send(struct sdt_outbox *outbox, int connection)
 	sdt_outbox_free(outbox);
 	return true;
 }
-#endif
