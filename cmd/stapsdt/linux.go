@@ -21,7 +21,7 @@ import (
 func linuxCommands(to *console.Console) []*cobra.Command {
 	return []*cobra.Command{
 		recordCommand(to), stackCommand(to), scriptCommand(to), exportCommand(to),
-		doctorCommand(to), cleanCommand(to), debuggerCommand(to),
+		doctorCommand(to), cleanCommand(to), inpodCommand(to),
 	}
 }
 

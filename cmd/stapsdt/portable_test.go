@@ -48,7 +48,7 @@ func TestPortable(t *testing.T) {
 	}
 	linux := imports(t, "linux", paths...)
 	require.Subset(t, linux, portable)
-	all := slices.Concat(linux, portableVerbs, []string{"kube", "debugger", "dlang"})
+	all := slices.Concat(linux, portableVerbs, []string{"kube", "inpod", "dlang"})
 	for _, system := range []string{"darwin", "windows"} {
 		require.ElementsMatch(t, linux, imports(t, system, paths...), system)
 		elsewhere := imports(t, system, command)

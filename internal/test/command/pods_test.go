@@ -201,11 +201,11 @@ func TestDebugger(t *testing.T) {
 	p, id := startContained(t)
 	ask := func(args ...string) *tracetest.Process {
 		t.Helper()
-		q := tracetest.Command(t, unprivileged(t, stapsdt(t), append([]string{"debugger", "ask", "--container", id, "--pod", "team/web/app", "--"}, args...)...))
+		q := tracetest.Command(t, unprivileged(t, stapsdt(t), append([]string{"inpod", "ask", "--container", id, "--pod", "team/web/app", "--"}, args...)...))
 		tell(p, "await")
 		return q
 	}
-	r := runByUser(t, "debugger", "look", "--container", id)
+	r := runByUser(t, "inpod", "look", "--container", id)
 	require.JSONEq(t, fmt.Sprintf(`{"protocol": 2, "uid": %[1]d, "gid": %[1]d, "processes": [{"pid": %[2]d, "uid": %[1]d, "gid": %[1]d, "readable": true, "listens": true}]}`, user, p.PID()), r.stdout)
 
 	for _, end := range []func(*tracetest.Process){(*tracetest.Process).Hangup, func(q *tracetest.Process) { q.Say("") }} {
@@ -232,7 +232,7 @@ func TestDebugger(t *testing.T) {
 	}
 	line := q.WaitMatch(regexp.MustCompile(`^\{"pid".*`), testenv.Patience)
 	require.NoError(t, json.Unmarshal([]byte(line[0]), &said))
-	sent := runByUser(t, "debugger", "send", strconv.Itoa(said.PID), strconv.Itoa(said.FD))
+	sent := runByUser(t, "inpod", "send", strconv.Itoa(said.PID), strconv.Itoa(said.FD))
 	require.Zero(t, sent.status)
 	unpacked := tracetest.Must(gzip.NewReader(bytes.NewReader([]byte(sent.stdout))))(t)
 	recording := tracetest.Must(io.ReadAll(unpacked))(t)
@@ -244,6 +244,6 @@ func TestDebugger(t *testing.T) {
 	q.Hangup()
 	require.NoError(t, q.Wait(testenv.Patience))
 
-	r = runByUser(t, "debugger", "ask", "--container", hex.EncodeToString(make([]byte, 32)), "--", "list")
+	r = runByUser(t, "inpod", "ask", "--container", hex.EncodeToString(make([]byte, 32)), "--", "list")
 	r.ends(t, 3, "no such process of the container 000000000000 is to be seen here")
 }

@@ -125,12 +125,12 @@ func (e *socketExporter) run(ctx context.Context, hangup <-chan os.Signal) error
 		}
 		e.mu.Lock()
 		for _, f := range w.feed.Files() { // the next watch has other files of the same programs
-			forget := (*metric.Recorded).Forget
+			drop := (*metric.Recorded).Drop
 			if !w.next.has(f.Writer()) {
-				forget = (*metric.Recorded).Gone
+				drop = (*metric.Recorded).Gone
 			}
 			for _, m := range w.metrics {
-				forget(m, f)
+				drop(m, f)
 			}
 		}
 		e.lost += w.feed.Missing()

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/inpod"
 )
 
 const (
@@ -51,7 +51,7 @@ const (
 
 // newPlace returns a place whose commands may use a share of the memory limit.
 func newPlace(p *pod, container string, limit int64) *place {
-	memory := int64(debugger.Memory)
+	memory := int64(inpod.Memory)
 	if limit > 0 {
 		memory = min(memory, max(minMemory, limit/memoryShare))
 	}
@@ -165,7 +165,7 @@ func statuses(p *pod) []containerStatus {
 }
 
 // look asks a place what it can do with the container.
-func (k *kubectl) look(ctx context.Context, at *place, s *subject) (*debugger.Answer, error) {
+func (k *kubectl) look(ctx context.Context, at *place, s *subject) (*inpod.Answer, error) {
 	out, err := k.run(ctx, slices.Concat([]string{"exec"}, at.exec(), at.command("look", s))...)
 	switch {
 	case errors.Is(err, errForbidden):
@@ -175,8 +175,8 @@ func (k *kubectl) look(ctx context.Context, at *place, s *subject) (*debugger.An
 	case err != nil:
 		return nil, err
 	}
-	answer := &debugger.Answer{}
-	if json.Unmarshal(out, answer) != nil || answer.Protocol != debugger.Protocol {
+	answer := &inpod.Answer{}
+	if json.Unmarshal(out, answer) != nil || answer.Protocol != inpod.Protocol {
 		return nil, otherVersion(at)
 	}
 	return answer, nil
@@ -191,9 +191,9 @@ func (p *place) exec() []string {
 	return []string{"--namespace=" + p.namespace, p.pod, "--container=" + p.container, "--"}
 }
 
-// command returns a command of package debugger about a container.
+// command returns a command of package inpod about a container.
 func (p *place) command(name string, s *subject) []string {
-	args := []string{binary, debugger.Verb, name, "--container=" + s.id(), "--memory=" + strconv.FormatInt(p.memory, 10)}
+	args := []string{binary, inpod.Verb, name, "--container=" + s.id(), "--memory=" + strconv.FormatInt(p.memory, 10)}
 	switch {
 	case p.agent && p.limit > 0:
 		args = append(args, "--limit="+strconv.FormatInt(p.limit, 10))

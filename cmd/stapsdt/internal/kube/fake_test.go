@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/inpod"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 )
 
@@ -208,7 +208,7 @@ func (f *fake) exec(args []string) int {
 		return f.ask(command)
 	case "send":
 		return f.send()
-	case debugger.Companion:
+	case inpod.Companion:
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		f.log("the companion has ended")
 		return 0
@@ -217,7 +217,7 @@ func (f *fake) exec(args []string) int {
 }
 
 func (f *fake) look(p *pod, container string) int {
-	answer := debugger.Answer{Protocol: debugger.Protocol - f.Behind, Processes: []debugger.Process{{PID: 1, UID: uint32(f.User), GID: uint32(f.Group), Readable: true, Listens: f.Listens}}}
+	answer := inpod.Answer{Protocol: inpod.Protocol - f.Behind, Processes: []inpod.Process{{PID: 1, UID: uint32(f.User), GID: uint32(f.Group), Readable: true, Listens: f.Listens}}}
 	for _, c := range p.Spec.EphemeralContainers {
 		if c.Name != container {
 			continue
@@ -244,7 +244,7 @@ func (f *fake) ask(command []string) int {
 	switch {
 	case rest[0] == "record":
 		_, _ = in.ReadString('\n')
-		_ = json.NewEncoder(os.Stdout).Encode(debugger.Recording{PID: 7, FD: 3, Size: int64(len(recordingBytes))})
+		_ = json.NewEncoder(os.Stdout).Encode(inpod.Recording{PID: 7, FD: 3, Size: int64(len(recordingBytes))})
 		_, _ = io.Copy(io.Discard, in)
 		f.log("held until the input ended")
 		return 0

@@ -112,8 +112,8 @@ func TestFirstQuestion(t *testing.T) {
 	assert.Contains(t, calls, "--image=agent:1 --image-pull-policy=IfNotPresent --target=app --container=stapsdt-")
 	assert.Contains(t, calls, "--profile=restricted")
 	assert.Contains(t, calls, `custom {"securityContext":{"runAsUser":1000,"runAsGroup":2000,"allowPrivilegeEscalation":false},"terminationMessagePolicy":"FallbackToLogsOnError"}`)
-	assert.Contains(t, calls, " -- /stapsdt debugger wait --container="+shopID+" --memory=67108864 --alone\n")
-	assert.Contains(t, calls, "/stapsdt debugger ask --container="+shopID+" --memory=67108864 --alone --pod=default/shop/app -- trace")
+	assert.Contains(t, calls, " -- /stapsdt inpod wait --container="+shopID+" --memory=67108864 --alone\n")
+	assert.Contains(t, calls, "/stapsdt inpod ask --container="+shopID+" --memory=67108864 --alone --pod=default/shop/app -- trace")
 	for line := range strings.Lines(calls) {
 		if !strings.HasPrefix(line, "custom") {
 			assert.Contains(t, line, "--context=x --as=ann --kubeconfig=k")
@@ -124,7 +124,7 @@ func TestFirstQuestion(t *testing.T) {
 	out, status := r.again("count", "-p", "shop/app", "shop:*")
 	assert.Zero(t, status)
 	assert.Equal(t, "count -- shop:*\n", out)
-	assert.Equal(t, 1, strings.Count(r.calls(), " debugger wait "), "it was used again")
+	assert.Equal(t, 1, strings.Count(r.calls(), " inpod wait "), "it was used again")
 }
 
 // TestUser: the user and the group of the program are found in one place after another.
@@ -156,7 +156,7 @@ func TestUser(t *testing.T) {
 			r := newRun(t, c, "trace", "-p", "shop", "shop:*", "--image", "i")
 			require.Zero(t, r.wait(), r.err.String())
 			assert.Contains(t, r.calls(), test.custom)
-			assert.Equal(t, test.added, strings.Count(r.calls(), " debugger wait "), r.calls())
+			assert.Equal(t, test.added, strings.Count(r.calls(), " inpod wait "), r.calls())
 			if test.unwanted != "" {
 				assert.NotContains(t, r.calls(), test.unwanted)
 			}
@@ -173,7 +173,7 @@ func TestSilent(t *testing.T) {
 		status := r.wait()
 		out, same := r.again(r.command.Args[1:]...)
 		assert.Equal(t, status, same, out)
-		assert.Equal(t, 1-agents, strings.Count(r.calls(), " debugger wait "), r.calls())
+		assert.Equal(t, 1-agents, strings.Count(r.calls(), " inpod wait "), r.calls())
 		assert.Equal(t, 4*(1-agents), status, r.err.String())
 	}
 }
@@ -188,7 +188,7 @@ func TestWay(t *testing.T) {
 		calls  string // what they contain at the end
 		said   string
 	}{
-		"silent":                    {func(c *cluster) { c.Listens = false }, "trace shop:*", 0, "stapsdt-xyz --container=stapsdt -- /stapsdt debugger ask --container=" + shopID + " --memory=25165824 --limit=134217728 --pod=default/shop/app --", ""},
+		"silent":                    {func(c *cluster) { c.Listens = false }, "trace shop:*", 0, "stapsdt-xyz --container=stapsdt -- /stapsdt inpod ask --container=" + shopID + " --memory=25165824 --limit=134217728 --pod=default/shop/app --", ""},
 		"silent list without agent": {func(c *cluster) { c.Listens = false; c.Pods = c.Pods[:1] }, "list --image i", 0, "--alone --pod=default/shop/app -- list --", ""},
 		"kernel":                    {func(*cluster) {}, "trace shop:* --via kernel", 0, "ask --container=" + shopID + " --memory=25165824 --limit=134217728 --pod=default/shop/app -- trace --via=kernel", ""},
 		"socket":                    {func(c *cluster) { c.Listens = false }, "trace shop:* --via socket", 4, "", "stapsdt: the program does not listen: start it with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, or let it call probesock.Listen\n"},

@@ -15,7 +15,7 @@ import (
 	"strconv"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/inpod"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -101,7 +101,7 @@ func (a *asking) record(at *place) (int, error) {
 
 // fetch fetches the recording from the place that the command in the pod has printed, and retries if it does not arrive whole.
 func (a *asking) fetch(at *place, f *os.File, said []byte) (err error) {
-	var r debugger.Recording
+	var r inpod.Recording
 	if err := json.Unmarshal(said, &r); err != nil {
 		return fmt.Errorf("the command in the pod does not say where the recording is: %.100q", said)
 	}
@@ -116,14 +116,15 @@ func (a *asking) fetch(at *place, f *os.File, said []byte) (err error) {
 	return fmt.Errorf("fetch the recording: %w", err)
 }
 
-func (a *asking) fetchOnce(at *place, f *os.File, r *debugger.Recording) error {
+func (a *asking) fetchOnce(at *place, f *os.File, r *inpod.Recording) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
 	if err := f.Truncate(0); err != nil {
 		return err
 	}
-	words := slices.Concat([]string{"exec"}, a.kubectl.flags, at.exec(), []string{binary, debugger.Verb, "send", strconv.Itoa(r.PID), strconv.Itoa(r.FD)})
+	send := []string{binary, inpod.Verb, "send", strconv.Itoa(r.PID), strconv.Itoa(r.FD)}
+	words := slices.Concat([]string{"exec"}, a.kubectl.flags, at.exec(), send)
 	problems := &filter{to: a.err}
 	c := exec.Command(a.kubectl.path, words...)
 	c.Stderr = problems

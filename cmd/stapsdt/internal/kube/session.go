@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/inpod"
 )
 
 const (
@@ -97,7 +97,7 @@ func isReaderGone(exit *exec.ExitError) bool {
 // accompany starts the companion of a command with a terminal. done ends the companion, and the command if it still runs.
 func (k *kubectl) accompany(at *place, token string) (done func(), err error) {
 	c := &session{kubectl: k, out: io.Discard, problems: &filter{to: io.Discard}}
-	if err := c.start(append(at.exec(), binary, debugger.Verb, debugger.Companion, token)); err != nil {
+	if err := c.start(append(at.exec(), binary, inpod.Verb, inpod.Companion, token)); err != nil {
 		return nil, err
 	}
 	ended := make(chan struct{})

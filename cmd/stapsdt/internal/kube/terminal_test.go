@@ -38,8 +38,8 @@ func TestTerminal(t *testing.T) {
 	r.command.Env = append(r.command.Env, "TERM=xterm")
 	r.command.Stdin, r.command.Stdout = terminal, terminal
 	require.Zero(t, r.wait(), r.err.String())
-	assert.Regexp(t, `(?m)^exec --stdin --tty .* debugger ask .* --alone --pod=default/shop/app --terminal=\w{26} -- trace -- shop:\*$`, r.calls())
-	assert.Regexp(t, `(?m)^exec --stdin --namespace.* debugger accompany \w{26}$`, r.calls())
+	assert.Regexp(t, `(?m)^exec --stdin --tty .* inpod ask .* --alone --pod=default/shop/app --terminal=\w{26} -- trace -- shop:\*$`, r.calls())
+	assert.Regexp(t, `(?m)^exec --stdin --namespace.* inpod accompany \w{26}$`, r.calls())
 	assert.Contains(t, r.calls(), "the companion has ended")
 
 	r = newRun(t, testCluster(), "trace", "-p", "shop", "shop:*")

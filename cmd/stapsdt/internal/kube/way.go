@@ -9,7 +9,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/inpod"
 )
 
 // errSilent means that the program does not listen.
@@ -25,7 +25,7 @@ type search struct {
 	inside   error // why the pod cannot be asked
 
 	agent    *place
-	answer   *debugger.Answer // the agent's about the container
+	answer   *inpod.Answer // the agent's about the container
 	agentErr error
 }
 
@@ -139,12 +139,12 @@ func (w *search) askAgent(ctx context.Context) error {
 	return w.agentErr
 }
 
-func isListening(a *debugger.Answer) bool {
-	listens := func(p debugger.Process) bool { return p.Listens }
+func isListening(a *inpod.Answer) bool {
+	listens := func(p inpod.Process) bool { return p.Listens }
 	return a != nil && slices.ContainsFunc(a.Processes, listens)
 }
 
-func ownerOf(p debugger.Process) owner {
+func ownerOf(p inpod.Process) owner {
 	user, group := int64(p.UID), int64(p.GID)
 	return owner{&user, &group}
 }
@@ -185,18 +185,19 @@ func (e *imageError) Unwrap() error { return e.cause }
 var errOwner = errors.New("the program is of another user or group")
 
 // suits returns the user and the group of the program, and an error if the container cannot answer the question.
-func suits(q *Question, a *debugger.Answer) (owner, error) {
+func suits(q *Question, a *inpod.Answer) (owner, error) {
 	for _, p := range a.Processes {
 		if p.Readable && (p.Listens || q.verb == "list") {
 			return owner{}, nil
 		}
 	}
-	if i := slices.IndexFunc(a.Processes, func(p debugger.Process) bool { return p.UID != a.UID || p.GID != a.GID }); i >= 0 {
+	isOthers := func(p inpod.Process) bool { return p.UID != a.UID || p.GID != a.GID }
+	if i := slices.IndexFunc(a.Processes, isOthers); i >= 0 {
 		p := a.Processes[i]
 		return ownerOf(p), fmt.Errorf("%w: process %d is of user %d and group %d, and the waiting container of %d and %d",
 			errOwner, p.PID, p.UID, p.GID, a.UID, a.GID)
 	}
-	if slices.ContainsFunc(a.Processes, func(p debugger.Process) bool { return p.Readable }) {
+	if slices.ContainsFunc(a.Processes, func(p inpod.Process) bool { return p.Readable }) {
 		return owner{}, errSilent
 	}
 	return owner{}, errors.New("the program has capabilities, or has forbidden others to look at it, so that its own user may not")

@@ -50,7 +50,7 @@ func (l *latency) runStream(ctx context.Context, stream *events.Stream) error {
 
 func (r *streamed) Know(*recording.Probe) {}
 
-func (r *streamed) Gone(f *replay.File) { r.pairs.Forget(f) }
+func (r *streamed) Gone(f *replay.File) { r.pairs.Gone(f) }
 
 // Event pairs an event. A program may have new probes. They are left out if they lack something that the expressions use.
 func (r *streamed) Event(event *events.Event) error {

@@ -118,7 +118,7 @@ func (t *Tables) Removable() bool { return !t.layout.Places() }
 
 // Remove removes a row. The next event creates it again.
 func (t *Tables) Remove(r *Row) error {
-	t.forget(r)
+	t.removeOwner(r)
 	err := t.Rows.Delete(r.Key)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return nil
@@ -126,8 +126,8 @@ func (t *Tables) Remove(r *Row) error {
 	return err
 }
 
-// forget removes the owner of a row.
-func (t *Tables) forget(r *Row) {
+// removeOwner removes the owner of a row.
+func (t *Tables) removeOwner(r *Row) {
 	if t.Owners != nil {
 		_ = t.Owners.Delete(r.Key)
 	}
@@ -142,7 +142,7 @@ func (t *Tables) Take(r *Row) (*Row, error) {
 	if t.Rows.Type() == ebpf.PerCPUHash {
 		last = &parts
 	}
-	t.forget(r)
+	t.removeOwner(r)
 	err := t.Rows.LookupAndDelete(r.Key, last)
 	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
 		if err = t.Rows.Lookup(r.Key, last); err == nil {

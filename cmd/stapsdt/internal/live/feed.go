@@ -299,13 +299,13 @@ func (f *Feed) drop(file *replay.File, err error) {
 	for k, p := range f.in(watched) {
 		if p.file == file {
 			f.refuse(p.Process, fmt.Errorf("%v is watched no longer: %w", p.Process, err))
-			f.leave(k, p)
+			f.remove(k, p)
 		}
 	}
 }
 
-// leave ends the watch of a program.
-func (f *Feed) leave(k socket.Key, p *program) {
+// remove ends the watch of a program.
+func (f *Feed) remove(k socket.Key, p *program) {
 	delete(f.programs, k)
 	p.Close()
 	f.Remove(p.file)
@@ -332,7 +332,7 @@ func (f *Feed) purge(c Receiver) (left bool, err error) {
 	}
 	for _, k := range gone {
 		if p := f.programs[k]; p != nil { // it was not dropped
-			f.leave(k, p)
+			f.remove(k, p)
 		}
 	}
 	if len(f.programs) > 0 || f.config.All {

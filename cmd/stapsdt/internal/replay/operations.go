@@ -263,14 +263,15 @@ func (o *Operations) meet(p *recording.Probe, f *File) {
 	}
 }
 
-// Forget removes the probes of a recording, and the operations that are open in it.
-func (o *Operations) Forget(f *File) {
+// Gone removes the probes of a recording whose process has ended, and the operations that are open
+// in it.
+func (o *Operations) Gone(f *File) {
 	for _, p := range f.Recorded() {
 		delete(o.sides, p)
 	}
 	for _, k := range o.Kinds() {
 		before := k.Pairs.Len()
-		k.Pairs.Forget(f)
+		k.Pairs.Gone(f)
 		o.open += k.Pairs.Len() - before
 	}
 }

@@ -295,8 +295,9 @@ func (p *Pairs) Totals(kind int) query.Totals {
 	return query.Totals{}
 }
 
-// Forget removes the probes of a recording, and the operations that are open in it.
-func (p *Pairs) Forget(f *File) {
+// Gone removes the probes of a recording whose process has ended, and the operations that are open
+// in it.
+func (p *Pairs) Gone(f *File) {
 	for _, probe := range f.Recorded() {
 		delete(p.sides, probe)
 	}

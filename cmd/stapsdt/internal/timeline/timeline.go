@@ -144,9 +144,9 @@ func (v *view) meets(e *recording.Event) bool {
 func (v *view) Know(p *recording.Probe) { v.operations.Know(p) }
 
 func (v *view) Gone(f *replay.File) {
-	v.leave(f)
-	v.operations.Forget(f)
-	v.tracks.forget(f)
+	v.writeOpen(f)
+	v.operations.Gone(f)
+	v.tracks.gone(f)
 }
 
 func (v *view) Tick() (next time.Duration, more bool, err error) {
@@ -230,8 +230,8 @@ func (v *view) instant(name string, e *recording.Event, f *replay.File, args []r
 	v.writer.write(v.writer.instant(&mark{name, t.process, v.tracks.number(t, 0), int64(v.stream.Clock(e)) - v.first, args}))
 }
 
-// leave writes the open spans of a process, or of all processes if f is nil.
-func (v *view) leave(f *replay.File) {
+// writeOpen writes the open spans of a process, or of all processes if f is nil.
+func (v *view) writeOpen(f *replay.File) {
 	var left []*replay.Operation
 	for o := range v.open {
 		if f == nil || o.File == f {
@@ -253,7 +253,7 @@ func (v *view) leave(f *replay.File) {
 
 // end writes the open spans and completes the file.
 func (v *view) end() error {
-	v.leave(nil)
+	v.writeOpen(nil)
 	v.writer.write(v.writer.end(v.start, v.stream.Lost()))
 	return v.writer.flush()
 }

@@ -119,8 +119,8 @@ func (t *tracks) number(of *track, index int) int {
 	return l.number
 }
 
-// forget removes the tracks of a process that has ended.
-func (t *tracks) forget(f *replay.File) {
+// gone removes the tracks of a process that has ended.
+func (t *tracks) gone(f *replay.File) {
 	for at := range t.all {
 		if at.process.file == f {
 			delete(t.all, at)

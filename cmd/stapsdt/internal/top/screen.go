@@ -117,7 +117,7 @@ func (s *screen) run(ctx context.Context, follow func(context.Context, *console.
 	}()
 	ended := s.loop(ctx, done)
 	s.close()
-	s.leave()
+	s.printLast()
 	cancel()
 	if ended == nil {
 		err = <-done
@@ -129,8 +129,8 @@ func (s *screen) run(ctx context.Context, follow func(context.Context, *console.
 	return err
 }
 
-// leave writes the last screen, without the footer, to the terminal that was restored.
-func (s *screen) leave() {
+// printLast writes the last screen, without the footer, to the terminal that was restored.
+func (s *screen) printLast() {
 	if s.now == nil || len(s.drawn) == 0 {
 		return
 	}

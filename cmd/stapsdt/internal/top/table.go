@@ -82,11 +82,11 @@ func (t *table) add(e *recording.Event, f *replay.File) {
 	s.took.Of(query.Powers{}.Of(query.Elapsed, took)).Add(query.Elapsed, took)
 }
 
-// forget removes the operations of a process that has ended.
-func (t *table) forget(f *replay.File) {
-	t.operations.Forget(f)
+// gone removes the operations of a process that has ended.
+func (t *table) gone(f *replay.File) {
+	t.operations.Gone(f)
 	if t.parts != nil {
-		t.parts.Forget(f)
+		t.parts.Gone(f)
 	}
 }
 

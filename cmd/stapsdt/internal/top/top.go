@@ -115,7 +115,7 @@ func (v *view) Event(e *events.Event) error {
 
 func (v *view) Know(p *recording.Probe) { v.table.operations.Know(p) }
 
-func (v *view) Gone(f *replay.File) { v.table.forget(f) }
+func (v *view) Gone(f *replay.File) { v.table.gone(f) }
 
 func (v *view) Tick() (next time.Duration, more bool, err error) {
 	if !v.stream.Live {

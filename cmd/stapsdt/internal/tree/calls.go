@@ -187,8 +187,8 @@ func (c *calls) remove(s *callStack) {
 	delete(c.goroutines, s.of)
 }
 
-// forget removes the calls of a process that has ended.
-func (c *calls) forget(file *replay.File) {
+// gone removes the calls of a process that has ended.
+func (c *calls) gone(file *replay.File) {
 	for at, s := range c.goroutines {
 		if at.file == file {
 			c.remove(s)

@@ -25,7 +25,7 @@ type builder interface {
 	add(*events.Event) error
 	know(*recording.Probe)
 	// forget removes the trees of a process that has ended.
-	forget(*replay.File)
+	gone(*replay.File)
 	// report prints why some trees were not built.
 	report(*console.Console)
 }
@@ -240,8 +240,8 @@ func (f *forest) remove(t *tree) {
 	t.keys = nil
 }
 
-// forget removes the operations of a process that has ended, and returns the number of its trees.
-func (f *forest) forget(file *replay.File) {
+// gone removes the operations of a process that has ended, and returns the number of its trees.
+func (f *forest) gone(file *replay.File) {
 	for e := f.trees.Front(); e != nil; {
 		t := e.Value.(*tree)
 		e = e.Next()
@@ -254,7 +254,7 @@ func (f *forest) forget(file *replay.File) {
 			delete(f.open, o)
 		}
 	}
-	f.operations.Forget(file)
+	f.operations.Gone(file)
 }
 
 // end returns the end of an operation or, if its own end was not seen, the latest time at which it can have been.

@@ -70,7 +70,7 @@ func TestForest(t *testing.T) {
 	s.fire(s.end, last, 0, 0)
 	require.Len(t, done, 2)
 	require.Equal(t, []int{maxPerTree, 6}, []int{done[1].nodes, done[1].dropped})
-	s.forest.forget(s.file)
+	s.forest.gone(s.file)
 	require.Zero(t, s.forest.size+len(s.forest.nodes)+len(s.forest.open)+s.forest.trees.Len())
 }
 
@@ -204,7 +204,7 @@ func TestCalls(t *testing.T) {
 	}
 	require.Equal(t, maxPerTree, done[len(done)-1].nodes)
 	require.EqualValues(t, maxPerTree, c.dropped)
-	c.forget(file)
+	c.gone(file)
 	require.Zero(t, c.size)
 	require.Empty(t, c.goroutines)
 }

@@ -25,11 +25,11 @@ func (p *Parts) Add(kind *replay.Kind, o *replay.Outcome, e *recording.Event) {
 	_ = p.forest.take(kind, o, e) // it finishes no tree, which alone can fail
 }
 
-// Forget removes the operations of a process that has ended.
-func (p *Parts) Forget(f *replay.File) {
+// Gone removes the operations of a process that has ended.
+func (p *Parts) Gone(f *replay.File) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.forest.forget(f)
+	p.forest.gone(f)
 }
 
 // Lines formats an operation and what it consists of, or returns nil if it has ended or has no

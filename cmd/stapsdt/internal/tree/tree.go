@@ -84,7 +84,7 @@ func Run(
 	if err := v.stream.Run(ctx, v); err != nil {
 		return err
 	}
-	if err := errors.Join(v.err, v.leave(nil)); err != nil {
+	if err := errors.Join(v.err, v.showOpen(nil)); err != nil {
 		return err
 	}
 	for _, t := range v.slowest {
@@ -158,8 +158,8 @@ func (v *view) Event(e *events.Event) error { return v.builder.add(e) }
 func (v *view) Know(p *recording.Probe) { v.builder.know(p) }
 
 func (v *view) Gone(f *replay.File) {
-	v.err = errors.Join(v.err, v.leave(f))
-	v.builder.forget(f)
+	v.err = errors.Join(v.err, v.showOpen(f))
+	v.builder.gone(f)
 }
 
 func (v *view) Tick() (next time.Duration, more bool, err error) {
@@ -209,9 +209,9 @@ func (v *view) keep(t *tree) {
 	}
 }
 
-// leave handles the trees of a process whose roots have not ended, or those of all processes if
+// showOpen handles the trees of a process whose roots have not ended, or those of all processes if
 // file is nil: it shows them if they are selected, and counts the others.
-func (v *view) leave(file *replay.File) error {
+func (v *view) showOpen(file *replay.File) error {
 	for e := v.growth.trees.Front(); e != nil && !v.full(); e = e.Next() {
 		t := e.Value.(*tree)
 		root := t.root

@@ -168,20 +168,21 @@ func (m *Recorded) pair(p *recording.Probe) error {
 	return nil
 }
 
-// Forget removes the probes of a recording, and the operations that are open in it.
-func (m *Recorded) Forget(f *replay.File) {
+// Drop removes the probes of a recording, and the operations that are open in it. Its process can
+// have another one.
+func (m *Recorded) Drop(f *replay.File) {
 	for _, p := range f.Recorded() {
 		delete(m.probes, p)
 		m.sides = slices.DeleteFunc(m.sides, func(s replay.Side) bool { return s.Probe == p })
 	}
 	if m.pairs != nil {
-		m.pairs.Forget(f)
+		m.pairs.Gone(f)
 	}
 }
 
-// Gone is Forget for a recording whose process has ended, and which therefore has no gauges any more.
+// Gone is Drop for a recording whose process has ended, and which therefore has no gauges any more.
 func (m *Recorded) Gone(f *replay.File) {
-	m.Forget(f)
+	m.Drop(f)
 	for id, s := range m.series {
 		if delete(s.latest, f.Writer()); s.latest == nil {
 			continue

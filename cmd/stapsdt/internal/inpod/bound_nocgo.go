@@ -1,6 +1,6 @@
 //go:build linux && !cgo
 
-package debugger
+package inpod
 
 import (
 	"os"

@@ -1,6 +1,6 @@
 //go:build linux
 
-package debugger
+package inpod
 
 import (
 	"context"

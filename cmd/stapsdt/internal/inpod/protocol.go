@@ -1,12 +1,13 @@
-// Package debugger implements the side of kubectl stapsdt that runs in a pod: in an ephemeral container that waits
-// for questions, or in the container of the node agent. Package kube is the other side, and asks by kubectl exec.
+// Package inpod implements the side of kubectl stapsdt that runs in a pod: in an ephemeral
+// container that waits for questions, or in the container of the node agent. Package kube is the
+// other side, and asks by kubectl exec.
 //
 // kubectl stapsdt keeps the standard input of a question open. When the input ends or a line arrives, the command ends
 // as with Ctrl-C and still prints its results. So a connection that dies leaves nothing attached.
-package debugger
+package inpod
 
 // Verb is the hidden verb of the command whose subcommands this package implements.
-const Verb = "debugger"
+const Verb = "inpod"
 
 // Companion is the command that runs beside a command with a terminal. Its argument is the token of both.
 const Companion = "accompany"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/inpod"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -22,20 +22,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// debuggerCommand returns the hidden command that kubectl stapsdt runs in a pod.
-func debuggerCommand(to *console.Console) *cobra.Command {
-	c := &cobra.Command{Use: debugger.Verb, Short: "Serve kubectl stapsdt in a pod", Hidden: true, RunE: func(*cobra.Command, []string) error {
-		return console.Usagef("%s is for kubectl stapsdt", debugger.Verb)
-	}}
+// inpodCommand returns the hidden command that kubectl stapsdt runs in a pod.
+func inpodCommand(to *console.Console) *cobra.Command {
+	c := &cobra.Command{Use: inpod.Verb, Short: "Serve kubectl stapsdt in a pod", Hidden: true}
+	c.RunE = func(*cobra.Command, []string) error {
+		return console.Usagef("%s is for kubectl stapsdt", inpod.Verb)
+	}
 	c.AddCommand(waitCommand(to), lookCommand(to), askCommand(to), sendCommand(to), accompanyCommand(to))
 	return c
 }
 
 func waitCommand(to *console.Console) *cobra.Command {
 	var idle time.Duration
-	budget := debugger.Budget{Interval: 500 * time.Millisecond}
+	budget := inpod.Budget{Interval: 500 * time.Millisecond}
 	c := &cobra.Command{Use: "wait", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		return debugger.Wait(c.Context(), to, budget, idle)
+		return inpod.Wait(c.Context(), to, budget, idle)
 	}}
 	budgetFlags(c, &budget)
 	c.Flags().DurationVar(&idle, "idle", 10*time.Minute, "end when nothing was asked for this time")
@@ -43,21 +44,21 @@ func waitCommand(to *console.Console) *cobra.Command {
 }
 
 // budgetFlags adds the flags of the commands about a container.
-func budgetFlags(c *cobra.Command, b *debugger.Budget) {
+func budgetFlags(c *cobra.Command, b *inpod.Budget) {
 	c.Flags().StringVar(&b.Container, "container", "", "the `ID` of the container")
 	c.Flags().BoolVar(&b.Alone, "alone", false, "it has a PID namespace of its own")
 	c.Flags().BoolVar(&b.Shared, "shared", false, "this shares its memory limit")
-	c.Flags().Int64Var(&b.Memory, "memory", debugger.Memory, "how many `BYTES` this may allocate")
+	c.Flags().Int64Var(&b.Memory, "memory", inpod.Memory, "how many `BYTES` this may allocate")
 	c.Flags().Int64Var(&b.Limit, "limit", 0, "the memory limit in `BYTES`, or 0")
 }
 
 func lookCommand(to *console.Console) *cobra.Command {
-	var budget debugger.Budget
+	var budget inpod.Budget
 	c := &cobra.Command{Use: "look", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		if err := debugger.Spare(to, budget); err != nil {
+		if err := inpod.Spare(to, budget); err != nil {
 			return err
 		}
-		answer, err := debugger.Look(budget.Container, budget.Alone)
+		answer, err := inpod.Look(budget.Container, budget.Alone)
 		if err != nil {
 			return err
 		}
@@ -69,12 +70,12 @@ func lookCommand(to *console.Console) *cobra.Command {
 
 // askCommand runs a verb about the processes of a container.
 func askCommand(to *console.Console) *cobra.Command {
-	var budget debugger.Budget
+	var budget inpod.Budget
 	var reader console.Reader
 	var plain bool
 	var terminal, pod string
 	c := &cobra.Command{Use: "ask -- VERB...", Args: cobra.MinimumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		if err := debugger.Spare(to, budget); err != nil {
+		if err := inpod.Spare(to, budget); err != nil {
 			return err
 		}
 		if plain {
@@ -84,7 +85,7 @@ func askCommand(to *console.Console) *cobra.Command {
 		if names := strings.Split(pod, "/"); len(names) == 3 {
 			live.SetPod(recording.Pod{Namespace: names[0], Name: names[1], Container: names[2]})
 		}
-		pids, err := debugger.Find(budget.Container, budget.Alone)
+		pids, err := inpod.Find(budget.Container, budget.Alone)
 		if err != nil {
 			return err
 		}
@@ -95,12 +96,12 @@ func askCommand(to *console.Console) *cobra.Command {
 		verb := append([]string{args[0], "--pid=" + strings.Join(words, ",")}, args[1:]...)
 		if terminal != "" {
 			go func() {
-				debugger.AwaitAlone(terminal)
+				inpod.AwaitAlone(terminal)
 				interrupt()
 			}()
 			return runVerb(c.Context(), to, verb)
 		}
-		stopped, gone := debugger.ReadInput(os.Stdin)
+		stopped, gone := inpod.ReadInput(os.Stdin)
 		context.AfterFunc(stopped, interrupt)
 		if args[0] != "record" {
 			return runVerb(c.Context(), to, verb)
@@ -128,14 +129,17 @@ func runVerb(ctx context.Context, to *console.Console, args []string) error {
 }
 
 // recordInMemory records into memory, and keeps the recording to be fetched until gone is done.
-func recordInMemory(ctx context.Context, to *console.Console, budget debugger.Budget, gone context.Context, args []string) error {
+func recordInMemory(
+	ctx context.Context, to *console.Console, budget inpod.Budget, gone context.Context,
+	args []string,
+) error {
 	var size int64
 	for _, arg := range args {
 		if text, ok := strings.CutPrefix(arg, "--size="); ok {
 			size, _ = strconv.ParseInt(text, 10, 64)
 		}
 	}
-	f, err := debugger.NewMemory(budget, size)
+	f, err := inpod.NewMemory(budget, size)
 	if err != nil {
 		return err
 	}
@@ -144,7 +148,7 @@ func recordInMemory(ctx context.Context, to *console.Console, budget debugger.Bu
 		return err
 	}
 	to.Stay() // a signal ends the recording, not this command
-	return debugger.Hold(gone, to.Out, f)
+	return inpod.Hold(gone, to.Out, f)
 }
 
 func sendCommand(to *console.Console) *cobra.Command {
@@ -154,16 +158,17 @@ func sendCommand(to *console.Console) *cobra.Command {
 		if err := errors.Join(pidErr, fdErr); err != nil {
 			return console.Usagef("%w", err)
 		}
-		if err := debugger.Spare(to, debugger.Budget{}); err != nil {
+		if err := inpod.Spare(to, inpod.Budget{}); err != nil {
 			return err
 		}
-		return debugger.Send(to.Out, pid, fd)
+		return inpod.Send(to.Out, pid, fd)
 	}}
 }
 
 func accompanyCommand(to *console.Console) *cobra.Command {
-	return &cobra.Command{Use: debugger.Companion + " TOKEN", Args: cobra.ExactArgs(1), RunE: func(*cobra.Command, []string) error {
-		if err := debugger.Spare(to, debugger.Budget{}); err != nil {
+	use := inpod.Companion + " TOKEN"
+	return &cobra.Command{Use: use, Args: cobra.ExactArgs(1), RunE: func(*cobra.Command, []string) error {
+		if err := inpod.Spare(to, inpod.Budget{}); err != nil {
 			return err
 		}
 		_, err := io.Copy(io.Discard, os.Stdin)

@@ -1,6 +1,6 @@
 //go:build linux && cgo
 
-package debugger
+package inpod
 
 // bound does nothing: the limit would also count the stacks of C threads, most of which are never touched.
 func bound(int64) error { return nil }
