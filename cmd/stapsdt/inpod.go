@@ -167,11 +167,12 @@ func sendCommand(to *console.Console) *cobra.Command {
 
 func accompanyCommand(to *console.Console) *cobra.Command {
 	use := inpod.Companion + " TOKEN"
-	return &cobra.Command{Use: use, Args: cobra.ExactArgs(1), RunE: func(*cobra.Command, []string) error {
+	run := func(*cobra.Command, []string) error {
 		if err := inpod.Spare(to, inpod.Budget{}); err != nil {
 			return err
 		}
 		_, err := io.Copy(io.Discard, os.Stdin)
 		return err
-	}}
+	}
+	return &cobra.Command{Use: use, Args: cobra.ExactArgs(1), RunE: run}
 }
