@@ -4,7 +4,7 @@
 #
 #   scripts/kubernetes.sh [CHECK...]
 #
-#   CHECK   agent rules brief pods killed sidecar monitor; by default all
+#   CHECK   agent rules brief pods plugin killed sidecar monitor; by default all
 #
 # It needs root, and installs Debian's packages of the runtime. The binaries are kept in $STAPSDT_CACHE, by default
 # ~/.cache/stapsdt. The first run builds them, which takes minutes and 3 GB; later ones start the cluster in seconds.
@@ -17,7 +17,7 @@ bin=${STAPSDT_CACHE:-$HOME/.cache/stapsdt}/kubernetes-$(sed -n 's|^require k8s.i
 . scripts/lib/check.sh
 
 operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
-checks="agent rules brief pods killed sidecar monitor"
+checks="agent rules brief pods plugin killed sidecar monitor"
 
 if [ "${1:-}" != --inside ]; then
 	for one in "$@"; do
@@ -60,6 +60,12 @@ trap cluster_stop EXIT
 load stapsdt-export 65532:65532 "$cluster/stapsdt"
 load shop 65532:65532 "$cluster/shop"
 load worker 65532:65532 "$cluster/worker" "$cluster/stapsdt"
+# An image of the tag latest would be pulled.
+ctr -a /run/containerd/sock -n k8s.io images tag docker.io/library/worker:latest docker.io/library/worker:1 >/dev/null
+export STAPSDT_IMAGE=docker.io/library/worker:1
+mkdir "$cluster/plugins"
+ln -s "$cluster/stapsdt" "$cluster/plugins/kubectl-stapsdt"
+export PATH=$cluster/plugins:$PATH
 
 # The node agent is what packaging/kubernetes says, with rules in a kustomization as a user would have one.
 mkdir "$cluster/agent"
@@ -168,6 +174,34 @@ named_pods() {
 	[ "$(grep -c '"pod":"later-.*"count":1000}' "$log")" = 3 ] && ! grep -q '"pod":"other-' "$log"
 }
 
+# plugin: the node's PID namespace is not the machine's, and that of the pod is below it. The first process of the container has no
+# probes; those that it has started fire 100 events each whenever one attaches, and all are seen, by the kernel and by the sockets.
+plugin() {
+	kubectl apply -f - <<-'YAML'
+		apiVersion: v1
+		kind: Pod
+		metadata: {name: launched, namespace: work}
+		spec:
+		  securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+		  containers:
+		    - name: app
+		      image: worker
+		      imagePullPolicy: IfNotPresent
+		      args: ["-launch", "3", "-events", "100"]
+		      env: [{name: STAPSDT_SOCKET, value: "1"}, {name: STAPSDT_DIR, value: /probes/app}]
+		      volumeMounts: [{name: probes, mountPath: /probes}]
+		      securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+		  volumes: [{name: probes, emptyDir: {}}]
+	YAML
+	kubectl -n work wait --for=condition=Ready pod/launched --timeout=60s || return 1
+	local via
+	for via in kernel socket; do
+		kubectl stapsdt trace -p work/launched worker:asked --via $via -n 300 -d 60s -o json >"$cluster/asked" || return 1
+		grep -o '"pid":[0-9]*' "$cluster/asked" | sort | uniq -c | tee "$cluster/pids"
+		[ "$(awk '$1 == 100' "$cluster/pids" | wc -l)" = 3 ] && [ "$(wc -l <"$cluster/asked")" = 300 ] || return 1
+	done
+}
+
 # killed: a container that the kernel has killed for its memory leaves its recording to the next one.
 killed() {
 	kubectl apply -f - <<-'YAML'
@@ -230,6 +264,7 @@ for one; do
 	rules) check "changed rules are read, and wrong ones are refused" changed_rules ;;
 	brief) check "200 pods come and go, and their series expire" brief ;;
 	pods) check "a command follows pods by their names" named_pods ;;
+	plugin) check "kubectl stapsdt sees the processes below the first, in nested PID namespaces" plugin ;;
 	killed) check "the recording of a container that was killed is read" killed ;;
 	sidecar) check "an exporter beside a service needs no capability" sidecar ;;
 	monitor) check "the PodMonitor agrees with its CRD" monitor ;;

@@ -1,6 +1,7 @@
 // Command worker is what pods run in scripts/kubernetes.sh. It waits until its probe is traced, fires it so
 // many times, and ends. With -record, it takes memory after that until the kernel kills it; if a recording
-// of a process before it is there, it prints the recording's name and waits.
+// of a process before it is there, it prints the recording's name and waits. With -launch, it starts processes
+// that fire another probe so many times whenever a tracer attaches.
 package main
 
 import (
@@ -22,7 +23,16 @@ func main() {
 	events := flag.Int("events", 0, "the number of events")
 	delay := flag.Duration("delay", 0, "how long to wait after that")
 	path := flag.String("record", "", "the file of a recording")
+	workers := flag.Int("launch", 0, "how many processes to start")
+	serves := flag.Bool("serve", false, "fire the other probe, as one of them")
 	flag.Parse()
+	switch {
+	case *workers > 0:
+		launch(*workers, *events)
+		return
+	case *serves:
+		serve(*events)
+	}
 	provider := stapsdt.NewProvider("worker")
 	done := stapsdt.NewProbe2[int, string](provider, "done", "number", "text")
 	if err := provider.Load(); err != nil {
