@@ -113,7 +113,7 @@ assembled() {
 	for arch in $(git ls-files '*.s' | sed -n 's/.*_\([a-z0-9]*\)\.s$/\1/p' | sort -u | grep -vx linux); do
 		GOARCH=$arch CGO_ENABLED=0 go build ./internal/call ./internal/recording/barrier
 	done
-	GOARCH=arm64 go tool asm -p price -I "$(go env GOROOT)/pkg/include" -o "$temp/assembled" cmd/stapsdt/internal/price/site_arm64.s
+	GOARCH=arm64 go tool asm -p price -I "$(go env GOROOT)/pkg/include" -o "$temp/assembled" cmd/stapsdt/internal/kernel/price/site_arm64.s
 }
 
 # tested CGO ARGUMENT... runs the short tests, as many packages at a time as pays off where most tests wait.

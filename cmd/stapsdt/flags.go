@@ -10,10 +10,10 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/remote"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"

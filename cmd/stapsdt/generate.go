@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/dlang"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/outfile"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tools/dlang"
 
 	"github.com/spf13/cobra"
 )

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"

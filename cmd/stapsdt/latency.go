@@ -1,10 +1,10 @@
 package main
 
 import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/latency"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/latency"
 
 	"github.com/spf13/cobra"
 )

@@ -12,11 +12,17 @@ import (
 
 // portable are the packages that only ask, read events and show what they say. They know nothing of
 // the kernel.
-var portable = []string{"query", "spec", "event", "events", "replay", "remote", "render", "console", "outfile", "text"}
+var portable = []string{
+	"query", "query/spec", "stream/event", "stream/events", "stream/replay", "stream/remote",
+	"show/render", "show/console", "show/outfile", "show/text",
+}
 
 // portableVerbs are the packages of commands that read events of any source. On Linux, they may import what opens
 // processes; elsewhere they import nothing but portable packages.
-var portableVerbs = []string{"source", "list", "count", "latency", "trace", "tree", "timeline", "top"}
+var portableVerbs = []string{
+	"stream/source", "verb/list", "verb/count", "verb/latency", "verb/trace", "verb/tree",
+	"verb/timeline", "verb/top",
+}
 
 const (
 	command  = "github.com/go-stapsdt/stapsdt/cmd/stapsdt"
@@ -48,7 +54,7 @@ func TestPortable(t *testing.T) {
 	}
 	linux := imports(t, "linux", paths...)
 	require.Subset(t, linux, portable)
-	all := slices.Concat(linux, portableVerbs, []string{"kube", "inpod", "dlang"})
+	all := slices.Concat(linux, portableVerbs, []string{"kube", "kube/inpod", "tools/dlang"})
 	for _, system := range []string{"darwin", "windows"} {
 		require.ElementsMatch(t, linux, imports(t, system, paths...), system)
 		elsewhere := imports(t, system, command)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/remote"
 )
 
 // The exit statuses. exitFault is of doctor alone.

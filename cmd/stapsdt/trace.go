@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/timeline"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/trace"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/timeline"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/trace"
 
 	"github.com/spf13/cobra"
 )

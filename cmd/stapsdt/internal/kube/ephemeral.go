@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/inpod"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/inpod"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 )
 

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/outfile"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 
 	"golang.org/x/sys/unix"
 )

@@ -14,9 +14,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/inpod"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/outfile"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 

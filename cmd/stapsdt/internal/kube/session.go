@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/inpod"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/inpod"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
 )
 
 // errSilent means that the program does not listen.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"iter"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
 )
 

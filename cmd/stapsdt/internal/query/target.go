@@ -1,6 +1,6 @@
 package query
 
-import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 
 // Target selects the processes in which a command looks for probes.
 type Target struct {

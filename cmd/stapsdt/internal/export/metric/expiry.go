@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rules"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 )
 
 // history is the past of a metric's rows. A row that has had no events for the rule's Expire is

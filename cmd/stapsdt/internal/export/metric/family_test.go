@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 
 	"github.com/stretchr/testify/assert"
 )

@@ -5,8 +5,8 @@ package span
 import (
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 )
 
 // heldSpan is a span of a process in a control group, whose container may not have its names yet.

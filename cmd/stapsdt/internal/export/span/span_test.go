@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 
 	"github.com/stretchr/testify/assert"
 )

@@ -1,0 +1,98 @@
+package function
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
+	"github.com/go-stapsdt/stapsdt/internal/nearest"
+)
+
+// ErrInlined means that a function has no code of its own.
+var ErrInlined = errors.New("the compiler has inlined all calls of it")
+
+// maxNamed is the maximum number of names that an error lists.
+const maxNamed = 5
+
+// none returns the error for a pattern that no function matches.
+func (p *Program) none(pattern Pattern, inlined map[string]map[string]bool) error {
+	var callers map[string]bool // of the matching function that is inlined most
+	for _, callee := range slices.Sorted(maps.Keys(inlined)) {
+		if len(inlined[callee]) > len(callers) {
+			callers = inlined[callee]
+		}
+	}
+	if n := len(callers); n > 0 {
+		functions := "1 function"
+		if n > 1 {
+			functions = fmt.Sprintf("%d functions", n)
+		}
+		return fmt.Errorf("%s cannot be probed: %w, in %s at least: %s", pattern, ErrInlined,
+			functions, text.Some(slices.Sorted(maps.Keys(callers)), maxNamed))
+	}
+	message := fmt.Sprintf("there is no function %s", pattern)
+	if pattern.IsGlob() {
+		message = fmt.Sprintf("no function matches %s", pattern)
+	}
+	message += ", unless all calls of it are inlined or the linker has dropped it"
+	if near := p.nearest(pattern); len(near) > 0 {
+		message += "; there is " + strings.Join(near, ", ")
+	}
+	return errors.New(message)
+}
+
+// nearest returns the names whose last part is most similar to the last part of a pattern. Names in its package come first.
+func (p *Program) nearest(pattern Pattern) (names []string) {
+	last := lastPart(strings.NewReplacer("(*", "(*", "*", "", "?", "").Replace(string(pattern)))
+	if last == "" || len(last) > maxName {
+		return nil
+	}
+	type candidate struct {
+		name             string
+		distance, common int
+	}
+	var all []candidate
+	most := 1 + len(last)/4
+	for _, f := range p.functions() {
+		part := lastPart(f.Name)
+		n := most + 1
+		switch {
+		case f.Wrapper:
+		case len(part) <= len(last)+most && len(part)+most >= len(last):
+			n = nearest.Distance(last, part)
+		case pattern.IsGlob() && strings.Contains(part, last):
+			n = most
+		}
+		if n <= most {
+			all = append(all, candidate{f.Name, n, common(string(pattern), f.Name)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(b.common, a.common))
+	})
+	for _, c := range all[:min(len(all), maxNamed)] {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// lastPart returns the last part of a name in lower case, without type arguments.
+func lastPart(name string) string {
+	if i := strings.IndexByte(name, '['); i >= 0 {
+		name = name[:i]
+	}
+	return strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
+}
+
+// common returns the length of the longest common prefix of two names.
+func common(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,339 @@
+package function
+
+import (
+	"debug/buildinfo"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
+	"github.com/go-stapsdt/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// Place is the kind of the instruction at which a call is seen.
+type Place int
+
+// The kinds of instructions.
+const (
+	// AtEntry is the first instruction. The kernel single-steps it, and it runs twice if the stack has to
+	// grow.
+	AtEntry Place = iota
+	// AtPush is the push after the stack check, which the kernel emulates.
+	AtPush
+	// AtBranch is the branch of the stack check on arm64, which the kernel simulates. If the branch is
+	// taken, the event is not a call.
+	AtBranch
+)
+
+// String describes the place for people.
+func (p Place) String() string {
+	switch p {
+	case AtPush:
+		return "the push after the stack check"
+	case AtBranch:
+		return "the branch of the stack check"
+	}
+	return "the entry"
+}
+
+// Site is an instruction, with its address in the ELF file and its offset in the file.
+type Site struct {
+	Address, Offset uint64
+}
+
+// Arg is a value that is read at a site.
+type Arg struct {
+	sdt.Arg
+	// Length is the operand of the length of a string, or nil. If it is set, the operand of the value is the address of its bytes.
+	Length *sdt.Operand
+	// Dynamic means that the operand is the first word of an interface. This word points to the type of
+	// the value or, if Methods is set, to a table with the type.
+	Dynamic, Methods bool
+	// Alias is the name made from the index of the parameter or result, such as ret0. It is "" if it equals
+	// the name, or if the argument is a part of a parameter.
+	Alias string
+	// Pointer is the operand of a pointer to the struct that holds the value. The other operands are then only a
+	// displacement. It is nil for a value that is not reached through a pointer.
+	Pointer *sdt.Operand
+}
+
+// Function is a function that can be probed.
+type Function struct {
+	// Name is the name that go tool nm shows, without escapes.
+	Name string
+	// File and Line are its position in the source.
+	File string
+	Line int
+	// Signature is the signature in the source, such as "(n int) (ret0 error)", or "" if ArgsErr is set.
+	Signature string
+	// Entry is its address.
+	Entry uint64
+	// Call is the instruction at which a call is seen, and Place its kind.
+	Place Place
+	Call  Site
+	// Returns are the return instructions. If there are none, ReturnErr is the reason.
+	Returns   []Site
+	ReturnErr error
+	// Args are read at a call, and Results at a return. If they are unknown, ArgsErr is the reason.
+	Args, Results []Arg
+	ArgsErr       error
+	// Fields and ResultFields are the fields of structs to which Args and Results point.
+	Fields, ResultFields []Arg
+	// Assembly means that the function was written in assembly, so that its use of registers is unknown.
+	Assembly bool
+	// Inlined is the number of functions that are known to have inlined it. There may be more, because the
+	// compiler does not record every one.
+	Inlined int
+
+	info      gotable.Function
+	described bool
+}
+
+// Program is a Go program.
+type Program struct {
+	file    *elf.File
+	table   *gotable.Table
+	version string
+	release int // the minor number of the release, such as 26, or 0 if it is unknown
+	debug   *debugging
+	names   map[uint64]string // the names of types, by address
+	found   map[uint64]*Function
+	// allFunctions and allInlined are nil until a pattern is compared with them.
+	allFunctions []gotable.Function
+	allInlined   []inlinedCall
+}
+
+// MaxMatches is the maximum number of functions that a pattern may select to be probed.
+const MaxMatches = 500
+
+// maxCode is the size of the largest function whose instructions are read.
+const maxCode = 8 << 20
+
+// The supported releases of Go.
+const firstRelease, lastRelease = 22, 27
+
+// Open reads the function table of a program. The error wraps gotable.ErrNoTable if the program was not
+// built by Go.
+func Open(r io.ReaderAt) (*Program, error) {
+	f, err := elffile.New(r)
+	if err != nil {
+		return nil, err
+	}
+	if !gotable.Has(f) {
+		return nil, gotable.ErrNoTable
+	}
+	if abis[f.Machine] == nil {
+		return nil, machineError(f.Machine)
+	}
+	p := &Program{file: f, found: map[uint64]*Function{}}
+	if info, err := buildinfo.Read(r); err == nil {
+		p.version, p.release = info.GoVersion, Release(info.GoVersion)
+	}
+	if p.table, err = gotable.New(f); errors.Is(err, gotable.ErrFormat) && p.version != "" {
+		err = fmt.Errorf("%w; the program was built by %.64q", err, p.version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func machineError(m elf.Machine) error {
+	return fmt.Errorf("functions are probed on amd64 and arm64, and the program is for %v", m)
+}
+
+// Runs returns an error unless the program is for a machine.
+func (p *Program) Runs(on elf.Machine) error {
+	if p.file.Machine != on {
+		return machineError(p.file.Machine)
+	}
+	return nil
+}
+
+// maxNames is the maximum number of type names that are kept.
+const maxNames = 1 << 14
+
+// NameOf returns the name of the Go type at an address, "nil" for 0, and "?" if there is no type, as for types
+// that a program has made at run time. It implements event.Names.
+func (p *Program) NameOf(address uint64) string {
+	if address == 0 {
+		return "nil"
+	}
+	name, known := p.names[address]
+	if known {
+		return name
+	}
+	name, err := p.table.TypeName(address)
+	if err != nil {
+		return "?" // and tried again, because the file may be readable later
+	}
+	if p.names == nil || len(p.names) == maxNames {
+		p.names = map[uint64]string{}
+	}
+	p.names[address] = name
+	return name
+}
+
+// Release returns the minor number of a release, such as 26 for go1.26.8, or 0 if the version is unknown or has
+// experiments, which can change anything.
+func Release(version string) int {
+	minor, ok := strings.CutPrefix(version, "go1.")
+	if !ok || strings.ContainsAny(version, " -+") {
+		return 0
+	}
+	if i := strings.IndexFunc(minor, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
+		minor = minor[:i]
+	}
+	n, err := strconv.Atoi(minor)
+	if err != nil || n < firstRelease || n > lastRelease {
+		return 0
+	}
+	return n
+}
+
+// fips is the package that refuses to run if its code was changed.
+const fips = "crypto/internal/fips140"
+
+var errFIPS = errors.New("in FIPS mode, the program hashes the code of " + fips + " and ends if a breakpoint has changed it")
+
+// Find returns the functions that a pattern selects. It is an error if there is none, or more than
+// most. Describe adds their arguments. Call it once for all of them, because reading the DWARF of a
+// package takes the same time for one function as for many.
+func (p *Program) Find(pattern Pattern, most int) ([]*Function, error) {
+	matches, err := p.matches(pattern, most)
+	if err != nil {
+		return nil, err
+	}
+	inlined := p.inlined(pattern)
+	if len(matches) == 0 {
+		return nil, p.none(pattern, inlined)
+	}
+	var fns []*Function
+	for _, m := range matches {
+		fn := p.found[m.Entry]
+		if fn == nil {
+			if fn, err = p.function(m); err != nil {
+				return nil, err
+			}
+			fn.Inlined = len(inlined[m.Name])
+			p.found[m.Entry] = fn
+		}
+		fns = append(fns, fn)
+	}
+	return fns, nil
+}
+
+// matches returns the function whose name is the pattern or, if there is none, all functions in source code whose
+// names match it.
+func (p *Program) matches(pattern Pattern, most int) (matches []gotable.Function, err error) {
+	equal := map[bool]*gotable.Function{} // the function, by whether it is a wrapper
+	glob, refused := pattern.glob(), false
+	for i, f := range p.functions() {
+		switch {
+		case f.Name == string(pattern):
+			if equal[f.Wrapper] == nil {
+				equal[f.Wrapper] = &p.allFunctions[i]
+			}
+		case f.Wrapper || !glob.MatchString(f.Name):
+		case isFIPS(f.Name):
+			refused = true
+		default:
+			matches = append(matches, f)
+		}
+	}
+	for _, wrapper := range []bool{false, true} {
+		if f := equal[wrapper]; f != nil {
+			if isFIPS(f.Name) {
+				return nil, fmt.Errorf("%s: %w", f.Name, errFIPS)
+			}
+			return []gotable.Function{*f}, nil
+		}
+	}
+	if len(matches) > most {
+		var names []string
+		for _, m := range matches[:8] {
+			names = append(names, m.Name)
+		}
+		return nil, fmt.Errorf("%s matches %d functions, and at most %d can be selected: %s, …", pattern, len(matches), most, strings.Join(names, ", "))
+	}
+	if len(matches) == 0 && refused {
+		return nil, fmt.Errorf("%s: %w", pattern, errFIPS)
+	}
+	return matches, nil
+}
+
+func isFIPS(name string) bool {
+	rest, ok := strings.CutPrefix(name, fips)
+	return ok && (rest == "" || rest[0] == '/' || rest[0] == '.')
+}
+
+// inlined maps the names of functions that match a pattern to the functions that have inlined them.
+func (p *Program) inlined(pattern Pattern) map[string]map[string]bool {
+	callers := map[string]map[string]bool{}
+	glob := pattern.glob()
+	known := map[string]bool{}
+	for _, c := range p.inlinedCalls() {
+		matches, ok := known[c.callee]
+		if !ok {
+			matches = c.callee == string(pattern) || glob.MatchString(c.callee)
+			known[c.callee] = matches
+		}
+		if !matches || c.callee == c.caller {
+			continue
+		}
+		if callers[c.callee] == nil {
+			callers[c.callee] = map[string]bool{}
+		}
+		callers[c.callee][c.caller] = true
+	}
+	return callers
+}
+
+// function returns a function with the instructions at which calls and returns are seen.
+func (p *Program) function(info gotable.Function) (*Function, error) {
+	fn := &Function{Name: info.Name, Entry: info.Entry, Assembly: info.Assembly, info: info}
+	fn.File, fn.Line = p.table.Line(&info)
+	code, offset, err := p.code(info.Entry, info.End)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", info.Name, err)
+	}
+	call, returns := callX86, returnsX86
+	if p.file.Machine == elf.EM_AARCH64 {
+		call, returns = callARM64, returnsARM64
+	}
+	at, place := call(code)
+	fn.Place, fn.Call = place, Site{info.Entry + at, offset + at}
+	if info.Assembly {
+		fn.ReturnErr = errors.New("it is written in assembly")
+		return fn, nil
+	}
+	offsets, err := returns(code)
+	fn.ReturnErr = err
+	for _, at := range offsets {
+		fn.Returns = append(fn.Returns, Site{info.Entry + at, offset + at})
+	}
+	return fn, nil
+}
+
+// code returns the instructions between two addresses, and their offset in the file. They must be in a part
+// of the file that is mapped as executable.
+func (p *Program) code(start, end uint64) (code []byte, offset uint64, err error) {
+	s := elffile.Segment(p.file, start, elf.PF_X)
+	if s == nil {
+		return nil, 0, errors.New("its code is not in an executable part of the file")
+	}
+	at := start - s.Vaddr
+	size := min(end-start, s.Filesz-at)
+	if size > maxCode {
+		return nil, 0, fmt.Errorf("its %d bytes exceed the limit of %d", size, maxCode)
+	}
+	code = make([]byte, size)
+	if _, err := s.ReadAt(code, int64(at)); err != nil {
+		return nil, 0, err
+	}
+	return code, s.Off + at, nil
+}

@@ -1,0 +1,178 @@
+//go:build linux
+
+package probes
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// Processes are the processes that a command names, and their descendants.
+type Processes struct {
+	// Set has their PIDs, and the IDs of new threads.
+	Set  *ebpf.Map
+	prog *ebpf.Program
+	ends []int // descriptors of the named processes that have not ended
+	link link.Link
+	poll bool // whether children are looked for in /proc, because the kernel does not follow forks
+	// exited means that the last Purge found no process.
+	exited bool
+}
+
+// maxProcesses is the size of the set.
+const maxProcesses = 16384
+
+// Follow returns the processes with some PIDs, and those that they have forked. The kernel adds the
+// processes that they fork from now on.
+func Follow(pids []int, ns *bpf.Namespace) (p *Processes, err error) {
+	p = &Processes{}
+	defer func() {
+		if err != nil {
+			p.Close()
+		}
+	}()
+	p.Set, err = ebpf.NewMap(&ebpf.MapSpec{Name: "processes", Type: ebpf.Hash, KeySize: 4, ValueSize: 1, MaxEntries: maxProcesses})
+	if err != nil {
+		return p, bpf.MapError(err)
+	}
+	if err := p.add(pids); err != nil {
+		return p, err
+	}
+	for _, pid := range pids {
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil { // without a descriptor, the end is noticed later
+			p.ends = append(p.ends, fd)
+		}
+	}
+	p.prog, p.link, err = bpf.FollowForks(p.Set, ns)
+	p.poll = err != nil
+	// The kernel adds what a process in the set forks: a process that was forked while the last
+	// ones were added is found in the next round.
+	for known := 0; ; {
+		family := proc.Family(pids)
+		if err := p.add(family); err != nil {
+			return p, err
+		}
+		if len(family) <= known {
+			return p, nil
+		}
+		known = len(family)
+	}
+}
+
+// add adds processes.
+func (p *Processes) add(pids []int) error {
+	for _, pid := range pids {
+		if err := p.Set.Put(uint32(pid), uint8(1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// List returns the PIDs of the processes in the set.
+func (p *Processes) List() []int {
+	return slices.DeleteFunc(p.ids(), func(id int) bool { return !isProcess(id) })
+}
+
+// ids returns the members of the set.
+func (p *Processes) ids() (all []int) {
+	var id uint32
+	var value uint8
+	for entries := p.Set.Iterate(); entries.Next(&id, &value); {
+		all = append(all, int(id))
+	}
+	return all
+}
+
+// Has reports whether a process is in the set.
+func (p *Processes) Has(pid int) bool {
+	var value uint8
+	return p.Set.Lookup(uint32(pid), &value) == nil
+}
+
+// isProcess reports whether an ID is a PID, and not the ID of another thread.
+func isProcess(pid int) bool {
+	status, _ := proc.ReadStatus(pid)
+	return status.Word("Tgid", 0) == strconv.Itoa(pid)
+}
+
+// Purge removes processes that have exited and the IDs of threads, and reports whether a process
+// is left.
+func (p *Processes) Purge() (left bool) {
+	if p.poll {
+		p.addChildren()
+	}
+	for _, id := range p.ids() {
+		if isProcess(id) && proc.Alive(id) {
+			left = true
+		} else {
+			_ = p.Set.Delete(uint32(id))
+		}
+	}
+	p.exited = !left
+	return left
+}
+
+// Exited reports whether the last Purge found no process.
+func (p *Processes) Exited() bool { return p.exited }
+
+// FDs returns descriptors that are readable when one of the named processes has ended.
+func (p *Processes) FDs() []int { return p.ends }
+
+// Ended reports whether one of the named processes has ended since the last call.
+func (p *Processes) Ended() (ended bool) {
+	p.ends = slices.DeleteFunc(slices.Clone(p.ends), func(fd int) bool {
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		if n, err := unix.Poll(polled, 0); n <= 0 || err != nil {
+			return false
+		}
+		unix.Close(fd)
+		ended = true
+		return true
+	})
+	return ended
+}
+
+// addChildren adds the processes whose parents are in the set, and their children.
+func (p *Processes) addChildren() {
+	_ = p.add(proc.Family(p.List()))
+}
+
+// Detach stops following forks.
+func (p *Processes) Detach() {
+	if p.link != nil {
+		p.link.Close()
+		p.link = nil
+	}
+}
+
+// Close releases the set.
+func (p *Processes) Close() {
+	p.Detach()
+	for _, fd := range p.ends {
+		unix.Close(fd)
+	}
+	p.prog.Close()
+	p.Set.Close()
+}
+
+// Lives tells whether processes exist, and looks at each once. A process of another PID namespace,
+// which has no PID here, counts as existing.
+type Lives map[int]bool
+
+// Has reports whether a process exists.
+func (l Lives) Has(pid int) bool {
+	lives, known := l[pid]
+	if !known {
+		lives = pid == 0 || proc.Alive(pid)
+		l[pid] = lives
+	}
+	return lives
+}

@@ -1,0 +1,291 @@
+//go:build linux
+
+package probes
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/lease"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
+	"github.com/go-stapsdt/stapsdt/internal/nearest"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// Selector selects probes of files.
+type Selector struct {
+	Specs []*Spec
+
+	seen bool // whether a file with probes was seen
+}
+
+// Spec is a spec, with its file if it names one.
+type Spec struct {
+	spec.Choice
+	// First is the first probe that was found, or nil.
+	First *bpf.Probe
+
+	near  *nearest.Name // the nearest name among the probes that were not selected
+	file  *target.File  // nil while it is being written
+	path  string        // where the file was found
+	wrong os.FileInfo   // a later file at path that could not be opened, or nil
+}
+
+// NewSelector parses specs. others maps a spec to its alternative.
+func NewSelector(specs []string, others map[string]string) (*Selector, error) {
+	s := &Selector{}
+	for _, text := range specs {
+		parsed, err := spec.ParseChoice(text, others[text])
+		if err != nil {
+			return nil, err
+		}
+		near := nearest.To(parsed.Provider + ":" + parsed.Probe)
+		s.Specs = append(s.Specs, &Spec{Choice: parsed, near: near})
+	}
+	return s, nil
+}
+
+// FunctionSpecs returns the specs of functions.
+func (s *Selector) FunctionSpecs() (specs []spec.Spec) {
+	for _, of := range s.Specs {
+		for _, one := range []spec.Spec{of.Spec, of.Other} {
+			if one.Functions {
+				specs = append(specs, one)
+			}
+		}
+	}
+	return specs
+}
+
+// selects reports whether the spec selects a site of a file.
+func (s *Spec) selects(f *target.File, site *sdt.Site) bool {
+	if s.File != "" && s.file != f {
+		return false
+	}
+	return f.Selects(s.Spec, site) || s.Other.Probe != "" && f.Selects(s.Other, site)
+}
+
+// in reports whether a file has a site that the spec selects.
+func (s *Spec) in(f *target.File) bool {
+	return slices.ContainsFunc(f.Probes, func(p sdt.Site) bool { return s.selects(f, &p) })
+}
+
+// Selects reports whether a site of a file is selected.
+func (s *Selector) Selects(f *target.File, site *sdt.Site) bool { return s.Order(f, site) >= 0 }
+
+// Order returns the index of the first spec that selects a site of a file, or -1 if none does.
+func (s *Selector) Order(f *target.File, site *sdt.Site) int {
+	return slices.IndexFunc(s.Specs, func(spec *Spec) bool { return spec.selects(f, site) })
+}
+
+// Find reports whether a site of a file is selected, and notes the first probe of each spec.
+func (s *Selector) Find(f *target.File) (has bool) {
+	s.seen = s.seen || len(f.Probes) > 0
+	for i := range f.Probes {
+		for _, spec := range s.Specs {
+			if !spec.selects(f, &f.Probes[i]) {
+				if spec.First == nil {
+					spec.near.See(f.Probes[i].Provider + ":" + f.Probes[i].Name)
+				}
+				continue
+			}
+			has = true
+			if spec.First == nil {
+				spec.First = NewProbe(f, f.Probes[i])
+			}
+		}
+	}
+	return has
+}
+
+// Nearest returns the end of a message about specs that are missing in processes, or "". It
+// suggests a similar name or, if the processes have no probes, the functions of a Go program.
+func (s *Selector) Nearest(pids ...int) string {
+	if !s.seen && len(s.FunctionSpecs()) == 0 {
+		return Functions(pids)
+	}
+	for _, spec := range s.Specs {
+		if hint := spec.near.Hint(); spec.First == nil && hint != "" {
+			return hint
+		}
+	}
+	return ""
+}
+
+// Functions returns the end of a message that processes have no probes. It suggests the functions
+// of a Go program, or is "" if none of them runs one.
+func Functions(pids []int) string {
+	for _, pid := range pids {
+		if target.IsGo(pid) {
+			const format = "; process %d runs a Go program, whose functions can be traced like probes: see stapsdt list -p %d 'go:main.*'"
+			return fmt.Sprintf(format, pid, pid)
+		}
+	}
+	return ""
+}
+
+// Missing returns the specs for which no probe was found, joined by "or", or "" if there are none.
+func (s *Selector) Missing() string {
+	var all []string
+	for _, spec := range s.Specs {
+		if spec.First == nil {
+			all = append(all, spec.String())
+		}
+	}
+	return strings.Join(all, " or ")
+}
+
+// NamesFiles reports whether a spec names a file.
+func (s *Selector) NamesFiles() bool {
+	return slices.ContainsFunc(s.Specs, func(spec *Spec) bool { return spec.File != "" })
+}
+
+// Files returns the open files that the specs name.
+func (s *Selector) Files() (files []*target.File) {
+	for _, spec := range s.Specs {
+		if spec.file != nil {
+			files = append(files, spec.file)
+		}
+	}
+	return files
+}
+
+// Closed reports whether a file that a spec names is not open, because it is being written.
+func (s *Selector) Closed() bool {
+	return slices.ContainsFunc(s.Specs, func(spec *Spec) bool { return spec.File != "" && spec.file == nil })
+}
+
+// Drop notes that a file was closed. Reopen opens it again.
+func (s *Selector) Drop(f *target.File) {
+	for _, spec := range s.Specs {
+		if spec.file == f {
+			spec.file = nil
+		}
+	}
+}
+
+// writeRetry is how long to wait before a file that is being written is opened again.
+const writeRetry = 20 * time.Millisecond
+
+// opening opens a file with probes. The method Open of a *target.Finder is one.
+type opening = func(path string) (*target.File, error)
+
+// Open opens the files that the specs name. Each must have the probes that its spec names.
+func (s *Selector) Open(open opening) error {
+	for _, spec := range s.Specs {
+		if spec.File == "" {
+			continue
+		}
+		f, err := open(spec.File)
+		hint := spec.functionHint()
+		for errors.Is(err, lease.ErrWritten) {
+			time.Sleep(writeRetry)
+			f, err = open(spec.File)
+		}
+		if errors.Is(err, sdt.ErrNoProbes) && hint != "" {
+			return fmt.Errorf("%w%s", err, hint)
+		}
+		if errors.Is(err, sdt.ErrNoProbes) {
+			return fmt.Errorf("%w; if it is a program that loads its probes at run time, use -p or -a", err)
+		}
+		if err != nil {
+			return err
+		}
+		spec.file, spec.path = f, f.Path
+		if !spec.in(f) {
+			s.Find(f)
+			hint = cmp.Or(hint, spec.near.Hint())
+			return fmt.Errorf("%w: %s has no %s:%s%s", query.ErrNothing, spec.File, spec.Provider, spec.Probe, hint)
+		}
+	}
+	return nil
+}
+
+// functionHint returns the end of a message that there is no such probe, if the spec looks as if it
+// selected functions, or "".
+func (s *Spec) functionHint() string {
+	if s.Functions || s.Provider != spec.FunctionProvider {
+		return ""
+	}
+	return fmt.Sprintf("; functions are looked for in running processes: give -p PID and %s:%s, without FILE", s.Provider, s.Probe)
+}
+
+// minAge is the age from which a file that cannot be read is an error: a younger one may be
+// incomplete.
+const minAge = 250 * time.Millisecond
+
+// Reopen opens the files whose paths lead to other files by now, and reports whether it opened any.
+// problems has an error for each of them that cannot be opened, or that lacks the selected probes.
+func (s *Selector) Reopen(open opening) (reopened bool, problems []error) {
+	for _, spec := range s.Specs {
+		if spec.File == "" {
+			continue
+		}
+		now, err := stall.Stat(spec.path)
+		if err != nil || spec.file != nil && spec.file.Is(now) && !spec.file.Copied() || spec.wrong != nil && SameContent(now, spec.wrong) {
+			continue
+		}
+		f, err := open(spec.path)
+		switch {
+		case err == nil:
+			spec.file, spec.wrong, reopened = f, nil, true
+			if !spec.in(f) {
+				problems = append(problems, fmt.Errorf("%s was replaced, and has no %s:%s now", spec.path, spec.Provider, spec.Probe))
+			}
+		case errors.Is(err, lease.ErrWritten) || stall.Passes(err): // it is tried again
+		case time.Since(now.ModTime()) > minAge:
+			if later, statErr := stall.Stat(spec.path); statErr != nil || !SameContent(later, now) {
+				continue // the file was still incomplete
+			}
+			spec.wrong = now
+			problems = append(problems, fmt.Errorf("another file was found: %w", err))
+		}
+	}
+	return reopened, problems
+}
+
+// SameContent reports whether both describe the same file, and it was not written in between.
+func SameContent(now, was os.FileInfo) bool {
+	return os.SameFile(now, was) && now.Size() == was.Size() && now.ModTime().Equal(was.ModTime())
+}
+
+// NewProbe returns the description of a site for a BPF program.
+func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
+	p := &bpf.Probe{Provider: site.Provider, Name: site.Name}
+	for i, delta := range f.Deltas(&site) {
+		p.Args = append(p.Args, bpf.Arg{Arg: site.Args[i], Delta: delta})
+	}
+	fn := f.Function(&site)
+	if fn == nil {
+		p.Nop = f.Nop(&site)
+		return p
+	}
+	p.Function = &bpf.FunctionSite{Return: fn.Return, Push: fn.Place == function.AtPush && !fn.Return}
+	p.ArgsErr, p.Restarts = fn.ArgsErr, fn.Place == function.AtBranch && !fn.Return
+	for i, a := range fn.Args {
+		p.Args[i] = functionArg(f, &site, a)
+	}
+	for _, a := range fn.Fields {
+		p.Fields = append(p.Fields, functionArg(f, &site, a))
+	}
+	return p
+}
+
+// functionArg returns an argument of a function at a site.
+func functionArg(f *target.File, site *sdt.Site, a function.Arg) bpf.Arg {
+	arg := bpf.Arg{Arg: a.Arg, Length: a.Length, Dynamic: a.Dynamic, Methods: a.Methods, Alias: a.Alias, Pointer: a.Pointer}
+	if a.Dynamic {
+		arg.Delta, arg.Names = int64(site.Address), f.TypeNames()
+	}
+	return arg
+}

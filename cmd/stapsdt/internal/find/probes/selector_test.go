@@ -1,0 +1,35 @@
+//go:build linux
+
+package probes
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
+
+	"github.com/stretchr/testify/require"
+)
+
+// opener calls a function, and fails.
+type opener func()
+
+func (o opener) Open(string) (*target.File, error) { o(); return nil, io.ErrUnexpectedEOF }
+
+// TestReopen: a file that is written while it is read is no error. One that stays as it is is reported, once.
+func TestReopen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	write := func(age time.Duration) { require.NoError(t, os.Chtimes(path, time.Time{}, time.Now().Add(-age))) }
+	write(time.Hour)
+	s, err := NewSelector([]string{path + ":app:a"}, nil)
+	require.NoError(t, err)
+	s.Specs[0].path = path
+	for i, open := range []opener{func() { write(2 * time.Hour) }, func() {}, func() {}} {
+		_, problems := s.Reopen(open.Open)
+		require.Len(t, problems, i%2, i)
+	}
+}

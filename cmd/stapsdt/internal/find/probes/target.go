@@ -1,0 +1,66 @@
+//go:build linux
+
+package probes
+
+import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/pods"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/remote"
+)
+
+// Now returns the target with the present processes of its pods in place of the pods.
+func Now(t *query.Target) (query.Target, error) {
+	if len(t.Pods) == 0 {
+		return *t, nil
+	}
+	pids, err := pods.PIDs(t.Pods)
+	return query.Target{PIDs: pids}, err
+}
+
+// Select checks the target and the specs of a command, and returns the selector of the specs.
+// others maps a spec to its alternative.
+func Select(t *query.Target, specs []string, others map[string]string) (*Selector, error) {
+	if len(specs) == 0 {
+		return nil, console.Usagef("no probes: give [FILE:]PROVIDER:PROBE, such as 'myapp:*'")
+	}
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	for _, text := range specs {
+		if remote.IsAddress(text) {
+			return nil, console.Usagef("an address is the first argument, and has no place elsewhere")
+		}
+	}
+	selector, err := NewSelector(specs, others)
+	if err != nil {
+		return nil, console.Usagef("%w", err)
+	}
+	if len(selector.FunctionSpecs()) > 0 && len(t.PIDs) == 0 {
+		return nil, console.Usagef("%v selects functions, which are looked for in the processes that -p names; for probes of a provider named go, give FILE:", selector.FunctionSpecs()[0])
+	}
+	for i, spec := range selector.Specs {
+		if spec.File == "" && !t.Given() {
+			return nil, console.Usagef("no processes: give -p PID, or -a for all, or a file as in FILE:%s", specs[i])
+		}
+	}
+	return selector, nil
+}
+
+// LookAt looks at the processes of a target and at those that they have forked.
+func LookAt(t *query.Target, finder *target.Finder) (*Found, error) {
+	now, err := Now(t)
+	if err != nil {
+		return nil, err
+	}
+	pids := proc.Family(now.PIDs)
+	if t.All {
+		finder.Limit()
+		if pids, err = proc.Processes(); err != nil {
+			return nil, err
+		}
+	}
+	return Look(finder.Process, pids, now.PIDs, nil)
+}

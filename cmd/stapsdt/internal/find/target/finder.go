@@ -1,0 +1,438 @@
+//go:build linux
+
+package target
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/lease"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// Finder finds the files with probes that processes have mapped. It remembers what it found,
+// so that looking again is cheap. It is for one goroutine.
+type Finder struct {
+	known  map[proc.File]*entry
+	purged time.Time // when expired entries were last removed
+	byID   map[ID]*File
+	named  map[ID]bool   // files that a user has named
+	leases *lease.Leases // nil if nothing will be attached
+	mounts mounts
+	owners *owners // nil if there are no budgets
+	skips  Skips
+	putOff *PutOff // the first file of the process that Process looks at, or nil
+	// written holds the files that were open for writing when the finder looked at them.
+	written map[ID]*openWriter
+	// MaxFunctions is the maximum number of functions that a spec may select.
+	MaxFunctions int
+	// specs select functions. reasons maps the string of a spec to the reason why it selects none.
+	specs   []spec.Spec
+	reasons map[string]error
+}
+
+// PutOff is the error of a file that cannot be read yet. The next call of Process looks at it
+// again.
+type PutOff struct {
+	Path string
+	Err  error // why it cannot be read
+}
+
+func (e *PutOff) Error() string { return fmt.Sprintf("%s is put off: %v", e.Path, e.Err) }
+
+// openWriter is a file that another process has open for writing.
+type openWriter struct {
+	since time.Time // when this was first found
+	pids  []int     // processes that have mapped the file
+}
+
+const (
+	entryTTL = 30 * time.Second
+	// timestampStep is how long after a change another change may leave the timestamps of a file unchanged.
+	timestampStep = time.Second
+	// slowMaps is how long reading a memory map may take before it counts against a budget.
+	slowMaps = 5 * time.Millisecond
+	// patience is how long to wait before attaching to a file that stays open for writing.
+	patience = 2 * time.Second
+)
+
+// NewFinder returns a Finder that has found nothing. Nothing is attached to its files.
+func NewFinder() *Finder {
+	return &Finder{
+		known: map[proc.File]*entry{}, mounts: mounts{}, byID: map[ID]*File{},
+		named: map[ID]bool{}, written: map[ID]*openWriter{},
+		MaxFunctions: function.MaxMatches,
+	}
+}
+
+// NewTracer returns a Finder that has found nothing. A process that opens one of its files for
+// writing waits until nothing is attached to the file.
+func NewTracer() *Finder {
+	f := NewFinder()
+	f.leases = lease.New()
+	return f
+}
+
+// Limit gives each user of the machine a budget, so that the files of one user cannot delay or displace
+// the files of another. It is for processes that the command does not name.
+func (f *Finder) Limit() {
+	if f.owners == nil {
+		f.owners = newOwners(&f.skips)
+	}
+}
+
+// Skips returns the counters of files that were left out or postponed.
+func (f *Finder) Skips() *Skips { return &f.skips }
+
+// Order returns pids with the processes of users who have exceeded their budget last.
+func (f *Finder) Order(pids []int) []int {
+	if !f.owners.indebted() {
+		return pids
+	}
+	now := f.owners.now()
+	owed := make(map[int]time.Duration, len(pids))
+	for _, pid := range pids {
+		if o := f.owners.of(pid); o != nil {
+			owed[pid] = o.owed(now)
+		}
+	}
+	ordered := slices.Clone(pids)
+	slices.SortStableFunc(ordered, func(a, b int) int { return cmp.Compare(owed[a], owed[b]) })
+	return ordered
+}
+
+// Broken returns a channel that has a value when another process has opened one of the files for
+// writing. It returns nil if nothing will be attached.
+func (f *Finder) Broken() <-chan struct{} {
+	if f.leases == nil {
+		return nil
+	}
+	return f.leases.Broken
+}
+
+// Use is a file with probes that a process has mapped.
+type Use struct {
+	*File
+	// Mappings are the mappings of the file, in the order of their addresses.
+	Mappings []proc.Mapping
+	// Moved means that the process has moved the code of a site to memory that has no file, where
+	// no tracer reaches it.
+	Moved bool
+}
+
+// Twice reports whether the process has mapped the semaphore of a site twice, for example because
+// dlmopen has loaded a library again. The kernel raises only one of the two.
+func (u *Use) Twice(s *sdt.Site) bool {
+	n := 0
+	for _, m := range u.Mappings {
+		if m.Writable && m.Has(s.SemaphoreOffset) {
+			n++
+		}
+	}
+	return s.SemaphoreOffset != 0 && n > 1
+}
+
+// Process returns the files with probes that a process has mapped. The error is
+// ErrNoProcess if it has exited, and a *rights.Error if rights are missing to read the process.
+// Files that cannot be opened are skipped: skipped is the error for the first of them, or nil. It
+// includes a *PutOff for the first file that is put off.
+func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
+	if f.owners.indebted() {
+		if o := f.owners.of(pid); o.late(time.Now()) {
+			o.outOfTime()
+			return nil, nil, nil
+		}
+	}
+	mappings, copies, err := f.mappings(pid)
+	if err != nil {
+		return nil, nil, err
+	}
+	near := neighbors(mappings, copies)
+	f.putOff = nil
+	whose := sync.OnceValue(func() *owner { return f.owners.of(pid) })
+	at := map[*File]int{}
+	for _, all := range byFile(mappings) {
+		i := slices.IndexFunc(all, func(m proc.Mapping) bool { return m.Executable })
+		if i < 0 && !near[all[0].File] || all[max(i, 0)].Parked() {
+			continue
+		}
+		before := len(f.byID)
+		file, err := f.file(pid, &all[max(i, 0)], whose)
+		if err != nil && skipped == nil {
+			skipped = err
+		}
+		if file == nil {
+			continue
+		}
+		moved := file.noteMoved(pid, all, copies)
+		if i < 0 && !moved {
+			if len(f.byID) > before { // it was opened for this look alone
+				f.Drop(file)
+			}
+			continue
+		}
+		if i, known := at[file]; known { // the file is mapped by another name too
+			uses[i].Mappings = append(uses[i].Mappings, all...)
+			uses[i].Moved = uses[i].Moved || moved
+			continue
+		}
+		at[file], uses = len(uses), append(uses, Use{file, all, moved})
+	}
+	switch {
+	case f.putOff == nil:
+	case skipped == nil:
+		skipped = f.putOff
+	default:
+		skipped = fmt.Errorf("%w; %w", skipped, f.putOff)
+	}
+	return uses, skipped, nil
+}
+
+// mappings returns the mappings of files in a process, and the executable memory to which it can
+// have copied code.
+func (f *Finder) mappings(pid int) (files, copies []proc.Mapping, err error) {
+	start := time.Now()
+	all, more, err := proc.FilesAndCopies(pid)
+	if time.Since(start) > slowMaps {
+		f.owners.of(pid).charge(start)
+	}
+	if more {
+		who := "a process"
+		if o := f.owners.of(pid); o != nil {
+			who += " of " + o.id.String()
+		}
+		f.skips.add(skipMappings, "%s has mapped too much: the rest is left out", who)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		err = rights.New(fmt.Sprintf("reading the memory map of process %d", pid), err, rights.Ptrace)
+	}
+	for _, m := range all {
+		if m.IsFile() {
+			files = append(files, m)
+		} else {
+			copies = append(copies, m)
+		}
+	}
+	return files, copies, err
+}
+
+// byFile groups mappings by file, in the order of the first mapping of each file.
+func byFile(mappings []proc.Mapping) (all [][]proc.Mapping) {
+	at := map[proc.File]int{}
+	for _, m := range mappings {
+		i, known := at[m.File]
+		if !known {
+			i = len(all)
+			at[m.File], all = i, append(all, nil)
+		}
+		all[i] = append(all[i], m)
+	}
+	return all
+}
+
+// file returns nil if the file has no probes, or must not be attached to yet. whose returns the owner
+// of the process.
+func (f *Finder) file(pid int, m *proc.Mapping, whose func() *owner) (*File, error) {
+	if e := f.lookup(pid, m); e != nil {
+		return e.file, nil
+	}
+	now, key := time.Now(), m.File
+	// The rights to open the file are not needed before this point.
+	o := whose()
+	if f.refuses(o, now) {
+		return nil, nil
+	}
+	defer o.charge(now)
+	if !f.named[ID{key.Device, key.Inode}] && f.mounts.isFUSE(pid, key.Device) {
+		f.known[key] = &entry{until: now.Add(entryTTL), skip: true}
+		f.skips.add(skipFUSE, "%s is left out, because it is on a FUSE file system, whose server could stop this command; to trace it, name the file", key.Path)
+		return nil, nil
+	}
+	opened, err := openContent(o.stallKey(key.Device), func() (*os.File, error) { return openMapped(pid, m) })
+	if err == nil {
+		return f.readMapped(pid, key, opened, o)
+	}
+	var leased *leasedError
+	switch {
+	case err == stall.Err:
+		f.skips.add(skipUnresponsive, "%w", f.later(key.Path, err))
+	case errors.As(err, &leased):
+		f.skips.add(skipUnresponsive, "%w", f.later(key.Path, errors.New("a process has a write lease on it")))
+	default:
+		return nil, err
+	}
+	return nil, nil
+}
+
+// later notes that a file is put off.
+func (f *Finder) later(path string, err error) *PutOff {
+	e := &PutOff{path, err}
+	if f.putOff == nil {
+		f.putOff = e
+	}
+	return e
+}
+
+// refuses reports whether an owner must not have another file now.
+func (f *Finder) refuses(o *owner, now time.Time) bool {
+	switch {
+	case o == nil:
+		return false
+	case o.late(now):
+		o.outOfTime()
+	case o.descriptors >= maxDescriptors():
+		o.outOfDescriptors()
+	default:
+		return false
+	}
+	return true
+}
+
+// readMapped returns the File of an opened file that a process has mapped, or nil.
+func (f *Finder) readMapped(pid int, key proc.File, opened *Content, o *owner) (*File, error) {
+	file, err := f.read(key.Path, opened, o)
+	switch {
+	case err == nil:
+		f.known[key] = &entry{file: file, stamp: file.stamp}
+		return file, nil
+	case errors.Is(err, stall.Err):
+		f.skips.add(skipUnresponsive, "%w", f.later(key.Path, stall.Err))
+	case errors.Is(err, lease.ErrWritten):
+		f.later(key.Path, lease.ErrWritten)
+		w := f.written[file.ID]
+		w.pids = append(w.pids, pid)
+	case errors.Is(err, errManyProbes):
+		// The file is not remembered, because other users can map it too.
+		f.skips.add(skipProbes, "%v has files with more than %d probes: the others are left out", o.id, maxProbes)
+	default:
+		f.remember(key, file.stamp, o)
+	}
+	return nil, nil
+}
+
+// errManyProbes means that the files of a user have too many probes.
+var errManyProbes = errors.New("too many probes")
+
+// read returns the File of an open file: the one that exists already, or a new one with its
+// probes. It closes opened unless a new File keeps it. The error is lease.ErrWritten if the
+// file must not be attached to yet.
+func (f *Finder) read(path string, opened *Content, o *owner) (file *File, err error) {
+	file = &File{Path: path, content: opened}
+	defer func() {
+		if file.content != opened || err != nil {
+			opened.Close()
+		}
+	}()
+	if err = file.identify(); err != nil {
+		return file, fmt.Errorf("%s: %w", path, err)
+	}
+	if same := f.byID[file.ID]; same != nil && !same.Changed() {
+		if !same.Copied() {
+			return same, nil
+		}
+		file.Lower = same
+	}
+	err = file.read(f) // without a lease, because most files have no probes
+	if err == nil && o != nil && o.probes+len(file.Probes) > maxProbes {
+		return file, errManyProbes
+	}
+	if err == nil && f.leases != nil {
+		if err = file.guard(f.leases); errors.Is(err, stall.Err) || err != nil && f.waits(file.ID) {
+			return file, err
+		}
+		defer func() {
+			if err != nil {
+				file.lease.Release()
+			}
+		}()
+		err = file.read(f) // again, because the file may have changed before the lease
+	} else if err == nil {
+		file.describeAll()
+	}
+	if err != nil {
+		return file, fmt.Errorf("%s: %w", path, err)
+	}
+	if file.Lower != nil {
+		file.Lower.lease.Release() // only the copy can be written
+	}
+	if f.leases != nil && f.owners == nil { // otherwise all processes are looked at
+		f.findMoved(file)
+	}
+	f.byID[file.ID] = file
+	o.open(file)
+	return file, nil
+}
+
+// waits reports whether to wait until a file is closed for writing. The wait is limited, because
+// some programs keep a file open for longer.
+func (f *Finder) waits(id ID) bool {
+	w := f.written[id]
+	if w == nil {
+		w = &openWriter{since: time.Now()}
+		f.written[id] = w
+	}
+	return time.Since(w.since) < patience
+}
+
+// Waiting returns the processes that had mapped a file while it was being written, so that the
+// caller looks at them again.
+func (f *Finder) Waiting() (pids []int) {
+	for id, w := range f.written {
+		pids = append(pids, w.pids...)
+		w.pids = nil
+		if time.Since(w.since) > 2*patience {
+			delete(f.written, id)
+		}
+	}
+	return pids
+}
+
+// Open opens a file with probes. It looks up a name without a slash in $PATH if there is no
+// such file in the current directory. It returns the same File for the same file. The error
+// wraps sdt.ErrNoProbes if the file has no probes, and is lease.ErrWritten if it must not be
+// attached to yet.
+func (f *Finder) Open(path string) (*File, error) {
+	path, opened, err := find(path)
+	var leased *leasedError
+	if errors.As(err, &leased) && f.waits(leased.ID) {
+		return nil, lease.ErrWritten // so that the lease has time to end
+	}
+	if err != nil {
+		return nil, err
+	}
+	if onlyDebugging(opened) {
+		opened.Close()
+		return nil, fmt.Errorf("%s holds only debugging information, and no code to attach to: give the program or library that it belongs to", path)
+	}
+	file, err := f.read(path, opened, nil)
+	f.named[file.ID] = true // even if it is being written
+	if err != nil {
+		return nil, err
+	}
+	f.purge(func(e *entry) bool { return e.stamp.ID == file.ID }) // it may have been found, and ignored, before it was opened here
+	return file, nil
+}
+
+// Close closes all files.
+func (f *Finder) Close() error {
+	var errs []error
+	for _, file := range f.byID {
+		errs = append(errs, file.Close())
+	}
+	if f.leases != nil {
+		f.leases.Close()
+	}
+	*f = *NewFinder()
+	return errors.Join(errs...)
+}

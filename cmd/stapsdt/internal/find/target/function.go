@@ -1,0 +1,166 @@
+//go:build linux
+
+package target
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// FunctionSite is a site in a function: the place where calls are seen, or one of the returns.
+type FunctionSite struct {
+	*function.Function
+	// Return means that the function returns at the site.
+	Return bool
+	// Args are the arguments of the site in the file, with the details that only functions have. Fields are the fields of
+	// the structs to which they point.
+	Args, Fields []function.Arg
+
+	specs map[string]bool // the specs that select the site
+}
+
+// functions are the functions of a file that specs select.
+type functions struct {
+	program *function.Program
+	sites   map[string]*FunctionSite // by functionKey
+	inlined map[string]int           // number of functions that have inlined a function, by its name
+}
+
+// functionKey identifies the site of a function.
+func functionKey(p *sdt.Site) string { return fmt.Sprintf("%x %s", p.Offset, p.Name) }
+
+// Function returns the FunctionSite of a site, or nil if the site is not in a function that was selected.
+func (f *File) Function(p *sdt.Site) *FunctionSite {
+	if f.functions == nil || p.Provider != spec.FunctionProvider {
+		return nil
+	}
+	return f.functions.sites[functionKey(p)]
+}
+
+// Selects reports whether a spec selects a site of the file. A spec of functions selects only functions, and
+// no other spec selects functions.
+func (f *File) Selects(s spec.Spec, p *sdt.Site) bool {
+	fn := f.Function(p)
+	if fn != nil || s.Functions {
+		return fn != nil && fn.specs[s.String()]
+	}
+	return s.Match(p.Provider, p.Name)
+}
+
+// SelectFunctions makes the finder look for the functions that specs select, in files that it has not
+// found yet. It keeps the reasons why earlier specs selected none.
+func (f *Finder) SelectFunctions(specs []spec.Spec) {
+	f.specs = slices.DeleteFunc(slices.Clone(specs), func(s spec.Spec) bool { return !s.Functions })
+	if f.reasons == nil {
+		f.reasons = map[string]error{}
+	}
+}
+
+// FunctionProblem returns why no function was found for a spec, or nil if that is not known.
+func (f *Finder) FunctionProblem(s spec.Spec) error { return f.reasons[s.String()] }
+
+// explain keeps the reason why a spec selects nothing in a file. A reason from a Go program replaces the reason that a
+// library is no Go program.
+func (f *Finder) explain(s spec.Spec, err error) {
+	if old := f.reasons[s.String()]; old == nil || errors.Is(old, gotable.ErrNoTable) {
+		f.reasons[s.String()] = err
+	}
+}
+
+// readFunctions adds the functions that specs select to the probes of a file. It keeps the reasons why
+// specs select none, unless the file could not be read.
+func (f *File) readFunctions(finder *Finder) {
+	f.functions = nil
+	explain := func(s spec.Spec, err error) {
+		if !f.Stalled() {
+			finder.explain(s, err)
+		}
+	}
+	program, err := function.Open(f.content)
+	if err == nil && finder.leases != nil {
+		err = program.Runs(machine)
+	}
+	found := &functions{sites: map[string]*FunctionSite{}, inlined: map[string]int{}}
+	selected := make([][]*function.Function, len(finder.specs))
+	for i, one := range finder.specs {
+		reason := err
+		if reason == nil {
+			selected[i], reason = program.Find(one.Pattern, finder.MaxFunctions)
+		}
+		if reason != nil {
+			explain(one, reason)
+		}
+	}
+	if err == nil {
+		program.Describe(slices.Concat(selected...))
+	}
+	for i, one := range finder.specs {
+		for _, fn := range selected[i] {
+			if fn.Inlined > 0 {
+				found.inlined[fn.Name] = fn.Inlined
+			}
+			if err := f.addFunction(found, fn, one); err != nil {
+				explain(one, fmt.Errorf("the returns of %s are not seen: %w", fn.Name, err))
+			}
+		}
+	}
+	if len(found.sites) == 0 {
+		return
+	}
+	found.program = program
+	f.functions = found
+}
+
+// TypeNames returns the names of the file's Go types, by their addresses. The file must have selected functions.
+func (f *File) TypeNames() event.Names { return f.functions.program }
+
+// addFunction adds the sites of a function that a spec selects.
+func (f *File) addFunction(found *functions, fn *function.Function, by spec.Spec) error {
+	name, at, args, fields := fn.Name, []function.Site{fn.Call}, fn.Args, fn.Fields
+	if by.Returns {
+		if fn.ReturnErr != nil {
+			return fn.ReturnErr
+		}
+		name, at, args = fn.Name+spec.ReturnSuffix, fn.Returns, fn.Results
+		fields = fn.ResultFields
+	}
+	for _, place := range at {
+		site := sdt.Site{Provider: spec.FunctionProvider, Name: name, Address: place.Address, Offset: place.Offset}
+		for _, a := range args {
+			site.Args = append(site.Args, a.Arg)
+		}
+		key := functionKey(&site)
+		if found.sites[key] == nil {
+			found.sites[key] = &FunctionSite{Function: fn, Return: by.Returns, Args: args, Fields: fields, specs: map[string]bool{}}
+			f.Probes = append(f.Probes, site)
+		}
+		found.sites[key].specs[by.String()] = true
+	}
+	return nil
+}
+
+// inlinedProblem returns an error that names the functions with calls that are not seen, or nil if there are none.
+func inlinedProblem(callers map[string]int) error {
+	if len(callers) == 0 {
+		return nil
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(callers)) {
+		names = append(names, fmt.Sprintf("%s in %d", name, callers[name]))
+	}
+	return fmt.Errorf("not every call is seen, because the compiler has inlined functions in others, at least %s", text.Some(names, 5))
+}
+
+// notes returns the probes that are not functions.
+func (f *File) notes() []sdt.Site {
+	return slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return f.Function(&p) != nil })
+}

@@ -1,0 +1,64 @@
+//go:build linux && (amd64 || arm64)
+
+package target
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestGoidOffset: the table is what the debug information of a program says that this
+// toolchain builds, and a program without a known version is an error.
+func TestGoidOffset(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n\nimport _ \"os\"\n\nfunc main() {}\n"), 0o600))
+	program := filepath.Join(dir, "program")
+	build := func(t *testing.T, version string) (goid uint32) {
+		cmd := exec.Command("go", "build", "-o", program, filepath.Join(dir, "main.go"))
+		cmd.Env = append(os.Environ(), "GOTOOLCHAIN="+version)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		file, err := elf.Open(program)
+		require.NoError(t, err)
+		defer file.Close()
+		goid, err = goidFromDWARF(file)
+		require.NoError(t, err)
+		require.Equal(t, goid, goidOffsets[function.Release(version)], "the table is wrong about %s", version)
+		return goid
+	}
+	for _, version := range []string{"go1.25.0", "go1.27.4"} {
+		t.Run(version, func(t *testing.T) {
+			testenv.Long(t, "it builds a program by another version of Go")
+			build(t, version)
+		})
+	}
+	want := build(t, runtime.Version())
+	content, err := os.ReadFile(program)
+	require.NoError(t, err)
+	// The same program, built by a version that the table does not have.
+	unknown := strings.NewReader(strings.ReplaceAll(string(content), runtime.Version(), strings.Repeat("x", len(runtime.Version()))))
+	got, err := goidOffset(unknown)
+	assert.Equal(t, want, got)
+	assert.NoError(t, err)
+	_, err = GoidOffset(os.Getpid())
+	assert.NoError(t, err)
+	_, err = GoidOffset(1 << 30)
+	assert.ErrorIs(t, err, proc.ErrNoProcess)
+	sleep := exec.Command("sleep", "100")
+	require.NoError(t, sleep.Start())
+	defer func() { _ = sleep.Process.Kill(); _ = sleep.Wait() }()
+	_, err = GoidOffset(sleep.Process.Pid)
+	assert.ErrorIs(t, err, ErrNoGoid)
+}

@@ -1,0 +1,56 @@
+//go:build linux
+
+package target
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestTypesByNeed: a tracer reads the types of a probe when it wants them, and others are read at
+// once.
+func TestTypesByNeed(t *testing.T) {
+	gcc := testenv.NeedsTool(t, "gcc", "gcc")
+	path := filepath.Join(t.TempDir(), "described.so")
+	out, err := exec.Command(gcc, "-g", "-O2", "-shared", "-fPIC", "-o", path, "../../../../../sdt/testdata/described.c").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	open := func(finder *Finder) (*File, func(string) *sdt.Site) {
+		t.Cleanup(func() { finder.Close() })
+		f, err := finder.Open(path)
+		require.NoError(t, err)
+		return f, func(name string) *sdt.Site {
+			for i := range f.Probes {
+				if f.Probes[i].Name == name {
+					return &f.Probes[i]
+				}
+			}
+			require.FailNow(t, name)
+			return nil
+		}
+	}
+	_, probe := open(NewFinder())
+	assert.Equal(t, "t", probe("strings").Args[0].Name, "a finder does not read types")
+	f, probe := open(NewTracer())
+	check := func(strings, kinds, eight string) {
+		t.Helper()
+		for name, want := range map[string]string{"strings": strings, "kinds": kinds, "eight": eight} {
+			assert.Equal(t, want, probe(name).Args[0].Name, name)
+		}
+	}
+	check("", "", "")
+	one := *probe("strings") // as the engine does it
+	f.Deltas(&one)
+	check("t", "", "")
+	assert.Equal(t, "t", one.Args[0].Name, "a copy has no names")
+	f.Deltas(&one)
+	check("t", "", "")
+	f.Deltas(probe("kinds"))
+	check("t", "b", "a")
+}

@@ -1,0 +1,55 @@
+//go:build linux
+
+package bpf
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestLatencyDetails: what the start has is in an open operation, as far as there is room, and
+// what the end has too is counted by the end.
+func TestLatencyDetails(t *testing.T) {
+	number := &sdt.Type{Kind: sdt.KindUint, Size: 8}
+	probe := func(name string, args ...string) *Probe {
+		p := &Probe{Provider: "p", Name: name}
+		for _, arg := range args {
+			p.Args = append(p.Args, Arg{Arg: sdt.Arg{Name: arg, Size: 8, Type: number}})
+		}
+		return p
+	}
+	start, end := probe("start", "id", "path", "host", ""), probe("end", "id", "path")
+	open := func(details bool, by ...string) string {
+		l, err := NewLatency(start, end, query.Pairing{Key: "arg0", By: by, Details: details})
+		require.NoError(t, err)
+		var names []string
+		for i, item := range l.Open {
+			if i == l.OpenBy {
+				names = append(names, "|")
+			}
+			names = append(names, item.Name)
+		}
+		return strings.Join(names, " ")
+	}
+	for _, test := range []struct{ got, want string }{
+		{open(false, "path", "host"), "host"},
+		{open(true), "| path host arg3"},
+		{open(true, "path+1", "host"), "path+1 host | path arg3"},
+		{open(true, "arg1"), "arg1 | host arg3"},
+	} {
+		assert.Equal(t, test.want, test.got)
+	}
+	for range 100 {
+		start.Args = append(start.Args, Arg{Arg: sdt.Arg{Size: 8, Type: number}})
+	}
+	details := strings.Fields(open(true))
+	assert.GreaterOrEqual(t, len(details), 10)
+	assert.LessOrEqual(t, len(details), layout.MaxKnown+1)
+}

@@ -1,0 +1,271 @@
+//go:build linux
+
+package bpf
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// Arg is an argument of a probe.
+type Arg struct {
+	sdt.Arg
+	// Delta is the distance from the site to the symbol of the operand, if it has one. For a Dynamic argument, it is the
+	// address of the site in its file.
+	Delta int64
+	// Length is the operand with the length of a Go string, or nil. The argument's operand then holds the address of the
+	// bytes.
+	Length *sdt.Operand
+	// Dynamic means that the operand is the first word of a Go interface. The argument is the type of its value, as an
+	// address of the file, or 0 for nil. For an interface with Methods, the type is in a table.
+	Dynamic, Methods bool
+	// Names has the names of the types, if the argument is Dynamic.
+	Names event.Names
+	// Alias is another name of the argument, or "".
+	Alias string
+	// Pointer is the operand with a pointer, or nil if the argument is not reached through one. The operands of the
+	// argument are then relative to the pointer's target, and have a displacement only.
+	Pointer *sdt.Operand
+}
+
+// ArgName returns the name of the i-th argument, or argI if it has no name.
+func (p *Probe) ArgName(i int) string {
+	if name := p.Args[i].Name; name != "" {
+		return name
+	}
+	return fmt.Sprintf("arg%d", i)
+}
+
+// arg returns an argument by its index, or a field by its index plus the number of arguments.
+func (p *Probe) arg(i int) *Arg {
+	if i >= len(p.Args) {
+		return &p.Fields[i-len(p.Args)]
+	}
+	return &p.Args[i]
+}
+
+// Probe describes the sites that one program serves: all sites of a probe with the same operands and types.
+type Probe struct {
+	Provider, Name string
+	Args           []Arg
+	// Fields are the fields of structs to which arguments of functions point. Programs read a field if an expression names
+	// it.
+	Fields []Arg
+	// ArgsErr is the reason that the arguments are unknown, or nil.
+	ArgsErr error
+	// Function is the place in a Go function that is probed, or nil if the probe is not a function.
+	Function *FunctionSite
+	// Restarts means that the site is the branch of a stack check. If the branch is taken, the function starts again, and
+	// this is not an event.
+	Restarts bool
+	// Nop is the name of the nop at the sites of a note, or "" if there is another instruction.
+	Nop string
+}
+
+// FunctionSite is the place in a function where a probe is.
+type FunctionSite struct {
+	// Return means that the place is a return of the function. Push means that it is the push after the stack check.
+	Return, Push bool
+}
+
+// Key is equal for probes that differ only in their sites: a program that was generated for one of them reads the
+// arguments of the others correctly. Types are compared by their layouts, because two versions of a program give one
+// name to different structs.
+func (p *Probe) Key() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %q %q %t", p.Instruction(), p.Provider, p.Name, p.Restarts)
+	for i := range len(p.Args) + len(p.Fields) {
+		a := p.arg(i)
+		fmt.Fprintf(&b, " %q %d %q %d %t %t %t %t ", a.Operand.Text, a.Delta, a.Name, a.Size, a.Signed, a.Float, a.Dynamic, a.Methods)
+		writeLayout(&b, a.Type, true)
+		if a.Length != nil {
+			fmt.Fprintf(&b, " %q", a.Length.Text)
+		}
+		if a.Pointer != nil {
+			fmt.Fprintf(&b, " *%q", a.Pointer.Text)
+		}
+	}
+	return b.String()
+}
+
+// writeLayout writes all parts of a type that a program reads or that affect its output. It follows the pointer of an
+// argument. A program reads at most a string through the pointers in the target.
+func writeLayout(b *strings.Builder, t *sdt.Type, follow bool) {
+	if t == nil {
+		b.WriteByte('?')
+		return
+	}
+	fmt.Fprintf(b, "%q %d %d %d", t.Name, t.Kind, t.Size, t.Count)
+	switch {
+	case t.Kind == sdt.KindPointer && !follow:
+		fmt.Fprintf(b, "*%q %t", t.Elem, t.IsString())
+	case t.Kind == sdt.KindPointer:
+		b.WriteByte('*')
+		writeLayout(b, t.Elem, false)
+	case t.Kind == sdt.KindArray:
+		writeLayout(b, t.Elem, false)
+	}
+	for _, f := range t.Fields {
+		fmt.Fprintf(b, "{%q %d %d %d ", f.Name, f.Offset, f.BitOffset, f.BitSize)
+		writeLayout(b, f.Type, false)
+		b.WriteByte('}')
+	}
+}
+
+// String returns PROVIDER:NAME.
+func (p *Probe) String() string { return p.Provider + ":" + p.Name }
+
+// sourceKind is the kind of a source.
+type sourceKind uint8
+
+const (
+	fromArg    sourceKind = iota // the value of an argument
+	fromText                     // the string that an argument points to
+	fromLength                   // the length of a Go string that is not read
+	fromPID
+	fromTID
+	fromCPU
+	fromUID
+	fromCgroup
+	fromComm
+	fromExecutable
+	fromNamespace // the namespace of the pod
+	fromPod
+	fromContainer
+	fromGoroutine // only in records
+	fromCall      // only in records
+)
+
+// origin is the origin of a variable's value.
+type origin struct {
+	kind sourceKind
+	arg  int // the index for Probe.arg
+}
+
+// variables are the variables that the expressions of a probe may use.
+type variables struct {
+	vars    []expr.Var
+	sources []origin
+}
+
+func (v *variables) add(name string, t expr.Type, s origin) {
+	v.vars = append(v.vars, expr.Var{Name: name, Type: t})
+	v.sources = append(v.sources, s)
+}
+
+// addArg adds an argument or a field, by its index for Probe.arg.
+func (v *variables) addArg(name string, a sdt.Arg, i int) {
+	t := ArgType(a)
+	s := origin{fromArg, i}
+	if t.Kind == expr.String {
+		s.kind = fromText
+	}
+	v.add(name, t, s)
+}
+
+// variables returns the variables of a probe: its arguments by their names and indexes, the fields of the arguments'
+// targets, and the variables that every probe has. The name of an argument hides other variables.
+func (p *Probe) variables() *variables {
+	v := &variables{}
+	for i, a := range p.Args {
+		if a.Name != "" {
+			v.addArg(a.Name, a.Arg, i)
+		}
+	}
+	for i, a := range p.Args {
+		if other := p.otherName(i); other != "" && other != a.Name {
+			v.addArg(other, a.Arg, i)
+		}
+	}
+	v.addProcess()
+	for i, a := range p.Fields {
+		v.addArg(a.Name, a.Arg, len(p.Args)+i)
+	}
+	return v
+}
+
+// otherName returns the second name of an argument.
+func (p *Probe) otherName(i int) string {
+	if p.Function != nil {
+		return p.Args[i].Alias
+	}
+	return fmt.Sprintf("arg%d", i)
+}
+
+// ArgType returns the type of an argument in expressions.
+func ArgType(a sdt.Arg) expr.Type {
+	size, t := cmp.Or(a.Size, 8), cmp.Or(a.Type, &sdt.Type{})
+	switch {
+	case event.IsGoString(t), t.IsString():
+		return expr.Type{Kind: expr.String}
+	case t.Kind == sdt.KindBool:
+		return expr.Type{Kind: expr.Bool, Size: 1}
+	case t.Kind == sdt.KindInt:
+		of := expr.Type{Kind: expr.Int, Size: size}
+		if size == 8 {
+			of.Unit = kind.Int.UnitOf(t.Name)
+		}
+		return of
+	case t.Kind == sdt.KindPointer:
+		return expr.Type{Kind: expr.Uint, Size: size, Unit: kind.Address}
+	case t.Kind == sdt.KindUint:
+		return expr.Type{Kind: expr.Uint, Size: size}
+	case (a.Float || t.Kind == sdt.KindFloat) && size >= 4:
+		return expr.Type{Kind: expr.Float, Size: size}
+	case a.Signed:
+		return expr.Type{Kind: expr.Int, Size: size}
+	}
+	return expr.Type{Kind: expr.Uint, Size: size}
+}
+
+// Instruction is the kind of the instruction at a site, by the cost of an event there. The nops of notes have the names
+// of package image.
+type Instruction string
+
+// The instructions at which functions are probed.
+const (
+	// Push is the push after the stack check.
+	Push Instruction = "push"
+	// Branch is the branch of the stack check on arm64.
+	Branch Instruction = "branch"
+	// Return is the instruction at which a function returns.
+	Return Instruction = "return"
+	// Entry is the first instruction of a function, and stands for all other instructions.
+	Entry Instruction = "entry"
+)
+
+// stepped lists the instructions of functions that the kernel single-steps: it executes a copy, and gets a debug trap
+// after it. It emulates the others.
+var stepped = map[string][]Instruction{
+	"amd64": {Return, Entry},
+	"arm64": {Entry},
+}
+
+// Stepped reports whether the kernel single-steps the instruction. It reports false for nops, because that depends on
+// the kernel.
+func (i Instruction) Stepped() bool { return slices.Contains(stepped[runtime.GOARCH], i) }
+
+// Instruction returns the kind of the instruction at the sites of a probe.
+func (p *Probe) Instruction() Instruction {
+	switch {
+	case p.Function == nil && p.Nop != "":
+		return Instruction(p.Nop)
+	case p.Function == nil:
+		return Entry
+	case p.Function.Return:
+		return Return
+	case p.Function.Push:
+		return Push
+	case p.Restarts:
+		return Branch
+	}
+	return Entry
+}

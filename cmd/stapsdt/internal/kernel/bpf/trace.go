@@ -1,0 +1,285 @@
+//go:build linux
+
+package bpf
+
+import (
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// item is a value that a program writes to a record or to a key.
+type item struct {
+	event.Item
+	source origin
+	isArg  bool
+	expr   *Expr
+}
+
+// itemsOf returns the parts of items that readers need.
+func itemsOf(items []item) (all []event.Item) {
+	for i := range items {
+		all = append(all, items[i].Item)
+	}
+	return all
+}
+
+// Trace generates a program that writes a record of each event.
+type Trace struct {
+	// Items are the values in a record, in order. A record has Size bytes.
+	Items []event.Item
+	Size  int
+
+	items  []item
+	probe  *Probe
+	filter *Expr
+}
+
+// maxRecord keeps offsets in a record within the 16 bits that instructions have for them.
+const maxRecord = 32000
+
+// MaxItems is the maximum number of values in a record.
+const MaxItems = 64
+
+// NewTrace lays out the records of a probe: all arguments, or the values of the expressions in
+// show. textSize is the number of bytes of a string that are shown. If deep is true, structs that
+// arguments point to are recorded too.
+func NewTrace(probe *Probe, filter string, show []string, textSize int, deep bool) (*Trace, error) {
+	t := &Trace{probe: probe, Size: event.EventHeader}
+	var err error
+	if t.filter, err = probe.ParseFilter(filter); err != nil {
+		return nil, err
+	}
+	for _, src := range show {
+		e, err := probe.Parse(src)
+		if err != nil {
+			return nil, err
+		}
+		t.items = append(t.items, probe.item(e))
+	}
+	if len(show) == 0 {
+		t.items = probe.argItems()
+	}
+	if len(t.items) > MaxItems {
+		return nil, fmt.Errorf("%v has %d values, at most %d can be shown", probe, len(t.items), MaxItems)
+	}
+	for i := range t.items {
+		item := &t.items[i]
+		item.Offset, item.Size = t.Size, 8
+		if item.Type.Kind == expr.String {
+			item.TextSize = textSize
+			item.Size = event.TextHeader + (textSize+2+7)&^7
+		}
+		if deep && item.isArg && item.Unreadable == nil {
+			var size int
+			item.Details, size = details(item.Described, item.Offset+8, textSize)
+			item.Size += size
+		}
+		t.Size += item.Size
+	}
+	if t.Size > maxRecord {
+		return nil, fmt.Errorf("an event of %v takes %d bytes, at most %d are possible: use a smaller --strlen", probe, t.Size, maxRecord)
+	}
+	t.Items = itemsOf(t.items)
+	return t, nil
+}
+
+func (p *Probe) argItems() (all []item) {
+	for i, a := range p.Args {
+		item := item{
+			Item: event.Item{
+				Name: p.ArgName(i), Type: ArgType(a.Arg), Described: a.Type, Unreadable: a.Err,
+				IsGo: a.Length != nil, Names: a.Names,
+			},
+			source: origin{fromArg, i}, isArg: true,
+		}
+		if a.Err == nil && a.Operand.Kind == sdt.OperandVector {
+			item.Unreadable = fmt.Errorf("the kernel does not show the register %s", a.Operand.Text)
+		}
+		all = append(all, item)
+	}
+	return all
+}
+
+// ArgItems describes the arguments.
+func (p *Probe) ArgItems() []event.Item { return itemsOf(p.argItems()) }
+
+// AddCgroup adds the ID of the control group of the process that fires to the records.
+func (t *Trace) AddCgroup() { t.add("cgroup", fromCgroup, 8) }
+
+// AddGoroutine adds the ID of the goroutine that fires to the records. It is missing if the event is not fired by a
+// goroutine of a program in Env.Goroutines.
+func (t *Trace) AddGoroutine() { t.add(query.Goroutine, fromGoroutine, 8) }
+
+// AddCall adds two words to the records that identify a call of a function: the address of its goroutine's g and the
+// depth of its stack. They are missing on other stacks.
+func (t *Trace) AddCall() { t.add(query.Call, fromCall, 16) }
+
+func (t *Trace) add(name string, from sourceKind, size int) {
+	one := event.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Size: size}
+	t.append(item{Item: one, source: origin{kind: from}})
+}
+
+// append adds an item to the records.
+func (t *Trace) append(one item) {
+	one.Offset = t.Size
+	t.items = append(t.items, one)
+	t.Size += one.Size
+	t.Items = append(t.Items, one.Item)
+}
+
+// AddCondition adds the value of a condition to the records. It is missing if the condition cannot be evaluated.
+func (t *Trace) AddCondition(e *Expr) error {
+	if len(t.items) == MaxItems {
+		return fmt.Errorf("%v has %d values, and no room for a condition", t.probe, len(t.items))
+	}
+	item := t.probe.item(e)
+	item.Size = 8
+	t.append(item)
+	return nil
+}
+
+// item returns the value of an expression. An expression that is only an argument is shown like the argument.
+func (p *Probe) item(e *Expr) item {
+	item := item{Item: event.Item{Name: e.String(), Type: e.Type()}, expr: e}
+	if e.Root.Op == expr.Load {
+		s := e.vars.sources[e.Root.Var]
+		item.source = s
+		switch {
+		case s.kind == fromArg:
+			item.isArg = true
+			item.Described = p.arg(s.arg).Type
+			item.Unreadable = p.arg(s.arg).Err
+			item.Names = p.arg(s.arg).Names
+		case s.kind == fromText:
+			item.isArg = true
+			item.IsGo = p.arg(s.arg).Length != nil
+			item.source.kind = fromArg
+		}
+	}
+	return item
+}
+
+// Section generates the code that writes records with the given id to the ring buffer.
+func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
+	b := newBuilder(env, t.probe)
+	b.begin()
+	b.ofExecutable()
+	b.filter(t.filter, labelExit)
+	b.now()
+	b.add(
+		asm.LoadMapPtr(asm.R1, ring.FD()),
+		asm.Mov.Imm(asm.R2, int32(t.Size)),
+		asm.Mov.Imm(asm.R3, 0),
+		asm.FnRingbufReserve.Call(),
+		asm.JEq.Imm(asm.R0, 0, labelLost),
+		asm.Mov.Reg(regRecord, asm.R0),
+	)
+	b.reserved = true
+	b.add(
+		asm.StoreMem(regRecord, event.EventTime, regTime, asm.DWord),
+		asm.Mov.Imm(regMissing, 0),
+		asm.StoreImm(regRecord, event.EventID, int64(id), asm.Word),
+	)
+	b.pidTgid()
+	b.add(
+		asm.StoreMem(regRecord, event.EventPID, asm.R0, asm.DWord),
+		asm.Mov.Reg(asm.R1, regRecord),
+		asm.Add.Imm(asm.R1, event.EventComm),
+		asm.Mov.Imm(asm.R2, event.CommSize),
+		asm.FnGetCurrentComm.Call(),
+	)
+	for i := range t.items {
+		b.item(&t.items[i], i)
+	}
+	b.add(
+		asm.StoreMem(regRecord, event.EventMissing, regMissing, asm.DWord),
+		asm.Mov.Reg(asm.R1, regRecord),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.FnRingbufSubmit.Call(),
+	)
+	b.end()
+	return b.section()
+}
+
+// item writes an item of a record, or marks it as missing.
+func (b *builder) item(item *item, number int) {
+	missing, done := b.fresh("missing"), b.fresh("item")
+	b.scope(func() {
+		b.fault = missing
+		b.itemValue(item, int16(item.Offset))
+	})
+	b.jump(done)
+	b.label(missing)
+	b.constant(asm.R1, int64(1)<<number)
+	b.add(asm.Or.Reg(regMissing, asm.R1))
+	b.label(done)
+}
+
+func (b *builder) itemValue(item *item, offset int16) {
+	isText := item.Type.Kind == expr.String
+	switch at, fetched := b.nums[item.source]; {
+	case item.Unreadable != nil:
+		b.jump(b.fault)
+		return
+	case item.source.kind == fromGoroutine:
+		b.goroutine(b.fault)
+	case item.source.kind == fromCall:
+		at := b.alloc(16)
+		b.call(at, b.fault)
+		b.add(asm.LoadMem(asm.R0, asm.RFP, at+8, asm.DWord), asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord), asm.LoadMem(asm.R0, asm.RFP, at, asm.DWord))
+	case item.expr == nil && item.source.kind == fromCgroup:
+		b.processNumber(fromCgroup)
+	case isText && !item.isArg:
+		b.recordText(item, offset)
+		return
+	case item.isArg && fetched:
+		b.add(asm.LoadMem(asm.R0, asm.RFP, at, asm.DWord))
+	case item.isArg:
+		b.fail(b.argument(item.source.arg, b.fault))
+	default:
+		b.evaluate(item.expr)
+	}
+	b.add(asm.StoreMem(regRecord, offset, asm.R0, asm.DWord))
+	if item.Details != nil {
+		at := b.alloc(8)
+		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
+		b.details(item.Details, at)
+	}
+	if isText {
+		// The filter may have read a part of the string, and the record gets more of it.
+		at := b.alloc(8)
+		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
+		most := int32(item.TextSize + 1)
+		b.fail(b.readArg(item.source.arg, regRecord, offset+event.TextHeader, most, at, b.fault))
+		b.add(asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
+	}
+}
+
+// recordText writes a string that is not an argument, comm or executable, to a record.
+func (b *builder) recordText(item *item, offset int16) {
+	if item.expr.Root.Op != expr.Load {
+		(&compiler{b, item.expr}).refuse(item.expr.Root, "a text must be a variable")
+		return
+	}
+	if item.source.kind == fromExecutable {
+		b.fail(b.executable(regRecord, offset+event.TextHeader, int32(item.TextSize+2), b.fault))
+	} else {
+		b.fail(b.variable(item.source, b.fault))
+		t := b.text(item.source)
+		size := min(t.size, int16(item.TextSize+2+7)&^7)
+		b.copy(regRecord, offset+event.TextHeader, asm.RFP, t.at, size)
+		if item.source.kind == fromComm {
+			b.add(asm.Mov.Imm(asm.R0, event.CommSize))
+		} else {
+			b.add(asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord))
+		}
+	}
+	b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord), asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
+}

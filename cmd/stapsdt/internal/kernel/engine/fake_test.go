@@ -1,0 +1,233 @@
+//go:build linux
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/require"
+)
+
+// world is a machine without a kernel: processes that have mapped files.
+type world struct {
+	mapped   map[int][]*target.File
+	mappings []proc.Mapping // of each file
+	gone     []int          // that List returns, and that have ended
+	listErr  error
+	listing  time.Duration // how long List takes
+
+	pending  []int // that have mapped files just now
+	overflow bool
+	ignored  []*target.File
+	found    map[*target.File]bool // and not ignored
+	most     int                   // of them at the same time
+	rechecks int
+	asked    int // how often Knows was called
+
+	loadErr   func(sections int) error
+	attachErr error
+	skipped   error // of Process
+	skips     target.Skips
+
+	loaded   []*fakeProgram
+	order    []*fakeProgram // in which they were attached
+	problems []string       // that concern no subscription
+}
+
+// fakeProgram is a program that can be attached, and counts how often it is.
+type fakeProgram struct {
+	sections []*bpf.Section
+	attached atomic.Int64 // attachments are closed at the same time
+	closed   bool
+}
+
+func (p *fakeProgram) Close() error { p.closed = true; return nil }
+
+// fakeLink is an attachment.
+type fakeLink struct{ p *fakeProgram }
+
+func (l fakeLink) Close() error { l.p.attached.Add(-1); return nil }
+
+var errUnfit = errors.New("undefined: x")
+
+var errGone = fmt.Errorf("process 1: %w", proc.ErrNoProcess)
+
+// Files
+
+func (w *world) Process(pid int) (uses []target.Use, skipped, err error) {
+	files, ok := w.mapped[pid]
+	if !ok {
+		return nil, nil, errGone
+	}
+	for _, f := range files {
+		if !slices.Contains(w.ignored, f) {
+			uses = append(uses, target.Use{File: f, Mappings: w.mappings})
+			if w.found == nil {
+				w.found = map[*target.File]bool{}
+			}
+			w.found[f] = true
+		}
+	}
+	w.most = max(w.most, len(w.found))
+	return uses, w.skipped, nil
+}
+
+func (w *world) Open(string) (*target.File, error) { return nil, errors.ErrUnsupported }
+func (w *world) Knows(int, *proc.Mapping) bool     { w.asked++; return false }
+func (w *world) Waiting() []int                    { return nil }
+func (w *world) Order(pids []int) []int            { return pids }
+func (w *world) Recheck()                          { w.rechecks++ }
+func (w *world) Reconsider()                       { w.ignored = nil }
+
+func (w *world) Ignore(f *target.File) {
+	w.ignored = append(w.ignored, f)
+	delete(w.found, f)
+}
+func (w *world) Drop(*target.File) {}
+
+// Processes
+
+func (w *world) List() (pids []int, err error) {
+	time.Sleep(w.listing)
+	for pid := range w.mapped {
+		pids = append(pids, pid)
+	}
+	slices.Sort(pids)
+	return append(pids, w.gone...), w.listErr
+}
+
+func (w *world) FDs() []int   { return nil }
+func (w *world) Ended() bool  { return false }
+func (w *world) Has(int) bool { return true }
+func (w *world) Left() bool   { return len(w.mapped) > 0 }
+
+func (w *world) Alive(pid int) bool {
+	_, ok := w.mapped[pid]
+	return ok
+}
+
+// Kernel
+
+func (w *world) Load(_ *bpf.Probe, sections []*bpf.Section) (Program, error) {
+	if w.loadErr != nil {
+		if err := w.loadErr(len(sections)); err != nil {
+			return nil, err
+		}
+	}
+	p := &fakeProgram{sections: sections}
+	w.loaded = append(w.loaded, p)
+	return p, nil
+}
+
+func (w *world) Attach(p Program, _ *target.File, _ []sdt.Site, _ int) (Links, error) {
+	if w.attachErr != nil {
+		return nil, w.attachErr
+	}
+	p.(*fakeProgram).attached.Add(1)
+	w.order = append(w.order, p.(*fakeProgram))
+	return Links{fakeLink{p.(*fakeProgram)}}, nil
+}
+
+func (w *world) PerProcess() bool { return true }
+
+// watcher is the world's Watcher.
+type watcher struct{ *world }
+
+func (w watcher) Mapped(skip func(int, *proc.Mapping) bool) (pids []int, all bool) {
+	pids = slices.DeleteFunc(w.pending, func(pid int) bool { return skip(pid, nil) })
+	all = w.overflow
+	w.pending, w.overflow = nil, false
+	return pids, all
+}
+
+func (w watcher) Pending() bool { return len(w.pending) > 0 || w.overflow }
+func (w watcher) FDs() []int    { return nil }
+func (w watcher) Close()        {}
+
+// subscriber asks for probes, and keeps what it is told.
+type subscriber struct {
+	selector *probes.Selector
+	together bool
+	err      error           // of Section
+	unfit    map[string]bool // probes for which Section fails
+	why      error           // the error then
+	asked    []string
+	seen     []int
+	problems []string
+}
+
+func subscribe(t *testing.T, specs ...string) *subscriber {
+	t.Helper()
+	selector, err := probes.NewSelector(specs, nil)
+	require.NoError(t, err)
+	return &subscriber{selector: selector, why: errUnfit}
+}
+
+func (s *subscriber) Problem(err error) { s.problems = append(s.problems, err.Error()) }
+
+func (s *subscriber) processFound(pid int) error {
+	s.seen = append(s.seen, pid)
+	return nil
+}
+
+func (s *subscriber) Section(p *bpf.Probe) (*bpf.Section, error) {
+	s.asked = append(s.asked, p.String())
+	if s.err != nil {
+		return nil, s.err
+	}
+	if s.unfit[p.String()] {
+		return nil, s.why
+	}
+	return &bpf.Section{}, nil
+}
+
+// newFile returns a file with probes.
+func newFile(path string, names ...string) *target.File {
+	f := &target.File{Path: path}
+	for i, name := range names {
+		f.Probes = append(f.Probes, sdt.Site{Provider: "app", Name: name, Offset: uint64(i)})
+	}
+	return f
+}
+
+// newEngine returns an engine in a world.
+func newEngine(t *testing.T, w *world, o Options) *Engine {
+	t.Helper()
+	o.Files, o.Kernel, o.Processes, o.Skips, o.Scan = w, w, w, &w.skips, true
+	o.Watch = func() (Watcher, error) { return watcher{w}, nil }
+	o.Problem = func(err error) { w.problems = append(w.problems, err.Error()) }
+	e, err := New(o)
+	require.NoError(t, err)
+	t.Cleanup(e.Close)
+	return e
+}
+
+// add adds a subscriber, which asks for processes.
+func (e *Engine) add(s *subscriber) *Subscription {
+	return e.Add(s, Selection{Selector: s.selector, Together: s.together, ProcessFound: s.processFound})
+}
+
+// scan is Scan for those who do not care what was found.
+func (e *Engine) scan() error {
+	_, err := e.Scan()
+	return err
+}
+
+// attached returns how many sections are attached.
+func (w *world) attached() (n int) {
+	for _, p := range w.loaded {
+		n += int(p.attached.Load()) * len(p.sections)
+	}
+	return n
+}

@@ -1,0 +1,196 @@
+//go:build linux
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/pods"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// BPF implements Kernel for this machine.
+type BPF struct{ bpf.Kernel }
+
+// Load loads a program.
+func (b BPF) Load(p *bpf.Probe, sections []*bpf.Section) (Program, error) {
+	return b.Kernel.Load(p.Name, sections...)
+}
+
+// Attach attaches a program to sites of a file. If the kernel takes too long, the error is stall.Err, and the links are closed as
+// soon as it returns. Until then, the lease keeps writers waiting.
+func (b BPF) Attach(p Program, f *target.File, sites []sdt.Site, pid int) (Links, error) {
+	key, err := f.Answers()
+	if err != nil {
+		return nil, err
+	}
+	type attached struct {
+		Links
+		again *target.Again
+		err   error
+	}
+	patience := stall.Patience + time.Duration(len(sites))*time.Millisecond
+	a, err := stall.Within(patience, key, func() (a attached, _ error) {
+		if a.again, a.err = f.Reopen(); a.err == nil {
+			a.Links, a.err = AttachSites(p.(*ebpf.Program), a.again.Path, sites, pid, b.Multi)
+		}
+		return a, nil
+	}, func(late attached) {
+		_ = late.Links.Close()
+		_ = late.again.Close()
+	})
+	if err != nil {
+		return nil, err
+	}
+	_ = a.again.Close()
+	return a.Links, a.err
+}
+
+// PerProcess reports whether it can attach to sites in one process.
+func (b BPF) PerProcess() bool { return b.Multi }
+
+// Everyone is all processes of the machine. Ended reports false, because some end all the time, and Left reports true,
+// because there are always other processes to come.
+type Everyone struct{}
+
+func (Everyone) List() ([]int, error) { return proc.Processes() }
+func (Everyone) Has(int) bool         { return true }
+func (Everyone) Alive(pid int) bool   { return proc.Alive(pid) }
+func (Everyone) FDs() []int           { return nil }
+func (Everyone) Ended() bool          { return false }
+func (Everyone) Left() bool           { return true }
+
+// Pods are the processes of pods, or all processes of a machine that has pods. New processes can always appear.
+type Pods struct {
+	Everyone
+	*pods.Follower
+}
+
+func (p Pods) List() ([]int, error) { return p.Follower.List() }
+func (p Pods) Has(pid int) bool     { return p.Follower.Has(pid) }
+
+// Family is the named processes and their descendants.
+type Family struct{ *probes.Processes }
+
+func (f Family) List() ([]int, error) { return f.Processes.List(), nil }
+func (Family) Alive(pid int) bool     { return proc.Alive(pid) }
+func (f Family) Left() bool           { return f.Purge() }
+
+// WatchProcesses is an Options.Watch for the machine's processes.
+func WatchProcesses() (Watcher, error) { return proc.NewWatcher() }
+
+// Links keep programs attached. They end with this process, even if it is killed: the kernel then restores the sites, and lowers
+// the semaphores that it has raised.
+type Links []io.Closer
+
+// Close detaches. It closes the links concurrently: there can be a perf event for each site,
+// and the kernel is slow to close one.
+func (l Links) Close() error {
+	errs := make([]error, len(l))
+	var wg sync.WaitGroup
+	limit := make(chan struct{}, 64)
+	for i, c := range l {
+		limit <- struct{}{}
+		wg.Go(func() {
+			errs[i] = c.Close()
+			<-limit
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// AttachSites attaches a program to sites of the file at path, in the process pid, or if pid is 0, in
+// all processes that map the file now or later. With multi it uses uprobe_multi, and otherwise one
+// perf event for each site, which requires pid 0. If a site is wrong, the others are attached, and
+// the error says so. After a refusal or a shortage, no further site is tried.
+func AttachSites(prog *ebpf.Program, path string, sites []sdt.Site, pid int, multi bool) (Links, error) {
+	executable, err := link.OpenExecutable(path)
+	if err != nil {
+		return nil, err
+	}
+	task := pid
+	if multi && pid != 0 {
+		task = proc.Task(pid) // its memory tells the kernel where to attach
+	}
+	attach := func(sites ...sdt.Site) (link.Link, error) {
+		if !multi {
+			return executable.Uprobe("", prog, &link.UprobeOptions{Address: sites[0].Offset, RefCtrOffset: sites[0].SemaphoreOffset})
+		}
+		opts := link.UprobeMultiOptions{PID: uint32(task)}
+		for _, s := range sites {
+			opts.Addresses = append(opts.Addresses, s.Offset)
+			opts.RefCtrOffsets = append(opts.RefCtrOffsets, s.SemaphoreOffset)
+		}
+		l, err := executable.UprobeMulti(nil, prog, &opts)
+		if task != pid && errors.Is(err, fs.ErrNotExist) {
+			err = errMainEnded
+		}
+		return l, err
+	}
+	if multi && len(sites) > 1 {
+		l, err := attach(sites...)
+		if err == nil {
+			return Links{l}, nil
+		}
+		if ends(err) {
+			return nil, wrap(err, sites[0], multi)
+		}
+	}
+	var links Links
+	var errs []error
+	for _, s := range sites {
+		l, err := attach(s)
+		if err == nil {
+			links = append(links, l)
+			continue
+		}
+		errs = append(errs, wrap(err, s, multi))
+		if ends(err) {
+			break
+		}
+	}
+	return links, errors.Join(errs...)
+}
+
+// errMainEnded is the error from Linux 6.10 on, where only a main thread identifies a process.
+var errMainEnded = errors.New("the kernel attaches to a process by its main thread, which has ended; with CAP_LEASE and a local file system, it attaches to the file instead")
+
+// ends reports whether the other sites of a file would fail too.
+func ends(err error) bool {
+	return isRefusal(err) || stall.Passes(err) || errors.Is(err, errMainEnded)
+}
+
+func isRefusal(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) }
+
+// wrap names the capabilities that are missing if attaching was refused. By then the program is
+// loaded, which takes CAP_BPF and CAP_PERFMON. Some kernels demand more for a perf event, and
+// refuse it by EACCES; a seccomp filter returns EPERM.
+func wrap(err error, s sdt.Site, multi bool) error {
+	switch {
+	case !multi && errors.Is(err, unix.EACCES):
+		return rights.New("attaching to probes on this kernel", err, rights.Admin)
+	case isRefusal(err):
+		return rights.New("attaching to probes", err, rights.BPF, rights.Perfmon)
+	case errors.Is(err, errMainEnded):
+		return err
+	case stall.Passes(err):
+		return fmt.Errorf("attaching to probes: %w", err)
+	}
+	return fmt.Errorf("the site of %s:%s at %#x cannot be traced: %w", s.Provider, s.Name, s.Offset, err)
+}

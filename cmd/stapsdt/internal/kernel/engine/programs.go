@@ -1,0 +1,164 @@
+//go:build linux
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/lease"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// group is a set of sites that run the same program.
+type group struct {
+	*sharedProgram
+	sites    []sdt.Site
+	attached int
+	order    int // index of the spec that selects the first site, in the first subscription
+}
+
+// sharedProgram is a loaded program and its subscriptions.
+type sharedProgram struct {
+	Program
+	probe         *bpf.Probe
+	subscriptions []*Subscription
+	withdrawn     bool // never attached again
+}
+
+// join makes an attachment for the subscriptions that wait for one. complete is false if some are
+// postponed: if the section of one cannot be generated now, the others do not wait for it.
+func (e *Engine) join(f *file, uses []probes.Use) (complete bool, err error) {
+	complete = true
+	for waiting := f.waiting(e.subscriptions); len(waiting) > 0; {
+		a := &attachment{subscriptions: waiting, links: map[int][]*lease.Attachment{}}
+		err := e.groups(f, a, uses)
+		var of *sectionError
+		switch {
+		case errors.As(err, &of):
+			e.postpone(f, of.error, []*Subscription{of.subscription})
+			waiting = slices.DeleteFunc(slices.Clone(waiting), func(s *Subscription) bool { return s == of.subscription })
+			complete = false
+			continue
+		case stall.Passes(err):
+			e.postpone(f, err, waiting)
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		f.attachments = append(f.attachments, a)
+		if f.Problem != nil { // known once the types of the selected probes have been read
+			for _, s := range waiting {
+				s.Problem(fmt.Errorf("%s: %w", f.Path, f.Problem))
+			}
+		}
+		break
+	}
+	return complete, nil
+}
+
+// sectionError is a shortage that keeps a subscription from generating its section for a probe.
+type sectionError struct {
+	error
+	subscription *Subscription
+}
+
+// groups divides the selected sites of a file by their programs. After a shortage, the same call
+// may succeed later.
+func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
+	for i := range f.Probes {
+		site := &f.Probes[i]
+		selecting := slices.DeleteFunc(slices.Clone(a.subscriptions), func(s *Subscription) bool { return !s.Selector.Selects(f.File, site) })
+		if len(selecting) == 0 {
+			continue
+		}
+		c := newCandidate(f, *site, uses)
+		if f.Stalled() {
+			return stall.Err // the types are missing
+		}
+		if !f.Spend(c.Key()) {
+			continue
+		}
+		programs, err := e.programs(c, selecting)
+		if err != nil {
+			return err
+		}
+		for _, p := range programs {
+			g := slices.IndexFunc(a.groups, func(g *group) bool { return g.sharedProgram == p })
+			if g < 0 {
+				order := p.subscriptions[0].Selector.Order(f.File, site)
+				g, a.groups = len(a.groups), append(a.groups, &group{sharedProgram: p, order: order})
+			}
+			a.groups[g].sites = append(a.groups[g].sites, *site)
+		}
+	}
+	// The first spec of a pair selects the starts. Attach it last: an operation that starts before its end is attached to would stay open.
+	slices.SortStableFunc(a.groups, func(x, y *group) int { return y.order - x.order })
+	return nil
+}
+
+// programs returns the programs to attach to a probe for subscriptions: one for all of them,
+// unless the kernel rejects it.
+func (e *Engine) programs(c candidate, subscriptions []*Subscription) ([]*sharedProgram, error) {
+	probe := c.Key()
+	key := []string{probe}
+	var with []*Subscription
+	var sections []*bpf.Section
+	for _, s := range subscriptions {
+		section, err := s.section(probe, c.Probe)
+		if stall.Passes(err) {
+			return nil, &sectionError{err, s}
+		}
+		if err != nil {
+			if err := e.exclude(s, verdict{c, err}); err != nil {
+				return nil, err
+			}
+		}
+		if section != nil {
+			key, with, sections = append(key, fmt.Sprint(s.id)), append(with, s), append(sections, section)
+		}
+	}
+	if len(with) == 0 {
+		return nil, nil
+	}
+	id := strings.Join(key, "\x00")
+	if known, ok := e.loaded[id]; ok {
+		return known, nil
+	}
+	all, err := e.load(c, with, sections)
+	if err != nil {
+		for _, l := range all {
+			l.Close()
+		}
+		return nil, err
+	}
+	e.loaded[id] = all // empty after a verdict, so that it is reported only once
+	return all, nil
+}
+
+// load loads one program with all sections. If that fails, it loads two with half of them each:
+// a program can use 64 maps, and each rule of an exporter uses seven or more.
+func (e *Engine) load(c candidate, with []*Subscription, sections []*bpf.Section) ([]*sharedProgram, error) {
+	prog, err := e.kernel.Load(c.Probe, sections)
+	switch {
+	case err == nil:
+		e.include(c, with)
+		return []*sharedProgram{{Program: prog, probe: c.Probe, subscriptions: with}}, nil
+	case stall.Passes(err):
+		return nil, err
+	case len(with) == 1:
+		return nil, e.exclude(with[0], verdict{c, err})
+	}
+	half := len(with) / 2
+	first, err := e.load(c, with[:half], sections[:half])
+	if err != nil {
+		return first, err
+	}
+	second, err := e.load(c, with[half:], sections[half:])
+	return append(first, second...), err
+}

@@ -1,0 +1,62 @@
+//go:build linux
+
+package engine
+
+import (
+	"sync/atomic"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
+)
+
+// Subscriber receives the events of the probes that it selects.
+type Subscriber interface {
+	// Section returns the code for the events of a probe, or nil for none. It is called once for
+	// each kind of probe (see bpf.Probe.Key), and again after a shortage.
+	Section(p *bpf.Probe) (*bpf.Section, error)
+	// Problem receives the errors that keep events from being seen.
+	Problem(err error)
+}
+
+// Selection says which probes a subscriber selects.
+type Selection struct {
+	Selector *probes.Selector
+	// Together means that nothing is attached to until each spec of the selector has a probe.
+	Together bool
+	// ProcessFound, if not nil, is called whenever the engine notices a process that has mapped a file with selected
+	// probes, before it attaches to the probes.
+	ProcessFound func(pid int) error
+}
+
+// Subscription is a subscriber of an engine.
+type Subscription struct {
+	Subscriber
+	Selection
+	id       uint64
+	sections map[string]*bpf.Section // keyed by bpf.Probe.Key; nil after an error, which is reported once
+	sites    atomic.Int64
+	removed  bool
+	// excluded and included are for Settle.
+	excluded []verdict
+	included []candidate
+}
+
+// Sites returns the number of sites that are attached to. It may be called by any goroutine.
+func (s *Subscription) Sites() int { return int(s.sites.Load()) }
+
+// section returns the section for a probe, which is nil after an error. After a shortage it can be
+// called again.
+func (s *Subscription) section(key string, p *bpf.Probe) (*bpf.Section, error) {
+	if section, ok := s.sections[key]; ok {
+		return section, nil
+	}
+	section, err := s.Section(p)
+	if !stall.Passes(err) {
+		s.sections[key] = section
+	}
+	return section, err
+}
+
+// ready reports whether the subscription may be attached.
+func (s *Subscription) ready() bool { return !s.Together || s.Selector.Missing() == "" }

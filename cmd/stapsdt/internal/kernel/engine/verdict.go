@@ -1,0 +1,122 @@
+//go:build linux
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// candidate is a probe of a file, and the place where it was found.
+type candidate struct {
+	*bpf.Probe
+	place string // the file and a process
+}
+
+// name returns the name of the probe, and its place.
+func (c candidate) name() string { return fmt.Sprintf("%v in %s", c.Probe, c.place) }
+
+func newCandidate(f *file, site sdt.Site, uses []probes.Use) candidate {
+	c := candidate{probes.NewProbe(f.File, site), f.Path}
+	if len(uses) > 0 {
+		c.place += fmt.Sprintf(" (process %d)", uses[0].PID)
+	}
+	return c
+}
+
+// verdict is the permanent error of a probe for a subscription: the expression does not fit the
+// probe, or the kernel rejects the program.
+type verdict struct {
+	candidate
+	err error
+}
+
+func (v verdict) error() error { return fmt.Errorf("%s: %w", v.name(), v.err) }
+
+func (v verdict) problem() error {
+	return fmt.Errorf("%s is not included: %w", v.name(), v.err)
+}
+
+// exclude leaves a probe out for a subscription. Before a command runs, Settle decides whether that is
+// an error. A refusal may end the engine.
+func (e *Engine) exclude(s *Subscription, v verdict) error {
+	var refused *rights.Error
+	switch {
+	case errors.As(v.err, &refused):
+		return e.fatal(s, v.error())
+	case e.options.Daemon || e.running:
+		s.Problem(v.problem())
+	default:
+		s.excluded = append(s.excluded, v)
+	}
+	return nil
+}
+
+// include records for Settle that a probe is attached to for subscriptions.
+func (e *Engine) include(c candidate, subscriptions []*Subscription) {
+	if e.options.Daemon || e.running {
+		return
+	}
+	for _, s := range subscriptions {
+		s.included = append(s.included, c)
+	}
+}
+
+// Settle decides, before Run, whether the excluded probes of a subscription are an error. They are if a spec has no other probe,
+// unless an expression has excluded them, another spec has probes, and the specs are not needed together. Otherwise Settle reports
+// each as a problem, with a single line for all that do not fit an expression: a file of another user that does not fit must not
+// keep the others from being traced.
+func (e *Engine) Settle(s *Subscription) error {
+	excluded, included := s.excluded, s.included
+	s.excluded, s.included = nil, nil
+	for _, spec := range s.Selector.Specs {
+		matches := func(p *bpf.Probe) bool { return spec.Match(p.Provider, p.Name) }
+		if slices.ContainsFunc(included, func(c candidate) bool { return matches(c.Probe) }) {
+			continue
+		}
+		var all query.Unfit
+		for _, v := range excluded {
+			if matches(v.Probe) {
+				all.Add(v.error())
+			}
+		}
+		if err := all.Err(); err != nil && (len(included) == 0 || s.Together || !isUnfit(err)) {
+			return err
+		}
+	}
+	// A function with several returns is one probe, although each return can have a program of its
+	// own.
+	every, left := map[string]bool{}, map[string]bool{}
+	for _, c := range included {
+		every[c.name()] = true
+	}
+	var unfit query.Unfit
+	for _, v := range excluded {
+		every[v.name()] = true
+		if !isUnfit(v.err) {
+			s.Problem(v.problem())
+			continue
+		}
+		unfit.Add(v.err)
+		left[v.name()] = true
+	}
+	unfit.Probes = len(left)
+	if line := unfit.Take(len(every)); line != "" {
+		s.Problem(errors.New(line))
+	}
+	return nil
+}
+
+// isUnfit reports whether an error means that an expression does not fit a probe.
+func isUnfit(err error) bool {
+	var wrong *expr.Error
+	return errors.As(err, &wrong)
+}

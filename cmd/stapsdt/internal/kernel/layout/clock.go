@@ -1,0 +1,16 @@
+//go:build linux
+
+package layout
+
+import (
+	"sync"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/proc"
+)
+
+// At converts a time that a program has written to a time of CLOCK_MONOTONIC. The kernel uses the
+// clock of the machine, which a time namespace shifts.
+func At(kernel uint64) time.Duration { return time.Duration(kernel) + shift() }
+
+var shift = sync.OnceValue(func() time.Duration { return proc.ClockOffset("self", "monotonic") })

@@ -1,0 +1,124 @@
+//go:build linux
+
+package inpod
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrShort means that the memory of a pod is short.
+var ErrShort = errors.New("the pod's memory is short")
+
+// Budget limits the memory of a pod that a command may use.
+type Budget struct {
+	// Memory is the number of bytes that it may allocate.
+	Memory int64
+	// Limit is the limit of the container with which it shares the memory, or 0 if there is none.
+	Limit int64
+	// Container is the ID of the container in question. Alone means that it has its own PID namespace, and Shared that it
+	// shares the limit with the command.
+	Container     string
+	Alone, Shared bool
+	// Interval is the interval between two checks of the memory, or 0 for the default of commands, watchInterval.
+	Interval time.Duration
+}
+
+const (
+	// reserveShare is the share of a limit that commands leave free, 1/reserveShare.
+	reserveShare = 8
+	// minReserve has room for the kernel, and for memory that a watched program and a command share.
+	minReserve = 8 << 20
+)
+
+// reserve returns the memory that the command leaves free. The command has to end before the kernel kills: in a pod that requests
+// little memory, the program's own oom_score_adj is nearly 1000, so that the kernel kills the larger of the two.
+func (b *Budget) reserve() int64 { return max(b.Limit/reserveShare, minReserve) }
+
+// check returns ErrShort if fewer than needed bytes are left in addition to the reserve.
+func (b *Budget) check(needed int64) error {
+	if b.Limit == 0 {
+		return nil
+	}
+	return b.fits(needed, b.room())
+}
+
+// fits returns ErrShort if the needed bytes and the reserve do not fit into room.
+func (b *Budget) fits(needed, room int64) error {
+	if room < needed+b.reserve() {
+		return fmt.Errorf("%w: of the limit of %d bytes, %d are left, and this takes %d and leaves %d", ErrShort, b.Limit, max(room, 0), needed, b.reserve())
+	}
+	return nil
+}
+
+// held is the size of the recording that this process holds.
+var held atomic.Int64
+
+// room returns the number of bytes left of the limit. It estimates it, because a container cannot see the pod's control group.
+func (b *Budget) room() int64 {
+	pids := append(neighbors(), os.Getpid())
+	var files int64
+	if b.Shared {
+		beside := inside(b.Container, b.Alone)
+		for _, pid := range beside {
+			if !slices.Contains(pids, pid) {
+				pids = append(pids, pid)
+			}
+		}
+		if len(beside) > 0 {
+			files = inMemory(beside[0])
+		}
+	}
+	used := files + held.Load()
+	for _, pid := range pids {
+		used += resident(pid)
+	}
+	room, _ := recordfile.MemoryRoom()
+	return min(room, b.Limit-used)
+}
+
+// resident returns the resident memory of a process without the contents of files on a disk.
+func resident(pid int) int64 {
+	status, _ := proc.ReadStatus(proc.Task(pid))
+	if pid == os.Getpid() && held.Load() > 0 {
+		return sizeOf(status, "RssAnon") // its recording is counted already
+	}
+	return sizeOf(status, "RssAnon") + sizeOf(status, "RssShmem")
+}
+
+// sizeOf returns a size of a process in bytes, or 0.
+func sizeOf(status proc.Status, name string) int64 {
+	n, _ := strconv.ParseInt(status.Word(name, 0), 10, 64)
+	return n << 10
+}
+
+// inMemory returns the size of the in-memory files that a process sees, such as the files of an emptyDir. /dev/shm and others
+// count once.
+func inMemory(pid int) (size int64) {
+	task := proc.Task(pid)
+	mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", task))
+	seen := map[unix.Fsid]bool{}
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 || fields[2] != "tmpfs" {
+			continue
+		}
+		var fs unix.Statfs_t
+		if unix.Statfs(fmt.Sprintf("/proc/%d/root%s", task, fields[1]), &fs) == nil && !seen[fs.Fsid] {
+			seen[fs.Fsid] = true
+			size += int64(fs.Blocks-fs.Bfree) * fs.Bsize
+		}
+	}
+	return size
+}

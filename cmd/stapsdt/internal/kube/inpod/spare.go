@@ -1,0 +1,65 @@
+//go:build linux
+
+package inpod
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+)
+
+const (
+	// minMemory is the memory that every command takes.
+	minMemory = 24 << 20
+	// firstVictim is the highest value of oom_score_adj, with which the kernel kills this process before all others of the pod.
+	firstVictim = "1000"
+	// watchInterval is the interval between two checks of the memory.
+	watchInterval = 50 * time.Millisecond
+	// watchShare limits the checks to 1/watchShare of a processor if there are many processes.
+	watchShare = 100
+)
+
+// Spare keeps this process from harming the pod, because its memory counts against the pod's limit. When memory is short, the process
+// ends, or the kernel kills it first if the program's own oom_score_adj is low. Its memory is limited.
+func Spare(to *console.Console, b Budget) error {
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(firstVictim), 0); err != nil {
+		return fmt.Errorf("the program could be killed for the memory of this command: %w", err)
+	}
+	b.Memory = max(b.Memory, minMemory)
+	debug.SetMemoryLimit(b.Memory * 3 / 4)
+	if err := bound(2 * b.Memory); err != nil {
+		return err
+	}
+	if err := b.check(0); err != nil {
+		return err
+	}
+	go b.watch(to)
+	return nil
+}
+
+// watch ends this process when it takes too much memory, or too little is left.
+func (b *Budget) watch(to *console.Console) {
+	for interval := max(watchInterval, b.Interval); ; {
+		time.Sleep(interval)
+		began := time.Now()
+		taken := ownSize("RssAnon")
+		err := b.check(0)
+		if taken > b.Memory {
+			err = fmt.Errorf("this has taken %d bytes of the pod's memory, and may take %d", taken, b.Memory)
+		}
+		if err != nil {
+			to.Warn("%v, so this ends", err)
+			os.Exit(1)
+		}
+		interval = max(watchInterval, b.Interval, watchShare*time.Since(began))
+	}
+}
+
+func ownSize(name string) int64 {
+	status, _ := proc.ReadStatus(os.Getpid())
+	return sizeOf(status, name)
+}

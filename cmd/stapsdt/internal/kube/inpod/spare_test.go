@@ -1,0 +1,95 @@
+//go:build linux
+
+package inpod
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// greedy allocates more than it may take, under the limits of a command, and keeps it.
+func greedy() {
+	if err := Spare(&console.Console{Err: os.Stderr}, Budget{}); err != nil {
+		panic(err)
+	}
+	adjusted, _ := os.ReadFile("/proc/self/oom_score_adj")
+	os.Stdout.Write(adjusted)
+	all := make([]byte, minMemory*4/3)
+	for i := 0; i < len(all); i += 4096 {
+		all[i] = 1
+	}
+	time.Sleep(testenv.Patience)
+	os.Stdout.Write(all)
+}
+
+// TestSpare: a command is the first victim of the kernel, and ends by itself when it has taken more memory than it may.
+func TestSpare(t *testing.T) {
+	testenv.NotRaced(t, "the race detector takes more memory")
+	c := play("greedy")
+	var out, problem bytes.Buffer
+	c.Stdout, c.Stderr = &out, &problem
+	require.Error(t, c.Run())
+	assert.Equal(t, "1000\n", out.String())
+	assert.Regexp(t, "^stapsdt: this has taken [0-9]+ bytes of the pod's memory, and may take 25165824, so this ends\n$", problem.String())
+}
+
+// idle is how long the waiting process of the test waits, and otherTime when the other process ends, soon after a look at it.
+const idle, otherTime = time.Second, 1200 * time.Millisecond
+
+// waitBesideAnother waits in a mount namespace in which another process runs for a second, and then uses it.
+func waitBesideAnother() {
+	other := play("other")
+	err := other.Start()
+	if err == nil {
+		go func() { _ = other.Wait() }() // a zombie has no namespace
+		err = Wait(context.Background(), &console.Console{Err: os.Stderr}, Budget{}, idle)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// TestWait: the waiting process ends when nothing has run in its container for a while, and not before.
+func TestWait(t *testing.T) {
+	testenv.NeedsRoot(t)
+	waiting := play("wait")
+	waiting.Args = []string{"stapsdt", Verb, "wait"}
+	waiting.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	began := time.Now()
+	require.NoError(t, waiting.Run())
+	assert.GreaterOrEqual(t, time.Since(began), otherTime+idle)
+}
+
+// TestWaitEnds: the waiting process ends with its context, as of SIGTERM.
+func TestWaitEnds(t *testing.T) {
+	out, err := play("end").CombinedOutput() // another process, because the limits of a command stay
+	require.NoError(t, err)
+	require.Empty(t, string(out))
+}
+
+// TestRoom: a command does not begin, and goes on no longer, where it would take what it is to leave.
+func TestRoom(t *testing.T) {
+	pod := Budget{Limit: 64 << 20}
+	require.NoError(t, pod.fits(0, 8<<20))
+	require.NoError(t, pod.fits(4<<20, 12<<20))
+	require.ErrorIs(t, pod.fits(4<<20+1, 12<<20), ErrShort)
+	require.EqualError(t, pod.fits(31<<20, -1), "the pod's memory is short: of the limit of 67108864 bytes, 0 are left, and this takes 32505856 and leaves 8388608")
+	require.ErrorIs(t, (&Budget{Limit: 1 << 30}).fits(0, 1<<27-1), ErrShort)
+	require.NoError(t, (&Budget{}).check(1<<40), "no limit")
+
+	// Processes of this mount namespace count, and in a container that is beside, its own.
+	own, beside := Budget{Limit: 1 << 40}, Budget{Limit: 1 << 40, Container: "none", Alone: true, Shared: true}
+	assert.Less(t, own.room(), own.Limit-ownSize("RssAnon")+1<<20)
+	assert.Less(t, beside.room(), beside.Limit)
+	require.ErrorIs(t, (&Budget{Limit: 1 << 20}).check(0), ErrShort)
+}

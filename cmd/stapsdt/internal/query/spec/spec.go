@@ -1,0 +1,108 @@
+// Package spec parses the specifications of probes on command lines, and formats the signatures of probes.
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
+)
+
+const (
+	// FunctionProvider is the provider of the functions of Go programs, which are probes without notes.
+	FunctionProvider = "go"
+	// ReturnSuffix follows the name of a function in the name of its returns.
+	ReturnSuffix = ":return"
+)
+
+// functionSpec returns the pattern of a spec of functions, and whether it is about their returns.
+// The names of functions have no escapes, and neither has the pattern.
+func functionSpec(text string) (pattern function.Pattern, returns, ok bool) {
+	rest, ok := strings.CutPrefix(text, FunctionProvider+":")
+	if !ok {
+		return "", false, false
+	}
+	name, returns := strings.CutSuffix(rest, ReturnSuffix)
+	if strings.Contains(name, ":") { // text begins with a FILE of this name
+		return "", false, false
+	}
+	return function.Pattern(gotable.Unescape(name)), returns, true
+}
+
+// Spec selects probes: [FILE:]PROVIDER:PROBE. The provider and the probe may be globs, with *, ?
+// and [a-z]. As go:PATTERN it selects calls of functions of Go programs, and as go:PATTERN:return their
+// returns.
+type Spec struct {
+	File            string // "" means the files of the selected processes
+	Provider, Probe string
+	// Functions means that the spec selects the functions of Pattern, or their returns.
+	Functions bool
+	Pattern   function.Pattern
+	Returns   bool
+
+	text string
+}
+
+// Parse reads a Spec. The file may contain colons.
+func Parse(text string) (Spec, error) {
+	s := Spec{text: text}
+	if pattern, returns, ok := functionSpec(text); ok {
+		s.Provider, s.Probe, _ = strings.Cut(text, ":")
+		s.Functions, s.Pattern, s.Returns = true, pattern, returns
+		if pattern == "" {
+			return s, fmt.Errorf("%q names no function: use go:PATTERN, such as 'go:main.*'", text)
+		}
+		return s, nil
+	}
+	rest, probe, ok := cutLast(text)
+	if !ok {
+		return s, fmt.Errorf("%q is not [FILE:]PROVIDER:PROBE: for any provider, give '*:%s'", text, text)
+	}
+	s.Probe = probe
+	s.Provider = rest
+	if file, provider, ok := cutLast(rest); ok {
+		s.File, s.Provider = file, provider
+		if file == "" {
+			return s, fmt.Errorf("%q has an empty FILE", text)
+		}
+	}
+	for _, glob := range []string{s.Provider, s.Probe} {
+		if glob == "" {
+			return s, fmt.Errorf("%q is not [FILE:]PROVIDER:PROBE: use * for any name", text)
+		}
+		if _, err := path.Match(glob, ""); errors.Is(err, path.ErrBadPattern) {
+			return s, fmt.Errorf("%q in %q is not a valid pattern", glob, text)
+		}
+	}
+	return s, nil
+}
+
+func cutLast(s string) (before, after string, found bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+// Match reports whether the spec selects a probe, regardless of its file.
+func (s Spec) Match(provider, probe string) bool {
+	if s.Functions {
+		name, returns := strings.CutSuffix(probe, ReturnSuffix)
+		return provider == FunctionProvider && returns == s.Returns && s.Pattern.Match(name)
+	}
+	return match(s.Provider, provider) && match(s.Probe, probe)
+}
+
+// match is path.Match, but treats the slash like any other character.
+func match(pattern, name string) bool {
+	const slash = "\x00"
+	ok, err := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(name, "/", slash))
+	return ok && err == nil
+}
+
+// String returns the string that was parsed.
+func (s Spec) String() string { return s.text }

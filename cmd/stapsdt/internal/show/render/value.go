@@ -1,0 +1,119 @@
+package render
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
+)
+
+// AppendText appends a value for people.
+func AppendText(to []byte, i *event.Item, v event.Value) []byte {
+	switch {
+	case i.Unreadable != nil:
+		return append(to, "<unavailable>"...)
+	case v.Type.Kind == expr.String && v.Bits == 0 && !i.IsGo:
+		return append(to, "<null>"...)
+	case v.Missing && v.Type.Kind == expr.String:
+		return fmt.Appendf(to, "<unreadable %#x>", v.Bits)
+	case v.Missing:
+		return append(to, "<unreadable>"...)
+	case i.Bare:
+		return append(to, Printable(string(v.Text))...)
+	case v.Type.Kind == expr.String:
+		to = strconv.AppendQuote(to, string(v.Text))
+		if v.Cut {
+			to = append(to, "…"...)
+		}
+		return to
+	case v.Struct != nil:
+		f := fields{d: i.Details, v: &v}
+		return f.structure(to, i.Details.Type, 0)
+	case i.Names != nil:
+		return append(to, Printable(i.Names.NameOf(v.Bits))...)
+	case v.Bits == 0 && isOperation(i):
+		return append(to, '-')
+	}
+	return AppendNumber(to, v.Type, v.Bits)
+}
+
+// isOperation reports whether a value is the ID of another operation, as package span and its instrumentations name it.
+// The ID is 0 if there is no such operation, or if its start was not traced.
+func isOperation(i *event.Item) bool {
+	return (i.Name == "parent" || i.Name == "span") && i.Type == expr.Type{Kind: expr.Uint, Size: 8}
+}
+
+// AppendNumber appends a number or a bool of an event for people.
+func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
+	return kind.AppendText(to, t.Kind, t.Unit, t.Size, wide(t, bits))
+}
+
+// AppendJSON appends a value as JSON. An unreadable value becomes null.
+func AppendJSON(to []byte, i *event.Item, v event.Value) []byte {
+	switch {
+	case isNull(i, v):
+		return append(to, "null"...)
+	case v.Type.Kind == expr.String:
+		return AppendJSONString(to, v.Text)
+	case v.Struct != nil:
+		f := fields{d: i.Details, v: &v, json: true}
+		return f.structure(to, i.Details.Type, 0)
+	case i.Names != nil:
+		return AppendJSONString(to, i.Names.NameOf(v.Bits))
+	}
+	return AppendJSONNumber(to, v.Type, v.Bits)
+}
+
+// isNull reports whether JSON has no value for an unreadable one, or a null pointer to a string.
+func isNull(i *event.Item, v event.Value) bool {
+	return i.Unreadable != nil || v.Missing || v.Type.Kind == expr.String && v.Bits == 0 && !i.IsGo
+}
+
+// AppendJSONNumber is AppendNumber as JSON.
+func AppendJSONNumber(to []byte, t expr.Type, bits uint64) []byte {
+	return kind.AppendJSON(to, t.Kind, t.Unit, t.Size, wide(t, bits))
+}
+
+// wide returns the bits of a number, which for a float are those of a float64.
+func wide(t expr.Type, bits uint64) uint64 {
+	if t.Kind == expr.Float {
+		return math.Float64bits(event.Value{Type: t, Bits: bits}.Float())
+	}
+	return bits
+}
+
+// AppendJSONString appends a JSON string, and escapes unprintable characters: terminals obey U+009B as ESC [. Bytes
+// that are not UTF-8 become U+FFFD.
+func AppendJSONString[T ~string | ~[]byte](to []byte, text T) []byte {
+	to = append(to, '"')
+	for _, r := range string(text) {
+		switch {
+		case r == '"' || r == '\\':
+			to = append(to, '\\', byte(r))
+		case r == '\n':
+			to = append(to, '\\', 'n')
+		case r >= ' ' && r < 0x7f:
+			to = append(to, byte(r))
+		default:
+			to = appendJSONRune(to, r)
+		}
+	}
+	return append(to, '"')
+}
+
+// appendJSONRune appends a rune of a JSON string.
+func appendJSONRune(to []byte, r rune) []byte {
+	if unicode.IsPrint(r) {
+		return utf8.AppendRune(to, r)
+	}
+	if high, low := utf16.EncodeRune(r); low != utf8.RuneError {
+		return fmt.Appendf(to, `\u%04x\u%04x`, high, low)
+	}
+	return fmt.Appendf(to, `\u%04x`, r)
+}

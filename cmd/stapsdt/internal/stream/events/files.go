@@ -1,0 +1,127 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+)
+
+const (
+	// A recording is read again after shortestRest if it had new events, and after at most longestRest if it had none.
+	shortestRest = time.Millisecond
+	longestRest  = 50 * time.Millisecond
+	// perTick is the maximum number of events that are delivered between two ticks.
+	perTick = 64 << 10
+)
+
+// files are recordings, as a Source.
+type files struct {
+	*replay.Reader
+	to     *console.Console
+	config *query.Config
+	follow bool
+	show   *Show
+}
+
+// openFiles opens recordings.
+func openFiles(to *console.Console, config *query.Config, o *Options) (f *files, err error) {
+	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await || config.Duration != 0 && !o.From.Follow ||
+		o.Show != nil && o.Show.Verbose {
+		return nil, console.Usagef("-p, -a, -v, --via, --wait and --budget are for processes, and -d for these and --follow: --from reads recordings")
+	}
+	if err := config.CheckDuration(); err != nil {
+		return nil, err
+	}
+	f = &files{to: to, config: config, follow: o.From.Follow, show: o.Show}
+	if f.Reader, err = replay.Open(o.From, config.AllSpecs(), config.Where, o.Needs.Unfit); err != nil {
+		return nil, err
+	}
+	if o.Needs.All != nil {
+		if err := o.Needs.All(f.Probes()); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	f.Begin(to)
+	return f, nil
+}
+
+func (f *files) Announce() {}
+
+func (f *files) Report(consequence string, _ uint64) error {
+	f.Reader.Report(f.to, consequence)
+	replay.Unevaluated(f.to, f.Faults)
+	return nil
+}
+
+func (f *files) Run(ctx context.Context, c Consumer) error {
+	ctx, cancel := f.config.WithDuration(ctx)
+	defer cancel()
+	for _, p := range f.Probes() {
+		c.Know(p)
+	}
+	d := &Delivery{Consumer: c, Show: f.show}
+	for wait := shortestRest; ; {
+		last := f.follow && ctx.Err() != nil // deliver all that was written until now
+		found, err := f.deliver(ctx, d, last)
+		if errors.Is(err, replay.ErrEnough) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		next, more, err := c.Tick()
+		if err != nil || !more || last || !f.follow {
+			return err
+		}
+		if wait = min(2*wait, longestRest); found {
+			wait = shortestRest
+		} else if gone := f.Follow(f.to); gone != nil {
+			for _, file := range gone {
+				d.Gone(file)
+			}
+			for _, p := range f.Probes() {
+				c.Know(p)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(wait, next)):
+		}
+	}
+}
+
+// deliver delivers the events that were written until now, and reports whether there were any. Unless whole is true, it ends when ctx is done.
+func (f *files) deliver(ctx context.Context, d *Delivery, whole bool) (found bool, err error) {
+	found, err = f.More()
+	if err != nil || !found {
+		return found, err
+	}
+	for n := 1; ; n++ {
+		e, file, err := f.Next()
+		if err == io.EOF {
+			return true, nil
+		}
+		if err == nil {
+			err = d.Event(e, file)
+		}
+		if err != nil {
+			return true, err
+		}
+		if n%1024 == 0 && !whole && ctx.Err() != nil {
+			return true, nil
+		}
+		if f.follow && n%perTick == 0 {
+			if _, more, err := d.Tick(); err != nil {
+				return true, err
+			} else if !more {
+				return true, replay.ErrEnough
+			}
+		}
+	}
+}

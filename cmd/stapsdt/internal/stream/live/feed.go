@@ -1,0 +1,394 @@
+//go:build linux
+
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
+)
+
+const (
+	// minPause and maxBusyPause are the minimum and maximum pause between two looks at the programs' memory after events
+	// were found, and maxPause is the maximum pause otherwise. If every program has at least roomySize bytes, the pause is up
+	// to maxRoomyPause after events were found, and up to maxIdlePause after idleTime without events: within it, five million
+	// events a second do not fill this memory.
+	minPause      = time.Millisecond
+	maxBusyPause  = 8 * time.Millisecond
+	maxRoomyPause = 25 * time.Millisecond
+	maxPause      = 50 * time.Millisecond
+	maxIdlePause  = 100 * time.Millisecond
+	idleTime      = 5 * time.Second
+	roomySize     = 16 << 20
+	// share is the part of the memory that may be filled between two looks, as 1/share. eventBytes is the size of an event
+	// in the memory.
+	share      = 16
+	eventBytes = 64
+	// lookShare is the part of a processor that the search for events takes, without their delivery, as 1/lookShare.
+	lookShare = 10
+	// lookLimit is the maximum duration of a look that counts for the pause, for each program.
+	lookLimit = time.Millisecond
+	// slack is the maximum delay with which an event may be found in the memory and still be put in order.
+	slack = 5 * time.Millisecond
+	// scanInterval is the interval between searches for other programs.
+	scanInterval = time.Second
+	// startPatience is how long a start waits for programs that do not answer.
+	startPatience = 3 * time.Second
+	// beginPatience is how long Begin waits: the events of other programs are not read during this time.
+	beginPatience = time.Second
+)
+
+// Receiver takes events.
+type Receiver interface {
+	// Event takes an event. Returning replay.ErrEnough ends the run.
+	Event(*recording.Event, *replay.File) error
+	// Tick is called when the consumer has taken all present events. It returns the maximum time until the next call, and
+	// whether the run goes on.
+	Tick() (next time.Duration, more bool, err error)
+}
+
+// Feed delivers the events of listening programs. Only one goroutine, the caller of Run, reads and delivers them.
+type Feed struct {
+	*replay.Reader
+	*console.Console
+	config   *query.Config
+	patterns []wire.Pattern
+	watching bool
+	scanning bool
+	// Came is called with the probes of a program before it is watched. Gone is called after a program has ended and its
+	// events were delivered. Both may be nil.
+	Came func([]*recording.Probe)
+	Gone func(*replay.File)
+
+	programs  map[socket.Key]*program
+	refused   refusals
+	named     family // the processes of -p
+	family    family // the family for scans
+	dialer    socket.Dialer
+	newcomers socket.Newcomers
+	arrivals  chan arrival
+	scans     chan []*socket.Process
+	wake      chan struct{}
+	closed    chan struct{} // closed when the feed no longer takes arrivals
+	alarm     *alarm
+	took      time.Duration // duration of the last look at the memory
+	exited    bool          // whether the named processes have exited, which has ended the run
+
+	seen    atomic.Int64  // number of programs that were watched at the last look
+	missing atomic.Uint64 // number of lost events
+}
+
+// newFeed returns a feed without programs. It creates the alarm first, before programs use up the descriptors.
+func newFeed(
+	to *console.Console, c *query.Config, reader *replay.Reader, patterns []wire.Pattern,
+) (*Feed, error) {
+	alarm, err := newAlarm()
+	return &Feed{
+		Reader: reader, Console: to, config: c, patterns: patterns,
+		programs: map[socket.Key]*program{}, refused: refusals{}, named: family{}, family: family{},
+		arrivals: make(chan arrival), scans: make(chan []*socket.Process, 1), wake: make(chan struct{}, 1), closed: make(chan struct{}), alarm: alarm,
+	}, err
+}
+
+// Announce prints the numbers of watched probes and programs, as run.Run does.
+func (f *Feed) Announce() {
+	names := map[string]bool{}
+	for _, p := range f.Probes() {
+		names[p.Provider+":"+p.Name] = true
+	}
+	if f.config.Announces(f.Console) && len(names) > 0 {
+		programs := len(f.programs) - f.count(connecting)
+		f.Warn("%s", query.Announcement(len(names), programs, 0, f.config.Duration))
+	}
+}
+
+// Run lets a consumer take the events of the programs until ctx is done, the time is over, the processes have ended, or
+// the consumer needs no more.
+func (f *Feed) Run(ctx context.Context, c Receiver) error {
+	ctx, cancel := f.config.WithDuration(ctx)
+	defer cancel()
+	if !f.watching {
+		f.watch()
+	}
+	if f.config.All && len(f.programs)+len(f.refused) == 0 {
+		f.Warn("no process of this user listens yet; waiting for one")
+	}
+	err := f.follow(ctx, c)
+	f.Finish()
+	if err == nil {
+		err = f.end(c)
+	}
+	if errors.Is(err, replay.ErrEnough) {
+		return nil
+	}
+	return err
+}
+
+// follow delivers events until there is a reason to end the run.
+func (f *Feed) follow(ctx context.Context, c Receiver) error {
+	wait, scanned := minPause, time.Now()
+	for found := scanned; ctx.Err() == nil; {
+		l, err := f.deliverRecent(ctx, c)
+		if err != nil {
+			return err
+		}
+		f.Reader.Begin(f.Console) // warns of probes that are left out, once
+		f.seen.Store(int64(f.count(watched)))
+		f.missing.Store(f.Lost())
+		next, more, err := c.Tick()
+		if err != nil || !more {
+			return err
+		}
+		left, err := f.purge(c)
+		if err != nil || !left {
+			return err
+		}
+		if time.Since(scanned) >= scanInterval && !f.scanning {
+			scanned = time.Now()
+			f.scan()
+		}
+		if l.events > 0 || l.more {
+			found = time.Now()
+		}
+		l.last, l.ago = wait, time.Since(found)
+		wait = l.pause()
+		rang := over
+		if next = min(wait, next); l.events > 0 && next <= maxRoomyPause {
+			f.alarm.sleep(next)
+		} else {
+			f.alarm.set(next)
+			rang = f.alarm.rang
+		}
+		select {
+		case <-ctx.Done():
+		case <-f.wake:
+		case a := <-f.arrivals:
+			f.takeAll(a)
+		case all := <-f.scans:
+			f.scanning = false
+			f.dial(all)
+		case <-rang:
+		}
+	}
+	return nil
+}
+
+// scan begins to search for other processes, if there may be some: all processes, or the named ones, which may have
+// executed other programs, and their descendants.
+func (f *Feed) scan() {
+	pids := f.config.PIDs
+	if f.config.All {
+		pids = []int{os.Getpid()}
+	}
+	if !f.refused.due(time.Now()) && !f.newcomers.Possible(pids...) {
+		return
+	}
+	f.scanning = true
+	all := processes // which may be another function when the scan ends, after the run
+	go func() {
+		if f.config.All {
+			f.scans <- all()
+		} else {
+			f.scans <- f.family.listening() // only scans use the family
+		}
+	}()
+}
+
+// look is a search of the programs' memory for events.
+type look struct {
+	last, took time.Duration // the pause before it, and the duration of the search
+	ago        time.Duration // time since events were last found
+	events     uint64        // number of events found, selected or not
+	more       bool          // some events are too recent to be delivered
+	size       int           // size of the smallest memory
+	programs   int
+}
+
+// pause returns the time until the next look. While events come, about a 16th of the memory is filled in it. The
+// duration of a look counts up to a limit, because a busy machine may have delayed it while the memory was filling.
+func (l *look) pause() time.Duration {
+	next := min(2*l.last, maxPause)
+	switch {
+	case l.events > 0:
+		room := time.Duration(l.size / share / eventBytes)
+		most := maxBusyPause
+		if l.size >= roomySize {
+			most = maxRoomyPause
+		}
+		next = max(minPause, min(2*l.last, most, l.last*room/time.Duration(l.events)))
+	case l.more:
+		next = minPause
+	case l.ago > idleTime && l.size >= roomySize:
+		next = maxIdlePause
+	}
+	return max(next, min(lookShare*l.took, time.Duration(l.programs)*lookLimit))
+}
+
+// deliverRecent delivers the events whose order is final by now, and returns the look.
+func (f *Feed) deliverRecent(ctx context.Context, c Receiver) (*look, error) {
+	before, _ := f.Position()
+	if _, err := f.deliver(ctx, c, clock.Now()-slack); err != nil {
+		return nil, err
+	}
+	after, more := f.Position()
+	l := &look{took: f.took, more: more, size: math.MaxInt, programs: f.count(watched)}
+	for _, p := range f.in(watched) {
+		l.size = min(l.size, p.size)
+	}
+	if after > before { // the number falls if a program was dropped
+		l.events = after - before
+	}
+	return l, nil
+}
+
+// deliver delivers the events until a time, and reports whether there were any.
+func (f *Feed) deliver(ctx context.Context, c Receiver, until time.Duration) (found bool, err error) {
+	began := time.Now()
+	more, failed, err := f.MoreUntil(until)
+	for ; err != nil; more, failed, err = f.MoreUntil(until) {
+		f.drop(failed, err)
+	}
+	f.took = time.Since(began)
+	if !more {
+		return false, nil
+	}
+	for n := 0; n%1024 != 0 || ctx.Err() == nil; n++ {
+		e, file, err := f.Next()
+		switch {
+		case err == io.EOF:
+			return true, nil
+		case err != nil:
+			f.drop(file, err)
+			continue
+		}
+		if err := c.Event(e, file); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// deliverAll delivers all events that exist.
+func (f *Feed) deliverAll(c Receiver) error {
+	for range 2 { // in the first round, some files may only return events that were read before
+		if _, err := f.deliver(context.Background(), c, math.MaxInt64); err != nil {
+			return err
+		}
+	}
+	_, err := f.deliver(context.Background(), c, clock.Now()) // delivers nothing, but records the time until which events were delivered
+	return err
+}
+
+// drop drops a program whose memory holds data that no writer writes.
+func (f *Feed) drop(file *replay.File, err error) {
+	for k, p := range f.in(watched) {
+		if p.file == file {
+			f.refuse(p.Process, fmt.Errorf("%v is watched no longer: %w", p.Process, err))
+			f.remove(k, p)
+		}
+	}
+}
+
+// remove ends the watch of a program.
+func (f *Feed) remove(k socket.Key, p *program) {
+	delete(f.programs, k)
+	p.Close()
+	f.Remove(p.file)
+	if f.Gone != nil {
+		f.Gone(p.file)
+	}
+}
+
+// purge delivers the last events of programs that are gone. It reports whether the run goes on, because programs
+// remain or may come.
+func (f *Feed) purge(c Receiver) (left bool, err error) {
+	var gone []socket.Key
+	for k, p := range f.in(watched) {
+		select {
+		case <-p.gone:
+			gone = append(gone, k)
+		default:
+		}
+	}
+	if len(gone) > 0 {
+		if err := f.deliverAll(c); err != nil {
+			return false, err
+		}
+	}
+	for _, k := range gone {
+		if p := f.programs[k]; p != nil { // it was not dropped
+			f.remove(k, p)
+		}
+	}
+	if len(f.programs) > 0 || f.config.All {
+		return true, nil
+	}
+	f.exited = !f.isNamedAlive()
+	return !f.exited, nil
+}
+
+// ReportExited prints that the named processes have exited, if this has ended the run.
+func (f *Feed) ReportExited() {
+	if f.exited {
+		f.config.WarnExited(f.Console)
+	}
+}
+
+// isNamedAlive reports whether any process that the user named is alive.
+func (f *Feed) isNamedAlive() bool {
+	for pid, start := range f.named {
+		if proc.Alive(pid) && socket.Started(pid) == start {
+			return true
+		}
+	}
+	return false
+}
+
+// end ends the watches, and delivers the events that were fired until then.
+func (f *Feed) end(c Receiver) error {
+	var group sync.WaitGroup
+	for _, p := range f.in(watched) {
+		group.Go(func() {
+			p.Interrupt()
+			<-p.gone
+			_ = p.End() // it may be gone: its committed events remain
+		})
+	}
+	group.Wait()
+	defer func() { f.missing.Store(f.Lost()) }()
+	return f.deliverAll(c)
+}
+
+// Programs returns the number of programs that were watched at the last look. Any goroutine may call it.
+func (f *Feed) Programs() int { return int(f.seen.Load()) }
+
+// Missing returns the number of events lost until the last look. Any goroutine may call it.
+func (f *Feed) Missing() uint64 { return f.missing.Load() }
+
+// Close closes the connections. Those of programs whose answer is expected are closed when it
+// comes.
+func (f *Feed) Close() {
+	close(f.closed)
+	f.alarm.close()
+	for _, p := range f.programs {
+		if p.state == connected || p.state == watched {
+			p.Close()
+		}
+	}
+	f.Reader.Close()
+}

@@ -1,0 +1,94 @@
+//go:build linux
+
+package live
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPause: the looks are far apart where nothing comes and the memory is large, and take a tenth of a processor at most.
+func TestPause(t *testing.T) {
+	const ms, µs = time.Millisecond, time.Microsecond
+	const size = 32 << 20
+	for _, c := range []struct {
+		what string
+		look look
+		want time.Duration
+	}{
+		{"many events", look{last: 50 * ms, events: 10_000_000, took: 50 * µs}, ms},
+		{"five million a second", look{last: 8 * ms, events: 40_000, took: 50 * µs}, 6553600 * time.Nanosecond},
+		{"few events", look{last: ms, events: 10, took: 50 * µs}, 2 * ms},
+		{"few events, for a while", look{last: 25 * ms, events: 80, took: 50 * µs}, 25 * ms},
+		{"few events, for a while, in little memory", look{last: 8 * ms, events: 80, took: 50 * µs, size: roomySize - 1}, 8 * ms},
+		{"an event that is too young", look{last: 50 * ms, more: true, took: 50 * µs}, ms},
+		{"none", look{last: ms, took: 10 * µs, ago: 2 * ms}, 2 * ms},
+		{"none for a while", look{last: 32 * ms, took: 10 * µs, ago: 100 * ms}, 50 * ms},
+		{"none for long", look{last: 50 * ms, took: 10 * µs, ago: time.Minute}, 100 * ms},
+		{"none for long, in little memory", look{last: 50 * ms, took: 10 * µs, ago: time.Minute, size: roomySize - 1}, 50 * ms},
+		{"events of one of many programs", look{last: ms, events: 10, took: ms, programs: 1000}, 10 * ms},
+		{"many programs", look{last: 50 * ms, took: 30 * ms, ago: 100 * ms, programs: 1000}, 300 * ms},
+		{"the look had to wait, and the memory fills", look{last: ms, events: 10_000_000, took: 30 * ms}, ms},
+	} {
+		if c.look.size == 0 {
+			c.look.size = size
+		}
+		c.look.programs = max(c.look.programs, 1)
+		require.Equal(t, c.want, c.look.pause(), c.what)
+	}
+}
+
+func TestAlarm(t *testing.T) {
+	a, err := newAlarm()
+	require.NoError(t, err)
+	began := time.Now()
+	a.set(time.Hour)
+	a.set(20 * time.Millisecond)
+	<-a.rang
+	require.GreaterOrEqual(t, time.Since(began), 20*time.Millisecond)
+	a.set(0)
+	<-a.rang
+	began = time.Now()
+	a.sleep(20 * time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(began), 20*time.Millisecond)
+	a.close()
+}
+
+// TestFamily: descendants are found and stay in the family when their parent has ended, and a process that has the PID of
+// another one is a stranger with all of its children.
+func TestFamily(t *testing.T) {
+	child := exec.Command("sleep", "60")
+	require.NoError(t, child.Start())
+	defer func() { _, _ = child.Process.Kill(), child.Wait() }()
+	own, pid := os.Getpid(), child.Process.Pid
+	f := family{own: socket.Started(own)}
+	require.Contains(t, f.remember(), pid)
+	f[own]--
+	remembered := f.remember() // this process may have other children
+	require.Contains(t, remembered, pid)
+	require.NotContains(t, remembered, own, "it is a stranger")
+	for pid := range f {
+		f[pid]--
+	}
+	require.Empty(t, f.remember())
+	require.Empty(t, f)
+	require.Empty(t, f.listening())
+}
+
+// TestStranger: a run does not wait for a stranger with the PID of a process that has ended.
+func TestStranger(t *testing.T) {
+	f := &Feed{}
+	for _, c := range []struct {
+		later uint64
+		left  bool
+	}{{0, true}, {1, false}} {
+		f.named = family{os.Getpid(): socket.Started(os.Getpid()) - c.later}
+		require.Equal(t, c.left, f.isNamedAlive())
+	}
+}

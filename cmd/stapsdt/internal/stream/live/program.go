@@ -1,0 +1,62 @@
+//go:build linux
+
+package live
+
+import (
+	"iter"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
+)
+
+// state is that of a program. One that has gone is not kept.
+type state uint8
+
+const (
+	connecting state = iota // to the process
+	connected               // but not watched
+	asked                   // to be watched
+	watched
+)
+
+// program is a process that listens.
+type program struct {
+	*socket.Connection // nil while connecting
+	state              state
+	file               *replay.File  // of a program that is watched
+	size               int           // of its memory
+	gone               chan struct{} // closed when the connection has ended, or was interrupted
+}
+
+// in yields the programs in a state.
+func (f *Feed) in(s state) iter.Seq2[socket.Key, *program] {
+	return func(yield func(socket.Key, *program) bool) {
+		for k, p := range f.programs {
+			if p.state == s && !yield(k, p) {
+				return
+			}
+		}
+	}
+}
+
+// count returns the number of programs in a state.
+func (f *Feed) count(s state) (n int) {
+	for range f.in(s) {
+		n++
+	}
+	return n
+}
+
+// expected returns the number of programs of which an answer is expected.
+func (f *Feed) expected() int { return f.count(connecting) + f.count(asked) }
+
+// answered yields the programs that have told their probes.
+func (f *Feed) answered() iter.Seq[*program] {
+	return func(yield func(*program) bool) {
+		for _, p := range f.programs {
+			if p.state != connecting && !yield(p) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Evaluator evaluates expressions for the events of a probe.
+type Evaluator struct {
+	probe *recording.Probe
+	vars  []expr.Var
+	event *recording.Event
+	get   func(i int) expr.Value
+}
+
+// NewEvaluator returns the evaluator of a probe.
+func NewEvaluator(p *recording.Probe) *Evaluator {
+	v := &Evaluator{probe: p, vars: Variables(p)}
+	v.get = func(i int) expr.Value { return Variable(v.event, i) }
+	return v
+}
+
+// At sets the event for which expressions are evaluated.
+func (v *Evaluator) At(e *recording.Event) { v.event = e }
+
+// Parse parses an expression. The error names the probe.
+func (v *Evaluator) Parse(src string) (*expr.Expr, error) { return v.named(expr.Parse(src, v.vars)) }
+
+// ParseFilter is Parse for a condition.
+func (v *Evaluator) ParseFilter(src string) (*expr.Expr, error) {
+	return v.named(expr.ParseFilter(src, v.vars))
+}
+
+// ParseInteger is Parse for an integer expression. what names its user in the error, such as "a histogram".
+func (v *Evaluator) ParseInteger(src, what string) (*expr.Expr, error) {
+	return v.named(expr.ParseInteger(src, v.vars, what))
+}
+
+// evaluation parses an expression, and returns it with the item that describes its values.
+func (v *Evaluator) evaluation(src string) (evaluation, error) {
+	e, item, err := v.Item(src)
+	return evaluation{expr: e, item: item}, err
+}
+
+// Item parses an expression, and returns it with the description of its values. An expression that
+// is only an argument is shown like the argument.
+func (v *Evaluator) Item(src string) (*expr.Expr, *event.Item, error) {
+	e, err := v.Parse(src)
+	if err != nil {
+		return nil, nil, err
+	}
+	item, args := NewItem(src, e.Type()), v.probe.Args
+	if e.Root.Op == expr.Load && e.Root.Var < 2*len(args) {
+		item.Bare = args[e.Root.Var%len(args)].Bare
+	}
+	return e, item, nil
+}
+
+func (v *Evaluator) named(e *expr.Expr, err error) (*expr.Expr, error) {
+	if err != nil {
+		return nil, fmt.Errorf("%s:%s: %w", v.probe.Provider, v.probe.Name, err)
+	}
+	return e, nil
+}
+
+// Has reports whether the probe has all variables of an expression.
+func (v *Evaluator) Has(src string) bool {
+	_, err := expr.Parse(src, v.vars)
+	return err == nil
+}
+
+// Eval evaluates an expression of any type. fault means that it divides by zero, or depends on the end of a text that was cut.
+func (v *Evaluator) Eval(e *expr.Expr) (value expr.Value, fault bool) {
+	if v.needsEnd(e.Root) {
+		return value, true
+	}
+	return e.Eval(v.get)
+}
+
+// needsEnd reports whether a part of an expression depends on the end of a text that was cut.
+func (v *Evaluator) needsEnd(n *expr.Node) bool {
+	switch {
+	case v.event.Cut == 0, n == nil:
+		return false
+	case n.Op == expr.And, n.Op == expr.Or: // Y is not always evaluated
+		x, fault := (&expr.Expr{Root: n.X}).Eval(v.get)
+		return v.needsEnd(n.X) || !fault && x.Bool() == (n.Op == expr.And) && v.needsEnd(n.Y)
+	case !v.isCut(n.X) && !v.isCut(n.Y):
+		return v.needsEnd(n.X) || v.needsEnd(n.Y)
+	case n.Op == expr.Len, n.Op == expr.HasSuffix, n.Op == expr.Contains:
+		return true
+	}
+	return n.X.Op != expr.Const && n.Y.Op != expr.Const // a constant is shorter than what is left of a text
+}
+
+// IsCut reports whether an expression is a text of which only the beginning is known.
+func (v *Evaluator) IsCut(e *expr.Expr) bool { return v.isCut(e.Root) }
+
+func (v *Evaluator) isCut(n *expr.Node) bool {
+	args := len(v.probe.Args)
+	return n != nil && n.Op == expr.Load && n.Var < 2*args && v.event.Cut>>(n.Var%args)&1 != 0
+}
+
+// Bool is Eval for a condition. match is false after a fault.
+func (v *Evaluator) Bool(e *expr.Expr) (match, fault bool) {
+	if v.needsEnd(e.Root) {
+		return false, true
+	}
+	return e.Bool(v.get)
+}
+
+// Number is Eval for an integer expression, whose bits it returns.
+func (v *Evaluator) Number(e *expr.Expr) (bits uint64, fault bool) {
+	if n := len(v.probe.Args); e.Root.Op == expr.Load && e.Root.Var < 2*n { // most expressions are an argument
+		return v.event.Word(e.Root.Var % n), false
+	}
+	value, fault := v.Eval(e)
+	return value.Uint(), fault
+}
+
+// Value is Eval for an expression whose values an item describes.
+func (v *Evaluator) Value(e *expr.Expr, item *event.Item) (value Value, fault bool) {
+	one, fault := v.Eval(e)
+	if fault {
+		return value, true
+	}
+	return newValue(item, one), false
+}
+
+// Value is a value in a row. As in the kernel's tables, only the beginning of a string is kept.
+type Value struct {
+	Item *event.Item // nil if there is no value
+	Bits uint64
+	Text string
+	Cut  bool
+	// Missing means that the value could not be read. Text says so, unless it is "".
+	Missing bool
+}
+
+// argument returns the i-th argument of an event, which an item describes.
+func argument(item *event.Item, e *recording.Event, i int) Value {
+	v := newValue(item, Variable(e, i))
+	v.Missing = e.Unreadable>>i&1 != 0
+	return v
+}
+
+func newValue(item *event.Item, one expr.Value) Value {
+	if item.Type.Kind != expr.String {
+		return Value{Item: item, Bits: Bits(item.Type, one)}
+	}
+	v := Value{Item: item, Text: one.Text()}
+	if len(v.Text) >= item.TextSize {
+		v.Text, v.Cut = string(event.WholeRunes([]byte(v.Text[:item.TextSize]))), true
+	}
+	return v
+}
+
+// ValueIn returns the value of an item in a key, or in another part of a table.
+func ValueIn(item *event.Item, key []byte) Value {
+	bits, text, cut := item.In(key)
+	return Value{Item: item, Bits: bits, Text: string(text), Cut: cut}
+}
+
+// ForText formats the value for a table.
+func (v *Value) ForText() string {
+	if v.Missing && v.Text != "" {
+		return v.Text
+	}
+	return string(render.AppendText(nil, v.Item, v.ofEvent()))
+}
+
+// ForJSON formats the value as JSON.
+func (v *Value) ForJSON() json.RawMessage { return render.AppendJSON(nil, v.Item, v.ofEvent()) }
+
+// ofEvent returns the value in the form of an event's.
+func (v *Value) ofEvent() event.Value {
+	e := event.Value{Type: v.Item.Type, Bits: v.Bits, Cut: v.Cut, Missing: v.Missing}
+	e.Text = []byte(v.Text)
+	if e.Type.Kind == expr.String && !v.Missing {
+		e.Bits = 1 // any value that is not null
+	}
+	return e
+}
+
+// NewItem describes the values of an expression.
+func NewItem(src string, t expr.Type) *event.Item {
+	return &event.Item{Name: src, Type: t, TextSize: event.TextSize}
+}
+
+// TextSize is the number of bytes of a string of an event that are shown, unless a command has another limit.
+const TextSize = 256

@@ -1,0 +1,56 @@
+package replay
+
+import (
+	"os"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+)
+
+// Follow is called when More has found nothing. It warns of files that have no writer any longer. If the path of such a
+// file names another recording, this replaces the file. Follow returns the replaced files.
+func (r *Reader) Follow(to *console.Console) (replaced []*File) {
+	for i, f := range r.files {
+		if f.ended == 0 && f.written() {
+			continue
+		}
+		switch f.ended++; f.ended {
+		case 1: // More must first find the events that were written until now
+			continue
+		case 2:
+			to.Warn("the recording %s of process %d has ended", f.Path, f.Head().PID)
+		}
+		if next := f.successor(); next != nil {
+			to.Warn("%s is another recording now, of process %d", f.Path, next.Head().PID)
+			r.reportFile(to, f, "not all events are shown")
+			r.gone += f.Lost()
+			f.close()
+			r.files[i] = next
+			r.realtime = r.realtime || next.Head().Boot != r.files[0].Head().Boot
+			for n := range next.Probes() {
+				next.filter(r, uint32(n))
+			}
+			r.Begin(to)
+			replaced = append(replaced, f)
+		}
+	}
+	return replaced
+}
+
+// written reports whether a process may write to the file.
+func (f *File) written() bool { return !f.Head().Ended && written(f.file, f.Head()) }
+
+// successor opens the recording that now has the path of a file. It returns nil if this is still the same file, or is no recording.
+func (f *File) successor() *File {
+	before, err := f.file.Stat()
+	if err != nil {
+		return nil
+	}
+	if now, err := os.Stat(f.Path); err != nil || os.SameFile(before, now) {
+		return nil
+	}
+	next, err := openFile(f.Path)
+	if err != nil {
+		return nil
+	}
+	return next
+}

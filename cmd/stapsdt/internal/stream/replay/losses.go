@@ -1,0 +1,104 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+)
+
+// Begin warns of probes that are left out and of files that are cut, and says how the events of several recordings are ordered.
+func (r *Reader) Begin(to *console.Console) {
+	if line := r.unfit.Take(r.selected); line != "" {
+		to.Warn("%s", line)
+	}
+	if r.live {
+		return
+	}
+	for _, f := range r.files {
+		if size, whole := f.Cut(); whole > 0 {
+			to.Warn("%s has %d of the recording's %d bytes: what was recorded in the others is missing", f.Path, size, whole)
+		}
+	}
+	if r.realtime {
+		to.Warn("the recordings are of different boots, or do not say of which: their events are ordered by the time of day")
+	}
+}
+
+// reportFile is Report for one of several files.
+func (r *Reader) reportFile(to *console.Console, f *File, consequence string) {
+	if f.Lost() > 0 {
+		to.Warn("%s has lost %s: %s", f.Path, f.LossText(), consequence)
+	}
+}
+
+// Report warns if the recordings have lost events. consequence says what this means for the result.
+func (r *Reader) Report(to *console.Console, consequence string) {
+	for _, f := range r.files {
+		r.reportFile(to, f, consequence)
+	}
+}
+
+// LowerBounds is the consequence of lost events for counts.
+const LowerBounds = "the numbers are lower bounds"
+
+// Losses counts lost events: in all, before the first event, between events, after the last event that was read, and
+// at unknown times.
+type Losses struct {
+	Lost     uint64 `json:"lost"`
+	Before   uint64 `json:"before,omitempty"`
+	Between  uint64 `json:"between,omitempty"`
+	After    uint64 `json:"after,omitempty"`
+	Unplaced uint64 `json:"unplaced,omitempty"`
+}
+
+// Losses returns how many events the recordings have lost.
+func (r *Reader) Losses() Losses {
+	all := Losses{Lost: r.Lost()}
+	for _, f := range r.files {
+		m := f.Missing()
+		all.Before, all.Between, all.After, all.Unplaced = all.Before+m.Before, all.Between+m.Between, all.After+m.After, all.Unplaced+m.Unplaced
+	}
+	return all
+}
+
+// Encode writes the losses as a JSON object, if there are any.
+func (l Losses) Encode(out io.Writer) error {
+	if l.Lost == 0 {
+		return nil
+	}
+	return render.NewEncoder(out).Encode(l)
+}
+
+// LossText describes how many events a recording has lost, and where they are missing.
+func (f *File) LossText() string {
+	m := f.Missing()
+	var parts []string
+	for _, part := range []struct {
+		events uint64
+		where  string
+	}{
+		{m.Before, "before its first one"}, {m.Between, "between its first one and " + time.Unix(0, m.Until).Format("15:04:05.000000")},
+		{m.After, "after the last one that was read"}, {m.Unplaced, "at unknown times"},
+	} {
+		if part.events > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.events, part.where))
+		}
+	}
+	if len(parts) == 1 {
+		_, where, _ := strings.Cut(parts[0], " ")
+		return render.Number(f.Lost(), "event") + " " + where
+	}
+	return render.Number(f.Lost(), "event") + ": " + strings.Join(parts, ", ")
+}
+
+// Keeps reports whether a recording has all events since a time of CLOCK_MONOTONIC, as far as is known.
+func (f *File) Keeps(since time.Duration) bool {
+	if f.Reader == nil {
+		return since > f.missed
+	}
+	return f.Reader.Keeps(since)
+}

@@ -1,0 +1,285 @@
+// Package replay reads the events of recordings that a command is given in place of processes.
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Reader merges the events of recordings by their times. A recording is a file, or memory to which a program writes.
+type Reader struct {
+	// Faults counts the events that were left out because the condition could not be evaluated.
+	Faults   uint64
+	files    []*File
+	gone     uint64 // events that removed recordings had lost
+	specs    []spec.Spec
+	where    string
+	fits     func(*recording.Probe) error // or nil
+	window   window
+	unfit    query.Unfit
+	selected int  // number of selected probes, including unfit ones
+	live     bool // processes write to the recordings
+	realtime bool // the files may be of different boots: only this clock relates them
+	active   []*File
+	taken    bool // the first file of active must be advanced
+}
+
+// Open opens recordings. The reader delivers the events of the probes that the specs name, or of all probes if there
+// are no specs. If where is not empty, it must be true for the event. Probes that where or fits refuses are left out;
+// it is an error if all are. fits may be nil.
+func Open(from From, texts []string, where string, fits func(*recording.Probe) error) (*Reader, error) {
+	r, err := New(texts, where, fits)
+	if err != nil {
+		return nil, err
+	}
+	r.live = false
+	if err := r.open(from); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// New returns a reader without recordings; Add adds them. Its parameters are as for Open.
+func New(texts []string, where string, fits func(*recording.Probe) error) (*Reader, error) {
+	r := &Reader{where: where, fits: fits, window: always, live: true}
+	return r, r.parse(texts)
+}
+
+func (r *Reader) parse(texts []string) error {
+	for _, text := range texts {
+		spec, err := spec.Parse(text)
+		if err != nil {
+			return console.Usagef("%w", err)
+		}
+		if spec.File != "" {
+			return console.Usagef("%q has a FILE, but recordings have the probes of their programs only", text)
+		}
+		r.specs = append(r.specs, spec)
+	}
+	return nil
+}
+
+// Selects reports whether the specs name a probe.
+func (r *Reader) Selects(provider, probe string) bool {
+	return len(r.specs) == 0 || slices.ContainsFunc(r.specs, func(spec spec.Spec) bool { return spec.Match(provider, probe) })
+}
+
+// Add adds the recording to which a process writes. close is called when it is removed.
+func (r *Reader) Add(memory io.ReaderAt, process *Process, close func()) (*File, error) {
+	reader, err := recording.NewReader(memory)
+	if err != nil {
+		close()
+		return nil, err
+	}
+	f := &File{Path: fmt.Sprintf("process %d", process.PID), Reader: reader, Process: process, close: close}
+	r.files = append(r.files, f)
+	for i := range f.Probes() {
+		f.filter(r, uint32(i)) // one warning lists all probes that are left out
+	}
+	return f, nil
+}
+
+// Remove removes a recording. Next must not have returned an event of it since the last call of More.
+func (r *Reader) Remove(f *File) {
+	r.gone += f.Lost()
+	r.files = slices.DeleteFunc(r.files, func(other *File) bool { return other == f })
+	r.active = slices.DeleteFunc(r.active, func(other *File) bool { return other == f })
+	f.close()
+}
+
+func (r *Reader) open(from From) (err error) {
+	if r.window, err = from.window(); err != nil {
+		return err
+	}
+	for _, path := range from.Paths {
+		f, err := openFile(path)
+		if err != nil {
+			return err
+		}
+		r.files = append(r.files, f)
+		first := r.files[0].Head().Boot
+		r.realtime = r.realtime || f.Head().Boot != first || len(r.files) > 1 && first == [16]byte{}
+	}
+	return r.check()
+}
+
+// check returns an error if no file has a selected probe, or if the expressions fit none of the probes.
+func (r *Reader) check() error {
+	var all []*recording.Probe
+	for _, f := range r.files {
+		for i, p := range f.Probes() {
+			f.filter(r, uint32(i))
+			all = append(all, p)
+		}
+	}
+	switch {
+	case r.selected > r.unfit.Probes:
+		return nil
+	case r.selected > 0:
+		return console.Usagef("%w", r.unfit.Err())
+	case len(r.specs) == 0 && len(all) == 0: // no probe has fired
+		return nil
+	}
+	return fmt.Errorf("%w: no recording has %s%s", query.ErrNothing, r.names(), r.Nearest(all))
+}
+
+// names returns the specs for a message.
+func (r *Reader) names() string {
+	var all []string
+	for _, spec := range r.specs {
+		all = append(all, spec.String())
+	}
+	return strings.Join(all, " or ")
+}
+
+// Nearest returns the end of a message that none of the probes is selected. It suggests a similar name.
+func (r *Reader) Nearest(all []*recording.Probe) string {
+	return query.Nearest(r.specs, func(yield func(provider, probe string) bool) {
+		for _, p := range all {
+			if !yield(p.Provider, p.Name) {
+				return
+			}
+		}
+	})
+}
+
+// Probes returns the selected probes of all files.
+func (r *Reader) Probes() (all []*recording.Probe) {
+	for _, f := range r.files {
+		for i, p := range f.Probes() {
+			if f.filter(r, uint32(i)).Selected {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// Close closes the recordings.
+func (r *Reader) Close() {
+	for _, f := range r.files {
+		f.close()
+	}
+}
+
+// Files returns the recordings.
+func (r *Reader) Files() []*File { return r.files }
+
+// Lost returns the number of events of all probes that the recordings no longer have.
+func (r *Reader) Lost() (lost uint64) {
+	lost = r.gone
+	for _, f := range r.files {
+		lost += f.Lost()
+	}
+	return lost
+}
+
+// Position returns how many events the recordings had until now, selected or not, and whether more events are known
+// than MoreUntil allowed.
+func (r *Reader) Position() (passed uint64, more bool) {
+	for _, f := range r.files {
+		n, known := f.Position()
+		passed, more = passed+n, more || known
+	}
+	return passed, more
+}
+
+// Unevaluated warns of events that were left out because their expressions could not be evaluated.
+func Unevaluated(to *console.Console, n uint64) {
+	if n > 0 {
+		to.Warn("%d events are not included, because an expression divided by zero, shifted by a negative count, or needed the end of a text that was cut", n)
+	}
+}
+
+// More finds the events that were written since the last call, and reports whether there are any.
+func (r *Reader) More() (bool, error) {
+	more, failed, err := r.MoreUntil(math.MaxInt64)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", failed.Path, err)
+	}
+	return more, nil
+}
+
+// MoreUntil is More for events until a time of CLOCK_MONOTONIC. If err is not nil, failed is the recording that caused it.
+func (r *Reader) MoreUntil(until time.Duration) (found bool, failed *File, err error) {
+	r.active, r.taken = r.active[:0], false
+	for _, f := range r.files {
+		if f.held { // Next was not called to the end: the events that the file still has come first
+			r.active = append(r.active, f)
+			continue
+		}
+		if until != math.MaxInt64 {
+			f.last = until
+		}
+		more, err := f.MoreUntil(until)
+		if err == nil && more {
+			more, err = f.advance(r)
+		}
+		if err != nil {
+			return false, f, err
+		}
+		if more {
+			r.active = append(r.active, f)
+		}
+	}
+	r.sort()
+	return len(r.active) > 0, nil, nil
+}
+
+func (r *Reader) sort() {
+	slices.SortStableFunc(r.active, func(a, b *File) int { return cmp.Compare(a.at(r), b.at(r)) })
+}
+
+// settle moves the first file to its place after it has advanced to its next event.
+func (r *Reader) settle() {
+	f, i := r.active[0], 1
+	for at := f.at(r); i < len(r.active) && r.active[i].at(r) < at; i++ {
+		r.active[i-1] = r.active[i]
+	}
+	r.active[i-1] = f
+}
+
+// Clock returns the time of an event by the clock that relates all recordings: CLOCK_MONOTONIC, unless they are of
+// different boots.
+func (r *Reader) Clock(e *recording.Event) time.Duration {
+	if r.realtime {
+		return time.Duration(e.Realtime)
+	}
+	return e.Monotonic
+}
+
+// Next returns the next event that More has found, and its file, or io.EOF. Another error comes from the file that is
+// returned.
+func (r *Reader) Next() (*recording.Event, *File, error) {
+	if r.taken {
+		r.taken = false
+		f := r.active[0]
+		more, err := f.advance(r)
+		if err != nil {
+			r.active = r.active[1:]
+			return nil, f, fmt.Errorf("%s: %w", f.Path, err)
+		}
+		switch {
+		case !more:
+			r.active = r.active[1:]
+		case len(r.active) > 1:
+			r.settle()
+		}
+	}
+	if len(r.active) == 0 {
+		return nil, nil, io.EOF
+	}
+	r.taken, r.active[0].held = true, false
+	return r.active[0].event, r.active[0], nil
+}

@@ -1,0 +1,162 @@
+package count
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+)
+
+// Subject is the thing whose events are counted: a probe, or an operation.
+type Subject interface {
+	comparable
+	String() string
+}
+
+// Row holds the counts of a subject for the same values of --by, at all of its sites.
+type Row[S Subject] struct {
+	Of    S
+	Text  []string          // the values of --by for people
+	JSON  []json.RawMessage // the values of --by for programs
+	Count uint64
+	// Value is the type of the value that is counted by bucket. Buckets maps the indexes of
+	// buckets to their counts.
+	Value   expr.Type
+	Buckets query.Tallies
+	// Detached is set if later events are not counted.
+	Detached *query.Detachment
+
+	key   string
+	index int // the index among the rows of a Table
+}
+
+// maxRows is the maximum number of rows.
+const maxRows = 16384
+
+// ordered returns the rows, the most frequent first.
+func ordered[S Subject](rows map[string]*Row[S]) []*Row[S] {
+	return slices.SortedFunc(maps.Values(rows), func(a, b *Row[S]) int {
+		return cmp.Or(
+			-cmp.Compare(a.Count, b.Count), cmp.Compare(a.Of.String(), b.Of.String()),
+			slices.Compare(a.Text, b.Text), cmp.Compare(a.key, b.key),
+		)
+	})
+}
+
+// Table counts events in this process, not in tables of the kernel.
+type Table[S Subject] struct {
+	// Lost counts the events for which there was no room.
+	Lost uint64
+
+	subjects []S
+	rows     map[string]*Row[S] // keyed by the subject's index and the values of --by
+	key      []byte
+	recent   [1024]recentRow[S]
+	tallies  [1024]recentTally[S]
+}
+
+// recentRow is the last row with a hash, among rows with no value of --by or with one number as the only value. Most events are found there.
+type recentRow[S Subject] struct {
+	number int
+	bits   uint64
+	row    *Row[S]
+}
+
+// recentTally is the tally that was used last for a hash.
+type recentTally[S Subject] struct {
+	*query.Tally
+	row    *Row[S]
+	bucket int
+}
+
+// Number returns the index of a subject.
+func (t *Table[S]) Number(of S) int {
+	i := slices.Index(t.subjects, of)
+	if i < 0 {
+		i = len(t.subjects)
+		t.subjects = append(t.subjects, of)
+	}
+	return i
+}
+
+// Add counts an event of a subject. With buckets, it counts the event in the bucket of its value.
+func (t *Table[S]) Add(
+	number int, by []replay.Value, buckets query.Buckets, of expr.Type, value uint64,
+) {
+	row := t.find(number, by)
+	if row == nil {
+		t.Lost++
+		return
+	}
+	row.Value = of
+	bucket := 0
+	if buckets != nil {
+		bucket = buckets.Of(of, value)
+	}
+	row.Count++
+	recent := &t.tallies[uint(64*row.index+bucket)%uint(len(t.tallies))]
+	if recent.row != row || recent.bucket != bucket {
+		*recent = recentTally[S]{row.Buckets.Of(bucket), row, bucket}
+	}
+	recent.Add(of, value)
+}
+
+// find returns the row of an event, or nil if there is no room for it.
+func (t *Table[S]) find(number int, by []replay.Value) *Row[S] {
+	if len(by) > 1 || len(by) == 1 && by[0].Text != "" {
+		return t.findAny(number, by)
+	}
+	bits := uint64(0)
+	if len(by) == 1 {
+		bits = by[0].Bits
+	}
+	r := &t.recent[(bits+uint64(number))*0x9e3779b97f4a7c15>>54]
+	if r.row == nil || r.number != number || r.bits != bits {
+		row := t.findAny(number, by)
+		if row == nil {
+			return nil
+		}
+		*r = recentRow[S]{number, bits, row}
+	}
+	return r.row
+}
+
+// findAny is find for any values.
+func (t *Table[S]) findAny(number int, by []replay.Value) *Row[S] {
+	t.key = binary.NativeEndian.AppendUint64(t.key[:0], uint64(number))
+	for i := range by {
+		t.key = binary.NativeEndian.AppendUint64(t.key, by[i].Bits)
+		t.key = binary.NativeEndian.AppendUint64(t.key, uint64(len(by[i].Text)))
+		t.key = append(t.key, by[i].Text...)
+	}
+	row := t.rows[string(t.key)]
+	if row == nil {
+		if len(t.rows) == maxRows {
+			return nil
+		}
+		row = t.add(number, by)
+	}
+	return row
+}
+
+func (t *Table[S]) add(number int, by []replay.Value) *Row[S] {
+	row := &Row[S]{
+		Of: t.subjects[number], Buckets: query.Tallies{}, key: string(t.key), index: len(t.rows),
+	}
+	for i := range by {
+		row.Text, row.JSON = append(row.Text, by[i].ForText()), append(row.JSON, by[i].ForJSON())
+	}
+	if t.rows == nil {
+		t.rows = map[string]*Row[S]{}
+	}
+	t.rows[row.key] = row
+	return row
+}
+
+// Rows returns the counts. The most frequent rows come first.
+func (t *Table[S]) Rows() ([]*Row[S], error) { return ordered(t.rows), nil }

@@ -1,0 +1,127 @@
+package count
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// streamCounter counts the events of a stream. It is an events.Consumer.
+type streamCounter struct {
+	*reporter
+	Table[Probe]
+	stream      *events.Stream
+	expressions *Expressions
+	probes      map[*recording.Probe]*recordedProbe
+	last        *recording.Probe // the probe of the previous event, with its expressions
+	ofLast      *recordedProbe
+	unevaluated uint64
+	began       bool // whether an event was seen
+}
+
+// recordedProbe holds the expressions for the events of a probe.
+type recordedProbe struct {
+	*replay.Measure
+	number int // the index from Table.Number
+}
+
+func newStreamCounter(o *Options) *streamCounter {
+	return &streamCounter{expressions: &o.Expressions, probes: map[*recording.Probe]*recordedProbe{}}
+}
+
+// run counts the events, and shows the result.
+func (c *streamCounter) run(ctx context.Context, s *events.Stream, r *reporter) error {
+	c.reporter, c.stream, r.results, r.until = r, s, c, s.Until
+	s.Announce()
+	if err := s.Run(ctx, c); err != nil {
+		return err
+	}
+	return r.finish()
+}
+
+// Event counts an event. The probe has all variables of the expressions: the source leaves out other probes.
+func (c *streamCounter) Event(e *events.Event) error {
+	if !c.began {
+		c.began = true
+		c.begin(time.Unix(0, e.Realtime))
+	}
+	p, err := c.probe(e.Probe)
+	if err != nil {
+		return nil
+	}
+	switch counts, fault := p.Take(e.Event); {
+	case counts:
+		c.Add(p.number, p.Values, c.expressions.Buckets, p.Type, p.Bits)
+	case fault:
+		c.unevaluated++
+	}
+	return nil
+}
+
+// begin begins the first interval with the first event if it was recorded before the run.
+func (c *streamCounter) begin(first time.Time) {
+	if !c.stream.Live && first.Before(c.shown[1].at) { // the clock of another machine may be behind
+		c.shown[0].at, c.shown[1].at = first, first
+	}
+}
+
+func (c *streamCounter) Know(*recording.Probe) {}
+
+func (c *streamCounter) Gone(f *replay.File) {
+	c.last = nil
+	for _, p := range f.Recorded() {
+		delete(c.probes, p)
+	}
+}
+
+// fits returns an error if a probe lacks a variable that the expressions use.
+func (c *streamCounter) fits(p *recording.Probe) error {
+	_, err := c.probe(p)
+	return err
+}
+
+// needs returns the requirements for a program's own events.
+func (o *Options) needs() replay.Needs {
+	exprs := slices.Clone(o.By)
+	if o.Value != "" {
+		exprs = append(exprs, o.Value)
+	}
+	return replay.Needs{Exprs: exprs, Fits: newStreamCounter(o).fits}
+}
+
+func (c *streamCounter) Report(what string) error {
+	if c.format == query.JSON {
+		if err := c.stream.Losses().Encode(c.Out); err != nil {
+			return err
+		}
+	}
+	err := c.stream.Report(replay.LowerBounds, 0)
+	if c.Lost > 0 {
+		c.Warn("%d events were lost, because there are too many different %s", c.Lost, what)
+	}
+	replay.Unevaluated(c.Console, c.unevaluated)
+	return err
+}
+
+// probe returns the expressions for the events of a probe.
+func (c *streamCounter) probe(p *recording.Probe) (*recordedProbe, error) {
+	if p == c.last {
+		return c.ofLast, nil
+	}
+	if known := c.probes[p]; known != nil {
+		c.last, c.ofLast = p, known
+		return known, nil
+	}
+	m, err := replay.NewMeasure(p, c.expressions.counting())
+	if err != nil {
+		return nil, err
+	}
+	r := &recordedProbe{m, c.Number(Probe{p.Provider, p.Name})}
+	c.probes[p] = r
+	return r, nil
+}

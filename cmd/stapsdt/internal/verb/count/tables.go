@@ -1,0 +1,140 @@
+//go:build linux
+
+package count
+
+import (
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/symbol"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+
+	"github.com/cilium/ebpf"
+)
+
+// Tables are the tables in the kernel in which the programs of a command count.
+type Tables[S Subject] struct {
+	// Stacks finds the functions of stacks, if these are counted.
+	Stacks *Stacks
+	// Detached returns the detachment of a subject, or nil.
+	Detached func(of S) *query.Detachment
+
+	tables   map[string]*layout.Tables // keyed by layout
+	counters []*counter[S]             // indexed by the IDs in rows
+	stacks   map[*Row[S]]*symbol.Stack // of the last rows
+}
+
+// counter is the program of a probe.
+type counter[S Subject] struct {
+	*bpf.Aggregate
+	of    S
+	probe string
+	rows  *layout.Tables
+}
+
+// maxRows and maxBytes bound a table with keys. A histogram's rows grow with the number of
+// processors, so a machine with many processors reaches maxBytes first. maxPlaces is the maximum
+// number of probes without keys.
+const (
+	maxBytes  = 64 << 20
+	maxPlaces = 4096
+)
+
+// limitsOf returns the bounds of a table. In a histogram with keys, each bucket takes a row.
+func limitsOf(a *bpf.Aggregate) layout.Limits {
+	l := layout.Limits{Rows: maxRows, Places: maxPlaces}
+	if a.KeyBuckets > 0 {
+		l.Rows = min(4*maxRows, max(maxRows/4, maxBytes/(a.Size()*ebpf.MustPossibleCPU())))
+	}
+	return l
+}
+
+// Add assigns a table to the program of a probe. section is called with the table and the program's ID in its rows.
+func (t *Tables[S]) Add(a *bpf.Aggregate, of S, probe string, section func(rows *layout.Tables, id uint32) (*bpf.Section, error)) (*bpf.Section, error) {
+	id := len(t.counters)
+	if a.Places() && !a.Alone() && id >= maxPlaces {
+		return nil, fmt.Errorf("too many different probes: at most %d are counted at a time", maxPlaces)
+	}
+	key := a.String()
+	if a.Alone() {
+		key += fmt.Sprint(" for ", id)
+	}
+	rows := t.tables[key]
+	if rows == nil {
+		var err error
+		if rows, err = a.NewTables(limitsOf(a)); err != nil {
+			return nil, bpf.MapError(err)
+		}
+		if t.tables == nil {
+			t.tables = map[string]*layout.Tables{}
+		}
+		t.tables[key] = rows
+	}
+	made, err := section(rows, uint32(id))
+	if err == nil {
+		t.counters = append(t.counters, &counter[S]{a, of, probe, rows})
+	}
+	return made, err
+}
+
+// Rows reads the tables. The most frequent rows come first.
+func (t *Tables[S]) Rows() ([]*Row[S], error) {
+	merged := map[string]*Row[S]{}
+	t.stacks = map[*Row[S]]*symbol.Stack{}
+	seen := map[*layout.Tables]bool{}
+	for _, c := range t.counters {
+		if seen[c.rows] {
+			continue
+		}
+		seen[c.rows] = true
+		err := c.rows.Read(func(r *layout.Row) {
+			of := c
+			if !c.Alone() {
+				of = t.counters[r.ID]
+			}
+			t.merge(merged, of, r)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ordered(merged), nil
+}
+
+// merge adds a row of a table to the row of the same subject and values.
+func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r *layout.Row) {
+	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: query.Tallies{}, key: c.of.String()}
+	n.Detached = t.Detached(c.of)
+	for i := range c.Keys {
+		v := replay.ValueIn(&c.Keys[i], r.Key)
+		n.Text, n.JSON = append(n.Text, v.ForText()), append(n.JSON, v.ForJSON())
+		n.key += "\x00" + n.Text[i]
+	}
+	var stack *symbol.Stack
+	if t.Stacks != nil {
+		stack = t.Stacks.find(c.probe, r)
+		n.key += "\x00" + stack.Key()
+	}
+	if known := merged[n.key]; known != nil {
+		n = known
+	} else {
+		merged[n.key] = n
+		if stack != nil {
+			t.stacks[n] = stack
+		}
+	}
+	n.Count += r.Count
+	n.Buckets.Of(r.Bucket).Merge(r.Tally)
+}
+
+// Stack returns the stack of one of the last rows.
+func (t *Tables[S]) Stack(of *Row[S]) *symbol.Stack { return t.stacks[of] }
+
+// Close releases the tables.
+func (t *Tables[S]) Close() {
+	for _, rows := range t.tables {
+		rows.Close()
+	}
+}

@@ -1,0 +1,63 @@
+package latency
+
+import (
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
+)
+
+// jsonHead is the first part of each object.
+type jsonHead struct {
+	Time  time.Time `json:"time"`
+	Start string    `json:"start"`
+	End   string    `json:"end"`
+	// DetachedAt is when the probes were detached from to keep the budget: later operations are not
+	// measured.
+	DetachedAt *time.Time `json:"detached_at,omitempty"`
+}
+
+// jsonTimes are the times of operations with the same values of --by.
+type jsonTimes struct {
+	jsonHead
+	By render.JSONObject `json:"by"`
+	render.JSONHistogram
+}
+
+// jsonUnpaired describes the unpaired events of a kind of operation.
+type jsonUnpaired struct {
+	jsonHead
+	Starts  uint64            `json:"starts_without_end"`
+	Ends    uint64            `json:"ends_without_start"`
+	Open    int               `json:"open"`
+	Unknown int               `json:"end_may_be_lost"`
+	Longest []replay.JSONOpen `json:"longest"`
+}
+
+// encode writes an object for each row, and one for the unpaired events of each kind of operation.
+func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
+	encoder := render.NewEncoder(l.Out)
+	head := func(o *operation) jsonHead {
+		return jsonHead{time.Now().UTC(), o.start, o.end, l.source.detached(o).JSON()}
+	}
+	for _, r := range rows {
+		if err := encoder.Encode(jsonTimes{head(r.Of), r.By(l.options.By), r.Histogram(l.options.Buckets).JSON()}); err != nil {
+			return err
+		}
+	}
+	for i, o := range l.kinds.all {
+		if o.unfit {
+			continue
+		}
+		u := &all[i]
+		object := jsonUnpaired{head(o), u.starts, u.ends, u.open, u.unknown, []replay.JSONOpen{}}
+		for _, open := range u.oldest {
+			object.Longest = append(object.Longest, open.JSON())
+		}
+		if err := encoder.Encode(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}

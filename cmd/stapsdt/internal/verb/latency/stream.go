@@ -1,0 +1,155 @@
+package latency
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// streamed pairs the events of a stream. It is an events.Consumer.
+type streamed struct {
+	count.Table[*operation]
+	latency *latency
+	stream  *events.Stream
+	pairs   *replay.Pairs
+}
+
+// runStream measures the operations of a stream.
+func (l *latency) runStream(ctx context.Context, stream *events.Stream) error {
+	r := &streamed{latency: l, stream: stream}
+	l.source = r
+	if err := r.pair(stream.Probes(), l.where); err != nil {
+		return err
+	}
+	for _, o := range l.kinds.all {
+		r.Number(o)
+	}
+	stream.Announce()
+	if err := stream.Run(ctx, r); err != nil {
+		return err
+	}
+	if err := l.show(true); err != nil {
+		return err
+	}
+	if l.format == query.JSON {
+		if err := stream.Losses().Encode(l.Out); err != nil {
+			return err
+		}
+	}
+	err := stream.Report(replay.LowerBounds, 0)
+	r.report()
+	return err
+}
+
+func (r *streamed) Know(*recording.Probe) {}
+
+func (r *streamed) Gone(f *replay.File) { r.pairs.Gone(f) }
+
+// Event pairs an event. A program may have new probes. They are left out if they lack something that the expressions use.
+func (r *streamed) Event(event *events.Event) error {
+	e := event.Event
+	if !r.pairs.Knows(e.Probe) {
+		side, err := r.side(e.Probe)
+		if err == nil {
+			r.Number(r.latency.kinds.all[side.Kind])
+			err = r.pairs.AddSide(side)
+		}
+		if err != nil {
+			r.latency.Warn("%v", err)
+			r.pairs.Ignore(e.Probe)
+		}
+	}
+	if o := r.pairs.Add(e, event.File); o.HasEnded {
+		ended := &o.Ended
+		r.Add(ended.Kind, ended.By, r.latency.options.Buckets, query.Elapsed, uint64(ended.Took))
+	}
+	return nil
+}
+
+func (r *streamed) Tick() (next time.Duration, more bool, err error) { return r.latency.tick() }
+
+// side returns the side of an operation to which a probe belongs.
+func (r *streamed) side(p *recording.Probe) (side replay.Side, err error) {
+	isStart, err := r.latency.pairs.isStart(p.Provider, p.Name)
+	if err != nil {
+		return side, err
+	}
+	kind, err := r.latency.kinds.find(p.Provider+":"+p.Name, isStart)
+	return replay.Side{Probe: p, Kind: int(kind), IsStart: isStart}, err
+}
+
+// pair prepares to pair the events of probes.
+func (r *streamed) pair(all []*recording.Probe, where string) (err error) {
+	l := r.latency
+	var sides []replay.Side
+	for _, p := range all {
+		side, err := r.side(p)
+		if err != nil {
+			return err
+		}
+		sides = append(sides, side)
+	}
+	var unfit query.Unfit
+	pairing := query.Pairing{
+		Key: l.pairs.key, Where: query.SplitWhere(where), By: l.options.By, Details: true,
+	}
+	r.pairs, err = replay.NewPairs(replay.Plan{Pairing: pairing, Unfit: &unfit}, sides)
+	for i, o := range l.kinds.all {
+		o.unfit = err == nil && r.pairs.Unfit(i)
+	}
+	if line := unfit.Take(len(sides)); line != "" && l.Console != nil {
+		l.Warn("%s", line)
+	}
+	if err != nil && !errors.Is(err, query.ErrNothing) {
+		return console.Usagef("%w", err)
+	}
+	return err
+}
+
+// report warns of operations that are not included.
+func (r *streamed) report() {
+	to := r.latency.Console
+	if r.Lost > 0 {
+		to.Warn("%d events were lost, because there are too many different values of --by", r.Lost)
+	}
+	if r.pairs.Full > 0 {
+		to.Warn("%d starts are not included, because more than %d operations were open", r.pairs.Full, query.MaxOpen)
+	}
+	if r.pairs.Unknown > 0 {
+		to.Warn("%d events are not included, because it is not known which %s has fired them", r.pairs.Unknown, r.latency.pairs.key)
+	}
+	replay.Unevaluated(to, r.pairs.Unevaluated)
+}
+
+// detached returns nil, because only the kernel detaches.
+func (r *streamed) detached(*operation) *query.Detachment { return nil }
+
+func (r *streamed) unpaired() ([]unpaired, error) {
+	all := make([]unpaired, len(r.latency.kinds.all))
+	for i := range all {
+		totals := r.pairs.Totals(i)
+		all[i].starts, all[i].ends = totals.Starts-totals.Pairs, totals.Ends
+	}
+	var open []*replay.Operation
+	r.pairs.Open(func(o *replay.Operation) { open = append(open, o) })
+	replay.SortOpen(open)
+	for _, o := range open {
+		u := &all[o.Kind]
+		if o.IsOpen() {
+			u.open++
+		} else {
+			u.unknown++
+		}
+		if len(u.oldest) < maxOpenShown {
+			u.oldest = append(u.oldest, o)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,211 @@
+//go:build linux
+
+package latency
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/operations"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
+)
+
+// traced pairs the events of processes in the kernel. It is an engine.Subscriber and an
+// engine.Ticker.
+type traced struct {
+	count.Tables[*operation]
+	latency    *latency
+	run        *run.Run
+	operations operations.Operations
+	plans      map[uint32]*bpf.Latency // the plan of each kind, for its first start
+	full       uint64                  // starts for which there was no room
+}
+
+// runTraced measures the operations of processes. kernel names the part of the command that only
+// the kernel can do, or is "".
+func (l *latency) runTraced(ctx context.Context, config query.Config, kernel string) (err error) {
+	defer func() { err = live.Refuse(err, kernel) }()
+	t := &traced{latency: l, plans: map[uint32]*bpf.Latency{}}
+	t.Detached = t.detached
+	l.source = t
+	config.Specs, config.Others, config.Together = l.pairs.specs, l.pairs.others, true
+	config.Whole = !l.pairs.named
+	if t.run, err = run.New(l.Console, config); err != nil {
+		return err
+	}
+	defer t.run.Close()
+	defer t.operations.Close()
+	defer t.Close()
+	var found func(pid int) error
+	if l.pairs.key == query.Goroutine {
+		found = t.processFound
+	}
+	if err := t.run.Attach(t, found); err != nil {
+		return err
+	}
+	t.run.Announce()
+	t.run.Ending = func() error { return t.operations.Tables.Stop() }
+	if err := t.run.Wait(ctx, t); err != nil {
+		return err
+	}
+	if err := l.show(true); err != nil {
+		return err
+	}
+	return t.report()
+}
+
+// report warns of operations that are not included.
+func (t *traced) report() error {
+	stats, err := layout.ReadStats(t.run.Env.Stats)
+	if err != nil {
+		return err
+	}
+	count.Lost(t.run, stats, "values of --by")
+	if t.full > 0 {
+		t.run.Warn("%d starts are not included, because more than %d operations were open", t.full, query.MaxOpen)
+	}
+	return nil
+}
+
+func (t *traced) detached(o *operation) *query.Detachment { return t.run.Detached(o.start, o.end) }
+
+func (t *traced) FDs() []int { return nil }
+
+func (t *traced) Tick() (next time.Duration, more bool, err error) {
+	if err := t.operations.Purge(); err != nil {
+		return 0, false, err
+	}
+	return t.latency.tick()
+}
+
+func (t *traced) processFound(pid int) error {
+	err := t.operations.ProcessFound(t.run.Env, pid)
+	switch {
+	case err == nil:
+		return nil
+	case !t.run.All && !t.run.Began():
+		return console.Usagef("%w; give --key arg0 or another expression, or --key thread", err)
+	}
+	t.Problem(fmt.Errorf("%w; its events are not included", err))
+	return nil
+}
+
+func (t *traced) Problem(err error) { t.run.Problem(err) }
+
+func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
+	err := t.operations.Prepare(t.run.Selector, query.Pairing{
+		Key: t.latency.pairs.key, Where: query.SplitWhere(t.run.Where), By: t.latency.options.By,
+		Details: true, Kinds: strings.ContainsAny(t.latency.pairs.specs[0], "*?["),
+	})
+	if err != nil {
+		return nil, err
+	}
+	isStart, err := t.latency.pairs.isStart(p.Provider, p.Name)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := t.latency.kinds.find(p.String(), isStart)
+	if err != nil {
+		return nil, err
+	}
+	section, err := t.section(p, kind, isStart)
+	if err != nil {
+		t.latency.kinds.all[kind].unfit = true
+	}
+	return section, err
+}
+
+// section returns the code for the events of one side of a kind.
+func (t *traced) section(p *bpf.Probe, kind uint32, isStart bool) (*bpf.Section, error) {
+	plan, of := t.operations.Plan, bpf.Operations{OperationTables: t.operations.Tables, Kind: kind}
+	if isStart {
+		if t.plans[kind] == nil {
+			t.plans[kind] = plan.Of(p)
+		}
+		return t.plans[kind].Start(t.run.Env, of, p)
+	}
+	a, err := plan.NewEnd(p, query.Counting{Buckets: t.latency.options.Buckets})
+	if err != nil {
+		return nil, err
+	}
+	end := func(rows *layout.Tables, id uint32) (*bpf.Section, error) {
+		return plan.End(t.run.Env, of, a, rows, id)
+	}
+	return t.Add(a, t.latency.kinds.all[kind], p.Name, end)
+}
+
+// unpaired reads the unpaired events.
+func (t *traced) unpaired() ([]unpaired, error) {
+	all := make([]unpaired, len(t.latency.kinds.all))
+	if t.operations.Plan == nil {
+		return all, nil
+	}
+	t.full = 0
+	for i := range all {
+		totals, err := layout.ReadTotals(t.operations.Tables.Totals, uint32(i))
+		if err != nil {
+			return nil, err
+		}
+		// During the reading, an end may have been counted, but not its start.
+		all[i].starts, all[i].ends = totals.Starts-min(totals.Starts, totals.Pairs), totals.Ends
+		t.full += totals.Full
+	}
+	open, err := t.operations.Open()
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(open, func(a, b layout.Open) int { return cmp.Compare(a.Since, b.Since) })
+	processes := &replay.File{} // stands for all of them
+	processes.Passed(cmp.Or(t.run.Ended, clock.Now()))
+	for i := range open {
+		o := &open[i]
+		if o.Since == 0 || int(o.Kind) >= len(all) {
+			continue
+		}
+		u := &all[o.Kind]
+		if u.open++; len(u.oldest) < maxOpenShown {
+			u.oldest = append(u.oldest, t.opened(o, processes))
+		}
+	}
+	return all, nil
+}
+
+// opened converts an operation to the form of those whose events were read.
+func (t *traced) opened(o *layout.Open, f *replay.File) *replay.Operation {
+	plan := t.plans[o.Kind]
+	s := &replay.Operation{
+		File: f, Since: o.Since, PID: uint32(o.PID), TID: uint32(o.TID),
+		Key: replay.ValueIn(&plan.Key, o.Key), Details: make([]replay.Value, len(plan.Open)),
+		Columns: t.columns(plan),
+	}
+	for i := range plan.Open {
+		if o.Known(i) {
+			s.Details[i] = replay.ValueIn(&plan.Open[i], o.Value)
+		}
+	}
+	return s
+}
+
+// columns returns the columns that describe the open operations of a plan.
+func (t *traced) columns(plan *bpf.Latency) *replay.Columns {
+	c := &replay.Columns{Key: t.latency.pairs.key, By: plan.OpenBy}
+	if c.Key == "arg0" {
+		c.Key = t.run.Selector.Specs[0].First.ArgName(0)
+	}
+	for _, item := range plan.Open {
+		c.Names = append(c.Names, item.Name)
+	}
+	return c
+}

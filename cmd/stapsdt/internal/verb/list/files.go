@@ -1,0 +1,227 @@
+//go:build linux
+
+package list
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// lister runs the command list.
+type lister struct {
+	target    query.Target
+	pods      map[int]cgroup.Container // the containers of the processes that are in a pod
+	options   Options
+	listening []*listener // the processes that listen
+	recording []Recording
+	functions bool // whether functions are shown instead of probes
+}
+
+// runFiles shows the probes of the processes of a target, or of files.
+func runFiles(to *console.Console, where query.Target, paths []string, o Options) error {
+	l := &lister{target: where, options: o}
+	finder := target.NewFinder()
+	defer finder.Close()
+	found, err := l.find(finder, paths)
+	if err != nil {
+		return err
+	}
+	var moved []error
+	if len(paths) == 0 {
+		moved = found.DropMoved()
+	}
+	l.listening = l.listeners()
+	l.findPods(found)
+	ask(l.listening, found)
+	l.recording = Recordings(l.pids(found))
+	bySocket := slices.DeleteFunc(slices.Clone(l.listening), func(one *listener) bool {
+		return len(one.probes) == 0
+	})
+	for _, f := range found.Files {
+		if f.Problem != nil {
+			to.Warn("%s: %v", f.Path, f.Problem)
+		}
+	}
+	for _, err := range finder.Skips().Unsaid() {
+		to.Warn("%v", err)
+	}
+	if found.Refused != nil {
+		if len(found.Files)+len(bySocket) == 0 {
+			return found.Refused
+		}
+		if len(found.Files) > 0 || l.target.All {
+			to.Warn("%s", found.Warning("shown"))
+		}
+	}
+	if hidden := found.Hidden(); hidden != "" && o.Verbose {
+		to.Warn("%s", hidden)
+	}
+	if len(found.Files)+len(bySocket) == 0 && found.PutOff != nil {
+		return found.PutOff
+	}
+	if len(found.Files)+len(bySocket) == 0 && len(moved) > 0 {
+		return fmt.Errorf("%w: %w", query.ErrNothing, moved[0])
+	}
+	for _, err := range moved {
+		to.Warn("%v", err)
+	}
+	if len(found.Files)+len(bySocket) == 0 {
+		hint := probes.Functions(l.target.PIDs)
+		return fmt.Errorf("%w: no file there has SDT probes%s", query.ErrNothing, hint)
+	}
+	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &o}
+	for _, f := range found.Files {
+		out.group(l.ofFile(f, found.Uses[f]))
+	}
+	for _, one := range bySocket {
+		pids := one.pids()
+		heading := fmt.Sprintf("%v, by its socket", one.Process)
+		out.group(heading, l.recordingLines(pids), one.shown(l.recordingOf(pids)))
+	}
+	return out.Flush()
+}
+
+// pids returns the processes whose probes are shown, without duplicates.
+func (l *lister) pids(found *probes.Found) (all []int) {
+	for _, uses := range found.Uses {
+		for _, u := range uses {
+			all = append(all, u.PID)
+		}
+	}
+	for _, one := range l.listening {
+		all = append(all, one.pids()...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// find returns the selected files. For paths it also finds the processes that have mapped them, as
+// far as permitted.
+func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, error) {
+	if len(paths) == 0 {
+		found, err := probes.LookAt(&l.target, finder)
+		if errors.As(err, new(*rights.Error)) { // a socket may show what the files do not
+			now, _ := probes.Now(&l.target)
+			return probes.Look(finder.Process, proc.Family(now.PIDs), nil, nil)
+		}
+		return found, err
+	}
+	var files []*target.File
+	for _, path := range paths {
+		f, err := finder.Open(path)
+		if errors.Is(err, sdt.ErrNoProbes) && l.functions {
+			continue // the finder knows why it has none of the functions
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(files, f) {
+			files = append(files, f)
+		}
+	}
+	finder.SelectFunctions(nil) // only of the files that were named
+	found, err := probes.LookAt(&query.Target{All: true}, finder)
+	if err != nil {
+		found = &probes.Found{}
+	}
+	found.Files, found.Refused, found.PutOff = files, nil, nil
+	return found, nil
+}
+
+// ofFile returns the probes of a file, sorted by name, and the heading and lines that describe the
+// file.
+func (l *lister) ofFile(
+	f *target.File, uses []probes.Use,
+) (heading string, lines []string, all []*probe) {
+	byName := map[string]*probe{}
+	pids := pidsOf(uses)
+	var listening []int // those that show a probe of the file
+	for _, s := range f.Probes {
+		name := s.Provider + ":" + s.Name
+		p := byName[name]
+		if p == nil {
+			p = &probe{
+				File: f.Path, Provider: s.Provider, Probe: s.Name,
+				Args: arguments(&s), Semaphore: new(bool),
+				PIDs: pids, Listening: l.listeningOf(pids, name),
+				Recordings: l.recordingOf(pids), Pods: l.podsOf(pids),
+			}
+			byName[name] = p
+			all = append(all, p)
+			listening = append(listening, p.Listening...)
+		}
+		p.sites, p.Sites = append(p.sites, s), append(p.Sites, newSite(&s))
+		*p.Semaphore = *p.Semaphore || s.Semaphore != 0
+	}
+	slices.SortFunc(all, func(a, b *probe) int {
+		return cmp.Compare(a.Provider+":"+a.Probe, b.Provider+":"+b.Probe)
+	})
+	lines = l.podLines(pids)
+	if len(listening) > 0 {
+		slices.Sort(listening)
+		lines = append(lines, "can be watched without root: "+processList(slices.Compact(listening)))
+	}
+	lines = append(lines, l.recordingLines(pids)...)
+	findTraced(uses, all)
+	for _, p := range all {
+		p.remark()
+	}
+	return mapped(f.Path, pids), lines, all
+}
+
+// findTraced finds at how many sites of each probe a tracer is attached in some process, as far as
+// these can be read.
+func findTraced(uses []probes.Use, all []*probe) {
+	seen := map[*sdt.Site]bool{}
+	for _, u := range uses {
+		memory, err := proc.OpenMemory(u.PID)
+		if err != nil {
+			continue
+		}
+		for _, p := range all {
+			for i := range p.sites {
+				at := &p.sites[i]
+				is, tells := memory.Traced(u, u.Mappings, at.Offset)
+				if tells && p.Traced == nil {
+					p.Traced = new(bool)
+				}
+				if is && !seen[at] {
+					seen[at] = true
+					p.traced++
+				}
+			}
+		}
+		memory.Close()
+	}
+}
+
+// remark notes how many sites a probe has, and at how many of them a tracer is attached.
+func (p *probe) remark() {
+	if len(p.sites) > 1 {
+		p.notes = append(p.notes, fmt.Sprintf("%d sites", len(p.sites)))
+	}
+	if *p.Semaphore {
+		p.notes = append(p.notes, "semaphore")
+	}
+	switch {
+	case p.traced > 0 && p.traced == len(p.sites):
+		p.notes = append(p.notes, "traced now")
+	case p.traced > 0:
+		p.notes = append(p.notes, fmt.Sprintf("traced now at %d of them", p.traced))
+	}
+	if p.Traced != nil {
+		*p.Traced = p.traced > 0
+	}
+}

@@ -1,0 +1,198 @@
+//go:build linux
+
+package list
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// maxListed is the maximum number of functions that a pattern selects. Listing 10,000 takes a few
+// seconds.
+const maxListed = 1 << 16
+
+// runFunctions shows the functions that specs select in the processes of a target, or in files.
+func runFunctions(
+	to *console.Console, where query.Target, specs []spec.Spec, paths []string, o Options,
+) error {
+	if where.All || (len(where.PIDs) > 0) == (len(paths) > 0) || o.From.Given() {
+		return console.Usagef("list shows the functions %v in one of -p PID and FILE...", specs[0])
+	}
+	l := &lister{target: where, options: o, functions: true}
+	finder := target.NewFinder()
+	defer finder.Close()
+	finder.SelectFunctions(specs)
+	finder.MaxFunctions = maxListed
+	found, err := l.find(finder, paths)
+	if err != nil {
+		return err
+	}
+	if len(found.Files) == 0 && found.Refused != nil {
+		return found.Refused
+	}
+	for _, err := range finder.Skips().Unsaid() {
+		to.Warn("%v", err)
+	}
+	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &o}
+	shown := map[string]bool{}
+	for _, f := range found.Files {
+		fns := functionsOf(f, specs, shown)
+		if len(fns) == 0 {
+			continue
+		}
+		if pids := pidsOf(found.Uses[f]); o.Format == query.JSON {
+			functionsJSON(out, f.Path, pids, fns)
+		} else {
+			out.functions(mapped(f.Path, pids), fns)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	for _, spec := range specs {
+		if shown[spec.String()] {
+			continue
+		}
+		err := finder.FunctionProblem(spec)
+		switch {
+		case found.PutOff != nil:
+			return found.PutOff
+		case err == nil:
+			return fmt.Errorf("%w: no file there has %v", query.ErrNothing, spec)
+		case len(shown) > 0 && errors.Is(err, function.ErrInlined):
+			to.Warn("%v: %v", spec, err)
+		default:
+			return fmt.Errorf("%w: %v: %w", query.ErrNothing, spec, err)
+		}
+	}
+	return nil
+}
+
+// functionsOf returns the functions of a file, sorted by name, and records in shown which specs select a function.
+func functionsOf(f *target.File, specs []spec.Spec, shown map[string]bool) (fns []*function.Function) {
+	seen := map[uint64]bool{}
+	for i := range f.Probes {
+		fn := f.Function(&f.Probes[i])
+		if fn == nil {
+			continue
+		}
+		for _, s := range specs {
+			if f.Selects(s, &f.Probes[i]) {
+				shown[s.String()] = true
+			}
+		}
+		if !seen[fn.Entry] {
+			seen[fn.Entry] = true
+			fns = append(fns, fn.Function)
+		}
+	}
+	slices.SortFunc(fns, func(a, b *function.Function) int { return cmp.Compare(a.Name, b.Name) })
+	return fns
+}
+
+func pidsOf(uses []probes.Use) []int {
+	pids := []int{}
+	for _, u := range uses {
+		pids = append(pids, u.PID)
+	}
+	return pids
+}
+
+func (o *printer) functions(heading string, fns []*function.Function) {
+	o.heading(heading)
+	for _, fn := range fns {
+		fmt.Fprintf(o, "  %s:%s%s  # %s:%d\n", spec.FunctionProvider, render.Printable(fn.Name), render.Printable(fn.Signature), render.Printable(fn.File), fn.Line)
+		if !o.Verbose {
+			continue
+		}
+		fmt.Fprintf(o, "      calls at %#x, %v\n", fn.Call.Offset, fn.Place)
+		switch n := len(fn.Returns); {
+		case fn.ReturnErr != nil:
+			fmt.Fprintf(o, "      returns are not seen: %v\n", fn.ReturnErr)
+		case n == 1:
+			fmt.Fprintf(o, "      returns at %#x\n", fn.Returns[0].Offset)
+		default:
+			fmt.Fprintf(o, "      returns at %d instructions, the first at %#x\n", n, fn.Returns[0].Offset)
+		}
+		if fn.ArgsErr != nil {
+			fmt.Fprintf(o, "      no arguments: %v\n", fn.ArgsErr)
+		}
+		if fn.Inlined > 0 {
+			fmt.Fprintf(o, "      inlined in %s at least, whose calls are not seen\n", render.Number(fn.Inlined, "function"))
+		}
+		printOperands(o, "argument", fn.Args)
+		printOperands(o, "field", fn.Fields)
+		printOperands(o, "result", fn.Results)
+		printOperands(o, "field", fn.ResultFields)
+	}
+}
+
+// printOperands prints the places from which arguments are read.
+func printOperands(out *printer, kind string, args []function.Arg) {
+	for _, a := range args {
+		name := render.Printable(a.Name)
+		switch {
+		case a.Err != nil:
+			fmt.Fprintf(out, "      %s %s cannot be read: %v\n", kind, name, a.Err)
+		case a.Operand.Kind == sdt.OperandVector:
+			fmt.Fprintf(out, "      %s %s cannot be read: the kernel does not show the register %s\n", kind, name, a.Operand.Text)
+		case a.Length != nil:
+			fmt.Fprintf(out, "      %s %s at %s, with its length at %s\n", kind, name, a.Operand.Text, a.Length.Text)
+		default:
+			fmt.Fprintf(out, "      %s %s at %s\n", kind, name, a.Operand.Text)
+		}
+	}
+}
+
+// These are objects of the JSON output.
+type jsonFunction struct {
+	File      string `json:"file"`
+	Provider  string `json:"provider"`
+	Probe     string `json:"probe"`
+	Signature string `json:"signature,omitempty"`
+	Source    string `json:"source"`
+	Line      int    `json:"line"`
+	// Place is push, entry or branch.
+	Place          string   `json:"place"`
+	Offset         uint64   `json:"offset"`
+	Returns        []uint64 `json:"returns"`
+	ReturnsError   string   `json:"returns_error,omitempty"`
+	ArgumentsError string   `json:"arguments_error,omitempty"`
+	// Inlined is the number of functions that are known to have inlined it.
+	Inlined int   `json:"inlined"`
+	PIDs    []int `json:"pids"`
+}
+
+var places = map[function.Place]string{function.AtEntry: "entry", function.AtPush: "push", function.AtBranch: "branch"}
+
+func functionsJSON(out *printer, path string, pids []int, fns []*function.Function) {
+	encoder := render.NewEncoder(out)
+	for _, fn := range fns {
+		j := jsonFunction{
+			File: path, Provider: spec.FunctionProvider, Probe: fn.Name, Signature: fn.Signature, Source: fn.File, Line: fn.Line,
+			Place: places[fn.Place], Offset: fn.Call.Offset, Returns: []uint64{}, Inlined: fn.Inlined, PIDs: pids,
+		}
+		for _, r := range fn.Returns {
+			j.Returns = append(j.Returns, r.Offset)
+		}
+		if fn.ReturnErr != nil {
+			j.ReturnsError = fn.ReturnErr.Error()
+		}
+		if fn.ArgsErr != nil {
+			j.ArgumentsError = fn.ArgsErr.Error()
+		}
+		_ = encoder.Encode(j) // Flush returns the error
+	}
+}

@@ -1,0 +1,187 @@
+//go:build linux
+
+// Package record records events that the kernel or programs deliver, in a file that survives.
+package record
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/source"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Options select what is recorded, and the file.
+type Options struct {
+	// Path is the path of the file. Size is the number of bytes of events for which it has room.
+	Path string
+	Size int64
+	// Limit is the number of events after which the recording ends, or 0 for none.
+	Limit uint64
+	// TextSize is the number of bytes of a string that are recorded, at most MaxText.
+	TextSize int
+}
+
+const (
+	// MaxText is the number of bytes of a string that a program can read without touching a third page.
+	MaxText = 4000
+	// MinSize and MaxSize are the limits of Options.Size.
+	MinSize = 4 * recording.ChunkBytes
+	MaxSize = 16 << 30
+)
+
+// Run records events until the run ends.
+func Run(ctx context.Context, to *console.Console, config query.Config, o Options) (err error) {
+	switch {
+	case o.Path == "":
+		return console.Usagef("no file: give -O FILE")
+	case o.TextSize < 1 || o.TextSize > MaxText:
+		return console.Usagef("--strlen must be between 1 and %d", MaxText)
+	case o.Size < MinSize || o.Size > MaxSize:
+		return console.Usagef("--size must be between %d and %d bytes", MinSize, int64(MaxSize))
+	case o.Limit == 0:
+		o.Limit = math.MaxUint64
+	}
+	r := &consumer{probes: map[*recording.Probe]*probe{}}
+	options := events.Options{Show: &events.Show{TextSize: o.TextSize}}
+	if r.stream, err = source.Open(to, &config, options); err != nil {
+		return err
+	}
+	defer r.stream.Close()
+	if r.output, err = create(to, &o, config.PIDs); err != nil {
+		return err
+	}
+	defer r.close()
+	if err := r.publish(); err != nil {
+		return err
+	}
+	r.stream.Announce()
+	if err := r.stream.Run(ctx, r); err != nil {
+		return err
+	}
+	return r.report()
+}
+
+// consumer records events. It is an events.Consumer.
+type consumer struct {
+	*output
+	stream *events.Stream
+	probes map[*recording.Probe]*probe
+	words  []uint64 // of the event, in buffers for all
+	texts  []string
+
+	unreadable uint64 // events with an argument that could not be read
+	cut        uint64 // strings of which only the beginning is recorded
+	lost       uint64 // events that the source has lost, as far as the recording knows
+}
+
+// probe describes the recorded items of a probe's events.
+type probe struct {
+	number uint32 // the index in the recording
+	full   bool   // the recording has no room for it
+	kept   []int  // the items that are recorded
+}
+
+func (r *consumer) Know(*recording.Probe) {}
+
+func (r *consumer) Gone(*replay.File) {}
+
+func (r *consumer) Tick() (next time.Duration, more bool, err error) {
+	r.lose()
+	return query.Rest, true, r.failed()
+}
+
+// Event records an event. It leaves out an event with an unreadable argument: a recording cannot say that a value is unknown.
+func (r *consumer) Event(e *events.Event) error {
+	items, p := e.Items(), r.probes[e.Probe]
+	if p == nil {
+		p = r.add(e.Probe, items)
+	}
+	if p.full {
+		r.writer.Drop()
+		return nil
+	}
+	r.words, r.texts = r.words[:0], r.texts[:0]
+	for _, i := range p.kept {
+		v := e.Value(i)
+		text := ""
+		switch {
+		case v.Missing:
+			r.unreadable++
+			r.writer.Drop()
+			return nil
+		case items[i].Names != nil:
+			text = items[i].Names.NameOf(v.Bits)
+		case items[i].Type.Kind == expr.String:
+			text = string(v.Text)
+			if v.Cut {
+				text += "…"
+				r.cut++
+			}
+		default:
+			r.words = append(r.words, v.Bits)
+			continue
+		}
+		r.words, r.texts = append(r.words, uint64(len(text))), append(r.texts, text)
+	}
+	r.writer.AppendForeign(p.number, uint64(e.Monotonic), e.PID, e.TID, r.words, r.texts)
+	if r.recorded++; r.recorded == r.options.Limit {
+		return replay.ErrEnough
+	}
+	return nil
+}
+
+// add adds a probe to the recording.
+func (r *consumer) add(known *recording.Probe, items []event.Item) *probe {
+	p := &probe{}
+	r.probes[known] = p
+	entry := &recording.Probe{Provider: known.Provider, Name: known.Name}
+	for i := range items {
+		if items[i].Unreadable == nil && len(p.kept) < recording.MaxArgs {
+			entry.Args, p.kept = append(entry.Args, events.ArgOf(&items[i])), append(p.kept, i)
+		}
+	}
+	if left := len(items) - len(p.kept); left > 0 {
+		r.Warn("%s:%s is recorded without %s that can never be read", known.Provider, known.Name, render.Number(left, "argument"))
+	}
+	var err error
+	if p.number, err = r.number(entry); err != nil {
+		r.Warn("%s:%s: %v", known.Provider, known.Name, err)
+		p.full = true
+	}
+	return p
+}
+
+// lose adds the source's lost events to the recording.
+func (r *consumer) lose() {
+	if lost := r.stream.Lost(); lost > r.lost {
+		r.writer.DropSome(lost - r.lost)
+		r.lost = lost
+	}
+}
+
+// report prints the result of the recording.
+func (r *consumer) report() error {
+	r.lose()
+	if err := r.output.report(); err != nil {
+		return err
+	}
+	if r.lost > 0 {
+		r.Warn("%d other events were lost, because they came faster than they could be recorded", r.lost)
+	}
+	if r.unreadable > 0 {
+		r.Warn("%d events are not included, because an argument could not be read", r.unreadable)
+	}
+	if r.cut > 0 {
+		r.Warn("%s recorded as %d bytes and an ellipsis, because of --strlen", render.Number(r.cut, "longer text"), r.options.TextSize)
+	}
+	return r.stream.Report("", r.lost)
+}

@@ -1,0 +1,41 @@
+//go:build linux
+
+package stack
+
+import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/symbol"
+
+// jsonStack is a stack in JSON: its frames, the innermost first, and the reason if it was cut.
+type jsonStack struct {
+	Stack []jsonFrame `json:"stack"`
+	Cut   string      `json:"cut,omitempty"`
+}
+
+// jsonFrame is a function in a stack.
+type jsonFrame struct {
+	Function string `json:"function"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Module   string `json:"module,omitempty"`
+}
+
+// newJSONStack converts a stack to JSON.
+func newJSONStack(s *symbol.Stack) jsonStack {
+	j := jsonStack{Stack: []jsonFrame{}}
+	for i := range s.Frames {
+		f := &s.Frames[i]
+		for k, name := range f.Names() {
+			frame := jsonFrame{Function: name}
+			if k < len(f.Functions) && f.Functions[k].File != "" {
+				frame.File, frame.Line = f.Functions[k].File, f.Functions[k].Line
+			}
+			if f.Module != nil {
+				frame.Module = f.Module.Name()
+			}
+			j.Stack = append(j.Stack, frame)
+		}
+	}
+	if s.Cut != symbol.Whole {
+		j.Cut = s.Cut.String()
+	}
+	return j
+}

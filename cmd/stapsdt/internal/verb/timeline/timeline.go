@@ -1,0 +1,259 @@
+// Package timeline writes events and operations for Perfetto and chrome://tracing, which draw them on a time axis, with a
+// track for each goroutine or thread.
+package timeline
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/source"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Options select what is written and where.
+type Options struct {
+	// Format is chrome or perfetto.
+	Format string
+	// Path is the file, or "-" for standard output.
+	Path string
+	// Limit is the number of events after which the run ends, or 0 for none.
+	Limit uint64
+	// From are the recordings to read instead of processes.
+	From replay.From
+}
+
+// view writes events. It is an events.Consumer.
+type view struct {
+	options    *Options
+	stream     *events.Stream
+	operations replay.Operations
+	where      string
+	condition  *replay.Reader // without recordings: its condition selects events that are not part of an operation
+	filters    map[*recording.Probe]*replay.Filter
+	writer     *writer
+	tracks     tracks
+	open       map[*replay.Operation]*span
+	args       replay.Arguments
+	start      time.Time // the time of day of the first event
+	first      int64     // its time by the stream's clock, in nanoseconds
+	last       int64
+	events     uint64
+}
+
+// span is an operation that is open.
+type span struct {
+	name  string
+	at    int64 // start by the stream's clock, in nanoseconds
+	track *track
+	args  []replay.Shown
+	// selected means that the operation meets the conditions that were evaluated so far.
+	selected bool
+}
+
+// Run writes events until the run ends.
+func Run(ctx context.Context, to *console.Console, config query.Config, o Options) (err error) {
+	if o.Path == "" {
+		return console.Usagef("-o %s needs a file: give -O FILE, or -O - for standard output", o.Format)
+	}
+	if o.Path == "-" && o.Format == "perfetto" && console.IsTerminal(to.Out) {
+		return console.Usagef("-o perfetto is not for a terminal: give -O FILE, or a pipe")
+	}
+	if functions, err := events.Functions(config.Specs); err != nil || functions {
+		return cmp.Or(err, console.Usagef("a timeline shows the operations of probes, and not of functions: stapsdt tree shows these"))
+	}
+	v := &view{
+		options: &o, open: map[*replay.Operation]*span{}, args: replay.Arguments{}, filters: map[*recording.Probe]*replay.Filter{},
+		operations: replay.Operations{All: true},
+	}
+	if v.where = config.Where; v.where != "" {
+		if err := query.CheckSyntax(v.where); err != nil {
+			return err
+		}
+	}
+	if v.condition, err = replay.New(nil, v.where, nil); err != nil {
+		return err
+	}
+	v.operations.Where = query.SplitWhere(config.Where)
+	needs := replay.Needs{Kernel: query.UsesThread(config.Where), All: v.check}
+	config.Where = ""
+	options := events.Options{From: o.From, Needs: needs, Goroutines: true}
+	if v.stream, err = source.Open(to, &config, options); err != nil {
+		return err
+	}
+	defer v.stream.Close()
+	if v.writer, err = create(to, o.Path, o.Format); err != nil {
+		return err
+	}
+	v.tracks.writer = v.writer
+	v.stream.Announce()
+	if err := cmp.Or(v.stream.Run(ctx, v), v.end()); err != nil {
+		v.writer.close()
+		return err
+	}
+	if err := v.writer.close(); err != nil {
+		return err
+	}
+	err = v.stream.Report(events.Unended, 0)
+	v.operations.Report(to)
+	v.condition.Begin(to) // warns of the probes that were left out although they fired
+	replay.Unevaluated(to, v.condition.Faults)
+	if o.Path != "-" {
+		viewers := "https://ui.perfetto.dev"
+		if o.Format == "chrome" {
+			viewers += " or chrome://tracing"
+		}
+		to.Warn("wrote %s to %s: open it with %s", render.Number(v.events, "event"), o.Path, viewers)
+	}
+	return err
+}
+
+// check returns an error if the condition is valid neither for an event nor for an operation.
+func (v *view) check(all []*recording.Probe) error {
+	if (&replay.Operations{Where: v.operations.Where}).Check(all) == nil {
+		return nil
+	}
+	condition, _ := replay.New(nil, v.where, nil)
+	for _, p := range all {
+		if condition.NewFilter(p).Selected {
+			return nil
+		}
+	}
+	if err := condition.Unfit(); err != nil {
+		return console.Usagef("%w", err)
+	}
+	return nil
+}
+
+// meets reports whether an event meets the condition. It reports false if the probe lacks a variable of the condition.
+func (v *view) meets(e *recording.Event) bool {
+	f := v.filters[e.Probe]
+	if f == nil {
+		f = v.condition.NewFilter(e.Probe)
+		v.filters[e.Probe] = f
+	}
+	return f.Matches(e)
+}
+
+func (v *view) Know(p *recording.Probe) { v.operations.Know(p) }
+
+func (v *view) Gone(f *replay.File) {
+	v.writeOpen(f)
+	v.operations.Gone(f)
+	v.tracks.gone(f)
+}
+
+func (v *view) Tick() (next time.Duration, more bool, err error) {
+	return query.Rest, true, v.writer.flush()
+}
+
+func (v *view) Event(event *events.Event) error {
+	e, f := event.Event, event.File
+	at := int64(v.stream.Clock(e))
+	if v.start.IsZero() {
+		v.start, v.first = events.At(e), at
+	}
+	v.last = max(v.last, at)
+	if e.Missing > 0 {
+		v.instant("stapsdt: "+render.Number(e.Missing, "event")+" lost before this", e, f, nil)
+	}
+	kind, o := v.operations.Add(e, f)
+	if s := v.open[o.Replaced]; s != nil {
+		v.write(s, v.last, "open")
+		delete(v.open, o.Replaced)
+	}
+	switch {
+	case o.Started != nil:
+		v.begin(kind, o.Started, e, f)
+	case o.HasEnded && v.open[o.Ended.Start] != nil:
+		s := v.open[o.Ended.Start]
+		delete(v.open, o.Ended.Start)
+		if s.selected = o.Ended.Selected; s.selected {
+			s.args = merge(s.args, replay.ShowAll(v.args.Of(e, "id", "parent")))
+		}
+		v.write(s, s.at+int64(o.Ended.Took), "")
+	case (kind == nil || v.operations.IsStray(e)) && v.meets(e):
+		v.instant(e.Probe.Provider+":"+e.Probe.Name, e, f, replay.ShowAll(v.args.Of(e)))
+	}
+	if v.events++; v.events == v.options.Limit {
+		return replay.ErrEnough
+	}
+	return v.writer.err
+}
+
+// merge appends the arguments of the end to the arguments of the start, without arguments that are equal in both.
+func merge(start, end []replay.Shown) []replay.Shown {
+	all := start
+	for _, one := range end {
+		at := slices.IndexFunc(start, func(other replay.Shown) bool { return other.Name == one.Name })
+		switch {
+		case at >= 0 && start[at].Text == one.Text:
+			continue
+		case at >= 0:
+			one.Name += " at the end"
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// begin opens a span.
+func (v *view) begin(kind *replay.Kind, o *replay.Operation, e *recording.Event, f *replay.File) {
+	s := &span{name: kind.Name, at: int64(v.stream.Clock(e)), track: v.tracks.of(e, f), selected: o.Selected() && kind.Fits}
+	s.track.open++
+	s.args = replay.ShowAll(v.args.Of(e))
+	v.open[o] = s
+}
+
+// write writes a span, if it is selected. note is an argument that describes an end that was not seen, or "".
+func (v *view) write(s *span, end int64, note string) {
+	if s.track.open--; !s.selected {
+		return
+	}
+	lane := s.track.lane(s.at, end)
+	args := s.args
+	if note != "" {
+		args = append(args, replay.Shown{Name: note, JSON: []byte("true")})
+	}
+	v.writer.write(v.writer.span(&mark{s.name, s.track.process, v.tracks.number(s.track, lane), s.at - v.first, args}, end-s.at))
+}
+
+// instant writes a mark at the time of an event, in its track.
+func (v *view) instant(name string, e *recording.Event, f *replay.File, args []replay.Shown) {
+	t := v.tracks.of(e, f)
+	v.writer.write(v.writer.instant(&mark{name, t.process, v.tracks.number(t, 0), int64(v.stream.Clock(e)) - v.first, args}))
+}
+
+// writeOpen writes the open spans of a process, or of all processes if f is nil.
+func (v *view) writeOpen(f *replay.File) {
+	var left []*replay.Operation
+	for o := range v.open {
+		if f == nil || o.File == f {
+			left = append(left, o)
+		}
+	}
+	// The span that has begun last is inside the others.
+	slices.SortFunc(left, func(a, b *replay.Operation) int { return cmp.Compare(b.Since, a.Since) })
+	for _, o := range left {
+		note := "open"
+		if !o.IsOpen() {
+			note = "end_may_be_lost"
+		}
+		s := v.open[o]
+		v.write(s, s.at+int64(o.For()), note)
+		delete(v.open, o)
+	}
+}
+
+// end writes the open spans and completes the file.
+func (v *view) end() error {
+	v.writeOpen(nil)
+	v.writer.write(v.writer.end(v.start, v.stream.Lost()))
+	return v.writer.flush()
+}

@@ -1,0 +1,240 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/tree"
+)
+
+// maxOpen is the maximum number of open operations in a snapshot. It keeps the longest open.
+const maxOpen = 1000
+
+// snapshot is the content of a screen at a time. It is immutable.
+type snapshot struct {
+	at     time.Time
+	window time.Duration // the time that rates and quantiles cover
+	lines  []line
+	open   []opened
+	names  []string // names of the values of --by
+	// allOpen counts the open operations, others the operations of rows for which there was no room, full the operations
+	// whose start found no room, and before the operations that began before the run. lost counts events.
+	allOpen              int
+	others, full, before uint64
+	lost                 uint64
+	// unknown counts operations whose end may have been lost.
+	unknown int
+	parts   *tree.Parts // of the open operations, or nil
+	nested  bool        // open operations follow the operations that they are parts of
+}
+
+// line is a row of a snapshot, and its object.
+type line struct {
+	Operation string            `json:"operation"`
+	By        render.JSONObject `json:"by"`
+	Count     uint64            `json:"count"` // of all operations
+	Rate      float64           `json:"rate"`  // per second
+	Errors    float64           `json:"errors"`
+	Open      int               `json:"open"`
+	Longest   time.Duration     `json:"longest"`
+	P50       *render.JSONFloat `json:"p50"` // nil if nothing has ended
+	P99       *render.JSONFloat `json:"p99"`
+
+	by        []replay.Shown // values in the order of --by
+	histogram *render.Histogram
+}
+
+// opened is an operation that is open.
+type opened struct {
+	replay.JSONOpen
+	operation *replay.Operation
+	depth     int // nesting depth, if operations are nested
+	key       replay.Shown
+	by        []replay.Shown // values in the order of --by
+	args      []replay.Shown
+}
+
+// snapshot returns a snapshot of the table. The snapshot of a recording nests the open operations.
+func (t *table) snapshot(at time.Time, now time.Duration, recorded bool) *snapshot {
+	s := &snapshot{
+		at: at, lines: []line{}, parts: t.parts, nested: recorded,
+		window: t.window(now), names: t.operations.By,
+		others: t.others, full: t.operations.Full, before: t.operations.Ends(),
+	}
+	s.take(t)
+	seconds := max(s.window.Seconds(), 1e-9)
+	for _, r := range t.rows {
+		sum, h := r.recent()
+		by := t.named(r.kind, r.values)
+		l := line{
+			Operation: r.kind.Name, By: replay.Object(by), Count: r.count, Open: r.open, Longest: r.oldest, by: by, histogram: h,
+			Rate: float64(sum.count) / seconds, Errors: float64(sum.errors) / seconds,
+		}
+		if sum.count > 0 {
+			p50, p99 := render.JSONFloat(h.Quantile(0.5)), render.JSONFloat(h.Quantile(0.99))
+			l.P50, l.P99 = &p50, &p99
+		}
+		s.lines = append(s.lines, l)
+	}
+	return s
+}
+
+// take adds the open operations, and counts them in the rows.
+func (s *snapshot) take(t *table) {
+	for _, r := range t.rows {
+		r.open, r.oldest = 0, 0
+	}
+	var all []*replay.Operation
+	kinds := map[*replay.Operation]*replay.Kind{}
+	for _, kind := range t.operations.Kinds() {
+		kind.Pairs.Open(func(o *replay.Operation) {
+			all = append(all, o)
+			kinds[o] = kind
+			if !o.IsOpen() {
+				s.unknown++
+				return
+			}
+			s.allOpen++
+			values := make([]replay.Value, len(kind.Columns))
+			for i, at := range kind.Columns {
+				if at >= 0 && at < len(o.Details) {
+					values[i] = o.Details[at]
+				}
+			}
+			if r := t.row(kind, values); r != nil {
+				r.open++
+				r.oldest = max(r.oldest, o.For())
+			}
+		})
+	}
+	replay.SortOpen(all)
+	depths := make([]int, len(all))
+	if s.nested {
+		all, depths = nest(all, kinds)
+	}
+	for i, o := range all[:min(len(all), maxOpen)] {
+		s.open = append(s.open, t.opened(kinds[o], o))
+		s.open[i].depth = depths[i]
+	}
+}
+
+// nest orders operations so that each follows the operation that it is a part of, and returns their nesting depths.
+func nest(all []*replay.Operation, kinds map[*replay.Operation]*replay.Kind) (nested []*replay.Operation, depths []int) {
+	type id struct {
+		file *replay.File
+		pid  uint32
+		id   uint64
+	}
+	spans := map[id]*replay.Operation{}
+	for _, o := range all {
+		if kinds[o].IsSpan() {
+			spans[id{o.File, o.PID, o.Key.Bits}] = o
+		}
+	}
+	parts := map[*replay.Operation][]*replay.Operation{} // keyed by the operation that contains them, or nil
+	for _, o := range all {
+		var whole *replay.Operation
+		if o.Parent != 0 {
+			whole = spans[id{o.File, o.PID, o.Parent}]
+		}
+		parts[whole] = append(parts[whole], o)
+	}
+	type step struct {
+		o     *replay.Operation
+		depth int
+	}
+	seen := map[*replay.Operation]bool{}
+	// A hostile program can make operations that are parts of each other, and nest them at any depth.
+	for _, root := range slices.Concat(parts[nil], all) {
+		for stack := []step{{root, 0}}; len(stack) > 0; {
+			s := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			if seen[s.o] {
+				continue
+			}
+			seen[s.o] = true
+			nested, depths = append(nested, s.o), append(depths, s.depth)
+			for _, part := range slices.Backward(parts[s.o]) {
+				stack = append(stack, step{part, s.depth + 1})
+			}
+		}
+	}
+	return nested, depths
+}
+
+// opened returns the row of an open operation.
+func (t *table) opened(kind *replay.Kind, o *replay.Operation) opened {
+	shownAs := opened{JSONOpen: o.JSON(), operation: o, by: t.unknown()}
+	shownAs.key = replay.Show(o.Columns.Key, &o.Key)
+	shownAs.Operation, shownAs.Parent = kind.Name, o.Parent
+	for i := range o.Details {
+		v := replay.Show(o.Columns.Names[i], &o.Details[i])
+		if at := slices.Index(kind.Columns, i); at >= 0 {
+			shownAs.by[kind.By[at]] = v
+			continue
+		}
+		shownAs.args = append(shownAs.args, v)
+	}
+	return shownAs
+}
+
+// named returns the values of a row in the order of --by. Values that the kind does not have are unknown.
+func (t *table) named(kind *replay.Kind, values []replay.Value) []replay.Shown {
+	all := t.unknown()
+	for i, at := range kind.By {
+		all[at] = replay.Show(t.operations.By[at], &values[i])
+	}
+	return all
+}
+
+// unknown returns unknown values in the order of --by.
+func (t *table) unknown() (all []replay.Shown) {
+	for _, name := range t.operations.By {
+		all = append(all, replay.Shown{Name: name, Text: "-"})
+	}
+	return all
+}
+
+// arguments formats the known values of an open operation for people.
+func (o *opened) arguments() string {
+	known := slices.DeleteFunc(slices.Clone(o.by), func(v replay.Shown) bool { return v.JSON == nil })
+	return replay.Join(append(known, o.args...))
+}
+
+// thread returns the goroutine ID if it is known, or else the thread ID.
+func (o *opened) thread() uint64 {
+	return cmp.Or(o.Goroutine, uint64(o.TID))
+}
+
+// title returns the name of the operation with its values of --by.
+func (l *line) title() string { return strings.TrimSpace(l.Operation + " " + replay.Join(l.by)) }
+
+// of reports whether an open operation belongs to the row.
+func (l *line) of(o *opened) bool {
+	return o.Operation == l.Operation && slices.EqualFunc(l.by, o.by, func(a, b replay.Shown) bool { return a.Text == b.Text })
+}
+
+// sorted returns the rows that contain the filter, sorted by a column, the largest first.
+func (s *snapshot) sorted(by *column, filter string) []line {
+	rows := slices.Clone(s.lines)
+	rows = slices.DeleteFunc(rows, func(l line) bool { return !strings.Contains(l.title(), filter) })
+	slices.SortFunc(rows, func(a, b line) int {
+		byNumber := 0
+		if by.number != nil {
+			byNumber = -cmp.Compare(by.number(&a), by.number(&b))
+		}
+		return cmp.Or(byNumber, -cmp.Compare(a.Count, b.Count), cmp.Compare(a.title(), b.title()))
+	})
+	return rows
+}
+
+// filtered returns the open operations that contain the filter.
+func (s *snapshot) filtered(filter string) []opened {
+	return slices.DeleteFunc(slices.Clone(s.open), func(o opened) bool {
+		return !strings.Contains(o.Operation+" "+o.arguments(), filter)
+	})
+}

@@ -1,0 +1,176 @@
+package top
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/tree"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+const (
+	// slots is the number of screens in which an operation that has ended is counted.
+	slots = 10
+	// slotOfRecording is the time of a slot of a recording, whose last second is shown.
+	slotOfRecording = time.Second / slots
+	// maxRows is the maximum number of rows. Operations that have no row are counted together.
+	maxRows = 4096
+)
+
+// table counts the operations by kind and by the values of --by.
+type table struct {
+	operations replay.Operations
+	parts      *tree.Parts // nil if no keys ask for them
+	rows       map[string]*row
+	others     uint64 // operations that have ended without a row
+	full       bool   // no row has been idle since the slot began
+	slot       int    // the present one
+	began      [slots]time.Duration
+	key        []byte
+}
+
+// row is a line of the table.
+type row struct {
+	kind   *replay.Kind
+	values []replay.Value // values of --by; an unknown value has no item
+	slots  [slots]slot
+	count  uint64 // number of all operations that have ended
+	open   int
+	oldest time.Duration // how long the oldest operation has been open
+}
+
+// slot counts the operations that have ended in a part of the time.
+type slot struct {
+	count, errors uint64
+	took          query.Tallies // durations by the buckets of query.Powers
+}
+
+func newTable(where, by []string) *table {
+	return &table{
+		operations: replay.Operations{Where: where, By: by},
+		rows:       map[string]*row{},
+	}
+}
+
+// add adds an event.
+func (t *table) add(e *recording.Event, f *replay.File) {
+	kind, o := t.operations.Add(e, f)
+	if kind != nil && t.parts != nil {
+		t.parts.Add(kind, &o, e)
+	}
+	if kind == nil || !o.HasEnded {
+		return
+	}
+	r := t.row(kind, o.Ended.By)
+	if r == nil {
+		t.others++
+		return
+	}
+	r.count++
+	s := &r.slots[t.slot]
+	s.count++
+	if replay.Failed(e) {
+		s.errors++
+	}
+	if s.took == nil {
+		s.took = query.Tallies{}
+	}
+	took := uint64(o.Ended.Took)
+	s.took.Of(query.Powers{}.Of(query.Elapsed, took)).Add(query.Elapsed, took)
+}
+
+// gone removes the operations of a process that has ended.
+func (t *table) gone(f *replay.File) {
+	t.operations.Gone(f)
+	if t.parts != nil {
+		t.parts.Gone(f)
+	}
+}
+
+// row returns the row of a kind of operation and its values of --by, or nil if there is no room.
+func (t *table) row(kind *replay.Kind, values []replay.Value) *row {
+	t.key = append(t.key[:0], kind.Name...)
+	for i := range values {
+		t.key = appendKey(append(t.key, 0), &values[i])
+	}
+	if r := t.rows[string(t.key)]; r != nil {
+		return r
+	}
+	if len(t.rows) >= maxRows && (t.full || !t.drop()) {
+		return nil
+	}
+	r := &row{kind: kind, values: append([]replay.Value(nil), values...)}
+	t.rows[string(t.key)] = r
+	return r
+}
+
+// appendKey appends bytes that distinguish a value from others.
+func appendKey(to []byte, v *replay.Value) []byte {
+	if v.Item == nil {
+		return append(to, '-')
+	}
+	to = append(to, '=')
+	for i := range 8 {
+		to = append(to, byte(v.Bits>>(8*i)))
+	}
+	return append(to, v.Text...)
+}
+
+// drop drops the rows of idle operations, and reports whether there were any.
+func (t *table) drop() (found bool) {
+	isBusy := func(s slot) bool { return s.count > 0 }
+	for key, r := range t.rows {
+		if r.open == 0 && !slices.ContainsFunc(r.slots[:], isBusy) {
+			t.others += r.count
+			delete(t.rows, key)
+			found = true
+		}
+	}
+	t.full = !found
+	return found
+}
+
+// turn begins a new slot at the time now.
+func (t *table) turn(now time.Duration) {
+	t.slot, t.full = (t.slot+1)%slots, false
+	t.began[t.slot] = now
+	for _, r := range t.rows {
+		r.slots[t.slot] = slot{}
+	}
+}
+
+// turnTo begins the slots of a recording until the time now.
+func (t *table) turnTo(now time.Duration) {
+	began := max(t.began[t.slot], now-(slots+1)*slotOfRecording) // older ones are forgotten
+	for at := began + slotOfRecording; at <= now; at += slotOfRecording {
+		t.turn(at)
+	}
+}
+
+// window returns the time that the slots cover.
+func (t *table) window(now time.Duration) time.Duration {
+	first := now
+	for _, began := range t.began {
+		if began > 0 {
+			first = min(first, began)
+		}
+	}
+	return max(now-first, 0)
+}
+
+// recent returns the sum of the slots, and their histogram.
+func (r *row) recent() (sum slot, h *render.Histogram) {
+	sum.took = query.Tallies{}
+	for i := range r.slots {
+		s := &r.slots[i]
+		sum.count += s.count
+		sum.errors += s.errors
+		for at, b := range s.took {
+			sum.took.Of(at).Merge(*b)
+		}
+	}
+	return sum, render.NewHistogram(query.Elapsed, query.Powers{}, sum.took)
+}

@@ -1,0 +1,149 @@
+package top
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRows: a table that is full has room again when rows are idle, and until then an operation without a row does not search it.
+func TestRows(t *testing.T) {
+	table, kind, item := newTable(nil, nil), &replay.Kind{Name: "p:op"}, &event.Item{}
+	next := uint64(0)
+	add := func() bool {
+		next++
+		r := table.row(kind, []replay.Value{{Item: item, Bits: next}})
+		if r != nil {
+			r.count++
+			r.slots[table.slot].count++
+		}
+		return r != nil
+	}
+	for range maxRows {
+		require.True(t, add())
+	}
+	require.False(t, add())
+	require.True(t, table.full)
+	require.NotNil(t, table.row(kind, []replay.Value{{Item: item, Bits: 1}}))
+	table.rows["open"] = &row{kind: kind, open: 1}
+	for n := range slots {
+		require.False(t, add(), n)
+		table.turn(time.Duration(n + 1))
+		require.False(t, table.full)
+	}
+	require.True(t, add())
+	require.Equal(t, uint64(maxRows), table.others)
+	require.Len(t, table.rows, 2)
+	require.Contains(t, table.rows, "open")
+}
+
+// death is a recording of spans.
+type death struct {
+	table      *table
+	file       *replay.File
+	start, end *recording.Probe
+	now        time.Duration
+}
+
+func newDeath() *death {
+	d := &death{table: newTable(nil, nil), file: replay.NewFile(&replay.Process{PID: 1}), now: time.Second}
+	d.start, d.end = eventtest.Spans()
+	d.table.operations.Know(d.start)
+	d.table.operations.Know(d.end)
+	d.table.began[0] = d.now
+	return d
+}
+
+// fire fires a probe some time later.
+func (d *death) fire(later time.Duration, p *recording.Probe, words ...uint64) {
+	d.now += later
+	d.table.turnTo(d.now)
+	d.table.add(eventtest.Event(d.now, p, words...), d.file)
+}
+
+func (d *death) snapshot() *snapshot { return d.table.snapshot(time.Unix(0, 0), d.now, true) }
+
+// TestLastSecond: the rates of a recording are those of its last second, also after a time without events.
+func TestLastSecond(t *testing.T) {
+	d := newDeath()
+	pair := func(later time.Duration) {
+		d.fire(later, d.start, 1, 0)
+		d.fire(0, d.end, 1, 0, 0)
+	}
+	for range 100 {
+		pair(100 * time.Millisecond)
+	}
+	s := d.snapshot()
+	require.EqualValues(t, 100, s.lines[0].Count)
+	require.InDelta(t, time.Second, s.window, float64(slotOfRecording))
+	require.InDelta(t, 10, s.lines[0].Rate, 2)
+	pair(time.Hour)
+	s = d.snapshot()
+	require.EqualValues(t, 101, s.lines[0].Count)
+	require.InDelta(t, 1, s.lines[0].Rate, 0.2, "the last second has one")
+	require.LessOrEqual(t, s.window, time.Second)
+}
+
+// TestNested: open operations follow those that they are parts of, whatever a hostile program says of them.
+func TestNested(t *testing.T) {
+	d := newDeath()
+	for _, o := range [][2]uint64{
+		{1, 0}, {2, 1}, {3, 2}, {4, 1}, {5, 0}, // 5 is the youngest
+		{6, 99},        // whose whole is not there
+		{7, 8}, {8, 7}, // parts of each other
+		{9, 9}, {10, 11}, // its own part; and of one that has ended
+	} {
+		d.fire(time.Millisecond, d.start, o[0], o[1])
+	}
+	d.fire(0, d.start, 11, 0)
+	d.fire(0, d.end, 11, 0, 0)
+	s := d.snapshot()
+	var shown []string
+	for i := range s.open {
+		shown = append(shown, strings.Repeat(" ", s.open[i].depth)+s.open[i].key.Text)
+	}
+	require.Equal(t, []string{"1", " 2", "  3", " 4", "5", "6", "10", "7", " 8", "9"}, shown)
+	shownAll := string(s.text(80))
+	require.Regexp(t, regexp.MustCompile(`(?m)^ +0s +1 +1  p:op 1 +\n +0s +1 +1    p:op 2 +\n +0s +1 +1      p:op 3 +$`), shownAll)
+	require.Regexp(t, `^\d\d:\d\d:\d\d  10 open`, string(s.text(20)))
+	for depth := range uint64(1000) {
+		d.fire(0, d.start, 1000+depth, 999+depth)
+	}
+	require.Len(t, d.snapshot().open, maxOpen)
+	for _, line := range strings.Split(string(d.snapshot().text(80)), "\n") {
+		require.LessOrEqual(t, len(line), 80)
+	}
+}
+
+// TestCommon: a terminal does not repeat an operation that all rows have, and a pipe has whole texts.
+func TestCommon(t *testing.T) {
+	path := func(s string) []replay.Shown { return []replay.Shown{{Name: "path", Text: strconv.Quote(s)}} }
+	long := strings.Repeat("/tenants/initech", 10)
+	s := &snapshot{names: []string{"path"}, lines: []line{{Operation: "p:op", by: path(long)}, {Operation: "p:op", by: path("/")}}}
+	s.open = []opened{{JSONOpen: replay.JSONOpen{Operation: "p:op", TID: 1}, args: path(long)}}
+	lines := strings.Split(string(s.text(80)), "\n")
+	require.Regexp(t, `^\d\d:\d\d:\d\d  p:op  0 operations/s`, lines[0])
+	require.Regexp(t, `LONGEST  path$`, lines[1])
+	require.Regexp(t, `TID  ARGUMENTS$`, lines[5])
+	for _, line := range lines {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), 80)
+	}
+	s.open[0].TID = 0
+	require.Regexp(t, `OPEN FOR  PID  ARGUMENTS\n`, string(s.text(80)), "a page tells no thread")
+	whole := string(s.text(text.Unlimited))
+	require.Equal(t, 3, strings.Count(whole, "  p:op  "))
+	require.Equal(t, 2, strings.Count(whole, strconv.Quote(long)))
+	s.open[0].Operation = "p:other"
+	require.Contains(t, string(s.text(80)), "  OPERATION  path")
+}

@@ -1,0 +1,179 @@
+// Package top shows which operations are running and how long they take, on a screen that is refreshed.
+package top
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/source"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/tree"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Options select what is shown.
+type Options struct {
+	// By are expressions whose values divide the operations of a name.
+	By []string
+	// Screens is the number of screens after which the run ends, or 0 for none.
+	Screens int
+	// Interval is the time between two screens.
+	Interval time.Duration
+	// From names the recordings or the page to read instead of processes.
+	From replay.From
+}
+
+// view makes snapshots of the operations. It is an events.Consumer.
+type view struct {
+	table    *table
+	stream   *events.Stream
+	interval *query.Interval
+	last     time.Duration // the time of the last event, by the stream's clock
+	lastAt   time.Time
+	show     func(*snapshot) error
+	left     int // remaining screens; negative if there is no limit
+}
+
+// Run shows operations until the run ends. names are names of operations, PROVIDER:NAME.
+func Run(
+	ctx context.Context, to *console.Console, config query.Config, names []string, o Options,
+) (err error) {
+	if o.Screens < 0 {
+		return console.Usagef("-n %d is negative", o.Screens)
+	}
+	if o.Interval <= 0 {
+		return console.Usagef("the interval must be positive, and not %v", o.Interval)
+	}
+	if o.By, err = query.SplitExprs(o.By); err != nil {
+		return err
+	}
+	if len(o.By) == 0 && !o.From.Given() && (config.All || len(config.Pods) > 0) && source.Pods() {
+		o.By = []string{"namespace", "pod"}
+	}
+	if len(o.From.Paths) > 0 || config.Format != query.Text || o.Screens > 0 {
+		return runPlain(ctx, to, config, names, &o)
+	}
+	s := openScreen(to, "/dev/tty")
+	if s == nil {
+		return runPlain(ctx, to, config, names, &o)
+	}
+	return s.run(ctx, func(ctx context.Context, to *console.Console) error {
+		v, err := newView(to, config, names, &o)
+		if err != nil {
+			return err
+		}
+		defer v.stream.Close()
+		v.show, v.left, v.table.parts = s.take, -1, tree.NewParts()
+		if err := v.run(ctx); err != nil {
+			return err
+		}
+		return v.stream.Report(events.Unended, 0)
+	})
+}
+
+// newView opens the stream.
+func newView(
+	to *console.Console, config query.Config, names []string, o *Options,
+) (v *view, err error) {
+	plan, err := events.NewPlan(&config, names, o.By)
+	if err != nil {
+		return nil, err
+	}
+	v = &view{table: newTable(plan.Where, plan.By)}
+	if v.stream, err = source.Open(to, &config, plan.Options(o.From)); err != nil {
+		return nil, err
+	}
+	if v.interval, err = query.NewInterval(o.Interval); err != nil {
+		v.stream.Close()
+	}
+	return v, err
+}
+
+// run takes the events.
+func (v *view) run(ctx context.Context) error {
+	if v.stream.Live {
+		v.table.began[0] = v.stream.Now()
+	}
+	return v.stream.Run(ctx, v)
+}
+
+func (v *view) Event(e *events.Event) error {
+	v.lastAt = events.At(e.Event)
+	if v.last = v.stream.Clock(e.Event); v.table.began[v.table.slot] == 0 {
+		v.table.began[v.table.slot] = v.last
+	}
+	if !v.stream.Live {
+		v.table.turnTo(v.last)
+	}
+	v.table.add(e.Event, e.File)
+	return nil
+}
+
+func (v *view) Know(p *recording.Probe) { v.table.operations.Know(p) }
+
+func (v *view) Gone(f *replay.File) { v.table.gone(f) }
+
+func (v *view) Tick() (next time.Duration, more bool, err error) {
+	if !v.stream.Live {
+		return 0, false, nil
+	}
+	due, next := v.interval.Due()
+	if !due {
+		return next, true, nil
+	}
+	if err := v.show(v.snapshot()); err != nil {
+		return 0, false, err
+	}
+	v.table.turn(v.stream.Now())
+	v.left--
+	return next, v.left != 0, nil
+}
+
+// snapshot returns the snapshot for now, or for the end of a recording.
+func (v *view) snapshot() *snapshot {
+	at, now := v.lastAt, v.last
+	if v.stream.Live {
+		at, now = v.stream.Until(), v.stream.Now()
+	}
+	s := v.table.snapshot(at, now, !v.stream.Live)
+	s.lost = v.stream.Lost()
+	return s
+}
+
+// runPlain shows one screen after another, without keys.
+func runPlain(
+	ctx context.Context, to *console.Console, config query.Config, names []string, o *Options,
+) error {
+	v, err := newView(to, config, names, o)
+	if err != nil {
+		return err
+	}
+	defer v.stream.Close()
+	if v.left = o.Screens; v.left == 0 {
+		v.left = -1
+	}
+	screen := console.Screen{Console: to}
+	show := func(s *snapshot, last bool) error {
+		if config.Format == query.JSON {
+			return s.encode(to.Out)
+		}
+		return screen.Show(s.text(console.Columns(to.Out)), last)
+	}
+	v.show = func(s *snapshot) error { return show(s, v.left == 1) }
+	v.stream.Announce()
+	if err := v.run(ctx); err != nil && !errors.Is(err, replay.ErrEnough) {
+		return err
+	}
+	if v.left != 0 {
+		if err := show(v.snapshot(), true); err != nil {
+			return err
+		}
+	}
+	err = v.stream.Report(events.Unended, 0)
+	v.table.operations.Report(to)
+	return err
+}

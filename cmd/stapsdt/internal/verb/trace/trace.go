@@ -1,0 +1,147 @@
+// Package trace shows a line for each event.
+package trace
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/source"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Options select the events and the output.
+type Options struct {
+	// Limit is the number of events after which the trace ends, or 0 for none.
+	Limit uint64
+	// Show are expressions whose values are shown instead of all arguments, if there are any.
+	Show []string
+	// TextSize is the number of bytes of a string that are shown, at most MaxText.
+	TextSize int
+	// Verbose shows the fields of structs that arguments point to.
+	Verbose bool
+	// From names the recordings or the page whose events are shown instead of the events of processes.
+	From replay.From
+}
+
+// MaxText is the number of bytes of a string that a program can read without touching a third page.
+const MaxText = 4000
+
+// Run shows events until the run ends.
+func Run(ctx context.Context, to *console.Console, config query.Config, o Options) (err error) {
+	config.Verbose = o.Verbose
+	if o.TextSize < 1 || o.TextSize > MaxText {
+		return console.Usagef("--strlen must be between 1 and %d", MaxText)
+	}
+	if o.Limit == 0 {
+		o.Limit = math.MaxUint64
+	}
+	if o.Show, err = query.SplitExprs(o.Show); err != nil {
+		return err
+	}
+	t := &trace{Console: to, options: &o}
+	t.stream, err = source.Open(to, &config, events.Options{
+		From: o.From, Needs: o.needs(), Show: &events.Show{Exprs: o.Show, TextSize: o.TextSize, Verbose: o.Verbose},
+	})
+	if err != nil {
+		return err
+	}
+	defer t.stream.Close()
+	style := render.Style{
+		Color: console.Colored(to.Out), Terminal: console.IsTerminal(to.Out), Pods: t.stream.Pods,
+		Open:  config.All || len(config.Pods) > 0 || config.Await || o.From.Follow,
+		Shown: o.Show, Warn: to.Warn,
+	}
+	t.printer = render.NewPrinter(config.Format, style)
+	t.stream.Announce()
+	if err := t.stream.Run(ctx, t); err != nil {
+		return err
+	}
+	return t.report()
+}
+
+// needs returns the requirements for a program's own events. Only the kernel reads the data that an argument points to.
+func (o *Options) needs() replay.Needs {
+	return replay.Needs{Exprs: o.Show, All: func(all []*recording.Probe) error {
+		for _, p := range all {
+			for _, a := range p.Args {
+				if o.Verbose && a.Kind == kind.Pointer {
+					return console.Usagef("%s:%s: -v shows what %s points to, which only the kernel reads", p.Provider, p.Name, a.Name)
+				}
+			}
+		}
+		return nil
+	}}
+}
+
+// trace is an events.Consumer.
+type trace struct {
+	*console.Console
+	options *Options
+	stream  *events.Stream
+	printer render.Printer
+	shown   uint64
+	lost    uint64 // events that were reported, or shown where they are missing
+	warned  time.Time
+}
+
+func (t *trace) Know(p *recording.Probe) { t.printer.Know(p) }
+
+func (t *trace) Gone(*replay.File) {}
+
+func (t *trace) Event(e *events.Event) error {
+	if e.Missing > 0 && !t.stream.Live {
+		t.lost += e.Missing
+		t.printer.Lost(events.At(e.Event), e.Missing)
+	}
+	fired := render.Fired{At: events.At(e.Event), PID: e.PID, TID: -1, Comm: e.Comm()}
+	if e.TID != 0 {
+		fired.TID = int64(e.TID)
+	}
+	if t.stream.Pods && e.Pod != nil {
+		fired.Pod = e.Pod.Namespace + "/" + e.Pod.Name + "/" + e.Pod.Container
+	}
+	probe := render.Probe{Provider: e.Probe.Provider, Probe: e.Probe.Name, Items: e.Items()}
+	t.printer.Event(&probe, fired, e.Values())
+	if t.shown++; t.shown == t.options.Limit {
+		return replay.ErrEnough
+	}
+	if t.printer.Size() > 64<<10 {
+		return t.printer.Flush(t.Out)
+	}
+	return nil
+}
+
+func (t *trace) Tick() (next time.Duration, more bool, err error) {
+	if t.stream.Live {
+		t.warnLost()
+	}
+	return query.Rest, true, t.printer.Flush(t.Out)
+}
+
+// warnLost warns of the events that were lost since the last warning, once a second.
+func (t *trace) warnLost() {
+	if lost := t.stream.Lost(); lost > t.lost && time.Since(t.warned) >= time.Second {
+		t.stream.WarnLost(t.Console, lost-t.lost)
+		t.lost, t.warned = lost, time.Now()
+	}
+}
+
+// report prints the remaining events, and warns of missing ones.
+func (t *trace) report() error {
+	left := t.stream.Lost()
+	if !t.stream.Live {
+		left -= t.lost
+	}
+	t.printer.End(left)
+	if err := t.printer.Flush(t.Out); err != nil {
+		return err
+	}
+	return t.stream.Report("not all events are shown", t.lost)
+}

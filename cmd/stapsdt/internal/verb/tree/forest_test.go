@@ -1,0 +1,210 @@
+package tree
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"github.com/stretchr/testify/require"
+)
+
+// spanSource makes events of spans.
+type spanSource struct {
+	t          *testing.T
+	forest     *forest
+	file       *replay.File
+	start, end *recording.Probe
+	now        time.Duration
+}
+
+func newSource(t *testing.T, finished func(*tree)) *spanSource {
+	s := &spanSource{t: t, file: replay.NewFile(&replay.Process{PID: 1})}
+	s.start, s.end = eventtest.Spans()
+	s.forest = newForest(nil, func(done *tree, _ replay.Ended) error {
+		finished(done)
+		return nil
+	})
+	s.forest.operations.Know(s.start)
+	s.forest.operations.Know(s.end)
+	return s
+}
+
+// fire fires a probe one nanosecond later.
+func (s *spanSource) fire(p *recording.Probe, words ...uint64) {
+	s.now++
+	require.NoError(s.t, s.forest.add(&events.Event{Event: eventtest.Event(s.now, p, words...), File: s.file}))
+}
+
+// TestForest: roots that never end make room for others, and leave nothing.
+func TestForest(t *testing.T) {
+	var done []*tree
+	s := newSource(t, func(t *tree) { done = append(done, t) })
+	id := uint64(0)
+	for range 20 { // roots that never end, with operations that do
+		id++
+		root := id
+		s.fire(s.start, root, 0)
+		for range maxPerTree + 5 {
+			id++
+			s.fire(s.start, id, root)
+			s.fire(s.end, id, root, 0)
+		}
+	}
+	require.LessOrEqual(t, s.forest.size, maxNodes)
+	require.LessOrEqual(t, len(s.forest.nodes), maxNodes)
+	require.Equal(t, uint64(7), s.forest.givenUp, "20 trees of 10,000 do not fit into 131,072")
+	require.Empty(t, done)
+	id++
+	s.fire(s.start, id, 0)
+	s.fire(s.end, id, 0, 1)
+	require.Len(t, done, 1)
+	require.True(t, done[0].failed)
+	s.fire(s.end, 1, 0, 0) // of a tree that was given up
+	require.Len(t, done, 1)
+	last := id - (maxPerTree + 5) - 1
+	s.fire(s.end, last, 0, 0)
+	require.Len(t, done, 2)
+	require.Equal(t, []int{maxPerTree, 6}, []int{done[1].nodes, done[1].dropped})
+	s.forest.gone(s.file)
+	require.Zero(t, s.forest.size+len(s.forest.nodes)+len(s.forest.open)+s.forest.trees.Len())
+}
+
+// TestForestRestarts: an id that is used again leaves nothing.
+func TestForestRestarts(t *testing.T) {
+	s := newSource(t, func(*tree) {})
+	for range 1000 {
+		s.fire(s.start, 7, 0)
+	}
+	require.Len(t, s.forest.open, 1)
+	require.Len(t, s.forest.nodes, 1)
+}
+
+// TestOwn: parts that overlap count once, and one that has not ended counts until the root does.
+func TestOwn(t *testing.T) {
+	child := func(since, took time.Duration, ended bool) *node {
+		return &node{since: since, took: took, ended: ended}
+	}
+	root := &node{since: 100, took: 100, ended: true, children: []*node{
+		child(150, 10, true), child(110, 20, true), child(120, 30, true), child(190, 0, false),
+	}}
+	require.Equal(t, 10+0+30*time.Nanosecond, root.own(root), "before 110, and from 160 to 190")
+	require.Equal(t, 10*time.Nanosecond, root.children[3].own(root))
+	require.Equal(t, 20, root.children[1].part(root))
+}
+
+// TestSlowest: the slowest trees are kept only as far as there is room for their operations.
+func TestSlowest(t *testing.T) {
+	v := &view{options: &Options{Slowest: 100}}
+	for i := range 50 {
+		took := time.Duration(i * 7 % 50)
+		v.keep(&tree{root: &node{took: took}, nodes: maxPerTree})
+	}
+	require.True(t, v.crowded)
+	require.Equal(t, 13*maxPerTree, v.kept)
+	require.Len(t, v.slowest, 13)
+	for i, one := range v.slowest {
+		require.Equal(t, time.Duration(49-i), one.root.took)
+	}
+	v = &view{options: &Options{Slowest: 2}}
+	for i := range 5 {
+		v.keep(&tree{root: &node{took: time.Duration(i)}, nodes: 1})
+	}
+	require.Equal(t, []any{false, 2, 2}, []any{v.crowded, v.kept, len(v.slowest)})
+}
+
+// TestRequest: the tree of one operation can be asked for, by a number or a text.
+func TestRequest(t *testing.T) {
+	seven, texts := replay.Value{Item: replay.NewItem("id", expr.Type{Kind: expr.Uint, Size: 8}), Bits: 7}, replay.NewItem("id", expr.Type{Kind: expr.String})
+	text := func(s string) replay.Value { return replay.Value{Item: texts, Text: s} }
+	for _, c := range []struct {
+		key   replay.Value
+		asked string
+		want  bool
+	}{{seven, "", true}, {seven, "7", true}, {seven, "77", false}, {text("x y"), "x y", true}, {text("x y"), `"x y"`, true}, {text("x"), "y", false}} {
+		require.Equal(t, c.want, (&tree{key: c.key}).requested(c.asked), c)
+	}
+}
+
+// TestCalls: what a panic or Goexit leaves behind, a g that another goroutine gets, and calls without end.
+func TestCalls(t *testing.T) {
+	var done []*tree
+	c := newCalls(func(t *tree, _ replay.Ended) error {
+		done = append(done, t)
+		return nil
+	})
+	file := replay.NewFile(&replay.Process{PID: 1})
+	probes := map[string]*recording.Probe{}
+	now := time.Duration(0)
+	fire := func(name string, returns bool, goroutine, g, depth uint64) {
+		if returns {
+			name += ":return"
+		}
+		if probes[name] == nil {
+			probes[name] = &recording.Probe{Provider: "go", Name: name}
+		}
+		now++
+		e := &recording.Event{Monotonic: now, PID: 1, Goroutine: goroutine}
+		require.NoError(t, e.Decode(probes[name], nil))
+		require.NoError(t, c.add(&events.Event{Event: e, File: file, Call: &events.Call{G: g, Depth: depth, Return: returns}}))
+	}
+	call := func(name string, goroutine, depth uint64) { fire(name, false, goroutine, 1, depth) }
+	end := func(name string, goroutine, depth uint64) { fire(name, true, goroutine, 1, depth) }
+
+	call("a", 1, 10)
+	call("b", 1, 20)
+	call("b", 1, 30)
+	end("a", 1, 10) // after a panic
+	require.Len(t, done, 1)
+	require.Equal(t, 3, done[0].nodes)
+	require.False(t, done[0].root.children[0].ended)
+
+	call("a", 1, 10)
+	call("b", 1, 20)
+	call("b", 1, 20) // the earlier one was left by a panic that a has recovered
+	end("b", 1, 20)
+	end("a", 1, 10)
+	root := done[1].root
+	require.EqualValues(t, 1, root.children[0].end(root)-root.children[0].since, "until the next event at most")
+	require.EqualValues(t, 2, root.own(root))
+	require.Contains(t, root.children[0].columns(root), "<1ns")
+	done = done[:1]
+
+	call("a", 1, 10)
+	call("b", 1, 20) // the goroutine ends by Goexit, and 2 gets its g
+	call("b", 2, 40)
+	end("b", 2, 40)
+	require.Len(t, done, 2)
+	require.Equal(t, 1, done[1].nodes)
+	require.EqualValues(t, 1, c.unwound)
+
+	end("b", 2, 40) // its call was lost
+	call("a", 2, 10)
+	end("b", 2, 10)
+	end("a", 2, 10)
+	require.EqualValues(t, 2, c.strays)
+	require.Len(t, done, 3)
+	fire("a", false, 3, 0, 0)
+	require.EqualValues(t, 1, c.foreign)
+
+	for g := range uint64(2 * maxNodes) { // roots that never end
+		fire("a", false, g+10, g+10, 10)
+	}
+	require.Positive(t, c.givenUp)
+	require.LessOrEqual(t, c.size, maxNodes)
+	for depth := range uint64(2 * maxPerTree) {
+		call("a", 5, depth+1)
+	}
+	for depth := range uint64(2 * maxPerTree) {
+		end("a", 5, 2*maxPerTree-depth)
+	}
+	require.Equal(t, maxPerTree, done[len(done)-1].nodes)
+	require.EqualValues(t, maxPerTree, c.dropped)
+	c.gone(file)
+	require.Zero(t, c.size)
+	require.Empty(t, c.goroutines)
+}

@@ -1,0 +1,49 @@
+package tree
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Parts has what open operations consist of. Its methods may be called concurrently.
+type Parts struct {
+	mu     sync.Mutex
+	forest *forest
+}
+
+// NewParts returns a Parts without operations.
+func NewParts() *Parts { return &Parts{forest: newForest(nil, nil)} }
+
+// Add adds an event with its effect on operations.
+func (p *Parts) Add(kind *replay.Kind, o *replay.Outcome, e *recording.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.forest.take(kind, o, e) // it finishes no tree, which alone can fail
+}
+
+// Gone removes the operations of a process that has ended.
+func (p *Parts) Gone(f *replay.File) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forest.gone(f)
+}
+
+// Lines formats an operation and what it consists of, or returns nil if it has ended or has no
+// parts.
+func (p *Parts) Lines(o *replay.Operation, width int) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.forest.open[o]
+	if n == nil || len(n.children) == 0 {
+		return nil
+	}
+	n.took = max(n.process.Last()-n.since, 0)
+	var b bytes.Buffer
+	w := writer{width: width}
+	w.operations(&b, n)
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
