@@ -5,6 +5,7 @@ package live
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -93,7 +94,9 @@ func (f *fake) serve(c *net.UnixConn, pid int) {
 		case kind == wire.KindHello:
 			_, _ = c.Write(wire.Append(nil, kind, (&wire.Hello{Major: wire.Major, PID: uint32(pid)}).Append(nil)))
 		case kind == wire.KindWatch:
-			if err := sendMemory(c, pid); err != nil {
+			if err := sendMemory(c, pid); errors.Is(err, unix.EPIPE) {
+				return // it was too late
+			} else if err != nil {
 				panic(err)
 			}
 		default:
@@ -170,7 +173,11 @@ func runAll(t *testing.T, enough func(*Feed) bool) (feed *Feed, said *warnings) 
 	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	defer cancel()
 	require.NoError(t, feed.Run(ctx, until(func() bool { return enough(feed) })))
-	require.NoError(t, ctx.Err(), "it has not come that far: %s", said.b.String())
+	var states []int
+	for s := connecting; s <= watched; s++ {
+		states = append(states, feed.count(s))
+	}
+	require.NoError(t, ctx.Err(), "it has not come that far: %v, %d refused: %s", states, len(feed.refused), said.b.String())
 	return feed, said
 }
 
