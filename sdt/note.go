@@ -25,10 +25,10 @@ const (
 
 // walker collects the sites of a file's notes, and the errors in the notes.
 type walker struct {
-	file   *elfFile
-	sites  []Site
-	errs   []error
-	budget int // number of arguments that may still be read
+	file  *elfFile
+	sites []Site
+	errs  []error
+	left  int // number of arguments that may still be read
 }
 
 var errTooMany = errors.New("too many errors")
@@ -137,7 +137,7 @@ func (w *walker) note(desc []byte, at uint64) error {
 		return fmt.Errorf("%s:%s: %d bytes at %#x follow the arguments", p.Provider, p.Name, len(rest), at+uint64(len(desc)-len(rest)))
 	}
 	words := splitArgs(text[2])
-	if w.budget -= len(words); w.budget < 0 {
+	if w.left -= len(words); w.left < 0 {
 		return fmt.Errorf("%s:%s: the file has more than %d arguments", p.Provider, p.Name, maxArgs)
 	}
 	p.Args = parseArgs(w.file.notation(), words)

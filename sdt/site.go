@@ -59,7 +59,7 @@ func Read(r io.ReaderAt) ([]Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := walker{file: f, budget: maxArgs}
+	w := walker{file: f, left: maxArgs}
 	left := uint64(maxNotes)
 	for _, s := range f.Sections {
 		if s.Name != noteSection {

@@ -34,48 +34,48 @@ func inpodCommand(to *console.Console) *cobra.Command {
 
 func waitCommand(to *console.Console) *cobra.Command {
 	var idle time.Duration
-	budget := inpod.Budget{Interval: 500 * time.Millisecond}
+	allowance := inpod.Allowance{Interval: 500 * time.Millisecond}
 	c := &cobra.Command{Use: "wait", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		return inpod.Wait(c.Context(), to, budget, idle)
+		return inpod.Wait(c.Context(), to, allowance, idle)
 	}}
-	budgetFlags(c, &budget)
+	allowanceFlags(c, &allowance)
 	c.Flags().DurationVar(&idle, "idle", 10*time.Minute, "end when nothing was asked for this time")
 	return c
 }
 
-// budgetFlags adds the flags of the commands about a container.
-func budgetFlags(c *cobra.Command, b *inpod.Budget) {
-	c.Flags().StringVar(&b.Container, "container", "", "the `ID` of the container")
-	c.Flags().BoolVar(&b.Alone, "alone", false, "it has a PID namespace of its own")
-	c.Flags().BoolVar(&b.Shared, "shared", false, "this shares its memory limit")
-	c.Flags().Int64Var(&b.Memory, "memory", inpod.Memory, "how many `BYTES` this may allocate")
-	c.Flags().Int64Var(&b.Limit, "limit", 0, "the memory limit in `BYTES`, or 0")
+// allowanceFlags adds the flags of the commands about a container.
+func allowanceFlags(c *cobra.Command, a *inpod.Allowance) {
+	c.Flags().StringVar(&a.Container, "container", "", "the `ID` of the container")
+	c.Flags().BoolVar(&a.Alone, "alone", false, "it has a PID namespace of its own")
+	c.Flags().BoolVar(&a.Shared, "shared", false, "this shares its memory limit")
+	c.Flags().Int64Var(&a.Memory, "memory", inpod.Memory, "how many `BYTES` this may allocate")
+	c.Flags().Int64Var(&a.Limit, "limit", 0, "the memory limit in `BYTES`, or 0")
 }
 
 func lookCommand(to *console.Console) *cobra.Command {
-	var budget inpod.Budget
+	var allowance inpod.Allowance
 	c := &cobra.Command{Use: "look", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		if err := inpod.Spare(to, budget); err != nil {
+		if err := inpod.Spare(to, allowance); err != nil {
 			return err
 		}
-		answer, err := inpod.Look(budget.Container, budget.Alone)
+		answer, err := inpod.Look(allowance.Container, allowance.Alone)
 		if err != nil {
 			return err
 		}
 		return render.NewEncoder(to.Out).Encode(answer)
 	}}
-	budgetFlags(c, &budget)
+	allowanceFlags(c, &allowance)
 	return c
 }
 
 // askCommand runs a verb about the processes of a container.
 func askCommand(to *console.Console) *cobra.Command {
-	var budget inpod.Budget
+	var allowance inpod.Allowance
 	var reader console.Reader
 	var plain bool
 	var terminal, pod string
 	c := &cobra.Command{Use: "ask -- VERB...", Args: cobra.MinimumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		if err := inpod.Spare(to, budget); err != nil {
+		if err := inpod.Spare(to, allowance); err != nil {
 			return err
 		}
 		if plain {
@@ -85,7 +85,7 @@ func askCommand(to *console.Console) *cobra.Command {
 		if names := strings.Split(pod, "/"); len(names) == 3 {
 			live.SetPod(recording.Pod{Namespace: names[0], Name: names[1], Container: names[2]})
 		}
-		pids, err := inpod.Find(budget.Container, budget.Alone)
+		pids, err := inpod.Find(allowance.Container, allowance.Alone)
 		if err != nil {
 			return err
 		}
@@ -106,9 +106,9 @@ func askCommand(to *console.Console) *cobra.Command {
 		if args[0] != "record" {
 			return runVerb(c.Context(), to, verb)
 		}
-		return recordInMemory(c.Context(), to, budget, gone, verb)
+		return recordInMemory(c.Context(), to, allowance, gone, verb)
 	}}
-	budgetFlags(c, &budget)
+	allowanceFlags(c, &allowance)
 	c.Flags().StringVar(&terminal, "terminal", "", "standard input is a terminal, and this the `TOKEN` of the companion")
 	c.Flags().StringVar(&pod, "pod", "", "the names `NAMESPACE/POD/CONTAINER` of the container")
 	c.Flags().IntVar(&reader.Columns, "columns", 0, "how wide the reader's terminal is")
@@ -130,7 +130,7 @@ func runVerb(ctx context.Context, to *console.Console, args []string) error {
 
 // recordInMemory records into memory, and keeps the recording to be fetched until gone is done.
 func recordInMemory(
-	ctx context.Context, to *console.Console, budget inpod.Budget, gone context.Context,
+	ctx context.Context, to *console.Console, allowance inpod.Allowance, gone context.Context,
 	args []string,
 ) error {
 	var size int64
@@ -139,7 +139,7 @@ func recordInMemory(
 			size, _ = strconv.ParseInt(text, 10, 64)
 		}
 	}
-	f, err := inpod.NewMemory(budget, size)
+	f, err := inpod.NewMemory(allowance, size)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func sendCommand(to *console.Console) *cobra.Command {
 		if err := errors.Join(pidErr, fdErr); err != nil {
 			return console.Usagef("%w", err)
 		}
-		if err := inpod.Spare(to, inpod.Budget{}); err != nil {
+		if err := inpod.Spare(to, inpod.Allowance{}); err != nil {
 			return err
 		}
 		return inpod.Send(to.Out, pid, fd)
@@ -168,7 +168,7 @@ func sendCommand(to *console.Console) *cobra.Command {
 func accompanyCommand(to *console.Console) *cobra.Command {
 	use := inpod.Companion + " TOKEN"
 	run := func(*cobra.Command, []string) error {
-		if err := inpod.Spare(to, inpod.Budget{}); err != nil {
+		if err := inpod.Spare(to, inpod.Allowance{}); err != nil {
 			return err
 		}
 		_, err := io.Copy(io.Discard, os.Stdin)

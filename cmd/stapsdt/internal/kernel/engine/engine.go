@@ -22,7 +22,7 @@ type Files interface {
 	Open(path string) (*target.File, error)
 	Knows(pid int, m *proc.Mapping) bool
 	Waiting() []int
-	// Order returns pids with the processes of users who have exceeded their budget last.
+	// Order returns pids with the processes of users who have exceeded their share last.
 	Order(pids []int) []int
 	// Recheck makes it compare all known files again, and Reconsider makes it find ignored files again.
 	Recheck()

@@ -19,8 +19,8 @@ const HoldTime = 5 * time.Minute
 
 // NewMemory returns a file of size bytes for a recording, in the memory of this process. The kernel frees it whenever the process
 // ends. A file in a file system, and its memory, would stay after an OOM kill.
-func NewMemory(b Budget, size int64) (*os.File, error) {
-	if err := b.check(size); err != nil {
+func NewMemory(a Allowance, size int64) (*os.File, error) {
+	if err := a.check(size); err != nil {
 		return nil, err
 	}
 	fd, err := unix.MemfdCreate("stapsdt-recording", unix.MFD_CLOEXEC)

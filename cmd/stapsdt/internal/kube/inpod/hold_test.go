@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	case "end":
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := Wait(ctx, &console.Console{Err: os.Stderr}, Budget{}, time.Hour); err != nil {
+		if err := Wait(ctx, &console.Console{Err: os.Stderr}, Allowance{}, time.Hour); err != nil {
 			panic(err)
 		}
 		return

@@ -21,8 +21,8 @@ import (
 // ErrShort means that the memory of a pod is short.
 var ErrShort = errors.New("the pod's memory is short")
 
-// Budget limits the memory of a pod that a command may use.
-type Budget struct {
+// Allowance limits the memory of a pod that a command may use.
+type Allowance struct {
 	// Memory is the number of bytes that it may allocate.
 	Memory int64
 	// Limit is the limit of the container with which it shares the memory, or 0 if there is none.
@@ -44,20 +44,20 @@ const (
 
 // reserve returns the memory that the command leaves free. The command has to end before the kernel kills: in a pod that requests
 // little memory, the program's own oom_score_adj is nearly 1000, so that the kernel kills the larger of the two.
-func (b *Budget) reserve() int64 { return max(b.Limit/reserveShare, minReserve) }
+func (a *Allowance) reserve() int64 { return max(a.Limit/reserveShare, minReserve) }
 
 // check returns ErrShort if fewer than needed bytes are left in addition to the reserve.
-func (b *Budget) check(needed int64) error {
-	if b.Limit == 0 {
+func (a *Allowance) check(needed int64) error {
+	if a.Limit == 0 {
 		return nil
 	}
-	return b.fits(needed, b.room())
+	return a.fits(needed, a.room())
 }
 
 // fits returns ErrShort if the needed bytes and the reserve do not fit into room.
-func (b *Budget) fits(needed, room int64) error {
-	if room < needed+b.reserve() {
-		return fmt.Errorf("%w: of the limit of %d bytes, %d are left, and this takes %d and leaves %d", ErrShort, b.Limit, max(room, 0), needed, b.reserve())
+func (a *Allowance) fits(needed, room int64) error {
+	if room < needed+a.reserve() {
+		return fmt.Errorf("%w: of the limit of %d bytes, %d are left, and this takes %d and leaves %d", ErrShort, a.Limit, max(room, 0), needed, a.reserve())
 	}
 	return nil
 }
@@ -66,11 +66,11 @@ func (b *Budget) fits(needed, room int64) error {
 var held atomic.Int64
 
 // room returns the number of bytes left of the limit. It estimates it, because a container cannot see the pod's control group.
-func (b *Budget) room() int64 {
+func (a *Allowance) room() int64 {
 	pids := append(neighbors(), os.Getpid())
 	var files int64
-	if b.Shared {
-		beside := inside(b.Container, b.Alone)
+	if a.Shared {
+		beside := inside(a.Container, a.Alone)
 		for _, pid := range beside {
 			if !slices.Contains(pids, pid) {
 				pids = append(pids, pid)
@@ -85,7 +85,7 @@ func (b *Budget) room() int64 {
 		used += resident(pid)
 	}
 	room, _ := recordfile.MemoryRoom()
-	return min(room, b.Limit-used)
+	return min(room, a.Limit-used)
 }
 
 // resident returns the resident memory of a process without the contents of files on a disk.

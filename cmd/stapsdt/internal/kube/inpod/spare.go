@@ -25,37 +25,37 @@ const (
 
 // Spare keeps this process from harming the pod, because its memory counts against the pod's limit. When memory is short, the process
 // ends, or the kernel kills it first if the program's own oom_score_adj is low. Its memory is limited.
-func Spare(to *console.Console, b Budget) error {
+func Spare(to *console.Console, a Allowance) error {
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(firstVictim), 0); err != nil {
 		return fmt.Errorf("the program could be killed for the memory of this command: %w", err)
 	}
-	b.Memory = max(b.Memory, minMemory)
-	debug.SetMemoryLimit(b.Memory * 3 / 4)
-	if err := bound(2 * b.Memory); err != nil {
+	a.Memory = max(a.Memory, minMemory)
+	debug.SetMemoryLimit(a.Memory * 3 / 4)
+	if err := bound(2 * a.Memory); err != nil {
 		return err
 	}
-	if err := b.check(0); err != nil {
+	if err := a.check(0); err != nil {
 		return err
 	}
-	go b.watch(to)
+	go a.watch(to)
 	return nil
 }
 
 // watch ends this process when it takes too much memory, or too little is left.
-func (b *Budget) watch(to *console.Console) {
-	for interval := max(watchInterval, b.Interval); ; {
+func (a *Allowance) watch(to *console.Console) {
+	for interval := max(watchInterval, a.Interval); ; {
 		time.Sleep(interval)
 		began := time.Now()
 		taken := ownSize("RssAnon")
-		err := b.check(0)
-		if taken > b.Memory {
-			err = fmt.Errorf("this has taken %d bytes of the pod's memory, and may take %d", taken, b.Memory)
+		err := a.check(0)
+		if taken > a.Memory {
+			err = fmt.Errorf("this has taken %d bytes of the pod's memory, and may take %d", taken, a.Memory)
 		}
 		if err != nil {
 			to.Warn("%v, so this ends", err)
 			os.Exit(1)
 		}
-		interval = max(watchInterval, b.Interval, watchShare*time.Since(began))
+		interval = max(watchInterval, a.Interval, watchShare*time.Since(began))
 	}
 }
 

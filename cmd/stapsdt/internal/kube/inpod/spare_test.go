@@ -19,7 +19,7 @@ import (
 
 // greedy allocates more than it may take, under the limits of a command, and keeps it.
 func greedy() {
-	if err := Spare(&console.Console{Err: os.Stderr}, Budget{}); err != nil {
+	if err := Spare(&console.Console{Err: os.Stderr}, Allowance{}); err != nil {
 		panic(err)
 	}
 	adjusted, _ := os.ReadFile("/proc/self/oom_score_adj")
@@ -52,7 +52,7 @@ func waitBesideAnother() {
 	err := other.Start()
 	if err == nil {
 		go func() { _ = other.Wait() }() // a zombie has no namespace
-		err = Wait(context.Background(), &console.Console{Err: os.Stderr}, Budget{}, idle)
+		err = Wait(context.Background(), &console.Console{Err: os.Stderr}, Allowance{}, idle)
 	}
 	if err != nil {
 		panic(err)
@@ -79,17 +79,17 @@ func TestWaitEnds(t *testing.T) {
 
 // TestRoom: a command does not begin, and goes on no longer, where it would take what it is to leave.
 func TestRoom(t *testing.T) {
-	pod := Budget{Limit: 64 << 20}
+	pod := Allowance{Limit: 64 << 20}
 	require.NoError(t, pod.fits(0, 8<<20))
 	require.NoError(t, pod.fits(4<<20, 12<<20))
 	require.ErrorIs(t, pod.fits(4<<20+1, 12<<20), ErrShort)
 	require.EqualError(t, pod.fits(31<<20, -1), "the pod's memory is short: of the limit of 67108864 bytes, 0 are left, and this takes 32505856 and leaves 8388608")
-	require.ErrorIs(t, (&Budget{Limit: 1 << 30}).fits(0, 1<<27-1), ErrShort)
-	require.NoError(t, (&Budget{}).check(1<<40), "no limit")
+	require.ErrorIs(t, (&Allowance{Limit: 1 << 30}).fits(0, 1<<27-1), ErrShort)
+	require.NoError(t, (&Allowance{}).check(1<<40), "no limit")
 
 	// Processes of this mount namespace count, and in a container that is beside, its own.
-	own, beside := Budget{Limit: 1 << 40}, Budget{Limit: 1 << 40, Container: "none", Alone: true, Shared: true}
+	own, beside := Allowance{Limit: 1 << 40}, Allowance{Limit: 1 << 40, Container: "none", Alone: true, Shared: true}
 	assert.Less(t, own.room(), own.Limit-ownSize("RssAnon")+1<<20)
 	assert.Less(t, beside.room(), beside.Limit)
-	require.ErrorIs(t, (&Budget{Limit: 1 << 20}).check(0), ErrShort)
+	require.ErrorIs(t, (&Allowance{Limit: 1 << 20}).check(0), ErrShort)
 }

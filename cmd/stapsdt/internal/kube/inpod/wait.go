@@ -25,11 +25,11 @@ const used = unix.SIGWINCH
 
 // Wait waits until ctx is done, or until no question came for the time idle and no other process runs in this container. It is the
 // first process of the ephemeral container in which the commands run.
-func Wait(ctx context.Context, to *console.Console, b Budget, idle time.Duration) error {
+func Wait(ctx context.Context, to *console.Console, a Allowance, idle time.Duration) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, used)
 	defer signal.Stop(signals)
-	if err := Spare(to, b); err != nil {
+	if err := Spare(to, a); err != nil {
 		return err
 	}
 	debug.FreeOSMemory()

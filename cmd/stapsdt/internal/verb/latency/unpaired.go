@@ -6,7 +6,7 @@ import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 type unpaired struct {
 	starts, ends uint64 // starts without an end, and ends without a start
 	open         int
-	unknown      int                 // starts whose end may have been lost
+	unknown      int // starts whose end may have been lost
 	// oldest are at most maxOpenShown: open operations, then operations that may be open.
 	oldest []*replay.Operation
 }
