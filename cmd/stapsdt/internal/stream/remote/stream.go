@@ -78,6 +78,7 @@ func (c *Client) Watch(ctx context.Context, query url.Values) (*Stream, error) {
 	}
 	s := &Stream{body: response.Body, lines: bufio.NewScanner(response.Body), cancel: cancel}
 	s.lines.Buffer(make([]byte, 64<<10), 128<<10) // an event has 12 arguments of at most maxText bytes, escaped
+	s.lines.Split(wholeLine)
 	s.silent = time.AfterFunc(patience, cancel)
 	if !s.lines.Scan() { // the program sends a line when it observes its probes
 		s.Close()
@@ -123,6 +124,11 @@ func (s *Stream) Next() (*Message, error) {
 		return nil, fmt.Errorf("%w: it was silent for %v", ErrGone, patience)
 	}
 	return nil, fmt.Errorf("%w: %w", ErrGone, err)
+}
+
+// wholeLine is bufio.ScanLines without a line that the end of the connection has cut.
+func wholeLine(data []byte, _ bool) (advance int, token []byte, err error) {
+	return bufio.ScanLines(data, false)
 }
 
 // message decodes a message, and returns nil if its kind is unknown.

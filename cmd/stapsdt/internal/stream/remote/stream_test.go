@@ -44,11 +44,13 @@ func TestNext(t *testing.T) {
 	require.Equal(t, ErrGone, err)
 }
 
-// TestBroken: a malformed event is an error, and so is a line that has no end.
+// TestBroken: a malformed event is an error, and so is a line that has no end. An event that the end of the connection has cut is neither.
 func TestBroken(t *testing.T) {
 	for body, want := range map[string]string{
 		"":                                    "the connection has ended",
 		"event: stats\n\n":                    "the connection has ended",
+		"data: {\"pid\":":                     "the connection has ended",
+		"data: {}":                            "the connection has ended",
 		"data: 7\n\n":                         "the program has sent a malformed event: ",
 		"data: {\"pid\":-1}\n\n":              "the program has sent a malformed event: ",
 		"data: {\"args\":[1]}\n\n":            "the program has sent a malformed event: an event without arguments",
