@@ -1,0 +1,74 @@
+package replay
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestLosses: lost events are counted by where they are missing, in text and in JSON.
+func TestLosses(t *testing.T) {
+	between := " between its first one and " + time.Unix(5, 0).Format("15:04:05.000000")
+	for _, test := range []struct {
+		before     [3]uint64 // the shard's events before each of its chunks
+		dropped    uint64
+		text, json string
+	}{
+		{[3]uint64{0, 1, 2}, 0, "", ""},
+		{[3]uint64{3, 4, 5}, 0, "3 events before its first one", `{"lost":3,"before":3}`},
+		{[3]uint64{0, 2, 3}, 0, "1 event" + between, `{"lost":1,"between":1}`},
+		{
+			[3]uint64{3, 5, 8}, 5, "11 events: 3 before its first one, 1" + between + ", 2 after the last one that was read, 5 at unknown times",
+			`{"lost":11,"before":3,"between":1,"after":2,"unplaced":5}`,
+		},
+	} {
+		var r eventtest.Recording
+		r.Head.Dropped = test.dropped
+		p := r.Probe("p", "x")
+		r.Chunk(0, test.before[0], eventtest.Fired{Probe: p, At: time.Second})
+		r.Chunk(0, test.before[1], eventtest.Fired{Probe: p, At: 5 * time.Second})
+		r.Chunk(0, test.before[2])
+		reader := open(t, "", write(t, &r))
+		require.Len(t, texts(t, reader), 2)
+		var out, said bytes.Buffer
+		require.NoError(t, reader.Losses().Encode(&out))
+		reader.Report(&console.Console{Err: &said}, LowerBounds)
+		if test.text != "" {
+			test.json += "\n"
+			test.text = "stapsdt: " + reader.Files()[0].Path + " has lost " + test.text + ": the numbers are lower bounds\n"
+		}
+		require.Equal(t, test.json, out.String())
+		require.Equal(t, test.text, said.String())
+	}
+}
+
+// TestOpenOperations: an operation is known to be open only if no event is missing since it started. Those come first,
+// and then those that have been open for longer.
+func TestOpenOperations(t *testing.T) {
+	var r eventtest.Recording
+	p := r.Probe("p", "x")
+	r.Chunk(0, 0, eventtest.Fired{Probe: p, At: time.Second})
+	r.Chunk(0, 3, eventtest.Fired{Probe: p, At: 5 * time.Second}, eventtest.Fired{Probe: p, At: 9 * time.Second})
+	reader := open(t, "", write(t, &r))
+	require.Len(t, texts(t, reader), 3)
+	live := NewFile(&Process{})
+	live.Passed(9 * time.Second)
+	live.Missed(5 * time.Second)
+	for _, f := range []*File{reader.Files()[0], live} {
+		var all []*Operation
+		for _, ms := range []time.Duration{8000, 5000, 5001, 1000, 10_000} {
+			all = append(all, &Operation{File: f, Since: ms * time.Millisecond})
+		}
+		SortOpen(all)
+		var got []any
+		for _, o := range all {
+			got = append(got, o.For().String(), o.IsOpen())
+		}
+		require.Equal(t, []any{"3.999s", true, "1s", true, "0s", true, "8s", false, "4s", false}, got)
+	}
+}
