@@ -122,12 +122,18 @@ func (o *Operations) Know(p *recording.Probe) {
 	}
 	switch {
 	case k.Pairs != nil:
-		if err := k.Pairs.AddSide(Side{p, k.number, isStart}); err != nil {
-			o.sides[p] = nil // the arguments may differ in another program
-		}
+		o.join(k, p)
 	case k.first[which] == nil:
 		k.first[which] = p
 		o.pair(k)
+	}
+}
+
+// join adds another start or end to a kind whose events are paired.
+func (o *Operations) join(k *Kind, p *recording.Probe) {
+	_, isStart := NameOf(p.Name)
+	if err := k.Pairs.AddSide(Side{p, k.number, isStart}); err != nil {
+		o.sides[p] = nil // the arguments may differ in another program
 	}
 }
 
@@ -176,6 +182,11 @@ func (o *Operations) pair(k *Kind) {
 		return // the conditions were checked, so the probe belongs to another kind of event
 	}
 	k.Pairs = pairs
+	for p, of := range o.sides { // several starts may be known before the first end
+		if of == k && !pairs.Knows(p) {
+			o.join(k, p)
+		}
+	}
 }
 
 // Check returns an error if no operation has the variables of an expression in Where or By.
