@@ -236,13 +236,11 @@ func (o *Operations) Add(e *recording.Event, f *File) (*Kind, Outcome) {
 	if k == nil || k.Pairs == nil || !k.Fits && !o.All {
 		return nil, Outcome{}
 	}
-	if _, isStart := NameOf(e.Probe.Name); isStart && o.open >= query.MaxOpen {
-		o.Full++
-		return k, Outcome{}
-	}
-	before := k.Pairs.Len()
+	before, full := k.Pairs.Len(), k.Pairs.Full
+	k.Pairs.room = query.MaxOpen - o.open + before
 	outcome := k.Pairs.Add(e, f)
 	o.open += k.Pairs.Len() - before
+	o.Full += k.Pairs.Full - full
 	outcome.Ended.Selected = outcome.Ended.Selected && k.Fits
 	return k, outcome
 }

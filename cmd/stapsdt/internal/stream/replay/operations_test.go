@@ -77,7 +77,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestFull: all kinds share the room for open operations, and those of a process that has ended make room.
+// TestFull: all kinds share the room for open operations. A start that takes the key of another needs none, and the
+// operations of a process that has ended make room.
 func TestFull(t *testing.T) {
 	var r eventtest.Recording
 	for _, name := range []string{"x__start", "x__end", "y__start", "y__end"} {
@@ -95,8 +96,10 @@ func TestFull(t *testing.T) {
 	require.Zero(t, o.Full)
 	_, refused := o.Add(eventtest.Event(2, y, 1), f)
 	require.Equal(t, Outcome{}, refused)
+	_, again := o.Add(eventtest.Event(3, x, 1), f)
+	require.NotNil(t, again.Replaced)
 	_, ended := o.Add(eventtest.Event(5, xEnd, 1), f)
-	require.True(t, ended.HasEnded)
+	require.Same(t, again.Started, ended.Ended.Start)
 	_, accepted := o.Add(eventtest.Event(6, y, 1), f)
 	require.NotNil(t, accepted.Started)
 	o.Gone(f)

@@ -17,6 +17,7 @@ type Pairs struct {
 	first [2]*Evaluator              // the first start and the first end
 	kinds map[int]*pairedKind
 	open  map[pairKey]*Operation
+	room  int // the maximum number of open operations
 	// Full counts the starts for which there was no room, Unknown the events for which the recording lacks the value that
 	// pairs them, and Unevaluated the events with an expression that divides by zero.
 	Full, Unknown, Unevaluated uint64
@@ -62,7 +63,10 @@ type pairKey struct {
 // NewPairs returns a Pairs for some probes. The first start and the first end of each kind determine which side
 // evaluates each expression.
 func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
-	p := &Pairs{plan: plan, sides: map[*recording.Probe]*side{}, kinds: map[int]*pairedKind{}, open: map[pairKey]*Operation{}}
+	p := &Pairs{
+		plan: plan, sides: map[*recording.Probe]*side{}, kinds: map[int]*pairedKind{},
+		open: map[pairKey]*Operation{}, room: query.MaxOpen,
+	}
 	for _, s := range sides {
 		p.kindOf(s)
 	}
@@ -239,7 +243,7 @@ func (p *Pairs) keyOf(s *side, e *recording.Event) (key Value, ok bool) {
 // start opens an operation, and reports whether it is returned. An operation that is not selected is opened too, so
 // that its end is not counted as an end without a start.
 func (p *Pairs) start(s *side, at pairKey, o *Operation) bool {
-	if p.open[at] == nil && len(p.open) == query.MaxOpen {
+	if p.open[at] == nil && len(p.open) >= p.room {
 		p.Full++
 		return false
 	}
