@@ -42,6 +42,7 @@ func TestSides(t *testing.T) {
 		{[]string{"a == 10", "b == 20"}, []string{"b"}, false, []string{"20"}, true, true, false},
 		{[]string{"a == 11", "b == 20"}, nil, false, nil, false, false, true},
 		{[]string{"both == 200", "b == 20"}, []string{"b"}, false, []string{"20"}, true, false, true},
+		{[]string{"b == 20", "both == 200"}, []string{"b"}, false, []string{"20"}, true, false, true},
 	} {
 		start, end, all := sides(0)
 		plan := Plan{Pairing: query.Pairing{Key: "id", Where: test.where, By: test.by, AtStart: test.atStart}, All: true}

@@ -65,10 +65,9 @@ func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 		if err != nil {
 			return err
 		}
-		if !mine && s.IsStart && !start.Has(src) {
-			s.late = true
-		}
-		if !mine && (!s.IsStart || s.late) {
+		late := !mine && s.IsStart && !start.Has(src)
+		s.late = s.late || late
+		if late || !mine && !s.IsStart {
 			continue
 		}
 		e, err := s.ParseFilter(src)
