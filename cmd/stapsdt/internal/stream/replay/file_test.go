@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 

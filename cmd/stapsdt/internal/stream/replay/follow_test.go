@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 
 	"github.com/stretchr/testify/require"
