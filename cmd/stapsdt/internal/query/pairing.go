@@ -17,7 +17,8 @@ type Pairing struct {
 	// Where are conditions, and By are expressions. Each is evaluated at the end if the end has its
 	// variables, and otherwise at the start.
 	Where, By []string
-	// AtStart evaluates them at the start if the start has the variables.
+	// AtStart evaluates them at the start, which must have the variables: an operation in flight
+	// has no end yet.
 	AtStart bool
 	// Details also keeps By and the arguments of the start in an open operation, as far as the
 	// stack of the kernel's program has room.
@@ -25,6 +26,9 @@ type Pairing struct {
 	// Kinds means that there may be several kinds of operations with different details.
 	Kinds bool
 }
+
+// OnlyStart is the remark about an expression that a start lacks, with AtStart.
+const OnlyStart = "an operation in flight has only the arguments of its start"
 
 // MaxOpen is the maximum number of open operations.
 const MaxOpen = 1 << 16

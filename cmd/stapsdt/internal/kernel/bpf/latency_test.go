@@ -46,6 +46,15 @@ func TestLatencyDetails(t *testing.T) {
 	} {
 		assert.Equal(t, test.want, test.got)
 	}
+	end.Args = append(end.Args, Arg{Arg: sdt.Arg{Name: "status", Size: 8, Type: number}})
+	for _, p := range []query.Pairing{{By: []string{"status"}}, {Where: []string{"status == 0"}}} {
+		p.Key = "arg0"
+		_, err := NewLatency(start, end, p)
+		assert.NoError(t, err)
+		p.AtStart = true
+		_, err = NewLatency(start, end, p)
+		assert.ErrorContains(t, err, query.OnlyStart)
+	}
 	for range 100 {
 		start.Args = append(start.Args, Arg{Arg: sdt.Arg{Size: 8, Type: number}})
 	}

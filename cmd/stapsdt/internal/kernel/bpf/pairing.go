@@ -25,6 +25,8 @@ func divide(
 		switch {
 		case startErr == nil && (p.AtStart || endErr != nil):
 			atStart = append(atStart, src)
+		case p.AtStart:
+			return nil, nil, expr.With(startErr, query.OnlyStart)
 		case endErr == nil:
 			atEnd = append(atEnd, src)
 		default:

@@ -57,6 +57,19 @@ func TestSides(t *testing.T) {
 	}
 }
 
+// TestAtStart: what counts operations in flight cannot ask for what their ends have.
+func TestAtStart(t *testing.T) {
+	_, _, all := sides(0)
+	for _, p := range []query.Pairing{{By: []string{"b"}}, {Where: []string{"b == 20"}}} {
+		p.Key = "id"
+		_, err := NewPairs(Plan{Pairing: p}, all)
+		require.NoError(t, err)
+		p.AtStart = true
+		_, err = NewPairs(Plan{Pairing: p}, all)
+		require.ErrorContains(t, err, query.OnlyStart)
+	}
+}
+
 // TestRestart: a start takes the key of an open operation, which then cannot end, and only what has the same key,
 // process, file and kind is paired.
 func TestRestart(t *testing.T) {

@@ -56,6 +56,9 @@ func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 			return s.IsStart, nil
 		}
 		_, err := start.Parse(src)
+		if p.plan.AtStart {
+			return false, expr.With(err, query.OnlyStart)
+		}
 		_, endErr := end.Parse(src)
 		remark := "neither the start nor the end has all that this asks for"
 		return false, expr.With(expr.Nearer(err, endErr), remark)
