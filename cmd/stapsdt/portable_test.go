@@ -29,12 +29,14 @@ const (
 	internal = command + "/internal/"
 )
 
-// imports returns which of the command's packages some packages are and import on a system.
+// imports returns which of the command's packages some packages are and import on a system. None may
+// import BPF.
 func imports(t *testing.T, system string, paths ...string) (all []string) {
 	c := exec.Command("go", append([]string{"list", "-deps"}, paths...)...)
 	c.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "%s: %s", system, out)
+	require.NotContains(t, string(out), "cilium/ebpf", system)
 	for _, path := range strings.Fields(string(out)) {
 		if name, ours := strings.CutPrefix(path, internal); ours {
 			all = append(all, name)

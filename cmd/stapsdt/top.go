@@ -14,7 +14,7 @@ func topCommand(to *console.Console) *cobra.Command {
 	var config query.Config
 	options := top.Options{Interval: time.Second}
 	c := &cobra.Command{
-		Use:   "top [http://HOST/debug/probes/] [SPEC...] (-p PID | -a | --from FILE)",
+		Use:   "top [SPEC...] (-p PID | -a | --from FILE) | http://HOST/debug/probes/ [SPEC...]",
 		Short: "Show which operations are running, and how long they take",
 		Long: `Show the operations of the processes on a screen that is refreshed: their rate, how many
 are open, their errors, median and 99th percentile, and those that have been open longest, with

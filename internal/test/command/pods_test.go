@@ -194,9 +194,9 @@ func startContained(t *testing.T) (p *tracetest.Process, id string) {
 	return p, id
 }
 
-// TestDebugger: what kubectl stapsdt runs in a pod finds the container's processes, answers when its standard input ends or says so,
+// TestInPod: what kubectl stapsdt runs in a pod finds the container's processes, answers when its standard input ends or says so,
 // and keeps a recording until it has been fetched.
-func TestDebugger(t *testing.T) {
+func TestInPod(t *testing.T) {
 	t.Parallel()
 	p, id := startContained(t)
 	ask := func(args ...string) *tracetest.Process {

@@ -135,10 +135,10 @@ func TestWindows(t *testing.T) {
 		require.Equal(t, w.run(append([]string{linux}, all...)...), w.run(append([]string{"wine", windows}, all...)...), args)
 	}
 	for args, says := range map[string]string{
-		"trace -p 1 shop:*":     "processes are traced on Linux: on this system, give a recording with --from FILE",
-		"top -p shop":           "processes are traced on Linux",
-		"list -a":               "processes are traced on Linux",
-		"latency -a shop:order": "processes are traced on Linux",
+		"trace -p 1 shop:*":     "processes and their files are traced on Linux: on this system, give a recording with --from FILE",
+		"top -p shop":           "processes and their files are traced on Linux",
+		"list -a":               "processes and their files are traced on Linux",
+		"latency -a shop:order": "processes and their files are traced on Linux",
 		"doctor -p 1":           "doctor needs Linux, and this is another system",
 		"record -a shop:*":      "record needs Linux",
 	} {

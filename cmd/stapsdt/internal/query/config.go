@@ -59,6 +59,14 @@ func (c *Config) CheckDuration() error {
 	return nil
 }
 
+// CheckSpecs returns an error if there are no specs, which commands about processes need.
+func CheckSpecs(specs []string) error {
+	if len(specs) == 0 {
+		return console.Usagef("no probes: give [FILE:]PROVIDER:PROBE, such as 'myapp:*'")
+	}
+	return nil
+}
+
 // WithDuration returns a context that ends with ctx, or after the duration if there is one.
 func (c *Config) WithDuration(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.Duration > 0 {

@@ -23,8 +23,8 @@ func Now(t *query.Target) (query.Target, error) {
 // Select checks the target and the specs of a command, and returns the selector of the specs.
 // others maps a spec to its alternative.
 func Select(t *query.Target, specs []string, others map[string]string) (*Selector, error) {
-	if len(specs) == 0 {
-		return nil, console.Usagef("no probes: give [FILE:]PROVIDER:PROBE, such as 'myapp:*'")
+	if err := query.CheckSpecs(specs); err != nil {
+		return nil, err
 	}
 	if err := t.Check(); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 
 // TestMain lets this program play the commands that run alone.
 func TestMain(m *testing.M) {
-	switch os.Getenv("STAPSDT_TEST_DEBUGGER") {
+	switch os.Getenv("STAPSDT_TEST_INPOD") {
 	case "greedy":
 		greedy()
 		return
@@ -39,6 +39,6 @@ func TestMain(m *testing.M) {
 // play returns this program as a command.
 func play(as string) *exec.Cmd {
 	c := exec.Command("/proc/self/exe")
-	c.Env = append(os.Environ(), "STAPSDT_TEST_DEBUGGER="+as)
+	c.Env = append(os.Environ(), "STAPSDT_TEST_INPOD="+as)
 	return c
 }

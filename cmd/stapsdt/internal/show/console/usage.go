@@ -18,4 +18,4 @@ func Usagef(format string, args ...any) error {
 func ErrorText(err error) string { return strings.TrimPrefix(err.Error(), ErrUsage.Error()+": ") }
 
 // ErrLinux means that the command needs Linux. It is an ErrUsage.
-var ErrLinux = Usagef("processes are traced on Linux: on this system, give a recording with --from FILE, or the page of a program, http://HOST:PORT")
+var ErrLinux = Usagef("processes and their files are traced on Linux: on this system, give a recording with --from FILE, or the page of a program, http://HOST:PORT")

@@ -267,15 +267,8 @@ func (p *page) follow(ctx context.Context, d *Delivery, messages <-chan message)
 	return nil
 }
 
-// now returns the time by the clock of the program, which may be another machine's. Before the
-// first event, it is that of this machine.
-func (p *page) now() time.Duration {
-	now := time.Now()
-	if p.lag != math.MaxInt64 {
-		now = now.Add(-p.lag)
-	}
-	return time.Duration(now.UnixNano())
-}
+// now returns the time by the clock of the program, which may be another machine's.
+func (p *page) now() time.Duration { return time.Duration(time.Now().Add(-p.lag).UnixNano()) }
 
 // count records the counts of the program, which only rise.
 func (p *page) count(c *remote.Counts) {

@@ -68,7 +68,7 @@ func sent(at time.Time, probe, args string) string {
 
 // TestPageGone: what a program has sent before it went away is delivered, and the command says that it went.
 func TestPageGone(t *testing.T) {
-	now := time.Now()
+	now := time.Now().Add(-time.Second)
 	p, _, _ := servePage(t, "", []string{"a:*"}, sent(now.Add(1), "x", `"text":"second"`)+sent(now, "x", `"text":"first","n":1`)+sent(now, "other", ``)+
 		"event: stats\ndata: {\"dropped\":3}\n\nevent: stats\ndata: {\"dropped\":1}\n\n")
 	c := &taker{page: p}
@@ -77,7 +77,7 @@ func TestPageGone(t *testing.T) {
 	require.EqualValues(t, 3, p.Lost())
 	first := time.Duration(now.UnixNano())
 	require.False(t, p.program.Keeps(first), "the end of an operation can be among the lost")
-	require.GreaterOrEqual(t, p.program.Last(), first+1, "time has gone on since, if the clock has")
+	require.Greater(t, p.program.Last(), first+1, "time has gone on since")
 	require.ErrorContains(t, p.Report("", 0), "has gone away")
 }
 

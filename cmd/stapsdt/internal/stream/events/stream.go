@@ -7,7 +7,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
-	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -97,15 +96,6 @@ func (s *Stream) Until() time.Time {
 		return time.Now().Add(-p.delay)
 	}
 	return time.Now()
-}
-
-// Now returns the time by the stream's clock until which the events of a live stream have been
-// delivered.
-func (s *Stream) Now() time.Duration {
-	if p, ok := s.Source.(*page); ok {
-		return p.now() - p.delay
-	}
-	return clock.Now()
 }
 
 // Open opens a stream of the events of the recordings or the page that the options name, as far as

@@ -94,7 +94,7 @@ func (r Route) String() string {
 }
 
 // Choose returns the route of the events that the configuration selects. It connects to the
-// programs, but does not watch them yet.
+// programs, and begins to watch those that the user has named.
 func Choose(to *console.Console, c *query.Config, n replay.Needs) (r Route, err error) {
 	if err := c.Check(); err != nil {
 		return r, err
@@ -118,6 +118,9 @@ func say(to *console.Console, c *query.Config, text string) {
 }
 
 func choose(to *console.Console, c *query.Config, n *replay.Needs) (Route, error) {
+	if err := query.CheckSpecs(c.Specs); err != nil {
+		return Route{}, err
+	}
 	demanded := c.Via == query.ViaSocket
 	if c.Budget > 0 {
 		n.Kernel = "--budget"

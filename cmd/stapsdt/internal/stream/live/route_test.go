@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 
 	"github.com/cilium/ebpf"
@@ -32,6 +35,16 @@ func TestLacks(t *testing.T) {
 		require.Equal(t, c.replaces, Replaces(c.err), "%v", c.err)
 		require.Equal(t, c.lacks, errors.Is(Refuse(c.err, "stack"), ErrKernel), "%v", c.err)
 		require.Equal(t, c.err, Refuse(c.err, ""))
+	}
+}
+
+// TestNoSpecs: a missing SPEC is an error by each route, before anything is asked.
+func TestNoSpecs(t *testing.T) {
+	for _, via := range []string{"", query.ViaSocket} {
+		c := &query.Config{Target: query.Target{PIDs: []int{1}}, Via: via}
+		_, err := Choose(&console.Console{}, c, replay.Needs{})
+		require.ErrorIs(t, err, console.ErrUsage)
+		require.ErrorContains(t, err, "no probes: give")
 	}
 }
 

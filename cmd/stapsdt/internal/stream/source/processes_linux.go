@@ -31,5 +31,5 @@ func ofKernel(
 	return &events.Stream{Source: k, Live: true, Pods: k.pods, Why: events.TooFast}, nil
 }
 
-// Pods reports whether this machine runs pods.
+// Pods reports whether this machine runs pods now.
 func Pods() bool { return pods.Any() }

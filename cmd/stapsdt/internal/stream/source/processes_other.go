@@ -18,5 +18,5 @@ func ofKernel(*console.Console, *query.Config, *events.Options) (*events.Stream,
 	return nil, console.ErrLinux
 }
 
-// Pods reports whether this machine runs pods.
+// Pods reports whether this machine runs pods now.
 func Pods() bool { return false }

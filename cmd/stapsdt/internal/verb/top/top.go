@@ -34,6 +34,7 @@ type view struct {
 	interval *query.Interval
 	last     time.Duration // the time of the last event, by the stream's clock
 	lastAt   time.Time
+	opened   time.Time // when the stream was
 	show     func(*snapshot) error
 	left     int // remaining screens; negative if there is no limit
 }
@@ -83,7 +84,7 @@ func newView(
 	if err != nil {
 		return nil, err
 	}
-	v = &view{table: newTable(plan.Where, plan.By)}
+	v = &view{table: newTable(plan.Where, plan.By), opened: time.Now()}
 	if v.stream, err = source.Open(to, &config, plan.Options(o.From)); err != nil {
 		return nil, err
 	}
@@ -93,10 +94,13 @@ func newView(
 	return v, err
 }
 
+// now returns the time for the slots of a live stream, whose clock may be another machine's. It is not 0.
+func (v *view) now() time.Duration { return 1 + time.Since(v.opened) }
+
 // run takes the events.
 func (v *view) run(ctx context.Context) error {
 	if v.stream.Live {
-		v.table.began[0] = v.stream.Now()
+		v.table.began[0] = v.now()
 	}
 	return v.stream.Run(ctx, v)
 }
@@ -128,7 +132,7 @@ func (v *view) Tick() (next time.Duration, more bool, err error) {
 	if err := v.show(v.snapshot()); err != nil {
 		return 0, false, err
 	}
-	v.table.turn(v.stream.Now())
+	v.table.turn(v.now())
 	v.left--
 	return next, v.left != 0, nil
 }
@@ -137,7 +141,7 @@ func (v *view) Tick() (next time.Duration, more bool, err error) {
 func (v *view) snapshot() *snapshot {
 	at, now := v.lastAt, v.last
 	if v.stream.Live {
-		at, now = v.stream.Until(), v.stream.Now()
+		at, now = v.stream.Until(), v.now()
 	}
 	s := v.table.snapshot(at, now, !v.stream.Live)
 	s.lost = v.stream.Lost()
