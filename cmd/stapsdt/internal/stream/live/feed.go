@@ -112,7 +112,7 @@ func (f *Feed) Announce() {
 		names[p.Provider+":"+p.Name] = true
 	}
 	if f.config.Announces(f.Console) && len(names) > 0 {
-		programs := len(f.programs) - f.count(connecting)
+		programs := f.count(connected) + f.count(watched)
 		f.Warn("%s", query.Announcement(len(names), programs, 0, f.config.Duration))
 	}
 }
