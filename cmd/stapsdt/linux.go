@@ -33,7 +33,7 @@ func isNoProcess(err error) bool { return errors.Is(err, proc.ErrNoProcess) }
 
 // hasPods reports whether this machine is a node of Kubernetes, where a name with a slash is that
 // of a pod.
-func hasPods() bool { return pods.Here() }
+var hasPods = pods.Here
 
 // tracingStatus returns the exit status of an error of tracing, and what is added to its message,
 // or 0.

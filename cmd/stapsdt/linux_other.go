@@ -27,7 +27,7 @@ func processCalled(string) (int, error) { return 0, console.ErrLinux }
 func isNoProcess(error) bool { return false }
 
 // hasPods lets a name with a slash be a pod, and not a process, which cannot be looked for.
-func hasPods() bool { return true }
+var hasPods = func() bool { return true }
 
 func completePID(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveNoFileComp

@@ -36,9 +36,8 @@ try() {
 cluster_isolate() {
 	mount --make-rprivate /
 	mount -t tmpfs none /run
-	mkdir -p /var/log/pods /var/log/containers
-	mount -t tmpfs none /var/log/pods
-	mount -t tmpfs none /var/log/containers
+	mount -t tmpfs none /var/log # not into the machine's, which would then look like a node
+	mkdir /var/log/pods /var/log/containers
 	ip link set lo up
 	ip link add node type bridge # as pods have one, too; not every kernel has dummies
 	ip addr add 192.0.2.1/24 dev node
