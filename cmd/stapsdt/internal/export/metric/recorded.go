@@ -82,14 +82,8 @@ func NewRecorded(text rules.Metric, of cgroup.Container, created time.Time, prob
 	if m.User != "" || m.Cgroup != "" {
 		m.problem(errors.New("neither users nor control groups are known here: the events of all are included"))
 	}
-	for _, text := range m.Specs() {
-		one, err := spec.ParseChoice(text, "")
-		if err != nil {
-			return nil, err
-		}
-		m.specs = append(m.specs, one)
-	}
-	return m, nil
+	m.specs, err = spec.ParseChoices(m.Specs(), nil)
+	return m, err
 }
 
 // Meet prepares for the events of a probe, if the rule selects it.

@@ -43,14 +43,14 @@ type Spec struct {
 
 // NewSelector parses specs. others maps a spec to its alternative.
 func NewSelector(specs []string, others map[string]string) (*Selector, error) {
+	all, err := spec.ParseChoices(specs, others)
+	if err != nil {
+		return nil, err
+	}
 	s := &Selector{}
-	for _, text := range specs {
-		parsed, err := spec.ParseChoice(text, others[text])
-		if err != nil {
-			return nil, err
-		}
-		near := nearest.To(parsed.Provider + ":" + parsed.Probe)
-		s.Specs = append(s.Specs, &Spec{Choice: parsed, near: near})
+	for _, c := range all {
+		near := nearest.To(c.Provider + ":" + c.Probe)
+		s.Specs = append(s.Specs, &Spec{Choice: c, near: near})
 	}
 	return s, nil
 }

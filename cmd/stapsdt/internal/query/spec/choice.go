@@ -8,12 +8,21 @@ type Choice struct {
 	Other Spec // zero if there is none
 }
 
-// ParseChoice parses a spec and its alternative, which is "" if there is none.
-func ParseChoice(text, other string) (c Choice, err error) {
-	if c.Spec, err = Parse(text); err == nil && other != "" {
-		c.Other, err = Parse(other)
+// ParseChoices parses specs. others maps a spec to its alternative.
+func ParseChoices(specs []string, others map[string]string) (all []Choice, err error) {
+	for _, text := range specs {
+		c := Choice{}
+		if c.Spec, err = Parse(text); err != nil {
+			return nil, err
+		}
+		if other := others[text]; other != "" {
+			if c.Other, err = Parse(other); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, c)
 	}
-	return c, err
+	return all, nil
 }
 
 // Match reports whether the spec or its alternative matches a probe.

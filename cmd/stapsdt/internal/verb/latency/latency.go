@@ -119,13 +119,12 @@ type pairs struct {
 }
 
 // parse parses the specs.
-func (p *pairs) parse() (err error) {
-	for i, into := range []*spec.Choice{&p.start, &p.end} {
-		text := p.specs[i]
-		if *into, err = spec.ParseChoice(text, p.others[text]); err != nil {
-			return console.Usagef("%w", err)
-		}
+func (p *pairs) parse() error {
+	both, err := spec.ParseChoices(p.specs, p.others)
+	if err != nil {
+		return console.Usagef("%w", err)
 	}
+	p.start, p.end = both[0], both[1]
 	return nil
 }
 
