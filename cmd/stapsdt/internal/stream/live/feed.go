@@ -148,7 +148,7 @@ func (f *Feed) follow(ctx context.Context, c Receiver) error {
 			return err
 		}
 		f.Reader.Begin(f.Console) // warns of probes that are left out, once
-		f.seen.Store(int64(f.count(watched)))
+		f.seen.Store(int64(l.programs))
 		f.missing.Store(f.Lost())
 		next, more, err := c.Tick()
 		if err != nil || !more {
@@ -246,8 +246,9 @@ func (f *Feed) deliverRecent(ctx context.Context, c Receiver) (*look, error) {
 		return nil, err
 	}
 	after, more := f.Position()
-	l := &look{took: f.took, more: more, size: math.MaxInt, programs: f.count(watched)}
+	l := &look{took: f.took, more: more, size: math.MaxInt}
 	for _, p := range f.in(watched) {
+		l.programs++
 		l.size = min(l.size, p.size)
 	}
 	if after > before { // the number falls if a program was dropped

@@ -79,16 +79,16 @@ func fitSocket(n *replay.Needs, p *recording.Probe) error {
 type Route struct {
 	// Feed has the events of programs. It is nil if the kernel delivers the events.
 	Feed *Feed
-	// Reason says why the kernel does, or is "" if nothing else was asked for.
-	Reason string
+
+	reason string // why the kernel does, or "" if nothing else was asked for
 }
 
 func (r Route) String() string {
 	switch {
 	case r.Feed != nil:
 		return "the programs' sockets"
-	case r.Reason != "":
-		return "the kernel: " + r.Reason
+	case r.reason != "":
+		return "the kernel: " + r.reason
 	}
 	return "the kernel"
 }
@@ -109,7 +109,7 @@ func Choose(to *console.Console, c *query.Config, n replay.Needs) (r Route, err 
 }
 
 // byKernel returns the route by the kernel, for a reason.
-func byKernel(reason error) (Route, error) { return Route{Reason: console.ErrorText(reason)}, nil }
+func byKernel(reason error) (Route, error) { return Route{reason: console.ErrorText(reason)}, nil }
 
 func say(to *console.Console, c *query.Config, text string) {
 	if c.Verbose {
