@@ -49,7 +49,7 @@ func (e *Event) Items() []event.Item { return e.shown.items }
 // Value returns the i-th value.
 func (e *Event) Value(i int) event.Value {
 	if e.kernel != nil {
-		return e.kernel.Value(e.shown.all, i)
+		return e.kernel.Value(e.shown.All, i)
 	}
 	return e.shown.value(e.Event, i)
 }
@@ -74,14 +74,15 @@ type Show struct {
 
 // Shown holds the values to show for the events of a probe.
 type Shown struct {
+	// All are all items in the kernel's records.
+	All   []event.Item
 	items []event.Item
-	all   []event.Item      // all items in the kernel's records
 	exprs []*expr.Expr      // nil for the arguments
 	eval  *replay.Evaluator // of exprs
 }
 
 // NewShown returns the first own values of the kernel's events with these items.
-func NewShown(all []event.Item, own int) *Shown { return &Shown{items: all[:own], all: all} }
+func NewShown(all []event.Item, own int) *Shown { return &Shown{All: all, items: all[:own]} }
 
 // of returns the values to show for a probe whose events the kernel does not deliver.
 func (s *Show) of(p *recording.Probe) *Shown {

@@ -64,21 +64,21 @@ func checkCalls(c *events.Calls, all []*bpf.Probe) error {
 // decodeCall reads the Call of an event.
 func decodeCall(c *events.Call, e *event.Event, s *tracedProbe) {
 	*c = events.Call{Return: strings.HasSuffix(s.probe.Name, spec.ReturnSuffix), Where: c.Where[:0]}
-	if v := e.Value(s.items, s.calls.call); !v.Missing {
-		c.G, c.Depth = v.Bits, e.Second(s.items, s.calls.call)
+	if v := e.Value(s.shown.All, s.calls.call); !v.Missing {
+		c.G, c.Depth = v.Bits, e.Second(s.shown.All, s.calls.call)
 	}
 	for _, i := range s.calls.where {
 		truth := events.Absent
 		if i >= 0 {
 			truth = events.False
-			if v := e.Value(s.items, i); !v.Missing && v.Bits != 0 {
+			if v := e.Value(s.shown.All, i); !v.Missing && v.Bits != 0 {
 				truth = events.True
 			}
 		}
 		c.Where = append(c.Where, truth)
 	}
 	for _, i := range s.calls.errors {
-		v := e.Value(s.items, i)
+		v := e.Value(s.shown.All, i)
 		c.Failed = c.Failed || !v.Missing && v.Bits != 0
 	}
 }

@@ -60,7 +60,6 @@ type kernel struct {
 // tracedProbe is a probe whose events the kernel delivers.
 type tracedProbe struct {
 	probe     *recording.Probe
-	items     []event.Item // of its records
 	shown     *events.Shown
 	goroutine int // the index of the item with the event's goroutine, or -1
 	cgroup    int // the index of the item with the control group, or -1
@@ -167,7 +166,7 @@ func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 		s.cgroup = len(tr.Items)
 		tr.AddCgroup()
 	}
-	s.items, s.shown = tr.Items, events.NewShown(tr.Items, own)
+	s.shown = events.NewShown(tr.Items, own)
 	section, err := k.ring.Add(tr)
 	if err != nil {
 		return nil, err
@@ -296,13 +295,13 @@ func (k *kernel) decode(e *event.Event) error {
 		decodeCall(&k.call, e, s)
 	}
 	if s.goroutine >= 0 {
-		k.recorded.Goroutine = e.Value(s.items, s.goroutine).Bits // 0 if it is missing
+		k.recorded.Goroutine = e.Value(s.shown.All, s.goroutine).Bits // 0 if it is missing
 	}
 	if k.show != nil { // the consumer asks for values, and for no recorded argument
 		return nil
 	}
 	for i, a := range s.probe.Args {
-		k.add(i, e.Value(s.items, i), &s.items[i], a.Kind)
+		k.add(i, e.Value(s.shown.All, i), &s.shown.All[i], a.Kind)
 	}
 	return k.body.Decode(&k.recorded, s.probe)
 }
@@ -333,7 +332,7 @@ func (k *kernel) pod(e *event.Event, s *tracedProbe, f *replay.File) *recording.
 		}
 		return f.Process.Pod
 	}
-	c := k.run.Container(e.Value(s.items, s.cgroup).Bits)
+	c := k.run.Container(e.Value(s.shown.All, s.cgroup).Bits)
 	if !c.InPod() {
 		return nil
 	}

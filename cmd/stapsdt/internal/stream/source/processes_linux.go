@@ -8,22 +8,21 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/live"
 )
 
-// ofPrograms returns the stream of programs that listen, or nil if the kernel delivers the events.
-func ofPrograms(
-	to *console.Console, config *query.Config, o *events.Options,
+// ofProcesses returns the stream of programs that listen. If the kernel delivers the events, it
+// returns that of the kernel, or nil unless kernel is true.
+func ofProcesses(
+	to *console.Console, config *query.Config, o *events.Options, kernel bool,
 ) (*events.Stream, error) {
 	route, err := live.Choose(to, config, o.Needs)
-	if err != nil || route.Feed == nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case route.Feed != nil:
+		own := &feed{Feed: route.Feed, show: o.Show}
+		return &events.Stream{Source: own, Live: true, Why: events.TooFast}, nil
+	case !kernel:
+		return nil, nil
 	}
-	own := &feed{Feed: route.Feed, show: o.Show}
-	return &events.Stream{Source: own, Live: true, Why: events.TooFast}, nil
-}
-
-// ofKernel returns the stream of the kernel.
-func ofKernel(
-	to *console.Console, config *query.Config, o *events.Options,
-) (*events.Stream, error) {
 	k, err := openKernel(to, config, o)
 	if err != nil {
 		return nil, live.Refuse(err, o.Needs.Kernel)

@@ -8,13 +8,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 )
 
-// ofPrograms returns an error, because only Linux has processes that can be traced.
-func ofPrograms(*console.Console, *query.Config, *events.Options) (*events.Stream, error) {
-	return nil, console.ErrLinux
-}
-
-// ofKernel is not called, because ofPrograms refuses.
-func ofKernel(*console.Console, *query.Config, *events.Options) (*events.Stream, error) {
+// ofProcesses returns an error, because only Linux has processes that can be traced.
+func ofProcesses(*console.Console, *query.Config, *events.Options, bool) (*events.Stream, error) {
 	return nil, console.ErrLinux
 }
 

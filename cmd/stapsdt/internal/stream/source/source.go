@@ -10,19 +10,21 @@ import (
 
 // Open opens a stream of the events that a configuration selects. Its Where is the condition.
 func Open(to *console.Console, config *query.Config, o events.Options) (*events.Stream, error) {
-	s, err := Outside(to, config, o)
-	if err != nil || s != nil {
-		return s, err
-	}
-	return ofKernel(to, config, &o)
+	return open(to, config, &o, true)
 }
 
 // Outside is Open for a command whose work the kernel itself can do: it returns nil if the kernel
 // is the source.
 func Outside(to *console.Console, config *query.Config, o events.Options) (*events.Stream, error) {
-	s, err := events.Open(to, config, o)
+	return open(to, config, &o, false)
+}
+
+func open(
+	to *console.Console, config *query.Config, o *events.Options, kernel bool,
+) (*events.Stream, error) {
+	s, err := events.Open(to, config, *o)
 	if err != nil || s != nil {
 		return s, err
 	}
-	return ofPrograms(to, config, &o)
+	return ofProcesses(to, config, o, kernel)
 }
