@@ -101,10 +101,11 @@ func TestReached(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "me p@ss /p/probes.json", l.Program)
 	socket := filepath.ToSlash(filepath.Join(t.TempDir(), "s"))
-	listener, err := net.Listen("unix", socket)
-	if err != nil || !strings.HasPrefix(socket, "/") {
-		t.Skip("this system has no sockets with such paths: ", err)
+	if !strings.HasPrefix(socket, "/") {
+		t.Skip("a path of Windows is no address")
 	}
+	listener, err := net.Listen("unix", socket)
+	require.NoError(t, err)
 	server = httptest.NewUnstartedServer(answer)
 	server.Listener = listener
 	server.Start()

@@ -39,13 +39,16 @@ func (r *Reader) Follow(to *console.Console) (replaced []*File) {
 // written reports whether a process may write to the file.
 func (f *File) written() bool { return !f.Head().Ended && written(f.file, f.Head()) }
 
+// replaced reports whether the path of a file names another file now.
+func replaced(f *os.File) bool {
+	own, err := f.Stat()
+	now, nowErr := os.Stat(f.Name())
+	return err == nil && nowErr == nil && !os.SameFile(own, now)
+}
+
 // successor opens the recording that now has the path of a file. It returns nil if this is still the same file, or is no recording.
 func (f *File) successor() *File {
-	before, err := f.file.Stat()
-	if err != nil {
-		return nil
-	}
-	if now, err := os.Stat(f.Path); err != nil || os.SameFile(before, now) {
+	if !replaced(f.file) {
 		return nil
 	}
 	next, err := openFile(f.Path)

@@ -11,7 +11,5 @@ import (
 // written reports whether a process may write to a file. It is not known here whether the process
 // lives, which can be another machine's: one may, until another recording is at the file's path.
 func written(f *os.File, _ *recording.Head) bool {
-	own, err := f.Stat()
-	now, nowErr := os.Stat(f.Name())
-	return err != nil || nowErr != nil || os.SameFile(own, now)
+	return !replaced(f)
 }
