@@ -41,10 +41,10 @@ func completePID(_ *cobra.Command, _ []string, word string) ([]string, cobra.She
 		var providers []string
 		for _, u := range uses {
 			for _, p := range u.Probes {
-				known := slices.Contains(slices.Concat(providers, runtimes), p.Provider)
-				if !known {
-					providers = append(providers, p.Provider)
+				if slices.Contains(providers, p.Provider) || slices.Contains(runtimes, p.Provider) {
+					continue
 				}
+				providers = append(providers, p.Provider)
 			}
 		}
 		if len(providers) == 0 {

@@ -92,11 +92,7 @@ func (w *search) added(ctx context.Context) (*place, error) {
 	if !w.user.known() {
 		w.user = w.user.or(w.lookAtUser(ctx, w.subject))
 	}
-	at, err := w.add(ctx, w.question, w.subject, w.user)
-	if err == nil {
-		err = w.ask(ctx, at)
-	}
-	return at, err
+	return w.start(ctx, w.user)
 }
 
 // addedForUser is a new container with the program's user, which the one before has determined. It
@@ -105,7 +101,12 @@ func (w *search) addedForUser(ctx context.Context) (*place, error) {
 	if !errors.Is(w.inside, errOwner) || w.user.known() {
 		return nil, nil
 	}
-	at, err := w.add(ctx, w.question, w.subject, w.seen)
+	return w.start(ctx, w.seen)
+}
+
+// start is a new container for a user.
+func (w *search) start(ctx context.Context, user owner) (*place, error) {
+	at, err := w.add(ctx, w.question, w.subject, user)
 	if err == nil {
 		err = w.ask(ctx, at)
 	}

@@ -170,12 +170,11 @@ func threadHead(all []opened) (heading string) {
 // ones have their IDs.
 func (s *snapshot) openRows(all []opened, width int) []string {
 	narrow, tiny := width < 60, width < 40
-	head := []string{"OPEN FOR"}
-	thread := threadHead(all)
+	head, thread := []string{"OPEN FOR"}, ""
 	if !narrow {
-		head = append(head, "PID")
+		head, thread = append(head, "PID"), threadHead(all)
 	}
-	if !narrow && thread != "" {
+	if thread != "" {
 		head = append(head, thread)
 	}
 	table := render.Table{Width: width, Right: len(head)}
@@ -193,7 +192,7 @@ func (s *snapshot) openRows(all []opened, width int) []string {
 		if !narrow {
 			cells = append(cells, fmt.Sprint(o.PID))
 		}
-		if !narrow && thread != "" {
+		if thread != "" {
 			cells = append(cells, fmt.Sprint(o.thread()))
 		}
 		name := o.Operation
