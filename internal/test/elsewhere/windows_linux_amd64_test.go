@@ -34,7 +34,7 @@ func newWine(t *testing.T) *wine {
 	prefix := filepath.Join(w.dir, "prefix")
 	require.NoError(t, os.Mkdir(prefix, 0o700))
 	w.env = append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "WINEARCH=win64", "DISPLAY=")
-	w.must(nil, "wineserver", "--persistent") // and not anew for each command
+	w.must(nil, "wineserver", "--persistent") // otherwise each command starts one
 	t.Cleanup(func() {
 		w.must(nil, "wineserver", "--kill")
 		w.must(nil, "wineserver", "--wait")

@@ -1,7 +1,7 @@
 // Command worker is what pods run in scripts/kubernetes.sh. It waits until its probe is traced, fires it so
 // many times, and ends. With -record, it takes memory after that until the kernel kills it; if a recording
 // of a process before it is there, it prints the recording's name and waits. With -launch, it starts processes
-// that fire another probe so many times whenever a tracer attaches.
+// that fire the events of another probe whenever a tracer attaches.
 package main
 
 import (

@@ -19,11 +19,11 @@ func launch(workers, events int) {
 		if err := c.Start(); err != nil {
 			log.Fatal(err)
 		}
-		defer c.Wait() //nolint:errcheck // it never ends
+		defer func() { _ = c.Wait() }()
 	}
 }
 
-// serve fires so many events each time that a tracer attaches to its probe.
+// serve fires these events whenever a tracer attaches to its probe.
 func serve(events int) {
 	provider := stapsdt.NewProvider("worker")
 	asked := stapsdt.NewProbe1[int](provider, "asked", "number")
