@@ -148,6 +148,33 @@ func TestRelayWhole(t *testing.T) {
 	require.Equal(t, all, got)
 }
 
+// whileStopped calls f while the children of this process are stopped.
+func whileStopped(t *testing.T, f func()) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	children := 0
+	for _, path := range stats {
+		var pid, parent int
+		var state string
+		look := func() bool {
+			stat, _ := os.ReadFile(path)
+			n, _ := fmt.Sscanf(string(stat), "%d (exe) %1s %d", &pid, &state, &parent)
+			return n == 3
+		}
+		if !look() || parent != os.Getpid() {
+			continue
+		}
+		children++
+		_ = unix.Kill(pid, unix.SIGSTOP) // it may have ended
+		defer func() { _ = unix.Kill(pid, unix.SIGCONT) }()
+		stopped := func() bool { return !look() || state == "T" || state == "Z" }
+		require.Eventually(t, stopped, testenv.Patience, time.Millisecond)
+	}
+	require.NotZero(t, children)
+	f()
+}
+
 // TestLastReference: who drops the last reference to a file can wait for ever. That is neither who
 // reads from the connection to which it was sent, nor who closes it, and the program's end knows.
 func TestLastReference(t *testing.T) {
@@ -168,10 +195,12 @@ func TestLastReference(t *testing.T) {
 		require.NoError(t, err)
 
 		program, watcher := linked(t)
-		_, _, err = program.WriteMsgUnix([]byte("x"), unix.UnixRights(int(file.Fd())), nil)
-		require.NoError(t, err)
-		near.Close()
-		file.Close()
+		whileStopped(t, func() { // or this process could be who drops the last one
+			_, _, err = program.WriteMsgUnix([]byte("x"), unix.UnixRights(int(file.Fd())), nil)
+			require.NoError(t, err)
+			near.Close()
+			file.Close()
+		})
 		if read {
 			_, err = io.ReadFull(watcher, make([]byte, 1))
 			require.NoError(t, err)
