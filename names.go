@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/argname"
 )
 
 // ArgInfo describes an argument of a probe.
@@ -102,7 +103,7 @@ func (p *Provider) checkArgNames(probe string, args []ArgType, names []string) e
 		return p.fail("define", probe, fmt.Errorf("%w: got %d names, want %d", ErrArgCount, len(names), len(args)))
 	}
 	for i, name := range names {
-		why := argNameFault(name)
+		why := argname.Fault(name)
 		if why == "" && slices.Contains(names[:i], name) {
 			why = "occurs twice"
 		}
@@ -127,41 +128,3 @@ func (p *Probe) signature(other *Probe) any {
 	}
 	return p.args
 }
-
-// argNameFault returns the reason why the name of an argument is invalid, or "".
-func argNameFault(name string) string {
-	switch {
-	case name == "":
-		return "is empty"
-	case len(name) > maxArgName:
-		return "has more than 32 bytes"
-	case slices.Contains(strings.Fields(keywords), name):
-		return "is reserved"
-	}
-	for i, r := range name {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', r == '_', i > 0 && '0' <= r && r <= '9':
-		default:
-			return "is not a C identifier"
-		}
-	}
-	return ""
-}
-
-// maxArgName is the longest name that the kernel gives to an argument of an event, which
-// is how perf shows arguments (MAX_ARG_NAME_LEN in kernel/trace/trace_probe.h).
-const maxArgName = 32
-
-// keywords are the keywords of C, up to C23, which gdb and perf parse; the keywords of
-// bpftrace; and the names of the fields that the kernel gives each event
-// (reserved_field_names in kernel/trace/trace_probe.h).
-const keywords = `
-	auto bool break case char const constexpr continue default do double else enum extern
-	false float for goto if inline int long nullptr register restrict return short signed
-	sizeof static static_assert struct switch thread_local true typedef typeof
-	typeof_unqual union unsigned void volatile while alignas alignof asm
-	_Alignas _Alignof _Atomic _BitInt _Bool _Complex _Generic _Imaginary _Noreturn
-	_Static_assert _Thread_local
-	unroll offsetof
-	common_type common_flags common_preempt_count common_pid common_tgid
-	__probe_ip __probe_ret_ip __probe_func`

@@ -4,8 +4,6 @@ package stapsdt
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cstapsdt"
@@ -59,24 +57,4 @@ func TestCloseFreesC(t *testing.T) {
 	require.NotNil(t, p.loader.imager.c, "the next load needs it")
 	require.NoError(t, p.Close())
 	require.Nil(t, p.loader.imager.c)
-}
-
-// TestSameNames: C accepts the names of arguments that Go accepts.
-func TestSameNames(t *testing.T) {
-	names := strings.Fields(keywords)
-	for _, name := range names {
-		require.NotEmpty(t, argNameFault(name), name)
-		names = append(names, name+"_", name[1:], "_"+name)
-	}
-	names = append(names, "", "a", "Z", "_", "9", "a9", "a b", "a-b", "ä", "\xff", "a\x7f", strings.Repeat("x", 32), strings.Repeat("x", 33))
-	for c := range 255 {
-		names = append(names, string(rune(c+1)), "a"+string(rune(c+1)))
-	}
-	c, err := cstapsdt.NewProvider("names")
-	require.NoError(t, err)
-	defer c.Close()
-	for i, name := range names {
-		err := c.AddNamedProbe(fmt.Sprint("probe", i), []string{name}, []int8{8})
-		require.Equal(t, argNameFault(name) == "", err == nil, "%q: %s, %v", name, argNameFault(name), err)
-	}
 }

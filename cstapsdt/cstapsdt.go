@@ -59,8 +59,9 @@ func (p *Provider) AddProbe(name string, args []int8) error {
 	return nil
 }
 
-// AddNamedProbe adds a probe whose arguments have names. A type may also be 16, a string.
-func (p *Provider) AddNamedProbe(name string, names []string, args []int8) error {
+// addNamedProbe adds a probe whose arguments have names, as programs in C do: package stapsdt
+// describes its probes itself. A type may also be 16, a string.
+func (p *Provider) addNamedProbe(name string, names []string, args []int8) error {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	list := make([]C.SDTArgument_t, len(args))

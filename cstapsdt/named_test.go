@@ -102,7 +102,7 @@ func requireSameImages(t *testing.T, provider string, probes []named) {
 			require.NoError(t, c.AddProbe(p.name, p.types))
 			continue
 		}
-		require.NoError(t, c.AddNamedProbe(p.name, p.names, p.types))
+		require.NoError(t, c.addNamedProbe(p.name, p.names, p.types))
 	}
 	for i := range image.Arches() {
 		arch := &image.Arches()[i]

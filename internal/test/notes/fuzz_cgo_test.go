@@ -14,16 +14,19 @@ func init() {
 			return nil, 0, err
 		}
 		defer p.Close()
-		for i, probe := range probes {
-			if names == nil {
-				err = p.AddProbe(probe.Name, probe.Args)
-			} else {
-				err = p.AddNamedProbe(probe.Name, names[i], probe.Args)
-			}
-			if err != nil {
+		spec, describe := specOf(a, s, provider, probes, names)
+		for _, probe := range spec.Probes {
+			if err := p.AddProbe(probe.Name, probe.Args); err != nil {
 				return nil, 0, err
 			}
 		}
-		return p.Image(a.Name, s.Name, nil)
+		if describe == nil {
+			return p.Image(a.Name, s.Name, nil)
+		}
+		text, err := image.Text(a, spec)
+		if err != nil {
+			return nil, 0, err
+		}
+		return p.Image(a.Name, s.Name, &cstapsdt.Debug{Sections: describe(text), Text: text})
 	}
 }

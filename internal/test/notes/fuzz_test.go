@@ -26,8 +26,17 @@ type builder func(a *image.Arch, s *image.Nop, provider string, probes []image.P
 var builders = map[string]builder{"Go": buildGo}
 
 func buildGo(a *image.Arch, s *image.Nop, provider string, probes []image.Probe, names [][]string) ([]byte, uint64, error) {
-	spec := image.Spec{Provider: provider, Probes: probes}
-	var description image.Describe
+	spec, describe := specOf(a, s, provider, probes, names)
+	im, err := image.Build(a, s, spec, describe)
+	if err != nil {
+		return nil, 0, err
+	}
+	return im.Bytes, im.Text, nil
+}
+
+// specOf returns what a builder is told of the probes, and Go's description of their names, or nil without names.
+func specOf(a *image.Arch, s *image.Nop, provider string, probes []image.Probe, names [][]string) (spec image.Spec, describe image.Describe) {
+	spec = image.Spec{Provider: provider, Probes: probes}
 	if names != nil {
 		spec.Probes = make([]image.Probe, len(probes))
 		for i, p := range probes {
@@ -38,13 +47,9 @@ func buildGo(a *image.Arch, s *image.Nop, provider string, probes []image.Probe,
 				shown.Params = append(shown.Params, image.Param{Name: name, Type: goTypes[p.Args[j]]})
 			}
 		}
-		description = dwarf.Describe(a, s, spec)
+		describe = dwarf.Describe(a, s, spec)
 	}
-	im, err := image.Build(a, s, spec, description)
-	if err != nil {
-		return nil, 0, err
-	}
-	return im.Bytes, im.Text, nil
+	return spec, describe
 }
 
 // goTypes are the types of Go with the names of libstapsdt's.
