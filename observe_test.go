@@ -297,12 +297,12 @@ func (s *emptySink) Probe(func() (*recording.Probe, bool)) sink.Probe {
 	return nil
 }
 
-// TestRecordToAsksOnce: a recording is asked once whether it has a probe. If not, others see the probe as before.
-func TestRecordToAsksOnce(t *testing.T) {
+// TestRecordAsksOnce: a recording is asked once whether it has a probe. If not, others see the probe as before.
+func TestRecordAsksOnce(t *testing.T) {
 	p := newProvider(t, "asked")
 	probe := NewProbe1[int](p, "probe")
 	var asked emptySink
-	defer RecordTo(&asked, p)()
+	defer recordTo(&asked, []*Provider{p})()
 	for range 3 {
 		seen := 0
 		stop := p.Observe(func(*Event) { seen++ })

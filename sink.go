@@ -25,14 +25,11 @@ type probeSink struct {
 	probe sink.Probe
 }
 
-// RecordTo appends the fires of some providers to a recording until stop is called, or of all providers of the process,
-// including those that are defined later, if none is given. A fire that begins after stop has returned is not appended.
-//
-// It serves the packages proberec and probesock: the Sink is internal to this module.
-func RecordTo(s sink.Sink, some ...*Provider) (stop func()) {
-	if s == nil {
-		return func() {}
-	}
+func init() { sink.Record = recordTo }
+
+// recordTo implements sink.Record, for packages proberec and probesock.
+func recordTo(s sink.Sink, of any) (stop func()) {
+	some, _ := of.([]*Provider)
 	var stopped atomic.Bool
 	record := func(p *Provider) { p.recordTo(s, &stopped) }
 	unfollow, all := func() {}, func() []*Provider { return some }

@@ -51,6 +51,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
+	"github.com/go-stapsdt/stapsdt/internal/recording/sink"
 )
 
 // Recorder keeps the last events of providers. Its methods are safe for concurrent use. The
@@ -92,7 +93,7 @@ func (r *Recorder) Start() {
 		chunks := recorder.Chunks(r.size)
 		r.writer = newWriter(make([]byte, recorder.Size(chunks)), chunks, recorder.Options{})
 	}
-	r.stop = stapsdt.RecordTo(&recorder.Sink{Writer: r.writer}, r.providers...)
+	r.stop = sink.Record(&recorder.Sink{Writer: r.writer}, r.providers)
 }
 
 // Stop ends the recording. The events stay: WriteTo writes them, and Start continues after

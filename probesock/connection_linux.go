@@ -10,6 +10,7 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/described"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/recording/sink"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
 
@@ -156,7 +157,7 @@ func (c *connection) watch(w *wire.Watch) error {
 	defer m.closeDescriptor()
 	c.mu.Lock()
 	c.memory, c.writer = m, recorder.New(m.bytes, chunks, recorder.Options{Head: c.listener.head})
-	c.stop = stapsdt.RecordTo(&recorder.Sink{Writer: c.writer, Selects: selects(w.Patterns)})
+	c.stop = sink.Record(&recorder.Sink{Writer: c.writer, Selects: selects(w.Patterns)}, nil)
 	c.mu.Unlock()
 	body := (&wire.Watching{Bytes: uint64(size)}).Append(nil)
 	_ = c.SetWriteDeadline(time.Now().Add(answerPatience))

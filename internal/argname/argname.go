@@ -1,4 +1,4 @@
-// Package argname says which names the arguments of probes can have, so that every tracer can show them.
+// Package argname says which names the arguments of probes can have: those that every tracer can show.
 package argname
 
 import (

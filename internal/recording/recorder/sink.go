@@ -11,7 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
-// Sink appends the fires of probes to a recording: stapsdt.RecordTo takes it.
+// Sink appends the fires of probes to a recording: sink.Record takes it.
 type Sink struct {
 	Writer *Writer
 	// Selects reports whether the recording has a probe. A nil Selects selects every probe.
