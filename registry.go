@@ -3,7 +3,6 @@ package stapsdt
 import (
 	"container/list"
 	"errors"
-	"slices"
 	"sync"
 	"weak"
 )
@@ -17,8 +16,8 @@ type registry struct {
 	// loaded holds the records of the providers that are loaded or being loaded, by
 	// name.
 	loaded map[string][]*record
-	// followers are called with each provider that is defined.
-	followers []*func(*Provider)
+	// followers holds functions that are called with each provider that is defined.
+	followers list.List
 }
 
 // providers is the process's registry. Its lock may be taken while a provider's lock is
@@ -46,21 +45,24 @@ func (g *registry) define(r *record) {
 func (g *registry) follow(f func(*Provider)) (stop func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.followers = append(g.followers, &f)
+	follower := g.followers.PushBack(f)
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.followers = slices.DeleteFunc(slices.Clone(g.followers), func(other *func(*Provider)) bool { return other == &f })
+		g.followers.Remove(follower)
 	}
 }
 
 // tell calls the followers with a provider that was just defined. The lock is not held.
 func (g *registry) tell(p *Provider) {
+	var followers []func(*Provider)
 	g.mu.Lock()
-	followers := g.followers
+	for e := g.followers.Front(); e != nil; e = e.Next() {
+		followers = append(followers, e.Value.(func(*Provider)))
+	}
 	g.mu.Unlock()
 	for _, f := range followers {
-		(*f)(p)
+		f(p)
 	}
 }
 

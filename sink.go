@@ -31,40 +31,25 @@ func init() { sink.Record = recordTo }
 func recordTo(s sink.Sink, of any) (stop func()) {
 	some, _ := of.([]*Provider)
 	var stopped atomic.Bool
-	record := func(p *Provider) { p.recordTo(s, &stopped) }
+	set := func(p *Provider) { p.setRecording(s, &stopped) }
 	unfollow, all := func() {}, func() []*Provider { return some }
 	if len(some) == 0 {
-		unfollow, all = providers.follow(record), Providers
+		unfollow, all = providers.follow(set), Providers
 	}
 	for _, p := range all() {
-		record(p)
+		set(p)
 	}
 	return func() {
 		stopped.Store(true)
 		unfollow()
 		for _, p := range all() {
-			p.endRecording(s)
+			set(p)
 		}
 	}
 }
 
-// recordTo appends the provider's fires to a recording, unless the recording has ended in the meantime.
-func (p *Provider) recordTo(s sink.Sink, stopped *atomic.Bool) {
-	if p.zero() {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := p.copyObservers()
-	if p.closed || stopped.Load() || slices.Contains(all.sinks, s) {
-		return
-	}
-	all.sinks = append(all.sinks, s)
-	p.setObservers(all)
-}
-
-// endRecording undoes recordTo.
-func (p *Provider) endRecording(s sink.Sink) {
+// setRecording appends the provider's fires to a recording, or no longer if it was stopped.
+func (p *Provider) setRecording(s sink.Sink, stopped *atomic.Bool) {
 	if p.zero() {
 		return
 	}
@@ -72,6 +57,9 @@ func (p *Provider) endRecording(s sink.Sink) {
 	defer p.mu.Unlock()
 	all := p.copyObservers()
 	all.sinks = slices.DeleteFunc(all.sinks, func(other sink.Sink) bool { return other == s })
+	if !p.closed && !stopped.Load() {
+		all.sinks = append(all.sinks, s)
+	}
 	p.setObservers(all)
 }
 

@@ -1,4 +1,5 @@
-// Package argname says which names the arguments of probes can have: those that every tracer can show.
+// Package argname says which names the arguments of probes can have: those that every tracer can
+// show.
 package argname
 
 import (

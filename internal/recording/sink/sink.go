@@ -1,5 +1,5 @@
-// Package sink is the interface between package stapsdt and recordings: Record takes a Sink, which package
-// recorder implements. A program that records nothing therefore contains no recorder.
+// Package sink is the interface between package stapsdt and recordings: Record takes a Sink, which
+// package recorder implements. A program that records nothing therefore contains no recorder.
 package sink
 
 import (
@@ -10,9 +10,10 @@ import (
 )
 
 // Record appends the fires of some providers to a recording until stop is called, or of all
-// providers of the process, including those that are defined later, if providers is nil or empty. A fire that
-// begins after stop has returned is not appended. providers is a []*stapsdt.Provider, a type of
-// package stapsdt, which sets Record when it is initialized, and which this package cannot import.
+// providers of the process, including those that are defined later, if providers is nil or empty. A
+// fire that begins after stop has returned is not appended. providers is a []*stapsdt.Provider, a
+// type of package stapsdt, which sets Record when it is initialized, and which this package cannot
+// import.
 var Record func(s Sink, providers any) (stop func())
 
 // Sink is a recording to which fires are appended. It is a pointer.
