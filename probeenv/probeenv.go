@@ -43,5 +43,6 @@ func Load(options ...Option) error {
 	for _, o := range options {
 		o(recorder)
 	}
-	return errors.Join(err, probesock.FromEnvironment(), stapsdt.LoadAll())
+	_, listenErr := probesock.FromEnvironment()
+	return errors.Join(err, listenErr, stapsdt.LoadAll())
 }

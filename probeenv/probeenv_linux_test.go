@@ -143,12 +143,12 @@ func loadBy(load func() error) {
 	fmt.Println(app.Loaded(), len(entries), testenv.Goroutines(), strings.ReplaceAll(fmt.Sprint(err), "\n", " "))
 }
 
-func listen() io.Closer {
-	closer, err := probesock.Listen()
+func listen() *probesock.Listener {
+	listener, err := probesock.Listen()
 	if err != nil {
 		panic(err)
 	}
-	return closer
+	return listener
 }
 
 func record(p *stapsdt.Provider) {

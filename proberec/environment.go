@@ -23,7 +23,8 @@ var environment struct {
 //
 // FromEnvironment returns nil if the variable is not set, if the program has called Create successfully, or if it
 // gained rights when it was started, as a set-user-ID program does. A later Create ends the recording, because the program takes
-// precedence. Package probeenv calls FromEnvironment.
+// precedence. Package probeenv calls FromEnvironment. Call it yourself in a program that is not to
+// contain the socket of package probesock, and so package net.
 func FromEnvironment() (*Recorder, error) {
 	environment.Lock()
 	defer environment.Unlock()

@@ -73,12 +73,15 @@ var (
 	errNoStart = errors.New("/proc/self/stat cannot be read, which says when the process began, and watchers find it by that: mount /proc")
 )
 
-// listen listens for the program itself, or for its environment, which never takes over a listener of the program.
+// listen listens for the program itself, or for its environment, which gets nil if the program
+// itself has called Listen.
 func listen(own bool) (*listener, error) {
 	only.Lock()
 	defer only.Unlock()
 	switch {
-	case !own && (only.own || only.listener != nil):
+	case !own && only.own:
+		return nil, nil
+	case !own && only.listener != nil:
 		return only.listener, nil
 	case only.listener != nil && only.own:
 		return nil, errListens
@@ -311,8 +314,15 @@ func (l *listener) release(size int64) {
 	l.memory -= size
 }
 
-// Close ends all watches, and closes the socket.
-func (l *listener) Close() error {
+// watching returns the number of watchers.
+func (l *listener) watching() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.watchers
+}
+
+// close ends all watches, and closes the socket.
+func (l *listener) close() error {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()

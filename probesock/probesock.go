@@ -1,11 +1,11 @@
 // Package probesock lets other processes of the same user watch a program's probes: without root,
 // without the kernel's tracing, and for less than a reading of the clock for each event.
 //
-//	closer, err := probesock.Listen()
+//	listener, err := probesock.Listen()
 //	if err != nil {
-//		log.Print(err) // the program runs on, and cannot be watched this way
+//		log.Print(err) // the program continues, but cannot be watched this way
 //	} else {
-//		defer closer.Close()
+//		defer listener.Close()
 //	}
 //
 // From then on, stapsdt trace -p PID and the other commands work as the user of the program: in a restricted
@@ -32,41 +32,78 @@ package probesock
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/go-stapsdt/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
 
-// Listen opens a socket through which processes of the same user and of root can watch the probes of this
-// process until the Closer is closed. Close ends all watches, and may be called more than once.
+// Listener is an open socket, and serves the processes that watch the probes of this process
+// through it. Its methods are safe for concurrent use. The zero Listener, and nil, is closed.
+type Listener struct{ *listener }
+
+// Path returns the path of the socket, also after Close, or "" if there never was one.
+func (l *Listener) Path() string {
+	if l.zero() {
+		return ""
+	}
+	return l.path
+}
+
+// Watchers returns the number of processes that are watching at present.
+func (l *Listener) Watchers() int {
+	if l.zero() {
+		return 0
+	}
+	return l.watching()
+}
+
+// Close closes the socket and ends all watches. It may be called more than once.
+func (l *Listener) Close() error {
+	if l.zero() {
+		return nil
+	}
+	return l.close()
+}
+
+func (l *Listener) zero() bool { return l == nil || l.listener == nil }
+
+// Listen opens a socket through which processes of the same user and of root can watch the probes
+// of this process until the Listener is closed.
 //
 // The socket is in the directory in which images are kept: $STAPSDT_DIR, or stapsdt in
 // $XDG_RUNTIME_DIR, or stapsdt-UID in $TMPDIR or /tmp. Listen fails if none of them can be used,
 // without /proc, by which watchers find a process, if the process already listens, and with
 // [stapsdt.ErrUnsupported] on systems other than Linux. If [FromEnvironment] has opened the socket,
 // Listen takes it over.
-func Listen() (io.Closer, error) {
+func Listen() (*Listener, error) {
 	l, err := listen(true)
 	if err != nil {
 		return nil, fmt.Errorf("probesock: listen: %w", err)
 	}
-	return l, nil
+	return &Listener{l}, nil
 }
 
 // FromEnvironment listens as [Listen] does if the environment variable STAPSDT_SOCKET is 1, until
-// the process ends. It does nothing if the variable is 0, empty or not set, if the program has
-// called Listen, or if it gained rights when it was started, as a set-user-ID program does. Other
-// values are an error. Package probeenv calls FromEnvironment.
-func FromEnvironment() error {
+// the process ends or the Listener is closed. Other values than 0 and 1 are an error.
+//
+// FromEnvironment returns nil if the variable is 0, empty or not set, if the program has called
+// Listen, or if it gained rights when it was started, as a set-user-ID program does. Package
+// probeenv calls FromEnvironment. Call it yourself in a program that is not to contain the recorder
+// of package proberec.
+func FromEnvironment() (*Listener, error) {
 	asked, err := wire.ParseVariable(proc.Getenv(wire.Variable))
-	if err == nil && asked {
-		if _, err = listen(false); err != nil {
-			err = fmt.Errorf("%s=1: %w", wire.Variable, err)
-		}
-	}
 	if err != nil {
-		return fmt.Errorf("probesock: %w", err)
+		return nil, fmt.Errorf("probesock: %w", err)
 	}
-	return nil
+	if !asked {
+		return nil, nil
+	}
+	l, err := listen(false)
+	if err != nil {
+		return nil, fmt.Errorf("probesock: %s=1: %w", wire.Variable, err)
+	}
+	if l == nil {
+		return nil, nil
+	}
+	return &Listener{l}, nil
 }

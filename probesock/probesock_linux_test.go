@@ -49,7 +49,7 @@ func listening(t *testing.T) *listener {
 	closer, err := Listen()
 	require.NoError(t, err)
 	t.Cleanup(func() { closer.Close() })
-	return closer.(*listener)
+	return closer.listener
 }
 
 // dialed returns a connection to a socket.
@@ -502,12 +502,12 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, os.Chtimes(other, old, old))
 	closer, err := Listen()
 	require.NoError(t, err)
-	connected(t, closer.(*listener).path) // after which the directory is tidy
+	connected(t, closer.Path()) // after which the directory is tidy
 	require.NoFileExists(t, stale)
 	require.FileExists(t, beside)
 	require.FileExists(t, young)
 	require.FileExists(t, other)
-	path := closer.(*listener).path
+	path := closer.Path()
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.ModeSocket|0o600, info.Mode())
@@ -516,10 +516,14 @@ func TestFiles(t *testing.T) {
 	p := stapsdt.NewProvider("files")
 	defer p.Close()
 	probe := stapsdt.NewProbe0(p, "probe")
+	require.Zero(t, closer.Watchers())
 	w := watching(t, path, 0, "*:*")
 	require.True(t, probe.Enabled())
+	require.Equal(t, 1, closer.Watchers())
 	require.NoError(t, closer.Close())
 	require.NoError(t, closer.Close())
+	require.Zero(t, closer.Watchers())
+	require.Equal(t, path, closer.Path())
 	require.False(t, probe.Enabled())
 	require.NoFileExists(t, path)
 	require.ErrorIs(t, w.Gone(), io.EOF)
@@ -534,7 +538,7 @@ func TestFiles(t *testing.T) {
 		_, err := os.Stat(filepath.Join(long, "4-4.sock"))
 		return errors.Is(err, os.ErrNotExist)
 	}, testenv.Patience, time.Millisecond)
-	path = closer.(*listener).path
+	path = closer.Path()
 	require.Equal(t, long, filepath.Dir(path))
 	require.FileExists(t, path)
 	require.NoError(t, closer.Close())
@@ -547,6 +551,15 @@ func TestFiles(t *testing.T) {
 	t.Setenv("STAPSDT_DIR", dir)
 	_, err = Listen()
 	require.NotContains(t, err.Error(), "mount") // it says already what to do
+}
+
+// TestZeroListener: a listener that was never opened is closed.
+func TestZeroListener(t *testing.T) {
+	for _, l := range []*Listener{nil, {}} {
+		require.NoError(t, l.Close())
+		require.Empty(t, l.Path())
+		require.Zero(t, l.Watchers())
+	}
 }
 
 // TestIdle: a listener costs a goroutine and a descriptor before a watcher connects, and after the watcher has left.
@@ -667,7 +680,7 @@ func announce() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	fmt.Println(closer.(*listener).path)
+	fmt.Println(closer.Path())
 }
 
 // idleChild does nothing.
