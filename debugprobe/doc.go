@@ -2,11 +2,11 @@
 // browser, in the manner of net/http/pprof. It needs no tracer, no root and no Linux: the
 // program observes itself (see stapsdt.Provider.Observe).
 //
-//	mux.Handle("/debug/probes/", debugprobe.Handler())
+//	debugprobe.Mount(mux) // at /debug/probes/
 //
 // Given a flight recorder (package proberec), the page also shows its events:
 //
-//	mux.Handle("/debug/probes/", debugprobe.Handler(recorder))
+//	debugprobe.Mount(mux, recorder)
 //
 // # Warning
 //

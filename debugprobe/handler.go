@@ -21,9 +21,15 @@ var files embed.FS
 // for any path: the last element of the path selects what it serves. Mount it below a path that
 // ends in a slash.
 //
-// The page also shows the events of the given flight recorders, which clients can download as recordings, too.
+// The page also shows the events of the given flight recorders, which clients can download as
+// recordings, too. A nil *proberec.Recorder is left out.
 func Handler(recorders ...Recorder) http.Handler {
-	f := &flight{recorders: recorders}
+	f := &flight{}
+	for _, r := range recorders {
+		if r != Recorder((*proberec.Recorder)(nil)) {
+			f.recorders = append(f.recorders, r)
+		}
+	}
 	return handler{
 		"":               page("index.html", "text/html; charset=utf-8"),
 		"page.css":       page("page.css", "text/css; charset=utf-8"),
@@ -37,15 +43,10 @@ func Handler(recorders ...Recorder) http.Handler {
 	}
 }
 
-// On returns an option of probeenv.Load: mux serves the page at /debug/probes/. Package debugprobe's warning applies.
-func On(mux *http.ServeMux) func(*proberec.Recorder) {
-	return func(r *proberec.Recorder) {
-		var recorders []Recorder
-		if r != nil {
-			recorders = append(recorders, r)
-		}
-		mux.Handle("/debug/probes/", Handler(recorders...))
-	}
+// Mount makes mux serve the page at /debug/probes/: see [Handler], which other paths and
+// multiplexers need. Package debugprobe's warning applies.
+func Mount(mux *http.ServeMux, recorders ...Recorder) {
+	mux.Handle("/debug/probes/", Handler(recorders...))
 }
 
 // handler has the endpoints by the last element of the path.

@@ -3,7 +3,7 @@
 //
 //	func main() {
 //		if err := probeenv.Load(); err != nil {
-//			log.Print(err) // what failed is off, and the program runs on
+//			log.Print(err) // some probes are unavailable; the program continues
 //		}
 //		...
 //	}
@@ -29,20 +29,39 @@ import (
 	"github.com/go-stapsdt/stapsdt/probesock"
 )
 
-// An Option is called by [Load] with the recorder that the environment asks for, or nil if there is none. The option of
-// package debugprobe serves the page of the program's probes:
+// An Option changes what [Load] does. The zero Option changes nothing.
+type Option struct{ apply func(*config) }
+
+type config struct {
+	recorder []func(*proberec.Recorder)
+}
+
+// WithRecorder returns an option with which Load calls f with the recorder that the environment
+// asks for, or with nil if there is none. Package debugprobe shows its events on a page:
 //
-//	err := probeenv.Load(debugprobe.On(mux))
-type Option func(*proberec.Recorder)
+//	err := probeenv.Load(probeenv.WithRecorder(func(r *proberec.Recorder) {
+//		debugprobe.Mount(mux, r)
+//	}))
+//
+// Load calls f before it loads the providers, also if the recorder could not be made.
+func WithRecorder(f func(*proberec.Recorder)) Option {
+	return Option{func(c *config) { c.recorder = append(c.recorder, f) }}
+}
 
 // Load loads all providers as [stapsdt.LoadAll] does, and obeys STAPSDT_RECORD and STAPSDT_SOCKET: see [proberec.FromEnvironment]
 // and [probesock.FromEnvironment]. It does as much as it can, and returns the joined errors of the rest. Another call
 // retries the parts that have failed, and loads the providers that were defined since.
 func Load(options ...Option) error {
-	recorder, err := proberec.FromEnvironment()
+	var c config
 	for _, o := range options {
-		o(recorder)
+		if o.apply != nil {
+			o.apply(&c)
+		}
+	}
+	recorder, recordErr := proberec.FromEnvironment()
+	for _, f := range c.recorder {
+		f(recorder)
 	}
 	_, listenErr := probesock.FromEnvironment()
-	return errors.Join(err, listenErr, stapsdt.LoadAll())
+	return errors.Join(recordErr, listenErr, stapsdt.LoadAll())
 }
