@@ -67,10 +67,17 @@ func TestReadme(t *testing.T) {
 		got := strings.Split(d.run(t, strings.Replace(shown[1], "-p myapp", "-p "+pid, 1)+" -n 1"), "\n")
 		require.Equal(t, shown[2], got[0])
 		require.Regexp(t, "^"+pattern(shown[3])+"$", got[1])
-		for _, key := range []string{"path", "arg0"} {
+		for _, key := range []string{"path", "arg1"} {
 			counts := d.start(t, "stapsdt count -p "+pid+" 'myapp:*' --by "+key+" -i 100ms")
-			counts.WaitMatch(regexp.MustCompile(`^ +\d+ +\d+  myapp:request__done  "/missing"$`), testenv.Patience)
+			counts.WaitMatch(regexp.MustCompile(`^ +\d+ +\d+  myapp:request__done +"/missing"$`), testenv.Patience)
 		}
+	})
+	t.Run("operations", func(t *testing.T) {
+		shown := regexp.MustCompile("(?s)```\n# (stapsdt top .*?)\n[^\n]*\n(.*?)\n[^\n]*\n```").FindStringSubmatch(text)
+		got := strings.Split(d.run(t, strings.Replace(shown[1], "-p myapp", "-p "+pid, 1)), "\n")
+		require.Equal(t, strings.Fields(shown[2]), strings.Fields(got[1]))
+		require.Regexp(t, `^ *[1-9]\d* +[01] +0 .* myapp:request$`, got[2])
+		require.Regexp(t, `\n +\S+ +\S+ +100%  myapp:request path="/missing" status=404 elapsed=`, d.run(t, "stapsdt tree -n 1 -p "+pid))
 	})
 	t.Run("the first other tracer", func(t *testing.T) {
 		d.sees(t, output, strings.Replace(command, "$(pgrep -nx myapp)", pid, 1))
@@ -100,7 +107,7 @@ func TestReadme(t *testing.T) {
 		line := regexp.MustCompile(`(?m)^    \$ (STAPSDT_SOCKET=1 STAPSDT_RECORD=)/dev/shm/myapp.rec (\./myapp)$`).FindStringSubmatch(text)
 		p := d.start(t, "env "+line[1]+recording+" "+line[2])
 		request(t, "http://"+address+"/missing")
-		event := fmt.Sprintf(`(?m)^\S+ +%d myapp +myapp:request__done +path="/missing" status=404 elapsed=`, p.PID())
+		event := fmt.Sprintf(`(?m)^\S+ +%d myapp +myapp:request__done +id=\d+ path="/missing" status=404 elapsed=`, p.PID())
 		ci := ciLine(t)
 		out, err := exec.Command("setpriv", "--bounding-set=-all", "bash", "-c", strings.Replace(ci, "PID", fmt.Sprint(p.PID()), 1)).CombinedOutput()
 		require.NoError(t, err, "%s", out)
@@ -119,6 +126,7 @@ func ciLine(t *testing.T) string {
 func pattern(line string) string {
 	line = regexp.QuoteMeta(line)
 	line = regexp.MustCompile(`^\d\d:\d\d:\d\d\\\.\d{6} +\d+`).ReplaceAllString(line, `\d\d:\d\d:\d\d\.\d{6} +\d+`)
+	line = regexp.MustCompile(`\bid=\d+`).ReplaceAllString(line, `id=\d+`)
 	return regexp.MustCompile(`elapsed=\S+`).ReplaceAllString(line, `elapsed=\S+`)
 }
 
