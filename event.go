@@ -1,6 +1,7 @@
 package stapsdt
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +47,15 @@ func (e *Event) Arg(i int) Value {
 		v = float32Value(v.num)
 	}
 	return v
+}
+
+// ArgByName returns the argument that has a name, or the zero Value if there is none: see
+// [Probe.Args]. It takes longer than Arg.
+func (e *Event) ArgByName(name string) Value {
+	if i := slices.Index(e.probe.argNames(), name); i >= 0 {
+		return e.Arg(i)
+	}
+	return Value{}
 }
 
 // Clone returns a copy of the event that stays valid when the observer has returned.

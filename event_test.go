@@ -57,6 +57,25 @@ func TestEventValues(t *testing.T) {
 	require.Panics(t, func() { e.Arg(6) })
 }
 
+// TestArgByName: an argument without a name, or of another, has no value.
+func TestArgByName(t *testing.T) {
+	p := newProvider(t, "byname")
+	named := NewProbe3[string, int, string](p, "named", "path", "status", "route")
+	unnamed := NewProbe1[int](p, "unnamed")
+	var e *Event
+	defer p.Observe(func(event *Event) { e = event.Clone() })()
+	named.Fire("/a", 200, "/")
+	require.Equal(t, "/a", e.ArgByName("path").Any())
+	require.EqualValues(t, 200, e.ArgByName("status").Any())
+	require.Equal(t, "/", e.ArgByName("route").Any())
+	for _, name := range []string{"", "arg0", "Path"} {
+		require.Equal(t, Value{}, e.ArgByName(name), name)
+	}
+	unnamed.Fire(1)
+	require.Equal(t, Value{}, e.ArgByName(""))
+	require.Equal(t, Value{}, e.ArgByName("arg0"))
+}
+
 // TestConversions: a value of any kind can be asked for any other.
 func TestConversions(t *testing.T) {
 	for _, c := range []struct {

@@ -26,7 +26,9 @@
 // providers of their own, or a filter for their own events, such as an identifier among the
 // arguments:
 //
-//	mine := probetest.Where(func(e *stapsdt.Event) bool { return e.Arg(0).String() == user })
+//	mine := probetest.Where(func(e *stapsdt.Event) bool {
+//		return e.ArgByName("user").String() == user
+//	})
 //	rec.Want(func() { login.Fire(user, true) }, mine)
 //
 // # Bubbles
@@ -37,6 +39,7 @@ package probetest
 
 import (
 	"fmt"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
@@ -148,6 +151,23 @@ func Only(probes ...*stapsdt.Probe) Option {
 	})
 }
 
+// OnlyNamed selects the events of the probes whose names match one of the patterns, which are
+// those of path.Match: job__end, or job__* for both ends of the operation job. It panics if a
+// pattern is malformed.
+func OnlyNamed(patterns ...string) Option {
+	for _, p := range patterns {
+		if _, err := path.Match(p, ""); err != nil {
+			panic(fmt.Sprintf("probetest: OnlyNamed: %q: %v", p, err))
+		}
+	}
+	return Where(func(e *stapsdt.Event) bool {
+		return slices.ContainsFunc(patterns, func(p string) bool {
+			matched, _ := path.Match(p, e.Probe().Name())
+			return matched
+		})
+	})
+}
+
 // Where selects the events for which selects returns true.
 func Where(selects func(*stapsdt.Event) bool) Option {
 	return func(o *options) { o.filters = append(o.filters, selects) }
@@ -190,7 +210,7 @@ func (r *Recorder) Reset() {
 
 // Wait waits until at least n events that the options select are recorded, and returns them.
 // If that takes longer than timeout, it ends the test with FailNow.
-func (r *Recorder) Wait(timeout time.Duration, n int, opts ...Option) []*stapsdt.Event {
+func (r *Recorder) Wait(n int, timeout time.Duration, opts ...Option) []*stapsdt.Event {
 	r.t.Helper()
 	o := newOptions(opts)
 	for start := time.Now(); ; {

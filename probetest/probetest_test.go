@@ -99,7 +99,13 @@ func TestRecord(t *testing.T) {
 	require.Len(t, rec.Events(), 5)
 	events := rec.Events(b, Only(&a.done.Probe))
 	require.Len(t, events, 1)
-	require.Equal(t, time.Second, events[0].Arg(2).Duration())
+	require.Equal(t, time.Second, events[0].ArgByName("elapsed").Duration())
+	require.Len(t, rec.Events(OnlyNamed("start", "nothing")), 2)
+	require.Len(t, rec.Events(OnlyNamed("[^d]*")), 3)
+	require.Len(t, rec.Events(OnlyNamed("*"), b), 2)
+	require.Empty(t, rec.Events(OnlyNamed()))
+	require.Empty(t, rec.Events(OnlyNamed("star")))
+	require.PanicsWithValue(t, `probetest: OnlyNamed: "[": syntax error in pattern`, func() { OnlyNamed("ok", "[") })
 	rec.Reset()
 	rec.Want(func() {})
 	require.Empty(t, rec.Events())
@@ -203,7 +209,7 @@ func TestWait(t *testing.T) {
 			a.get(path)
 		}
 	}()
-	events := rec.Wait(time.Hour, 3, Only(&a.done.Probe))
+	events := rec.Wait(3, time.Hour, Only(&a.done.Probe))
 	require.Equal(t, "/c", events[2].Arg(0).String())
 }
 
@@ -213,14 +219,14 @@ func TestWaitTooLong(t *testing.T) {
 	says := run(func(t testing.TB) {
 		rec := Record(t, a.provider)
 		a.get("/a")
-		rec.Wait(5*time.Millisecond, 2, Only(&a.done.Probe))
+		rec.Wait(2, 5*time.Millisecond, Only(&a.done.Probe))
 		after = true
 	})
 	require.Equal(t, []string{`probetest: 1 of 2 events of app after 5ms; all that were recorded:
 	app:start(path="/a")
 	app:done(path="/a", status=200, elapsed=1s)`}, says)
 	require.False(t, after, "Wait ends the test")
-	says = run(func(t testing.TB) { Record(t, a.provider).Wait(0, 1) })
+	says = run(func(t testing.TB) { Record(t, a.provider).Wait(1, 0) })
 	require.True(t, strings.HasSuffix(says[0], "\n\tnone"), says[0])
 }
 
@@ -255,7 +261,7 @@ func TestBubble(t *testing.T) {
 		events := rec.Events(mine)
 		require.Len(t, events, 2)
 		require.Equal(t, time.Hour, events[1].Time()-events[0].Time())
-		require.Len(t, rec.Wait(time.Minute, 2, mine), 2)
+		require.Len(t, rec.Wait(2, time.Minute, mine), 2)
 	})
 	close(end)
 	<-ended

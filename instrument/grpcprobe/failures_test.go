@@ -37,7 +37,7 @@ func TestPanic(t *testing.T) {
 	} {
 		rec.Reset()
 		go func() { failed <- run() }()
-		rpc := eventtest.Args(rec.Wait(testenv.Patience, 1, eventtest.Named("rpc__end"))[0])
+		rpc := eventtest.Args(rec.Wait(1, testenv.Patience, probetest.OnlyNamed("rpc__end"))[0])
 		require.Contains(t, rpc["error"], "no status was sent")
 		require.EqualValues(t, codes.Canceled, rpc["code"])
 	}
@@ -61,7 +61,7 @@ func TestUnknown(t *testing.T) {
 		require.EqualValues(t, codes.Unimplemented, call["code"])
 	}
 	m.stop()
-	require.Len(t, rec.Events(eventtest.Named("rpc__end")), 1)
+	require.Len(t, rec.Events(probetest.OnlyNamed("rpc__end")), 1)
 }
 
 // TestCanceled: both sides say so, also if the handler does not mind.
@@ -88,13 +88,13 @@ func TestCanceled(t *testing.T) {
 		rec := probetest.Record(t, m.Provider)
 		_, err := m.say(ctx, "x")
 		require.Equal(t, codes.Canceled, status.Code(err))
-		call := eventtest.Args(rec.Events(eventtest.Named("call__end"))[0])
+		call := eventtest.Args(rec.Events(probetest.OnlyNamed("call__end"))[0])
 		require.EqualValues(t, codes.Canceled, call["code"])
-		rpc := eventtest.Args(rec.Events(eventtest.Named("rpc__start"))[0])
+		rpc := eventtest.Args(rec.Events(probetest.OnlyNamed("rpc__start"))[0])
 		_, err = m.say(t.Context(), "other") // which the server receives after the end of the first one
 		require.NoError(t, err)
 		close(proceed)
-		for _, e := range rec.Wait(testenv.Patience, 2, eventtest.Named("rpc__end")) {
+		for _, e := range rec.Wait(2, testenv.Patience, probetest.OnlyNamed("rpc__end")) {
 			if e := eventtest.Args(e); e["id"] == rpc["id"] {
 				require.EqualValues(t, codes.Canceled, e["code"])
 				require.Contains(t, e["error"], "canceled")
@@ -114,7 +114,7 @@ func TestUnreachable(t *testing.T) {
 	defer conn.Close()
 	rec := probetest.Record(t, p)
 	require.Error(t, conn.Invoke(t.Context(), say, &message{}, &message{}))
-	call := eventtest.Args(rec.Events(eventtest.Named("call__end"))[0])
+	call := eventtest.Args(rec.Events(probetest.OnlyNamed("call__end"))[0])
 	require.EqualValues(t, codes.Unavailable, call["code"])
 	require.Contains(t, call["error"], "nobody there")
 	require.Equal(t, "", call["remote"])
@@ -125,8 +125,8 @@ func TestNeverClosed(t *testing.T) {
 	m := newProgram(t, &echo{talk: repeat})
 	rec := probetest.Record(t, m.Provider)
 	m.stream(t, t.Context())
-	rec.Wait(testenv.Patience, 1, eventtest.Named("rpc__start"))
-	require.Empty(t, rec.Events(eventtest.Named("call__end")))
+	rec.Wait(1, testenv.Patience, probetest.OnlyNamed("rpc__start"))
+	require.Empty(t, rec.Events(probetest.OnlyNamed("call__end")))
 	m.stop()
 	rpc, call := ends(rec)
 	require.EqualValues(t, codes.Canceled, call["code"])

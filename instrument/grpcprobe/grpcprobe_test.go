@@ -65,8 +65,8 @@ func TestUnary(t *testing.T) {
 		"received": short, "sent": long, "received_messages": int64(1), "sent_messages": int64(1), "remote": ""}, rpc)
 	require.Equal(t, map[string]any{"id": call["id"], "parent": outer.ID(), "error": "", "method": say, "code": uint64(0),
 		"received": long, "sent": short, "received_messages": int64(1), "sent_messages": int64(1), "remote": ""}, call)
-	require.Equal(t, map[string]any{"id": served, "parent": uint64(0), "method": say, "remote": ""}, eventtest.Args(rec.Events(eventtest.Named("rpc__start"))[0]))
-	require.Equal(t, map[string]any{"id": call["id"], "parent": outer.ID(), "method": say}, eventtest.Args(rec.Events(eventtest.Named("call__start"))[0]))
+	require.Equal(t, map[string]any{"id": served, "parent": uint64(0), "method": say, "remote": ""}, eventtest.Args(rec.Events(probetest.OnlyNamed("rpc__start"))[0]))
+	require.Equal(t, map[string]any{"id": call["id"], "parent": outer.ID(), "method": say}, eventtest.Args(rec.Events(probetest.OnlyNamed("call__start"))[0]))
 }
 
 func TestStream(t *testing.T) {
@@ -126,8 +126,8 @@ func TestUntracedStart(t *testing.T) {
 	}
 	ends(rec)
 	m.stop()
-	require.Len(t, rec.Events(eventtest.Named("rpc__end")), 1)
-	require.Len(t, rec.Events(eventtest.Named("call__end")), 1)
+	require.Len(t, rec.Events(probetest.OnlyNamed("rpc__end")), 1)
+	require.Len(t, rec.Events(probetest.OnlyNamed("call__end")), 1)
 }
 
 // TestNested: a call with the context of another one is not taken for that one, if only that
@@ -144,7 +144,7 @@ func TestNested(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, outer.CloseSend())
 	require.Equal(t, io.EOF, outer.RecvMsg(&message{}))
-	calls := rec.Wait(testenv.Patience, 2, eventtest.Named("call__end"))
+	calls := rec.Wait(2, testenv.Patience, probetest.OnlyNamed("call__end"))
 	inner, call := eventtest.Args(calls[0]), eventtest.Args(calls[1])
 	require.Equal(t, talk, call["method"])
 	require.Zero(t, call["sent_messages"])
@@ -161,12 +161,12 @@ func TestTraceparent(t *testing.T) {
 		_, err := m.say(metadata.AppendToOutgoingContext(t.Context(), "traceparent", text), "x")
 		require.NoError(t, err)
 	}
-	rec.Wait(testenv.Patience, 2, eventtest.Named("rpc__end"))
-	events := rec.Events(eventtest.Named("rpc__context"))
+	rec.Wait(2, testenv.Patience, probetest.OnlyNamed("rpc__end"))
+	events := rec.Events(probetest.OnlyNamed("rpc__context"))
 	require.Len(t, events, 1)
 	e := eventtest.Args(events[0])
 	require.Equal(t, trace+parent, fmt.Sprintf("%016x%016x%016x", e["trace_high"], e["trace_low"], e["span"]))
-	require.Equal(t, eventtest.Args(rec.Events(eventtest.Named("rpc__start"))[0])["id"], e["id"])
+	require.Equal(t, eventtest.Args(rec.Events(probetest.OnlyNamed("rpc__start"))[0])["id"], e["id"])
 }
 
 // TestConcurrent streams, some of which are canceled, all end once, while tracers come and go.
@@ -196,7 +196,7 @@ func TestConcurrent(t *testing.T) {
 	}
 	all.Wait()
 	ids := func(n int, name string) (list []any) {
-		for _, e := range rec.Wait(testenv.Patience, n, eventtest.Named(name)) {
+		for _, e := range rec.Wait(n, testenv.Patience, probetest.OnlyNamed(name)) {
 			list = append(list, eventtest.Args(e)["id"])
 		}
 		return list

@@ -82,11 +82,11 @@ func TestErrorsOfTheProgram(t *testing.T) {
 		for i, err := range got {
 			require.Equal(t, want[i].Error(), err.Error())
 		}
-		for _, e := range rec.Wait(testenv.Patience, 2, eventtest.Named("rpc__end")) {
+		for _, e := range rec.Wait(2, testenv.Patience, probetest.OnlyNamed("rpc__end")) {
 			require.EqualValues(t, tt.want, eventtest.Args(e)["code"])
 			require.Equal(t, tt.text, eventtest.Args(e)["error"])
 		}
-		for _, e := range rec.Wait(testenv.Patience, 2, eventtest.Named("call__end")) {
+		for _, e := range rec.Wait(2, testenv.Patience, probetest.OnlyNamed("call__end")) {
 			require.EqualValues(t, tt.code, eventtest.Args(e)["code"])
 		}
 	}
@@ -135,7 +135,7 @@ func TestServedByHTTP(t *testing.T) {
 	r.ProtoMajor, r.ProtoMinor = 2, 0
 	r.Header.Set("Content-Type", "application/grpc")
 	server.ServeHTTP(httptest.NewRecorder(), r)
-	require.Equal(t, r.RemoteAddr, eventtest.Args(rec.Wait(testenv.Patience, 1, eventtest.Named("rpc__start"))[0])["remote"])
+	require.Equal(t, r.RemoteAddr, eventtest.Args(rec.Wait(1, testenv.Patience, probetest.OnlyNamed("rpc__start"))[0])["remote"])
 }
 
 // TestEnded: an RPC that has ended is forgotten at once, though its context is still in use.
@@ -148,7 +148,7 @@ func TestEnded(t *testing.T) {
 		h.HandleRPC(ctx, &stats.End{})
 		require.Zero(t, h.running.count.Load())
 	}
-	require.Len(t, rec.Events(eventtest.Named("call__end")), 1)
+	require.Len(t, rec.Events(probetest.OnlyNamed("call__end")), 1)
 }
 
 // TestInFlight: streams keep on both sides what the package says, and nothing when they have

@@ -98,7 +98,7 @@ func (m *program) stream(t testing.TB, ctx context.Context) grpc.ClientStream {
 
 // ends returns the ends of both sides, when both have ended.
 func ends(rec *probetest.Recorder) (rpc, call map[string]any) {
-	return eventtest.Args(rec.Wait(testenv.Patience, 1, eventtest.Named("rpc__end"))[0]), eventtest.Args(rec.Wait(testenv.Patience, 1, eventtest.Named("call__end"))[0])
+	return eventtest.Args(rec.Wait(1, testenv.Patience, probetest.OnlyNamed("rpc__end"))[0]), eventtest.Args(rec.Wait(1, testenv.Patience, probetest.OnlyNamed("call__end"))[0])
 }
 
 // size is that of a message with a text.

@@ -52,7 +52,7 @@ func TestFetch(t *testing.T) {
 				answer, err := client.Do(r)
 				require.NoError(t, err)
 				require.Same(t, r, answer.Request)
-				require.Empty(t, rec.Events(eventtest.Named("fetch__end")))
+				require.Empty(t, rec.Events(probetest.OnlyNamed("fetch__end")))
 				text, err := io.ReadAll(answer.Body)
 				require.NoError(t, err)
 				require.Equal(t, "short", string(text))
@@ -114,7 +114,7 @@ func TestOwnBody(t *testing.T) {
 			answer, err := through.RoundTrip(httptest.NewRequest("GET", "/a", nil))
 			require.NoError(t, err)
 			require.Equal(t, own, answer.Body)
-			ends := rec.Events(eventtest.Named("fetch__end"))
+			ends := rec.Events(probetest.OnlyNamed("fetch__end"))
 			require.Len(t, ends, 1)
 			require.EqualValues(t, 200, eventtest.Args(ends[0])["status"])
 		})
@@ -181,7 +181,7 @@ func TestFetchEnds(t *testing.T) {
 			answer, err := client.Do(r)
 			require.NoError(t, err)
 			tt.use(answer)
-			ends := rec.Events(eventtest.Named("fetch__end"))
+			ends := rec.Events(probetest.OnlyNamed("fetch__end"))
 			require.Len(t, ends, tt.ends)
 			if tt.ends > 0 {
 				end := eventtest.Args(ends[len(ends)-1])
@@ -212,7 +212,7 @@ func TestFetchFails(t *testing.T) {
 	close(read)
 	require.ErrorIs(t, err, context.Canceled)
 	answer.Body.Close()
-	end := eventtest.Args(rec.Events(eventtest.Named("fetch__end"))[0])
+	end := eventtest.Args(rec.Events(probetest.OnlyNamed("fetch__end"))[0])
 	require.Equal(t, []any{"context canceled", int64(4), int64(200)}, []any{end["error"], end["bytes"], end["status"]})
 
 	server.CloseClientConnections()
@@ -220,7 +220,7 @@ func TestFetchFails(t *testing.T) {
 	rec.Reset()
 	_, err = client.Get(server.URL)
 	require.Error(t, err)
-	end = eventtest.Args(rec.Events(eventtest.Named("fetch__end"))[0])
+	end = eventtest.Args(rec.Events(probetest.OnlyNamed("fetch__end"))[0])
 	require.Contains(t, err.Error(), end["error"])
 	require.NotEmpty(t, end["error"])
 	require.EqualValues(t, 0, end["status"])
@@ -241,7 +241,7 @@ func TestFetchParent(t *testing.T) {
 	}))
 	rec := probetest.Record(t, p)
 	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
-	request, fetch := eventtest.Args(rec.Events(eventtest.Named("request__start"))[0]), eventtest.Args(rec.Events(eventtest.Named("fetch__start"))[0])
+	request, fetch := eventtest.Args(rec.Events(probetest.OnlyNamed("request__start"))[0]), eventtest.Args(rec.Events(probetest.OnlyNamed("fetch__start"))[0])
 	require.Equal(t, request["id"], fetch["parent"])
 }
 
@@ -281,7 +281,7 @@ func TestTransportIsLikeItsNext(t *testing.T) {
 	rec := probetest.Record(t, p)
 	next.roundTripper = func(*http.Request) (*http.Response, error) { panic("mine") }
 	require.PanicsWithValue(t, "mine", func() { through.RoundTrip(httptest.NewRequest("GET", "/", nil)) })
-	require.Equal(t, "panicked", eventtest.Args(rec.Events(eventtest.Named("fetch__end"))[0])["error"])
+	require.Equal(t, "panicked", eventtest.Args(rec.Events(probetest.OnlyNamed("fetch__end"))[0])["error"])
 }
 
 // TestOneProvider: a server and a client share it, and so do several handlers.

@@ -159,7 +159,7 @@ func TestClientGone(t *testing.T) {
 	}()
 	_, err = http.DefaultClient.Do(r)
 	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, "context canceled", eventtest.Args(rec.Wait(testenv.Patience, 1, eventtest.Named("request__end"))[0])["error"])
+	require.Equal(t, "context canceled", eventtest.Args(rec.Wait(1, testenv.Patience, probetest.OnlyNamed("request__end"))[0])["error"])
 }
 
 func TestTraceparent(t *testing.T) {
@@ -169,12 +169,12 @@ func TestTraceparent(t *testing.T) {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("traceparent", "00-"+trace+"-"+parent+"-01")
 	handler.ServeHTTP(httptest.NewRecorder(), r)
-	events := rec.Events(eventtest.Named("request__context"))
+	events := rec.Events(probetest.OnlyNamed("request__context"))
 	require.Len(t, events, 1)
 	e := eventtest.Args(events[0])
 	require.Equal(t, trace+parent, fmt.Sprintf("%016x%016x%016x", e["trace_high"], e["trace_low"], e["span"]))
 	r.Header.Add("traceparent", "00-"+trace+"-"+parent+"-01")
 	handler.ServeHTTP(httptest.NewRecorder(), r)
-	require.Len(t, rec.Events(eventtest.Named("request__context")), 1)
-	require.Len(t, rec.Events(eventtest.Named("request__start")), 2)
+	require.Len(t, rec.Events(probetest.OnlyNamed("request__context")), 1)
+	require.Len(t, rec.Events(probetest.OnlyNamed("request__start")), 2)
 }

@@ -108,7 +108,7 @@ func TestHijack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "hi", string(text))
 	require.Equal(t, 299, answer.StatusCode)
-	end := eventtest.Args(rec.Wait(testenv.Patience, 1, eventtest.Named("request__end"))[0])
+	end := eventtest.Args(rec.Wait(1, testenv.Patience, probetest.OnlyNamed("request__end"))[0])
 	require.EqualValues(t, 0, end["status"])
 	require.EqualValues(t, 0, end["bytes"])
 }
@@ -124,6 +124,6 @@ func TestPlainHandler(t *testing.T) {
 	}))
 	rec := probetest.Record(t, p)
 	handler.ServeHTTP(given, httptest.NewRequest("GET", "/a", nil))
-	end := eventtest.Args(rec.Events(eventtest.Named("request__end"))[0])
+	end := eventtest.Args(rec.Events(probetest.OnlyNamed("request__end"))[0])
 	require.Equal(t, []any{int64(0), int64(0), "", "/a"}, []any{end["status"], end["bytes"], end["error"], end["path"]})
 }

@@ -78,7 +78,7 @@ func TestRoute(t *testing.T) {
 				eventtest.Unchanged(t, p, serve)
 				rec := probetest.Record(t, p)
 				serve(&eventtest.Log{})
-				ends := rec.Events(eventtest.Named("request__end"))
+				ends := rec.Events(probetest.OnlyNamed("request__end"))
 				require.Len(t, ends, 1)
 				require.Equal(t, want, eventtest.Args(ends[0])["route"])
 			})

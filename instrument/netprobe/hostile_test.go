@@ -90,8 +90,8 @@ func TestForeignTypes(t *testing.T) {
 		rec := probetest.Record(t, p)
 		use()
 		require.Equal(t, []string{"Accept", "Accept"}, *s.calls, name)
-		require.Empty(t, eventtest.Args(rec.Events(eventtest.Named("dial__end"))[0])["remote"])
-		require.Equal(t, map[string]any{"network": "", "local": "", "remote": "", "error": ""}, eventtest.Args(rec.Events(eventtest.Named("accept"))[0]))
+		require.Empty(t, eventtest.Args(rec.Events(probetest.OnlyNamed("dial__end"))[0])["remote"])
+		require.Equal(t, map[string]any{"network": "", "local": "", "remote": "", "error": ""}, eventtest.Args(rec.Events(probetest.OnlyNamed("accept"))[0]))
 	}
 }
 
@@ -117,7 +117,7 @@ func TestEmptyConnections(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, got == conn)
 	}
-	for _, e := range rec.Events(eventtest.Named("dial__end")) {
+	for _, e := range rec.Events(probetest.OnlyNamed("dial__end")) {
 		require.Empty(t, eventtest.Args(e)["remote"])
 	}
 	for _, l := range []net.Listener{(*net.TCPListener)(nil), &net.TCPListener{}, (*net.UnixListener)(nil), &net.UnixListener{}} {
@@ -188,13 +188,13 @@ func TestTLSAddresses(t *testing.T) {
 	conn, err := dial(t.Context(), "tcp", address)
 	require.NoError(t, err)
 	defer conn.Close()
-	require.Equal(t, address, eventtest.Args(rec.Events(eventtest.Named("dial__end"))[0])["remote"])
+	require.Equal(t, address, eventtest.Args(rec.Events(probetest.OnlyNamed("dial__end"))[0])["remote"])
 	l := probes.Listener(accepting{tls.Client(tls.Client(conn, nil), nil)})
 	rec.Reset()
 	_, err = l.Accept()
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"network": "tcp", "local": conn.LocalAddr().String(), "remote": address, "error": ""},
-		eventtest.Args(rec.Events(eventtest.Named("accept"))[0]))
+		eventtest.Args(rec.Events(probetest.OnlyNamed("accept"))[0]))
 }
 
 // waiting is a connection on which nothing arrives.

@@ -45,14 +45,14 @@ func TestDialAndAccept(t *testing.T) {
 	closed := err.Error()
 	_, err = dial(t.Context(), "tcp", address)
 	require.Error(t, err)
-	id := func(i int) uint64 { return rec.Events(eventtest.Named("dial__start"))[i].Arg(0).Uint64() }
+	id := func(i int) uint64 { return rec.Events(probetest.OnlyNamed("dial__start"))[i].Arg(0).Uint64() }
 	rec.Want(func() {
 		probes.dialStart(p).Fire(id(0), 0, "tcp", address)
 		probes.accept.Fire("tcp", address, out.LocalAddr().String(), "")
 		probes.accept.Fire("tcp", address, "", closed)
 		probes.dialStart(p).Fire(id(1), 0, "tcp", address)
 	}, probetest.Where(func(e *stapsdt.Event) bool { return e.Probe().Name() != "dial__end" }))
-	ends := rec.Events(eventtest.Named("dial__end"))
+	ends := rec.Events(probetest.OnlyNamed("dial__end"))
 	require.Len(t, ends, 2)
 	require.Equal(t, []any{"", address, address, "tcp"}, []any{eventtest.Args(ends[0])["error"], eventtest.Args(ends[0])["address"], eventtest.Args(ends[0])["remote"], eventtest.Args(ends[0])["network"]})
 	require.Equal(t, []any{err.Error(), address, "", "tcp"}, []any{eventtest.Args(ends[1])["error"], eventtest.Args(ends[1])["address"], eventtest.Args(ends[1])["remote"], eventtest.Args(ends[1])["network"]})
@@ -81,7 +81,7 @@ func TestListeners(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, in.Close())
 	require.NoError(t, l.Close())
-	require.Equal(t, path, eventtest.Args(rec.Events(eventtest.Named("accept"))[0])["local"])
+	require.Equal(t, path, eventtest.Args(rec.Events(probetest.OnlyNamed("accept"))[0])["local"])
 
 	rec.Reset()
 	other := probes.Listener(nowhere{})
@@ -117,7 +117,7 @@ func TestHandshake(t *testing.T) {
 	require.NoError(t, handshake("example.com"))
 	err := handshake("other.test")
 	require.Error(t, err)
-	starts, ends := rec.Events(eventtest.Named("handshake__start")), rec.Events(eventtest.Named("handshake__end"))
+	starts, ends := rec.Events(probetest.OnlyNamed("handshake__start")), rec.Events(probetest.OnlyNamed("handshake__end"))
 	require.Len(t, starts, 2)
 	require.Len(t, ends, 2)
 	require.Equal(t, server.Listener.Addr().String(), eventtest.Args(starts[0])["remote"])

@@ -116,7 +116,7 @@ func TestProgramsSeeTheSame(t *testing.T) {
 		require.Greater(t, len(l.list), 50)
 		return l.list
 	})
-	require.NotEmpty(t, rec.Events(eventtest.Named("span__end")))
+	require.NotEmpty(t, rec.Events(probetest.OnlyNamed("span__end")))
 }
 
 // private is a span of the program's, with none of the SDK's in it: every method panics.
@@ -130,10 +130,10 @@ func TestSpansOfTheProgram(t *testing.T) {
 		m.processor.OnStart(t.Context(), foreign)
 		m.processor.OnEnd(foreign)
 	}
-	require.Empty(t, rec.Events(eventtest.Named("span__end")))
+	require.Empty(t, rec.Events(probetest.OnlyNamed("span__end")))
 	s.End()
-	require.Len(t, rec.Events(eventtest.Named("span__start")), 1)
-	require.Len(t, rec.Events(eventtest.Named("span__end")), 1)
+	require.Len(t, rec.Events(probetest.OnlyNamed("span__start")), 1)
+	require.Len(t, rec.Events(probetest.OnlyNamed("span__end")), 1)
 }
 
 // TestLongAttributes: their text is cut while it is made.

@@ -115,8 +115,8 @@ func TestDropped(t *testing.T) {
 	run(false)
 	rec := probetest.Record(t, m.Provider)
 	run(true)
-	require.Len(t, rec.Events(eventtest.Named("span__start")), 2)
-	ends := rec.Events(eventtest.Named("span__end"))
+	require.Len(t, rec.Events(probetest.OnlyNamed("span__start")), 2)
+	ends := rec.Events(probetest.OnlyNamed("span__end"))
 	require.Len(t, ends, 2)
 	require.Equal(t, "child", eventtest.Args(ends[0])["name"])
 	require.Equal(t, eventtest.Args(ends[1])["id"], eventtest.Args(ends[0])["parent"])
@@ -162,9 +162,9 @@ func TestUntracedStart(t *testing.T) {
 	rec := probetest.Record(t, m.Provider)
 	_, other := m.tracer.Start(t.Context(), "other")
 	early.End()
-	require.Empty(t, rec.Events(eventtest.Named("span__end")))
+	require.Empty(t, rec.Events(probetest.OnlyNamed("span__end")))
 	other.End()
-	require.Len(t, rec.Events(eventtest.Named("span__end")), 1)
+	require.Len(t, rec.Events(probetest.OnlyNamed("span__end")), 1)
 }
 
 // TestDetached: a tracer that detaches while a span runs has no end, and the next one has no
@@ -209,7 +209,7 @@ func TestEndedTwice(t *testing.T) {
 	}
 	all.Wait()
 	s.End()
-	require.Len(t, rec.Events(eventtest.Named("span__end")), 1)
+	require.Len(t, rec.Events(probetest.OnlyNamed("span__end")), 1)
 	require.Zero(t, m.processor.running.count.Load())
 }
 
@@ -226,10 +226,10 @@ func TestNeverEnded(t *testing.T) {
 		return m.processor.running.count.Load() == 1
 	}, testenv.Patience, time.Millisecond)
 	require.Equal(t, 1, m.processor.running.size())
-	require.Empty(t, rec.Events(eventtest.Named("span__end")))
+	require.Empty(t, rec.Events(probetest.OnlyNamed("span__end")))
 	trace.SpanFromContext(ctx).End()
 	kept.End()
-	require.Len(t, rec.Events(eventtest.Named("span__end")), 1)
+	require.Len(t, rec.Events(probetest.OnlyNamed("span__end")), 1)
 }
 
 // TestManySpans of goroutines that migrate are all paired, while tracers come and go.
@@ -257,7 +257,7 @@ func TestManySpans(t *testing.T) {
 	}
 	all.Wait()
 	ids := func(name string) (list []any) {
-		for _, e := range rec.Events(eventtest.Named(name)) {
+		for _, e := range rec.Events(probetest.OnlyNamed(name)) {
 			list = append(list, eventtest.Args(e)["id"])
 		}
 		return list
@@ -290,7 +290,7 @@ func TestError(t *testing.T) {
 			defer s.End()
 			tt.run(s)
 		}()
-		ended := eventtest.Args(rec.Events(eventtest.Named("span__end"))[0])
+		ended := eventtest.Args(rec.Events(probetest.OnlyNamed("span__end"))[0])
 		require.Equal(t, tt.want, ended["error"], tt.name)
 		require.Equal(t, tt.status, ended["status"], tt.name)
 	}
@@ -305,7 +305,7 @@ func TestCanceled(t *testing.T) {
 	s.End()
 	_, s = m.tracer.Start(nil, "none") //lint:ignore SA1012 nil is a mistake that some programs make
 	s.End()
-	require.Len(t, rec.Events(eventtest.Named("span__end")), 2)
+	require.Len(t, rec.Events(probetest.OnlyNamed("span__end")), 2)
 }
 
 // TestWithoutIDs: a span without ids is not reported.
@@ -334,7 +334,7 @@ func TestShutdown(t *testing.T) {
 	require.NoError(t, m.sdk.Shutdown(t.Context()))
 	s.End()
 	s = nil
-	require.Empty(t, rec.Events(eventtest.Named("span__end")))
+	require.Empty(t, rec.Events(probetest.OnlyNamed("span__end")))
 	require.Eventually(t, func() bool {
 		runtime.GC()
 		return m.processor.running.count.Load() == 0

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/probetest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -152,7 +153,7 @@ func TestDriversBehaveTheSame(t *testing.T) {
 				return noticed
 			})
 			eventtest.Paired(t, rec.Events())
-			require.NotEmpty(t, rec.Events(eventtest.Named("query__end")))
+			require.NotEmpty(t, rec.Events(probetest.OnlyNamed("query__end")))
 		})
 	}
 }
@@ -167,7 +168,7 @@ func TestQueries(t *testing.T) {
 			ends := func(do func()) (ends []any) {
 				rec.Reset()
 				do()
-				for _, e := range rec.Events(eventtest.Named("query__end")) {
+				for _, e := range rec.Events(probetest.OnlyNamed("query__end")) {
 					a := eventtest.Args(e)
 					ends = append(ends, a["text"], a["rows"], a["error"])
 				}
@@ -223,7 +224,7 @@ func TestCancelledQuery(t *testing.T) {
 	}
 	require.ErrorIs(t, r.Err(), context.Canceled)
 	require.NoError(t, r.Close())
-	ends := rec.Events(eventtest.Named("query__end"))
+	ends := rec.Events(probetest.OnlyNamed("query__end"))
 	require.Len(t, ends, 1)
 	require.Equal(t, "", eventtest.Args(ends[0])["error"])
 }
@@ -240,9 +241,9 @@ func TestConnectsAndTransactions(t *testing.T) {
 	tx, err = db.Begin()
 	require.NoError(t, err)
 	require.NoError(t, tx.Rollback())
-	require.Len(t, rec.Events(eventtest.Named("connect__start")), 1)
-	require.Equal(t, "", eventtest.Args(rec.Events(eventtest.Named("connect__end"))[0])["error"])
-	ends := rec.Events(eventtest.Named("transaction__end"))
+	require.Len(t, rec.Events(probetest.OnlyNamed("connect__start")), 1)
+	require.Equal(t, "", eventtest.Args(rec.Events(probetest.OnlyNamed("connect__end"))[0])["error"])
+	ends := rec.Events(probetest.OnlyNamed("transaction__end"))
 	require.Len(t, ends, 2)
 	require.Equal(t, true, eventtest.Args(ends[0])["committed"])
 	require.Equal(t, false, eventtest.Args(ends[1])["committed"])
@@ -251,7 +252,7 @@ func TestConnectsAndTransactions(t *testing.T) {
 	broken := sql.OpenDB(probes.Connector(testConnector{calls: &calls{}}))
 	defer broken.Close()
 	require.ErrorIs(t, broken.Ping(), errBroken)
-	require.Equal(t, "broken", eventtest.Args(rec.Events(eventtest.Named("connect__end"))[0])["error"])
+	require.Equal(t, "broken", eventtest.Args(rec.Events(probetest.OnlyNamed("connect__end"))[0])["error"])
 }
 
 // register registers two drivers, once in a process, however often the test runs.

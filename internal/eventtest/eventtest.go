@@ -53,11 +53,6 @@ func Paired(t testing.TB, events []*stapsdt.Event) {
 	require.Empty(t, unended)
 }
 
-// Named selects the events of a probe.
-func Named(name string) probetest.Option {
-	return probetest.Where(func(e *stapsdt.Event) bool { return e.Probe().Name() == name })
-}
-
 // Args returns the arguments of an event by their names.
 func Args(e *stapsdt.Event) map[string]any {
 	all := map[string]any{}

@@ -81,7 +81,7 @@ func TestContributed(t *testing.T) {
 	rec := probetest.Record(t, app)
 	request()
 	const spans = 5 // of HTTP's and gRPC's two sides, and of SQL
-	seen := func(probe string) []*stapsdt.Event { return rec.Events(eventtest.Named(probe)) }
+	seen := func(probe string) []*stapsdt.Event { return rec.Events(probetest.OnlyNamed(probe)) }
 	require.Eventually(t, func() bool {
 		ended := len(seen("span__end"))
 		return ended >= spans && ended == len(seen("span__start"))

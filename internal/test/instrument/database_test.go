@@ -129,7 +129,7 @@ func testReports(t *testing.T, d database, probes *sqlprobe.Probes, rec *probete
 	}
 	require.NoError(t, db.Close())
 	var ends [][]any
-	for _, e := range rec.Events(eventtest.Named("query__end")) {
+	for _, e := range rec.Events(probetest.OnlyNamed("query__end")) {
 		a := eventtest.Args(e)
 		ends = append(ends, []any{a["text"], a["rows"], a["error"]})
 	}
