@@ -5,12 +5,12 @@ package stapsdt
 import (
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/go-stapsdt/stapsdt/internal/dwarf"
 	"github.com/go-stapsdt/stapsdt/internal/image"
 	"github.com/go-stapsdt/stapsdt/internal/region"
 	"github.com/go-stapsdt/stapsdt/internal/site"
+	"github.com/go-stapsdt/stapsdt/internal/world"
 )
 
 // loader holds a provider's resources outside the Go heap: the addresses at which its images
@@ -76,7 +76,7 @@ func (l *loader) path() string { return l.home.Path() }
 // there, but the nop of the next load does not.
 func (l *loader) unload(traced bool) error {
 	if traced || l.nop.Split {
-		stopTheWorldOnce()
+		world.StopOnce()
 	}
 	l.forks.release()
 	err := l.space.Park()
@@ -84,10 +84,6 @@ func (l *loader) unload(traced bool) error {
 	l.home = nil
 	return err
 }
-
-// stopTheWorldOnce returns after every goroutine has been stopped at a point where it may be
-// preempted, and continued. ReadMemStats is called for this effect alone.
-func stopTheWorldOnce() { runtime.ReadMemStats(new(runtime.MemStats)) }
 
 // close releases the resources that only another load would need. The addresses stay mapped,
 // because a goroutine may have just loaded one.

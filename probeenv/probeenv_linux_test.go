@@ -112,7 +112,7 @@ var children = map[string]func(){
 	},
 	"page": func() {
 		mux := http.NewServeMux()
-		load(probeenv.WithRecorder(func(r *proberec.Recorder) { debugprobe.Mount(mux, r) }))
+		load(probeenv.Option{}, probeenv.WithRecorder(func(r *proberec.Recorder) { debugprobe.Mount(mux, r) }))
 		tick.Fire("first", 1)
 		for _, name := range []string{"probes.json", "recorder.json"} {
 			w := httptest.NewRecorder()

@@ -92,7 +92,7 @@ func listen(own bool) (*listener, error) {
 	if err := region.StartPoller(); err != nil {
 		return nil, err
 	}
-	recorder.StartTemplateThread() // now, because the process may have no more threads when a watcher comes
+	recorder.Prepare() // now, because the process may have no more threads when a watcher comes
 	l := &listener{connections: map[*connection]bool{}, head: recording.Head{PID: uint32(os.Getpid())}}
 	recordfile.Describe(&l.head)
 	if l.head.Start == 0 {

@@ -34,11 +34,13 @@ func tested(version string) bool {
 	})
 }
 
-// usesG reports whether the fields of g are used. New calls checkG before.
+// usesG reports whether the fields of g are used. Prepare calls checkG before.
 var usesG = call.GoroutineIsG && (runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64") && tested(runtime.Version())
 
 // checkG checks once that g has the fields. A patched Go can have the version of a release.
-var checkG = sync.OnceFunc(func() { usesG = usesG && found(offGoid, offFault) })
+var checkG = sync.OnceFunc(func() {
+	usesG = usesG && found(offGoid, offFault) && (!hasAssembly || foundM(offM))
+})
 
 // found reports whether g has the goroutine's ID and the flag of debug.SetPanicOnFault at these offsets.
 func found(goid, fault uintptr) bool {
@@ -51,6 +53,22 @@ func found(goid, fault uintptr) bool {
 	off := field[byte](fault)
 	debug.SetPanicOnFault(old)
 	return strings.HasPrefix(string(trace[:n]), "goroutine "+number+" ") && on == 1 && off == 0
+}
+
+// foundM reports whether g has the address of its M at this offset: two goroutines that are locked
+// to threads at the same time differ there, and one agrees with itself after it has waited. A wrong
+// field could let two threads write to one shard.
+func foundM(m uintptr) bool {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	mine, others := field[uintptr](m), make(chan uintptr)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		others <- field[uintptr](m)
+	}()
+	other := <-others
+	return mine != 0 && other != 0 && mine != other && mine == field[uintptr](m)
 }
 
 // goroutine returns the ID of the calling goroutine, or 0 if it is unknown, because reading it from a stack trace takes a

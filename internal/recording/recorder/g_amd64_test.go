@@ -25,6 +25,9 @@ func TestG(t *testing.T) {
 	require.True(t, found(offGoid, offFault), "the number, or what SetPanicOnFault sets, is elsewhere")
 	require.False(t, found(offGoid+8, offFault))
 	require.False(t, found(offGoid, offFault+1))
+	require.True(t, foundM(offM), "the M is elsewhere: see RATIONALE.md")
+	require.False(t, foundM(offGoid-8), "the status is the same in two goroutines that run")
+	require.False(t, foundM(offM-16), "no goroutine panics")
 	if version := runtime.Version(); !strings.ContainsAny(version, " -+") {
 		require.True(t, tested(version), "%s is not in testedReleases", version)
 	}

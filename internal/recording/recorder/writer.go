@@ -13,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/barrier"
+	"github.com/go-stapsdt/stapsdt/internal/world"
 )
 
 // The table of probes takes a 16th of the memory, within these limits.
@@ -121,8 +122,7 @@ func tableSize(chunks uint64) uint64 {
 // New formats memory of the Size of a number of chunks, which begins at a multiple of 8 bytes, as an
 // empty recording, and returns its writer.
 func New(memory []byte, chunks uint64, o Options) *Writer {
-	StartTemplateThread()
-	checkG()
+	Prepare()
 	w := &Writer{memory: memory, head: o.Head, probes: map[string]uint32{}}
 	if w.process = w.head.PID; o.Foreign {
 		w.process = 0
@@ -183,11 +183,14 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 	return w
 }
 
-// StartTemplateThread makes the runtime start the thread that it needs when a goroutine first locks its thread. If the process may have
-// no more threads, the runtime ends it, which must not happen during a fire.
-func StartTemplateThread() {
+// Prepare does once what New may need a new thread for: if the process may have no more, the
+// runtime ends it. So Prepare is called when a program starts, and not when it fires, or when a
+// watcher comes. The runtime itself starts a thread when a goroutine locks its own for the first
+// time.
+func Prepare() {
 	runtime.LockOSThread()
 	runtime.UnlockOSThread()
+	checkG()
 }
 
 // Bytes returns the size of the recording.
@@ -312,7 +315,7 @@ func (w *Writer) Failed() bool { return w.failed.Load() }
 // Close ends the recording. After it has returned, no fire writes to the memory.
 func (w *Writer) Close() {
 	w.stop()
-	stopTheWorldOnce()
+	world.StopOnce() // no thread is in assembly that it had entered before
 }
 
 // stop clears the pointer to the table. It takes every lock once: every store under a lock that
@@ -350,7 +353,7 @@ func (w *Writer) takeBack() {
 		}
 		w.locks[i].Unlock()
 	}
-	stopTheWorldOnce()
+	world.StopOnce()
 	for i := range used {
 		atomic.CompareAndSwapUint64(&used[i].key, reserved, 0)
 	}
@@ -365,7 +368,3 @@ func (w *Writer) crowded() {
 		go w.takeBack()
 	}
 }
-
-// stopTheWorldOnce returns after every goroutine has been stopped at a point where it may be
-// preempted, and continued: none is in assembly that it had entered before. ReadMemStats is called for this effect alone.
-func stopTheWorldOnce() { runtime.ReadMemStats(new(runtime.MemStats)) }
