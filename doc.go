@@ -87,6 +87,10 @@
 //
 //	request.Fire(Request{Path: r.URL.Path, Status: 200, Duration: d, Conn: c})
 //
+// The first names that the probes of one name and provider are given win, whichever of the three
+// ways gives them. Other names for them are an error with [ErrConflict], which NameArgs returns, or
+// Load after NewProbe1 to NewProbe6 and NewProbeOf.
+//
 // The image contains the names and the Go types as DWARF, which tools read from the file
 // that [Provider.Path] returns. They find each probe as a function:
 //

@@ -39,6 +39,42 @@ func TestArgNames(t *testing.T) {
 	require.Nil(t, new(Probe).argNames())
 }
 
+// TestFirstNamesWin: whichever way names the arguments of a probe first, the others cannot change them.
+func TestFirstNamesWin(t *testing.T) {
+	type tagged struct {
+		A int64 `probe:"tag"`
+	}
+	ways := map[string]func(p *Provider) (*Probe, error){
+		"parameter": func(p *Provider) (*Probe, error) {
+			probe := NewProbe1[int64](p, "probe", "parameter")
+			return &probe.Probe, p.Load()
+		},
+		"tag": func(p *Provider) (*Probe, error) {
+			probe := NewProbeOf[tagged](p, "probe")
+			return &probe.Probe, p.Load()
+		},
+		"later": func(p *Provider) (*Probe, error) {
+			probe, err := p.AddProbe("probe", Int64)
+			require.NoError(t, err)
+			return probe, probe.NameArgs("later")
+		},
+	}
+	for first, name := range ways {
+		for second, other := range ways {
+			if first == second {
+				continue
+			}
+			p := newProvider(t, "first")
+			probe, err := name(p)
+			require.NoError(t, err)
+			require.NoError(t, p.Unload())
+			_, err = other(p)
+			require.ErrorIs(t, err, ErrConflict, "%s after %s", second, first)
+			require.Equal(t, first, probe.Args()[0].Name)
+		}
+	}
+}
+
 func TestWrongNames(t *testing.T) {
 	for _, c := range []struct {
 		names    []string
