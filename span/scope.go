@@ -12,7 +12,7 @@ import (
 // at each scope.
 const maxDepth = operation.MaxDepth
 
-// ID returns the id of the reported span that a context belongs to, or 0 if there is none. It
+// ID returns the ID of the reported span that a context belongs to, or 0 if there is none. It
 // is the first argument of the span's probes.
 //
 // ID calls no method of the context, which could lock, block or panic: it knows the types of
@@ -63,8 +63,8 @@ func of(ctx context.Context) *scope {
 	return nil
 }
 
-// derive makes c the scope of a span that starts in ctx, whose nearest scope is within, and
-// returns the span's context. A scope directly in another has everything that the other has, except the id.
+// derive makes c the scope of a span that starts in ctx, whose nearest scope is within, and returns
+// the span's context. A scope directly in another has everything that the other has, except the ID.
 func (c *scope) derive(ctx context.Context, within *scope, found bool) context.Context {
 	c.depth = 1
 	if direct := of(ctx); direct != nil {

@@ -1,6 +1,6 @@
 // Package span reports operations, such as requests and queries, when they start and when
 // they end. Tracers measure how long operations take, find out which are running, and follow
-// them from one goroutine and thread to another, because both reports have the same id.
+// them from one goroutine and thread to another, because both reports have the same ID.
 //
 // An operation has a name and two structs, whose fields describe it at its start and at its
 // end:
@@ -21,16 +21,16 @@
 //	query__start(id, parent, text)
 //	query__end(id, parent, nanoseconds, error, rows)
 //
-// The id is unique in the process, even among several providers and when they are unloaded
-// and loaded again, and is never 0. parent is the id of the span that the context of Start
-// belongs to. It is 0 if there is no reported one: a span whose own probes were not traced when it
-// started has no id, so trace the probes of both. nanoseconds is how long the operation took, without the time that
-// tracers took to see its start. error is the text of the error that it ended with, or empty.
+// The ID is unique in the process, even among several providers and when they are unloaded and
+// loaded again, and is never 0. parent is the ID of the span that the context of Start belongs to.
+// It is 0 if there is no reported one: a span whose own probes were not traced when it started has
+// no ID, so trace the probes of both. nanoseconds is how long the operation took, without the time
+// that tracers took to see its start. error is the text of the error that it ended with, or empty.
 // One probe is therefore enough for most questions:
 //
 //	bpftrace -p PID -e 'usdt:*:query__end { @us = hist(arg2 / 1000); }'
 //
-// A script that needs both probes uses the id as the key of its maps, and not tid: a
+// A script that needs both probes uses the ID as the key of its maps, and not tid: a
 // goroutine moves from thread to thread.
 //
 // # Cost
@@ -100,7 +100,7 @@ type endArgs[E any] struct {
 	Fields      E `probe:",inline"`
 }
 
-// TraceContextFunc returns the W3C trace context that a context carries: the ids of the trace and
+// TraceContextFunc returns the W3C trace context that a context carries: the IDs of the trace and
 // of the span that is current. ok is false if it carries none. The program
 // passes it for the sake of tracers: Start calls it, only while the operation is traced. It must
 // not panic, block, or take a lock that a caller of Start may hold. For OpenTelemetry it is
@@ -121,7 +121,7 @@ type options struct{ trace TraceContextFunc }
 //
 //	NAME__context(id, trace_high, trace_low, span)
 //
-// id is the id of NAME__start. The others are the trace's id in two halves, and the id of the
+// id is the ID of NAME__start. The others are the trace's ID in two halves, and the ID of the
 // span that is current in ctx, all in big-endian order: printed with %016x they are the W3C
 // traceparent's text. Of several such options, the last one applies.
 func WithTraceContext(f TraceContextFunc) Option { return func(o *options) { o.trace = f } }
@@ -181,7 +181,7 @@ func (o *Operation[S, E]) StartFunc(ctx context.Context, fields func() S) (conte
 	return ctx, nil
 }
 
-// ids is the id of the last span.
+// ids is the ID of the last span.
 var ids atomic.Uint64
 
 // begin is Start while the operation is traced.
@@ -220,7 +220,7 @@ type Span[E any] struct {
 	ends   *stapsdt.ProbeOf[endArgs[E]]
 }
 
-// ID returns the span's id, or 0 if the span is not reported.
+// ID returns the span's ID, or 0 if the span is not reported.
 func (s *Span[E]) ID() uint64 {
 	if s == nil {
 		return 0

@@ -13,7 +13,7 @@ type function struct {
 	line       int32
 }
 
-// thread runs a program. The id is unique: tracers tell by it which calls belong together.
+// thread runs a program. The ID is unique: tracers tell by it which calls belong together.
 type thread struct {
 	probes
 	file      string

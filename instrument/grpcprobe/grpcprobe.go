@@ -8,7 +8,7 @@
 //	server := grpc.NewServer(grpc.StatsHandler(served.StatsHandler()))
 //	conn, err := grpc.NewClient(target, grpc.WithStatsHandler(calls.StatsHandler()))
 //
-// Both report spans: see package span for their ids, parents, durations and errors. If an RPC of
+// Both report spans: see package span for their IDs, parents, durations and errors. If an RPC of
 // a client uses the context of an RPC that is served, the latter is its parent.
 //
 // # What differs while traced
@@ -57,7 +57,7 @@ import (
 // returned and its status is sent. If there was no error and yet no status was sent, code is
 // Canceled and error says so: the RPC was canceled, or its handler panicked.
 //
-// rpc__context has the ids of the traceparent in the RPC's metadata, if it has a valid one.
+// rpc__context has the IDs of the traceparent in the RPC's metadata, if it has a valid one.
 // [span.WithTraceContext] replaces this.
 type ServerProbes struct {
 	rpcs *span.Operation[rpcStart, end]

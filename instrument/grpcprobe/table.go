@@ -28,7 +28,7 @@ func (r *rpcTable) remove(of *rpc) {
 	r.forget(of.span.ID())
 }
 
-// forget removes an id, if it is still there.
+// forget removes an ID, if it is still there.
 func (r *rpcTable) forget(id uint64) {
 	if _, found := r.ids.LoadAndDelete(id); found {
 		r.count.Add(-1)

@@ -8,14 +8,14 @@
 //	http.DefaultClient.Transport = fetches.Transport(nil)
 //	http.ListenAndServe(addr, requests.Handler(mux))
 //
-// Both report spans: see package span for their ids, parents, durations and errors, and for
+// Both report spans: see package span for their IDs, parents, durations and errors, and for
 // what they cost while nothing traces. A span of a client that uses the context of a request
 // has the request as its parent.
 //
 // # What differs while traced
 //
 // A program does the same whether it is traced or not. The wrappers call only methods that the program would have called,
-// and Context.Value, for the parent's id. Handlers and transports get copies of requests,
+// and Context.Value, for the parent's ID. Handlers and transports get copies of requests,
 // so that the span's context is in them; what is set in a copy is set in the original. Types
 // are what a program can notice: a handler's ResponseWriter, unless [ServerProbes.PlainHandler] made
 // the handler, and contexts have types of this package.
@@ -50,7 +50,7 @@ import (
 // handler wrote. The time ends when the handler returns. error says that it panicked, or that
 // the request's context is done, as it is when the client has gone.
 //
-// request__context has the ids of the request's traceparent header, if it has a valid one.
+// request__context has the IDs of the request's traceparent header, if it has a valid one.
 // [span.WithTraceContext] replaces this.
 type ServerProbes struct {
 	requests *span.Operation[requestStart, requestEnd]

@@ -8,7 +8,7 @@
 //	server.Serve(probes.Listener(listener))
 //	err = probes.Handshake(ctx, conn)
 //
-// It defines these probes. Dials and handshakes are spans: see package span for their ids,
+// It defines these probes. Dials and handshakes are spans: see package span for their IDs,
 // parents, durations and errors, and for what they cost while nothing traces.
 //
 //	dial__start(id, parent, network, address)

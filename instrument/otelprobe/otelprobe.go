@@ -17,10 +17,10 @@
 //	span__end(id, parent, nanoseconds, error, name, status, kind, trace_high, trace_low, scope, attributes)
 //	span__context(id, trace_high, trace_low, span)
 //
-// id and parent are OpenTelemetry's ids of the span and of its parent, as integers: printed
-// with %016x, they are the ids that a backend shows. parent is 0 if there is none, and may be
-// a span of another process. The halves of the trace's id are printed in the same way. span
-// is the id again, for scripts that read the contexts of all operations.
+// id and parent are OpenTelemetry's IDs of the span and of its parent, as integers: printed
+// with %016x, they are the IDs that a backend shows. parent is 0 if there is none, and may be
+// a span of another process. The halves of the trace's ID are printed in the same way. span
+// is the ID again, for scripts that read the contexts of all operations.
 //
 // nanoseconds is the time from the start to the end that the SDK exports. If the program
 // gives a span times of its own, it is the difference of those, but at least 0. name at the
@@ -160,7 +160,7 @@ func (r *processor) begin(s sdktrace.ReadWriteSpan) {
 	}
 	sc := s.SpanContext()
 	id := number(sc.SpanID())
-	if id == 0 { // of a generator of ids that the SDK does not have
+	if id == 0 { // of a generator of IDs that the SDK does not have
 		return
 	}
 	r.running.add(s)
@@ -188,10 +188,10 @@ func (r *processor) finish(s sdktrace.ReadOnlySpan) {
 	})
 }
 
-// number returns an id as an integer, which printed in hexadecimal is the id's text.
+// number returns an ID as an integer, which printed in hexadecimal is the ID's text.
 func number(id trace.SpanID) uint64 { return binary.BigEndian.Uint64(id[:]) }
 
-// halves returns a trace's id in the same way.
+// halves returns a trace's ID in the same way.
 func halves(id trace.TraceID) (high, low uint64) {
 	return binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // spanTable holds the spans whose start was reported and that have not ended. What OnEnd gets
-// of a span is a copy, so that only the ids connect it to its start. A span that is never
+// of a span is a copy, so that only the IDs connect it to its start. A span that is never
 // ended is forgotten when it is garbage.
 type spanTable struct {
 	count atomic.Int64

@@ -9,10 +9,10 @@
 //
 //	log__record(span, level, message, attributes, file, line)
 //
-// span is the id of the span that the record's context belongs to, or 0 if none is reported: see package span.
-// level is a slog.Level: -4 is Debug, 0 Info, 4 Warn and 8 Error. attributes are those of the
-// record and its logger, as slog.TextHandler writes them, with the exceptions below. file and
-// line are where the program logs; they are empty and 0 if the record does not say.
+// span is the ID of the span that the record's context belongs to, or 0 if none is reported: see
+// package span. level is a slog.Level: -4 is Debug, 0 Info, 4 Warn and 8 Error. attributes are
+// those of the record and its logger, as slog.TextHandler writes them, with the exceptions below.
+// file and line are where the program logs; they are empty and 0 if the record does not say.
 //
 // The probe makes debug logs visible in a program that is running, without a change of its
 // configuration: while it is traced, records of every level are reported, and those that the

@@ -7,7 +7,7 @@
 //	...
 //	db, err := probes.Open("sqlite", "shop.db") // in place of sql.Open
 //
-// It defines these probes, which report spans: see package span for their ids, parents,
+// It defines these probes, which report spans: see package span for their IDs, parents,
 // durations and errors, and for what they cost while nothing traces.
 //
 //	query__start(id, parent, text)

@@ -36,7 +36,7 @@ func Same[T any](t testing.TB, p *stapsdt.Provider, run func(probed bool) (notic
 	return rec
 }
 
-// Paired requires that each end among the events of operations has a start before it with the same id, and each start an end.
+// Paired requires that each end among the events of operations has a start before it with the same ID, and each start an end.
 func Paired(t testing.TB, events []*stapsdt.Event) {
 	t.Helper()
 	unended := map[any]string{}

@@ -55,7 +55,7 @@ func fields(b []byte) (all []field) {
 	return all
 }
 
-// only returns the last field with an id, as proto2 has it.
+// only returns the last field with an ID, as proto2 has it.
 func only(message []byte, id int) (last field) {
 	for _, f := range fields(message) {
 		if f.id == id {

@@ -41,7 +41,7 @@ var classes = [...]class{
 	2: {word: 8, ehdr: 64, phdr: 56, shdr: 64, sym: 24, dyn: 16},
 }
 
-// idOffset returns the offset of the build id, which follows the ELF header, the program
+// idOffset returns the offset of the build ID, which follows the ELF header, the program
 // headers and the header of its note.
 func (c *class) idOffset() uint64 { return c.ehdr + phdrCount*c.phdr + noteHead + 4 }
 
@@ -149,7 +149,7 @@ func (w *writer) entrySize(i int) uint64 {
 	return 0
 }
 
-// headers appends the ELF header, the program headers and the build id, which is zero until
+// headers appends the ELF header, the program headers and the build ID, which is zero until
 // the image is hashed.
 func (w *writer) headers() {
 	w.bytes("\x7fELF")

@@ -68,7 +68,7 @@ func (im *Image) TextSize() uint64 { return uint64(im.Sites) * SlotSize }
 
 const buildIDSize = 16
 
-// BuildID returns the image's build id, which is a hash of its bytes.
+// BuildID returns the image's build ID, which is a hash of its bytes.
 func (im *Image) BuildID() [buildIDSize]byte {
 	const eiClass = 4
 	return [buildIDSize]byte(im.Bytes[classes[im.Bytes[eiClass]].idOffset():])

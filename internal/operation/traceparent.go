@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ParseTraceparent returns the ids of a traceparent header, the W3C trace context of a request:
+// ParseTraceparent returns the IDs of a traceparent header, the W3C trace context of a request:
 // VERSION-TRACE-SPAN-FLAGS in lower-case hexadecimal. A later version may append fields
 // (https://www.w3.org/TR/trace-context/).
 func ParseTraceparent(text string) (trace [16]byte, span [8]byte, ok bool) {

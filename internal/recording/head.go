@@ -51,7 +51,7 @@ type Head struct {
 	Shards       uint32
 	PID          uint32
 	Start        uint64   // when the process started, in ticks since the boot
-	Boot         [16]byte // the boot's id, or zeros if it is unknown
+	Boot         [16]byte // the boot's ID, or zeros if it is unknown
 	Reading      Reading
 	Dropped      uint64 // events that no shard has committed
 	Ended        bool   // ended by its writer

@@ -185,7 +185,7 @@ func lifeOf(process string) (boot [16]byte, start uint64) {
 	return boot, startTime(string(proc.Read("/proc/"+process+"/stat", 1024)))
 }
 
-// bootID decodes an id such as 6c1f1a2e-…, 32 hexadecimal digits.
+// bootID decodes an ID such as 6c1f1a2e-…, 32 hexadecimal digits.
 func bootID(text string) (id [16]byte) {
 	digits := strings.ReplaceAll(strings.TrimSpace(text), "-", "")
 	if b, err := hex.DecodeString(digits); err == nil {

@@ -34,7 +34,7 @@ func worker() {
 	end := stapsdt.NewProbe3[uint64, uint64, string](provider, "job__end", "id", "ended", "error")
 	check(provider.Load())
 	runtime.GOMAXPROCS(threads)
-	var last atomic.Uint64        // the id of the last job
+	var last atomic.Uint64        // the ID of the last job
 	begin := func() (id uint64) { // a job, whose name is one of three
 		id = last.Add(1)
 		start.Fire(id, id, [...]string{"copy", "move", "remove"}[id%3])

@@ -166,7 +166,7 @@ func (p *Probe) item(e *Expr) item {
 	return item
 }
 
-// Section generates the code that writes records with the given id to the ring buffer.
+// Section generates the code that writes records with the given ID to the ring buffer.
 func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 	b := newBuilder(env, t.probe)
 	b.begin()

@@ -58,7 +58,7 @@ type node struct {
 	process   *replay.File
 	pid, tid  uint32
 	goroutine uint64
-	parent    uint64 // its id, or 0
+	parent    uint64 // its ID, or 0
 	children  []*node
 	tree      *tree
 }
@@ -189,7 +189,7 @@ func (f *forest) end(ended replay.Ended, e *recording.Event) error {
 	isRoot := n.tree.root == n
 	if !isRoot || f.finished != nil {
 		all := f.ends.Of(e, "parent", "nanoseconds")
-		n.result = all[min(1, len(all)):] // the first is the id
+		n.result = all[min(1, len(all)):] // the first is the ID
 	}
 	if !isRoot {
 		return nil
