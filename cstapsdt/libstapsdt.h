@@ -67,10 +67,14 @@
  * caller must ensure that no thread fires a probe while its provider is unloaded
  * or destroyed.
  *
- * Cost. A probe that is not traced costs a few instructions: the values passed
- * to probeFire are computed, but not read. If they are expensive to compute,
- * call probeIsEnabled first. A traced probe costs what the kernel needs for a
- * uprobe.
+ * Cost. A probe that is not traced costs two loads and three branches, which are
+ * inlined into the caller. The values passed to probeFire are computed exactly once,
+ * traced or not. If they are expensive to compute, call probeIsEnabled first. A
+ * traced probe costs what the kernel needs for a uprobe. GCC inlines probeFire,
+ * probeFireV and probeIsEnabled, in C and in C++. Clang inlines only the last, and
+ * cannot pass variable arguments on: to save a call while the probe is idle, write
+ * if (probeIsEnabled(probe)) before it. If SDT_NO_INLINE is defined before the
+ * header is included, all three are calls.
  *
  * Forks. A forked child has its parent's probes: it can fire them, even while a
  * tracer is attached, and it can unload and load them again. A fork does not wait for
@@ -474,5 +478,74 @@ SDT_API const char *providerError(const SDTProvider_t *provider);
 #endif
 
 #pragma pop_macro("errno")
+
+/*
+ * The rest is no API: the code that is inlined into callers. A site is patched if SDT_PATCHED_MASK of
+ * its first byte is SDT_PATCHED_BITS, whichever nop it has: internal/call/site_GOARCH.go says why.
+ */
+#if defined(__x86_64__) || defined(__i386__)
+#define SDT_PATCHED_MASK 0x48
+#define SDT_PATCHED_BITS 0x48
+#elif defined(__aarch64__)
+#define SDT_PATCHED_MASK 0x1f
+#define SDT_PATCHED_BITS 0
+#elif defined(__riscv)
+#define SDT_PATCHED_MASK 0x02
+#define SDT_PATCHED_BITS 0x02
+#elif defined(__s390x__)
+#define SDT_PATCHED_MASK 0x07
+#define SDT_PATCHED_BITS 0
+#elif defined(__powerpc64__)
+#define SDT_PATCHED_MASK 0x08
+#define SDT_PATCHED_BITS 0x08
+#elif defined(__arm__)
+#define SDT_PATCHED_MASK 0xf0
+#define SDT_PATCHED_BITS 0xf0
+#else
+#define SDT_PATCHED_MASK 0
+#define SDT_PATCHED_BITS 1
+#endif
+
+#if defined(__GNUC__) && defined(__ELF__) && !defined(SDT_NO_INLINE)
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where a function is not called, but its address is taken, it is the library's. */
+#define SDT_INLINE extern __inline__ __attribute__((gnu_inline, always_inline, artificial))
+
+/* This reads public members only, so that a copy of an SDTProbe_t fires too. */
+SDT_INLINE int probeIsEnabled(SDTProbe_t *probe)
+{
+	const volatile unsigned char *site; /* volatile, because the kernel writes to it */
+
+	if (!probe)
+		return 0;
+	site = (const volatile unsigned char *)__atomic_load_n(&probe->_fire, __ATOMIC_RELAXED);
+	return site && (*site & SDT_PATCHED_MASK) == SDT_PATCHED_BITS;
+}
+
+/* Clang has no __builtin_va_arg_pack, and takes a function that calls its own symbol for recursive. */
+#ifndef __clang__
+extern void sdt_fire_enabled(SDTProbe_t *probe, ...) __asm__("probeFire");
+extern void sdt_fire_enabled_v(SDTProbe_t *probe, const uint64_t *values) __asm__("probeFireV");
+
+SDT_INLINE void probeFire(SDTProbe_t *probe, ...)
+{
+	if (__builtin_expect(probeIsEnabled(probe), 0))
+		sdt_fire_enabled(probe, __builtin_va_arg_pack());
+}
+
+SDT_INLINE void probeFireV(SDTProbe_t *probe, const uint64_t *values)
+{
+	if (__builtin_expect(probeIsEnabled(probe), 0))
+		sdt_fire_enabled_v(probe, values);
+}
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif
 
 #endif

@@ -109,6 +109,10 @@ function declared(s,   name, kind, i) {
 	comment = ""
 }
 
+# What follows is inlined into callers, and no API.
+/^#pragma pop_macro/ {
+	exit
+}
 /^\/\*.*\*\/$/ {
 	comment = $0
 	gsub(/^\/\* | \*\/$/, "", comment)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/types.h>
 
+#define SDT_NO_INLINE /* the library defines these functions */
 #include "libstapsdt.h"
 
 /* GOARCH's name for the architecture that this is compiled for. Tests define another. */
@@ -35,36 +36,9 @@
 #endif
 #endif
 
-/*
- * A site is patched if SDT_MASK of its first byte is SDT_BITS, whichever nop it has:
- * internal/call/site_GOARCH.go says why. On other architectures no site is patched.
- */
-#if defined(__x86_64__) || defined(__i386__)
-#define SDT_MASK 0x48
-#define SDT_BITS 0x48
-#elif defined(__aarch64__)
-#define SDT_MASK 0x1f
-#define SDT_BITS 0
-#elif defined(__riscv)
-#define SDT_MASK 0x02
-#define SDT_BITS 0x02
-#elif defined(__s390x__)
-#define SDT_MASK 0x07
-#define SDT_BITS 0
-#elif defined(__powerpc64__)
-#define SDT_MASK 0x08
-#define SDT_BITS 0x08
-#elif defined(__arm__)
-#define SDT_MASK 0xf0
-#define SDT_BITS 0xf0
-#else
-#define SDT_MASK 0
-#define SDT_BITS 1
-#endif
-
 static inline bool sdt_is_patched(unsigned char first)
 {
-	return (first & SDT_MASK) == SDT_BITS;
+	return (first & SDT_PATCHED_MASK) == SDT_PATCHED_BITS;
 }
 
 /* A slot holds one site: its nop, to which tracers attach, a return, and an entry for recorded probes. */

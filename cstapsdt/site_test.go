@@ -33,7 +33,7 @@ func TestSamePatchedBytes(t *testing.T) {
 	for arch, macro := range map[string]string{"x86": `__x86_64__\) \|\| defined\(__i386__`, "arm64": "__aarch64__",
 		"riscv64": "__riscv", "s390x": "__s390x__", "ppc64le": "__powerpc64__", "arm": "__arm__"} {
 		want := numbers(t, "../internal/call/site_"+arch+".go", `const Mask, Bits = (\w+), (\w+)`)
-		got := numbers(t, "private.h", `if defined\(`+macro+`\)\n#define SDT_MASK (\w+)\n#define SDT_BITS (\w+)`)
+		got := numbers(t, "libstapsdt.h", `if defined\(`+macro+`\)\n#define SDT_PATCHED_MASK (\w+)\n#define SDT_PATCHED_BITS (\w+)`)
 		require.Equal(t, want, got, arch)
 	}
 }

@@ -78,6 +78,29 @@ soname() {
 		[ "$(readlink "$OUT/libstapsdt.so")" = libstapsdt.so.0 ]
 }
 
+# Before it has found the probe enabled, an inlined function makes no call: see Cost in the header.
+idle_code() {
+	compiler=$1
+	shift
+	cat >"$log/idle.c" <<'END'
+#include "libstapsdt.h"
+void probeFire_caller(SDTProbe_t *probe, uint64_t a, uint64_t *after);
+void probeFire_caller(SDTProbe_t *probe, uint64_t a, uint64_t *after) { probeFire(probe, a, a); *after = a; }
+void probeFireV_caller(SDTProbe_t *probe, const uint64_t *v, uint64_t *after);
+void probeFireV_caller(SDTProbe_t *probe, const uint64_t *v, uint64_t *after) { probeFireV(probe, v); *after = *v; }
+int probeIsEnabled_caller(SDTProbe_t *probe);
+int probeIsEnabled_caller(SDTProbe_t *probe) { return probeIsEnabled(probe); }
+END
+	"$compiler" -O2 -I. -S -o "$log/idle.s" "$log/idle.c" || return
+	for function; do
+		awk -v name="${function}_caller:" '
+			$1 == name { inside = found = 1 }
+			inside && /^\t(call|bl|jmp.*probe|b\tprobe)/ { bad = 1; print }
+			inside && /^\tret/ { inside = 0 }
+			END { exit bad || !found || inside }' "$log/idle.s" || return
+	done
+}
+
 # No file is longer than 400 lines, but the header, which is the manual; no function is longer than 60.
 sizes() {
 	wc -l *.c *.h */*.[ch] | awk '$2 != "total" && $2 != "libstapsdt.h" && $1 > 400 { print; bad = 1 } END { exit bad }' &&
@@ -108,6 +131,9 @@ for compiler in gcc clang; do
 	check "$compiler without a warning, unoptimized" compile_all $compiler -O0
 	check "$compiler: the header as C11" header c alone $compiler -std=c11
 	check "$compiler: after errno.h, as C11" header c errno $compiler -std=c11
+	inlined=probeIsEnabled
+	[ $compiler = clang ] || inlined="probeFire probeFireV $inlined"
+	check "$compiler: an idle probe costs no call" idle_code $compiler $inlined
 done
 for compiler in g++ clang++; do
 	have $compiler "g++ clang" "$compiler: the header as C++17" || continue

@@ -160,8 +160,61 @@ static void arguments(void)
 	providerDestroy(provider);
 }
 
+static int evaluated;
+
+static uint64_t next_value(void)
+{
+	return v[evaluated++];
+}
+
+/* fires_once fires in each way, and checks that the arguments are evaluated once by each. */
+static void fires_once(SDTProbe_t *probe)
+{
+	void (*volatile fire)(SDTProbe_t *, ...) = probeFire;
+	void (*volatile fire_v)(SDTProbe_t *, const uint64_t *) = probeFireV;
+	int (*volatile enabled)(SDTProbe_t *) = probeIsEnabled;
+	int before = calls, expected = probeIsEnabled(probe);
+
+	CHECK(enabled(probe) == expected);
+	evaluated = 0;
+	probeFire(probe, next_value(), (uint64_t)7);
+	CHECK(evaluated == 1 && calls == before + expected);
+	fire(probe, next_value(), (uint64_t)7);
+	CHECK(evaluated == 2 && calls == before + 2 * expected);
+	probeFireV(probe, (uint64_t[]){next_value(), 7});
+	CHECK(evaluated == 3 && calls == before + 3 * expected);
+	fire_v(probe, (uint64_t[]){next_value(), 7});
+	CHECK(evaluated == 4 && calls == before + 4 * expected);
+	CHECK(!expected || (seen[0] == v[3] && seen[1] == 7));
+}
+
+/* The test of an idle probe is inlined, but the functions are still those of the library, with addresses. */
+static void inlined(void)
+{
+	SDTProvider_t *provider = providerInit("inlined");
+	SDTProbe_t *probe = add_probe(provider, 2), copy;
+	unsigned char saved[PATCH];
+
+	calls = 0;
+	fires_once(NULL);
+	fires_once(probe);
+	CHECK(providerLoad(provider) == 0);
+	fires_once(probe);
+	CHECK(calls == 0);
+	memcpy(saved, probe->_fire, sizeof saved);
+	patch_site(probe->_fire, recorder_of(probe->argCount));
+	fires_once(probe);
+	copy = *probe;
+	fires_once(&copy);
+	CHECK(calls == 8);
+	memcpy(probe->_fire, saved, sizeof saved);
+	__builtin___clear_cache(probe->_fire, (char *)probe->_fire + PATCH);
+	providerDestroy(provider);
+}
+
 static const struct test tests[] = {
 	{"0 to 12 arguments", arguments},
+	{"inlined", inlined},
 };
 
 TEST_MAIN("fire", tests)

@@ -17,7 +17,7 @@ import (
 )
 
 // TestIdleInstructions: an idle fire reads the address of its site and the site's first byte, and nothing else, and executes no instruction more
-// than one of a library without recordings. The instructions are those that a processor has executed, from the function's first one to its return.
+// than one of a library without recordings. Where it is inlined, it makes no call. The instructions are those that a processor has executed, from the function's first one to its return.
 func TestIdleInstructions(t *testing.T) {
 	testenv.NotEmulated(t, "it traces a program")
 	testenv.NeedsTool(t, "objdump", "binutils")
@@ -30,6 +30,12 @@ func TestIdleInstructions(t *testing.T) {
 		require.LessOrEqual(t, len(ours), len(plain), function)
 		require.Len(t, loads(ours), 2, "%s: %s", function, loads(ours))
 		require.Regexp(t, `^ret`, ours[len(ours)-1])
+		inlined := executed["inlined"+function]
+		t.Logf("inlined: %d instructions:\n%s", len(inlined), strings.Join(inlined, "\n"))
+		require.LessOrEqual(t, len(inlined), 12, function)
+		require.Len(t, loads(inlined), 2, "%s: %s", function, loads(inlined))
+		require.NotRegexp(t, `(?m)^(call|j.*<probe)`, strings.Join(inlined, "\n"))
+		require.Regexp(t, `^ret`, inlined[len(inlined)-1])
 	}
 }
 
@@ -71,7 +77,7 @@ func execute(t *testing.T, program string) map[string][]string {
 	return nil
 }
 
-// symbols returns the functions of the program that begin with probe or plain, and the one called finished.
+// symbols returns the functions of the program that begin with probe, plain or inlined, and the one called finished.
 func symbols(t *testing.T, program string) map[string]elf.Symbol {
 	f, err := elf.Open(program)
 	require.NoError(t, err)
@@ -80,7 +86,7 @@ func symbols(t *testing.T, program string) map[string]elf.Symbol {
 	require.NoError(t, err)
 	found := map[string]elf.Symbol{}
 	for _, s := range all {
-		if regexp.MustCompile(`^(probe|plain)[A-Z]\w*$|^finished$`).MatchString(s.Name) {
+		if regexp.MustCompile(`^(probe|plain|inlined)[A-Z]\w*$|^finished$`).MatchString(s.Name) {
 			found[s.Name] = s
 		}
 	}
