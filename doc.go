@@ -132,10 +132,11 @@
 // instrumentation calls no method of the program's values and reads none of its memory that the
 // program would not have called or read at that point anyway. It keeps no thread, no goroutine
 // and no lock for an operation in flight. The memory that it keeps per operation is bounded and
-// stated, and is released. The one exception is Error of an error that an operation returned,
-// with its panics recovered. This holds for this package, package span and the packages in
-// instrument/. Your own instrumentation should do the same: fire only values that already
-// exist. SECURITY.md states the bounds, with the tests that keep them.
+// stated, and is released. The exceptions are Error of an error that an operation returned,
+// with its panics recovered, and the fields of an http.Request. This holds for this package,
+// package span and the packages in instrument/. Your own instrumentation should do the same:
+// fire only values that already exist. SECURITY.md states the bounds, with the tests that keep
+// them.
 //
 // # Observers
 //

@@ -19,11 +19,11 @@ func TestInFlight(t *testing.T) {
 		limit     int
 		operation func(wait func())
 	}{
-		"server": {1700, func(wait func()) {
+		"server": {1300, func(wait func()) {
 			h := server.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { wait() }))
 			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 		}},
-		"client": {1600, func(wait func()) {
+		"client": {1200, func(wait func()) {
 			next := roundTripper(func(*http.Request) (*http.Response, error) {
 				wait()
 				return &http.Response{Body: http.NoBody}, nil
@@ -31,7 +31,7 @@ func TestInFlight(t *testing.T) {
 			_, err := client.Transport(next).RoundTrip(httptest.NewRequest("GET", "/", nil))
 			require.NoError(t, err)
 		}},
-		"response": {2000, func(wait func()) {
+		"response": {1600, func(wait func()) {
 			next := &legacy{roundTripper: func(*http.Request) (*http.Response, error) {
 				return &http.Response{Body: httpBody("text")}, nil
 			}}

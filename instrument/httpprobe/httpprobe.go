@@ -15,14 +15,14 @@
 // # What differs while traced
 //
 // A program does the same whether it is traced or not. The wrappers call only methods that the program would have called,
-// and Context.Value, for the parent's ID. Handlers and transports get copies of requests,
-// so that the span's context is in them; what is set in a copy is set in the original. Types
-// are what a program can notice: a handler's ResponseWriter, unless [ServerProbes.PlainHandler] made
-// the handler, and contexts have types of this package.
+// and Context.Value, for the parent's ID. Handlers and transports get copies of requests, with the
+// span's context. What they have changed in a copy is in the original when they return. Otherwise,
+// types are what a program can notice: a handler's ResponseWriter, unless
+// [ServerProbes.PlainHandler] made the handler, and contexts have types of this package.
 // docs/instrumentation.md has the complete list.
 //
 // A request that is being served or sent and is reported keeps no thread, goroutine or lock,
-// and at most 2 KB of memory, which are garbage when it has ended, or when the program has
+// and at most 1.6 KB of memory, which are garbage when it has ended, or when the program has
 // dropped it.
 package httpprobe
 
@@ -75,8 +75,8 @@ func NewServer(p *stapsdt.Provider, opts ...span.Option) *ServerProbes {
 // Handler returns a handler that serves requests with next and reports them. While nothing
 // traces them, it only calls next. While they are traced, next gets
 //
-//   - a copy of the request with the span's context. What next sets in it is set in the
-//     original whenever next writes, and when next returns.
+//   - a copy of the request with the span's context. What next has changed in it is in the
+//     original when next returns or panics, and not before.
 //   - a ResponseWriter that has the same methods as the server's. One of middleware that is not net/http's has the same
 //     optional methods Flush, FlushError, Hijack, CloseNotify, Push, ReadFrom and WriteString, and an
 //     http.ResponseController finds all others.
@@ -145,14 +145,14 @@ func (s *ServerProbes) serve(next http.Handler, w http.ResponseWriter, r *http.R
 		next.ServeHTTP(w, r)
 		return
 	}
-	x.shareTrailer(r)
-	x.begin(r, ctx)
+	shareTrailer(r)
+	given := x.begin(r, ctx)
 	if plain = plain || w == nil; !plain {
-		x.sent.ResponseWriter, x.sent.request = w, &x.request
+		x.sent.ResponseWriter = w
 		w = x.sent.writer()
 	}
 	err := errPanicked
-	defer func() { sp.End(x.end(), err) }()
+	defer func() { sp.End(x.end(&given), err) }()
 	next.ServeHTTP(w, &x.mine)
 	err = failure(outer)
 	if !plain {
@@ -161,10 +161,9 @@ func (s *ServerProbes) serve(next http.Handler, w http.ResponseWriter, r *http.R
 }
 
 // end ends the exchange and returns what is reported.
-func (x *exchange) end() requestEnd {
-	x.giveBack()
-	x.unshareTrailer()
-	route := x.pattern()
+func (x *exchange) end(given *http.Request) requestEnd {
+	x.giveBack(given)
+	route := x.mine.Pattern
 	if found := x.route.Load(); found != nil {
 		route = *found
 	}
@@ -173,7 +172,7 @@ func (x *exchange) end() requestEnd {
 
 // routed keeps the pattern that a mux has matched, also if it panics. Of muxes in each other, the inner one returns first.
 func (x *exchange) routed(r *http.Request) {
-	if route := patternOf(r); route != "" {
+	if route := r.Pattern; route != "" {
 		x.route.CompareAndSwap(nil, &route)
 	}
 }

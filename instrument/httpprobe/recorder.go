@@ -13,7 +13,6 @@ import (
 // may be one that several goroutines can use.
 type recorder struct {
 	http.ResponseWriter
-	request  *request // whose program can look at it in the ResponseWriter's methods
 	status   atomic.Int32
 	bytes    atomic.Int64
 	hijacked atomic.Bool
@@ -22,7 +21,6 @@ type recorder struct {
 // WriteHeader records the first final status. Informational statuses precede it, except 101,
 // which is final.
 func (r *recorder) WriteHeader(status int) {
-	r.request.giveBack()
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		r.status.CompareAndSwap(0, int32(status))
 	}
@@ -30,16 +28,10 @@ func (r *recorder) WriteHeader(status int) {
 }
 
 func (r *recorder) Write(data []byte) (int, error) {
-	r.begin()
+	r.implied()
 	n, err := r.ResponseWriter.Write(data)
 	r.bytes.Add(int64(n))
 	return n, err
-}
-
-// begin precedes a write.
-func (r *recorder) begin() {
-	r.request.giveBack()
-	r.implied()
 }
 
 // implied records the status of an answer without a WriteHeader.
@@ -82,17 +74,16 @@ func (r *recorder) controls() (to controls, ok bool) {
 type flushError interface{ FlushError() error }
 
 func (f flusher) Flush() {
-	f.r.begin()
+	f.r.implied()
 	f.r.ResponseWriter.(http.Flusher).Flush()
 }
 
 func (f flushErrorer) FlushError() error {
-	f.r.begin()
+	f.r.implied()
 	return f.r.ResponseWriter.(flushError).FlushError()
 }
 
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	h.r.request.giveBack()
 	conn, buffer, err := h.r.ResponseWriter.(http.Hijacker).Hijack()
 	if err == nil {
 		h.r.hijacked.Store(true)
@@ -101,14 +92,14 @@ func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 func (f readerFrom) ReadFrom(from io.Reader) (int64, error) {
-	f.r.begin()
+	f.r.implied()
 	n, err := f.r.ResponseWriter.(io.ReaderFrom).ReadFrom(from)
 	f.r.bytes.Add(n)
 	return n, err
 }
 
 func (s stringWriter) WriteString(text string) (int, error) {
-	s.r.begin()
+	s.r.implied()
 	n, err := s.r.ResponseWriter.(io.StringWriter).WriteString(text)
 	s.r.bytes.Add(int64(n))
 	return n, err

@@ -77,7 +77,7 @@ func TestSetsOfMethods(t *testing.T) {
 		}{},
 	}
 	for _, w := range sets {
-		r := &recorder{ResponseWriter: w, request: &request{}}
+		r := &recorder{ResponseWriter: w}
 		require.Equal(t, has(w), has(r.writer()))
 		require.Same(t, r, r.writer().(interface{ self() *recorder }).self())
 	}

@@ -67,9 +67,11 @@ var transports = map[string]func(seen *eventtest.Log) roundTripper{
 	},
 	"goroutine": func(seen *eventtest.Log) roundTripper {
 		return func(r *http.Request) (*http.Response, error) {
-			if r != nil {
-				go func() { r.Close = true }() // which is left
-			}
+			go func() { // which is left
+				if r != nil && r.Close {
+					panic("changed")
+				}
+			}()
 			return &http.Response{Request: r, Body: http.NoBody}, nil
 		}
 	},

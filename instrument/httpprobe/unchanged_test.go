@@ -73,7 +73,6 @@ var changes = map[string]func(r *http.Request){
 	"form":       func(r *http.Request) { r.Form = url.Values{"a": {"b"}} },
 	"forms":      func(r *http.Request) { r.FormValue("q") },
 	"trailer":    func(r *http.Request) { r.Trailer = http.Header{"T": {"u"}} },
-	"no trailer": func(r *http.Request) { r.Trailer = http.Header{} },
 	"remote":     func(r *http.Request) { r.RemoteAddr = "" },
 	"URI":        func(r *http.Request) { r.RequestURI = "x" },
 	"pattern":    func(r *http.Request) { r.Pattern = "/{mine}" },
@@ -97,19 +96,26 @@ var mux = func() *http.ServeMux {
 	return m
 }()
 
-// stateWriter logs what its middleware sees of the request while it is answered.
-type stateWriter struct {
-	http.ResponseWriter
-	r    *http.Request
-	seen *eventtest.Log
+// endings are how handlers end.
+var endings = map[string]func(){
+	"returns": func() {},
+	"panics":  func() { panic("mine") },
+	"aborts":  func() { panic(http.ErrAbortHandler) },
+	"exits":   runtime.Goexit,
 }
 
-func (w stateWriter) WriteHeader(status int) {
-	w.seen.Addf("%d: %s", status, state(w.r))
+// uriWriter is the ResponseWriter of middleware, which changes the request while it is answered.
+type uriWriter struct {
+	http.ResponseWriter
+	r *http.Request
+}
+
+func (w uriWriter) WriteHeader(status int) {
+	w.r.RequestURI += "!"
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// TestChangesReachMiddleware outside: at once, when the response begins, and in the end.
+// TestChangesReachMiddleware outside when the handler ends. What middleware changes meanwhile stays.
 func TestChangesReachMiddleware(t *testing.T) {
 	for name, request := range map[string]string{
 		"no body":    "GET /items/7?q=r HTTP/1.1\nHost: h\nConnection: close\n\n",
@@ -119,21 +125,24 @@ func TestChangesReachMiddleware(t *testing.T) {
 		"sized":      "POST /items/7?q=r HTTP/1.1\nHost: h\nConnection: close\nContent-Length: 3\n\nabc",
 	} {
 		for change, do := range changes {
-			t.Run(name+"/"+change, func(t *testing.T) {
-				p := eventtest.Provider(t, "httpprobe")
-				handler := NewServer(p).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					do(r)
-					w.WriteHeader(299)
-					do(r)
-				}))
-				eventtest.Unchanged(t, p, func(seen *eventtest.Log) {
-					wire(seen, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						seen.Addf("before: %s", state(r))
-						handler.ServeHTTP(stateWriter{w, r, seen}, r)
-						seen.Addf("after: %s %t", state(r), r.Trailer == nil)
-					}), request)
+			for how, end := range endings {
+				t.Run(name+"/"+change+"/"+how, func(t *testing.T) {
+					p := eventtest.Provider(t, "httpprobe")
+					handler := NewServer(p).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						do(r)
+						w.WriteHeader(299)
+						do(r)
+						end()
+					}))
+					eventtest.Unchanged(t, p, func(seen *eventtest.Log) {
+						wire(seen, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+							seen.Addf("before: %s", state(r))
+							defer func() { seen.Addf("after: %s %v", state(r), recover()) }()
+							handler.ServeHTTP(uriWriter{w, r}, r)
+						}), request)
+					})
 				})
-			})
+			}
 		}
 	}
 }
@@ -343,7 +352,7 @@ func TestHostile(t *testing.T) {
 		"no request": func(h http.Handler) { h.ServeHTTP(httptest.NewRecorder(), nil) },
 		"no URL":     func(h http.Handler) { h.ServeHTTP(httptest.NewRecorder(), &http.Request{}) },
 		"no writer":  func(h http.Handler) { h.ServeHTTP(nil, httptest.NewRequest("GET", "/", nil)) },
-		"nil writer": func(h http.Handler) { h.ServeHTTP((*stateWriter)(nil), httptest.NewRequest("GET", "/", nil)) },
+		"nil writer": func(h http.Handler) { h.ServeHTTP((*uriWriter)(nil), httptest.NewRequest("GET", "/", nil)) },
 		"no more":    func(h http.Handler) { h.ServeHTTP(httptest.NewRecorder(), &http.Request{URL: &url.URL{}}) },
 		"body that cannot be compared": func(h http.Handler) {
 			r := httptest.NewRequest("GET", "/", nil)
