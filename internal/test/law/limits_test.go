@@ -190,7 +190,7 @@ func events() map[string]int {
 
 // heapOfKinds is how many bytes of the heap one operation of each kind may take together, in addition to what they take when nothing
 // watches them: what was measured, and a quarter more. SECURITY.md has the packages' own.
-const heapOfKinds = 5100
+const heapOfKinds = 4100
 
 // maxThreads is how many threads more a program may have while it is watched. It is not 0
 // because the runtime starts one whenever a goroutine is to run and all threads are in system
