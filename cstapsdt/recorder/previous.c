@@ -348,24 +348,20 @@ static void look_at_file(struct look *look, const char *path)
 }
 
 /* look_at opens a file of the directory if its name begins as that of a recording to the path. */
-static void look_at(struct look *look, const char *name)
+static bool look_at(void *data, const char *name)
 {
+	struct look *look = data;
 	static char path[SDT_PATH_SIZE + SDT_SUFFIX_SIZE]; /* as above */
 	const char *base = strrchr(look->pattern, '/') + 1, *process = strstr(base, "%p");
 	size_t length = process ? (size_t)(process - base) : strlen(base);
 
 	if (strncmp(name, base, length) != 0 || !name[length] || !strchr("-.0123456789", name[length]))
-		return;
+		return true;
 	if (snprintf(path, sizeof path, "%.*s/%s", (int)(strrchr(look->path, '/') - look->path), look->path,
 		     name) >= (int)sizeof path)
-		return;
+		return true;
 	if (strcmp(path, look->path) != 0 && strcmp(path, look->own) != 0)
 		look_at_file(look, path);
-}
-
-static bool visit(void *look, const char *name)
-{
-	look_at(look, name);
 	return true;
 }
 
@@ -375,7 +371,7 @@ static void look_around(struct look *look)
 	static char directory[SDT_PATH_SIZE];
 
 	sdt_recordfile_directory(look->path, directory);
-	sdt_directory_visit(directory, &entries, visit, look);
+	sdt_directory_visit(directory, &entries, look_at, look);
 }
 
 /*

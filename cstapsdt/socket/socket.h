@@ -56,9 +56,6 @@ void sdt_outbox_fail(struct sdt_outbox *outbox, uint32_t code, const char *text)
 void sdt_outbox_free(struct sdt_outbox *outbox);
 bool sdt_outbox_send(struct sdt_outbox *outbox, int connection);
 
-/* socket.c: after how many nanoseconds the directory is tidied again. Tests set another number. */
-extern uint64_t sdt_tidy_interval;
-
 /* connection.c: a process that is connected. */
 struct sdt_connection {
 	int fd;
@@ -79,5 +76,29 @@ bool sdt_connection_serve(struct sdt_connection *connection, const struct sdt_li
 			  short events);
 void sdt_connection_close(struct sdt_connection *connection);
 void sdt_connections_forget(void);
+
+/*
+ * The signal that wakes the thread. All signals are blocked in the thread, which reads this one
+ * from a descriptor: so it can be woken without a file, without /proc, and without a descriptor of
+ * the program's. By default, nothing happens to a process that gets it.
+ */
+#define SDT_WAKING_SIGNAL SIGURG
+
+/* server.c: what the thread does. The others write to the last three members. */
+struct sdt_server {
+	struct sdt_listener listener;
+	int signals;       /* the descriptor from which the thread reads its signal, or -1 */
+	uint32_t stopping; /* whether the thread is to end */
+	uint32_t wakes;    /* the number of signals that were sent to it */
+	uint64_t forked;   /* when the process was last forked, or 0 */
+};
+
+/* After how many nanoseconds the directory is tidied again. Tests set another number. */
+extern uint64_t sdt_tidy_interval;
+
+/* sdt_server_open writes a line of error. sdt_server_forget is for a forked child, which has no thread. */
+int sdt_server_open(struct sdt_server *server, char *line);
+void sdt_server_run(struct sdt_server *server, bool tidy);
+void sdt_server_forget(struct sdt_server *server);
 
 #endif

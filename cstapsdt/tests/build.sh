@@ -101,9 +101,12 @@ END
 	done
 }
 
-# No file is longer than 400 lines, but the header, which is the manual; no function is longer than 60.
+# No file is longer than 400 lines, or 500 of tests, but the header, which is the manual; no function is
+# longer than 60.
 sizes() {
-	wc -l *.c *.h */*.[ch] | awk '$2 != "total" && $2 != "libstapsdt.h" && $1 > 400 { print; bad = 1 } END { exit bad }' &&
+	wc -l *.c *.h */*.[ch] | awk '
+		$2 != "total" && $2 != "libstapsdt.h" && $1 > ($2 ~ /^tests\// ? 500 : 400) { print; bad = 1 }
+		END { exit bad }' &&
 		awk 'FNR == 1 { start = 0 } /^\{/ { start = FNR } /^\}/ { if (start && FNR - start > 60) { print FILENAME ":" start; bad = 1 } start = 0 } END { exit bad }' *.c */*.c
 }
 
