@@ -8,7 +8,7 @@
 #define HEADER (12 + sizeof OWNER)
 #define WORDS 3 /* location, base, semaphore */
 
-static size_t padding(size_t size)
+static size_t padding_of(size_t size)
 {
 	return -size & 3;
 }
@@ -51,7 +51,7 @@ void sdt_note_add(struct sdt_buffer *notes, const struct sdt_arch *arch,
 		notes->failed = true;
 		return;
 	}
-	note = sdt_buffer_extend(notes, HEADER + size + padding(size));
+	note = sdt_buffer_extend(notes, HEADER + size + padding_of(size));
 	if (!note)
 		return;
 	note = sdt_put32(arch, note, sizeof OWNER);
@@ -66,7 +66,7 @@ void sdt_note_add(struct sdt_buffer *notes, const struct sdt_arch *arch,
 	memcpy(note, probe->name, probe->name_size);
 	note += probe->name_size;
 	memcpy(note, args, args_size);
-	memset(note + args_size, 0, padding(size));
+	memset(note + args_size, 0, padding_of(size));
 }
 
 /* sdt_notes_address writes the addresses, which are known when the sections have been laid out. */
@@ -80,6 +80,6 @@ void sdt_notes_address(struct sdt_buffer *notes, const struct sdt_arch *arch, ui
 		size_t size = sdt_get32(arch, note + 4);
 
 		sdt_put(arch, sdt_put(arch, note + HEADER, word, sites), word, base);
-		at += HEADER + size + padding(size);
+		at += HEADER + size + padding_of(size);
 	}
 }

@@ -1,6 +1,6 @@
 /*
  * Appending a fire to the recordings that its probe is in. Each fire of a recorded probe passes through
- * sdt_append_fire and append. What is rare is in functions of its own, which are not inlined.
+ * sdt_append_fire and append_fire. What is rare is in functions of its own, which are not inlined.
  */
 #include "writer.h"
 
@@ -25,8 +25,12 @@ static const uint64_t masks[] = {
 	AT(noarg) = UINT64_MAX, AT(sdt_string) = UINT64_MAX,
 };
 static const uint64_t signs[] = {
-	AT(int32) = 1U << 31, AT(int16) = 1U << 15, AT(int8) = 1U << 7, AT(sdt_string) = 0, /* which is the last */
+	AT(int32) = 1U << 31, AT(int16) = 1U << 15, AT(int8) = 1U << 7, AT(sdt_string) = 0,
 };
+
+/* Both end with the last type. */
+_Static_assert(sizeof masks / sizeof *masks == 8 + sdt_string + 1, "every type has a mask");
+_Static_assert(sizeof signs == sizeof masks, "every type has a sign");
 
 /* measure_texts finds the lengths of the texts, and returns how large they make the record. */
 static __attribute__((noinline)) uint32_t measure_texts(const struct sdt_observation *of,
@@ -79,8 +83,8 @@ static inline void put_arguments(unsigned char *to, const struct event *event)
 		put_texts(to, event->of, event->values, event->lengths);
 }
 
-/* commit makes what was written to the slot's chunk readable. */
-static inline void commit(struct sdt_slot *slot, uint32_t used)
+/* commit_slot makes what was written to the slot's chunk readable. */
+static inline void commit_slot(struct sdt_slot *slot, uint32_t used)
 {
 	slot->used = used;
 	sdt_store64(slot->chunk + SDT_OFF_COMMITTED, used - SDT_CHUNK_HEAD_BYTES);
@@ -98,7 +102,7 @@ static void put_reading_record(const struct sdt_writer *writer, struct sdt_slot 
 	sdt_put_u64(to + 16, 0);
 	sdt_put_u64(to + 24, reading.monotonic);
 	sdt_put_u64(to + 32, reading.realtime);
-	commit(slot, slot->used + READING_RECORD_BYTES);
+	commit_slot(slot, slot->used + READING_RECORD_BYTES);
 	slot->read = reading.ticks;
 	slot->interval = 2 * slot->interval < writer->clock.second ? 2 * slot->interval
 								   : writer->clock.second;
@@ -136,7 +140,7 @@ static inline __attribute__((always_inline)) bool append_to(struct sdt_writer *w
 	sdt_put_u64(to + 16, (uint64_t)writer->memory.pid << 32 | event->thread);
 	put_arguments(to + SDT_RECORD_HEAD_BYTES, event);
 	slot->events++;
-	commit(slot, used + event->size);
+	commit_slot(slot, used + event->size);
 	return true;
 }
 
@@ -167,7 +171,12 @@ static __attribute__((noinline)) void append_shared(struct sdt_writer *writer, c
 	sdt_cancel_release(cancel);
 }
 
-/* enter_owned makes the slot that the thread owns busy, and reports whether it could. */
+/*
+ * enter_owned makes the slot that the thread owns busy, and reports whether it could. The owner is read
+ * relaxed, because nothing that another thread has written is read on account of it: the number is the
+ * thread's own, which it stored itself, or which a thread that found it alive has put back. What an
+ * earlier thread of the same number left is ordered by `busy`, which sdt_slot_occupy acquires.
+ */
 static inline bool enter_owned(struct sdt_writer *writer, uint32_t self, struct sdt_slot **slot)
 {
 	struct sdt_slot *window = &writer->slots[self & (SDT_SLOTS - 1)];
@@ -181,8 +190,8 @@ static inline bool enter_owned(struct sdt_writer *writer, uint32_t self, struct 
 	return *slot != NULL;
 }
 
-/* append appends a fire to a recording, unless its writer is stopped. It never waits. */
-static __attribute__((noinline)) void append(int sink, const struct sdt_observation *of, const uint64_t *values)
+/* append_fire appends a fire to a recording, unless its writer is stopped. It never waits. */
+static __attribute__((noinline)) void append_fire(int sink, const struct sdt_observation *of, const uint64_t *values)
 {
 	struct sdt_writer *writer = __atomic_load_n(&sdt_sinks[sink].writer, __ATOMIC_RELAXED);
 	const uint32_t *number = &of->numbers[sink];
@@ -227,7 +236,7 @@ static __attribute__((noinline)) void append_to_all(const SDTProbe_t *probe, uin
 	uint32_t sinks = __atomic_load_n(&of->sinks, __ATOMIC_ACQUIRE) & ~skipped;
 
 	for (; sinks; sinks &= sinks - 1)
-		append(__builtin_ctz(sinks), of, values);
+		append_fire(__builtin_ctz(sinks), of, values);
 }
 
 /*
@@ -243,7 +252,7 @@ void sdt_append_fire(const SDTProbe_t *probe, uintptr_t entry, const uint64_t *v
 		if (!sinks)
 			return;
 		if (__builtin_expect(!(sinks & (sinks - 1)), 1)) {
-			append(__builtin_ctz(sinks), of, values);
+			append_fire(__builtin_ctz(sinks), of, values);
 			return;
 		}
 	}

@@ -37,8 +37,8 @@ static void unlock_queue(struct sdt_writer *writer)
 	__atomic_store_n(&writer->queue_lock, 0, __ATOMIC_RELEASE);
 }
 
-/* retire lets others have the chunk that the slot had before its present one. The lock is held. */
-static void retire(struct sdt_writer *writer, struct sdt_slot *slot)
+/* retire_chunk lets others have the chunk that the slot had before its present one. The lock is held. */
+static void retire_chunk(struct sdt_writer *writer, struct sdt_slot *slot)
 {
 	uint64_t chunks = writer->memory.chunks;
 
@@ -56,7 +56,7 @@ static bool take_oldest(struct sdt_writer *writer, struct sdt_slot *slot, uint64
 
 	if (!lock_queue(writer))
 		return false;
-	retire(writer, slot);
+	retire_chunk(writer, slot);
 	found = writer->length > 0;
 	if (found) {
 		*index = writer->queue[writer->first];
@@ -74,11 +74,11 @@ static unsigned char *chunk_at(const struct sdt_writer *writer, uint64_t index)
 }
 
 /*
- * next gives a busy slot another chunk. It reports false if there is none. The slot's
+ * take_chunk gives a busy slot another chunk. It reports false if there is none. The slot's
  * chunk is retired when the next one is readable: so a reader always finds the last chunk of a
  * shard, which says how many events the shard has had.
  */
-static bool next(struct sdt_writer *writer, struct sdt_slot *slot)
+static bool take_chunk(struct sdt_writer *writer, struct sdt_slot *slot)
 {
 	unsigned char *before = slot->chunk, *chunk;
 	struct sdt_reading reading;
@@ -108,7 +108,7 @@ static bool next(struct sdt_writer *writer, struct sdt_slot *slot)
 	else if (slot->interval < writer->clock.second / 1024)
 		slot->interval = writer->clock.second / 1024;
 	if (before && lock_queue(writer)) { /* otherwise the next call retires it */
-		retire(writer, slot);
+		retire_chunk(writer, slot);
 		unlock_queue(writer);
 	}
 	return true;
@@ -117,7 +117,7 @@ static bool next(struct sdt_writer *writer, struct sdt_slot *slot)
 bool sdt_chunk_next(struct sdt_writer *writer, struct sdt_slot *slot)
 {
 	int cancel = sdt_cancel_hold();
-	bool found = next(writer, slot);
+	bool found = take_chunk(writer, slot);
 
 	sdt_cancel_release(cancel);
 	return found;

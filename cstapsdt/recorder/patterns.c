@@ -14,8 +14,8 @@ static const char *step_over(const char *name)
 	return name;
 }
 
-/* take takes a character of a class, which may be escaped. It reports false at the end. */
-static bool take(struct glob *glob, unsigned char *character)
+/* take_character takes a character of a class, which may be escaped. It reports false at the end. */
+static bool take_character(struct glob *glob, unsigned char *character)
 {
 	if (glob->at < glob->end && *glob->at == '\\')
 		glob->at++;
@@ -41,12 +41,12 @@ static bool match_class(struct glob *glob, unsigned char character, bool *valid)
 			glob->at++;
 			return found != negated;
 		}
-		if (!take(glob, &low))
+		if (!take_character(glob, &low))
 			break;
 		high = low;
 		if (glob->at < glob->end && *glob->at == '-') {
 			glob->at++;
-			if (!take(glob, &high))
+			if (!take_character(glob, &high))
 				break;
 		}
 		found |= low <= character && character <= high;
@@ -70,7 +70,7 @@ static bool match_one(struct glob *glob, const char **name, bool *valid)
 		*name = step_over(*name);
 		return match_class(glob, character, valid);
 	default:
-		if (!take(glob, &wanted)) {
+		if (!take_character(glob, &wanted)) {
 			*valid = false;
 			return false;
 		}
@@ -80,7 +80,7 @@ static bool match_one(struct glob *glob, const char **name, bool *valid)
 }
 
 /* A star that does not match is made longer; earlier stars need not be, so that this takes no more than n*m steps. */
-static bool match(struct glob glob, const char *name)
+static bool match_name(struct glob glob, const char *name)
 {
 	struct glob after_star = {NULL, NULL};
 	const char *retry = NULL;
@@ -115,8 +115,8 @@ bool sdt_patterns_select(const struct sdt_patterns *patterns, const char *provid
 		size_t first = sdt_get_u16(at), second = sdt_get_u16(at + 2);
 
 		at += 4;
-		if (match((struct glob){at, at + first}, provider) &&
-		    match((struct glob){at + first, at + first + second}, probe))
+		if (match_name((struct glob){at, at + first}, provider) &&
+		    match_name((struct glob){at + first, at + first + second}, probe))
 			return true;
 		at += first + second;
 	}

@@ -76,8 +76,8 @@ static void prepare_once(void)
 	handlers_error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* prepare makes forked children leave what their parent has. It writes a line of error if it fails. */
-static int prepare(char *line)
+/* prepare_forks makes forked children leave what their parent has. It writes a line of error if it fails. */
+static int prepare_forks(char *line)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -92,7 +92,8 @@ __attribute__((destructor)) static void at_end(void)
 	sdt_socket_remove();
 }
 
-static int finish(const char *what, int status, const char *line)
+/* set_error_line sets what sdtError returns, and returns the status. */
+static int set_error_line(const char *what, int status, const char *line)
 {
 	if (status == 0)
 		*error_line = '\0';
@@ -115,15 +116,15 @@ static void end_of_obeying(bool *of_environment, int status, const char *what, c
 		sdt_complain(what, line);
 }
 
-/* record and listen_to_watchers write a line of error, and return 1 if the process does it already. */
-static int record(const char *path, uint64_t bytes, char *line)
+/* begin_recording and listen_to_watchers write a line of error, and return 1 if the process does it already. */
+static int begin_recording(const char *path, uint64_t bytes, char *line)
 {
-	return prepare(line) == 0 ? sdt_record_begin(path, bytes, line) : -1;
+	return prepare_forks(line) == 0 ? sdt_record_begin(path, bytes, line) : -1;
 }
 
 static int listen_to_watchers(char *line)
 {
-	return prepare(line) == 0 ? sdt_socket_begin(line) : -1;
+	return prepare_forks(line) == 0 ? sdt_socket_begin(line) : -1;
 }
 
 int sdtRecord(const char *path, size_t size)
@@ -132,14 +133,14 @@ int sdtRecord(const char *path, size_t size)
 	int status;
 
 	if (!path || !*path)
-		return finish("record: ", -1, "no path");
+		return set_error_line("record: ", -1, "no path");
 	size = size ? size : DEFAULT_BYTES;
-	status = record(path, size, line);
+	status = begin_recording(path, size, line);
 	if (status == 1 && take_over(&environment_records)) {
 		sdt_record_end();
 		status = sdt_record_begin(path, size, line);
 	}
-	return finish("record to ", status == 0 ? 0 : -1, line);
+	return set_error_line("record to ", status == 0 ? 0 : -1, line);
 }
 
 void sdtStopRecording(void) { sdt_record_end(); }
@@ -151,7 +152,7 @@ int sdtListen(void)
 
 	if (status == 1 && take_over(&environment_listens))
 		status = 0;
-	return finish("listen: ", status == 0 ? 0 : -1, line);
+	return set_error_line("listen: ", status == 0 ? 0 : -1, line);
 }
 
 void sdtStopListening(void) { sdt_socket_end(); }
@@ -226,7 +227,7 @@ static void record_by_environment(void)
 		sdt_complain("STAPSDT_RECORD=", line);
 		return;
 	}
-	end_of_obeying(&environment_records, record(path, bytes, line), "record to ", line);
+	end_of_obeying(&environment_records, begin_recording(path, bytes, line), "record to ", line);
 }
 
 /* listen_by_environment obeys STAPSDT_SOCKET=1. */

@@ -36,7 +36,7 @@ struct sdt_connection *sdt_connection_make(int fd)
 	return connection;
 }
 
-static bool greet(struct sdt_connection *connection, const struct sdt_listener *listener,
+static bool greet_watcher(struct sdt_connection *connection, const struct sdt_listener *listener,
 		  uint32_t kind, const unsigned char *body, size_t size)
 {
 	unsigned char hello[24];
@@ -75,7 +75,7 @@ static void list_provider(struct sdt_outbox *outbox, const struct sdt_provider *
 	}
 }
 
-static void list(struct sdt_connection *connection)
+static void list_probes(struct sdt_connection *connection)
 {
 	static unsigned char body[SDT_BODY_SIZE]; /* only the thread of the socket uses it */
 	const struct sdt_provider *provider = NULL;
@@ -149,7 +149,7 @@ static int begin_watch(struct sdt_connection *connection, int sink, uint64_t byt
 	return 0;
 }
 
-static void watch(struct sdt_connection *connection, const struct sdt_listener *listener,
+static void handle_watch(struct sdt_connection *connection, const struct sdt_listener *listener,
 		  const unsigned char *body, size_t size)
 {
 	struct sdt_outbox *outbox = &connection->outbox;
@@ -183,10 +183,10 @@ static void watch(struct sdt_connection *connection, const struct sdt_listener *
 }
 
 /*
- * rest waits until some time after a watch has ended. The end of one makes all threads pass a barrier, and watchers may come and go
+ * rest_after_watch waits until some time after a watch has ended. The end of one makes all threads pass a barrier, and watchers may come and go
  * without end.
  */
-static void rest(void)
+static void rest_after_watch(void)
 {
 	static uint64_t ended; /* the last one */
 	uint64_t now = sdt_monotonic();
@@ -204,7 +204,7 @@ static void end_watch(struct sdt_connection *connection)
 
 	if (connection->sink == SDT_NO_SINK)
 		return;
-	rest();
+	rest_after_watch();
 	sdt_observe_lock();
 	quiet = sdt_observe_end(connection->sink);
 	sdt_observe_unlock();
@@ -214,15 +214,15 @@ static void end_watch(struct sdt_connection *connection)
 	sdt_watch_memory_free(&connection->memory, quiet);
 }
 
-static void answer(struct sdt_connection *connection, const struct sdt_listener *listener,
+static void answer_request(struct sdt_connection *connection, const struct sdt_listener *listener,
 		   uint32_t kind, const unsigned char *body, size_t size)
 {
 	char text[96];
 
 	if (kind == SDT_WIRE_LIST)
-		list(connection);
+		list_probes(connection);
 	else if (kind == SDT_WIRE_WATCH)
-		watch(connection, listener, body, size);
+		handle_watch(connection, listener, body, size);
 	else if (kind == SDT_WIRE_END) {
 		end_watch(connection);
 		sdt_outbox_add(&connection->outbox, SDT_WIRE_DONE, NULL, 0);
@@ -249,8 +249,8 @@ static bool take_request(struct sdt_connection *connection, const struct sdt_lis
 		return false;
 	kind = sdt_get_u32(input + 4);
 	if (connection->greeted)
-		answer(connection, listener, kind, input + SDT_WIRE_HEAD_BYTES, size);
-	else if (!greet(connection, listener, kind, input + SDT_WIRE_HEAD_BYTES, size))
+		answer_request(connection, listener, kind, input + SDT_WIRE_HEAD_BYTES, size);
+	else if (!greet_watcher(connection, listener, kind, input + SDT_WIRE_HEAD_BYTES, size))
 		connection->closing = true;
 	size += SDT_WIRE_HEAD_BYTES;
 	connection->received -= size;
@@ -258,8 +258,8 @@ static bool take_request(struct sdt_connection *connection, const struct sdt_lis
 	return true;
 }
 
-/* receive reads what there is, and reports false at the end or after an error. */
-static bool receive(struct sdt_connection *connection)
+/* receive_input reads what there is, and reports false at the end or after an error. */
+static bool receive_input(struct sdt_connection *connection)
 {
 	ssize_t size = recv(connection->fd, connection->input + connection->received,
 			    sizeof connection->input - connection->received, MSG_DONTWAIT);
@@ -269,8 +269,8 @@ static bool receive(struct sdt_connection *connection)
 	return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* flush sends what waits, and sets the next deadline. */
-static bool flush(struct sdt_connection *connection)
+/* flush_outbox sends what waits, and sets the next deadline. */
+static bool flush_outbox(struct sdt_connection *connection)
 {
 	struct sdt_outbox *outbox = &connection->outbox;
 	size_t before = outbox->sent;
@@ -301,13 +301,13 @@ bool sdt_connection_serve(struct sdt_connection *connection, const struct sdt_li
 	if (events == 0)
 		return sdt_monotonic() < connection->deadline;
 	if (connection->outbox.size > 0) {
-		if (!flush(connection))
+		if (!flush_outbox(connection))
 			return false;
-	} else if (!receive(connection))
+	} else if (!receive_input(connection))
 		return false;
 	while (!connection->closing && connection->outbox.size == 0 &&
 	       take_request(connection, listener))
-		if (!flush(connection))
+		if (!flush_outbox(connection))
 			return false;
 	return !connection->closing || connection->outbox.size > 0;
 }

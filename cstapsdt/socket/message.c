@@ -9,8 +9,8 @@
 
 enum { PAGE = 4096 };
 
-/* reserve makes room for so many bytes, and reports false if there is no memory. */
-static bool reserve(struct sdt_outbox *outbox, size_t size)
+/* reserve_room makes room for so many bytes, and reports false if there is no memory. */
+static bool reserve_room(struct sdt_outbox *outbox, size_t size)
 {
 	size_t need, capacity = outbox->capacity ? outbox->capacity : PAGE;
 	void *data;
@@ -44,7 +44,7 @@ void sdt_outbox_add(struct sdt_outbox *outbox, uint32_t kind, const void *body, 
 
 	sdt_put_u32(head, size);
 	sdt_put_u32(head + 4, kind);
-	if (!reserve(outbox, sizeof head + size)) {
+	if (!reserve_room(outbox, sizeof head + size)) {
 		outbox->failed = true;
 		return;
 	}

@@ -148,8 +148,8 @@ static int say_remedy(char *line)
 	return -1;
 }
 
-/* listens reports whether a process listens on a socket. One that has just made the socket will do so in a moment. */
-static bool listens(const char *path)
+/* has_listener reports whether a process listens on a socket. One that has just made the socket will do so in a moment. */
+static bool has_listener(const char *path)
 {
 	for (int i = 0; i < 10; i++) {
 		if (!sdt_place_refuses(path))
@@ -172,7 +172,7 @@ static int bind_socket(struct sdt_listener *listener, char *line)
 		return sdt_fail_line(line, "open a socket: %m");
 	bound = call_with_address(bind, listener->fd, listener->path) == 0;
 	if (!bound && errno == EADDRINUSE) {
-		taken = listens(listener->path);
+		taken = has_listener(listener->path);
 		if (!taken) { /* this process has left it, and then executed this program */
 			unlink(listener->path);
 			bound = call_with_address(bind, listener->fd, listener->path) == 0;
