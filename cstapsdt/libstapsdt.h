@@ -480,8 +480,9 @@ SDT_API const char *providerError(const SDTProvider_t *provider);
 #pragma pop_macro("errno")
 
 /*
- * The rest is no API: the code that is inlined into callers. A site is patched if SDT_PATCHED_MASK of
- * its first byte is SDT_PATCHED_BITS, whichever nop it has: internal/call/site_GOARCH.go says why.
+ * The rest is no API: the code that is inlined into callers. A site is patched if SDT_PATCHED_MASK
+ * of its first byte is SDT_PATCHED_BITS, whichever nop it has: internal/call/site_GOARCH.go says
+ * why.
  */
 #if defined(__x86_64__) || defined(__i386__)
 #define SDT_PATCHED_MASK 0x48
@@ -525,7 +526,9 @@ SDT_INLINE int probeIsEnabled(SDTProbe_t *probe)
 	return site && (*site & SDT_PATCHED_MASK) == SDT_PATCHED_BITS;
 }
 
-/* Clang has no __builtin_va_arg_pack, and takes a function that calls its own symbol for recursive. */
+/*
+ * Clang has no __builtin_va_arg_pack, and takes a function that calls its own symbol for recursive.
+ */
 #ifndef __clang__
 extern void sdt_fire_enabled(SDTProbe_t *probe, ...) __asm__("probeFire");
 extern void sdt_fire_enabled_v(SDTProbe_t *probe, const uint64_t *values) __asm__("probeFireV");

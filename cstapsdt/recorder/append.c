@@ -172,10 +172,11 @@ static __attribute__((noinline)) void append_shared(struct sdt_writer *writer, c
 }
 
 /*
- * enter_owned makes the slot that the thread owns busy, and reports whether it could. The owner is read
- * relaxed, because nothing that another thread has written is read on account of it: the number is the
- * thread's own, which it stored itself, or which a thread that found it alive has put back. What an
- * earlier thread of the same number left is ordered by `busy`, which sdt_slot_occupy acquires.
+ * enter_owned makes the slot that the thread owns busy, and reports whether it could. The owner is
+ * read relaxed, because nothing that another thread has written is read on account of it: the
+ * number is the thread's own, which it stored itself, or which a thread that found it alive has put
+ * back. What an earlier thread of the same number left is ordered by `busy`, which sdt_slot_occupy
+ * acquires.
  */
 static inline bool enter_owned(struct sdt_writer *writer, uint32_t self, struct sdt_slot **slot)
 {
@@ -191,7 +192,8 @@ static inline bool enter_owned(struct sdt_writer *writer, uint32_t self, struct 
 }
 
 /* append_fire appends a fire to a recording, unless its writer is stopped. It never waits. */
-static __attribute__((noinline)) void append_fire(int sink, const struct sdt_observation *of, const uint64_t *values)
+static __attribute__((noinline)) void append_fire(int sink, const struct sdt_observation *of,
+						  const uint64_t *values)
 {
 	struct sdt_writer *writer = __atomic_load_n(&sdt_sinks[sink].writer, __ATOMIC_RELAXED);
 	const uint32_t *number = &of->numbers[sink];

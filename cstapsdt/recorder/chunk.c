@@ -37,7 +37,10 @@ static void unlock_queue(struct sdt_writer *writer)
 	__atomic_store_n(&writer->queue_lock, 0, __ATOMIC_RELEASE);
 }
 
-/* retire_chunk lets others have the chunk that the slot had before its present one. The lock is held. */
+/*
+ * retire_chunk lets others have the chunk that the slot had before its present one. The lock is
+ * held.
+ */
 static void retire_chunk(struct sdt_writer *writer, struct sdt_slot *slot)
 {
 	uint64_t chunks = writer->memory.chunks;

@@ -14,7 +14,9 @@ static const char *step_over(const char *name)
 	return name;
 }
 
-/* take_character takes a character of a class, which may be escaped. It reports false at the end. */
+/*
+ * take_character takes a character of a class, which may be escaped. It reports false at the end.
+ */
 static bool take_character(struct glob *glob, unsigned char *character)
 {
 	if (glob->at < glob->end && *glob->at == '\\')

@@ -76,7 +76,10 @@ static void prepare_once(void)
 	handlers_error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* prepare_forks makes forked children leave what their parent has. It writes a line of error if it fails. */
+/*
+ * prepare_forks makes forked children leave what their parent has. It writes a line of error if it
+ * fails.
+ */
 static int prepare_forks(char *line)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -116,7 +119,10 @@ static void end_of_obeying(bool *of_environment, int status, const char *what, c
 		sdt_complain(what, line);
 }
 
-/* begin_recording and listen_to_watchers write a line of error, and return 1 if the process does it already. */
+/*
+ * begin_recording and listen_to_watchers write a line of error, and return 1 if the process does it
+ * already.
+ */
 static int begin_recording(const char *path, uint64_t bytes, char *line)
 {
 	return prepare_forks(line) == 0 ? sdt_record_begin(path, bytes, line) : -1;

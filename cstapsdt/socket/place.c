@@ -148,7 +148,10 @@ static int say_remedy(char *line)
 	return -1;
 }
 
-/* has_listener reports whether a process listens on a socket. One that has just made the socket will do so in a moment. */
+/*
+ * has_listener reports whether a process listens on a socket. One that has just made the socket
+ * will do so in a moment.
+ */
 static bool has_listener(const char *path)
 {
 	for (int i = 0; i < 10; i++) {

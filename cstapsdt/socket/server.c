@@ -195,7 +195,10 @@ static void tidy_again(const struct sdt_server *server)
 	tidy_directory(server);
 }
 
-/* open_signals opens the descriptor of the signal, if the thread can read it: see SDT_WAKING_SIGNAL. */
+/*
+ * open_signals opens the descriptor of the signal, if the thread can read it: see
+ * SDT_WAKING_SIGNAL.
+ */
 static void open_signals(struct sdt_server *server)
 {
 	struct signalfd_siginfo info;

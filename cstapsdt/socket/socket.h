@@ -96,7 +96,10 @@ struct sdt_server {
 /* After how many nanoseconds the directory is tidied again. Tests set another number. */
 extern uint64_t sdt_tidy_interval;
 
-/* sdt_server_open writes a line of error. sdt_server_forget is for a forked child, which has no thread. */
+/*
+ * sdt_server_open writes a line of error. sdt_server_forget is for a forked child, which has no
+ * thread.
+ */
 int sdt_server_open(struct sdt_server *server, char *line);
 void sdt_server_run(struct sdt_server *server, bool tidy);
 void sdt_server_forget(struct sdt_server *server);
