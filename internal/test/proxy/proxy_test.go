@@ -6,7 +6,6 @@ package proxy
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,9 +16,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/mod/modfile"
-	"golang.org/x/mod/module"
-	"golang.org/x/mod/zip"
 )
 
 const (
@@ -29,51 +25,19 @@ const (
 
 // version is the one that the nested modules require of the others.
 func version(t *testing.T) string {
-	mod, err := os.ReadFile("../go.mod")
+	v, err := Version(repository)
 	require.NoError(t, err)
-	return regexp.MustCompile(`stapsdt/stapsdt (v\S+)`).FindStringSubmatch(string(mod))[1]
+	return v
 }
 
-// committed returns a directory with the files that are committed.
-func committed(t *testing.T) (dir string) {
+// checkedOut returns a directory with the files that are committed, and those of its modules.
+func checkedOut(t *testing.T) (dir string, all []string) {
 	dir = t.TempDir()
-	out, err := exec.Command("sh", "-ec", `git -C "$0" archive HEAD | tar -x -C "$1"`, repository, dir).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return dir
-}
-
-// modules returns the directories of the modules in the workspace of a repository.
-func modules(t *testing.T, dir string) (all []string) {
-	content, err := os.ReadFile(dir + "/go.work")
+	require.NoError(t, committed(repository, dir))
+	all, err := modules(dir)
 	require.NoError(t, err)
-	work, err := modfile.ParseWork("go.work", content, nil)
-	require.NoError(t, err)
-	for _, use := range work.Use {
-		all = append(all, filepath.Join(dir, use.Path))
-	}
 	require.Greater(t, len(all), 1)
-	return all
-}
-
-// publish fills a directory with every module, in the layout of the module proxy protocol. It takes what is committed.
-func publish(t *testing.T, to string) {
-	for _, dir := range modules(t, committed(t)) {
-		mod, err := os.ReadFile(dir + "/go.mod")
-		require.NoError(t, err)
-		m := module.Version{Path: modfile.ModulePath(mod), Version: version(t)}
-		var archive bytes.Buffer
-		require.NoError(t, zip.CreateFromDir(&archive, m, dir))
-		at := filepath.Join(to, m.Path, "@v")
-		require.NoError(t, os.MkdirAll(at, 0o755))
-		for name, content := range map[string][]byte{
-			"list":              []byte(m.Version + "\n"),
-			m.Version + ".info": fmt.Appendf(nil, `{"Version": %q, "Time": "2026-01-01T00:00:00Z"}`, m.Version),
-			m.Version + ".mod":  mod,
-			m.Version + ".zip":  archive.Bytes(),
-		} {
-			require.NoError(t, os.WriteFile(filepath.Join(at, name), content, 0o644))
-		}
-	}
+	return dir, all
 }
 
 // newcomer is a user with an empty module cache, whose proxy is this repository's, and
@@ -89,7 +53,7 @@ func newNewcomer(t *testing.T) *newcomer {
 	_, err := os.Stat(repository + "/.git")
 	testenv.Needs(t, "a checkout", err)
 	files := t.TempDir()
-	publish(t, files)
+	require.NoError(t, Publish(repository, files))
 	cache, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY").Output()
 	require.NoError(t, err)
 	lines := strings.Fields(string(cache))
@@ -134,8 +98,8 @@ func TestGoGet(t *testing.T) {
 func TestTidy(t *testing.T) {
 	n := newNewcomer(t)
 	own := regexp.MustCompile(`^\+` + regexp.QuoteMeta(root) + `\S* v\S+ h1:|^\+` + regexp.QuoteMeta(root) + `\S* v\S+/go\.mod h1:`)
-	work := committed(t)
-	for _, dir := range modules(t, work) {
+	work, all := checkedOut(t)
+	for _, dir := range all {
 		t.Run(strings.TrimPrefix(dir, work), func(t *testing.T) {
 			cmd := exec.Command("go", "mod", "tidy", "-diff")
 			cmd.Dir, cmd.Env = dir, n.env
@@ -163,8 +127,8 @@ func TestTidy(t *testing.T) {
 func TestModules(t *testing.T) {
 	n := newNewcomer(t)
 	n.env = append(n.env, "GOFLAGS=-modcacherw -mod=readonly")
-	n.dir = committed(t)
-	all := modules(t, n.dir)
+	var all []string
+	n.dir, all = checkedOut(t)
 	require.NoError(t, os.Remove(n.dir+"/go.work"))
 	for _, dir := range all {
 		for _, other := range all {
