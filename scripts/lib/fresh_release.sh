@@ -38,7 +38,7 @@ used() {
 	for route in "-p $program --via socket" "-p $program --via kernel" "--from use.rec"; do
 		echo "# $1 trace $route"
 		# shellcheck disable=SC2086 # these are words
-		"$1" trace $route app:tick -n 3 -d 20s >seen
+		timeout 20 "$1" trace $route app:tick -n 3 >seen
 		[ "$(grep -cE "$expected" seen)" -eq 3 ]
 	done
 	stopped
@@ -99,5 +99,5 @@ cd ..
 # The plugin of kubectl.
 ln -s stapsdt bin/kubectl-stapsdt
 bin/kubectl-stapsdt --help | grep -F 'kubectl stapsdt'
-! bin/kubectl-stapsdt list -p pod/web 2>refused
+if bin/kubectl-stapsdt list -p shop/web 2>refused; then exit 1; fi
 grep -F kubectl refused
