@@ -66,6 +66,8 @@ var only struct {
 	sync.Mutex
 	*listener
 	own bool // the program itself has called Listen
+	// environment is what FromEnvironment has returned, or nil.
+	environment *listener
 }
 
 var (
@@ -73,16 +75,13 @@ var (
 	errNoStart = errors.New("/proc/self/stat cannot be read, which says when the process began, and watchers find it by that: mount /proc")
 )
 
-// listen listens for the program itself, or for its environment, which gets nil if the program
-// itself has called Listen.
+// listen listens for the program itself, or for its environment, which gets what it has got before.
 func listen(own bool) (*listener, error) {
 	only.Lock()
 	defer only.Unlock()
 	switch {
-	case !own && only.own:
-		return nil, nil
-	case !own && only.listener != nil:
-		return only.listener, nil
+	case !own && (only.own || only.environment != nil):
+		return only.environment, nil
 	case only.listener != nil && only.own:
 		return nil, errListens
 	case only.listener != nil:
@@ -107,6 +106,9 @@ func listen(own bool) (*listener, error) {
 		l.accept()
 	})
 	only.listener, only.own = l, own
+	if !own {
+		only.environment = l
+	}
 	return l, nil
 }
 

@@ -74,7 +74,7 @@ func (l *Listener) zero() bool { return l == nil || l.listener == nil }
 // $XDG_RUNTIME_DIR, or stapsdt-UID in $TMPDIR or /tmp. Listen fails if none of them can be used,
 // without /proc, by which watchers find a process, if the process already listens, and with
 // [stapsdt.ErrUnsupported] on systems other than Linux. If [FromEnvironment] has opened the socket,
-// Listen takes it over.
+// Listen takes it over: to close either Listener closes the socket.
 func Listen() (*Listener, error) {
 	l, err := listen(true)
 	if err != nil {
@@ -87,7 +87,8 @@ func Listen() (*Listener, error) {
 // the process ends or the Listener is closed. Other values than 0 and 1 are an error.
 //
 // FromEnvironment returns nil if the variable is 0, empty or not set, if the program has called
-// Listen, or if it gained rights when it was started, as a set-user-ID program does. Package
+// Listen before, or if it gained rights when it was started, as a set-user-ID program does.
+// Otherwise, it returns the same socket each time, also after Close, which is final. Package
 // probeenv calls FromEnvironment. Call it yourself in a program that is not to contain the recorder
 // of package proberec.
 func FromEnvironment() (*Listener, error) {
