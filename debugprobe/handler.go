@@ -22,14 +22,19 @@ var files embed.FS
 // ends in a slash.
 //
 // The page also shows the events of the given flight recorders, which clients can download as
-// recordings, too. A nil *proberec.Recorder is left out.
-func Handler(recorders ...Recorder) http.Handler {
+// recordings, too. A nil Recorder is left out.
+func Handler(recorders ...*proberec.Recorder) http.Handler {
 	f := &flight{}
 	for _, r := range recorders {
-		if r != Recorder((*proberec.Recorder)(nil)) {
+		if r != nil {
 			f.recorders = append(f.recorders, r)
 		}
 	}
+	return f.handler()
+}
+
+// handler returns the handler of the page and its data.
+func (f *flight) handler() http.Handler {
 	return handler{
 		"":               page("index.html", "text/html; charset=utf-8"),
 		"page.css":       page("page.css", "text/css; charset=utf-8"),
@@ -45,7 +50,7 @@ func Handler(recorders ...Recorder) http.Handler {
 
 // Mount makes mux serve the page at /debug/probes/: see [Handler], which other paths and
 // multiplexers need. Package debugprobe's warning applies.
-func Mount(mux *http.ServeMux, recorders ...Recorder) {
+func Mount(mux *http.ServeMux, recorders ...*proberec.Recorder) {
 	mux.Handle("/debug/probes/", Handler(recorders...))
 }
 

@@ -14,15 +14,15 @@ import (
 // asks for all.
 const maxLast = 10_000
 
-// Recorder is a flight recorder. A *proberec.Recorder is one.
-type Recorder interface {
+// recorder is a *proberec.Recorder, or that of a test.
+type recorder interface {
 	WriteTo(w io.Writer) (int64, error)   // writes a recording, or nothing if there is none
 	WriteJSON(w io.Writer) (int64, error) // writes a line for each event
 }
 
 // flight serves the events of flight recorders.
 type flight struct {
-	recorders []Recorder
+	recorders []recorder
 	// busy is held while a recorder is written, because that takes as much memory as the recorder.
 	busy sync.Mutex
 }

@@ -22,13 +22,13 @@ import (
 func TestFlightRecorder(t *testing.T) {
 	p := newProvider(t)
 	probe := stapsdt.NewProbe1[int](p, "event", "n")
-	recorder := proberec.New(0, p)
+	recorder := proberec.New(1, p)
 	recorder.Start()
 	defer recorder.Stop()
 	for i := range 100 {
 		probe.Fire(i)
 	}
-	server := httptest.NewServer(Handler(recorder, recorder))
+	server := httptest.NewServer(Handler(nil, recorder, nil, recorder))
 	defer server.Close()
 	for query, want := range map[string]int{"": 200, "?last=3": 6, "?last=1000": 200} {
 		answer := get(t, server.URL+"/recorder.json"+query)
@@ -57,7 +57,7 @@ func TestFlightRecorder(t *testing.T) {
 func TestRecordingDownload(t *testing.T) {
 	p := newProvider(t)
 	probe := stapsdt.NewProbe1[int](p, "event", "n")
-	started, idle := proberec.New(0, p), proberec.New(0)
+	started, idle := proberec.New(1, p), proberec.New(1)
 	started.Start()
 	defer started.Stop()
 	for i := range 100 {
@@ -104,7 +104,7 @@ func (s *stuckRecorder) WriteJSON(io.Writer) (int64, error) {
 // TestOneReader: two clients do not read the flight recorder at the same time.
 func TestOneReader(t *testing.T) {
 	r := &stuckRecorder{make(chan struct{}), make(chan struct{})}
-	server := httptest.NewServer(Handler(r, proberec.New(0)))
+	server := httptest.NewServer((&flight{recorders: []recorder{r, proberec.New(1)}}).handler())
 	defer server.Close()
 	go http.Get(server.URL + "/recorder.json")
 	<-r.writing

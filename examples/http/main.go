@@ -20,6 +20,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/instrument/netprobe"
 	"github.com/go-stapsdt/stapsdt/instrument/slogprobe"
 	"github.com/go-stapsdt/stapsdt/instrument/sqlprobe"
+	"github.com/go-stapsdt/stapsdt/proberec"
 	"github.com/go-stapsdt/stapsdt/probesock"
 	"github.com/go-stapsdt/stapsdt/span"
 )
@@ -63,17 +64,14 @@ func run(ctx context.Context, name, address, source, supplier, recording string)
 		s.log.Error("the probes stay no-ops", "error", err)
 	}
 	defer app.Close()
-	var recorders []debugprobe.Recorder
+	var recorder *proberec.Recorder
+	var err error
 	if recording != "" {
-		r, err := record(recording, app, s.log)
-		if err != nil {
+		if recorder, err = record(recording, app, s.log); err != nil {
 			return err
 		}
-		defer r.Close()
-		recorders = append(recorders, r)
+		defer recorder.Close()
 	}
-
-	var err error
 	if s.db, err = openDatabase(ctx, source, queries); err != nil {
 		return err
 	}
@@ -93,7 +91,7 @@ func run(ctx context.Context, name, address, source, supplier, recording string)
 	fmt.Printf("process %d serves http://%s\n", os.Getpid(), listener.Addr())
 	mux := http.NewServeMux()
 	mux.Handle("/", requests.Handler(s.routes()))
-	mux.Handle("/debug/probes/", debugprobe.Handler(recorders...)) // for those who can reach localhost
+	debugprobe.Mount(mux, recorder) // for those who can reach localhost
 	server := &http.Server{Handler: mux}
 	shutdown := func() error { return server.Shutdown(context.WithoutCancel(ctx)) }
 	defer context.AfterFunc(ctx, func() { _ = shutdown() })()

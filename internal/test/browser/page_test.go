@@ -238,7 +238,7 @@ func TestHostileText(t *testing.T) {
 	defer p.Close()
 	probe, err := p.AddProbe(`<svg+onload=window.pwned=1>`, stapsdt.String, stapsdt.Int64)
 	require.NoError(t, err)
-	recorder := proberec.New(0, p)
+	recorder := proberec.New(1, p)
 	recorder.Start()
 	defer recorder.Stop()
 	server := httptest.NewServer(debugprobe.Handler(recorder))
