@@ -17,6 +17,14 @@
 // A program takes precedence over its environment: proberec.Create and probesock.Listen work before and after Load, and replace
 // the recording and the socket that the variables ask for.
 //
+// The page of package debugprobe shows the recording that the environment asks for if it gets its
+// recorder. FromEnvironment makes the recorder only once:
+//
+//	recorder, err := proberec.FromEnvironment()
+//	...
+//	debugprobe.Mount(mux, recorder)
+//	err = probeenv.Load()
+//
 // Load is a call, and not an effect of an import, because providers are package variables: when a package is initialized, the
 // variables of the packages that import it do not exist yet.
 package probeenv
@@ -29,39 +37,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/probesock"
 )
 
-// An Option changes what [Load] does. The zero Option changes nothing.
-type Option struct{ apply func(*config) }
-
-type config struct {
-	recorder []func(*proberec.Recorder)
-}
-
-// WithRecorder returns an option with which Load calls f with the recorder that the environment
-// asks for, or with nil if there is none. Package debugprobe shows its events on a page:
-//
-//	err := probeenv.Load(probeenv.WithRecorder(func(r *proberec.Recorder) {
-//		debugprobe.Mount(mux, r)
-//	}))
-//
-// Load calls f before it loads the providers, also if the recorder could not be made.
-func WithRecorder(f func(*proberec.Recorder)) Option {
-	return Option{func(c *config) { c.recorder = append(c.recorder, f) }}
-}
-
 // Load loads all providers as [stapsdt.LoadAll] does, and obeys STAPSDT_RECORD and STAPSDT_SOCKET: see [proberec.FromEnvironment]
 // and [probesock.FromEnvironment]. It does as much as it can, and returns the joined errors of the rest. Another call
 // retries the parts that have failed, and loads the providers that were defined since.
-func Load(options ...Option) error {
-	var c config
-	for _, o := range options {
-		if o.apply != nil {
-			o.apply(&c)
-		}
-	}
-	recorder, recordErr := proberec.FromEnvironment()
-	for _, f := range c.recorder {
-		f(recorder)
-	}
+func Load() error {
+	_, recordErr := proberec.FromEnvironment()
 	_, listenErr := probesock.FromEnvironment()
 	return errors.Join(recordErr, listenErr, stapsdt.LoadAll())
 }

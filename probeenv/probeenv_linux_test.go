@@ -57,19 +57,24 @@ var children = map[string]func(){
 		fire()
 	},
 	"own recording before": func() {
-		record(app)
+		record()
 		load()
 		fire()
 	},
 	"own recording after": func() {
 		load()
 		tick.Fire("before", 0)
+		record()
+		fire()
+	},
+	"own recording of some": func() {
+		load()
 		record(app)
 		fire()
 	},
 	"failed recording": func() {
 		load()
-		if _, err := proberec.Create("/proc/none", 0, app); err == nil {
+		if _, err := proberec.Create("/proc/none", 1, app); err == nil {
 			panic("created")
 		}
 		fire()
@@ -93,6 +98,15 @@ var children = map[string]func(){
 		load()
 		fire()
 	},
+	"socket of the environment closed": func() {
+		listener, err := probesock.FromEnvironment()
+		if again, _ := probesock.FromEnvironment(); err != nil || again.Path() != listener.Path() {
+			panic(err)
+		}
+		listener.Close()
+		load()
+		fire()
+	},
 	"few descriptors": func() {
 		// Package os, the timers and package net would start the runtime's poller.
 		most, _ := strconv.Atoi(os.Getenv("PROBEENV_DESCRIPTORS"))
@@ -100,7 +114,7 @@ var children = map[string]func(){
 		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 			panic(err)
 		}
-		proberec.New(0).Start()
+		proberec.New(1).Start()
 		err := probeenv.Load()
 		tick.Fire("first", 1)
 		limit.Cur = limit.Max
@@ -112,7 +126,12 @@ var children = map[string]func(){
 	},
 	"page": func() {
 		mux := http.NewServeMux()
-		load(probeenv.Option{}, probeenv.WithRecorder(func(r *proberec.Recorder) { debugprobe.Mount(mux, r) }))
+		recorder, err := proberec.FromEnvironment()
+		if err != nil {
+			panic(err)
+		}
+		debugprobe.Mount(mux, recorder)
+		load()
 		tick.Fire("first", 1)
 		for _, name := range []string{"probes.json", "recorder.json"} {
 			w := httptest.NewRecorder()
@@ -122,13 +141,7 @@ var children = map[string]func(){
 	},
 }
 
-func load(options ...probeenv.Option) {
-	loadBy(func() error {
-		err := probeenv.Load(options...)
-		options = nil
-		return err
-	})
-}
+func load() { loadBy(probeenv.Load) }
 
 // loadBy loads twice, as a program may, and prints whether the probes are loaded, how many descriptors and goroutines there are, and the
 // error.
@@ -151,8 +164,8 @@ func listen() *probesock.Listener {
 	return listener
 }
 
-func record(p *stapsdt.Provider) {
-	r, err := proberec.Create(os.Getenv("PROBEENV_OWN"), 0, p)
+func record(providers ...*stapsdt.Provider) {
+	r, err := proberec.Create(os.Getenv("PROBEENV_OWN"), 1, providers...)
 	if err != nil {
 		panic(err)
 	}
@@ -351,9 +364,10 @@ func TestFewDescriptors(t *testing.T) {
 func TestOwnCallsWin(t *testing.T) {
 	testenv.NotEmulated(t, "it starts itself as another program")
 	for name, want := range map[string]struct{ own, environment []string }{
-		"own recording before": {own: both[:1]},
-		"own recording after":  {own: both[:1], environment: []string{"app:tick text=before n=0"}},
-		"failed recording":     {environment: both},
+		"own recording before":  {own: both},
+		"own recording after":   {own: both, environment: []string{"app:tick text=before n=0"}},
+		"own recording of some": {own: both[:1], environment: both},
+		"failed recording":      {environment: both},
 	} {
 		dir := t.TempDir()
 		c := start(t, name, "STAPSDT_RECORD="+dir+"/environment", "PROBEENV_OWN="+dir+"/own")
@@ -369,6 +383,7 @@ func TestOwnCallsWin(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		"own socket before": {"app:tick", "late:tock"}, "own socket after": {"app:tick", "late:tock"}, "own socket closed": nil,
+		"socket of the environment closed": nil,
 	} {
 		c := start(t, name, "STAPSDT_SOCKET=1")
 		for c.line(t) != "fired" {

@@ -17,10 +17,11 @@ import (
 
 // Create is like New, but the recorder keeps the events in a file, which survives the process
 // however it ends: stapsdt reads it with --from FILE, and docs/recording.md describes it. The file
-// takes size bytes, at least 256 KiB and at most 1 GiB, and a little more for its head and the
-// names of probes. Create allocates all of it at once, and only the user may access the file (mode
-// 0600). In the path, %p stands for the PID. If the last directory of the path is missing, Create
-// makes it, with mode 0700, unless its path has a %p.
+// takes size bytes, or 16 MiB if size is 0, and a little more for its head and the names of probes.
+// It has at least 256 KiB, and Create fails if size is more than 1 GiB. Create allocates all of it
+// at once, and only the user may access the file (mode 0600). In the path, %p stands for the PID.
+// If the last directory of the path is missing, Create makes it, with mode 0700, unless its path
+// has a %p.
 //
 // If this or another process already records to the path, or the path is a file of another user, the file is called PATH.PID, or
 // PATH.PID.2 and so on if that is in use. If the path is a recording that an earlier process has left, Create renames it: the
@@ -40,7 +41,7 @@ import (
 // If the file is truncated or its disk fails, the recording ends, and the program continues: see [Recorder.Err].
 func Create(path string, size int64, providers ...*stapsdt.Provider) (*Recorder, error) {
 	r, err := create(path, size, providers)
-	if err == nil {
+	if err == nil && len(providers) == 0 {
 		endEnvironment()
 	}
 	return r, err
@@ -51,7 +52,7 @@ func create(pattern string, size int64, providers []*stapsdt.Provider) (*Recorde
 		return nil, errors.New("proberec: create: the path is empty")
 	}
 	path := strings.ReplaceAll(pattern, "%p", strconv.Itoa(os.Getpid()))
-	size = max(size, recording.MinBytes)
+	size = recordingSize(size)
 	f, err := newFile(path, size, !strings.Contains(filepath.Dir(pattern), "%p"))
 	if err != nil {
 		return nil, fmt.Errorf("proberec: create %s: %w", path, err)
@@ -79,7 +80,7 @@ func newFile(path string, size int64, directory bool) (*recordfile.File, error) 
 
 // Path returns the path of the file to which the recorder writes, or "" if it has none.
 func (r *Recorder) Path() string {
-	if r.file == nil {
+	if r == nil || r.file == nil {
 		return ""
 	}
 	return r.file.Path
@@ -88,16 +89,19 @@ func (r *Recorder) Path() string {
 // Previous returns the new path of the file that an earlier process had left, or "" if Create found
 // none.
 func (r *Recorder) Previous() string {
-	if r.file == nil {
+	if r == nil || r.file == nil {
 		return ""
 	}
 	return r.file.Previous
 }
 
-// Err returns nil while the recorder can record, or the reason why the recording has ended by itself: the file was truncated, or its
-// file system has failed. The program continues, and nothing more is recorded. [Create] can make another recording once the file is
-// removed or renamed.
+// Err returns nil, unless the recording has ended by itself, and then the reason: the file was
+// truncated, or its file system has failed. The program continues, and nothing more is recorded.
+// [Create] can make another recording once the file is removed or renamed.
 func (r *Recorder) Err() error {
+	if r == nil {
+		return nil
+	}
 	r.state.Lock()
 	defer r.state.Unlock()
 	if r.file == nil || !r.writer.Failed() {
@@ -110,8 +114,11 @@ func (r *Recorder) Err() error {
 }
 
 // Close stops the recording for good. It closes the file of a recorder that Create has made; the
-// file stays. Fires that have begun have ended when Close returns.
+// file stays. When Close returns, no fire writes to the recording any more.
 func (r *Recorder) Close() error {
+	if r == nil {
+		return nil
+	}
 	r.Stop()
 	r.state.Lock()
 	defer r.state.Unlock()

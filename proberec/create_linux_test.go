@@ -160,7 +160,7 @@ func TestBeside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "flight")
 	var all []*Recorder
 	for i := range 4 {
-		r, err := Create(path, 0)
+		r, err := Create(path, 1)
 		require.NoError(t, err)
 		want := fmt.Sprint(path, ".", os.Getpid(), ".", i)
 		switch i {
@@ -181,11 +181,11 @@ func TestBeside(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, nil, 0o600))
 	}
 	// The recording of another program, whose name looks like one beside this.
-	another, err := Create(path+".2", 0)
+	another, err := Create(path+".2", 1)
 	require.NoError(t, err)
 	require.NoError(t, another.Close())
 	others = append(others, another.Path())
-	r, err := Create(path, 0)
+	r, err := Create(path, 1)
 	require.NoError(t, err)
 	require.Len(t, strings.Split(r.file.Removed, ", "), 2)
 	for _, name := range append(others, all[1].Path()) {
@@ -200,10 +200,13 @@ func TestBeside(t *testing.T) {
 	}
 	// A recording that a process of the same number has left beside the path is renamed: in a container that is restarted, every one has it.
 	require.NoError(t, os.Remove(path))
-	r, err = Create(path, 0)
+	r, err = Create(path, 1)
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
 	require.Equal(t, path, r.Path())
+	require.NoError(t, r.Err())
+	_, err = r.WriteTo(io.Discard)
+	require.EqualError(t, err, "proberec: the recorder is closed: the recording is the file "+path)
 	require.NoFileExists(t, all[1].Path())
 }
 
@@ -234,7 +237,7 @@ func TestCrashStays(t *testing.T) {
 			helper, at := startChild(t, pattern)
 			end(helper)
 			helpers = append(helpers, at)
-			r, err := Create(pattern, 0)
+			r, err := Create(pattern, 1)
 			require.NoError(t, err)
 			require.NoError(t, r.Close())
 		}
@@ -251,7 +254,7 @@ func TestCreate(t *testing.T) {
 	defer p.Close()
 	event := stapsdt.NewProbe2[string, time.Duration](p, "event", "path", "took")
 	path := filepath.Join(t.TempDir(), "flight")
-	r, err := Create(path, 0, p, nil)
+	r, err := Create(path, 1, p, nil)
 	require.NoError(t, err)
 	event.Fire("before Start", 1)
 	r.Start()
@@ -370,10 +373,10 @@ func TestCreateOnFileSystems(t *testing.T) {
 	_, err := Create(filepath.Join(dir, "flight"), 4<<20)
 	require.ErrorIs(t, err, unix.ENOSPC)
 	require.ErrorContains(t, err, fmt.Sprint("takes ", recorder.Size(64), " bytes, and its file system has 1044480"))
-	r, err := Create(filepath.Join(dir, "flight"), 0)
+	r, err := Create(filepath.Join(dir, "flight"), 1)
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
 	require.NoError(t, unix.Mount("none", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	_, err = Create(filepath.Join(dir, "other"), 0)
+	_, err = Create(filepath.Join(dir, "other"), 1)
 	require.ErrorIs(t, err, unix.EROFS)
 }

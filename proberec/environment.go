@@ -21,9 +21,11 @@ var environment struct {
 // yes, on and their opposites are no FILE: write ./1 for a file of that name. A FILE has no control
 // characters.
 //
-// FromEnvironment returns nil if the variable is not set, if the program has called Create successfully, or if it
-// gained rights when it was started, as a set-user-ID program does. A later Create ends the recording, because the program takes
-// precedence. Package probeenv calls FromEnvironment. Call it yourself in a program that is not to
+// FromEnvironment returns nil if the variable is not set, if the program has already made a
+// recording of all providers with Create, or if it gained rights when it was started, as a
+// set-user-ID program does. Otherwise, it returns the same Recorder each time, also after Close. If
+// the program makes a recording of all providers later, that takes precedence, and the Recorder is
+// closed. Package probeenv calls FromEnvironment. Call it yourself in a program that is not to
 // contain the socket of package probesock, and so package net.
 func FromEnvironment() (*Recorder, error) {
 	environment.Lock()

@@ -66,7 +66,7 @@ func TestWhileWriting(t *testing.T) {
 	p := stapsdt.NewProvider("p")
 	defer p.Close()
 	probe := stapsdt.NewProbe1[int](p, "event", "n")
-	r := New(0, p)
+	r := New(1, p)
 	r.Start()
 	defer r.Stop()
 	probe.Fire(1)

@@ -28,7 +28,7 @@ func fork(path string) {
 	runtime.LockOSThread()
 	p := stapsdt.NewProvider("child")
 	probe := stapsdt.NewProbe2[int, string](p, "event", "n", "text")
-	r, err := Create(path, 0, p)
+	r, err := Create(path, 1, p)
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)

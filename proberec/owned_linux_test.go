@@ -24,7 +24,7 @@ func TestOnlyRecordings(t *testing.T) {
 	for _, text := range []string{"precious", "", recording.Magic[:7]} {
 		write(path, text)
 		for range times {
-			_, err := Create(path, 0)
+			_, err := Create(path, 1)
 			require.ErrorContains(t, err, "proberec: create "+path+": the file there is no recording")
 		}
 		b, err := os.ReadFile(path)
@@ -44,9 +44,9 @@ func TestOnlyRecordings(t *testing.T) {
 	}
 	var kept []string
 	for range times {
-		first, err := Create(path, 0)
+		first, err := Create(path, 1)
 		require.NoError(t, err)
-		second, err := Create(path, 0)
+		second, err := Create(path, 1)
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprint(path, ".", os.Getpid(), ".2"), second.Path())
 		if previous := first.Previous(); previous != "" {
@@ -145,7 +145,7 @@ func TestWay(t *testing.T) {
 	}
 	refuses := func(in, message string) {
 		t.Helper()
-		_, err := Create(filepath.Join(in, "flight"), 0)
+		_, err := Create(filepath.Join(in, "flight"), 1)
 		require.ErrorContains(t, err, message)
 		left, err := filepath.Glob(filepath.Join(in, "flight*"))
 		require.NoError(t, err)
@@ -153,7 +153,7 @@ func TestWay(t *testing.T) {
 	}
 	accepts := func(in string) {
 		t.Helper()
-		r, err := Create(filepath.Join(in, "flight"), 0)
+		r, err := Create(filepath.Join(in, "flight"), 1)
 		require.NoError(t, err)
 		require.NoError(t, r.Close())
 	}

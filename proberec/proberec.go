@@ -55,7 +55,7 @@ import (
 )
 
 // Recorder keeps the last events of providers. Its methods are safe for concurrent use. The
-// zero Recorder records nothing.
+// zero Recorder, and nil, records nothing.
 //
 // While it is started, the probes of its providers are enabled. Recording allocates nothing, and
 // a fire does not wait for another. On amd64 with a version of Go that the package knows, a recorded event costs less than a
@@ -73,17 +73,29 @@ type Recorder struct {
 	closed bool
 }
 
-// New returns a recorder that keeps about size bytes of events, at least 256 KiB and at most 1 GiB,
-// of some providers, or of all providers of the process if none is given, including those that are
-// defined later. An event takes 24 bytes, plus 8 bytes for each argument, plus the text and 1 to 8
-// bytes for each string. The memory is allocated by the first Start.
+// New returns a recorder that keeps about size bytes of events: 16 MiB if size is 0, and otherwise
+// at least 256 KiB and at most 1 GiB, to which other sizes are changed. It keeps those of some
+// providers, or of all providers of the process if none is given, including those that are defined
+// later. An event takes 24 bytes, plus 8 bytes for each argument, plus the text and 1 to 8 bytes
+// for each string. The memory is allocated by the first Start.
 func New(size int64, providers ...*stapsdt.Provider) *Recorder {
-	size = min(max(size, recording.MinBytes), recording.MaxBytes)
+	size = min(recordingSize(size), recording.MaxBytes)
 	return &Recorder{size: size, providers: slices.Clone(providers)}
 }
 
-// Start begins to record. It does nothing if the recorder is started.
+// recordingSize returns the size of a recording for which a program asks.
+func recordingSize(size int64) int64 {
+	if size == 0 {
+		return recording.DefaultBytes
+	}
+	return max(size, recording.MinBytes)
+}
+
+// Start begins to record. It does nothing if the recorder is started or closed.
 func (r *Recorder) Start() {
+	if r == nil {
+		return
+	}
 	r.state.Lock()
 	defer r.state.Unlock()
 	if r.stop != nil || r.closed || r.size == 0 {
@@ -99,6 +111,9 @@ func (r *Recorder) Start() {
 // Stop ends the recording. The events stay: WriteTo writes them, and Start continues after
 // them. Stop does nothing if the recorder is not started.
 func (r *Recorder) Stop() {
+	if r == nil {
+		return
+	}
 	r.state.Lock()
 	defer r.state.Unlock()
 	if r.stop != nil {
@@ -114,10 +129,12 @@ func newWriter(memory []byte, chunks uint64, o recorder.Options) *recorder.Write
 	return recorder.New(memory, chunks, o)
 }
 
-// WriteTo writes a copy of the recording to w, in the format of the file that Create makes: stapsdt reads it with --from
-// FILE. WriteTo neither stops the recording nor forgets the events. Events that are fired while it runs are missing, and
-// may replace the oldest ones, which are then missing too. If Start was never called, there is no recording, and nothing
-// is written. WriteTo returns the number of bytes written and the error of w, if any.
+// WriteTo writes a copy of the recording to w, in the format of the file that Create makes: stapsdt
+// reads it with --from FILE. WriteTo neither stops the recording nor forgets the events. Events
+// that are fired while it runs are missing, and may replace the oldest ones, which are then missing
+// too. If a recorder of New was never started, there is no recording, and nothing is written. A
+// recorder of Create that is closed cannot be written: its file is the recording. WriteTo returns
+// the number of bytes written, and the error of w or of reading the recording.
 //
 // The copy takes as much memory as the recorder. It is written in pieces of at most 64 KiB.
 func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
@@ -143,7 +160,14 @@ func (r *Recorder) WriteJSON(w io.Writer) (int64, error) {
 // snapshot returns a copy of the recording, or nil if there is none, and the time by its clock before
 // it was copied.
 func (r *Recorder) snapshot() (until uint64, copied *io.SectionReader, err error) {
+	if r == nil {
+		return 0, nil, nil
+	}
 	r.state.Lock()
+	if r.closed && r.file != nil {
+		r.state.Unlock()
+		return 0, nil, fmt.Errorf("proberec: the recorder is closed: the recording is the file %s", r.file.Path)
+	}
 	source := io.ReaderAt(r.writer)
 	if r.file != nil {
 		source = r.file // another process may have truncated it, so that reading the mapping would be fatal
@@ -157,7 +181,7 @@ func (r *Recorder) snapshot() (until uint64, copied *io.SectionReader, err error
 	until = r.writer.Now()
 	all, err := recording.Snapshot(source, r.writer.Bytes())
 	if err != nil {
-		return 0, nil, fmt.Errorf("read the recording: %w", err)
+		return 0, nil, fmt.Errorf("proberec: read the recording: %w", err)
 	}
 	return until, io.NewSectionReader(all, 0, r.writer.Bytes()), nil
 }

@@ -52,7 +52,7 @@ func TestRecorder(t *testing.T) {
 	p, q := stapsdt.NewProvider("p"), stapsdt.NewProvider("q")
 	all := stapsdt.NewProbe6[string, int32, bool, time.Duration, float64, []byte](p, "all", "a", "b", "c", "d", "e", "f")
 	pointer := stapsdt.NewProbe3[unsafe.Pointer, uint64, float32](q, "pointer")
-	r := New(0, p, q)
+	r := New(1, p, q)
 	require.Empty(t, written(t, r), "not started yet")
 	r.Stop()
 	r.Start()
@@ -88,7 +88,7 @@ func TestRecorder(t *testing.T) {
 func TestWriteTo(t *testing.T) {
 	p := stapsdt.NewProvider("p")
 	probe := stapsdt.NewProbe2[int, string](p, "event", "n", "text")
-	r := New(0, p)
+	r := New(1, p)
 	n, err := r.WriteTo(writerFunc(func([]byte) (int, error) { return 0, errors.New("there is nothing to write") }))
 	require.NoError(t, err)
 	require.Zero(t, n, "not started yet")
@@ -126,10 +126,26 @@ func TestWriteTo(t *testing.T) {
 	require.EqualError(t, err, "no room")
 }
 
+// TestNilRecorder: it records nothing, as the zero Recorder.
+func TestNilRecorder(t *testing.T) {
+	for _, r := range []*Recorder{nil, {}} {
+		r.Start()
+		r.Stop()
+		require.Empty(t, written(t, r))
+		n, err := r.WriteTo(io.Discard)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.Empty(t, r.Path())
+		require.Empty(t, r.Previous())
+		require.NoError(t, r.Err())
+		require.NoError(t, r.Close())
+	}
+}
+
 // TestStartWhileWriting: WriteJSON may see the first Start, or not.
 func TestStartWhileWriting(t *testing.T) {
 	for range 20 {
-		r := New(0)
+		r := New(1)
 		var wg sync.WaitGroup
 		wg.Go(r.Start)
 		wg.Go(func() { require.Empty(t, written(t, r)) })
@@ -143,8 +159,10 @@ func TestStartWhileWriting(t *testing.T) {
 func TestLastEventsAreKept(t *testing.T) {
 	p := stapsdt.NewProvider("p")
 	probe := stapsdt.NewProbe2[int64, string](p, "event", "n", "text")
-	require.EqualValues(t, recording.MaxBytes, New(math.MaxInt64, p).size)
-	for _, size := range []int64{0, 8 * recording.ChunkBytes} {
+	for size, want := range map[int64]int64{math.MaxInt64: recording.MaxBytes, 0: 16 << 20, 1: recording.MinBytes, -1: recording.MinBytes} {
+		require.Equal(t, want, New(size, p).size)
+	}
+	for _, size := range []int64{1, 8 * recording.ChunkBytes} {
 		r := New(size, p)
 		r.Start()
 		const fires = 30_000
@@ -176,7 +194,7 @@ func TestLargestEvent(t *testing.T) {
 	}
 	probe, err := p.AddProbe("event", types...)
 	require.NoError(t, err)
-	r := New(0, p)
+	r := New(1, p)
 	r.Start()
 	defer r.Stop()
 	for range 10 {
@@ -194,7 +212,7 @@ func TestOrderInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := stapsdt.NewProvider("p")
 		probe := stapsdt.NewProbe1[int](p, "event", "n")
-		r := New(0, p)
+		r := New(1, p)
 		r.Start()
 		for n := range 4000 {
 			probe.Fire(n)
@@ -227,7 +245,7 @@ func TestRecordingDoesNotAllocate(t *testing.T) {
 	other := stapsdt.NewProbe0(p, "other")
 	number := stapsdt.NewProbe2[time.Time, int](p, "number", "at", "n")
 	text := stapsdt.NewProbe3[string, time.Time, time.Time](p, "text", "name", "began", "ended")
-	r := New(0, p)
+	r := New(1, p)
 	r.Start()
 	defer r.Stop()
 	now := time.Now()

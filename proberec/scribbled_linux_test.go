@@ -22,7 +22,7 @@ import (
 // TestLargerHead: what is written of a recording takes no more memory than the recorder, whatever its file says of its size.
 func TestLargerHead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "flight")
-	r, err := Create(path, 0)
+	r, err := Create(path, 1)
 	require.NoError(t, err)
 	defer r.Close()
 	r.Start()

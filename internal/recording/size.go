@@ -11,8 +11,8 @@ import (
 // Variable is the environment variable that asks a program for a recording.
 const Variable = "STAPSDT_RECORD"
 
-// defaultBytes is the size of a recording for which none is given.
-const defaultBytes = 16 << 20
+// DefaultBytes is the size of a recording for which none is given.
+const DefaultBytes = 16 << 20
 
 // switches are the values of other variables, which are no paths of recordings.
 var switches = []string{"true", "yes", "on", "false", "no", "off"}
@@ -20,7 +20,7 @@ var switches = []string{"true", "yes", "on", "false", "no", "off"}
 // ParseVariable parses the value of Variable, which is FILE or FILE,SIZE.
 // cstapsdt/recorder/program.c does the same.
 func ParseVariable(value string) (path string, size int64, err error) {
-	path, size = value, defaultBytes
+	path, size = value, DefaultBytes
 	if comma := strings.LastIndexByte(value, ','); comma >= 0 {
 		path, size = value[:comma], ParseSize(value[comma+1:])
 	}
