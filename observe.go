@@ -34,20 +34,25 @@ type observer struct {
 	stopped atomic.Bool
 }
 
-// observes reports whether the observer wants a probe's events.
-func (o *observer) observes(p *Probe) bool { return len(o.only) == 0 || slices.Contains(o.only, p) }
+// observes reports whether the observer wants a probe's events. Probes of one name are sites of one
+// event.
+func (o *observer) observes(p *Probe) bool {
+	return len(o.only) == 0 || slices.ContainsFunc(o.only, func(only *Probe) bool {
+		return only == p || only != nil && only.provider == p.provider && only.name == p.name
+	})
+}
 
 // observedByte is the target of at while a probe is observed. It reads as patched, and is never
 // executed: package call enters site, which is another byte.
 var observedByte = [1]byte{call.Bits}
 
-// Observe calls f with each event of the given probes of the provider, or of all of its
-// probes if none is given, until stop is called. f runs in the goroutine that fires, before
-// Fire returns. Observe needs no tracer, no privileges and no Load, and works on every
-// operating system: an observer sees the events of a provider that is loaded, not yet
-// loaded, or unloaded, and, if no probes are given, the events of probes that are defined later.
-// A provider may have any number of observers. An observer sees every event whose Fire begins
-// after Observe has returned and returns before stop is called.
+// Observe calls f with each event of the given probes of the provider, and of others of their
+// names, or of all of its probes if none is given, until stop is called. Probes of other providers
+// are ignored. f runs in the goroutine that fires, before Fire returns. Observe needs no tracer, no
+// privileges and no Load, and works on every operating system: an observer sees the events of a
+// provider that is loaded, not yet loaded, or unloaded, and, if no probes are given, the events of
+// probes that are defined later. A provider may have any number of observers. An observer sees
+// every event whose Fire begins after Observe has returned and returns before stop is called.
 //
 // Several goroutines may call f at once. f must not keep the Event or its text after it
 // returns, but may keep a Clone. A fire takes as long as its observers, and 50 to 100 ns more: f should be quick,

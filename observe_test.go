@@ -313,3 +313,18 @@ func TestRecordAsksOnce(t *testing.T) {
 	}
 	require.EqualValues(t, 1, asked)
 }
+
+// TestObserveByName: an observer of one probe sees the others of its name, which are sites of the same event.
+func TestObserveByName(t *testing.T) {
+	p, other := newProvider(t, "sites"), newProvider(t, "sites")
+	first, second := NewProbe1[int](p, "probe"), NewProbe1[int](p, "probe")
+	elsewhere, unlike := NewProbe1[int](other, "probe"), NewProbe1[int](p, "unlike")
+	var seen []any
+	defer p.Observe(func(e *Event) { seen = append(seen, e.Arg(0).Any()) }, &first.Probe, &elsewhere.Probe, nil)()
+	first.Fire(1)
+	second.Fire(2)
+	elsewhere.Fire(3)
+	unlike.Fire(4)
+	require.Equal(t, []any{int64(1), int64(2)}, seen)
+	require.False(t, unlike.Enabled())
+}

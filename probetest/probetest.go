@@ -73,6 +73,9 @@ func Record(t testing.TB, p *stapsdt.Provider) *Recorder {
 	if p == nil {
 		t.Fatal("probetest: the provider is nil, and so its probes do nothing")
 	}
+	if !slices.Contains(stapsdt.Providers(), p) {
+		t.Fatalf("probetest: the provider %s is closed, and so its probes do nothing", p.Name())
+	}
 	r := &Recorder{t: t, provider: p, expected: map[uintptr][]*stapsdt.Event{}}
 	// SAFETY: p is a Provider, and not nil.
 	stopMisfires := words.MisfiresOf(unsafe.Pointer(p)).Add(r.misfired)

@@ -200,6 +200,13 @@ func TestNilProvider(t *testing.T) {
 	require.Len(t, run(func(t testing.TB) { Record(t, nil) }), 1)
 }
 
+func TestClosedProvider(t *testing.T) {
+	p := stapsdt.NewProvider("closed")
+	require.NoError(t, p.Close())
+	require.Equal(t, []string{"probetest: the provider closed is closed, and so its probes do nothing"},
+		run(func(t testing.TB) { Record(t, p) }))
+}
+
 func TestWait(t *testing.T) {
 	a := newApp(t)
 	rec := Record(t, a.provider)
