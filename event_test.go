@@ -95,7 +95,7 @@ func TestConversions(t *testing.T) {
 		{Value{kind: KindTime, num: 16e8 * 1e9}, 16e17, 16e17, true, "2020-09-13T12:26:40Z", "time.Time"},
 		{Value{kind: KindString, text: "7"}, 0, 0, false, "7", "string"},
 		{float32Value(0x3fc00000), 1, 1.5, true, "1.5", "float64"},
-		{Value{}, 0, 0, false, "", "Kind(0)"},
+		{Value{}, 0, 0, false, "", "invalid"},
 	} {
 		require.Equal(t, c.asInt, c.v.Int64(), c.name)
 		require.Equal(t, uint64(c.asInt), c.v.Uint64(), c.name)

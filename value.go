@@ -16,6 +16,7 @@ type Kind uint8
 // The kinds of values, and the types of arguments that have them. An argument of a probe
 // that AddProbe defined has one of the first four.
 const (
+	KindInvalid  = Kind(0)             // the kind of the zero Value
 	KindInt64    = Kind(kind.Int64)    // int8 to int64, int
 	KindUint64   = Kind(kind.Uint64)   // uint8 to uint64, uint, uintptr
 	KindFloat64  = Kind(kind.Float64)  // float32, float64
@@ -28,6 +29,9 @@ const (
 
 // String returns the name of the kind's type in Go: int64, time.Duration and so on.
 func (k Kind) String() string {
+	if k == KindInvalid {
+		return "invalid"
+	}
 	if name := kind.Kind(k).Row().Name; name != "" {
 		return name
 	}

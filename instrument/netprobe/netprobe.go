@@ -71,9 +71,13 @@ func New(p *stapsdt.Provider, opts ...span.Option) *Probes {
 // DialFunc dials a connection, as the DialContext of a net.Dialer does.
 type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// DialContext returns a function that dials with next and reports it. remote is the address that was reached, or empty if none was. While the dial is
+// DialContext returns a function that dials with next, or with a net.Dialer if it is nil, and
+// reports it. remote is the address that was reached, or empty if none was. While the dial is
 // traced, the context of next is derived from that of the caller.
 func (p *Probes) DialContext(next DialFunc) DialFunc {
+	if next == nil {
+		next = new(net.Dialer).DialContext
+	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if !p.dials.Enabled() {
 			return next(ctx, network, address)
