@@ -24,6 +24,7 @@
 //	process     programs that are traced, attacked, killed, or whose system calls fail
 //	proxy       serves the modules of this repository, and installs them from there
 //	sandbox     seccomp filters, namespaces, and systems without this or that
+//	servers     a module of its own, with what services pay for their probes: scripts/servers.sh
 //	soak        compares what was fired with what was seen, for a long time
 //	tracetest   lets a test attach real tracers to a probe
 //	tracers     every tracer that can be had, and what it prints: scripts/lib/tracers.sh
