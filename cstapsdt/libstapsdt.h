@@ -441,8 +441,8 @@ SDT_API int64_t probeOffset(const SDTProbe_t *probe);
 SDT_API int sdtRecord(const char *path, size_t size);
 
 /*
- * sdtStopRecording ends the recording, if there is one. The file stays. When it has
- * returned, no fire is in the file or will be.
+ * sdtStopRecording ends the recording, if there is one. The file stays. Once it has
+ * returned, nothing more is written to the file.
  */
 SDT_API void sdtStopRecording(void);
 
@@ -458,9 +458,8 @@ SDT_API int sdtListen(void);
 SDT_API void sdtStopListening(void);
 
 /*
- * sdtError returns the error line of the last call to sdtRecord or sdtListen, by any
- * thread, or "". It is valid until the next call: threads that call these functions
- * need a lock of their own for a call and its error.
+ * sdtError returns the error line of the last call to sdtRecord or sdtListen by this
+ * thread, or "". It is valid until the thread's next call of one of them.
  */
 SDT_API const char *sdtError(void);
 
@@ -480,9 +479,9 @@ SDT_API const char *providerError(const SDTProvider_t *provider);
 #pragma pop_macro("errno")
 
 /*
- * The rest is no API: the code that is inlined into callers. A site is patched if SDT_PATCHED_MASK
- * of its first byte is SDT_PATCHED_BITS, whichever nop it has: internal/call/site_GOARCH.go says
- * why.
+ * The rest is not API, but ABI: it is compiled into callers, and stays as it is for the life of
+ * libstapsdt.so.0. A site is patched if SDT_PATCHED_MASK of its first byte is SDT_PATCHED_BITS,
+ * whichever nop it has: internal/call/site_GOARCH.go says why.
  */
 #if defined(__x86_64__) || defined(__i386__)
 #define SDT_PATCHED_MASK 0x48

@@ -11,7 +11,7 @@
 /* The size of a recording for which none is given. */
 #define DEFAULT_BYTES ((uint64_t)16 << 20)
 
-static char error_line[SDT_LINE_SIZE + 16];
+static _Thread_local char error_line[SDT_LINE_SIZE + 16];
 
 /* The signals that were blocked before a fork. The lock of the socket guards it. */
 static sigset_t mask_of_fork;

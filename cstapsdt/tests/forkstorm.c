@@ -142,8 +142,10 @@ static void watched(void)
 static void *listen_often(void *unused)
 {
 	while (!atomic_load(&ending)) {
-		if (sdtListen() != 0)
+		if (sdtListen() != 0) {
+			printf("# %s\n", sdtError());
 			return (void *)"sdtListen has failed";
+		}
 		sdtStopListening();
 	}
 	return unused;
@@ -172,8 +174,6 @@ static void listening(void)
 		CHECK(test_wait(fork_child(listen_in_child)));
 	atomic_store(&ending, true);
 	CHECK(pthread_join(thread, &result) == 0);
-	if (result)
-		printf("# %s: %s\n", (const char *)result, sdtError());
 	CHECK(result == NULL);
 	providerDestroy(provider);
 }
