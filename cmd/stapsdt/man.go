@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,10 +57,13 @@ func manCommand() *cobra.Command {
 // writePage writes the page of a verb, or of the command, by cobra's generator.
 func writePage(c *cobra.Command, directory string) error {
 	c.Use, c.Long = markdown(c.Use), markdown(c.Long)
-	values := map[string]string{} // the names of the options' values
+	values := map[string]string{} // the names of the options' values, and their defaults
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if value, _ := pflag.UnquoteUsage(f); value != "" {
 			values[f.Name] = " " + value
+		}
+		if !slices.Contains([]string{"", "false", "[]", "0", "0s"}, f.DefValue) {
+			values[f.Name] += " (default " + f.DefValue + ")"
 		}
 		f.Usage = markdown(f.Usage)
 	})
@@ -72,18 +76,14 @@ func writePage(c *cobra.Command, directory string) error {
 	text := strings.Replace(page.String(), header.Date.Format("Jan 2006"), header.Date.UTC().Format(time.DateOnly), 1)
 	text = option.ReplaceAllStringFunc(text, func(found string) string {
 		m := option.FindStringSubmatch(found)
-		tag := ".TP\n" + m[1] + values[m[2]]
-		if m[3] != "" {
-			tag += " (default " + m[3] + ")"
-		}
-		return tag + "\n"
+		return ".TP\n" + m[1] + values[m[2]] + "\n"
 	})
 	return os.WriteFile(filepath.Join(directory, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"), []byte(text), 0o644)
 }
 
 var (
-	// option matches an option as the generator writes it, with its name and its default, which may be none.
-	option  = regexp.MustCompile(`(?m)^(?:\.PP\n)?(\\fB-.*?-?([a-z][a-z.-]+)\\fP)\[?=?(?:false\]|\[\]|""|0s|0|(.+))?\n\t`)
+	// option matches an option as the generator writes it, with its names and its default.
+	option  = regexp.MustCompile(`(?m)^(?:\.PP\n)?(\\fB-.*?--?([^\\]+)\\fP).*\n\t`)
 	special = regexp.MustCompile(`(?m)^  .*|[_*<\[\]]`)
 )
 

@@ -12,8 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -31,9 +34,7 @@ func TestPages(t *testing.T) {
 	} {
 		assert.Contains(t, trace, want, "the page of trace")
 	}
-	for _, unwanted := range []string{"[=", "=[]", "=0", "--single"} {
-		assert.NotContains(t, trace, unwanted, "the page of trace")
-	}
+	assert.NotContains(t, trace, "--single", "the page of trace")
 	root := read(t, filepath.Join(directory, "stapsdt.1"))
 	assert.Contains(t, root, "\\fBstapsdt COMMAND [ARGUMENT...] [flags]\\fP\n")
 	assert.True(t, strings.HasPrefix(root, ".nh\n.TH \"STAPSDT\" \"1\" \"2001-09-09\" "), root)
@@ -50,6 +51,9 @@ func TestPages(t *testing.T) {
 		verb := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(page), "stapsdt-"), ".1")
 		assert.Contains(t, help, "\n  "+verb+" ", "%s is not in the help, or not in the page of stapsdt", verb)
 		assert.Contains(t, root, "\n"+verb+" ", "%s is not in the help, or not in the page of stapsdt", verb)
+		c, _, err := rootCommand(&console.Console{}).Find([]string{verb})
+		require.NoError(t, err)
+		checkOptions(t, c, read(t, page))
 	}
 	t.Run("mandoc", func(t *testing.T) { // which reports nothing about any
 		mandoc := testenv.NeedsTool(t, "mandoc", "mandoc")
@@ -60,6 +64,38 @@ func TestPages(t *testing.T) {
 	offered, _ := completed(t, "ma")
 	if assert.Len(t, offered, 1, "completion") {
 		assert.True(t, strings.HasPrefix(offered[0], "man\t"), "completion: %q", offered)
+	}
+}
+
+// checkOptions checks that a page has a tag for each flag of a command, and nothing of the generator's notation.
+func checkOptions(t *testing.T, c *cobra.Command, page string) {
+	t.Helper()
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			assert.Regexp(t, `\.TP\n(\\fB-.\\fP, )?\\fB--`+f.Name+`\\fP( [^=\]\n]*)?\n`, page, c.Name())
+		}
+	})
+	for _, unwanted := range []string{"[=", "=[]", "=0", "\n\t"} {
+		assert.NotContains(t, page, unwanted, "the page of %s", c.Name())
+	}
+}
+
+// TestPageOptions: an option of any name and any type is one, with its default.
+func TestPageOptions(t *testing.T) {
+	c := &cobra.Command{Use: "any", Run: func(*cobra.Command, []string) {}}
+	c.Flags().BoolFunc("log10", "an own function", func(string) error { return nil })
+	c.Flags().BoolP("2nd_half", "2", true, "a bool that is true")
+	c.Flags().CountP("more", "m", "a number of flags")
+	c.Flags().String("word", "", "a text")
+	directory := t.TempDir()
+	require.NoError(t, writePage(c, directory))
+	page := read(t, filepath.Join(directory, "any.1"))
+	checkOptions(t, c, page)
+	for _, want := range []string{
+		"\\fB--log10\\fP\nan own", "\\fB-2\\fP, \\fB--2nd_half\\fP (default true)\na bool",
+		"\\fB--more\\fP count\na number", "\\fB--word\\fP string\na text",
+	} {
+		assert.Contains(t, page, want)
 	}
 }
 
