@@ -311,7 +311,7 @@ func invalidValue(e *pflag.InvalidValueError) string {
 		return fmt.Sprintf("takes a whole number that is not negative, and not %q", value)
 	case strings.HasPrefix(kind, "int"):
 		return fmt.Sprintf("takes a whole number, and not %q", value)
-	case kind == "bool":
+	case strings.HasPrefix(kind, "bool") && errors.Is(cause, strconv.ErrSyntax):
 		return fmt.Sprintf("is true or false, and not %q", value)
 	}
 	return cause.Error()

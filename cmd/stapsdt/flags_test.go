@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -117,6 +118,22 @@ func TestWrongFlags(t *testing.T) {
 		got := refused(t, slices.Clone(c.args)...)
 		assert.Contains(t, got, c.want, c.args)
 		assert.NotContains(t, got, "secret", "%q: a password is shown", c.args)
+	}
+}
+
+// TestFunctionFlag: a flag with a function is refused as a bool is, or for the function's own reason.
+func TestFunctionFlag(t *testing.T) {
+	for arg, want := range map[string]string{
+		"--half=x": `--half is true or false, and not "x"`, "--half": "--half excludes --whole",
+	} {
+		c := &cobra.Command{}
+		c.Flags().BoolFunc("half", "", func(text string) error {
+			if is, err := strconv.ParseBool(text); !is {
+				return err
+			}
+			return errors.New("excludes --whole")
+		})
+		require.ErrorContains(t, flagError(c, c.ParseFlags([]string{arg})), want)
 	}
 }
 
