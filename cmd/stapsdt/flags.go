@@ -208,12 +208,14 @@ func checkWindow(c *cobra.Command) error {
 
 // outputFlag adds the flag of the commands that print text or JSON.
 func outputFlag(c *cobra.Command, format *query.Format) {
-	choiceFlag(c, func(to string) { *format = formatOf(to) }, "output", "o", "text", "`FORMAT`: text, or json for one object per line", "text", "json")
+	set := func(to string) { *format = formatOf(to) }
+	text, objects := query.Text.Word(), query.JSON.Word()
+	choiceFlag(c, set, "output", "o", text, "`FORMAT`: text, or json for one object per line", text, objects)
 }
 
 // formatOf returns the format that a word names.
 func formatOf(word string) query.Format {
-	if word == "text" {
+	if word == query.Text.Word() {
 		return query.Text
 	}
 	return query.Format(word)

@@ -87,7 +87,7 @@ func TestWrongFlags(t *testing.T) {
 		{append(trace, "-d", "0"), "a duration of 0 would count nothing"},
 		{append(trace, "--strlen", "x"), `--strlen takes a whole number, and not "x"`},
 		{append(trace, "-a=maybe"), `-a is true or false, and not "maybe"`},
-		{append(trace, "-o", "xml"), `-o takes text, json, csv, perfetto or chrome, and not "xml"`},
+		{append(trace, "-o", "xml"), `-o takes text, json, csv, chrome or perfetto, and not "xml"`},
 		{append(trace, "-z"), "there is no flag -z: see stapsdt trace --help"},
 		{append(trace, "--nope=1"), "there is no flag --nope: see stapsdt trace --help"},
 		{append(trace, "-n"), "-n needs a value: see stapsdt trace --help"},

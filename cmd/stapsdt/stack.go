@@ -36,9 +36,9 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 	runFlags(c, &config)
 	byFlag(c, &options.By)
 	c.Flags().BoolVarP(&options.Verbose, "verbose", "v", false, "also show the frames of the stapsdt library")
-	options.Format = "text"
-	choiceFlag(c, func(to string) { options.Format = to }, "output", "o", options.Format, "`FORMAT`: text, json with an object and folded with a line for each stack, or pprof",
-		"text", "json", "folded", "pprof")
+	options.Format = stack.Formats[0]
+	choiceFlag(c, func(to string) { options.Format = to }, "output", "o", options.Format,
+		"`FORMAT`: text, json with an object and folded with a line for each stack, or pprof", stack.Formats...)
 	c.Flags().StringVarP(&options.File, "output-file", "O", "", "write to `FILE` instead of standard output")
 	limitFlag(c, &options.Limit, "stacks")
 	fromFlag(c, &from)

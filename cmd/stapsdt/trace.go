@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/outfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/timeline"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/trace"
@@ -16,7 +19,12 @@ func traceCommand(to *console.Console) *cobra.Command {
 	var config query.Config
 	var options trace.Options
 	var path string
-	format := "text"
+	format := query.Text.Word()
+	var words []string
+	for _, f := range query.Formats {
+		words = append(words, f.Word())
+	}
+	words = append(words, slices.Sorted(maps.Keys(outfile.Timelines))...)
 	c := &cobra.Command{
 		Use:   "trace (SPEC... (-p PID | -a | with FILE in each SPEC) | --from FILE [SPEC...] | http://HOST/debug/probes/ [SPEC...])",
 		Short: "Print a line for each event",
@@ -45,8 +53,7 @@ time axis. -w is then about an operation as a whole, as that of latency is.`,
   stapsdt trace postgres:postgresql:query__start --show 'pid,str(arg0)'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			config.Specs = cutAddress(args, &options.From)
-			config.Format = formatOf(format)
-			if format == "chrome" || format == "perfetto" {
+			if outfile.Timelines[format] != "" {
 				if err := checkFile(c, format, &options.From); err != nil {
 					return err
 				}
@@ -54,15 +61,15 @@ time axis. -w is then about an operation as a whole, as that of latency is.`,
 				return timeline.Run(c.Context(), to, config, timeline.Options{Format: format, Path: path, Limit: options.Limit, From: options.From})
 			}
 			if path != "" {
-				return console.Usagef("-O is for -o perfetto and -o chrome")
+				return console.Usagef("-O is for -o chrome and -o perfetto")
 			}
+			config.Format = formatOf(format)
 			return trace.Run(c.Context(), to, config, options)
 		},
 	}
 	runFlags(c, &config)
-	choiceFlag(c, func(to string) { format = to }, "output", "o", format, "`FORMAT`: text, json for one object per line, csv for a table, or perfetto or chrome for a timeline in the file of -O",
-		"text", "json", "csv", "perfetto", "chrome")
-	c.Flags().StringVarP(&path, "output-file", "O", "", "the `FILE` of -o perfetto or chrome, or - for standard output")
+	choiceFlag(c, func(to string) { format = to }, "output", "o", format, "`FORMAT`: text, json for one object per line, csv for a table, or chrome or perfetto for a timeline in the file of -O", words...)
+	c.Flags().StringVarP(&path, "output-file", "O", "", "the `FILE` of -o chrome or perfetto, or - for standard output")
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")
 	c.Flags().StringArrayVar(&options.Show, "show", nil, "the values of the Go expressions `EXPR,...` instead of all arguments; str(arg0) is the text at arg0")
 	c.Flags().IntVar(&options.TextSize, "strlen", 256, fmt.Sprintf("show at most `N` bytes of a text, up to %d", trace.MaxText))

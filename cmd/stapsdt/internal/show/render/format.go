@@ -59,12 +59,14 @@ type Style struct {
 // NewPrinter returns a printer of events in a format.
 func NewPrinter(f query.Format, s Style) Printer {
 	switch f {
+	case query.Text:
+		return &lines{Style: s}
 	case query.JSON:
 		return &objects{}
 	case query.CSV:
 		return &records{Style: s}
 	}
-	return &lines{Style: s}
+	panic("events have no printer for " + f.Word())
 }
 
 // output is what a Printer has added.

@@ -26,7 +26,7 @@ func Write(to io.Writer, files []File, format query.Format, verbose bool) (map[A
 			size += f.Size
 		}
 		switch {
-		case format == query.JSON:
+		case format.IsJSON():
 			if err := encoder.Encode(f); err != nil {
 				return nil, err
 			}
@@ -36,7 +36,7 @@ func Write(to io.Writer, files []File, format query.Format, verbose bool) (map[A
 			fmt.Fprintf(out, "%s %s: %s\n", did, render.Printable(f.Path), why)
 		}
 	}
-	if format == query.JSON {
+	if format.IsJSON() {
 		return counts, out.Flush()
 	}
 	if n := counts[Removable]; n > 0 {

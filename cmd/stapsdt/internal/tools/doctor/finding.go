@@ -71,7 +71,7 @@ func Write(
 	for _, f := range findings {
 		switch {
 		case f.Level == Fine && !verbose:
-		case format == query.JSON:
+		case format.IsJSON():
 			if err := encoder.Encode(f); err != nil {
 				return err
 			}
@@ -82,7 +82,7 @@ func Write(
 			}
 		}
 	}
-	if Status(findings) == 0 && format != query.JSON {
+	if Status(findings) == 0 && !format.IsJSON() {
 		what, probes := "any probe", "'*:*'"
 		if spec != nil {
 			what, probes = spec.String(), "'"+spec.String()+"'"

@@ -100,7 +100,7 @@ func (c *reporter) show(last bool) error {
 		return err
 	}
 	rows = Sorted(rows, &c.options)
-	if c.format == query.JSON {
+	if c.format.IsJSON() {
 		return c.encode(rows)
 	}
 	if len(rows) == 0 {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -95,7 +94,7 @@ func (o *Options) needs() replay.Needs {
 }
 
 func (c *streamCounter) Report(what string) error {
-	if c.format == query.JSON {
+	if c.format.IsJSON() {
 		if err := c.stream.Losses().Encode(c.Out); err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func (l *latency) runStream(ctx context.Context, stream *events.Stream) error {
 	if err := l.show(true); err != nil {
 		return err
 	}
-	if l.format == query.JSON {
+	if l.format.IsJSON() {
 		if err := stream.Losses().Encode(l.Out); err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
@@ -23,7 +22,7 @@ func (l *latency) show(last bool) error {
 	if err != nil {
 		return err
 	}
-	if l.format == query.JSON {
+	if l.format.IsJSON() {
 		return l.encode(rows, all)
 	}
 	return l.screen.Show(l.text(rows, all), last)

@@ -52,7 +52,7 @@ func runFunctions(
 		if len(fns) == 0 {
 			continue
 		}
-		if pids := pidsOf(found.Uses[f]); o.Format == query.JSON {
+		if pids := pidsOf(found.Uses[f]); o.Format.IsJSON() {
 			functionsJSON(out, f.Path, pids, fns)
 		} else {
 			out.functions(mapped(f.Path, pids), fns)

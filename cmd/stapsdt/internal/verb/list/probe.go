@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
@@ -93,7 +92,7 @@ type printer struct {
 
 // group prints probes, in the text format with a heading and lines that describe where they are. Flush returns an error.
 func (o *printer) group(heading string, lines []string, probes []*probe) {
-	if o.Format == query.JSON {
+	if o.Format.IsJSON() {
 		encoder := render.NewEncoder(o)
 		for _, p := range probes {
 			_ = encoder.Encode(p)

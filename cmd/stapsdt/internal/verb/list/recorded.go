@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
@@ -39,7 +38,7 @@ func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 		if err == nil {
 			out.group(all.heading(), nil, all.probes())
 		}
-		if err == nil && o.Format == query.JSON {
+		if err == nil && o.Format.IsJSON() {
 			err = cmp.Or(out.Flush(), reader.Losses().Encode(to.Out))
 			reader.Report(to, replay.LowerBounds)
 		}

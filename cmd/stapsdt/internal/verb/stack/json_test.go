@@ -3,12 +3,16 @@
 package stack
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/symbol"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestStackJSON(t *testing.T) {
@@ -20,4 +24,19 @@ func TestStackJSON(t *testing.T) {
 	got, err := json.Marshal(newJSONStack(stack))
 	assert.NoError(t, err)
 	assert.Equal(t, want, string(got))
+}
+
+// TestFormats: there is a way to write each format, and none for another word.
+func TestFormats(t *testing.T) {
+	all := map[string]bool{}
+	for _, format := range Formats {
+		var out bytes.Buffer
+		one := []row{{&count.Row[count.Probe]{Count: 2}, &symbol.Stack{Frames: []symbol.Frame{{Address: 0x123}}}}}
+		stacks := table{Options: &Options{Format: format}, rows: one}
+		require.NoError(t, stacks.write(&out), format)
+		require.NotZero(t, out.Len(), format)
+		all[out.String()] = true
+	}
+	require.Len(t, all, len(Formats), "each is another text")
+	require.Panics(t, func() { _ = (&table{Options: &Options{Format: "xml"}}).write(io.Discard) })
 }

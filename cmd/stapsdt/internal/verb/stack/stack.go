@@ -23,10 +23,13 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
 )
 
+// Formats are the formats of the stacks.
+var Formats = []string{"text", "json", "folded", "pprof"}
+
 // Options select what is counted, and how it is shown.
 type Options struct {
 	By []string
-	// Format is text, json, folded or pprof.
+	// Format is one of Formats.
 	Format string
 	// File is the output file, or "" for standard output.
 	File string
@@ -136,19 +139,26 @@ func (o *Options) write(to io.Writer, c *count.Counter, start time.Time) error {
 		rows = append(rows, row{r, c.Stack(r)})
 	}
 	stacks := table{o, rows, start, time.Since(start)}
-	switch o.Format {
-	case "json":
-		return o.encode(to, rows)
-	case "folded":
-		_, err = to.Write(stacks.folded())
-	case "pprof":
-		err = stacks.profile().Write(to)
-	default:
-		text := stacks.text()
+	return stacks.write(to)
+}
+
+// write writes the stacks in their format.
+func (t *table) write(to io.Writer) (err error) {
+	switch t.Format {
+	case "text":
+		text := t.text()
 		if _, _, ok := console.Size(to); ok {
 			text = append(console.Erase(0, true), text...)
 		}
 		_, err = to.Write(text)
+	case "json":
+		err = t.encode(to, t.rows)
+	case "folded":
+		_, err = to.Write(t.folded())
+	case "pprof":
+		err = t.profile().Write(to)
+	default:
+		panic("stacks are not written as " + t.Format)
 	}
 	return err
 }

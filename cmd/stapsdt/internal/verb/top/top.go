@@ -163,7 +163,7 @@ func runPlain(
 	}
 	screen := console.Screen{Console: to}
 	show := func(s *snapshot, last bool) error {
-		if config.Format == query.JSON {
+		if config.Format.IsJSON() {
 			return s.encode(to.Out)
 		}
 		return screen.Show(s.text(console.Columns(to.Out)), last)

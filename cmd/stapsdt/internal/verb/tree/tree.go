@@ -244,7 +244,7 @@ func (t *tree) requested(id string) bool {
 // show writes a tree.
 func (v *view) show(t *tree) error {
 	v.shown++
-	if v.format == query.JSON {
+	if v.format.IsJSON() {
 		return t.encode(v.Out)
 	}
 	text := v.writer.text(t)
