@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube"
@@ -27,14 +28,22 @@ func TestPodVerbs(t *testing.T) {
 		var want, got []string
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if !slices.Contains(local, f.Name) {
-				want = append(want, f.Name+" "+f.Shorthand+" "+takes(f.NoOptDefVal == ""))
+				want = append(want, f.Name+" "+f.Shorthand+" "+takes(f.NoOptDefVal == "")+words(f.Name, f.Usage))
 			}
 		})
 		for _, f := range v.Flags {
-			got = append(got, f.Name+" "+f.Short+" "+takes(f.Value != ""))
+			got = append(got, f.Name+" "+f.Short+" "+takes(f.Value != "")+words(f.Name, f.Usage))
 		}
 		assert.ElementsMatch(t, want, got, v.Name)
 	}
+}
+
+// words returns the usage of --output, which has the words that it takes.
+func words(flag, usage string) string {
+	if flag != "output" {
+		return ""
+	}
+	return strings.TrimPrefix(usage, "`FORMAT`: ")
 }
 
 func takes(value bool) string {

@@ -39,7 +39,7 @@ const fileFlag = "output-file"
 var Verbs = []Verb{
 	{"list", "list", "List the probes of a container, and their arguments", []Flag{verbose, output}},
 	{"trace", "trace SPEC...", "Print a line for each event", []Flag{
-		where, duration, via, budget, verbose, {"output", "o", "FORMAT", "text, json, or chrome for a timeline in the file of -O"}, file, number,
+		where, duration, via, budget, verbose, {"output", "o", "FORMAT", "text, json for one object per line, csv for a table, or chrome or perfetto for a timeline in the file of -O"}, file, number,
 		{"show", "", "EXPR,...", "the values of Go expressions instead of all arguments"}, strlen,
 	}},
 	{"count", "count SPEC...", "Count events", []Flag{
