@@ -1,17 +1,30 @@
-package query
+package query_test
 
 import (
 	"math"
+	"reflect"
+	"slices"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/stretchr/testify/require"
 )
 
+// TestSamples: the buckets of the tests have each kind for which there is code.
+func TestSamples(t *testing.T) {
+	code := reflect.TypeFor[query.BucketCode]()
+	for i := range code.NumMethod() {
+		is := func(b query.Buckets) bool { return reflect.TypeOf(b) == code.Method(i).Type.In(0) }
+		require.True(t, slices.ContainsFunc(querytest.Buckets, is), code.Method(i).Name)
+	}
+}
+
 // TestGroups: a bucket lies within the one that people see, and the groups follow each other.
 func TestGroups(t *testing.T) {
-	for _, b := range []Buckets{Powers{}, Linear{Low: -10, High: 100, Step: 7}} {
+	for _, b := range querytest.Buckets {
 		for i := range b.Len() {
 			low, high := b.Bounds(i)
 			from, to := b.Group(low, high)
@@ -26,15 +39,15 @@ func TestGroups(t *testing.T) {
 	for low, want := range map[float64][2]float64{
 		0: {0, 1}, 1: {1, 2}, 2: {2, 4}, 3: {2, 4}, 17: {16, 32}, 1 << 40: {1 << 40, 1 << 41},
 	} {
-		from, to := Powers{}.Group(low, low+1)
+		from, to := query.Powers{}.Group(low, low+1)
 		require.Equal(t, want, [2]float64{from, to})
 	}
 }
 
 // TestFits: an unsigned number has no negative bucket.
 func TestFits(t *testing.T) {
-	negative := Linear{Low: -1, High: 10, Step: 1}
+	negative := query.Linear{Low: -1, High: 10, Step: 1}
 	require.Error(t, negative.Fits(expr.Type{Kind: expr.Uint, Size: 8}))
 	require.NoError(t, negative.Fits(expr.Type{Kind: expr.Int, Size: 8}))
-	require.NoError(t, Powers{}.Fits(expr.Type{Kind: expr.Uint, Size: 1}))
+	require.NoError(t, query.Powers{}.Fits(expr.Type{Kind: expr.Uint, Size: 1}))
 }
