@@ -47,11 +47,9 @@ func (c *checker) unary(e *ast.UnaryExpr, depth int) (operand, error) {
 	return operand{typ: typ, tree: n, pos: pos}, nil
 }
 
-// computed returns the type of what was computed from a value of the type: of an address, a number.
+// computed returns the type of what was computed from a value of the type.
 func (t Type) computed() Type {
-	if t.Unit == kind.Address {
-		t.Unit = kind.None
-	}
+	t.Unit = t.Unit.Computed()
 	return t
 }
 

@@ -47,6 +47,14 @@ const (
 // IsAmount reports whether numbers that count the unit can be added up.
 func (u Unit) IsAmount() bool { return u != Moment }
 
+// Computed returns what a number counts that was computed from one that counts the unit.
+func (u Unit) Computed() Unit {
+	if u == Address {
+		return None
+	}
+	return u
+}
+
 // Row is what is known of a kind.
 type Row struct {
 	Name  string // of the type in Go that all values fit
@@ -185,10 +193,11 @@ func (k Kind) Sent(typ int8) string {
 	return row.Class.Sized(row.Class.Size(typ))
 }
 
-// UnitOf returns what values of the class count that have a type in Go, by the type's name.
-func (c Class) UnitOf(name string) Unit {
+// UnitOf returns what values of the class count that have a type in Go, by the type's name and its
+// size in bytes.
+func (c Class) UnitOf(name string, size int) Unit {
 	for k := range Rows {
-		if Rows[k].Class == c && Rows[k].Sent == name {
+		if Rows[k].Class == c && Rows[k].Sent == name && Rows[k].Size == size {
 			return Rows[k].Unit
 		}
 	}

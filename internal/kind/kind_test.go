@@ -40,6 +40,22 @@ func TestRows(t *testing.T) {
 	}, types)
 }
 
+// TestUnits: every unit says whether it can be added up, and what a result counts.
+func TestUnits(t *testing.T) {
+	type answer struct {
+		amount   bool
+		computed Unit
+	}
+	answers := map[Unit]answer{
+		None: {true, None}, Nanoseconds: {true, Nanoseconds}, Address: {true, None},
+		Moment: {false, Moment}, // of which nothing is computed but by package expr's own rules
+	}
+	for _, row := range Rows {
+		require.Contains(t, answers, row.Unit, row.Name)
+		require.Equal(t, answers[row.Unit], answer{row.Unit.IsAmount(), row.Unit.Computed()}, row.Name)
+	}
+}
+
 // TestUnknown: what no row has is no kind.
 func TestUnknown(t *testing.T) {
 	require.Empty(t, *Kind(0).Row())
@@ -54,8 +70,9 @@ func TestUnknown(t *testing.T) {
 	require.Zero(t, Of(Uint, Nanoseconds))
 	_, _, ok := Received("complex128")
 	require.False(t, ok)
-	require.Equal(t, Nanoseconds, Int.UnitOf("time.Duration"))
-	require.Equal(t, None, Int.UnitOf("main.Duration"))
-	require.Equal(t, None, Int.UnitOf("pointer"), "a type in C")
-	require.Equal(t, None, Int.UnitOf(""))
+	require.Equal(t, Nanoseconds, Int.UnitOf("time.Duration", 8))
+	require.Equal(t, None, Int.UnitOf("time.Duration", 4))
+	require.Equal(t, None, Int.UnitOf("main.Duration", 8))
+	require.Equal(t, None, Uint.UnitOf("pointer", 8), "a type in C")
+	require.Equal(t, None, Int.UnitOf("", 8))
 }

@@ -209,15 +209,11 @@ func ArgType(a sdt.Arg) expr.Type {
 	case t.Kind == sdt.KindBool:
 		return expr.Type{Kind: expr.Bool, Size: 1}
 	case t.Kind == sdt.KindInt:
-		of := expr.Type{Kind: expr.Int, Size: size}
-		if size == 8 {
-			of.Unit = kind.Int.UnitOf(t.Name)
-		}
-		return of
+		return expr.Type{Kind: expr.Int, Size: size, Unit: kind.Int.UnitOf(t.Name, size)}
 	case t.Kind == sdt.KindPointer:
 		return expr.Type{Kind: expr.Uint, Size: size, Unit: kind.Address}
 	case t.Kind == sdt.KindUint:
-		return expr.Type{Kind: expr.Uint, Size: size}
+		return expr.Type{Kind: expr.Uint, Size: size, Unit: kind.Uint.UnitOf(t.Name, size)}
 	case (a.Float || t.Kind == sdt.KindFloat) && size >= 4:
 		return expr.Type{Kind: expr.Float, Size: size}
 	case a.Signed:

@@ -5,6 +5,8 @@ package bpf
 import (
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/assert"
@@ -45,4 +47,25 @@ func TestKeyHasLayouts(t *testing.T) {
 	list.Fields = []sdt.Field{{Name: "next", Type: pointer(list)}} // ends, although the type refers to itself
 	p := Probe{Args: []Arg{{Arg: sdt.Arg{Size: 8, Type: pointer(list)}}}}
 	assert.NotEmpty(t, p.Key(), "no key")
+}
+
+// TestArgUnits: an argument counts what its type counts, be it signed or not, if it has the type's size.
+func TestArgUnits(t *testing.T) {
+	defer func(was kind.Row) { kind.Rows[kind.Pointer] = was }(kind.Rows[kind.Pointer])
+	kind.Rows[kind.Pointer] = kind.Row{Class: kind.Uint, Unit: kind.Address, Size: 4, Sent: "shop.Handle"}
+	counted := 0
+	for _, row := range kind.Rows {
+		if row.Unit == kind.None {
+			continue
+		}
+		of := sdt.Arg{Size: row.Size, Type: &sdt.Type{Name: row.Sent, Kind: sdt.KindInt}}
+		if row.Class == kind.Uint {
+			of.Type.Kind = sdt.KindUint
+		}
+		assert.Equal(t, expr.Type{Kind: row.Class, Size: row.Size, Unit: row.Unit}, ArgType(of))
+		of.Size /= 2
+		assert.Equal(t, kind.None, ArgType(of).Unit, "%d bytes of %s", of.Size, row.Sent)
+		counted++
+	}
+	assert.GreaterOrEqual(t, counted, 3)
 }

@@ -95,14 +95,15 @@ func (f *fields) value(to []byte, t *sdt.Type, at int64) []byte {
 		return f.number(to, expr.Type{Kind: expr.Bool, Size: 1}, bits)
 	case sdt.KindInt:
 		unused := 64 - 8*size
-		of := expr.Type{Kind: expr.Int, Size: size, Unit: kind.Int.UnitOf(t.Name)}
+		of := expr.Type{Kind: expr.Int, Size: size, Unit: kind.Int.UnitOf(t.Name, size)}
 		return f.number(to, of, uint64(int64(bits<<unused)>>unused))
 	case sdt.KindFloat:
 		if size == 4 || size == 8 {
 			return f.number(to, expr.Type{Kind: expr.Float, Size: size}, bits)
 		}
 	case sdt.KindUint, sdt.KindChar:
-		return f.number(to, expr.Type{Kind: expr.Uint, Size: size}, bits)
+		of := expr.Type{Kind: expr.Uint, Size: size, Unit: kind.Uint.UnitOf(t.Name, size)}
+		return f.number(to, of, bits)
 	case sdt.KindPointer:
 		if f.json {
 			return fmt.Appendf(to, `"%#x"`, bits)

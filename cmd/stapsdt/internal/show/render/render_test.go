@@ -267,3 +267,24 @@ func TestUnits(t *testing.T) {
 		assert.Equal(t, want[1], string(AppendJSONNumber(nil, of, 60_000_000_000)))
 	}
 }
+
+// TestFieldUnits: a field of a struct counts what its type counts, be it signed or not, if it has the type's size.
+func TestFieldUnits(t *testing.T) {
+	defer func(was kind.Row) { kind.Rows[kind.Pointer] = was }(kind.Rows[kind.Pointer])
+	kind.Rows[kind.Pointer] = kind.Row{Class: kind.Uint, Unit: kind.Address, Size: 4, Sent: "shop.Handle"}
+	content := []byte{7, 0, 0, 0, 0, 0, 0, 0}
+	for _, row := range kind.Rows {
+		if row.Unit == kind.None {
+			continue
+		}
+		of := &sdt.Type{Name: row.Sent, Kind: sdt.KindInt, Size: int64(row.Size)}
+		if row.Class == kind.Uint {
+			of.Kind = sdt.KindUint
+		}
+		f := fields{d: &event.Details{Type: of}, v: &event.Value{Struct: content}}
+		want := kind.AppendText(nil, row.Class, row.Unit, row.Size, 7)
+		assert.Equal(t, string(want), string(f.value(nil, of, 0)), row.Sent)
+		of.Size /= 2
+		assert.Equal(t, "7", string(f.value(nil, of, 0)), row.Sent)
+	}
+}
