@@ -15,6 +15,7 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/image"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -351,6 +352,12 @@ func TestForeignNames(t *testing.T) {
 	type holder struct{ At time.Time }
 	foreign := []reflect.Type{reflect.TypeFor[foreign.Time](), reflect.TypeFor[foreign.Duration]()}
 	ours := []reflect.Type{reflect.TypeFor[time.Time](), reflect.TypeFor[time.Duration]()}
+	for _, row := range kind.Rows {
+		is := func(typ reflect.Type) bool { return typ.String() == row.Sent }
+		if row.Unit != kind.None && row.Size != 0 {
+			require.True(t, slices.ContainsFunc(foreign, is) && slices.ContainsFunc(ours, is), row.Sent)
+		}
+	}
 	for _, all := range [][]reflect.Type{slices.Concat(foreign, ours), slices.Concat(ours, foreign)} {
 		var params []image.Param
 		for i, typ := range append(all, reflect.TypeFor[*holder]()) {
