@@ -7,6 +7,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -108,6 +110,9 @@ func TestConversions(t *testing.T) {
 		require.Equal(t, c.name, c.v.Kind().String())
 	}
 	require.Nil(t, Value{}.Any())
+	for k := KindInt64; int(k) < len(kind.Rows); k++ {
+		require.Equal(t, k.String(), fmt.Sprintf("%T", Value{kind: k}.Any()))
+	}
 	require.Equal(t, "<no event>", (*Event)(nil).String())
 }
 

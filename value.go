@@ -14,7 +14,7 @@ import (
 type Kind uint8
 
 // The kinds of values, and the types of arguments that have them. An argument of a probe
-// that AddProbe defined has one of the first four.
+// that AddProbe defined has one of the first four, or KindTime.
 const (
 	KindInvalid  = Kind(0)             // the kind of the zero Value
 	KindInt64    = Kind(kind.Int64)    // int8 to int64, int
