@@ -276,7 +276,7 @@ func TestTraceStruct(t *testing.T) {
 	require.NoError(t, tr.Wait(testenv.Patience))
 	text := regexp.MustCompile(`Large=\[[^]]*\]`).ReplaceAllString(tr.Lines()[2], "Large=[…]")
 	require.True(t, strings.HasSuffix(text,
-		` req={Path="/item/"… Status=-1 Flags=[1 2 1] Inner={Ratio=0.5 Name=""} Next=0x0 Took=1s Ok=true Large=[…] Last=…} n=1`), text)
+		` req={Path="/item/"… Status=-1 Flags=[1 2 1] Inner={Ratio=0.5 Name=""} Next=0x0 Took=1s At=1970-01-01T00:00:01Z Ok=true Large=[…] Last=…} n=1`), text)
 
 	tr = startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "subject:handled", "-v")
 	tell(p, "handle 2")
@@ -286,7 +286,7 @@ func TestTraceStruct(t *testing.T) {
 	delete(req, "Large")
 	require.Equal(t, map[string]any{
 		"Path": "/item/1", "Status": -1., "Flags": []any{1., 2., 1.}, "Inner": map[string]any{"Ratio": 0.5, "Name": ""}, "Next": "0x0",
-		"Took": 1e9, "Ok": true, "Last": nil, // it comes after what is read of a large struct
+		"Took": 1e9, "At": "1970-01-01T00:00:01Z", "Ok": true, "Last": nil, // it comes after what is read of a large struct
 	}, req)
 
 	tr = startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "subject:handled", "-w", "n == 1")

@@ -30,6 +30,7 @@ type request struct {
 	}
 	Next  *request
 	Took  time.Duration
+	At    time.Time
 	Ok    bool
 	Large [1024]byte
 	Last  int
@@ -37,7 +38,7 @@ type request struct {
 
 func newRequest(n int) *request {
 	r := &request{Path: fmt.Sprintf("/item/%d", n), Status: int32(-n), Flags: [3]uint8{1, 2, byte(n)}, Took: time.Duration(n) * time.Second, Ok: true, Last: n}
-	r.Inner.Ratio = float64(n) / 2
+	r.Inner.Ratio, r.At = float64(n)/2, time.Unix(int64(n), 0)
 	return r
 }
 

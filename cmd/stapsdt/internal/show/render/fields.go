@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -26,8 +28,15 @@ const (
 	maxElements = 16
 )
 
-// structure appends a struct at an offset of the whole.
+// structure appends a struct at an offset of the whole. A time.Time is shown as an argument is.
 func (f *fields) structure(to []byte, t *sdt.Type, at int64) []byte {
+	if moment, ok := f.moment(t, at); ok {
+		text := moment.Format(time.RFC3339Nano)
+		if f.json {
+			return AppendJSONString(to, text)
+		}
+		return append(to, text...)
+	}
 	f.depth++
 	defer func() { f.depth-- }()
 	to = append(to, '{')
@@ -44,6 +53,44 @@ func (f *fields) structure(to []byte, t *sdt.Type, at int64) []byte {
 	}
 	return append(to, '}')
 }
+
+// timeFields are the fields of a time.Time, of eight bytes each.
+var timeFields = [...]string{"wall", "ext", "loc"}
+
+// moment returns the time that a struct holds. ok is false if it is not a time.Time, or has not the
+// content of one. Package time documents it: below a flag, wall has 33 bits of seconds since 1885
+// and 30 of nanoseconds. Without the flag, these seconds are 0, and ext has those since the year 1.
+func (f *fields) moment(t *sdt.Type, at int64) (moment time.Time, ok bool) {
+	name, _, _ := strings.Cut(t.Name, "#") // which tells types of the same name apart
+	if name != kind.Rows[kind.Time].Sent || len(t.Fields) != len(timeFields) {
+		return moment, false
+	}
+	for i, name := range timeFields {
+		if t.Fields[i].Name != name || t.Fields[i].Offset != int64(8*i) {
+			return moment, false
+		}
+	}
+	wall, ok := f.bits(at, 8)
+	ext, whole := f.bits(at+8, 8)
+	const flag, nanoseconds, second = 1 << 63, 30, 1_000_000_000
+	seconds, fraction := int64(ext), int64(wall&(1<<nanoseconds-1))
+	if wall&flag != 0 {
+		seconds = before1885 + int64(wall&^flag>>nanoseconds)
+	} else if wall>>nanoseconds != 0 {
+		return moment, false
+	}
+	if !ok || !whole || fraction >= second || seconds < 0 || seconds >= before10000 {
+		return moment, false
+	}
+	return time.Unix(seconds-before1970, fraction).UTC(), true
+}
+
+// The seconds from the beginning of the year 1 to that of other years.
+const (
+	before1885  = 59_453_308_800
+	before1970  = 62_135_596_800
+	before10000 = 315_537_897_600
+)
 
 func (f *fields) or(text, json byte) byte {
 	if f.json {

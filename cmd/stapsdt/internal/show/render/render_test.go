@@ -1,12 +1,16 @@
 package render
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
@@ -287,4 +291,53 @@ func TestFieldUnits(t *testing.T) {
 		of.Size /= 2
 		assert.Equal(t, "7", string(f.value(nil, of, 0)), row.Sent)
 	}
+}
+
+// TestFieldTimes: a time.Time in a struct is shown as an argument is, but one without the content of one as a struct.
+func TestFieldTimes(t *testing.T) {
+	word := func(name string, kind sdt.Kind, offset int64) sdt.Field {
+		return sdt.Field{Name: name, Type: &sdt.Type{Kind: kind, Size: 8}, Offset: offset}
+	}
+	at := &sdt.Type{Name: "time.Time", Kind: sdt.KindStruct, Size: 24, Fields: []sdt.Field{
+		word("wall", sdt.KindUint, 0), word("ext", sdt.KindInt, 8), word("loc", sdt.KindPointer, 16),
+	}}
+	whole := &sdt.Type{Kind: sdt.KindStruct, Size: 32, Fields: []sdt.Field{
+		{Name: "n", Type: &sdt.Type{Kind: sdt.KindInt, Size: 8}}, {Name: "at", Type: at, Offset: 8},
+	}}
+	show := func(content []byte, asJSON bool) string {
+		f := fields{d: &event.Details{Type: whole}, v: &event.Value{Struct: content}, json: asJSON}
+		return string(f.structure(nil, whole, 0))
+	}
+	type content struct {
+		n  int64
+		at time.Time
+	}
+	now := time.Now() // with the monotonic clock, as few others
+	for _, moment := range []time.Time{
+		{}, now, now.Round(0), time.Unix(0, 0), time.Date(1500, 1, 2, 3, 4, 5, 6, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC),
+		time.Unix(1, 1).In(time.FixedZone("", 3600)),
+	} {
+		c := content{7, moment}
+		// SAFETY: the bytes are those of c, which lives until the end of the loop's body.
+		b := unsafe.Slice((*byte)(unsafe.Pointer(&c)), unsafe.Sizeof(c))
+		want := moment.UTC().Format(time.RFC3339Nano)
+		assert.Equal(t, "{n=7 at="+want+"}", show(b, false))
+		assert.Equal(t, `{"n":7,"at":"`+want+`"}`, show(b, true))
+		at.Name = "time.Time#1"
+		assert.Equal(t, "{n=7 at="+want+"}", show(b, false))
+		assert.Contains(t, show(b[:20], false), " at={wall=", "only a part was read")
+		for _, name := range []string{"time.Duration", "shop.Time", ""} {
+			at.Name = name
+			assert.Contains(t, show(b, false), " at={wall=", name)
+		}
+		at.Name = "time.Time"
+		runtime.KeepAlive(&c)
+	}
+	for _, wrong := range [][2]uint64{{1e9, 0}, {1 << 30, 0}, {0, 1 << 63}, {0, before10000}, {0, math.MaxInt64}} {
+		b := binary.LittleEndian.AppendUint64(make([]byte, 8), wrong[0])
+		b = append(binary.LittleEndian.AppendUint64(b, wrong[1]), make([]byte, 8)...)
+		assert.Contains(t, show(b, false), " at={wall=", wrong)
+	}
+	at.Fields[1].Name = "other"
+	assert.Contains(t, show(make([]byte, 32), false), " at={wall=0 other=0 loc=0x0}")
 }
