@@ -149,6 +149,9 @@ static void kept_for_a_parent(void)
 	int end[2];
 	pid_t parent;
 
+	/* With its main thread, a parent loses what refers to its memory, which valgrind finds lost. */
+	if (test_in_valgrind())
+		return;
 	CHECK(pipe(end) == 0);
 	parent = fork();
 	if (parent == 0) {

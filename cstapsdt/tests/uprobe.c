@@ -191,9 +191,13 @@ static void dispatched(SDTProvider_t *provider, SDTProbe_t *probe)
 {
 	struct iovec library = code_of(dlsym(RTLD_DEFAULT, "getpid"));
 	struct sigaction before, action = {.sa_handler = catch_call};
-	int counter = attach(probe, 0, -1);
+	const char *site = getenv("STAPSDT_SITE");
+	int counter;
 
 	(void)provider;
+	if (site && strcmp(site, "nop1") != 0)
+		return; /* such a site is not for these programs: see providerUseSite */
+	counter = attach(probe, 0, -1);
 	if (counter < 0)
 		return;
 	sigaction(SIGSYS, &action, &before);
