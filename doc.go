@@ -53,8 +53,9 @@
 //	float32, float64                  4@ 8@  arg0, the bits of the number
 //	time.Time                         -8@    arg0, nanoseconds since 1970
 //
-// Types whose underlying type is in the table are treated alike, but for that of time.Time. A
-// field of a [ProbeOf] can also be a pointer to a struct, passed as its address.
+// A type that is defined from one of these is treated like it, except that a time.Time must be
+// time.Time itself. A field of a [ProbeOf] can also be a pointer to a struct, passed as its
+// address.
 //
 // A string or []byte is passed as a NUL-terminated copy of at most [MaxString] bytes,
 // valid until Fire returns. The copy includes text that follows a NUL, but str stops at
@@ -87,9 +88,9 @@
 //
 //	request.Fire(Request{Path: r.URL.Path, Status: 200, Duration: d, Conn: c})
 //
-// The first names that the probes of one name and provider are given win, whichever of the three
-// ways gives them. Other names for them are an error with [ErrConflict], which NameArgs returns, or
-// Load after NewProbe1 to NewProbe6 and NewProbeOf.
+// Probes of the same name in one provider share the names of their arguments: the first that are
+// given, in any of the three ways, win. To give others later is an error with [ErrConflict], which
+// NameArgs returns, or Load if a typed probe has them.
 //
 // The image contains the names and the Go types as DWARF, which tools read from the file
 // that [Provider.Path] returns. They find each probe as a function:
@@ -128,15 +129,15 @@
 //
 // # Being traced
 //
-// Being traced never changes a program. While it is traced, observed, recorded or watched,
-// instrumentation calls no method of the program's values and reads none of its memory that the
-// program would not have called or read at that point anyway. It keeps no thread, no goroutine
-// and no lock for an operation in flight. The memory that it keeps per operation is bounded and
-// stated, and is released. The exceptions are Error of an error that an operation returned,
-// with its panics recovered, and the fields of an http.Request. This holds for this package,
-// package span and the packages in instrument/. Your own instrumentation should do the same:
-// fire only values that already exist. SECURITY.md states the bounds, with the tests that keep
-// them.
+// Being traced does not change what a program does. While it is traced, observed, recorded or
+// watched, instrumentation calls no method of the program's values and reads none of its memory
+// that the program would not have called or read at that point anyway. It keeps no thread, no
+// goroutine and no lock for an operation in flight. The memory that it keeps per operation is
+// bounded and stated, and is released. The exceptions are Error of an error that an operation
+// returned, with its panics recovered, and the fields of an http.Request. This holds for this
+// package, package span and the packages in instrument/. docs/instrumentation.md lists what a
+// program could notice nevertheless. Your own instrumentation should do the same: fire only values
+// that already exist. SECURITY.md states the bounds, with the tests that keep them.
 //
 // # Observers
 //
@@ -154,8 +155,8 @@
 //
 // # Tracers
 //
-// Tracers need not know that the probes were made at run time. They read a small file, whose
-// place [WithDir], [WithMemfd] and $STAPSDT_DIR choose, and STAPSDT_DEBUG=1 prints: see
+// Tracers need not know that the probes were made at run time. They read a small file. [WithDir],
+// [WithMemfd] and $STAPSDT_DIR choose where it is, and STAPSDT_DEBUG=1 prints its path: see
 // https://github.com/go-stapsdt/stapsdt/blob/main/docs/tracers.md.
 //
 // # Platforms
@@ -164,8 +165,8 @@
 // and static programs. With cgo, the image is built by the C library in cstapsdt if libelf is
 // available, both when the program is built (its headers) and when it runs. Otherwise, and
 // without cgo (CGO_ENABLED=0, or the build tag stapsdt_nocgo), it is built in Go, with the
-// same bytes. With cgo, a process forked by C code can go on firing. With the tag this is
-// also true, because the program then uses a slower site that survives a fork.
+// same bytes. With cgo, a process forked by C code can go on firing. So it can with the tag
+// stapsdt_nocgo, with which the program uses a slower site that survives a fork.
 //
 // riscv64, s390x, ppc64le, 386 and arm are experimental: they pass the tests under
 // emulation, but have not been traced on a kernel of their own. (A 386 program can be
@@ -185,8 +186,9 @@
 // of the zero [Probe], [Probe0] to [Probe6] or [ProbeOf], or of a nil one, panic,
 // because a test for these would add an instruction to every Fire.
 //
-// Every error is an [*Error]. If a program can act on it, it wraps one of the sentinels. [LoadAll] joins the errors of all providers. [ErrPlace] and
-// [ErrMap] mean that the program's environment must change before Load can succeed.
+// Every error is an [*Error] or, from [LoadAll], joins those of all providers: use errors.As. If a
+// program can act on it, it wraps one of the sentinels. [ErrPlace] and [ErrMap] mean that the
+// program's environment must change before Load can succeed.
 //
 // The image is mapped from a file, like every program. Its owner and root can write to
 // the file, and can thereby crash the processes that have it mapped, or make them run

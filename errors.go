@@ -45,10 +45,10 @@ var (
 // errZero is the reason of every failure of a provider that is nil or zero.
 var errZero = errors.New("the provider was not created by NewProvider")
 
-// Error is the type of every error that this package returns. LoadAll joins the errors of
-// several providers.
+// Error is the type of every error that this package returns, except that LoadAll joins the
+// errors of the providers.
 type Error struct {
-	// Op is the operation that failed: "define", "load", "unload" or "fire".
+	// Op is the operation that failed, such as "define", "load", "unload" and "fire".
 	Op string
 	// Provider and Probe are the names of the provider and the probe for which the
 	// operation failed. Probe is "" if the error concerns the provider as a whole.

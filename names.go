@@ -34,9 +34,8 @@ func (p *Probe) argNames() []string {
 	return nil
 }
 
-// NameArgs names the arguments of a probe that [Provider.AddProbe] has defined, in their
-// order. The other probes of the same name and provider have the same names. To have an
-// effect, it must be called before Load.
+// NameArgs names the arguments of a probe, in their order. The other probes of the same name and
+// provider have the same names. The image has them from the next Load on.
 //
 // A name is a C identifier of at most 32 ASCII letters, digits and underscores, and neither
 // a keyword of C or bpftrace nor a name that perf's events reserve, such as common_pid.

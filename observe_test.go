@@ -314,6 +314,18 @@ func TestRecordAsksOnce(t *testing.T) {
 	require.EqualValues(t, 1, asked)
 }
 
+// TestAnyStays: what Any returns stays as it is, also after the observer has returned.
+func TestAnyStays(t *testing.T) {
+	p := newProvider(t, "any")
+	probe := NewProbe1[string](p, "text")
+	var kept []any
+	defer p.Observe(func(e *Event) { kept = append(kept, e.Arg(0).Any()) })()
+	for _, text := range []string{"hello", "WORLD", "third"} {
+		probe.Fire(text)
+	}
+	require.Equal(t, []any{"hello", "WORLD", "third"}, kept)
+}
+
 // TestObserveByName: an observer of one probe sees the others of its name, which are sites of the same event.
 func TestObserveByName(t *testing.T) {
 	p, other := newProvider(t, "sites"), newProvider(t, "sites")

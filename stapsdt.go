@@ -20,7 +20,7 @@ const MaxName = 255
 // Provider is a set of probes that are loaded together. Its name is the first half of their
 // names. Create it with NewProvider: the zero Provider and a nil one have no name,
 // accept no probes, and cannot be loaded. Its methods are safe for concurrent use.
-// Load, Unload, Close and Observe wait for each other; nothing ever waits for a fire.
+// They wait for each other, also while Load writes a file, and nothing ever waits for a fire.
 type Provider struct {
 	misfires words.Misfires // the first field: see words.MisfiresOf
 

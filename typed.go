@@ -8,9 +8,9 @@ import (
 	"unsafe"
 )
 
-// Arg is the constraint on the argument types of typed probes. A tracer sees a bool as an
-// unsigned byte, an int and a uint as 8 bytes, a pointer as its address, a string or a
-// []byte as a String, a float32 or a float64 as its bits, and a time.Time as a Time.
+// Arg is the constraint on the argument types of typed probes. A tracer sees a bool as an unsigned
+// byte, an int and a uint as 8 bytes (4 on a 32-bit system), a pointer as its address, a string or
+// a []byte as a String, a float32 or a float64 as its bits, and a time.Time as a Time.
 type Arg interface {
 	~bool |
 		~int8 | ~int16 | ~int32 | ~int64 | ~int |

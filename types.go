@@ -20,8 +20,8 @@ const (
 )
 
 // ArgType is the type of a probe's argument, as a tracer sees it. The values are the same as in
-// libstapsdt's ArgType_t: the size in bytes, negative for a signed type. String, Time,
-// Float32 and Float64 are additions.
+// libstapsdt's ArgType_t: the size in bytes, negative for a signed type. String is the sdt_string
+// of the C library. Time, Float32 and Float64 are additions.
 type ArgType int8
 
 // The types of arguments.

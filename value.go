@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/kind"
@@ -140,7 +141,8 @@ func (v Value) String() string {
 }
 
 // Any returns the value as an int64, uint64, float64, string, bool, time.Duration, time.Time or,
-// for a pointer, uintptr, and the zero Value as nil.
+// for a pointer, uintptr, and the zero Value as nil. Unlike that of String, a string is a copy, and
+// stays valid.
 func (v Value) Any() any {
 	switch v.kind {
 	case KindInt64:
@@ -150,7 +152,7 @@ func (v Value) Any() any {
 	case KindFloat64:
 		return v.Float64()
 	case KindString:
-		return v.text
+		return strings.Clone(v.text)
 	case KindBool:
 		return v.Bool()
 	case KindDuration:

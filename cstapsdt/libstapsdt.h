@@ -128,8 +128,8 @@
  * the watchers have at most 128 MiB. A watcher that is too slow loses the oldest
  * events, and knows how many. A forked child has a thread and a socket of its own, some
  * 20 ms after the fork: from then on, what the kernel refuses to a process with several
- * threads fails, such as unshare(CLONE_NEWUSER). Call it at once, or sdtStopListening
- * before it. If main ends by pthread_exit, the process ends within two seconds of its
+ * threads fails, such as unshare(CLONE_NEWUSER). Call that right after the fork, or
+ * call sdtStopListening first. If main ends by pthread_exit, the process ends within two seconds of its
  * last thread, or within a minute if main neither called sdtListen nor loaded the
  * first provider.
  *
@@ -138,8 +138,8 @@
  * many bytes, or NULL, which is recorded as (null).
  *
  * Environment. STAPSDT_RECORD names a file to record to, and STAPSDT_SOCKET=1 opens a
- * socket for watchers. A value that means nothing for them, such as yes, is an error,
- * which one line on standard error names. STAPSDT_DIR names the
+ * socket for watchers. An invalid value, such as yes, is reported by one line on
+ * standard error. STAPSDT_DIR names the
  * directory for files, instead of /tmp: see providerLoad. STAPSDT_SITE chooses the
  * nop: see providerUseSite. With STAPSDT_DEBUG=1, each load writes one line to
  * standard error, with the provider, the path and the nop, and each function that

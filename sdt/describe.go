@@ -31,8 +31,8 @@ const (
 // nothing says which of its variables the arguments are.
 //
 // If ReadTypes returns an error, it has still described the sites that the error does not
-// concern. More than 64 MiB of DWARF are an error, and so is more of it than can be read in
-// about 0.1 seconds. Units that have none of
+// concern. More than 64 MiB of DWARF are an error, and so is DWARF that takes more than a fixed
+// amount of work to read, which is some 0.1 seconds. Units that have none of
 // the sites are not read, so pass only the sites that matter.
 func ReadTypes(r io.ReaderAt, sites []Site) error {
 	f, err := openELF(r)

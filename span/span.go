@@ -51,10 +51,10 @@
 // context. So a span has no parent if a context of a type that is not of package context
 // lies between it and the span that it belongs to.
 //
-// A span that starts directly with the context of another takes the other's place in it, so
-// that a loop that passes the context of each span on to the next span keeps only the last. If
-// the program puts contexts of its own between them, at most 256 spans are in a context. Start then returns the context
-// that it was called with, so that its span is not the parent of any other.
+// A span that starts directly with the context of another takes the other's place in it, so that a
+// loop that passes the context of each span on to the next span keeps only the last. If the program
+// puts contexts of its own between them, at most 256 spans are in a context. Beyond that, Start
+// returns the context that it was called with, so that its span is not the parent of any other.
 package span
 
 import (
@@ -228,10 +228,10 @@ func (s *Span[E]) ID() uint64 {
 	return s.scope.id
 }
 
-// End reports that the operation has ended, with err or, if it is nil, without an error. Only
-// the first call does so. The error's text is made only while a tracer is attached to the end's
-// probe. If Error panics, as it may for a nil pointer, or returns no text, the error is reported
-// with the name of its type.
+// End reports that the operation has ended, with err or, if it is nil, without an error. Only the
+// first call does so. The error's text is made only while the end's probe is enabled. If Error
+// panics, as it may for a nil pointer, or returns no text, the error is reported with the name of
+// its type.
 func (s *Span[E]) End(fields E, err error) {
 	if s != nil {
 		s.finish(fields, err)

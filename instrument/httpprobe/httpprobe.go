@@ -14,12 +14,13 @@
 //
 // # What differs while traced
 //
-// A program does the same whether it is traced or not. The wrappers call only methods that the program would have called,
-// and Context.Value, for the parent's ID. Handlers and transports get copies of requests, with the
-// span's context. What they have changed in a copy is in the original when they return. Otherwise,
-// types are what a program can notice: a handler's ResponseWriter, unless
-// [ServerProbes.PlainHandler] made the handler, and contexts have types of this package.
-// docs/instrumentation.md has the complete list.
+// A program does the same whether it is traced or not. The wrappers call only methods that the
+// program would have called. Handlers and transports get copies of requests, with the span's
+// context. What they have changed in a copy is in the original when they return: a goroutine that a
+// handler leaves behind must not set fields meanwhile, as a first FormValue does. Beyond that, a
+// program can notice types: a handler's ResponseWriter, unless [ServerProbes.PlainHandler] made the
+// handler, and contexts have types of this package, so that http.MaxBytesReader does not close the
+// connection. docs/instrumentation.md has the complete list.
 //
 // A request that is being served or sent and is reported keeps no thread, goroutine or lock,
 // and at most 1.6 KB of memory, which are garbage when it has ended, or when the program has
@@ -106,7 +107,7 @@ func (s *ServerProbes) handler(next http.Handler, plain bool) http.Handler {
 //
 //	requests.Handler(middleware(requests.Route(mux)))
 //
-// Nothing that mux gets is another because it is traced. The request's context must be derived from
+// The mux gets exactly what it would get untraced. The request's context must be derived from
 // the Handler's, with package context alone: the methods of other contexts are not called.
 func (s *ServerProbes) Route(mux http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
