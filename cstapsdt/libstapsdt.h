@@ -118,20 +118,18 @@
  * process recorded to FILE, and then the oldest. A FILE of the user that is no recording
  * stays, with an error; one of another user stays, and FILE.PID is used.
  *
- * Watchers. With STAPSDT_SOCKET=1 in its environment, a program lets its own user
- * and root watch its probes, without the kernel: stapsdt list, trace and the other
- * commands work with -p PID as that user. sdtListen does the same. The first load
- * creates a thread, in which no signal is handled, and a socket of mode 0600 in
- * STAPSDT_DIR and no other directory, or in stapsdt in XDG_RUNTIME_DIR, or in
- * stapsdt-UID in TMPDIR or /tmp. The probes that a watcher asks for are enabled while
- * it is connected, and their events are written to memory that it reads, of which
- * the watchers have at most 128 MiB. A watcher that is too slow loses the oldest
- * events, and knows how many. A forked child has a thread and a socket of its own, some
- * 20 ms after the fork: from then on, what the kernel refuses to a process with several
- * threads fails, such as unshare(CLONE_NEWUSER). Call that right after the fork, or
- * call sdtStopListening first. If main ends by pthread_exit, the process ends within two seconds of its
- * last thread, or within a minute if main neither called sdtListen nor loaded the
- * first provider.
+ * Watchers. With STAPSDT_SOCKET=1 in its environment, a program lets its own user and root watch
+ * its probes, without the kernel: stapsdt list, trace and the other commands work with -p PID as
+ * that user. sdtListen does the same. The first load creates a thread, in which no signal is
+ * handled, and a socket of mode 0600 in STAPSDT_DIR and no other directory, or in stapsdt in
+ * XDG_RUNTIME_DIR, or in stapsdt-UID in TMPDIR or /tmp. The probes that a watcher asks for are
+ * enabled while it is connected, and their events are written to memory that it reads, of which the
+ * watchers have at most 128 MiB. A watcher that is too slow loses the oldest events, and knows how
+ * many. A forked child has a thread and a socket of its own, some 20 ms after the fork: from then
+ * on, what the kernel refuses to a process with several threads fails, such as
+ * unshare(CLONE_NEWUSER). Call that right after the fork, or call sdtStopListening first. If main
+ * ends by pthread_exit, the process ends within two seconds of its last thread, or within a minute
+ * if main neither called sdtListen nor loaded the first provider.
  *
  * Recordings and watchers copy the text of an argument of the type sdt_string, and of no
  * other: at most 4,095 bytes. The address must be readable until its NUL or for so
