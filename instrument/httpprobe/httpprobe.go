@@ -18,9 +18,9 @@
 // program would have called. Handlers and transports get copies of requests, with the span's
 // context. What they have changed in a copy is in the original when they return: a goroutine that a
 // handler leaves behind must not set fields meanwhile, as a first FormValue does. Beyond that, a
-// program can notice types: a handler's ResponseWriter, unless [ServerProbes.PlainHandler] made the
-// handler, and contexts have types of this package, so that http.MaxBytesReader does not close the
-// connection. docs/instrumentation.md has the complete list.
+// program can notice types: contexts have types of this package, and so has a handler's
+// ResponseWriter, by which http.MaxBytesReader then cannot close the connection, unless
+// [ServerProbes.PlainHandler] made the handler. docs/instrumentation.md has the complete list.
 //
 // A request that is being served or sent and is reported keeps no thread, goroutine or lock,
 // and at most 1.6 KB of memory, which are garbage when it has ended, or when the program has
