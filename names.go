@@ -12,7 +12,7 @@ import (
 type ArgInfo struct {
 	Name string // "" if it has none: see NameArgs
 	Type ArgType
-	Kind Kind // the kind of the Value in an Event
+	Kind Kind // the kind of its Value in an Event
 }
 
 // Args describes the probe's arguments. Either all of them have names or none.

@@ -225,5 +225,5 @@ func (o *observer) panicked(p *Provider, reason any) {
 	p.stop(o)
 	stack := make([]byte, 16<<10)
 	stack = stack[:runtime.Stack(stack, false)]
-	fmt.Fprintf(os.Stderr, "stapsdt: an observer of %s panicked, and observes no longer: %v\n\n%s", printable(p.name), reason, stack)
+	fmt.Fprintf(os.Stderr, "stapsdt: an observer of %s panicked and is no longer called: %v\n\n%s", printable(p.name), reason, stack)
 }

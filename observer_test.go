@@ -52,7 +52,7 @@ func TestObserverPanics(t *testing.T) {
 	})
 	require.Equal(t, 1, calls)
 	require.Equal(t, []string{`panics:probe("mistake")`, `panics:probe("again")`}, lines())
-	require.True(t, strings.HasPrefix(said, "stapsdt: an observer of panics panicked, and observes no longer: the observer's mistake\n\ngoroutine "), said)
+	require.True(t, strings.HasPrefix(said, "stapsdt: an observer of panics panicked and is no longer called: the observer's mistake\n\ngoroutine "), said)
 	require.Contains(t, said, "TestObserverPanics", "the stack of the panic")
 	require.Equal(t, 1, strings.Count(said, "stapsdt: "))
 }

@@ -1,6 +1,6 @@
 /*
- * The architectures and their nops, as tables made from arch.def. It is included
- * once for each kind of row, because the later tables refer to the earlier ones.
+ * The architectures and their nops, as tables made from arch.def. The file arch.def is
+ * included once for each kind of row, because the later tables refer to the earlier ones.
  */
 #include "private.h"
 

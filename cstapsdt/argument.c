@@ -7,8 +7,8 @@
 #define LONGEST 32
 
 /*
- * The words of C, up to C23, which gdb and perf parse; those of bpftrace; and the fields
- * that the kernel gives each event. names.go has the same list.
+ * The keywords of C, up to C23, which gdb and perf parse; the keywords of bpftrace; and
+ * the fields that the kernel gives each event. names.go has the same list.
  */
 static const char *const reserved_names[] = {
 	"auto", "bool", "break", "case", "char", "const", "constexpr", "continue", "default",

@@ -52,7 +52,10 @@ static int fail_directory(SDTProvider_t *provider, const char *path)
 	return sdt_fail(provider, tmpCreationError, "load %s: use %s: %m", provider->name, path);
 }
 
-/* check_filesystem is called before anything else that asks the file system, which could wait. */
+/*
+ * check_filesystem is called before any other system call for the directory, because such a call
+ * could wait.
+ */
 static int check_filesystem(SDTProvider_t *provider, const char *path)
 {
 	const char *name = sdt_remote_filesystem(path);

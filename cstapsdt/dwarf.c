@@ -1,7 +1,6 @@
 /*
- * The debug sections, which tell tracers the names and types of arguments: DWARF 4 with
- * a function for each site. internal/dwarf writes the same bytes, and says why they are
- * as they are.
+ * The debug sections, which tell tracers the names and types of arguments: DWARF 4 with a
+ * function for each site. internal/dwarf writes the same bytes, and explains them.
  */
 #include "private.h"
 
@@ -94,12 +93,14 @@ struct encoder {
 	struct sdt_buffer *info;
 	struct sdt_buffer *text;
 	struct sdt_names strings; /* with their offsets in text, which is .debug_str */
-	/* The types in the order of their first use, and where each is in .debug_info. */
+	/*
+	 * The types in the order of their first use, and the offset of each in .debug_info.
+	 */
 	int order[TYPES], types;
 	uint32_t at[TYPES];
 };
 
-/* string_offset returns where a string is in .debug_str, to which it is added if it is new. */
+/* string_offset returns the offset of a string in .debug_str. It adds a new string. */
 static uint32_t string_offset(struct encoder *encoder, const char *string)
 {
 	struct sdt_buffer *out = encoder->text;
@@ -173,7 +174,7 @@ static int type_of(ArgType_t arg)
 	return type;
 }
 
-/* use_type adds a type to those that are used, if it is new. */
+/* use_type adds a type to the types in use, if it is new. */
 static void use_type(struct encoder *encoder, int type)
 {
 	for (int i = 0; i < encoder->types; i++)
@@ -195,7 +196,7 @@ static void collect_types(struct encoder *encoder)
 			use_type(encoder, type_of(p->types[i]));
 }
 
-/* add_types adds the types in use. A type that one refers to comes directly or later after it. */
+/* add_types adds the types in use. A type follows all types that refer to it. */
 static void add_types(struct encoder *encoder)
 {
 	struct sdt_buffer *info = encoder->info;

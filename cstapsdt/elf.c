@@ -123,8 +123,8 @@ static bool add_section(Elf *elf, struct sdt_image *image, int index, size_t nam
 }
 
 /*
- * read_layout reads where libelf has put the sections. The address of a loaded
- * section is its offset; a writable one is a page higher, in its own mapping.
+ * read_layout reads where libelf has put the sections. The address of a loaded section is
+ * its offset; that of a writable section is a page higher, in its own mapping.
  */
 static bool read_layout(Elf *elf, struct sdt_image *image)
 {
@@ -287,7 +287,7 @@ int sdt_elf_make(struct sdt_provider *provider, struct sdt_image *image,
 				"make the image of %s: libelf.so.1 was not found", provider->name);
 	lib->elf_version(EV_CURRENT);
 	(void)lib->elf_errno(); /* clears the error of an earlier caller */
-	/* libelf asks for a descriptor, which it does not use. */
+	/* libelf requires a descriptor, which it does not use. */
 	fd = open("/", O_PATH | O_CLOEXEC);
 	if (fd < 0)
 		return sdt_fail(&provider->api, elfCreationError, "make the image of %s: %m",

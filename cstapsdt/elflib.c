@@ -45,7 +45,7 @@ static int main_program_is_dynamic(struct dl_phdr_info *info, size_t size, void 
 	for (int i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_INTERP)
 			*(bool *)data = true;
-	return 1; /* the first object is the program, and no other is of interest */
+	return 1; /* the first object is the program, and the others are not needed */
 }
 
 /*

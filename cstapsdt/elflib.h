@@ -3,8 +3,8 @@
 #define SDT_ELFLIB_H
 
 /*
- * There is no table without libelf's headers, nor with the memory sanitizer, which
- * would report every byte that libelf has written, because libelf is built without it.
+ * There is no table without libelf's headers, nor with the memory sanitizer: libelf is
+ * built without it, so it would report every byte that libelf has written.
  */
 #if defined(__has_feature)
 #if __has_feature(memory_sanitizer)

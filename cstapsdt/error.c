@@ -67,7 +67,10 @@ int sdt_fail(SDTProvider_t *provider, SDTError_t code, const char *format, ...)
 	return -1;
 }
 
-/* sdt_fail_line writes the line of error of a recording or of the socket, and returns -1. %m is the system's reason. */
+/*
+ * sdt_fail_line writes the error line of a recording or of the socket, and returns -1. In the
+ * format, %m is the system's reason.
+ */
 int sdt_fail_line(char *line, const char *format, ...)
 {
 	va_list values;

@@ -1,4 +1,7 @@
-/* Files: the beginning of one, what identifies it, how large one may be, and memfds. Nothing here allocates memory. */
+/*
+ * Files: their beginnings, their identity, the limit of their size, and memfds. Nothing here
+ * allocates memory.
+ */
 #include "private.h"
 
 #include <errno.h>
@@ -24,7 +27,10 @@ size_t sdt_file_read(const char *path, char *text, size_t size)
 	return (size_t)length;
 }
 
-/* sdt_file_is reports whether the descriptor, which other code may have closed, is still that of the file. */
+/*
+ * sdt_file_is reports whether the descriptor, which other code may have closed, still refers to the
+ * file.
+ */
 bool sdt_file_is(int fd, dev_t dev, ino_t ino)
 {
 	struct stat file;
@@ -32,7 +38,10 @@ bool sdt_file_is(int fd, dev_t dev, ino_t ino)
 	return fd >= 0 && fstat(fd, &file) == 0 && file.st_dev == dev && file.st_ino == ino;
 }
 
-/* sdt_file_limit returns the limit of the size of files (ulimit -f). A signal ends a process that writes more. */
+/*
+ * sdt_file_limit returns the limit of the size of files (ulimit -f). A process that writes more is
+ * ended by a signal.
+ */
 uint64_t sdt_file_limit(void)
 {
 	struct rlimit limit;
@@ -42,7 +51,10 @@ uint64_t sdt_file_limit(void)
 	return limit.rlim_cur;
 }
 
-/* sdt_file_memory returns a memfd that can be sealed, with a flag that older kernels do not know. */
+/*
+ * sdt_file_memory returns a memfd that can be sealed. It adds a flag, unless the kernel does not
+ * know the flag.
+ */
 int sdt_file_memory(const char *name, unsigned flag)
 {
 	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;

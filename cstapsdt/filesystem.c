@@ -1,7 +1,7 @@
 /*
- * The file systems on which no image is kept. An idle probe reads a byte of a page of
- * its file. If the page has to come from a network or from another process, the
- * program waits for it, and dies of SIGBUS if it does not come.
+ * The file systems on which no image is kept. An idle probe reads a byte of a page of its
+ * file. If the page has to come from a network or from another process, the program waits
+ * for it, and dies of SIGBUS if it never arrives.
  */
 #include "private.h"
 
@@ -44,8 +44,8 @@ static const struct {
 };
 
 /*
- * sdt_remote_filesystem returns the name of the file system that the path is on, or
- * NULL if it is none of these.
+ * sdt_remote_filesystem returns the name of the file system that the path is on if it is
+ * one of these, or NULL.
  */
 const char *sdt_remote_filesystem(const char *path)
 {

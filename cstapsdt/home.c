@@ -32,7 +32,7 @@ static char *make_pattern(const char *directory, const char *name)
 enum {
 	PID_SIZE = 16,             /* of a PID as text */
 	DESCRIPTOR_PATH_SIZE = 48, /* of /proc/PID/fd/N */
-	FILL_TRIES = 3             /* then other code does not leave the image alone */
+	FILL_TRIES = 3             /* other code keeps writing to the image */
 };
 
 /*
@@ -221,7 +221,10 @@ static int fill_home(SDTProvider_t *provider, struct sdt_home *home,
 	return 0;
 }
 
-/* sdt_home_make puts the image where the provider wants it, and leaves that open. */
+/*
+ * sdt_home_make writes the image to a memfd or a file, as the provider has chosen, and
+ * leaves it open.
+ */
 int sdt_home_make(SDTProvider_t *provider, const struct sdt_image *image, struct sdt_home *home)
 {
 	*home = (struct sdt_home){.in_memory = provider->_use_memfd == memfd_enabled};

@@ -196,7 +196,7 @@ static void copy_debug(struct sdt_image *image)
 	}
 }
 
-/* fill_sections makes the sections, without addresses. */
+/* fill_sections fills the sections, except for addresses. */
 static bool fill_sections(const struct sdt_provider *provider, struct sdt_image *image)
 {
 	struct sdt_buffer *names = &image->content[SDT_SHSTRTAB];

@@ -2,7 +2,7 @@
 #ifndef SDT_IMAGE_H
 #define SDT_IMAGE_H
 
-/* image.c: an image, whose sections have these indexes. */
+/* image.c: an image. Its sections have these indexes. */
 enum {
 	SDT_BUILD_ID = 1,
 	SDT_HASH,

@@ -102,49 +102,50 @@
  *	$ STAPSDT_RECORD=/dev/shm/myapp.rec ./myapp
  *	$ stapsdt trace --from /dev/shm/myapp.rec 'myapp:*'
  *
- * A recorded probe is enabled. An event costs about as much as one reading of the
- * clock; the first one of each thread makes a system call. A fire never waits for
- * another: an event for which there is no room is counted as lost. Fires in signal
- * handlers are recorded. A file on a disk can make a fire wait for the disk, and
- * one that is truncated, or whose disk fails, ends the program by SIGBUS: use tmpfs,
- * such as /dev/shm. A forked child begins a recording of its own when it first
- * fires, of a sixteenth of the size: that fire makes the file, and takes more than a
- * millisecond. A recording that has no name of its own, by %p, is called FILE.PID, or
- * FILE.PID.2 and so on if that is in use. If the file cannot be made, the program runs
- * on, and one line on standard error says why. A child made by a raw clone(2) records
- * nothing. A recording that an earlier process has left as FILE is renamed to FILE-TIME.
- * Five recordings of processes that have ended are kept, with every PID for %p. Those
- * go first that exit or sdtStopRecording has ended, then those that began while another
- * process recorded to FILE, and then the oldest. A FILE of the user that is no recording
- * stays, with an error; one of another user stays, and FILE.PID is used.
+ * A recorded probe is enabled. An event costs about as much as one reading of the clock;
+ * the first one of each thread makes a system call. A fire never waits for another: an
+ * event for which there is no room is counted as lost. Fires in signal handlers are
+ * recorded. A file on a disk can make a fire wait for the disk, and one that is
+ * truncated, or whose disk fails, ends the program by SIGBUS: use tmpfs, such as
+ * /dev/shm. A forked child begins a recording of its own when it first fires, of a
+ * sixteenth of the size: that fire makes the file, and takes more than a millisecond. A
+ * recording that has no name of its own, by %p, is called FILE.PID, or FILE.PID.2 and so
+ * on if that is in use. If the file cannot be made, the program continues, and one line
+ * on standard error gives the reason. A child made by a raw clone(2) records nothing. A
+ * recording that an earlier process has left as FILE is renamed to FILE-TIME. Five
+ * recordings of processes that have ended are kept, whatever PID %p stands for.
+ * Recordings that exit or sdtStopRecording has ended are removed first, then those that
+ * began while another process recorded to FILE, and then the oldest. A FILE of the user
+ * that is not a recording stays, and is an error; a file of another user stays, and
+ * FILE.PID is used.
  *
- * Watchers. With STAPSDT_SOCKET=1 in its environment, a program lets its own user and root watch
- * its probes, without the kernel: stapsdt list, trace and the other commands work with -p PID as
- * that user. sdtListen does the same. The first load creates a thread, in which no signal is
- * handled, and a socket of mode 0600 in STAPSDT_DIR and no other directory, or in stapsdt in
- * XDG_RUNTIME_DIR, or in stapsdt-UID in TMPDIR or /tmp. The probes that a watcher asks for are
- * enabled while it is connected, and their events are written to memory that it reads, of which the
- * watchers have at most 128 MiB. A watcher that is too slow loses the oldest events, and knows how
- * many. A forked child has a thread and a socket of its own, some 20 ms after the fork: from then
- * on, what the kernel refuses to a process with several threads fails, such as
- * unshare(CLONE_NEWUSER). Call that right after the fork, or call sdtStopListening first. If main
- * ends by pthread_exit, the process ends within two seconds of its last thread, or within a minute
- * if main neither called sdtListen nor loaded the first provider.
+ * Watchers. With STAPSDT_SOCKET=1 in its environment, a program lets its own user and
+ * root watch its probes, without the kernel: stapsdt list, trace and the other commands
+ * work with -p PID as that user. sdtListen does the same. The first load creates a
+ * thread, in which no signal is handled, and a socket of mode 0600 in STAPSDT_DIR and no
+ * other directory, or in stapsdt in XDG_RUNTIME_DIR, or in stapsdt-UID in TMPDIR or /tmp.
+ * The probes that a watcher asks for are enabled while it is connected, and their events
+ * are written to memory that it reads, of which the watchers have at most 128 MiB. A
+ * watcher that is too slow loses the oldest events, and knows how many. A forked child
+ * has a thread and a socket of its own, some 20 ms after the fork: from then on, calls
+ * that the kernel refuses to a process with several threads fail, such as
+ * unshare(CLONE_NEWUSER). Make such a call at once, or call sdtStopListening before it.
+ * If main ends by pthread_exit, the process ends within two seconds of its last thread,
+ * or within a minute if main neither called sdtListen nor loaded the first provider.
  *
  * Recordings and watchers copy the text of an argument of the type sdt_string, and of no
- * other: at most 4,095 bytes. The address must be readable until its NUL or for so
- * many bytes, or NULL, which is recorded as (null).
+ * other: at most 4,095 bytes. The address must be readable up to the NUL or for that many
+ * bytes, or be NULL, which is recorded as (null).
  *
  * Environment. STAPSDT_RECORD names a file to record to, and STAPSDT_SOCKET=1 opens a
- * socket for watchers. An invalid value, such as yes, is reported by one line on
- * standard error. STAPSDT_DIR names the
- * directory for files, instead of /tmp: see providerLoad. STAPSDT_SITE chooses the
- * nop: see providerUseSite. With STAPSDT_DEBUG=1, each load writes one line to
- * standard error, with the provider, the path and the nop, and each function that
- * fails writes the line of providerError. A program that runs
- * with privileges of its own, such as a set-user-ID program, ignores all of them.
- * sdtRecord and sdtListen win over the variables: they take the place of what those have
- * begun, which begin nothing after them.
+ * socket for watchers. Any other value, such as yes, is an error, which one line on
+ * standard error reports. STAPSDT_DIR names the directory for files, instead of /tmp: see
+ * providerLoad. STAPSDT_SITE chooses the nop: see providerUseSite. With STAPSDT_DEBUG=1,
+ * each load writes one line to standard error, with the provider, the path and the nop,
+ * and each function that fails writes the line of providerError. A program that runs with
+ * privileges of its own, such as a set-user-ID program, ignores all of them. sdtRecord
+ * and sdtListen take precedence over the variables: they replace the recording or the
+ * socket that a variable has begun, and after them a variable begins nothing.
  *
  * Tracers. bcc, gdb, and bpftrace -p before version 0.25 find a loaded provider
  * both in memory and in a file. perf and later versions of bpftrace need a file:
@@ -427,14 +428,14 @@ SDT_API int providerImage(SDTProvider_t *provider, void **image, size_t *size);
 SDT_API int64_t probeOffset(const SDTProbe_t *probe);
 
 /*
- * sdtRecord records the fires of all providers, also of those that are loaded later,
- * to a file, until sdtStopRecording is called: see Recordings. In path, %p is the
- * PID. The file holds the last size bytes of events, at least 256 KiB and at most
- * 1 GiB; 0 stands for 16 MiB. It fails if the process records already, and where a
- * recording could not be kept safely: in a directory in which other users could
- * replace the file, on a network, FUSE, btrfs or zfs file system, and without room or
- * memory for all of it. Recordings calls the names of the file, and of what earlier
- * processes have left.
+ * sdtRecord records the fires of all providers, including those that are loaded later, to
+ * a file, until sdtStopRecording is called: see Recordings. In path, %p is the PID. The
+ * file holds the last size bytes of events, at least 256 KiB and at most 1 GiB; 0 stands
+ * for 16 MiB. It fails if the process records already, and if a recording could not be
+ * kept safely: in a directory in which other users could replace the file, on a network,
+ * FUSE, btrfs or zfs file system, and without room or memory for all of it. The section
+ * Recordings describes the names of the file and of the files that earlier processes have
+ * left.
  */
 SDT_API int sdtRecord(const char *path, size_t size);
 
@@ -445,10 +446,10 @@ SDT_API int sdtRecord(const char *path, size_t size);
 SDT_API void sdtStopRecording(void);
 
 /*
- * sdtListen lets processes of this user and root watch the probes of this process by
- * a socket, until sdtStopListening is called: see Watchers. It fails if the process
- * listens already, if none of the directories can be used, and without /proc, by which
- * watchers find a process.
+ * sdtListen lets processes of this user and root watch the probes of this process by a
+ * socket, until sdtStopListening is called: see Watchers. It fails if the process listens
+ * already, if none of the directories can be used, and without /proc, in which watchers
+ * find a process.
  */
 SDT_API int sdtListen(void);
 
@@ -509,7 +510,7 @@ SDT_API const char *providerError(const SDTProvider_t *provider);
 extern "C" {
 #endif
 
-/* Where a function is not called, but its address is taken, it is the library's. */
+/* A program that takes the address of such a function gets the library's. */
 #define SDT_INLINE extern __inline__ __attribute__((gnu_inline, always_inline, artificial))
 
 /* This reads public members only, so that a copy of an SDTProbe_t fires too. */
@@ -524,7 +525,7 @@ SDT_INLINE int probeIsEnabled(SDTProbe_t *probe)
 }
 
 /*
- * Clang has no __builtin_va_arg_pack, and takes a function that calls its own symbol for recursive.
+ * Clang has no __builtin_va_arg_pack, and treats a function that calls its own symbol as recursive.
  */
 #ifndef __clang__
 extern void sdt_fire_enabled(SDTProbe_t *probe, ...) __asm__("probeFire");

@@ -26,7 +26,10 @@ static bool is_image(const struct link_map *map, const struct sdt_image *image)
 		      SDT_ID_OFFSET + SDT_ID_SIZE) == 0;
 }
 
-/* OPEN_TRIES is how many descriptors may have a path that the loader already knows. */
+/*
+ * OPEN_TRIES is the maximum number of descriptors with a path that the loader already
+ * knows.
+ */
 enum { OPEN_TRIES = 100 };
 
 /*
@@ -135,7 +138,10 @@ static int unload_provider(struct sdt_provider *provider)
 	else if (dlclose(provider->handle) != 0)
 		status = sdt_fail(api, sharedLibraryCloseError, "unload %s: %s", provider->name,
 				  loader_error());
-	/* If the program has closed the memfd, as a daemon does that closes all, another file may have its number. */
+	/*
+	 * If the program has closed the memfd, as a daemon that closes all descriptors does, another
+	 * file may have its number.
+	 */
 	if (sdt_file_is(provider->home.fd, provider->home.dev, provider->home.ino))
 		close(provider->home.fd);
 	if (!provider->home.in_memory && !remove_file(provider) && status == 0)
@@ -149,8 +155,8 @@ static int unload_provider(struct sdt_provider *provider)
 }
 
 /*
- * guard_forks makes forked children repair the sites, if their nop is one that the
- * kernel turns into a call. It must be called before any probe has an address.
+ * guard_forks makes forked children repair the sites, if the kernel turns their nop into
+ * a call. It must be called before any probe has an address.
  */
 static int guard_forks(struct sdt_provider *provider, const struct sdt_image *image)
 {

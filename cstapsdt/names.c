@@ -48,7 +48,10 @@ bool sdt_names_reserve(struct sdt_names *names)
 	return true;
 }
 
-/* sdt_names_add adds a name, unless the table has it already, and returns the table's. */
+/*
+ * sdt_names_add adds a name, unless the table already has it, and returns the name's
+ * entry.
+ */
 const struct sdt_name *sdt_names_add(struct sdt_names *names, const struct sdt_name *name)
 {
 	struct sdt_name *slot = find_slot(names, name->name);

@@ -1,4 +1,7 @@
-/* The choice of the nop: one to which every kernel attaches, or the fastest of this kernel. */
+/*
+ * The choice of the nop: the one to which every kernel attaches, or the fastest on this
+ * kernel.
+ */
 #include "private.h"
 
 #include <errno.h>
@@ -44,8 +47,8 @@ static const char *nop_of_release(void)
 
 /*
  * Since 6.18, the kernel turns some nops into a call to a trampoline, which makes the
- * uprobe system call. When the call is made from anywhere else, its error tells which
- * nops those are.
+ * uprobe system call. If the call is made from anywhere else, its error shows which nops
+ * the kernel turns into calls.
  */
 static const char *nop_of_kernel(void)
 {
@@ -65,7 +68,7 @@ static const char *nop_of_kernel(void)
 
 #else
 
-/* There is only one nop, which is the first. */
+/* There is only one nop. */
 static const char *nop_of_kernel(void)
 {
 	return NULL;

@@ -102,7 +102,7 @@ struct sdt_registers {
 	unsigned stack_first; /* the offset of the first argument on the stack */
 };
 
-#define SDT_SIZES 4 /* 1, 2, 4 and 8 bytes */
+#define SDT_SIZES 4 /* for 1, 2, 4 and 8 bytes */
 
 struct sdt_operands {
 	struct sdt_operand of[SDT_SIZES][SDT_MAX_ARGUMENTS];
@@ -207,7 +207,7 @@ const char *sdt_stat_field(const char *process, char *line, size_t size, int num
 /* sdt_threads_after_main returns how many threads live, or 0 while the main one does. */
 unsigned long sdt_threads_after_main(const char *process);
 
-/* sdt_is_elsewhere reports whether it is another process than this one, and may be alive. */
+/* sdt_is_elsewhere reports whether a process is not this one and may be alive. */
 bool sdt_is_elsewhere(const struct sdt_process *process);
 
 /* home.c: where an image is kept, in a memfd or a file. */
@@ -215,7 +215,7 @@ struct sdt_home {
 	bool in_memory;
 	int fd;     /* -1 if the image is in a file and is loaded */
 	char *path; /* opens the file */
-	dev_t dev;  /* identifies the file, with ino: a memfd's number may be reused */
+	dev_t dev;  /* identifies the file, together with ino: a memfd's number may be reused */
 	ino_t ino;
 };
 
@@ -224,7 +224,7 @@ bool sdt_home_renumber(struct sdt_home *home);
 void sdt_home_discard(struct sdt_home *home);
 
 /* file.c: files. */
-enum { SDT_OVERFLOW_USER = 65534 }; /* every user that a user namespace has no number for */
+enum { SDT_OVERFLOW_USER = 65534 }; /* stands for every user without a number in a user namespace */
 size_t sdt_file_read(const char *path, char *text, size_t size);
 bool sdt_file_is(int fd, dev_t dev, ino_t ino);
 uint64_t sdt_file_limit(void);
@@ -237,7 +237,7 @@ int sdt_directory(SDTProvider_t *provider, char path[]);
 /* filesystem.c: the file systems that could make a probe wait. */
 const char *sdt_remote_filesystem(const char *path);
 
-/* names.c: a table of names, which it does not copy, and of what has them. */
+/* names.c: a table of names, which it does not copy, and of their owners. */
 struct sdt_name {
 	const char *name; /* NULL in an empty slot */
 	union {
@@ -282,7 +282,7 @@ struct sdt_provider {
 	struct sdt_home home;
 	struct sdt_mapping *fork_mapping; /* the pages that forked children map again, or NULL */
 	struct sdt_process loader; /* the process that removes a file */
-	/* What observe.c has: see recorder.h. */
+	/* The state of observe.c: see recorder.h. */
 	struct sdt_observation *observed;
 	uintptr_t sites; /* the address of the first site, or 0 */
 	struct sdt_provider *next;

@@ -18,7 +18,7 @@ typedef void (*fire6_fn)(FILL_TYPES word, word, word, word, word, word);
 typedef void (*fire12_fn)(FILL_TYPES word, word, word, word, word, word, word, word, word, word,
 			  word, word);
 
-/* A sanitizer would look for type information before a site, which has none. */
+/* A sanitizer would look for type information before a site, where there is none. */
 #if defined(__clang__)
 #define NO_FUNCTION_CHECK __attribute__((no_sanitize("function")))
 #else
@@ -26,9 +26,9 @@ typedef void (*fire12_fn)(FILL_TYPES word, word, word, word, word, word, word, w
 #endif
 
 /*
- * enabled_site returns the site if it is enabled, or NULL. It reads only public
- * members, so that a copy of an SDTProbe_t fires too. The caller calls the address
- * that was tested, rather than load it a second time.
+ * enabled_site returns the site if it is enabled, or NULL. It reads only public members,
+ * so that a copy of an SDTProbe_t fires too. The caller calls the address that was
+ * tested, rather than loading it a second time.
  */
 static inline void *enabled_site(const SDTProbe_t *probe)
 {
@@ -45,8 +45,9 @@ static inline void *enabled_site(const SDTProbe_t *probe)
 
 /*
  * call_site calls a site, which has no frame of its own: the first caller that tracers find
- * by frame pointers is that of the function that call_site is in. For this reason it is
- * inlined, and does not end with the call, which would then replace that function's frame.
+ * by frame pointers is the caller of the function that contains call_site. For this reason
+ * it is inlined, and does not end with the call, which would then replace that function's
+ * frame.
  */
 NO_FUNCTION_CHECK
 static inline __attribute__((always_inline)) void call_site(void *site, const word *v, int count)
@@ -63,9 +64,9 @@ static inline __attribute__((always_inline)) void call_site(void *site, const wo
 #define RECORD(probe, site, values) ((void)0)
 #else
 /*
- * RECORD records a fire if the address of its site is that of the slot's entry, calls the site if it
- * is traced too, and returns from its function. What is needed after the call is kept in memory. In
- * registers, which would have to be saved, it would cost every idle fire some instructions.
+ * RECORD records a fire if the address of its site is the address of the slot's entry, calls the
+ * site if it is traced too, and returns from its function. The values needed after the call are
+ * kept in memory, because saving registers for them would cost every idle fire some instructions.
  */
 #define RECORD(probe, site, values)                                                               \
 	do {                                                                                       \

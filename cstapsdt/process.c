@@ -33,8 +33,8 @@ unsigned long sdt_threads_after_main(const char *process)
 }
 
 /*
- * is_process_alive reports whether the process has not ended. A zombie has ended, and has
- * not been waited for, unless only its main thread has.
+ * is_process_alive reports whether the process has not ended. A zombie is a process that
+ * has ended and was not waited for, unless only its main thread has ended.
  */
 static bool is_process_alive(pid_t pid)
 {

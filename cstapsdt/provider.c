@@ -58,7 +58,7 @@ static int check_definition(SDTProvider_t *provider, const char *name, int count
 	sdt_clear(provider);
 	if (!name || !*name) {
 		sdt_fail(provider, elfCreationError, "add a probe to %s: no name", provider->name);
-		return -1; /* which clang's analyzer does not see in sdt_fail */
+		return -1; /* clang's analyzer does not see this in sdt_fail */
 	}
 	if (sdt_is_loaded(provider))
 		return sdt_fail(provider, elfCreationError,
@@ -119,7 +119,7 @@ static int check_types(SDTProvider_t *provider, const struct definition *wanted)
 	return 0;
 }
 
-/* are_names reports whether the names of a probe's arguments are these. */
+/* are_names reports whether a probe's arguments have these names. */
 static bool are_names(const char *arguments, const struct definition *wanted)
 {
 	for (int i = 0; i < wanted->count; i++) {

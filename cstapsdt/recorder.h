@@ -1,4 +1,7 @@
-/* What the files share that record events: recordings, their clock, and who has them. */
+/*
+ * The declarations of the files that record events: recordings, their clock, and their
+ * owners.
+ */
 #ifndef SDT_RECORDER_H
 #define SDT_RECORDER_H
 
@@ -50,7 +53,10 @@ static inline uint64_t sdt_get_u64(const unsigned char *from)
 	return sdt_get_u32(from) | (uint64_t)sdt_get_u32(from + 4) << 32;
 }
 
-/* The thread sanitizer knows no fences, but what orders threads as one does. */
+/*
+ * The thread sanitizer does not know fences, but this operation orders threads like a
+ * fence.
+ */
 #if defined(__SANITIZE_THREAD__)
 static inline void sdt_fence(void)
 {
@@ -106,7 +112,7 @@ static inline uint64_t sdt_clock_now(const struct sdt_clock *clock)
 extern __thread uint32_t sdt_thread_number SDT_THREAD_MODEL;
 uint32_t sdt_thread_ask(void);
 
-/* sdt_thread_id returns the kernel's number of the calling thread, which it asks for once. */
+/* sdt_thread_id returns the kernel's ID of the calling thread, which it requests once. */
 static inline uint32_t sdt_thread_id(void)
 {
 	uint32_t number = sdt_thread_number;
@@ -121,7 +127,7 @@ bool sdt_thread_alive(uint32_t thread);
 
 /*
  * writer.c: the writer of a recording in memory. It is never freed, because a fire may be about
- * to ask whether it is alive.
+ * to test whether it is alive.
  */
 struct sdt_writer;
 
@@ -129,7 +135,7 @@ struct sdt_writer;
 #define SDT_NO_NUMBER UINT32_MAX
 #define SDT_NOT_ASKED (UINT32_MAX - 1) /* the recording does not have the probe */
 
-/* The memory of a recording, and whom it is of. */
+/* The memory of a recording, and the process that it describes. */
 struct sdt_memory {
 	unsigned char *bytes;
 	uint64_t chunks;
@@ -150,18 +156,21 @@ void sdt_writer_drop(struct sdt_writer *writer, uint64_t count);
 uint32_t sdt_writer_add(struct sdt_writer *writer, const struct sdt_provider *provider,
 			const struct sdt_probe *probe);
 
-/* describe.c: what the head says of the process, and the entry of a probe in the table. */
+/*
+ * describe.c: the description of the process in the head, and the entry of a probe in the
+ * table.
+ */
 void sdt_describe_process(unsigned char *head);
 uint64_t sdt_start_time(void);
 size_t sdt_describe_probe(const struct sdt_provider *provider, const struct sdt_probe *probe,
 			  unsigned char *entry, size_t size);
 
-/* room.c: how much more memory there is for the process. It returns UINT64_MAX if that is unknown. */
+/* room.c: the memory that the process can still use, or UINT64_MAX if that is unknown. */
 uint64_t sdt_memory_room(void);
 
 /*
  * recordfile.c: the file of a recording. A forked child calls it too: nothing in it allocates
- * memory or takes a lock of the C library. It writes a line of error.
+ * memory or takes a lock of the C library. It writes an error line.
  */
 struct sdt_recordfile {
 	struct sdt_memory memory;
@@ -191,14 +200,14 @@ void sdt_directory_visit(const char *directory, struct sdt_entries *entries, sdt
 /* previous.c: the recordings of earlier processes, and the names of recordings. */
 enum {
 	SDT_RECORDFILE_TRIES = 100,
-	SDT_SUFFIX_SIZE = 48 /* more than what is added to a path, of either kind */
+	SDT_SUFFIX_SIZE = 48 /* more than the longest suffix of a path */
 };
 
 enum sdt_moved {
-	SDT_MOVED,    /* no file has the path any longer */
+	SDT_MOVED,    /* the path no longer exists */
 	SDT_TAKEN,    /* a process has locked the file, or it is another user's */
-	SDT_OTHER,    /* the file is no recording, and there is a line of error */
-	SDT_NOT_MOVED /* that has failed, and there is a line of error */
+	SDT_OTHER,    /* the file is not a recording, and there is an error line */
+	SDT_NOT_MOVED /* an operation has failed, and there is an error line */
 };
 
 enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording, char *line);
@@ -208,8 +217,8 @@ int sdt_recordfile_expand(const char *pattern, uint32_t pid, char path[SDT_PATH_
 void sdt_recordfile_tidy(const struct sdt_recordfile *file, const char *path, const char *pattern);
 
 /*
- * patterns.c: the probes that a watcher has asked for. Each pattern has the lengths of that of the
- * provider and that of the probe, in 2 bytes each, and both of them.
+ * patterns.c: the probes that a watcher has requested. Each pattern consists of the length of the
+ * provider's pattern and the length of the probe's pattern, in 2 bytes each, and the two patterns.
  */
 struct sdt_patterns {
 	uint32_t count;
@@ -226,7 +235,9 @@ bool sdt_patterns_select(const struct sdt_patterns *patterns, const char *provid
  */
 enum { SDT_FILE_SINK = 0, SDT_WATCHERS = 8, SDT_SINKS = 1 + SDT_WATCHERS };
 
-/* A sink is a recording, and the probes that it has: all of them if patterns is NULL. */
+/*
+ * A sink is a recording and the patterns of its probes: all probes if patterns is NULL.
+ */
 struct sdt_sink {
 	struct sdt_writer *writer;
 	const struct sdt_patterns *patterns;
@@ -235,7 +246,10 @@ struct sdt_sink {
 
 extern struct sdt_sink sdt_sinks[SDT_SINKS];
 
-/* What a probe is recorded to. A loaded provider has one for each, in the order of their sites, or none. */
+/*
+ * The sinks of a probe. A loaded provider has an observation for each probe, in the order of their
+ * sites, or none.
+ */
 struct sdt_observation {
 	uint32_t sinks; /* a bit for each sink that has the probe */
 	uint32_t size; /* of a record without the texts */
@@ -258,7 +272,7 @@ int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites);
 void sdt_observe_unload(struct sdt_provider *provider);
 const struct sdt_provider *sdt_observe_next(const struct sdt_provider *provider);
 
-/* append.c: what a fire of a recorded probe does. */
+/* append.c: appends a fire of a recorded probe. */
 void sdt_append_fire(const SDTProbe_t *probe, uintptr_t entry, const uint64_t *values);
 
 /* record.c: the recording in a file, which a forked child begins when it fires. */
@@ -280,7 +294,7 @@ void sdt_socket_after_fork(void);
 void sdt_socket_forked(void);
 void sdt_socket_remove(void);
 
-/* program.c: what the program and its environment ask for. */
+/* program.c: the requests of the program and its environment. */
 void sdt_program_prepare(void);
 
 #endif

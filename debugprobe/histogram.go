@@ -33,7 +33,7 @@ type histogram struct {
 
 type group struct {
 	count    uint64
-	sum      float64 // divided by sumScale, so that it does not overflow
+	sum      float64 // divided by sumScale to avoid an overflow
 	min, max float64
 	zero     uint64
 	// positive and negative count by magnitude; negative is nil until it is needed.

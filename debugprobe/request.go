@@ -32,7 +32,7 @@ type request struct {
 	probes  map[*stapsdt.Probe]*watchedProbe
 	seconds time.Duration
 	rate    int
-	most    int // stop after this many events; 0 is no limit
+	most    int // stop after this many events, or 0 for no limit
 	grouped bool
 }
 

@@ -71,7 +71,7 @@ func (s *stream) run(ctx context.Context) {
 	ticker := time.NewTicker(flushEvery)
 	defer ticker.Stop()
 	next := time.Now().Add(statsEvery)
-	if s.named && !s.send([]byte(":\n\n"), stats{}, false, "") { // the client sees a beginning
+	if s.named && !s.send([]byte(":\n\n"), stats{}, false, "") { // the response begins
 		return
 	}
 	for {
@@ -139,7 +139,7 @@ func (s *stream) appendNamed(b []byte, name string, v any) []byte {
 func (v *viewer) chart() *chart {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, w := range v.probes { // all have the same expressions
+	for _, w := range v.probes { // the expressions are the same for all
 		return v.hist.chart(w)
 	}
 	return nil

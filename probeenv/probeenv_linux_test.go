@@ -320,7 +320,7 @@ func TestRefused(t *testing.T) {
 		line := c.line(t)
 		require.True(t, strings.HasPrefix(line, "true "), line)
 		if want == "" {
-			want = fmt.Sprintf("proberec: STAPSDT_RECORD=%q: it is FILE or FILE,SIZE, where SIZE is from 256K to 1G", value)
+			want = fmt.Sprintf("proberec: STAPSDT_RECORD=%q: it must be FILE or FILE,SIZE, with a SIZE from 256K to 1G", value)
 		}
 		require.Contains(t, line, want, value)
 		require.Equal(t, "fired", c.line(t))
@@ -330,7 +330,7 @@ func TestRefused(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o700))
 	for _, value := range []string{"true", "yes", "2", "1 ", "\x1b"} {
 		c := start(t, "plain", "STAPSDT_SOCKET="+value)
-		require.Contains(t, c.line(t), fmt.Sprintf("probesock: STAPSDT_SOCKET=%q: it is 1 to listen, or 0", value))
+		require.Contains(t, c.line(t), fmt.Sprintf("probesock: STAPSDT_SOCKET=%q: it must be 1 to listen, or 0", value))
 		require.Equal(t, "fired", c.line(t))
 		require.Empty(t, c.listed(t))
 	}

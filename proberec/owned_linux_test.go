@@ -25,7 +25,7 @@ func TestOnlyRecordings(t *testing.T) {
 		write(path, text)
 		for range times {
 			_, err := Create(path, 1)
-			require.ErrorContains(t, err, "proberec: create "+path+": the file there is no recording")
+			require.ErrorContains(t, err, "proberec: create "+path+": the file there is not a recording")
 		}
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)

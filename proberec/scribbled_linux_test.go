@@ -40,7 +40,7 @@ func TestLargerHead(t *testing.T) {
 	require.NoError(t, err)
 	for _, write := range []func(io.Writer) (int64, error){r.WriteJSON, r.WriteTo} {
 		_, err := write(io.Discard)
-		require.ErrorContains(t, err, "its head says")
+		require.ErrorContains(t, err, "its head states")
 	}
 }
 

@@ -72,7 +72,7 @@ var only struct {
 
 var (
 	errListens = errors.New("this process listens already")
-	errNoStart = errors.New("/proc/self/stat cannot be read, which says when the process began, and watchers find it by that: mount /proc")
+	errNoStart = errors.New("/proc/self/stat cannot be read, but watchers find a process by its start time, which is there: mount /proc")
 )
 
 // listen listens for the program itself, or for its environment, which gets what it has got before.
@@ -91,7 +91,7 @@ func listen(own bool) (*listener, error) {
 	if err := region.StartPoller(); err != nil {
 		return nil, err
 	}
-	recorder.Prepare() // now, because the process may have no more threads when a watcher comes
+	recorder.Prepare() // now: later, the process may be unable to create threads
 	l := &listener{connections: map[*connection]bool{}, head: recording.Head{PID: uint32(os.Getpid())}}
 	recordfile.Describe(&l.head)
 	if l.head.Start == 0 {
@@ -285,7 +285,7 @@ func (l *listener) reserve(bytes uint64) (chunks uint64, size int64, err error) 
 	if l.watchers >= maxWatchers {
 		return 0, 0, &wire.Error{Code: wire.CodeBusy, Text: fmt.Sprintf("%d processes watch it already", l.watchers)}
 	}
-	later := int64(maxWatchers-l.watchers-1) * recorder.Size(minChunks) // keeps some for each later watcher
+	later := int64(maxWatchers-l.watchers-1) * recorder.Size(minChunks) // for later watchers
 	room = min(room/16, maxMemory-l.memory-later)
 	for chunks = recorder.Chunks(int64(min(bytes, maxRing))); ; chunks = max(chunks/2, minChunks) {
 		if size = recorder.Size(chunks); size <= room {

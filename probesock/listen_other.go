@@ -16,5 +16,5 @@ func (*listener) watching() int { return 0 }
 func (*listener) close() error { return nil }
 
 func listen(bool) (*listener, error) {
-	return nil, fmt.Errorf("%w: it takes memory that processes of Linux share", stapsdt.ErrUnsupported)
+	return nil, fmt.Errorf("%w: it needs memory that processes share, as on Linux", stapsdt.ErrUnsupported)
 }

@@ -157,7 +157,7 @@ func (w *walker) place(p *Site) error {
 	}
 	shift := w.file.shift(p.base)
 	var ok bool
-	if w.file.mask(p.Address+shift) < w.file.code && len(w.file.Progs) > 0 { // only an offset in a discarded section
+	if w.file.mask(p.Address+shift) < w.file.code && len(w.file.Progs) > 0 { // in a discarded one
 		return errDiscarded
 	}
 	if p.Offset, ok = w.file.fileOffset(w.file.mask(p.Address+shift), elf.PF_X); !ok {

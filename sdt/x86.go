@@ -47,7 +47,7 @@ func parseATT(s *syntax, text string) (Operand, error) {
 		if o.Symbol == "" {
 			return o, errors.New("it is a distance from an instruction that is not there")
 		}
-		return o, nil // the assembler makes the difference, so the address is the symbol's
+		return o, nil // the assembler computes the difference, so the address is the symbol's
 	}
 	return o, o.setATT(s, strings.Split(inside, ","))
 }

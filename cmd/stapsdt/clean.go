@@ -26,7 +26,7 @@ process with the same probes. If there is none, they stay.
 Without a DIRECTORY, clean looks into the directories that your programs use: $STAPSDT_DIR,
 $XDG_RUNTIME_DIR/stapsdt, $TMPDIR/stapsdt-UID, and the files of the C library in /tmp.
 
-The kernel says whether a process has a file open or mapped, in any namespace. Where it does not,
+The kernel reports whether a process has a file open or mapped, in any namespace. Where it does not,
 as on overlayfs or without CAP_LEASE for another user's file, the file is left.`,
 		Example: `  stapsdt clean --dry-run -v
   sudo stapsdt clean -a --older 24h`,
@@ -60,7 +60,7 @@ func nameDirectories(opts *clean.Options, paths []string) error {
 	case opts.Older < 0:
 		return console.Usagef("the time %v is negative", opts.Older)
 	case opts.All && len(paths) > 0:
-		return console.Usagef("clean takes one of -a and DIRECTORY")
+		return console.Usagef("clean takes either -a or DIRECTORY")
 	}
 	for _, path := range paths {
 		info, err := os.Stat(path)

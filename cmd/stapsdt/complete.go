@@ -74,7 +74,7 @@ func completeExpression(c *cobra.Command, args []string, word string) (all []str
 
 // offered returns the probes that complete a SPEC, or nil and another directive for the shell.
 func offered(c *cobra.Command, word string) ([]completion, cobra.ShellCompDirective) {
-	recordings, _ := c.Flags().GetStringArray("from") // none for record, which has no such flag
+	recordings, _ := c.Flags().GetStringArray("from") // empty for record, which has no such flag
 	if len(recordings) == 0 {
 		var named query.Target
 		_ = processList{&named}.Set(c.Flags().Lookup("pid").Value.String())
@@ -103,7 +103,7 @@ type completion struct {
 	before         string // FILE:, or ""
 	provider, name string
 	signature      string
-	args           []string // of each argument the name, a tab, and the type
+	args           []string // for each argument the name, a tab, and the type
 }
 
 func (c *completion) add(name, kind string) {

@@ -22,10 +22,10 @@ func doctorCommand(to *console.Console) *cobra.Command {
 	var verbose bool
 	c := &cobra.Command{
 		Use:   "doctor -p PID [SPEC]",
-		Short: "Say why stapsdt sees nothing",
-		Long: `Say why stapsdt sees no event of a process, and what to do about it. Run it as stapsdt is
-run: as the same user, in the same container. It attaches to a probe for a moment, to see
-whether the kernel permits that.
+		Short: "Explain why stapsdt sees nothing",
+		Long: `Explain why stapsdt sees no event of a process, and what to do about it. Run it
+as stapsdt is run: as the same user, in the same container. It attaches to a probe for a moment,
+to see whether the kernel permits that.
 
 Without a SPEC, every probe of the process is selected.`,
 		Example: `  stapsdt doctor -p 1234 myapp:request__done
@@ -48,7 +48,7 @@ Without a SPEC, every probe of the process is selected.`,
 	}
 	c.Flags().StringVarP(&process, "pid", "p", "", "the process `PID`, or its name if no other has it")
 	_ = c.RegisterFlagCompletionFunc("pid", completePID)
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also show what is as it should be")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also show the checks that found nothing wrong")
 	outputFlag(c, &format)
 	return c
 }
@@ -80,7 +80,7 @@ func processAndSpec(process string, args []string) (pid int, only *spec.Spec, er
 			return 0, nil, console.Usagef("%w", err)
 		}
 		if s.Functions {
-			return 0, nil, console.Usagef("%v selects functions, and doctor is about probes: stapsdt list -v %v says how a function is seen", s, s)
+			return 0, nil, console.Usagef("%v selects functions, but doctor checks probes only: stapsdt list -v %v shows how a function is seen", s, s)
 		}
 		only = &s
 	}

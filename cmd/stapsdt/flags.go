@@ -42,7 +42,7 @@ func (l processList) String() string {
 func (l processList) Set(text string) error {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	if len(words) == 0 {
-		return errors.New("takes the PID or the name of a process, and is empty")
+		return errors.New("takes the PID or the name of a process, but is empty")
 	}
 	whole := strings.TrimSpace(text) // a name may have spaces and commas
 	isName := func(word string) bool { return !isNumber(word) }
@@ -95,7 +95,7 @@ func processOf(word string) (int, error) {
 	case err != nil && !isNumber(strings.TrimLeft(word, "+-")):
 		return processCalled(word)
 	case err != nil || pid <= 0:
-		return 0, fmt.Errorf("takes the PID of a process, and %s is none", word)
+		return 0, fmt.Errorf("takes the PID of a process, not %s", word)
 	}
 	return int(pid), nil
 }
@@ -137,7 +137,7 @@ func parseShare(text string) (float64, error) {
 	number, ok := strings.CutSuffix(text, "%")
 	percent, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if !ok || err != nil || !(percent > 0 && percent <= 100) {
-		return 0, fmt.Errorf("takes more than 0%% and up to 100%%, such as 1%%, and not %q", text)
+		return 0, fmt.Errorf("takes more than 0%% and at most 100%%, such as 1%%, not %q", text)
 	}
 	return percent / 100, nil
 }
@@ -147,7 +147,7 @@ func choiceFlag(c *cobra.Command, set func(string), name, short, now, usage stri
 	c.Flags().FuncP(name, short, usage, func(text string) error {
 		if !slices.Contains(words, text) {
 			last := len(words) - 1
-			return fmt.Errorf("takes %s or %s, and not %q", strings.Join(words[:last], ", "), words[last], text)
+			return fmt.Errorf("takes %s or %s, not %q", strings.Join(words[:last], ", "), words[last], text)
 		}
 		set(text)
 		return nil
@@ -258,7 +258,7 @@ func checkStrayAddress(c *cobra.Command, args []string) error {
 	for _, arg := range args {
 		switch {
 		case schemeless.MatchString(arg):
-			return console.Usagef("%s is no SPEC: the address of a page of probes begins with http://, as in http://%s", arg, arg)
+			return console.Usagef("%s is not a SPEC: the address of a page of probes begins with http://, as in http://%s", arg, arg)
 		case remote.IsAddress(arg) && !readsPages(c):
 			return console.Usagef("%s does not read events from a page, such as the one at %s: list, trace, count, hist, latency, top and tree do", c.Name(), arg)
 		}
@@ -304,17 +304,17 @@ func invalidValue(e *pflag.InvalidValueError) string {
 	value, cause := e.GetValue(), e.Unwrap()
 	switch kind := e.GetFlag().Value.Type(); {
 	case kind == "duration" && isNumber(strings.TrimLeft(value, "+-")):
-		return fmt.Sprintf("takes a duration, and %s has no unit: give %ss for seconds, or %sms for milliseconds", value, value, value)
+		return fmt.Sprintf("takes a duration, but %s has no unit: give %ss for seconds, or %sms for milliseconds", value, value, value)
 	case kind == "duration":
-		return fmt.Sprintf("takes a duration such as 10s, 500ms or 1m30s, and not %q", value)
+		return fmt.Sprintf("takes a duration such as 10s, 500ms or 1m30s, not %q", value)
 	case errors.Is(cause, strconv.ErrRange):
-		return fmt.Sprintf("takes a number, and %s is too large", value)
+		return fmt.Sprintf("takes a number, but %s is too large", value)
 	case strings.HasPrefix(kind, "uint"):
-		return fmt.Sprintf("takes a whole number that is not negative, and not %q", value)
+		return fmt.Sprintf("takes a whole number that is not negative, not %q", value)
 	case strings.HasPrefix(kind, "int"):
-		return fmt.Sprintf("takes a whole number, and not %q", value)
+		return fmt.Sprintf("takes a whole number, not %q", value)
 	case strings.HasPrefix(kind, "bool") && errors.Is(cause, strconv.ErrSyntax):
-		return fmt.Sprintf("is true or false, and not %q", value)
+		return fmt.Sprintf("is true or false, not %q", value)
 	}
 	return cause.Error()
 }

@@ -46,7 +46,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 }
 
 func tableFlag(c *cobra.Command, o *count.Options) {
-	c.Flags().BoolVar(&o.Table, "table", false, "a table with a row for each value of --by, also for few")
+	c.Flags().BoolVar(&o.Table, "table", false, "a table with a row for each value of --by, even for few")
 }
 
 func linearFlag(c *cobra.Command, buckets *query.Buckets) {

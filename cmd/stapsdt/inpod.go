@@ -39,11 +39,11 @@ func waitCommand(to *console.Console) *cobra.Command {
 		return inpod.Wait(c.Context(), to, allowance, idle)
 	}}
 	allowanceFlags(c, &allowance)
-	c.Flags().DurationVar(&idle, "idle", 10*time.Minute, "end when nothing was asked for this time")
+	c.Flags().DurationVar(&idle, "idle", 10*time.Minute, "end when no request came for this time")
 	return c
 }
 
-// allowanceFlags adds the flags of the commands about a container.
+// allowanceFlags adds the flags of the commands for a container.
 func allowanceFlags(c *cobra.Command, a *inpod.Allowance) {
 	c.Flags().StringVar(&a.Container, "container", "", "the `ID` of the container")
 	c.Flags().BoolVar(&a.Alone, "alone", false, "it has a PID namespace of its own")
@@ -55,7 +55,7 @@ func allowanceFlags(c *cobra.Command, a *inpod.Allowance) {
 func lookCommand(to *console.Console) *cobra.Command {
 	var allowance inpod.Allowance
 	c := &cobra.Command{Use: "look", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		if err := inpod.Spare(to, allowance); err != nil {
+		if err := inpod.ProtectPod(to, allowance); err != nil {
 			return err
 		}
 		answer, err := inpod.Look(allowance.Container, allowance.Alone)
@@ -68,14 +68,14 @@ func lookCommand(to *console.Console) *cobra.Command {
 	return c
 }
 
-// askCommand runs a verb about the processes of a container.
+// askCommand returns the command that runs a verb for the processes of a container.
 func askCommand(to *console.Console) *cobra.Command {
 	var allowance inpod.Allowance
 	var reader console.Reader
 	var plain bool
 	var terminal, pod string
 	c := &cobra.Command{Use: "ask -- VERB...", Args: cobra.MinimumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		if err := inpod.Spare(to, allowance); err != nil {
+		if err := inpod.ProtectPod(to, allowance); err != nil {
 			return err
 		}
 		if plain {
@@ -109,7 +109,7 @@ func askCommand(to *console.Console) *cobra.Command {
 		return recordInMemory(c.Context(), to, allowance, gone, verb)
 	}}
 	allowanceFlags(c, &allowance)
-	c.Flags().StringVar(&terminal, "terminal", "", "standard input is a terminal, and this the `TOKEN` of the companion")
+	c.Flags().StringVar(&terminal, "terminal", "", "standard input is a terminal, and the keepalive has this `TOKEN`")
 	c.Flags().StringVar(&pod, "pod", "", "the names `NAMESPACE/POD/CONTAINER` of the container")
 	c.Flags().IntVar(&reader.Columns, "columns", 0, "how wide the reader's terminal is")
 	c.Flags().BoolVar(&reader.Colored, "color", false, "the reader's terminal has colors")
@@ -158,7 +158,7 @@ func sendCommand(to *console.Console) *cobra.Command {
 		if err := errors.Join(pidErr, fdErr); err != nil {
 			return console.Usagef("%w", err)
 		}
-		if err := inpod.Spare(to, inpod.Allowance{}); err != nil {
+		if err := inpod.ProtectPod(to, inpod.Allowance{}); err != nil {
 			return err
 		}
 		return inpod.Send(to.Out, pid, fd)
@@ -166,9 +166,9 @@ func sendCommand(to *console.Console) *cobra.Command {
 }
 
 func accompanyCommand(to *console.Console) *cobra.Command {
-	use := inpod.Companion + " TOKEN"
+	use := inpod.Keepalive + " TOKEN"
 	run := func(*cobra.Command, []string) error {
-		if err := inpod.Spare(to, inpod.Allowance{}); err != nil {
+		if err := inpod.ProtectPod(to, inpod.Allowance{}); err != nil {
 			return err
 		}
 		_, err := io.Copy(io.Discard, os.Stdin)

@@ -15,7 +15,7 @@ func linuxCommands(*console.Console) (all []*cobra.Command) {
 		all = append(all, &cobra.Command{
 			Use: name, Short: "(needs Linux)", DisableFlagParsing: true,
 			RunE: func(c *cobra.Command, _ []string) error {
-				return console.Usagef("%s needs Linux, and this is another system", name)
+				return console.Usagef("%s works on Linux only", name)
 			},
 		})
 	}

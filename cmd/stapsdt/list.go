@@ -15,11 +15,11 @@ func listCommand(to *console.Console) *cobra.Command {
 		Short: "List probes, their arguments, and what is traced now",
 		Long: `List the probes of processes or of files, with the names and types of their arguments
 as far as the files describe them. Where a type is unknown, the size and the sign of the
-argument are shown in Go's way: int32, uint8.
+argument are shown as a type of Go: int32, uint8.
 
-Of a recording, it also shows how many events there are of each probe.
+For a recording, it also shows the number of events of each probe.
 
-Of go:PATTERN, it lists the functions of Go programs that can be traced like probes, where they are
+For go:PATTERN, it lists the functions of Go programs that can be traced like probes, where they are
 in the source, and with -v how each call is seen.
 
 At an address, a Go program lists its probes itself, by package debugprobe.`,

@@ -22,9 +22,9 @@ func recordCommand(to *console.Console) *cobra.Command {
 		Short: "Record events in a file",
 		Long: `Record the events of the probes in a file, until Ctrl-C. The other commands read it with --from FILE.
 
-The file has its whole size from the beginning on. When it is full, the oldest events are dropped, and
-counted. It can be read at any time, also after this command was killed. An earlier recording of the same
-name is renamed.
+The file has its full size from the beginning. When it is full, the oldest events are dropped and
+counted. It can be read at any time, even after this command was killed. An earlier recording of
+the same name is renamed.
 
 SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 		Example: `  stapsdt record -p 1234 'myapp:*' -O myapp.rec

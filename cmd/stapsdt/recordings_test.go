@@ -267,7 +267,7 @@ func TestRecordingHole(t *testing.T) {
 	require.Contains(t, out, `"open":1,"end_may_be_lost":3,"longest":[{"operation":"p:op","nanoseconds":0,`)
 	out, said, _ := readRecording(t, r.Bytes(), "tree")
 	require.Equal(t, 1, strings.Count(out, "not ended yet"))
-	require.Contains(t, said, "3 trees not shown, the ends of whose roots may be lost")
+	require.Contains(t, said, "3 trees not shown: the end of the root may have been lost")
 	out, _, _ = readRecording(t, r.Bytes(), "trace", "-o", "chrome", "-O", "-")
 	require.Equal(t, []int{3, 1, 1}, []int{strings.Count(out, `"end_may_be_lost":true`), strings.Count(out, `"open":true`), strings.Count(out, "805 events lost before this")})
 
@@ -298,7 +298,7 @@ func TestRecordingSentences(t *testing.T) {
 		{[]string{"count", "*:*", "-w", "rows > 1 && id > 0"}, whole, `1  p:query__end`, `^stapsdt: 4 of 5 probes have no rows and are left out\n$`, 0, 1},
 		{[]string{"trace", "--show", "key"}, whole, `key=77`, `^stapsdt: 4 of 5 probes have no key and are left out\n$`, 0, 1},
 		{[]string{"trace", "-w", "len(text) > 1"}, whole, `SELECT`, `^stapsdt: 4 of 5 probes have no text and are left out\n$`, 0, 1},
-		{[]string{"hist", "p:query__start", "text"}, whole, ``, `a histogram takes integers, and this is a string`, 2, 0},
+		{[]string{"hist", "p:query__start", "text"}, whole, ``, `a histogram takes integers, but this is a string`, 2, 0},
 		{[]string{"count", "*:*", "--by", "none"}, whole, ``, `undefined: none`, 2, 0},
 		{[]string{"top", "-w", "rows > 1"}, whole, `p:query`, `stapsdt: 2 of 4 probes have no rows and are left out\n`, 0, 0},
 		{[]string{"tree", "-w", "rows > 1"}, whole, `p:query`, `stapsdt: 2 of 4 probes have no rows and are left out\n`, 0, 0},
@@ -307,11 +307,11 @@ func TestRecordingSentences(t *testing.T) {
 		{[]string{"count", "*:*", "-w", "tid > 4"}, whole, ``, `undefined: tid.* goroutine`, 2, 0},
 		{[]string{"trace", "-d", "5s"}, whole, ``, `-d`, 2, 1},
 		{[]string{"count", "*:*", "-d", "1s"}, whole, ``, `-d`, 2, 1},
-		{[]string{"count", "*:*"}, whole[:len(whole)-1000], `(?m)^ +1  q:other$`, fmt.Sprintf("^stapsdt: FILE has %d of the recording's %d bytes: what was recorded in the others is missing\n$", len(whole)-1000, len(whole)), 0, 1},
+		{[]string{"count", "*:*"}, whole[:len(whole)-1000], `(?m)^ +1  q:other$`, fmt.Sprintf("^stapsdt: FILE has %d of the recording's %d bytes: the events in the others are missing\n$", len(whole)-1000, len(whole)), 0, 1},
 		{[]string{"list"}, whole[:len(whole)-recording.ChunkBytes], `(?m)cache__end.*# 0 events$`, "FILE has", 0, 1},
 		{[]string{"latency", "p:query"}, whole[:len(whole)-1000], `0 still open, 1 with an end that may be lost`, "FILE has", 0, 1},
 		{[]string{"list"}, whole[:4100], ``, fmt.Sprintf("FILE: this is not a recording, or a damaged one: it has 4100 of %d bytes", len(whole)), 1, 1},
-		{[]string{"trace"}, slices.Concat(whole[:8], []byte{9}, whole[9:]), ``, `FILE: .*another version of the format: 9\.0, and this program reads 1`, 1, 1},
+		{[]string{"trace"}, slices.Concat(whole[:8], []byte{9}, whole[9:]), ``, `FILE: .*another version of the format: 9\.0, but this program reads 1`, 1, 1},
 	} {
 		out, said, status := readRecording(t, c.content, c.verb...)
 		require.Equal(t, c.status, status, "%v: %s", c.verb, said)
@@ -371,7 +371,7 @@ func TestRecordingWindow(t *testing.T) {
 // TestRecordingClocks: the clock that nobody sets relates the events of processes of one boot. Recordings of different boots are related by
 // the time of day, and this is said. Processes of two containers, whose PIDs are equal, are drawn side by side.
 func TestRecordingClocks(t *testing.T) {
-	const said = "of different boots"
+	const said = "from different or unknown boots"
 	from := make([]string, 4)
 	// record makes two recordings whose operations alternate. In the first one, the time of day is an hour later.
 	record := func(boots [2]byte) {

@@ -32,7 +32,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	to := &console.Console{Out: stdout, Err: stderr}
 	defer context.AfterFunc(ctx, func() {
-		stop() // so that a second signal kills
+		stop() // so that a second signal kills the command
 		to.Abandon(grace, resultsGrace, func() { os.Exit(exitFailure) })
 	})()
 	root := rootCommand(to)
@@ -99,8 +99,8 @@ them as metrics and spans.
 A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *, ? and [a-z].
 go:PATTERN names the calls of functions of any Go program, and go:PATTERN:return their returns.
 
-To trace needs root, or the capabilities that "stapsdt help rights" lists. "stapsdt help expressions"
-says what -w and --by take.
+Tracing needs root, or the capabilities that "stapsdt help rights" lists. "stapsdt help expressions"
+describes what -w and --by take.
 
 ` + statusHelp(),
 		Version:           build(),

@@ -26,6 +26,6 @@ script has the probes that exist when it is made.`,
 	}
 	targetFlags(c, &where)
 	choiceFlag(c, func(to string) { options.Tracer = to }, "for", "", "", "the `TRACER`: bpftrace, or tracefs for a shell script", "bpftrace", "tracefs")
-	c.Flags().StringSliceVar(&options.Texts, "str", nil, "the arguments `ARG,...` are texts, such as arg0, although the file does not say so")
+	c.Flags().StringSliceVar(&options.Texts, "str", nil, "the arguments `ARG,...` are texts, such as arg0, although the file does not describe them as texts")
 	return c
 }

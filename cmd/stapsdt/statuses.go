@@ -28,7 +28,7 @@ var statusMeanings = []struct {
 	{exitFailure, "something failed, for example a file that is not ELF"},
 	{exitUsage, "the command line, an expression or a file of rules is wrong"},
 	{exitNothing, "no such probe, process or file"},
-	{exitRights, "rights are missing; the message names the capabilities. Or the server of an address asks for a password. Or clean left a file because the kernel does not say whether it is in use"},
+	{exitRights, "rights are missing; the message names the capabilities. Or the server of an address asks for a password. Or clean left a file because the kernel does not report whether it is in use"},
 	{exitGone, "the program at an address has gone away, or is shutting down"},
 	{exitFault, "only doctor: something else keeps tracers from the probe"},
 }

@@ -44,7 +44,8 @@ At an address there are pid, provider, probe and the arguments.
 
 An event for which an expression has no value is left out and counted: after a division by zero, or if memory cannot be read.`
 
-const rightsHelp = `To trace needs Linux 5.8 or later, and root or these capabilities. If some are missing, the command names them.
+const rightsHelp = `Tracing needs Linux 5.8 or later, and root or these capabilities. If some are
+missing, the command names them.
 
   CAP_BPF, CAP_PERFMON      to attach to probes
   CAP_SYS_ADMIN             in their place before Linux 6.6, if the kernel demands it
@@ -63,4 +64,4 @@ Without any:
 Go programs obey these variables if they call probeenv.Load, programs with the C library always.
 A Go program can do the same by itself: see the packages probesock and proberec.
 
-stapsdt doctor -p PID says what keeps a tracer from a process.`
+stapsdt doctor -p PID explains what keeps a tracer from a process.`

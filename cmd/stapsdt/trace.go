@@ -43,7 +43,7 @@ object of JSON.
 
 With -o perfetto, or -o chrome for chrome://tracing and speedscope, the events and the
 operations between NAME__start and NAME__end are written for viewers that draw them on a
-time axis. -w is then about an operation as a whole, as that of latency is.`,
+time axis. -w then applies to an operation as a whole, as in latency.`,
 		Example: `  stapsdt trace -p 1234 'myapp:*'
   stapsdt trace http://localhost:8080/debug/probes/ 'myapp:*' -w 'status >= 500'
   stapsdt trace --from /dev/shm/shop.rec 'http:*' -w 'status >= 500'
@@ -86,7 +86,7 @@ func checkFile(c *cobra.Command, format string, from *replay.From) error {
 		}
 	}
 	if from.Address != "" {
-		return console.Usagef("-o %s needs the kernel, a socket or a recording, and not an address", format)
+		return console.Usagef("-o %s needs the kernel, a socket or a recording, not an address", format)
 	}
 	return nil
 }

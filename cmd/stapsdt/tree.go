@@ -21,10 +21,10 @@ the root's time, with the arguments of its start and end.
 Operations are the spans of package span and of the ready-made probes. SPEC is
 [FILE:]PROVIDER:NAME, where NAME__start and NAME__end are the probes; without one, it is all.
 With go:PATTERN, they are the calls of functions of Go programs, each within the last one that
-its goroutine has begun. -w is about the root.
+its goroutine has begun. -w applies to the root.
 
 Operations that have not ended are counted, or with --open shown when the command or their
-process ends. Of a recording, they are shown always.`,
+process ends. With --from, they are always shown.`,
 		Example: `  stapsdt tree -p 1234 -w 'path == "/orders"'
   stapsdt tree -p 1234 --slowest 3 -d 10s
   stapsdt tree -p 1234 --errors --open -d 10s

@@ -1,6 +1,7 @@
 /*
- * Appending a fire to the recordings that its probe is in. Each fire of a recorded probe passes through
- * sdt_append_fire and append_fire. What is rare is in functions of its own, which are not inlined.
+ * Appending a fire to the recordings that its probe is in. Each fire of a recorded probe passes
+ * through sdt_append_fire and append_fire. Rare cases are in functions of their own, which are not
+ * inlined.
  */
 #include "writer.h"
 
@@ -17,7 +18,10 @@ struct event {
 	uint32_t thread;
 };
 
-/* The bits of each type, and its sign bit if it has less than 64: (v & mask ^ sign) - sign extends v to 64 bits. */
+/*
+ * The bits of each type, and its sign bit if it has fewer than 64 bits: (v & mask ^ sign) - sign
+ * extends v to 64 bits.
+ */
 #define AT(type) [8 + (type)]
 static const uint64_t masks[] = {
 	AT(int64) = UINT64_MAX, AT(int32) = UINT32_MAX, AT(int16) = UINT16_MAX, AT(int8) = UINT8_MAX,
@@ -32,7 +36,9 @@ static const uint64_t signs[] = {
 _Static_assert(sizeof masks / sizeof *masks == 8 + sdt_string + 1, "every type has a mask");
 _Static_assert(sizeof signs == sizeof masks, "every type has a sign");
 
-/* measure_texts finds the lengths of the texts, and returns how large they make the record. */
+/*
+ * measure_texts finds the lengths of the texts, and returns the size of the record with them.
+ */
 static __attribute__((noinline)) uint32_t measure_texts(const struct sdt_observation *of,
 							const uint64_t *values, uint32_t *lengths)
 {
@@ -49,7 +55,7 @@ static __attribute__((noinline)) uint32_t measure_texts(const struct sdt_observa
 	return size;
 }
 
-/* put_texts writes the texts behind the words, and their lengths in place of the addresses. */
+/* put_texts writes the texts after the words, and their lengths in place of the addresses. */
 static __attribute__((noinline)) void put_texts(unsigned char *to, const struct sdt_observation *of,
 						const uint64_t *values, const uint32_t *lengths)
 {
@@ -83,7 +89,7 @@ static inline void put_arguments(unsigned char *to, const struct event *event)
 		put_texts(to, event->of, event->values, event->lengths);
 }
 
-/* commit_slot makes what was written to the slot's chunk readable. */
+/* commit_slot makes the record that was written to the slot's chunk readable. */
 static inline void commit_slot(struct sdt_slot *slot, uint32_t used)
 {
 	slot->used = used;
@@ -126,7 +132,7 @@ static inline __attribute__((always_inline)) bool append_to(struct sdt_writer *w
 	uint32_t used = slot->used;
 	unsigned char *to;
 
-	/* The time is computed from the last reading, unless that is too old. */
+	/* The time is computed from the last reading, unless the reading is too old. */
 	if (__builtin_expect(event->size > SDT_CHUNK_BYTES - used || now - slot->read > slot->interval, 0)) {
 		if (!make_room(writer, slot, event->size))
 			return false;
@@ -134,7 +140,7 @@ static inline __attribute__((always_inline)) bool append_to(struct sdt_writer *w
 		used = slot->used;
 	}
 	to = slot->chunk + used;
-	__builtin_prefetch(to + 1024, 1); /* memory that was not written to for long is in no cache */
+	__builtin_prefetch(to + 1024, 1); /* memory not written for long is in no cache */
 	sdt_put_u64(to, (uint64_t)number << 32 | event->size);
 	sdt_put_u64(to + 8, now);
 	sdt_put_u64(to + 16, (uint64_t)writer->memory.pid << 32 | event->thread);
@@ -204,7 +210,7 @@ static __attribute__((noinline)) void append_fire(int sink, const struct sdt_obs
 	struct sdt_slot *slot;
 
 #ifdef __clang_analyzer__
-	memset(lengths, 0, sizeof lengths); /* it does not know that has_texts stays as it is */
+	memset(lengths, 0, sizeof lengths); /* the compiler does not know that has_texts is constant */
 #endif
 	if (__builtin_expect(!writer, 0))
 		return;
@@ -220,16 +226,19 @@ static __attribute__((noinline)) void append_fire(int sink, const struct sdt_obs
 	append_shared(writer, number, of, values);
 }
 
-/* observation_of returns what a probe is recorded to, by the address of its slot's entry. */
+/* observation_of returns the observation of a probe, by the address of its slot's entry. */
 static inline const struct sdt_observation *observation_of(const SDTProbe_t *probe, uintptr_t entry)
 {
 	const struct sdt_provider *provider = (const struct sdt_provider *)probe->provider;
 
-	sdt_acquire(); /* what was written before the probe got the address */
+	sdt_acquire(); /* orders the writes that precede the store of the address */
 	return &__atomic_load_n(&provider->observed, __ATOMIC_ACQUIRE)[(entry - provider->sites) / SDT_SLOT];
 }
 
-/* append_to_all appends a fire that several recordings have, or that of a forked child that has none yet. */
+/*
+ * append_to_all appends a fire to several recordings, or in a forked child that has no recording
+ * yet.
+ */
 static __attribute__((noinline)) void append_to_all(const SDTProbe_t *probe, uintptr_t entry,
 						    const uint64_t *values)
 {

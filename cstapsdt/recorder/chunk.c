@@ -1,7 +1,13 @@
-/* The chunks of a recording: a slot whose chunk is full takes the oldest that nobody writes to. */
+/*
+ * The chunks of a recording: a slot with a full chunk takes the oldest chunk that no slot writes
+ * to.
+ */
 #include "writer.h"
 
-/* LOCK_TRIES is how often a fire tries to get the lock of the queue. It is held for some ten instructions. */
+/*
+ * LOCK_TRIES is the number of attempts of a fire to get the lock of the queue, which is held for
+ * about ten instructions.
+ */
 enum { LOCK_TRIES = 2000 };
 
 static inline void pause_thread(void)
@@ -12,8 +18,8 @@ static inline void pause_thread(void)
 }
 
 /*
- * lock_queue does not wait for its own thread, which may have been interrupted by a signal, nor
- * long for another, which may not run.
+ * lock_queue does not wait for its own thread, which a signal may have interrupted, and waits
+ * only briefly for another thread, which may not be running.
  */
 static bool lock_queue(struct sdt_writer *writer)
 {
@@ -38,7 +44,7 @@ static void unlock_queue(struct sdt_writer *writer)
 }
 
 /*
- * retire_chunk lets others have the chunk that the slot had before its present one. The lock is
+ * retire_chunk releases the chunk that the slot had before its present one to other slots. The lock is
  * held.
  */
 static void retire_chunk(struct sdt_writer *writer, struct sdt_slot *slot)
@@ -77,9 +83,9 @@ static unsigned char *chunk_at(const struct sdt_writer *writer, uint64_t index)
 }
 
 /*
- * take_chunk gives a busy slot another chunk. It reports false if there is none. The slot's
- * chunk is retired when the next one is readable: so a reader always finds the last chunk of a
- * shard, which says how many events the shard has had.
+ * take_chunk gives a busy slot another chunk. It reports false if there is none. The slot's chunk is
+ * retired when the next one is readable. A reader therefore always finds the last chunk of a
+ * shard, which has the number of the shard's earlier events.
  */
 static bool take_chunk(struct sdt_writer *writer, struct sdt_slot *slot)
 {
@@ -91,7 +97,9 @@ static bool take_chunk(struct sdt_writer *writer, struct sdt_slot *slot)
 		return false;
 	chunk = chunk_at(writer, index);
 	sdt_store64(chunk + SDT_OFF_SEQUENCE, 0);
-	/* A reader that finds something of what follows finds another sequence number too. */
+	/*
+	 * A reader that finds any of the following stores finds another sequence number too.
+	 */
 	sdt_fence();
 	reading = sdt_clock_read(&writer->clock);
 	sdt_put_u32(chunk + SDT_OFF_SHARD, (uint64_t)slot->shard);
@@ -107,7 +115,7 @@ static bool take_chunk(struct sdt_writer *writer, struct sdt_slot *slot)
 	slot->used = (uint32_t)SDT_CHUNK_HEAD_BYTES;
 	slot->read = reading.ticks;
 	if (!writer->clock.counter)
-		slot->interval = UINT64_MAX; /* no time is computed from readings */
+		slot->interval = UINT64_MAX; /* times are not computed from readings */
 	else if (slot->interval < writer->clock.second / 1024)
 		slot->interval = writer->clock.second / 1024;
 	if (before && lock_queue(writer)) { /* otherwise the next call retires it */

@@ -6,7 +6,7 @@
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 
-/* is_invariant reports whether the counter never stops or changes its rate. */
+/* is_invariant reports whether the counter neither stops nor changes its rate. */
 static bool is_invariant(void)
 {
 	unsigned a, b, c, d;
@@ -17,7 +17,10 @@ static bool is_invariant(void)
 static bool is_invariant(void) { return false; }
 #endif
 
-/* is_kernel_clock reports whether the kernel, which compares processors and watches, uses it. */
+/*
+ * is_kernel_clock reports whether the kernel, which compares and watches the processors, uses
+ * the counter.
+ */
 static bool is_kernel_clock(void)
 {
 	char source[8];

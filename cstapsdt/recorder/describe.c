@@ -1,4 +1,7 @@
-/* What a recording says of the process and of a probe. Nothing here allocates memory. */
+/*
+ * The descriptions of the process and of a probe in a recording. Nothing here allocates
+ * memory.
+ */
 #include "../recorder.h"
 
 #include <stdio.h>
@@ -33,7 +36,9 @@ static void put_boot(unsigned char *to)
 	}
 }
 
-/* put_executable writes the path of the executable. One that is too long loses its beginning. */
+/*
+ * put_executable writes the path of the executable. A path that is too long loses its beginning.
+ */
 static void put_executable(unsigned char *to, size_t room)
 {
 	char path[SDT_PATH_SIZE];
@@ -44,7 +49,7 @@ static void put_executable(unsigned char *to, size_t room)
 	memcpy(to + 2, path + cut, size - cut);
 }
 
-/* sdt_describe_process writes to a head, filled with zeros there, what it says of this process. */
+/* sdt_describe_process writes the description of this process to a head, which has zeros there. */
 void sdt_describe_process(unsigned char *head)
 {
 	sdt_put_u64(head + SDT_OFF_START, sdt_start_time());
@@ -54,7 +59,7 @@ void sdt_describe_process(unsigned char *head)
 
 enum { UNNAMED_SIZE = 16 };
 
-/* An entry that is being written, as far as there is room for it. */
+/* An entry that is being written, up to the end of its room. */
 struct entry {
 	unsigned char *bytes;
 	size_t size, room;
@@ -83,8 +88,8 @@ static size_t cut_length(const char *name)
 }
 
 /*
- * argument_name returns the name of an argument, and sets *names to that of the next one. *names is
- * NULL if the arguments have none; then they are called arg0 and so on.
+ * argument_name returns the name of an argument, and sets *names to the name of the next one.
+ * *names is NULL if the arguments have no names; they are then called arg0 and so on.
  */
 static const char *argument_name(const char **names, int index, char unnamed[UNNAMED_SIZE])
 {
@@ -123,7 +128,7 @@ size_t sdt_describe_probe(const struct sdt_provider *provider, const struct sdt_
 	char unnamed[UNNAMED_SIZE];
 
 	add_number(&entry, 0, 4); /* its size */
-	add_number(&entry, 0, 4); /* the process is that of the head */
+	add_number(&entry, 0, 4); /* 0: the process in the head */
 	add_number(&entry, (uint32_t)cut_length(provider_name), 2);
 	add_number(&entry, (uint32_t)cut_length(probe->name), 2);
 	add_number(&entry, (uint32_t)count, 4);

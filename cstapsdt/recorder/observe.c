@@ -56,7 +56,7 @@ static int reserve_observations(struct sdt_provider *provider)
 	return 0;
 }
 
-/* number_probe gives a probe the number that it has in a sink: probes of one name share one. */
+/* number_probe gives a probe its number in a sink. Probes of one name share a number. */
 static void number_probe(const struct sdt_sink *sink, struct sdt_provider *provider, size_t index)
 {
 	int i = (int)(sink - sdt_sinks);
@@ -72,7 +72,10 @@ static void number_probe(const struct sdt_sink *sink, struct sdt_provider *provi
 	__atomic_or_fetch(&o->sinks, UINT32_C(1) << i, __ATOMIC_RELEASE);
 }
 
-/* observe_provider lets a sink have the probes of a provider, or none if it is not active. */
+/*
+ * observe_provider adds the probes of a provider to a sink, or removes them if the sink is
+ * not active.
+ */
 static void observe_provider(const struct sdt_sink *sink, struct sdt_provider *provider)
 {
 	int i = (int)(sink - sdt_sinks);
@@ -81,7 +84,10 @@ static void observe_provider(const struct sdt_sink *sink, struct sdt_provider *p
 		struct sdt_observation *o = &provider->observed[k];
 
 		__atomic_and_fetch(&o->sinks, ~(UINT32_C(1) << i), __ATOMIC_RELAXED);
-		/* A fire may have read the bit, and find the sink used again. */
+		/*
+		 * A fire may have read the bit before, and then finds that the sink is in use
+		 * again.
+		 */
 		__atomic_store_n(&o->numbers[i], SDT_NOT_ASKED, __ATOMIC_RELAXED);
 		if (sink->active)
 			number_probe(sink, provider, k);
@@ -105,11 +111,11 @@ static void move_probes(struct sdt_provider *provider)
 /* sdt_observe_load publishes the sites of a provider. It returns -1 if there is no memory. */
 int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites)
 {
-	bool again = provider->observed; /* then copies of its probes may be recorded ones */
+	bool again = provider->observed; /* copies of its probes may then be recorded */
 	int status = 0;
 
 	sdt_observe_lock();
-	free(provider->observed); /* of the time before: the probes get the same numbers again */
+	free(provider->observed); /* of the previous load: the probes get the same numbers again */
 	provider->observed = NULL;
 	if (again || is_observed())
 		status = reserve_observations(provider);
@@ -135,14 +141,14 @@ void sdt_observe_unload(struct sdt_provider *provider)
 		__atomic_store_n(&p->probe._fire, NULL, __ATOMIC_RELEASE);
 	while (*link && *link != provider)
 		link = &(*link)->next;
-	if (*link) /* it is not there if its load has failed */
+	if (*link) /* it is missing if its load has failed */
 		*link = provider->next;
 	sdt_observe_unlock();
 }
 
 /*
- * sdt_observe_begin begins to record to memory the fires that the patterns select, also those of
- * providers that are loaded later. It returns -1 if there is no memory for that.
+ * sdt_observe_begin begins to record the fires that the patterns select to memory, including
+ * fires of providers that are loaded later. It returns -1 if there is no memory for that.
  */
 int sdt_observe_begin(int index, const struct sdt_memory *memory, const struct sdt_patterns *patterns)
 {
@@ -169,8 +175,8 @@ int sdt_observe_begin(int index, const struct sdt_memory *memory, const struct s
 }
 
 /*
- * sdt_observe_end ends a recording, or what sdt_observe_forked has kept of one. When it has returned
- * true, no fire is in the memory or will be; after false, the memory must stay.
+ * sdt_observe_end ends a recording, or the rest of one that sdt_observe_forked has kept. After it
+ * returns true, no fire writes to the memory, now or later; after false, the memory must stay.
  */
 bool sdt_observe_end(int index)
 {
@@ -180,7 +186,7 @@ bool sdt_observe_end(int index)
 	sink->active = false;
 	sink->patterns = NULL;
 	if (!quiet)
-		__atomic_store_n(&sink->writer, NULL, __ATOMIC_RELAXED); /* a fire is in it for good */
+		__atomic_store_n(&sink->writer, NULL, __ATOMIC_RELAXED); /* a fire in it never ends */
 	for (struct sdt_provider *p = loaded_providers; p; p = p->next) {
 		observe_provider(sink, p);
 		move_probes(p);
@@ -188,7 +194,7 @@ bool sdt_observe_end(int index)
 	return quiet;
 }
 
-/* sdt_observe_drop counts events of a sink that are lost. */
+/* sdt_observe_drop counts lost events of a sink. */
 void sdt_observe_drop(int index, uint64_t count)
 {
 	if (sdt_sinks[index].active)
@@ -196,13 +202,13 @@ void sdt_observe_drop(int index, uint64_t count)
 }
 
 /*
- * sdt_observe_forked ends all recordings in a forked child, which has no part in them. All probes
- * stay enabled for the sinks in `kept`, which had all. It calls only functions that a signal handler
- * may call.
+ * sdt_observe_forked ends all recordings in a forked child, which does not share them. All probes
+ * stay enabled for the sinks in `kept`, which had all probes. It calls only functions that a signal
+ * handler may call.
  *
- * Another thread of the parent may have had the lock, for as long as a disk takes, and a fork does
- * not wait for it. So whatever that thread was about to do, the list of providers is whole, and
- * everything else is set here.
+ * Another thread of the parent may have held the lock, perhaps while it waited for a disk, and a
+ * fork does not wait for it. Whatever that thread was doing, the list of providers is consistent,
+ * and everything else is set here.
  */
 void sdt_observe_forked(uint32_t kept)
 {

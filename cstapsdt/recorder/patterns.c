@@ -1,12 +1,17 @@
-/* Patterns that select probes, as path.Match of Go has them, but for the slash, which is a character like others. */
+/*
+ * Patterns that select probes, like those of Go's path.Match, except that the slash is an ordinary
+ * character.
+ */
 #include "../recorder.h"
 
-/* A pattern, of which the beginning is taken off. */
+/* The part of a pattern that is not matched yet. */
 struct glob {
 	const unsigned char *at, *end;
 };
 
-/* step_over returns what follows a character, which in UTF-8 may have several bytes. */
+/*
+ * step_over returns the address after a character, which in UTF-8 may have several bytes.
+ */
 static const char *step_over(const char *name)
 {
 	for (name++; (*name & 0xc0) == 0x80; name++)
@@ -28,8 +33,8 @@ static bool take_character(struct glob *glob, unsigned char *character)
 }
 
 /*
- * match_class matches a character with what follows a `[`, and takes that off. *valid is false if it
- * has no end.
+ * match_class matches a character with a class, whose `[` was taken, and takes the class. *valid is
+ * false if the class has no end.
  */
 static bool match_class(struct glob *glob, unsigned char character, bool *valid)
 {
@@ -57,7 +62,10 @@ static bool match_class(struct glob *glob, unsigned char character, bool *valid)
 	return false;
 }
 
-/* match_one matches the first character of a name with what is not a star. */
+/*
+ * match_one matches the first character of a name with a part of the pattern that is not
+ * a star.
+ */
 static bool match_one(struct glob *glob, const char **name, bool *valid)
 {
 	unsigned char character = (unsigned char)**name, wanted;
@@ -81,7 +89,10 @@ static bool match_one(struct glob *glob, const char **name, bool *valid)
 	}
 }
 
-/* A star that does not match is made longer; earlier stars need not be, so that this takes no more than n*m steps. */
+/*
+ * If the rest does not match, the last star matches one character more. Earlier stars need not be
+ * retried, so this takes at most n*m steps.
+ */
 static bool match_name(struct glob glob, const char *name)
 {
 	struct glob after_star = {NULL, NULL};

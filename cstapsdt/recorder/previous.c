@@ -1,6 +1,6 @@
 /*
- * The recordings of earlier processes, which keep their place under names with a time. Nothing here
- * allocates memory, because a forked child uses it too.
+ * The recordings of earlier processes, which stay in their directory under names with a time.
+ * Nothing here allocates memory, because a forked child uses it too.
  */
 #include "../recorder.h"
 
@@ -17,10 +17,10 @@
 #define RENAME_NOREPLACE 1
 #endif
 
-/* KEPT is how many recordings of earlier processes are kept. */
+/* KEPT is the number of recordings of earlier processes that are kept. */
 enum { KEPT = 5 };
 
-/* The form of what is added to the name of a recording: 0 is any digit. */
+/* The format of the suffix of a recording's name: 0 stands for any digit. */
 static const char suffix_form[] = "-00000000T000000.000000000Z";
 
 enum { SUFFIX_LENGTH = sizeof suffix_form - 1 };
@@ -30,14 +30,15 @@ int sdt_recordfile_rename(const char *from, const char *to)
 {
 	if (syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
 		return 0;
-	if (errno != EINVAL && errno != ENOSYS) /* the file system, or the kernel, cannot */
+	if (errno != EINVAL && errno != ENOSYS) /* the flag is not supported */
 		return -1;
 	return link(from, to) == 0 ? unlink(from) : -1;
 }
 
 /*
- * add_suffix writes the path with the present time. gmtime would take a lock of the C library. The
- * date is computed from the number of days since 1 March 0000, in cycles of 400 years.
+ * add_suffix writes the path with the present time. It does not call gmtime, which takes a lock of
+ * the C library. The date is computed from the number of days since 1 March 0000, in cycles of 400
+ * years.
  */
 static void add_suffix(char *to, size_t size, const char *path)
 {
@@ -68,12 +69,13 @@ static bool is_suffix(const char *text)
 	return text[SUFFIX_LENGTH] == '\0';
 }
 
-/* What open_ours returns in place of a descriptor. */
+/* The results of open_ours other than a descriptor. */
 enum { GONE = -1, TAKEN = -2, OTHER = -3, FAILED = -4 };
 
 static bool is_mine(const struct stat *file)
 {
-	return file->st_uid == geteuid() && (file->st_uid != SDT_OVERFLOW_USER || sdt_all_users_mapped());
+	return file->st_uid == geteuid() &&
+	       (file->st_uid != SDT_OVERFLOW_USER || sdt_all_users_mapped());
 }
 
 /* is_recording reports whether a file begins like a recording, or returns FAILED. */
@@ -86,8 +88,8 @@ static int is_recording(int fd)
 }
 
 /*
- * open_ours opens a file that this user's processes have made as a recording: what is renamed, counted or removed is known by
- * its owner and by its first bytes. Files of others are not even opened.
+ * open_ours opens a recording of this user's processes. Files that are renamed, counted or removed
+ * are identified by their owner and their first bytes. Files of others are not even opened.
  */
 static int open_ours(const char *path, struct stat *file)
 {
@@ -125,7 +127,10 @@ void sdt_recordfile_directory(const char *path, char directory[SDT_PATH_SIZE])
 	snprintf(directory, SDT_PATH_SIZE, "%.*s", length, slash ? path : ".");
 }
 
-/* move_file renames a file to that of a recording with the present time, which it writes, or "" if it is gone. */
+/*
+ * move_file renames a file to the path of a recording with the present time. It writes the new
+ * name, or "" if the file is gone.
+ */
 static int move_file(const char *path, const char *recording, char *name, size_t size)
 {
 	for (int tries = 0; tries < SDT_RECORDFILE_TRIES; tries++) {
@@ -142,7 +147,7 @@ static int move_file(const char *path, const char *recording, char *name, size_t
 	return -1;
 }
 
-/* move_locked moves a file away that nobody has locked. */
+/* move_locked moves a file away that no process has locked. */
 static enum sdt_moved move_locked(const char *path, const char *recording, const struct stat *file)
 {
 	static char name[SDT_PATH_SIZE + SDT_SUFFIX_SIZE]; /* as above */
@@ -158,8 +163,8 @@ static enum sdt_moved move_locked(const char *path, const char *recording, const
 	return SDT_MOVED;
 }
 
-/* are_numbers reports whether the text is .PID or .PID.N. */
-static bool are_numbers(const char *text)
+/* is_pid_suffix reports whether the text is .PID or .PID.N. */
+static bool is_pid_suffix(const char *text)
 {
 	int count = 0;
 
@@ -177,15 +182,15 @@ static bool are_numbers(const char *text)
 }
 
 /*
- * is_of reports whether a file whose name goes on after that of the recording with .PID is of that process, as far as its head was
- * written. Another program's recording can have such a name.
+ * is_of reports whether a file with the name of the recording and the suffix .PID belongs to that
+ * process, or its head was not written yet. Another program's recording can have such a name.
  */
 static bool is_of(int fd, const char *rest)
 {
 	unsigned char head[4];
 	uint32_t pid;
 
-	if (!are_numbers(rest) || pread(fd, head, sizeof head, (off_t)SDT_OFF_PID) != sizeof head)
+	if (!is_pid_suffix(rest) || pread(fd, head, sizeof head, (off_t)SDT_OFF_PID) != sizeof head)
 		return true;
 	pid = sdt_get_u32(head);
 	return pid == 0 || pid == strtoul(rest + 1, NULL, 10);
@@ -202,8 +207,9 @@ static void close_locked(int fd)
 }
 
 /*
- * sdt_recordfile_move_away renames a recording that an earlier process has left: it becomes an earlier one of the recording, whose
- * name it has or, if it was beside that, had wanted. A file that is not ours stays, and so does one that a process has locked.
+ * sdt_recordfile_move_away renames a recording that an earlier process has left. The new name is
+ * the path of the recording, also for a file beside it, with the present time. A file that is not
+ * ours stays, and so does a file that a process has locked.
  */
 enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording, char *line)
 {
@@ -217,7 +223,7 @@ enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording,
 	case TAKEN:
 		return SDT_TAKEN;
 	case OTHER:
-		sdt_fail_line(line, "%s: the file there is no recording", path);
+		sdt_fail_line(line, "%s: the file there is not a recording", path);
 		return SDT_OTHER;
 	case FAILED:
 		sdt_fail_line(line, "%s: %m", path);
@@ -237,7 +243,10 @@ enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording,
 	return moved;
 }
 
-/* sdt_recordfile_expand writes the path of the recording of a process, which is %p in a pattern. */
+/*
+ * sdt_recordfile_expand writes the path of a process's recording. In the pattern, %p stands for the
+ * PID.
+ */
 int sdt_recordfile_expand(const char *pattern, uint32_t pid, char path[SDT_PATH_SIZE])
 {
 	size_t length = 0;
@@ -270,10 +279,10 @@ static bool is_to(const char *pattern, const char *path, uint32_t pid)
 	rest = path + length;
 	return strncmp(path, expected, length) == 0 &&
 	       (*rest == '\0' || is_suffix(rest) ||
-		(are_numbers(rest) && strtoul(rest + 1, NULL, 10) == pid));
+		(is_pid_suffix(rest) && strtoul(rest + 1, NULL, 10) == pid));
 }
 
-/* What a recording is worth. A process that was killed has not ended its own. */
+/* The ranks of recordings. A process that was killed has not ended its own. */
 enum rank { INCOMPLETE, ENDED, BESIDE, KILLED };
 
 static enum rank rank_of(const unsigned char *head)
@@ -285,18 +294,18 @@ static enum rank rank_of(const unsigned char *head)
 	return sdt_get_u32(head + SDT_OFF_BESIDE) != 0 ? BESIDE : KILLED;
 }
 
-/* A look at the recordings to a path. */
+/* The result of a look at the recordings to a path. */
 struct look {
 	const char *path, *pattern, *own;
 	bool beside; /* another process records that did not begin beside a third one */
 	int count;   /* of the recordings of processes that have ended */
-	/* The one of these that is removed first. */
+	/* The recording that is removed first. */
 	enum rank rank;
 	uint64_t began;
 	char first[SDT_PATH_SIZE + SDT_SUFFIX_SIZE];
 };
 
-/* remove_file removes a file that is locked, unless the name is another file's meanwhile. */
+/* remove_file removes a file that is locked, unless another file has the name by now. */
 static bool remove_file(const char *path, const struct stat *file)
 {
 	struct stat now;
@@ -338,7 +347,10 @@ static void look_at_file(struct look *look, const char *path)
 	if (pread(fd, head, sizeof head, 0) > 0 &&
 	    is_to(look->pattern, path, sdt_get_u32(head + SDT_OFF_PID))) {
 		rank = rank_of(head);
-		/* Several processes may look at once, but none while another moves the file away. */
+		/*
+		 * Several processes may look at the same time, but none while another moves the file
+		 * away.
+		 */
 		if (flock(fd, LOCK_SH | LOCK_NB) != 0)
 			look->beside = look->beside || rank == KILLED;
 		else if (rank != INCOMPLETE || !remove_file(path, &file))
@@ -347,7 +359,10 @@ static void look_at_file(struct look *look, const char *path)
 	close_locked(fd);
 }
 
-/* look_at opens a file of the directory if its name begins as that of a recording to the path. */
+/*
+ * look_at opens a file of the directory if its name begins like the name of a recording to the
+ * path.
+ */
 static bool look_at(void *data, const char *name)
 {
 	struct look *look = data;
@@ -377,8 +392,9 @@ static void look_around(struct look *look)
 /*
  * sdt_recordfile_tidy removes recordings to a path whose processes have ended, until KEPT are left:
  * first those that their process has ended, then those of processes that began beside another, such
- * as its children, and then those that began first. In the pattern, %p is the process. If another
- * process records that did not begin beside a third one, this recording says that it is beside.
+ * as its children, and then those that began first. In the pattern, %p stands for the PID. If
+ * another process records that did not begin beside a third one, this recording is marked as beside
+ * it.
  */
 void sdt_recordfile_tidy(const struct sdt_recordfile *file, const char *path, const char *pattern)
 {

@@ -1,4 +1,4 @@
-/* What the program asks for, and its environment: a recording, and a socket. */
+/* The recording and the socket that the program or its environment requests. */
 #include "../recorder.h"
 
 #include <dlfcn.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* The size of a recording for which none is given. */
+/* The default size of a recording. */
 #define DEFAULT_BYTES ((uint64_t)16 << 20)
 
 static _Thread_local char error_line[SDT_LINE_SIZE + 16];
@@ -17,8 +17,9 @@ static _Thread_local char error_line[SDT_LINE_SIZE + 16];
 static sigset_t mask_of_fork;
 
 /*
- * A forked child handles signals only after it has left its parent's recordings: what their handlers fired would be
- * lost. Signals that an instruction causes stay unblocked, because they end a process that blocks them.
+ * A forked child handles signals only after it has left its parent's recordings, because the fires
+ * of the handlers would be lost. Signals that an instruction causes stay unblocked, because they
+ * end a process that blocks them.
  */
 static void block_signals(sigset_t *before)
 {
@@ -59,7 +60,7 @@ static void after_fork_in_child(void)
 	errno = reason;
 }
 
-/* keep_library makes dlclose leave this library where it is: threads and handlers may be in it. */
+/* keep_library keeps dlclose from unloading this library: threads and handlers may be in it. */
 static void keep_library(void)
 {
 	Dl_info info;
@@ -77,8 +78,8 @@ static void prepare_once(void)
 }
 
 /*
- * prepare_forks makes forked children leave what their parent has. It writes a line of error if it
- * fails.
+ * prepare_forks makes forked children leave their parent's recordings and socket. It writes an error line
+ * if it fails.
  */
 static int prepare_forks(char *line)
 {
@@ -105,12 +106,18 @@ static int set_error_line(const char *what, int status, const char *line)
 	return status;
 }
 
-/* Whether the environment has asked for the recording or the socket, and the program has not. What the program asks for wins. */
+/*
+ * Whether the environment has requested the recording or the socket, and the program has not. The
+ * program takes precedence.
+ */
 static bool environment_records, environment_listens;
 
 static bool take_over(bool *of_environment) { return __atomic_exchange_n(of_environment, false, __ATOMIC_SEQ_CST); }
 
-/* end_of_obeying notes what the environment has begun, or says why it has not. A status of 1 means that the program has. */
+/*
+ * end_of_obeying notes that the environment has begun the recording or the socket, or reports the
+ * failure. A status of 1 means that the program has begun it.
+ */
 static void end_of_obeying(bool *of_environment, int status, const char *what, const char *line)
 {
 	if (status == 0)
@@ -120,7 +127,7 @@ static void end_of_obeying(bool *of_environment, int status, const char *what, c
 }
 
 /*
- * begin_recording and listen_to_watchers write a line of error, and return 1 if the process does it
+ * begin_recording and listen_to_watchers write an error line, and return 1 if the process records or listens
  * already.
  */
 static int begin_recording(const char *path, uint64_t bytes, char *line)
@@ -178,7 +185,7 @@ static uint64_t parse_size(const char *text)
 		if (__builtin_mul_overflow(size, 10, &size) ||
 		    __builtin_add_overflow(size, (uint64_t)(*text - '0'), &size))
 			return 0;
-	unit = strchr(units, *text); /* that of "" is its end */
+	unit = strchr(units, *text); /* for "", its end */
 	if (!unit || (*text && text[1]))
 		return 0;
 	for (long power = *text ? unit - units : -1; power >= 0; power--)
@@ -187,7 +194,9 @@ static uint64_t parse_size(const char *text)
 	return size;
 }
 
-/* is_switch reports whether a value is a number or a word for other variables, and no path. */
+/*
+ * is_switch reports whether a value is a number or a value of other variables, and not a path.
+ */
 static bool is_switch(const char *value)
 {
 	static const char *const words[] = {"true", "yes", "on", "false", "no", "off"};
@@ -198,14 +207,17 @@ static bool is_switch(const char *value)
 	return value[strspn(value, "0123456789")] == '\0';
 }
 
-/* find_fault returns what is wrong with STAPSDT_RECORD, or NULL: see ParseVariable in Go. */
+/*
+ * find_fault returns the reason why STAPSDT_RECORD is invalid, or NULL: see ParseVariable in
+ * Go.
+ */
 static const char *find_fault(const char *path, uint64_t bytes)
 {
 	for (const char *at = path; *at; at++)
 		if (sdt_is_control(at))
 			return "the path has control characters";
 	if (is_switch(path) || bytes < SDT_MIN_RECORDING || bytes > SDT_MAX_RECORDING)
-		return "it is FILE or FILE,SIZE, where SIZE is from 256K to 1G";
+		return "it must be FILE or FILE,SIZE, with a SIZE from 256K to 1G";
 	return NULL;
 }
 
@@ -248,7 +260,7 @@ static void listen_by_environment(void)
 		end_of_obeying(&environment_listens, listen_to_watchers(line), "listen: ", line);
 		return;
 	}
-	snprintf(line, sizeof line, "%.2048s: it is 1 to listen, or 0", value);
+	snprintf(line, sizeof line, "%.2048s: it must be 1 to listen, or 0", value);
 	sdt_complain("STAPSDT_SOCKET=", line);
 }
 

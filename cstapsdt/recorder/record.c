@@ -1,4 +1,4 @@
-/* The recording in a file, of this process and of the children that it forks. */
+/* The recordings of this process, and of the children that it forks, in files. */
 #include "../recorder.h"
 
 #include <poll.h>
@@ -11,26 +11,27 @@ static bool is_recording;
 
 /*
  * Whether a thread makes or ends the recording, which can take as long as its disk does. A fork
- * does not wait for that: its child has no recording, and finds `file` half made.
+ * does not wait for that: the child has no recording, and finds `file` incomplete.
  */
 static bool is_changing;
 
 static void set_changing(bool to) { __atomic_store_n(&is_changing, to, __ATOMIC_SEQ_CST); }
 
-/* What was asked for, for children: an absolute path, in which %p is the process. */
+/* The request, for children: an absolute path, in which %p stands for the PID. */
 static char wanted_path[SDT_PATH_SIZE];
 static uint64_t wanted_bytes;
 
 /*
- * A forked child that never fires, because it executes another program, does not need a file. So the
- * first fire makes it, and is not to take long: the file is smaller than its parent's.
+ * A forked child that never fires, because it executes another program, does not need a file. The
+ * first fire therefore makes the file, which is smaller than its parent's so that this does not
+ * take long.
  */
 enum { PART_OF_CHILD = 16 };
 enum { CHILD_DONE, CHILD_WAITS, CHILD_BEGINS };
-uint32_t sdt_record_waits; /* not CHILD_DONE in a forked child that has no recording yet */
+uint32_t sdt_record_waits; /* other than CHILD_DONE in a forked child that has no recording yet */
 static uint64_t missed;    /* events that were fired meanwhile */
 
-/* make_recording makes the file that is wanted, of a size, and records to it. */
+/* make_recording makes the requested file with a size, and records to it. */
 static int make_recording(uint64_t bytes, char *line)
 {
 	static char path[SDT_PATH_SIZE]; /* a fire may have little stack */
@@ -38,7 +39,7 @@ static int make_recording(uint64_t bytes, char *line)
 
 	if (sdt_recordfile_expand(wanted_path, (uint32_t)getpid(), path) != 0)
 		return sdt_fail_line(line, "%.64s...: the path is too long", wanted_path);
-	/* A directory for each process would never be removed. */
+	/* directories for single processes would never be removed */
 	if (!(process && strchr(process, '/')) && sdt_recordfile_make_directory(path, line) != 0)
 		return -1;
 	if (sdt_recordfile_create(&file, path, bytes, line) != 0)
@@ -57,7 +58,7 @@ static int make_recording(uint64_t bytes, char *line)
 	return 0;
 }
 
-/* begin_recording begins the recording that is wanted. The lock is held. */
+/* begin_recording begins the requested recording. The lock is held. */
 static int begin_recording(uint64_t bytes, char *line)
 {
 	int status;
@@ -68,7 +69,7 @@ static int begin_recording(uint64_t bytes, char *line)
 	return status;
 }
 
-/* sdt_is_control reports whether a character of UTF-8 is one that controls a terminal. */
+/* sdt_is_control reports whether a character in UTF-8 controls a terminal. */
 bool sdt_is_control(const char *character)
 {
 	unsigned char first = (unsigned char)character[0];
@@ -78,8 +79,8 @@ bool sdt_is_control(const char *character)
 }
 
 /*
- * sdt_complain says on standard error what could not be done, where no caller can be told. The
- * reason can have a path of the user's.
+ * sdt_complain reports a failure on standard error if no caller can get the error. The reason
+ * can contain a path of the user's.
  */
 void sdt_complain(const char *what, const char *reason)
 {
@@ -98,7 +99,7 @@ void sdt_complain(const char *what, const char *reason)
 			text[size++] = *reason;
 	}
 	text[size++] = '\n';
-	/* It may be called by a fire, which neither waits nor dies of a pipe that nothing reads. */
+	/* A fire may call it, which must neither wait nor die of SIGPIPE. */
 	if (poll(&out, 1, 0) != 1 || out.revents != POLLOUT)
 		return;
 	if (write(STDERR_FILENO, text, size) < 0)
@@ -111,7 +112,7 @@ void sdt_record_forked(void)
 	bool recorded = (is_recording && !is_changing) || sdt_record_waits != CHILD_DONE;
 
 	if (is_recording || is_changing)
-		sdt_recordfile_close(&file, false); /* it is not mapped in a child */
+		sdt_recordfile_close(&file, false); /* its memory is not mapped in a child */
 	is_recording = false;
 	set_changing(false);
 	sdt_observe_forked(recorded ? 1U << SDT_FILE_SINK : 0);
@@ -142,10 +143,10 @@ static void begin_in_child(void)
 }
 
 /*
- * sdt_record_in_child is called by a fire in a forked child that has no recording yet. It begins that,
- * unless another thread does or the lock is taken, for which a fire must not wait; then the event is
- * lost. It returns the sinks to which the fire is not to be appended. All that it calls may be called
- * in a signal handler.
+ * sdt_record_in_child is called by a fire in a forked child that has no recording yet. It begins
+ * the recording, unless another thread does so or has taken the lock, for which a fire must not
+ * wait; the event is then lost. It returns the sinks to which the fire must not be appended. It
+ * calls only functions that a signal handler may call.
  */
 uint32_t sdt_record_in_child(void)
 {
@@ -172,7 +173,7 @@ uint32_t sdt_record_in_child(void)
 	return 1U << SDT_FILE_SINK;
 }
 
-/* want_path keeps the path as an absolute one: a child may have another directory when it fires. */
+/* want_path keeps the absolute path: a child may have changed its directory when it fires. */
 static int want_path(const char *path)
 {
 	size_t length = 0;
@@ -204,7 +205,10 @@ static int record_to(const char *path, uint64_t bytes, char *line)
 	return begin_recording(bytes, line);
 }
 
-/* sdt_record_begin records to a file, and writes a line of error if that fails. It returns 1 if the process records already. */
+/*
+ * sdt_record_begin records to a file, and writes an error line if that fails. It returns 1 if the
+ * process records already.
+ */
 int sdt_record_begin(const char *path, uint64_t bytes, char *line)
 {
 	int status, cancel = sdt_cancel_hold();
@@ -216,7 +220,7 @@ int sdt_record_begin(const char *path, uint64_t bytes, char *line)
 	return status;
 }
 
-/* sdt_record_exit says in the recording that its process ends by itself. It waits for nobody. */
+/* sdt_record_exit notes in the recording that its process exits by itself. It never waits. */
 void sdt_record_exit(void)
 {
 	if (!sdt_observe_trylock())

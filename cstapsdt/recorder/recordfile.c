@@ -1,6 +1,6 @@
 /*
- * The file of a recording: with a promise of room, locked by its process, and complete when it gets
- * its name. internal/recording/recordfile does the same for Go.
+ * The file of a recording: its room is reserved, its process has locked it, and it is complete when
+ * it gets its name. internal/recording/recordfile does the same for Go.
  */
 #include "../recorder.h"
 
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 /*
- * File systems that write to another place each time, so that a block that was allocated does not
- * promise that there will be room, and the one that is memory.
+ * File systems that write each change to another place (copy-on-write), so that an allocated
+ * block does not guarantee room, and the file system in memory.
  */
 enum { BTRFS = 0x9123683e, ZFS = 0x2fc12fc1, TMPFS = 0x01021994 };
 #define BCACHEFS 0xca451a4e
@@ -34,12 +34,13 @@ static int check_directory(const struct stat *status, const char *directory, cha
 	return 0;
 }
 
-enum { MAX_LINKS = 40 }; /* so many does the kernel follow */
+enum { MAX_LINKS = 40 }; /* the number of links that the kernel follows */
 
 /*
- * check_way refuses an absolute path that another user could lead elsewhere: it checks each directory and each link. On the
- * way, one of root's may be for a group that root has chosen, as /var/log is, and one that is mounted may be for everyone: a
- * volume of Kubernetes is like that, and those who share it share the pod.
+ * check_way refuses an absolute path that another user could redirect: it checks each directory and
+ * each link. On the way, a directory of root may be writable for a group that root has chosen, as
+ * /var/log is, and a mounted directory may be writable for everyone: a volume of Kubernetes is like
+ * that, and all its users share the pod.
  */
 static int check_way(const char *directory, char *line)
 {
@@ -70,12 +71,12 @@ static int check_way(const char *directory, char *line)
 			if (lstat(at, &status) != 0)
 				return sdt_fail_line(line, "%s: %m", at);
 			if (status.st_uid == SDT_OVERFLOW_USER && !mapped)
-				status.st_uid = 0; /* it cannot be told, and the root of a sandbox often belongs to such a user */
+				status.st_uid = 0; /* unknown; the root of a sandbox often belongs to such a user */
 			if (S_ISLNK(status.st_mode)) {
 				size = readlink(at, link, sizeof link);
 				if (size <= 0 || ++links > MAX_LINKS || (size_t)size + left >= sizeof rest)
 					return sdt_fail_line(line, "%s: it leads nowhere", at);
-				status.st_mode = 0; /* everyone may do what a link's mode says */
+				status.st_mode = 0; /* a link's mode grants everyone everything */
 			} else if (status.st_dev != above.st_dev)
 				status.st_mode |= S_ISVTX;
 			if (status.st_uid == 0 && left)
@@ -91,8 +92,8 @@ static int check_way(const char *directory, char *line)
 }
 
 /*
- * check_file_system refuses a file system on which allocated room is no promise. It is asked by the
- * path, before the directory is opened, which could wait.
+ * check_file_system refuses a file system on which allocated room is not guaranteed. It takes the
+ * path, because it is called before the directory is opened, which could wait.
  */
 static int check_file_system(const char *directory, uint64_t size, char *line)
 {
@@ -130,11 +131,11 @@ static int check_limit(uint64_t size, char *line)
 	return 0;
 }
 
-enum { TAKEN = -2 }; /* open_locked cannot have the name */
+enum { TAKEN = -2 }; /* the name is in use */
 
 /*
- * make_known locks a file that was just made, and then lets it begin like a recording, so that whoever finds a recording that is not
- * locked knows that its process has ended. After a failure of power it is known, too.
+ * make_known locks a file that was just made, and then marks it as a recording, so that the process
+ * of a recording that is not locked is known to have ended. The mark survives a power failure.
  */
 static int make_known(int fd)
 {
@@ -148,8 +149,8 @@ static int make_known(int fd)
 }
 
 /*
- * open_locked creates a file beside the recording and locks it. One of the same name is of an earlier process, which had the
- * same number, and is moved away.
+ * open_locked creates a file beside the recording and locks it. A file of the same name is from an
+ * earlier process with the same PID, and is moved away.
  */
 static int open_locked(struct sdt_recordfile *file, const char *recording, char *line)
 {
@@ -171,7 +172,7 @@ static int open_locked(struct sdt_recordfile *file, const char *recording, char 
 		case SDT_MOVED:
 			continue;
 		case SDT_TAKEN:
-			sdt_fail_line(line, "%s: another process or another user has it", path);
+			sdt_fail_line(line, "%s: it is in use by another process, or belongs to another user", path);
 			return TAKEN;
 		case SDT_OTHER:
 			return TAKEN;
@@ -179,13 +180,13 @@ static int open_locked(struct sdt_recordfile *file, const char *recording, char 
 			return -1;
 		}
 	}
-	return sdt_fail_line(line, "%s: other processes create it all the time", path);
+	return sdt_fail_line(line, "%s: other processes keep creating it", path);
 }
 
 /*
- * create_beside creates the file under a name of this process: PATH.PID or, where that is taken, PATH.PID.2 and so on. It is taken by
- * that of a process with the same number, in a container that shares the directory, or by somebody who wants to be in the way: therefore
- * the numbers are hard to guess in the end.
+ * create_beside creates the file under a name of this process: PATH.PID or, where that is taken,
+ * PATH.PID.2 and so on. The name can be taken by a process with the same PID in another container,
+ * or by an attacker, so the last attempts use random numbers.
  */
 static int create_beside(struct sdt_recordfile *file, const char *path, char *line)
 {
@@ -219,7 +220,7 @@ static int map_room(struct sdt_recordfile *file, char *line)
 	if (failed != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
 		return sdt_fail_line(line, "%s: its file system cannot promise room for it", file->path);
 	if (failed != 0 && errno == ENOSPC && fstatfs(file->fd, &room) == 0)
-		return sdt_fail_line(line, "%s: a recording takes %llu bytes, and its file system has %llu", file->path,
+		return sdt_fail_line(line, "%s: a recording takes %llu bytes, but its file system has %llu", file->path,
 				     (unsigned long long)file->size, (unsigned long long)room.f_bavail * (unsigned long long)room.f_bsize);
 	if (failed != 0)
 		return sdt_fail_line(line, "%s: allocate %llu bytes: %m", file->path,
@@ -227,7 +228,7 @@ static int map_room(struct sdt_recordfile *file, char *line)
 	memory = mmap(NULL, (size_t)file->size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
 	if (memory == MAP_FAILED || fstat(file->fd, &status) != 0)
 		return sdt_fail_line(line, "%s: map it: %m", file->path);
-	/* A forked child has no part in the recording. */
+	/* A forked child does not inherit the mapping. */
 	(void)madvise(memory, (size_t)file->size, MADV_DONTFORK);
 	file->memory.bytes = memory;
 	file->dev = status.st_dev;
@@ -271,8 +272,8 @@ static int check_place(const char *path, uint64_t size, char *line)
 }
 
 /*
- * sdt_recordfile_create makes the file of a recording, with all of its room, under a name of this
- * process. sdt_recordfile_publish gives it its own when it is complete.
+ * sdt_recordfile_create makes the file of a recording, with all of its room, under a temporary
+ * name of this process. sdt_recordfile_publish gives it the final name when it is complete.
  */
 int sdt_recordfile_create(struct sdt_recordfile *file, const char *path, uint64_t bytes, char *line)
 {
@@ -280,7 +281,10 @@ int sdt_recordfile_create(struct sdt_recordfile *file, const char *path, uint64_
 
 	if (bytes > SDT_MAX_RECORDING)
 		return sdt_fail_line(line, "%s: a recording has at most %d bytes", path, SDT_MAX_RECORDING);
-	/* One after the other: a child that is forked meanwhile closes the descriptor. */
+	/*
+	 * Each step follows the previous one: a child that is forked meanwhile closes the
+	 * descriptor.
+	 */
 	file->dev = 0;
 	file->size = sdt_recording_size(chunks);
 	file->memory = (struct sdt_memory){.chunks = chunks, .pid = (uint32_t)getpid()};
@@ -295,8 +299,8 @@ int sdt_recordfile_create(struct sdt_recordfile *file, const char *path, uint64_
 }
 
 /*
- * sdt_recordfile_publish gives the file the path that was asked for, unless another process records
- * there, or another user has a file there: then this one records beside it.
+ * sdt_recordfile_publish gives the file the requested path, unless another process records there,
+ * or another user has a file there. In that case, this process records beside it.
  */
 int sdt_recordfile_publish(struct sdt_recordfile *file, const char *path, char *line)
 {
@@ -317,7 +321,7 @@ int sdt_recordfile_publish(struct sdt_recordfile *file, const char *path, char *
 			return -1;
 		}
 	}
-	return sdt_fail_line(line, "%s: other processes create it all the time", path);
+	return sdt_fail_line(line, "%s: other processes keep creating it", path);
 }
 
 /* sdt_recordfile_discard removes a file that was not published. */
@@ -328,9 +332,9 @@ void sdt_recordfile_discard(struct sdt_recordfile *file)
 }
 
 /*
- * sdt_recordfile_close unlocks the file, and unmaps it unless a fire may still be in it. The program
- * may have closed the descriptor, as a daemon does that closes all; another file may have its
- * number.
+ * sdt_recordfile_close unlocks the file, and unmaps it unless a fire may still be in it. The
+ * program may have closed the descriptor, as a daemon that closes all descriptors does; another
+ * file may then have its number.
  */
 void sdt_recordfile_close(struct sdt_recordfile *file, bool unmap)
 {

@@ -1,12 +1,15 @@
-/* How much more memory the machine has, and the control groups of the process allow. Nothing here allocates memory. */
+/*
+ * The memory that the machine has left, and that the control groups of the process still allow.
+ * Nothing here allocates memory.
+ */
 #include "../recorder.h"
 
 #include <stdio.h>
 
 /*
  * A hierarchy of control groups, its files, and the field of memory.stat with the contents of files
- * that were not used lately. These count as room, because the kernel takes them back first: in a
- * container that has read a file, they are all that there is.
+ * that were not used lately. They count as room, because the kernel takes them back first: in a
+ * container that has read a file, there may be no other room.
  */
 struct hierarchy {
 	const char *mount, *limit, *usage, *inactive;
@@ -26,7 +29,7 @@ static __attribute__((noinline)) void read_file(const char *directory, const cha
 	(void)sdt_file_read(path, text, size);
 }
 
-/* parse_number returns what follows the digits. */
+/* parse_number returns the address after the digits. */
 static const char *parse_number(const char *text, uint64_t *number)
 {
 	for (*number = 0; *text >= '0' && *text <= '9'; text++)

@@ -1,4 +1,7 @@
-/* The shards of a recording: which one a fire writes to, and when no fire is in any. */
+/*
+ * The shards of a recording: the choice of a shard for a fire, and waiting until no fire
+ * is in any.
+ */
 #include "writer.h"
 
 #include <time.h>
@@ -6,7 +9,9 @@
 /* Slots are taken from threads that have ended at most this often. */
 #define RECLAIM_INTERVAL 1000000000 /* in nanoseconds */
 
-/* STOP_TRIES is how many milliseconds stop waits for fires that have begun. */
+/*
+ * STOP_TRIES is the time in milliseconds for which stop waits for fires that have begun.
+ */
 enum { STOP_TRIES = 1000 };
 
 static struct sdt_slot *window_of(struct sdt_writer *writer, uint32_t self)
@@ -19,7 +24,7 @@ static bool is_owned_by(const struct sdt_slot *slot, uint32_t self)
 	return __atomic_load_n(&slot->owner, __ATOMIC_RELAXED) == self;
 }
 
-/* take_slot makes a free slot the calling thread's, or returns NULL. */
+/* take_slot assigns a free slot to the calling thread, or returns NULL. */
 static struct sdt_slot *take_slot(struct sdt_writer *writer, uint32_t self)
 {
 	struct sdt_slot *slot = window_of(writer, self);
@@ -36,8 +41,8 @@ static struct sdt_slot *take_slot(struct sdt_writer *writer, uint32_t self)
 
 /*
  * reclaim_slot takes a slot from a thread that has ended. Another thread may have got its
- * number, and with it the slot, so it is asked for again when nobody can find the slot any
- * longer.
+ * number, and with it the slot, so the check is repeated once no thread can find the slot
+ * any longer.
  */
 static void reclaim_slot(struct sdt_slot *slot)
 {
@@ -53,7 +58,7 @@ static void reclaim_slot(struct sdt_slot *slot)
 		__atomic_store_n(&slot->owner, owner, __ATOMIC_RELEASE);
 		return;
 	}
-	/* The thread may have ended in a record, which is not committed then. */
+	/* The thread may have ended within a record, which is then not committed. */
 	if (__atomic_load_n(&slot->busy, __ATOMIC_ACQUIRE))
 		__atomic_store_n(&slot->busy, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot->owner, 0, __ATOMIC_RELEASE);
@@ -96,7 +101,7 @@ struct sdt_slot *sdt_slot_enter_own(struct sdt_writer *writer, uint32_t self)
 
 /*
  * sdt_slot_enter_shared returns a busy shared slot, or NULL if there is none or the writer is
- * stopped. *tried is how many of them the caller has tried.
+ * stopped. *tried is the number of slots that the caller has tried.
  */
 struct sdt_slot *sdt_slot_enter_shared(struct sdt_writer *writer, uint32_t self, uint32_t *tried)
 {
@@ -119,7 +124,7 @@ struct sdt_slot *sdt_slot_enter_shared(struct sdt_writer *writer, uint32_t self,
 
 /*
  * sdt_slot_has_shard gives a busy slot a shard if it has none, and reports whether it has one. A
- * recording of few chunks has few shards, some of which only shared slots get.
+ * recording with few chunks has few shards, and some of them are for shared slots only.
  */
 bool sdt_slot_has_shard(struct sdt_writer *writer, struct sdt_slot *slot)
 {

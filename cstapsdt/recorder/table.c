@@ -1,4 +1,7 @@
-/* The table of probes, of which the writer keeps a copy of its own: others may write to that of the recording. */
+/*
+ * The table of probes. The writer keeps a copy of its own, because others may write to the table in
+ * the recording.
+ */
 #include "writer.h"
 
 /* The table takes a 16th of the chunks, within these limits. An entry has at least 24 bytes, so that the index has free places. */
@@ -14,7 +17,10 @@ uint64_t sdt_table_size(uint64_t chunks)
 	return size > MAX_TABLE ? MAX_TABLE : size & ~(uint64_t)4095;
 }
 
-/* find_place returns the place in the index of an entry that is equal to one after the last, or where it belongs. */
+/*
+ * find_place finds an entry that is equal to the entry after the last one. It returns the entry's
+ * place in the index, or the place where it belongs.
+ */
 static struct sdt_place *find_place(const struct sdt_writer *writer, const unsigned char *entry, size_t size)
 {
 	const uint64_t places = writer->table_bytes / BYTES_OF_PLACE;
@@ -36,14 +42,17 @@ static struct sdt_place *find_place(const struct sdt_writer *writer, const unsig
 }
 
 /*
- * sdt_writer_add adds a probe to the table and returns its number, or SDT_NO_NUMBER if there is
- * no room for it. A probe that is described as another is the same one, because a program may define its providers
- * repeatedly. The lock of observe.c is held.
+ * sdt_writer_add adds a probe to the table and returns its number, or SDT_NO_NUMBER if there is no
+ * room for it. Probes with the same description are one probe, because a program may define its
+ * providers repeatedly. The lock of observe.c is held.
  */
 uint32_t sdt_writer_add(struct sdt_writer *writer, const struct sdt_provider *provider,
 			const struct sdt_probe *probe)
 {
-	/* The copy has room for another table, so that an entry is complete before it is known whether it is needed. */
+	/*
+	 * The copy has room for another table: an entry is completed before it is known whether it is
+	 * needed.
+	 */
 	unsigned char *entry = writer->table + writer->table_used;
 	size_t size = sdt_describe_probe(provider, probe, entry, (size_t)writer->table_bytes);
 	struct sdt_place *place;

@@ -28,8 +28,9 @@ bool sdt_thread_alive(uint32_t thread)
 }
 
 /*
- * sdt_cancel_hold holds a cancellation of the thread back until sdt_cancel_release, which is called with what it has returned. A
- * thread that is cancelled meanwhile would leave a lock taken. Nothing that a fire does without it is a point of cancellation.
+ * sdt_cancel_hold delays a cancellation of the thread until sdt_cancel_release, which takes its
+ * result. A thread that is cancelled meanwhile would leave a lock taken. A fire has no other
+ * cancellation points.
  */
 int sdt_cancel_hold(void)
 {

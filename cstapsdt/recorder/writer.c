@@ -1,4 +1,7 @@
-/* The writer of a recording: when it begins to append events to memory that others read, and when it has ended. */
+/*
+ * The writer of a recording: it appends events to memory that others read, from its beginning to
+ * its end.
+ */
 #include "writer.h"
 
 #include <linux/membarrier.h>
@@ -29,7 +32,10 @@ static void *map_private(size_t size)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* private_size returns the size of what only this process has of a recording: twice a table, its index, and a queue. */
+/*
+ * private_size returns the size of the private memory of a recording: two tables, an index, and a
+ * queue.
+ */
 static size_t private_size(const struct sdt_memory *memory)
 {
 	return (size_t)(5 * sdt_table_size(memory->chunks) / 2 + memory->chunks * sizeof(uint32_t));
@@ -117,7 +123,7 @@ void sdt_writer_start(struct sdt_writer *writer)
 	__atomic_store_n(&writer->alive, 1, __ATOMIC_RELEASE);
 }
 
-/* pass_barriers returns after every thread has passed a barrier. */
+/* pass_barriers returns once every thread has passed a barrier. */
 static void pass_barriers(const struct sdt_writer *writer)
 {
 	const struct timespec long_enough = {.tv_nsec = 10000000};
@@ -129,10 +135,10 @@ static void pass_barriers(const struct sdt_writer *writer)
 }
 
 /*
- * sdt_writer_stop ends a recording. When it has returned true, no fire is in the memory or will
- * be: a thread stores to it only after it has set `busy` of a slot, or `storing`, and then has found the writer alive. Only the
- * table is written under the lock of observe.c, which the caller has. After false, the memory must stay, and the writer must not
- * be used again.
+ * sdt_writer_stop ends a recording. After it returns true, no fire writes to the memory, now or
+ * later: a thread stores to it only after it has set `busy` of a slot, or `storing`, and has then
+ * found the writer alive. Only the table is written under the lock of observe.c, which the caller
+ * holds. After false, the memory must stay, and the writer must not be used again.
  */
 bool sdt_writer_stop(struct sdt_writer *writer)
 {
@@ -150,7 +156,9 @@ bool sdt_writer_stop(struct sdt_writer *writer)
 	return true;
 }
 
-/* sdt_writer_exit says in the recording that its process ends. Later fires are still appended. */
+/*
+ * sdt_writer_exit notes in the recording that its process exits. Later fires are still appended.
+ */
 void sdt_writer_exit(const struct sdt_writer *writer)
 {
 	if (__atomic_load_n(&writer->alive, __ATOMIC_ACQUIRE)) /* not in the child of a raw clone */
@@ -158,9 +166,9 @@ void sdt_writer_exit(const struct sdt_writer *writer)
 }
 
 /*
- * sdt_writer_drop counts events that are lost. It does not wait: what another thread counts
- * meanwhile is stored by one of the two. A signal handler that interrupts the storing leaves
- * that to the thread.
+ * sdt_writer_drop counts lost events. It does not wait: if another thread counts at the same
+ * time, one of the two stores both counts. A signal handler that interrupts the store leaves
+ * it to the thread.
  */
 void sdt_writer_drop(struct sdt_writer *writer, uint64_t count)
 {

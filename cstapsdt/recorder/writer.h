@@ -6,49 +6,56 @@
 
 enum {
 	SDT_SLOTS = 128,       /* slots that threads can own; a power of two */
-	SDT_WINDOW = 4,        /* slots in which a thread's is found, from that of its number on */
+	SDT_WINDOW = 4,        /* a thread's slot is one of these, from its number on */
 	SDT_SHARED_SLOTS = 32, /* slots for threads that own none */
 	SDT_NO_SHARD = -1,     /* the slot has none yet, or can have none */
 	SDT_NO_CHUNK = -1
 };
 
 /*
- * A slot is where a thread writes to its shard. Only the thread that owns it, or that has set
- * `busy` of a shared one, uses the members after these two. A slot is never taken from a thread
- * that lives, so that only its owner sets `busy`.
+ * A slot holds the position at which a thread writes to its shard. Only the thread that owns
+ * it, or that has set `busy` of a shared slot, uses the members after these two. A slot is
+ * never taken from a living thread, so only its owner sets `busy`.
  */
 struct sdt_slot {
 	uint32_t owner; /* the number of the thread, or 0 */
-	uint32_t busy;  /* 1 while a record is written: a signal handler may interrupt that */
+	uint32_t busy;  /* 1 while a record is written, which a signal handler may interrupt */
 	int32_t shard;
 	uint32_t used;        /* bytes of the chunk, or SDT_CHUNK_BYTES before the first one */
 	unsigned char *chunk; /* NULL before the first one */
 	uint64_t events;      /* the number of the shard's events */
 	uint64_t read;        /* the clock at the last reading in the chunk */
-	uint64_t interval;    /* after how many ticks another reading follows: never without a counter */
-	int64_t retired;      /* the chunk before, unless others can have it: SDT_NO_CHUNK */
+	uint64_t interval;    /* ticks until the next reading; without a counter, there is none */
+	int64_t retired;      /* the previous chunk, or SDT_NO_CHUNK if others can have it */
 } __attribute__((aligned(64)));
 
-/* A place in the index of the table: where an entry is, in words of 8 bytes and from 1 on, and its number. */
+/*
+ * A place in the index of the table: the position of an entry, in words of 8 bytes from 1 on, and
+ * its number.
+ */
 struct sdt_place {
 	uint32_t words, number;
 };
 
 /*
- * A writer is in memory that a forked child finds filled with zeros: there it is not alive. It
- * has everything that decides where a fire writes, and nothing of it is read from the recording.
+ * A writer is in memory that a forked child finds filled with zeros, so it is not alive there.
+ * It contains everything that determines where a fire writes; none of it is read from the
+ * recording.
  */
 struct sdt_writer {
 	uint32_t alive;
-	uint32_t asymmetric; /* whether stop makes all threads pass a barrier, and fires need none */
+	uint32_t asymmetric; /* stop makes all threads pass a barrier, and fires need none */
 	uint32_t shards;     /* the number of shards that the recording can have */
-	uint32_t reserve;    /* how many of them are for shared slots */
-	uint32_t given;      /* how many shards have a slot */
+	uint32_t reserve;    /* the number of shards for shared slots */
+	uint32_t given;      /* the number of shards that have a slot */
 	struct sdt_clock clock;
 	struct sdt_memory memory;
 
-	/* The chunks that nobody writes to, the oldest first, and the lock of what follows. */
-	uint32_t queue_lock; /* the number of the thread that has it, or 0 */
+	/*
+	 * The chunks that no slot writes to, the oldest first, and the lock of the following
+	 * members.
+	 */
+	uint32_t queue_lock; /* the number of the thread that holds the lock, or 0 */
 	uint64_t first, length;
 	uint64_t sequence;
 	uint32_t *queue; /* with room for all chunks */
@@ -66,7 +73,7 @@ struct sdt_writer {
 	struct sdt_slot common[SDT_SHARED_SLOTS];
 };
 
-/* A store of a word that says that what was written before is there. */
+/* A store that publishes everything written before it. */
 static inline void sdt_store32(unsigned char *to, uint64_t value)
 {
 	__atomic_store_n((uint32_t *)(void *)to, htole32((uint32_t)value), __ATOMIC_RELEASE);

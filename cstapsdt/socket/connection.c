@@ -1,4 +1,4 @@
-/* A process that is connected: its requests, one after the other, and its watch. */
+/* A connected process: its requests, one after another, and its watch. */
 #include "socket.h"
 
 #include <poll.h>
@@ -12,14 +12,17 @@
 #define MAX_MEMORY ((uint64_t)128 << 20)
 #define SECOND UINT64_C(1000000000)
 
-/* How long a connection may be silent that watches nothing, and how long it may take to read an answer. */
+/*
+ * The time that a connection without a watch may be silent, and the time that it may take to read
+ * an answer.
+ */
 #define REQUEST_PATIENCE (10 * SECOND)
 #define ANSWER_PATIENCE (5 * SECOND)
 #define END_PAUSE (SECOND / 100)
 
 static const char magic[8] = "STAPSOCK"; /* without a NUL */
 
-static uint64_t used_memory; /* by the watchers; only the thread of the socket uses it */
+static uint64_t used_memory; /* in use by the watchers; only the thread of the socket accesses it */
 
 /* sdt_connection_make returns NULL if there is no memory. */
 struct sdt_connection *sdt_connection_make(int fd)
@@ -68,7 +71,7 @@ static void list_provider(struct sdt_outbox *outbox, const struct sdt_provider *
 		if (size == 0) {
 			sdt_outbox_add(outbox, SDT_WIRE_PROBES, body, *used);
 			*used = 0;
-			/* A probe whose names take more than a message is left out. */
+			/* A probe is left out if its names do not fit in a message. */
 			size = sdt_describe_probe(provider, p, body, SDT_BODY_SIZE);
 		}
 		*used += size;
@@ -117,7 +120,10 @@ static void fail_request(struct sdt_connection *connection, const char *text)
 	connection->closing = true;
 }
 
-/* room_for_watch returns how much memory a watch may have. Some is left for each that may come later. */
+/*
+ * room_for_watch returns the size of the memory that a watch may have. It reserves some for each
+ * later watch.
+ */
 static uint64_t room_for_watch(void)
 {
 	uint64_t room = sdt_memory_room() / 16, left = MAX_MEMORY - used_memory;
@@ -183,8 +189,8 @@ static void handle_watch(struct sdt_connection *connection, const struct sdt_lis
 }
 
 /*
- * rest_after_watch waits until some time after a watch has ended. The end of one makes all threads
- * pass a barrier, and watchers may come and go without end.
+ * rest_after_watch waits until some time after a watch has ended: the end of a watch makes all threads pass a
+ * barrier, and watchers may come and go without end.
  */
 static void rest_after_watch(void)
 {
@@ -196,7 +202,10 @@ static void rest_after_watch(void)
 	ended = sdt_monotonic();
 }
 
-/* end_watch ends a watch: then the memory has every event that was fired, and says that it has ended. */
+/*
+ * end_watch ends a watch: the memory then has every event that was fired, and states that it has
+ * ended.
+ */
 static void end_watch(struct sdt_connection *connection)
 {
 	uint64_t size = connection->memory.size;
@@ -234,7 +243,10 @@ static void answer_request(struct sdt_connection *connection, const struct sdt_l
 	}
 }
 
-/* take_request answers the first request of the input. It reports false if there is none that is whole. */
+/*
+ * take_request answers the first request of the input. It reports false if no complete request is
+ * there.
+ */
 static bool take_request(struct sdt_connection *connection, const struct sdt_listener *listener)
 {
 	unsigned char *input = connection->input;
@@ -258,7 +270,7 @@ static bool take_request(struct sdt_connection *connection, const struct sdt_lis
 	return true;
 }
 
-/* receive_input reads what there is, and reports false at the end or after an error. */
+/* receive_input reads the available input, and reports false at its end or after an error. */
 static bool receive_input(struct sdt_connection *connection)
 {
 	ssize_t size = recv(connection->fd, connection->input + connection->received,
@@ -269,7 +281,7 @@ static bool receive_input(struct sdt_connection *connection)
 	return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* flush_outbox sends what waits, and sets the next deadline. */
+/* flush_outbox sends the waiting messages, and sets the next deadline. */
 static bool flush_outbox(struct sdt_connection *connection)
 {
 	struct sdt_outbox *outbox = &connection->outbox;
@@ -292,8 +304,8 @@ static bool flush_outbox(struct sdt_connection *connection)
 }
 
 /*
- * sdt_connection_serve does what there is to do after poll has returned these events. It reports false
- * if the connection is to be closed. A request waits until the answer to the one before it is sent.
+ * sdt_connection_serve handles the events that poll has returned. It reports false if the
+ * connection must be closed. A request waits until the answer to the previous one is sent.
  */
 bool sdt_connection_serve(struct sdt_connection *connection, const struct sdt_listener *listener,
 			  short events)

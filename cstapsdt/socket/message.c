@@ -1,6 +1,6 @@
 /*
- * The messages to a watcher, which wait until its socket takes them. They are in memory of their own, which a forked child
- * does not inherit: malloc's would be lost there.
+ * The messages to a watcher, which wait until its socket takes them. They are in memory that a
+ * forked child does not inherit: memory from malloc would be lost there.
  */
 #include "socket.h"
 
@@ -9,7 +9,7 @@
 
 enum { PAGE = 4096 };
 
-/* reserve_room makes room for so many bytes, and reports false if there is no memory. */
+/* reserve_room makes room for a number of bytes, and reports false if there is no memory. */
 static bool reserve_room(struct sdt_outbox *outbox, size_t size)
 {
 	size_t need, capacity = outbox->capacity ? outbox->capacity : PAGE;
@@ -54,7 +54,7 @@ void sdt_outbox_add(struct sdt_outbox *outbox, uint32_t kind, const void *body, 
 	outbox->size += sizeof head + size;
 }
 
-/* sdt_outbox_fail says why a request has failed. */
+/* sdt_outbox_fail adds the reason why a request has failed. */
 void sdt_outbox_fail(struct sdt_outbox *outbox, uint32_t code, const char *text)
 {
 	unsigned char body[256];
@@ -65,7 +65,7 @@ void sdt_outbox_fail(struct sdt_outbox *outbox, uint32_t code, const char *text)
 	sdt_outbox_add(outbox, SDT_WIRE_ERROR, body, 4 + length);
 }
 
-/* part_of_outbox returns what can be sent at once: a descriptor goes with the byte that it is for. */
+/* part_of_outbox returns the part that can be sent at once: a descriptor is sent with its byte. */
 static size_t part_of_outbox(const struct sdt_outbox *outbox)
 {
 	if (outbox->fd >= 0 && outbox->sent < outbox->fd_at)
@@ -73,7 +73,9 @@ static size_t part_of_outbox(const struct sdt_outbox *outbox)
 	return outbox->size - outbox->sent;
 }
 
-/* sdt_outbox_send sends what the socket takes, and reports false if that fails. */
+/*
+ * sdt_outbox_send sends as much as the socket accepts, and reports false if that fails.
+ */
 bool sdt_outbox_send(struct sdt_outbox *outbox, int connection)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];

@@ -1,4 +1,7 @@
-/* Where the socket is: in a directory of this user, under a name that tells the process. */
+/*
+ * The path of the socket: in a directory of this user, with a name that identifies the
+ * process.
+ */
 #include "socket.h"
 
 #include <fcntl.h>
@@ -12,7 +15,10 @@
 #include <unistd.h>
 
 enum {
-	/* A socket that is older is removed if nobody listens: another process may just have made it. */
+	/*
+	 * The minimum age of a socket that is removed if no process listens on it: another process may
+	 * just have made a younger one.
+	 */
 	STALE_SECONDS = 60,
 	BACKLOG = 64
 };
@@ -61,7 +67,7 @@ static int call_with_address(__typeof__(&connect) call, int fd, const char *path
 	return status;
 }
 
-/* sdt_place_refuses connects to a socket, and reports whether it refuses that: no process listens on it. */
+/* sdt_place_refuses reports whether a socket refuses connections: no process listens on it. */
 bool sdt_place_refuses(const char *path)
 {
 	int fd = open_socket();
@@ -72,7 +78,9 @@ bool sdt_place_refuses(const char *path)
 	return refused;
 }
 
-/* is_stale reports whether a file is a socket that nobody listens on, and is not new. */
+/*
+ * is_stale reports whether a file is a socket that no process listens on, and is not new.
+ */
 static bool is_stale(const char *path)
 {
 	struct stat status;
@@ -81,7 +89,7 @@ static bool is_stale(const char *path)
 	       time(NULL) - status.st_mtime >= STALE_SECONDS && sdt_place_refuses(path);
 }
 
-/* A look for stale sockets in a directory, until the flag is set. */
+/* A search for stale sockets in a directory, until the flag is set. */
 struct tidying {
 	char directory[PATH_MAX];
 	const uint32_t *stopping;
@@ -130,7 +138,7 @@ static int check_directory(const char *directory, int reason, char *line)
 		return sdt_fail_line(line, "%s: %m", directory);
 	}
 	if (!S_ISDIR(status.st_mode))
-		return sdt_fail_line(line, "%s: it is no directory", directory);
+		return sdt_fail_line(line, "%s: it is not a directory", directory);
 	if (status.st_uid != geteuid() ||
 	    (status.st_uid == SDT_OVERFLOW_USER && !sdt_all_users_mapped()))
 		return sdt_fail_line(line, "%s: it is owned by user %lu", directory, (unsigned long)status.st_uid);
@@ -139,8 +147,11 @@ static int check_directory(const char *directory, int reason, char *line)
 	return 0;
 }
 
-/* say_remedy adds to a line of error what to do if no directory can be used. It returns -1. */
-static int say_remedy(char *line)
+/*
+ * add_remedy adds the remedy for a directory that cannot be used to an error line. It returns
+ * -1.
+ */
+static int add_remedy(char *line)
 {
 	size_t length = strlen(line);
 
@@ -149,8 +160,8 @@ static int say_remedy(char *line)
 }
 
 /*
- * has_listener reports whether a process listens on a socket. One that has just made the socket
- * will do so in a moment.
+ * has_listener reports whether a process listens on a socket. A process that has just made the socket
+ * will listen in a moment.
  */
 static bool has_listener(const char *path)
 {
@@ -176,7 +187,7 @@ static int bind_socket(struct sdt_listener *listener, char *line)
 	bound = call_with_address(bind, listener->fd, listener->path) == 0;
 	if (!bound && errno == EADDRINUSE) {
 		taken = has_listener(listener->path);
-		if (!taken) { /* this process has left it, and then executed this program */
+		if (!taken) { /* this process left it before it executed this program */
 			unlink(listener->path);
 			bound = call_with_address(bind, listener->fd, listener->path) == 0;
 		}
@@ -186,7 +197,7 @@ static int bind_socket(struct sdt_listener *listener, char *line)
 	read_only = errno == EROFS;
 	sdt_fail_line(line, "%s: %m", listener->path);
 	if (read_only)
-		say_remedy(line);
+		add_remedy(line);
 	if (bound)
 		unlink(listener->path);
 	close(listener->fd);
@@ -206,7 +217,7 @@ static int open_in(struct sdt_listener *listener, const char *directory, char *l
 	else
 		reason = errno;
 	if (check_directory(directory, reason, line) != 0)
-		return say_remedy(line);
+		return add_remedy(line);
 	/* A process of another PID namespace, as in another container, may share the directory and have the same name. */
 	for (unsigned n = 1; status == 1 && n <= SDT_WIRE_MAX_NAMESAKES; n++) {
 		size = snprintf(listener->path, sizeof listener->path, n == 1 ? "%s/%lu-%llu.sock" : "%s/%lu-%llu-%u.sock",
@@ -218,7 +229,10 @@ static int open_in(struct sdt_listener *listener, const char *directory, char *l
 	return status == 0 ? 0 : -1;
 }
 
-/* What the environment says, "" for nothing. The thread must not read it: a forked child may change it meanwhile. */
+/*
+ * The values of the environment variables, or "". The thread must not read the environment, which a
+ * forked child may change meanwhile.
+ */
 static char demanded[PATH_MAX], runtime[PATH_MAX], temporary[PATH_MAX];
 
 static void keep_variable(char to[PATH_MAX], const char *name)
@@ -248,7 +262,7 @@ int sdt_place_open(struct sdt_listener *listener, char *line)
 	listener->pid = (uint32_t)getpid();
 	listener->start = sdt_start_time();
 	if (listener->start == 0)
-		return sdt_fail_line(line, "/proc/self/stat cannot be read, which says when the process began, and watchers find it by that: mount /proc");
+		return sdt_fail_line(line, "/proc/self/stat cannot be read, but watchers find a process by its start time, which is there: mount /proc");
 	if (*demanded)
 		return open_in(listener, demanded, line);
 	/* After sudo, the directory may belong to another user. */

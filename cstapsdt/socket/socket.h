@@ -1,4 +1,7 @@
-/* What the files share that serve watchers: docs/protocol.md. All of it runs in one thread. */
+/*
+ * The declarations of the files that serve watchers: docs/protocol.md. All of it runs in one
+ * thread.
+ */
 #ifndef SDT_SOCKET_H
 #define SDT_SOCKET_H
 
@@ -24,7 +27,7 @@ struct sdt_listener {
 	char path[PATH_MAX];
 };
 
-/* place.c: where the socket is. sdt_place_open writes a line of error. */
+/* place.c: the path of the socket. sdt_place_open writes an error line. */
 void sdt_place_prepare(void);
 int sdt_place_open(struct sdt_listener *listener, char *line);
 void sdt_place_tidy(const struct sdt_listener *listener, const uint32_t *stopping);
@@ -56,11 +59,11 @@ void sdt_outbox_fail(struct sdt_outbox *outbox, uint32_t code, const char *text)
 void sdt_outbox_free(struct sdt_outbox *outbox);
 bool sdt_outbox_send(struct sdt_outbox *outbox, int connection);
 
-/* connection.c: a process that is connected. */
+/* connection.c: a connected process. */
 struct sdt_connection {
 	int fd;
 	bool greeted;
-	bool closing;      /* when what waits is sent */
+	bool closing;      /* when the waiting messages are sent */
 	int sink;          /* SDT_NO_SINK unless it watches */
 	uint64_t deadline; /* by the monotonic clock, or UINT64_MAX */
 	struct sdt_watch_memory memory;
@@ -68,7 +71,7 @@ struct sdt_connection {
 	struct sdt_outbox outbox;
 	size_t received;
 	unsigned char input[8 + SDT_BODY_SIZE];
-	unsigned char watch[SDT_BODY_SIZE]; /* the request, of which the patterns are */
+	unsigned char watch[SDT_BODY_SIZE]; /* the request that contains the patterns */
 };
 
 struct sdt_connection *sdt_connection_make(int fd);

@@ -17,7 +17,7 @@
 #define MAX_RING ((uint64_t)64 << 20)
 #define MIN_CHUNKS 4
 
-/* choose_size chooses as many chunks as were asked for, or as there is room for. */
+/* choose_size chooses as many chunks as were requested, or as there is room for. */
 static int choose_size(struct sdt_watch_memory *memory, uint64_t bytes, uint64_t room)
 {
 	uint64_t chunks = sdt_recording_chunks(bytes < MAX_RING ? bytes : MAX_RING);
@@ -34,7 +34,7 @@ static int choose_size(struct sdt_watch_memory *memory, uint64_t bytes, uint64_t
 	return 0;
 }
 
-/* fill_memory allocates, maps and seals the memory: a fire cannot find that there is no more. */
+/* fill_memory allocates, maps and seals the memory, so that a fire never lacks memory. */
 static int fill_memory(struct sdt_watch_memory *memory)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -52,13 +52,16 @@ static int fill_memory(struct sdt_watch_memory *memory)
 	if (bytes == MAP_FAILED)
 		return -1;
 	memory->memory.bytes = bytes;
-	(void)madvise(bytes, (size_t)memory->size, MADV_DONTFORK); /* a forked child has no part in it */
+	(void)madvise(bytes, (size_t)memory->size, MADV_DONTFORK); /* not inherited by a forked child */
 	if (fcntl(memory->fd, F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE) == 0)
 		return 0;
 	return errno == EINVAL ? fcntl(memory->fd, F_ADD_SEALS, seals) : -1;
 }
 
-/* sdt_watch_memory_make makes memory for so many bytes of chunks, or fewer. It returns -1 without memory. */
+/*
+ * sdt_watch_memory_make makes memory for a number of bytes of chunks, or fewer. It returns -1 if
+ * there is no memory.
+ */
 int sdt_watch_memory_make(struct sdt_watch_memory *memory, uint64_t bytes, uint64_t room,
 			  uint32_t pid)
 {

@@ -41,7 +41,7 @@ static void refusals(void)
 	refused("", 0, "no path");
 	snprintf(file, sizeof file, "%s/missing/deep/file", directory);
 	refused(file, 0, "No such file");
-	refused(directory, 0, "the file there is no recording");
+	refused(directory, 0, "the file there is not a recording");
 	snprintf(open, sizeof open, "%s/open", directory);
 	snprintf(file, sizeof file, "%s/file", open);
 	CHECK(mkdir(open, 0700) == 0 && chmod(open, 0777) == 0);
@@ -286,7 +286,7 @@ static void other_files(void)
 	unlink(path);
 	make_file(path, "precious");
 	for (int i = 0; i < 7; i++)
-		refused(path, 0, "the file there is no recording");
+		refused(path, 0, "the file there is not a recording");
 	CHECK(has_content(path, "precious") && unlink(path) == 0);
 	for (int i = 0; i < 7; i++) {
 		snprintf(name, sizeof name, "%s-19991231T235959.00000000%dZ", path, i);

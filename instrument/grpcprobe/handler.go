@@ -58,7 +58,7 @@ func (h *handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Co
 	mine, r := h.start(ctx, info.FullMethodName)
 	if r == nil {
 		if h.running.has(ctx) {
-			return context.WithValue(ctx, h, r) // else it would be taken for the one whose context this is
+			return context.WithValue(ctx, h, r) // else it would be mistaken for this context's RPC
 		}
 		return ctx
 	}

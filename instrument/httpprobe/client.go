@@ -221,7 +221,7 @@ func (f *fetch) end(err error) {
 func (f *fetch) report(err error) {
 	f.span.EndFunc(func() fetchEnd {
 		e := fetchEnd{Host: f.host, Status: f.status.Load(), Bytes: f.bytes.Load(), FirstByte: time.Duration(f.firstByte.Load()), Method: f.method}
-		if !f.reused.Load() { // else a connection was being made, but another came first
+		if !f.reused.Load() { // else another connection was ready before the new one
 			e.DNS, e.Connect, e.TLS = f.dns.elapsed(), f.connect.elapsed(), f.tls.elapsed()
 		}
 		return e
@@ -259,7 +259,7 @@ func ofHTTP(b io.ReadCloser) bool {
 	}
 	switch t.PkgPath() {
 	case "net/http", "net/http/internal/http2", "golang.org/x/net/http2":
-		return t.Name() > "Z~" // else it is exported
+		return t.Name() > "Z~" // otherwise it is exported
 	}
 	return false
 }

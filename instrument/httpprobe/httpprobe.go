@@ -135,7 +135,7 @@ type exchange struct {
 
 // serve serves and reports a request.
 func (s *ServerProbes) serve(next http.Handler, w http.ResponseWriter, r *http.Request, plain bool) {
-	if r == nil || r.URL == nil { // which no server passes
+	if r == nil || r.URL == nil { // no server passes a nil one
 		next.ServeHTTP(w, r)
 		return
 	}

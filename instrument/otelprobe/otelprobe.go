@@ -160,7 +160,7 @@ func (r *processor) begin(s sdktrace.ReadWriteSpan) {
 	}
 	sc := s.SpanContext()
 	id := number(sc.SpanID())
-	if id == 0 { // of a generator of IDs that the SDK does not have
+	if id == 0 { // from an ID generator that is not the SDK's
 		return
 	}
 	r.running.add(s)
@@ -236,7 +236,7 @@ func text(attributes []attribute.KeyValue) string {
 			value = strconv.Quote(value)
 		}
 		all.WriteString(value)
-		if all.Len() > stapsdt.MaxString { // which is all that is reported
+		if all.Len() > stapsdt.MaxString { // only these are reported
 			break
 		}
 	}

@@ -102,7 +102,7 @@ func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
-	wanted := h.next.Enabled(ctx, r.Level) // or it was made for a tracer, which may have detached
+	wanted := h.next.Enabled(ctx, r.Level) // false for a record made only for a tracer
 	if h.probes.record.Enabled() {
 		var format func(slog.Value) string // shows values by their types
 		if wanted && h.known.resolves {
@@ -120,7 +120,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	if h.known.resolves { // next does so now
+	if h.known.resolves { // next resolves them
 		attrs, _ = resolveAttrs(attrs)
 	}
 	all := h.text(nil)

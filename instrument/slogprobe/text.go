@@ -26,7 +26,7 @@ const (
 type text struct {
 	buf    []byte
 	prefix []byte // the names of the groups, each with a dot
-	attrs  int    // that have been looked at
+	attrs  int    // attributes examined so far
 	format func(slog.Value) string
 }
 
@@ -42,7 +42,7 @@ func newText(begin, groups string, format func(slog.Value) string) *text {
 
 // free gives up the text.
 func (t *text) free() {
-	if cap(t.buf) <= 2*stapsdt.MaxString { // else it would be kept for one that is quoted
+	if cap(t.buf) <= 2*stapsdt.MaxString { // otherwise the pool would keep it for a quoted text
 		texts.Put(t)
 	}
 }
@@ -172,7 +172,7 @@ func immutable(typ reflect.Type) bool {
 		return false
 	}
 	pkg, _, _ := strings.Cut(name, ".")
-	return typ.PkgPath() == pkg // and not another package of that name
+	return typ.PkgPath() == pkg // not another package of that name
 }
 
 // call returns what f returns, and whether it did not panic.

@@ -83,7 +83,7 @@ func (p *Probes) Open(driverName, dataSourceName string) (*sql.DB, error) {
 		return nil, err
 	}
 	d := db.Driver()
-	if err := db.Close(); err != nil { // it has connected to nothing
+	if err := db.Close(); err != nil { // it has not connected yet
 		return nil, err
 	}
 	c, err := connectorOf(d, dataSourceName)
@@ -183,7 +183,7 @@ func (q *query) result(r driver.Result, err error) (driver.Result, error) {
 		return r, err
 	}
 	changed := int64(-1)
-	if n, ok := r.(driver.RowsAffected); ok { // of any other, the method is the driver's
+	if n, ok := r.(driver.RowsAffected); ok { // the methods of any other type are the driver's
 		changed = int64(n)
 	}
 	q.end(changed, err)

@@ -44,7 +44,7 @@ func Symbol(f *elf.File, name string) (value uint64, read uint64, err error) {
 			return 0, read, fmt.Errorf("several symbols of the file are named %.64q", name)
 		}
 	}
-	return 0, read, fmt.Errorf("the symbol %.64q is not in the file, which is stripped", name)
+	return 0, read, fmt.Errorf("the symbol %.64q is not in the file: it was stripped", name)
 }
 
 // maxSymbol is the maximum length of a symbol's name. Names in C++ can have some thousand bytes.

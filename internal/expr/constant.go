@@ -38,7 +38,7 @@ func (c *checker) constant(v constant.Value, pos int) (operand, error) {
 func (c *checker) convert(x operand, t Type) (operand, error) {
 	if !x.untyped {
 		if x.typ.Kind != t.Kind {
-			return operand{}, c.errorf(x.pos, "%s is of type %s, and must be a %v", x.text, x.describe(), t)
+			return operand{}, c.errorf(x.pos, "%s is of type %s, but must be a %v", x.text, x.describe(), t)
 		}
 		return x, nil
 	}

@@ -186,7 +186,7 @@ func parseFor(src string, vars []Var, takes string, fits func(Type) bool) (*Expr
 		return nil, err
 	}
 	if t := e.Type(); !fits(t) {
-		msg := fmt.Sprintf("%s, and this is a %v", takes, t)
+		msg := fmt.Sprintf("%s, but this is a %v", takes, t)
 		return nil, &Error{Src: src, Pos: e.Root.Pos, Msg: msg}
 	}
 	return e, nil

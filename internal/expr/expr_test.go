@@ -188,7 +188,7 @@ func TestErrors(t *testing.T) {
 		{`1e400 > load`, `1e400`, "too large"},
 		{`1e999999999 > load`, `1e999`, ""},
 		{`99999999999999999999`, `9999`, "overflows int64"},
-		{`len(status) == 1`, `status)`, "status is of type int32, and must be a string"},
+		{`len(status) == 1`, `status)`, "status is of type int32, but must be a string"},
 		{`len(5) == 1`, `5)`, "5 (untyped int) is not a string"},
 		{`len() == 1`, `) ==`, "len takes one argument, not 0"},
 		{`strings.HasPrefix(path) == true`, `) ==`, "strings.HasPrefix takes two arguments, not 1"},
@@ -529,5 +529,5 @@ func TestTimes(t *testing.T) {
 		require.ErrorContains(t, err, message, src)
 	}
 	_, err := ParseNumber("began", w.vars, "a histogram")
-	require.ErrorContains(t, err, "a histogram takes numbers, and this is a time.Time")
+	require.ErrorContains(t, err, "a histogram takes numbers, but this is a time.Time")
 }

@@ -111,7 +111,7 @@ const (
 	Const      // Node.Value
 	Load       // the value of the variable Node.Var
 	ToFloat    // X, an integer, as a float64
-	Moment     // X, a moment; a fault if it is at an end of its range, as one that is not set
+	Moment     // X, a moment; a fault if it is at an end of its range, like a time that is not set
 
 	Not        // !X
 	Neg        // -X

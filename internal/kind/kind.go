@@ -57,7 +57,7 @@ func (u Unit) Computed() Unit {
 
 // Row is what is known of a kind.
 type Row struct {
-	Name  string // of the type in Go that all values fit
+	Name  string // the type in Go that holds all values
 	Class Class
 	Unit  Unit
 	// Size is that of all values in bytes, or 0 if it depends on the type.

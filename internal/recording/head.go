@@ -117,7 +117,7 @@ func DecodeHead(b []byte) (*Head, error) {
 		Ended:      b[OffEnded] != 0,
 	}
 	if h.Major != Major {
-		return nil, fmt.Errorf("%w: %d.%d, and this program reads %d", ErrVersion, h.Major, h.Minor, Major)
+		return nil, fmt.Errorf("%w: %d.%d, but this program reads %d", ErrVersion, h.Major, h.Minor, Major)
 	}
 	switch length := int(le.Uint16(b[offExecutable:])); {
 	case h.Clock != Monotonic && h.Clock != Counter:

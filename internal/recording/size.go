@@ -28,7 +28,7 @@ func ParseVariable(value string) (path string, size int64, err error) {
 	case strings.ContainsFunc(path, unicode.IsControl):
 		err = fmt.Errorf("%s=%q: the path has control characters", Variable, value)
 	case isSwitch, strings.Trim(path, "0123456789") == "", size < MinBytes, size > MaxBytes:
-		err = fmt.Errorf("%s=%q: it is FILE or FILE,SIZE, where SIZE is from 256K to 1G", Variable, value)
+		err = fmt.Errorf("%s=%q: it must be FILE or FILE,SIZE, with a SIZE from 256K to 1G", Variable, value)
 	}
 	return path, size, err
 }

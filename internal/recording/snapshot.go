@@ -17,7 +17,7 @@ func Snapshot(file io.ReaderAt, size int64) (io.ReaderAt, error) {
 		return nil, err
 	}
 	if head.Size() != size {
-		return nil, corrupt("it has %d bytes, and its head says %d", size, head.Size())
+		return nil, corrupt("it has %d bytes, but its head states %d", size, head.Size())
 	}
 	type found struct{ index, sequence uint64 }
 	var chunks []found

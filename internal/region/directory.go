@@ -75,7 +75,7 @@ func orLink(dir string, err error) error {
 func MakeDirectory(dir string) error {
 	var st unix.Stat_t
 	if unix.Stat(dir, &st) != unix.ENOENT {
-		return nil // what uses the directory reports any other error
+		return nil // the caller reports any other error when it uses the directory
 	}
 	fd, err := makeDirectory(dir, checkLocal)
 	if err != nil {

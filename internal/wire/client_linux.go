@@ -114,7 +114,7 @@ func (c *Client) End() error {
 func (c *Client) Gone() error {
 	_, _, err := Read(c.conn)
 	if err == nil {
-		return malformed("nothing was asked")
+		return malformed("no request was sent")
 	}
 	return err
 }

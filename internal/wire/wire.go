@@ -26,7 +26,7 @@ func ParseVariable(value string) (listen bool, err error) {
 	case "", "0", "1":
 		return value == "1", nil
 	}
-	return false, fmt.Errorf("%s=%q: it is 1 to listen, or 0", Variable, value)
+	return false, fmt.Errorf("%s=%q: it must be 1 to listen, or 0", Variable, value)
 }
 
 // Kind is the kind of a message.
@@ -59,7 +59,7 @@ const (
 const magic = "STAPSOCK"
 
 // ErrMalformed is the error for bytes that are not a message.
-var ErrMalformed = errors.New("what the other side has sent is no message")
+var ErrMalformed = errors.New("the other side has sent something that is not a message")
 
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))

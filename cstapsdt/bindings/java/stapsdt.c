@@ -18,7 +18,7 @@ static void throw_new(JNIEnv *env, const char *class, const char *text)
 		(*env)->ThrowNew(env, found, text);
 }
 
-/* required throws the provider's error unless the call was good. */
+/* required throws the provider's error unless the call succeeded. */
 static void required(JNIEnv *env, SDTProvider_t *provider, int good)
 {
 	if (!good)
@@ -53,7 +53,7 @@ JNIEXPORT jlong JNICALL Java_Stapsdt_addProbe(JNIEnv *env, jclass class, jlong p
 	(void)class;
 	if (!text)
 		return 0;
-	if (count <= SDT_MAX_ARGUMENTS) { /* otherwise the library refuses them unread */
+	if (count <= SDT_MAX_ARGUMENTS) { /* else the library fails before it reads them */
 		(*env)->GetIntArrayRegion(env, types, 0, count, numbers);
 		for (; read < count; read++) {
 			strings[read] = (*env)->GetObjectArrayElement(env, names, read);

@@ -99,7 +99,7 @@ func (r *record) panicOnFault() (old bool) {
 // has lost its device.
 func (w *Writer) check(r *record) {
 	if r.done != 1 {
-		if r.done >= inShared { // reading the arguments has failed, and not the recording
+		if r.done >= inShared { // the arguments could not be read, but the recording is intact
 			atomic.StoreUint64(&w.table.shared[r.done-inShared].key, 0)
 		}
 		debug.SetPanicOnFault(r.fault != 0)

@@ -37,7 +37,7 @@ type texts struct{ probe }
 type times struct {
 	sink.Probe
 	n     int   // of arguments
-	times []int // those that are times
+	times []int // the arguments that are times
 }
 
 // noNumber is the number of a probe for which the recording has no room.

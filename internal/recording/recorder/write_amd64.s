@@ -84,7 +84,7 @@ more:
 	JNZ  try
 	JMP  not
 
-taken: // which is left if a text is on a page that is not there
+taken: // the code leaves it if a text is on a page that is not mapped
 	MOVQ r+8(FP), R12
 	ADDQ $const_inShared, R10
 	MOVL R10, record_done(R12)

@@ -146,7 +146,7 @@ func (f *File) Publish(path, pattern string) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("%s: other processes create it all the time", path)
+	return fmt.Errorf("%s: other processes keep creating it", path)
 }
 
 // Close unmaps the recording, to which no fire may write any longer, and unlocks the file.

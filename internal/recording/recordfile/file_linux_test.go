@@ -55,7 +55,7 @@ func TestAvailable(t *testing.T) {
 	shared, err := os.Open("/dev/shm")
 	require.NoError(t, err)
 	defer shared.Close()
-	require.ErrorContains(t, checkRoom(shared, int64(machine.Totalram)*int64(machine.Unit)), "is memory of the program, and "+file+" leaves")
+	require.ErrorContains(t, checkRoom(shared, int64(machine.Totalram)*int64(machine.Unit)), "is memory of the program, but "+file+" leaves")
 }
 
 // TestHeadOfProcess: the texts of /proc are decoded.

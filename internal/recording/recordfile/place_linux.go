@@ -111,7 +111,7 @@ func checkRoom(dir *os.File, size int64) error {
 		return fmt.Errorf("%s: its file system (type %#x) writes to another place each time, and cannot promise room", dir.Name(), number)
 	case number == tmpfs:
 		if room, path := MemoryRoom(); size > room {
-			return fmt.Errorf("%s: a recording of %d bytes is memory of the program, and %s leaves %d", dir.Name(), size, path, max(room, 0))
+			return fmt.Errorf("%s: a recording of %d bytes is memory of the program, but %s leaves %d", dir.Name(), size, path, max(room, 0))
 		}
 	}
 	var limit unix.Rlimit
@@ -136,7 +136,7 @@ func allocate(f *os.File, size int64) error {
 		default:
 			var fs unix.Statfs_t
 			if err == unix.ENOSPC && unix.Fstatfs(int(f.Fd()), &fs) == nil {
-				return fmt.Errorf("%s: a recording takes %d bytes, and its file system has %d: %w", f.Name(), size, int64(fs.Bavail)*int64(fs.Bsize), err)
+				return fmt.Errorf("%s: a recording takes %d bytes, but its file system has %d: %w", f.Name(), size, int64(fs.Bavail)*int64(fs.Bsize), err)
 			}
 			return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}
 		}

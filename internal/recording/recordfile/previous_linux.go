@@ -25,9 +25,9 @@ const maxRenames = 100
 
 var (
 	// errTaken means that a process has locked a file, or that it belongs to another user.
-	errTaken = errors.New("another process or another user has it")
+	errTaken = errors.New("it is in use by another process, or belongs to another user")
 	// errOther means that a file of this user is not a recording.
-	errOther = errors.New("the file there is no recording")
+	errOther = errors.New("the file there is not a recording")
 )
 
 // openOurs opens a recording of this user's processes. Files that are renamed, counted or removed are identified by their owner and
@@ -85,14 +85,14 @@ func createLocked(path, beside string) (f *os.File, err error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: other processes create it all the time", path)
+		return nil, fmt.Errorf("%s: other processes keep creating it", path)
 	}
 	err = os.NewSyscallError("flock", unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB))
 	if err == nil {
 		_, err = f.WriteAt(beginning(), 0)
 	}
 	if err == nil {
-		err = f.Sync() // it is known as ours even after a power failure
+		err = f.Sync() // so that it is recognized as ours even after a power failure
 	}
 	if err != nil {
 		os.Remove(path)

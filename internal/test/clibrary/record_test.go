@@ -292,11 +292,11 @@ func testRecordRefuses(t *testing.T, program string) {
 		"/dev/shm/capp.rec,1073741825", "/dev/shm/capp.rec,2G", "/dev/shm/capp.rec,9223372036854775807", "/dev/shm/capp.rec,9223372036854775808",
 		"/dev/shm/capp.rec,18446744073709551616", "/dev/shm/capp.rec,8589934592G", "/dev/shm/capp.rec,17179869184G",
 	} {
-		refuses("STAPSDT_RECORD="+value, "STAPSDT_RECORD="+value+": it is FILE or FILE,SIZE, where SIZE is from 256K to 1G")
+		refuses("STAPSDT_RECORD="+value, "STAPSDT_RECORD="+value+": it must be FILE or FILE,SIZE, with a SIZE from 256K to 1G")
 	}
 	refuses("STAPSDT_RECORD=/dev/shm/capp.rec\x1b[31m\u009b\n\u00e9", `STAPSDT_RECORD=/dev/shm/capp.rec\x1b[31m\xc2\x9b\x0aé: the path has control characters`)
-	refuses("STAPSDT_SOCKET=yes\r", `STAPSDT_SOCKET=yes\x0d: it is 1 to listen, or 0`)
-	refuses("STAPSDT_SOCKET=true", "STAPSDT_SOCKET=true: it is 1 to listen, or 0")
+	refuses("STAPSDT_SOCKET=yes\r", `STAPSDT_SOCKET=yes\x0d: it must be 1 to listen, or 0`)
+	refuses("STAPSDT_SOCKET=true", "STAPSDT_SOCKET=true: it must be 1 to listen, or 0")
 	require.NoFileExists(t, "/dev/shm/capp.rec")
 }
 

@@ -158,7 +158,7 @@ func TestCleanElsewhere(t *testing.T) {
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
 	require.NoError(t, os.Chown(image, 65534, 65534))
 	require.NoError(t, os.Chown(directory, 65534, 65534))
-	stays("unseen", "the kernel does not say whether it is in use: permission denied", 4, wrap(hidden(), setpriv, "--bounding-set=-lease", "--"))
+	stays("unseen", "the kernel does not report whether it is in use: permission denied", 4, wrap(hidden(), setpriv, "--bounding-set=-lease", "--"))
 	stays("mapped", "a process has it open", 0, hidden())
 	isolated.Hangup()
 	require.NoError(t, isolated.Wait(testenv.Patience))

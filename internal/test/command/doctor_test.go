@@ -21,7 +21,7 @@ import (
 )
 
 // finding is what doctor -o json prints.
-type finding struct{ Cause, Level, Says, Cure, See string }
+type finding struct{ Cause, Level, Message, Remedy, See string }
 
 // tick is a probe of the subject that nothing but its name keeps from being traced.
 const tick = "subject:tick"
@@ -84,10 +84,10 @@ func TestDoctorHealthy(t *testing.T) {
 	require.Zero(t, r.status)
 	require.True(t, strings.HasPrefix(r.stdout, "Nothing keeps stapsdt from seeing subject:tick of process "+pid(p)+"."), r.stdout)
 	require.Empty(t, runCommand(t, "doctor", "-p", pid(p), tick, "-o", "json").stdout)
-	require.Equal(t, "The kernel lets subject:tick be traced.", requireFinding(t, 0, "site", "fine", doctorCommand(t, pid(p), tick, "-v")).Says)
+	require.Equal(t, "The kernel lets subject:tick be traced.", requireFinding(t, 0, "site", "fine", doctorCommand(t, pid(p), tick, "-v")).Message)
 
 	tr := startTrace(t, p, "trace", "-p", pid(p), tick)
-	require.Contains(t, requireFinding(t, 0, "traced", "note", doctorCommand(t, pid(p), tick)).Says, "A tracer is attached to subject:tick")
+	require.Contains(t, requireFinding(t, 0, "traced", "note", doctorCommand(t, pid(p), tick)).Message, "A tracer is attached to subject:tick")
 	interrupt(t, tr)
 	require.NotContains(t, runCommand(t, "list", "-p", pid(p)).stdout, "traced now", "doctor has left nothing behind")
 }
@@ -99,19 +99,19 @@ func TestDoctorProcess(t *testing.T) {
 	requireFinding(t, 3, "no-process", "fault", doctorCommand(t, none))
 	requireFinding(t, 3, "no-process", "fault", inNamespaces(t, "--pid --fork --mount-proc", "", doctorCommand(t, "4000000")))
 	p := startProcess(t, startSubjectIn(t, t.TempDir()))
-	require.Contains(t, requireFinding(t, 6, "no-process", "fault", inNamespaces(t, "--pid --fork", "", doctorCommand(t, pid(p)))).Cure, "--mount-proc")
+	require.Contains(t, requireFinding(t, 6, "no-process", "fault", inNamespaces(t, "--pid --fork", "", doctorCommand(t, pid(p)))).Remedy, "--mount-proc")
 
 	q := startProcess(t, startSubjectIn(t, t.TempDir()))
-	require.Contains(t, requireFinding(t, 0, "siblings", "note", doctorCommand(t, pid(p))).Says, pid(q))
+	require.Contains(t, requireFinding(t, 0, "siblings", "note", doctorCommand(t, pid(p))).Message, pid(q))
 
 	tell(q, "unload")
-	require.Contains(t, requireFinding(t, 3, "not-loaded", "fault", doctorCommand(t, pid(q), tick)).Says, "and then unloaded")
+	require.Contains(t, requireFinding(t, 3, "not-loaded", "fault", doctorCommand(t, pid(q), tick)).Message, "and then unloaded")
 
 	// A process that starts the one with the probes.
 	wrapper := startProcess(t, wrap(startSubjectIn(t, t.TempDir()), "sh", "-c", `"$@"; :`, "sh"))
-	cure := requireFinding(t, 0, "not-loaded", "note", doctorCommand(t, pid(wrapper))).Cure
+	remedy := requireFinding(t, 0, "not-loaded", "note", doctorCommand(t, pid(wrapper))).Remedy
 	child := childOf(t, wrapper)
-	require.Contains(t, cure, "stapsdt doctor -p "+child+".")
+	require.Contains(t, remedy, "stapsdt doctor -p "+child+".")
 	requireFinding(t, 0, "siblings", "note", doctorCommand(t, child))
 	wrapper.Hangup()
 }
@@ -123,13 +123,13 @@ func TestDoctorFiles(t *testing.T) {
 	p := startProcess(t, startSubjectIn(t, directory))
 	file := imageOf(t, directory)
 	program := tracetest.Build(t, "subject")
-	require.Contains(t, requireFinding(t, 3, "file", "fault", doctorCommand(t, pid(p), program+":"+tick)).Says, "The process has mapped "+file)
+	require.Contains(t, requireFinding(t, 3, "file", "fault", doctorCommand(t, pid(p), program+":"+tick)).Message, "The process has mapped "+file)
 	requireFinding(t, 3, "file", "fault", doctorCommand(t, pid(p), file+"x:"+tick))
 	requireFinding(t, 3, "name", "fault", doctorCommand(t, pid(p), file+":subject:tock"))
 	requireFinding(t, 0, "file", "fine", doctorCommand(t, pid(p), file+":"+tick, "-v"))
 	require.NoError(t, os.Remove(file))
 	startProcess(t, startSubjectIn(t, directory))
-	require.Contains(t, requireFinding(t, 6, "file", "fault", doctorCommand(t, pid(p), file+":"+tick)).Says, "before it was replaced")
+	require.Contains(t, requireFinding(t, 6, "file", "fault", doctorCommand(t, pid(p), file+":"+tick)).Message, "before it was replaced")
 	requireFinding(t, 0, "site", "fine", doctorCommand(t, pid(p), tick, "-v"))
 	memory := startProcess(t, startSubjectIn(t, "", "memfd"))
 	requireFinding(t, 0, "site", "fine", doctorCommand(t, pid(memory), tick, "-v"))
@@ -145,13 +145,13 @@ func TestDoctorNamespaces(t *testing.T) {
 	files := tracetest.Must(filepath.Glob("/proc/" + isolated + "/root" + directory + "/*.so"))(t)
 	require.Len(t, files, 1)
 	path := strings.TrimPrefix(files[0], "/proc/"+isolated+"/root")
-	cure := requireFinding(t, 6, "file", "fault", doctorCommand(t, isolated, path+":"+tick)).Cure
-	_, there, _ := strings.Cut(cure, ", or the file ")
+	remedy := requireFinding(t, 6, "file", "fault", doctorCommand(t, isolated, path+":"+tick)).Remedy
+	_, there, _ := strings.Cut(remedy, ", or the file ")
 	require.Contains(t, runCommand(t, "list", strings.TrimSuffix(there, ".")).stdout, tick)
 
 	// The same path here is another file.
 	startProcess(t, startSubjectIn(t, directory))
-	require.Contains(t, requireFinding(t, 6, "file", "fault", doctorCommand(t, isolated, path+":"+tick)).Says, "has not mapped")
+	require.Contains(t, requireFinding(t, 6, "file", "fault", doctorCommand(t, isolated, path+":"+tick)).Message, "has not mapped")
 }
 
 // TestDoctorOverlay: the process executes a file of which an overlay shows the copy.
@@ -169,7 +169,7 @@ func TestDoctorOverlay(t *testing.T) {
 	requireFinding(t, 6, "overlay", "fault", doctorCommand(t, pid(p), tick))
 	tell(p, "unload")
 	tell(p, "load")
-	require.NotContains(t, runCommand(t, "doctor", "-p", pid(p), tick, "-o", "json").stdout, "overlay", "the cure")
+	require.NotContains(t, runCommand(t, "doctor", "-p", pid(p), tick, "-o", "json").stdout, "overlay", "the remedy")
 }
 
 // TestDoctorKernel: the kernel, or what tracers see of it, lacks something.
@@ -192,15 +192,15 @@ func TestDoctorKernel(t *testing.T) {
 	}
 	requireFinding(t, 6, "uprobes", "fault", inNamespaces(t, "--mount", devices, under()))
 
-	require.Contains(t, requireFinding(t, 6, "seccomp", "fault", under()).Cure, "Add bpf and perf_event_open")
+	require.Contains(t, requireFinding(t, 6, "seccomp", "fault", under()).Remedy, "Add bpf and perf_event_open")
 	requireFinding(t, 4, "capability", "fault", under(setpriv, "--bounding-set=-all", "--"))
 
 	setarch := testenv.NeedsTool(t, "setarch", "util-linux")
-	require.Contains(t, requireFinding(t, 6, "kernel", "fault", wrap(mine(), setarch, "--uname-2.6")).Says, "Linux 2.6.")
+	require.Contains(t, requireFinding(t, 6, "kernel", "fault", wrap(mine(), setarch, "--uname-2.6")).Message, "Linux 2.6.")
 
 	// With a user namespace, root has all capabilities, and none that counts.
 	requireFinding(t, 4, "capability", "fault", inNamespaces(t, "--user --map-root-user", "", mine()))
-	require.Contains(t, requireFinding(t, 0, "lockdown", "fine", doctorCommand(t, pid(p), tick, "-v")).Says, "lockdown")
+	require.Contains(t, requireFinding(t, 0, "lockdown", "fine", doctorCommand(t, pid(p), tick, "-v")).Message, "lockdown")
 }
 
 // TestDoctorArchitecture: this process maps images of other architectures.
@@ -234,7 +234,7 @@ func TestDoctorArchitecture(t *testing.T) {
 	} {
 		t.Run(c.architecture, func(t *testing.T) {
 			maps(t, c.architecture, c.protection)
-			require.Contains(t, requireFinding(t, c.status, c.cause, c.level, doctorCommand(t, self, "foreign:event", "-v")).Says, c.says)
+			require.Contains(t, requireFinding(t, c.status, c.cause, c.level, doctorCommand(t, self, "foreign:event", "-v")).Message, c.says)
 			require.NotContains(t, runToEnd(t, doctorCommand(t, self, "foreign:other")).stdout, "architecture", "no selected probe is foreign")
 		})
 	}

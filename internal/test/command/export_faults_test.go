@@ -90,7 +90,7 @@ func TestExportRefuses(t *testing.T) {
 		return inNamespaces(t, "--mount", hide, exec.Command(stapsdt(t), args...))
 	})
 	require.Error(t, e.Wait(testenv.Patience))
-	require.Contains(t, e.Dump(), "fires_total: this kernel does not say which executable a process has, because it has no BTF: give labels: [namespace, pod, container]")
+	require.Contains(t, e.Dump(), "fires_total: this kernel does not report which executable a process has, because it has no BTF: give labels: [namespace, pod, container]")
 }
 
 // TestExportNamespace: an exporter that cannot see the machine's processes warns of it.

@@ -141,7 +141,7 @@ func TestUsage(t *testing.T) {
 	}{
 		{"list", "list takes one of -p PID, -a, FILE... and http://HOST/debug/probes/", 2},
 		{"list -p nothing-has-this-name", `-p: no such process: none is called "nothing-has-this-name"`, 3},
-		{"list -p 1 -a", "-p and -a exclude each other", 2},
+		{"list -p 1 -a", "-p and -a cannot be combined", 2},
 		{"trace", "no probes: give", 2},
 		{"trace a:b", "no processes: give", 2},
 		{"trace -p 1 a", `"a" is not [FILE:]PROVIDER:PROBE: for any provider, give '*:a'`, 2},
@@ -163,9 +163,9 @@ func TestUsage(t *testing.T) {
 		{"latency -p PID PROBE operator:request", "no key pairs a start with its end: give --key arg0", 2},
 		{"latency -p PID operator:*_start operator:*t --key arg0", "both operator:*_start and operator:*t name it", 2},
 		{"latency -p PID PROBE operator:other --key arg0", "no file of the process has operator:other", 3},
-		{"latency -p PID operator:request --by size", "neither operator:request__start nor operator:request__end has all", 2},
+		{"latency -p PID operator:request --by size", "neither operator:request__start nor operator:request__end has everything", 2},
 		{"latency -p PID operator:request --key path", "operator:request__end in ", 2},
-		{"latency -p PID operator:request -w path==error", "neither operator:request__start nor operator:request__end has all", 2},
+		{"latency -p PID operator:request -w path==error", "neither operator:request__start nor operator:request__end has everything", 2},
 		{"latency operator:request --key goroutine", "--key goroutine needs to know the processes", 2},
 		{"latency -p PID operator:request --linear 1:2", "is not LOW:HIGH:STEP", 2},
 		{"trace /proc/self/exe:a:b", "if it is a program that loads its probes at run time, use -p or -a", 3},
@@ -179,7 +179,7 @@ func TestUsage(t *testing.T) {
 		{"record -a a:b -O x --size 10", "--size must be between", 2},
 		{"record -a a:b -O x --size many", "takes a number of bytes", 2},
 		{"record -p PID PROBE -O /nowhere/x", "no such file or directory", 3},
-		{"record -p PID PROBE -O DIRECTORY", "the file there is no recording", 1},
+		{"record -p PID PROBE -O DIRECTORY", "the file there is not a recording", 1},
 		{"script -a a:b", "no tracer: give --for bpftrace or --for tracefs", 2},
 		{"script FILE:csubject:none --for tracefs", "has no csubject:none", 3},
 		{"script -p PID a:b --for tracefs", "no such probe: nothing there has a:b", 3},
@@ -252,7 +252,7 @@ func TestNearest(t *testing.T) {
 		{argument, 2, []string{"trace", "-p", id, "subject:request__done", "-w", "statuss > 3"}},
 		{argument, 2, []string{"count", "-p", id, "subject:request__done", "--by", "statuss"}},
 		{argument, 2, []string{"count", "--from", file, "subject:request__done", "--by", "statuss"}},
-		{"a histogram takes integers, and this is a string", 2, []string{"hist", "-p", id, "subject:request__done", "path", "--via", "kernel"}},
+		{"a histogram takes integers, but this is a string", 2, []string{"hist", "-p", id, "subject:request__done", "path", "--via", "kernel"}},
 		{"there is no file 99999999; -p 99999999 lists", 2, []string{"list", "99999999"}},
 	} {
 		runCommand(t, c.args...).ends(t, c.status, c.want)

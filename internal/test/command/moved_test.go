@@ -85,7 +85,7 @@ func TestMovedCode(t *testing.T) {
 			runCommand(t, "count", "-p", pid(moved), "mover:hit").ends(t, 3, "no such probe: "+says)
 			runCommand(t, "list", "-p", pid(moved)).ends(t, 3, "no such probe: "+says)
 			runCommand(t, "count", path+":mover:hit").ends(t, 3, "no such probe: "+says)
-			require.Contains(t, requireFinding(t, 3, "moved", "fault", doctorCommand(t, pid(moved))).Says, path)
+			require.Contains(t, requireFinding(t, 3, "moved", "fault", doctorCommand(t, pid(moved))).Message, path)
 
 			leftOut := regexp.MustCompile(regexp.QuoteMeta(says) + ".*; the file is left out")
 			all := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "count", "-a", "-o", "json", "mover:*")), t}

@@ -245,5 +245,5 @@ func TestInPod(t *testing.T) {
 	require.NoError(t, q.Wait(testenv.Patience))
 
 	r = runByUser(t, "inpod", "ask", "--container", hex.EncodeToString(make([]byte, 32)), "--", "list")
-	r.ends(t, 3, "no such process of the container 000000000000 is to be seen here")
+	r.ends(t, 3, "no such process of the container 000000000000 is visible here")
 }

@@ -82,7 +82,7 @@ func TestRecordKilled(t *testing.T) {
 	require.NoError(t, second.Wait(testenv.Patience))
 	old := tracetest.Must(filepath.Glob(path + "-*"))(t)
 	require.Len(t, old, 1)
-	require.Contains(t, second.Dump(), fmt.Sprintf("the earlier recording %s is called %s now", path, old[0]))
+	require.Contains(t, second.Dump(), fmt.Sprintf("the earlier recording %s is now called %s", path, old[0]))
 	events, _ = recorded(t, old[0])
 	require.Len(t, events, 3)
 	left := tracetest.Must(os.ReadDir(filepath.Dir(path)))(t)

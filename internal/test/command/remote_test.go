@@ -234,7 +234,7 @@ func TestRemoteServers(t *testing.T) {
 	}{
 		{"https://me:mistake@" + host + "/private", "stapsdt: https://me:xxxxx@" + host + "/private/: 401 Unauthorized; give USER:PASSWORD@ before the host\n", 4},
 		{tls.URL + "/nothing", "stapsdt: there is no debugprobe at " + tls.URL + "/nothing/: 404 Not Found\n", 3},
-		{tls.URL + "/page", "stapsdt: there is no debugprobe at " + tls.URL + "/page/: something else is there\n", 3},
+		{tls.URL + "/page", "stapsdt: there is no debugprobe at " + tls.URL + "/page/: another server answered\n", 3},
 		{tls.URL + "/debug/probes/?probe=x", "has a query: use SPEC, -w, -n and -d instead\n", 2},
 		{"http://", `stapsdt: "http:" has no host`, 2},
 	} {

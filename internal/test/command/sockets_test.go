@@ -116,7 +116,7 @@ func TestSockets(t *testing.T) {
 	})
 	t.Run("wrong", func(t *testing.T) {
 		r := runByUser(t, "trace", "-p", pid(p), "subject:*", "-w", "tid == 1", "--via", "socket")
-		require.Equal(t, result{status: 2, stderr: "stapsdt: tid needs the kernel, which alone knows the thread, and --via socket excludes it\n"}, r)
+		require.Equal(t, result{status: 2, stderr: "stapsdt: tid needs the kernel, because sockets do not have the thread, but --via socket excludes it\n"}, r)
 		runByUser(t, "trace", "-p", pid(p), "subject:request__done", "-w", "stauts > 1").ends(t, 2, "undefined: stauts")
 		r = runByUser(t, "trace", "-p", pid(p), "subject:nothing")
 		require.Equal(t, 3, r.status)
@@ -207,12 +207,12 @@ func TestSocketUnseen(t *testing.T) {
 	for _, one := range lines[listed](t, runByUser(t, "list", "-o", "json", "-p", pid(p)).stdout) {
 		require.Equal(t, one.Provider == "subject", len(one.Listening) == 1, one.Probe)
 	}
-	const says = "csubject:other is not among the probes that the program shows by its socket, and only the kernel sees it"
+	const says = "csubject:other is not among the probes that the program shows by its socket: only the kernel sees it"
 	for _, verb := range []string{"trace", "count"} {
 		r := runByUser(t, verb, "-p", pid(p), "csubject:other", "-d", "1s")
 		require.Equal(t, result{stderr: "stapsdt: " + says + ": loading BPF programs needs CAP_BPF and CAP_PERFMON\n", status: 4}, r)
 	}
-	runByUser(t, "count", "-p", pid(p), "csubject:other", "--via", "socket").ends(t, 2, says+", and --via socket excludes it")
+	runByUser(t, "count", "-p", pid(p), "csubject:other", "--via", "socket").ends(t, 2, says+", but --via socket excludes it")
 	runByUser(t, "count", "-p", pid(p), "csubject:other", "subject:*", "-d", "1ms").ends(t, 0, says)
 	runByUser(t, "count", "-p", pid(p), "csubject:wrong", "-d", "1ms").ends(t, 3, "no such probe: the process has no csubject:wrong")
 }

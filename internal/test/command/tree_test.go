@@ -152,9 +152,9 @@ func TestTreeOpen(t *testing.T) {
 			return // a command that is interrupted does not return what it says
 		}
 		for args, why := range map[string]string{
-			"--errors -n 9 -w path==\"/0\"":      "7 trees not shown, which the conditions exclude",
-			"-n 2 -w status==500 operator:requ*": "3 trees not shown, whose roots had not ended",
-			"operator:query -w text==\"\"":       "trees not shown, which the conditions exclude",
+			"--errors -n 9 -w path==\"/0\"":      "7 trees not shown: excluded by the conditions",
+			"-n 2 -w status==500 operator:requ*": "3 trees not shown: the root had not ended",
+			"operator:query -w text==\"\"":       "trees not shown: excluded by the conditions",
 		} {
 			r := run(strings.Fields(args)...)
 			require.Empty(t, r.stdout)

@@ -139,7 +139,7 @@ func TestBudget(t *testing.T) {
 			}
 			assert.Greater(t, b.cost, 0.01)
 			assert.Contains(t, b.said, "detached from go:main.hot, because the probes took ")
-			assert.Contains(t, b.said, "and --budget allows 1 %")
+			assert.Contains(t, b.said, "but --budget allows 1 %")
 			assert.Positive(t, b.counts["main.hot"])
 			assert.False(t, hot())
 		})

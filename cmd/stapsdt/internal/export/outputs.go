@@ -55,7 +55,7 @@ func (o *Options) check() (err error) {
 			_, err = net.LookupPort("tcp", port)
 		}
 		if err != nil {
-			return console.Usagef("--listen takes HOST:PORT or :PORT, such as localhost:9964 or :9964, and not %q", o.Listen)
+			return console.Usagef("--listen takes HOST:PORT or :PORT, such as localhost:9964 or :9964, not %q", o.Listen)
 		}
 	}
 	if o.OTLP != "" {

@@ -82,7 +82,7 @@ func (o *ownMetrics) families(state *rulesState) []expose.Family {
 	}
 	metric := []string{"metric"}
 	return []expose.Family{
-		{Name: "stapsdt_events_total", Help: "Events that a metric is made of.", Labels: metric, Series: o.events},
+		{Name: "stapsdt_events_total", Help: "Events that are counted in a metric.", Labels: metric, Series: o.events},
 		{Name: "stapsdt_lost_events_total", Help: "Events that are not in a metric, because a table was full, because an expression could not be evaluated, or because no goroutine fired them.", Labels: []string{"metric", "reason"}, Series: o.lost},
 		{Name: "stapsdt_errors_total", Help: "Errors that kept probes from being attached to.", Labels: metric, Series: o.problems},
 		{Name: "stapsdt_attached_sites", Help: "Sites of probes that are attached to now.", Kind: expose.Gauge, Labels: metric, Series: o.sites},

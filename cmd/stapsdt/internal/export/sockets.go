@@ -66,7 +66,7 @@ func (e *socketExporter) read(before *watch) (*watch, error) {
 		specs = append(specs, m.Specs()...)
 	}
 	for _, s := range all.Spans {
-		e.problem(fmt.Errorf("the spans of %s are left out, because they come from the kernel only", s.Probe))
+		e.problem(fmt.Errorf("the spans of %s are left out, because only the kernel delivers them", s.Probe))
 	}
 	if w.feed, err = live.OpenAll(e.Console, specs); err != nil {
 		return nil, err

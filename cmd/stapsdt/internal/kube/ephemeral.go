@@ -27,10 +27,11 @@ const (
 	unknownUser = 65532
 )
 
-// place is a container in which questions are answered.
+// place is a container in which requests are executed.
 type place struct {
 	namespace, pod, container string
-	// memory is the number of bytes that a question may allocate, and limit the memory limit of the container or pod, or 0.
+	// memory is the number of bytes that a request may allocate, and limit the memory limit of the
+	// container or pod, or 0.
 	memory, limit int64
 	agent         bool
 }
@@ -90,7 +91,7 @@ func (k *kubectl) start(ctx context.Context, s *subject, image string, o owner, 
 	switch {
 	case err == nil:
 	case errors.Is(err, errForbidden) && strings.Contains(err.Error(), "ephemeralcontainers"):
-		return nil, forbidden("you may not add a container to pods of the namespace %s, which takes the right to patch pods/ephemeralcontainers (docs/kubernetes.md has a role for it)", s.Metadata.Namespace)
+		return nil, forbidden("you may not add a container to pods of the namespace %s: this takes the right to patch pods/ephemeralcontainers (docs/kubernetes.md has a role for it)", s.Metadata.Namespace)
 	case strings.Contains(err.Error(), "unknown flag: --custom"):
 		return nil, fmt.Errorf("kubectl 1.30 or later is needed: %w", err)
 	default:
@@ -119,7 +120,7 @@ func writeCustom(o owner) (path string, err error) {
 	return f.Name(), err
 }
 
-// hopeless lists reasons for waiting that do not pass by themselves.
+// hopeless lists the reasons for waiting that never end by themselves.
 var hopeless = []string{
 	"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable",
 	"CreateContainerConfigError", "CreateContainerError", "RunContainerError",
@@ -164,7 +165,8 @@ func statuses(p *pod) []containerStatus {
 	return p.Status.EphemeralContainerStatuses
 }
 
-// look asks a place what it can do with the container.
+// look returns a place's view of the container: its processes, and how they can be
+// watched.
 func (k *kubectl) look(ctx context.Context, at *place, s *subject) (*inpod.Answer, error) {
 	out, err := k.run(ctx, slices.Concat([]string{"exec"}, at.exec(), at.command("look", s))...)
 	switch {

@@ -208,9 +208,9 @@ func (f *fake) exec(args []string) int {
 		return f.ask(command)
 	case "send":
 		return f.send()
-	case inpod.Companion:
+	case inpod.Keepalive:
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		f.log("the companion has ended")
+		f.log("the keepalive has ended")
 		return 0
 	}
 	return f.fail("error: exec")

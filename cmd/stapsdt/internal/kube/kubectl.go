@@ -96,7 +96,7 @@ func kubectlError(printed string, err error) error {
 	return &clusterError{err, "kubectl: " + strip(text)}
 }
 
-// strip removes the words with which kubectl begins an error.
+// strip removes the prefix that kubectl adds to an error.
 func strip(text string) string {
 	for _, prefix := range []string{"error: ", "Error from server (Forbidden): ", "Error from server (NotFound): "} {
 		text = strings.TrimPrefix(text, prefix)

@@ -39,8 +39,8 @@ const (
 // Main runs the plugin and returns its exit status.
 func Main(args []string, version string, stdout, stderr *os.File) int {
 	status := 0
-	c := newCommand(version, func(q *Question) (err error) {
-		status, err = ask(q, stdout, stderr)
+	c := newCommand(version, func(r *Request) (err error) {
+		status, err = execute(r, stdout, stderr)
 		return err
 	})
 	c.SetArgs(args)
@@ -70,60 +70,60 @@ func warn(to io.Writer, format string, args ...any) {
 	fmt.Fprintf(to, "stapsdt: %s\n", text.Printable(line))
 }
 
-// asking is a question in progress.
-type asking struct {
-	question *Question
+// execution holds the state of a running request.
+type execution struct {
+	request  *Request
 	kubectl  *kubectl
 	subject  *subject
 	out, err *os.File
-	token    string // shared by a command with a terminal and its companion
+	token    string // shared by a command with a terminal and its keepalive
 }
 
-func (a *asking) warn(format string, args ...any) { warn(a.err, format, args...) }
+func (a *execution) warn(format string, args ...any) { warn(a.err, format, args...) }
 
-// ask asks a question, and returns the exit status of the command in the pod.
-func ask(q *Question, stdout, stderr *os.File) (status int, err error) {
-	k, err := newKubectl(q.clusterFlags)
+// execute executes a request, and returns the exit status of the command in the pod.
+func execute(r *Request, stdout, stderr *os.File) (status int, err error) {
+	k, err := newKubectl(r.clusterFlags)
 	if err != nil {
 		return 0, err
 	}
-	a := &asking{question: q, kubectl: k, out: stdout, err: stderr}
+	a := &execution{request: r, kubectl: k, out: stdout, err: stderr}
 	at, err := a.prepare()
 	if err != nil {
 		return 0, err
 	}
-	if q.verb == "record" {
+	if r.verb == "record" {
 		return a.record(at)
 	}
 	return a.run(at)
 }
 
-// prepare finds the container, and a place that can answer the question.
-func (a *asking) prepare() (*place, error) {
+// prepare finds the container, and a place that can execute the request.
+func (a *execution) prepare() (*place, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	var err error
-	if a.subject, err = a.kubectl.find(ctx, a.question); err != nil {
+	if a.subject, err = a.kubectl.find(ctx, a.request); err != nil {
 		return nil, err
 	}
 	if a.subject.note != "" {
 		a.warn("%s", a.subject.note)
 	}
-	at, err := a.kubectl.way(ctx, a.question, a.subject)
-	if err == nil && a.question.values["verbose"] == "true" {
-		a.warn("asked through %v", at)
+	at, err := a.kubectl.locate(ctx, a.request, a.subject)
+	if err == nil && a.request.values["verbose"] == "true" {
+		a.warn("the request runs in %v", at)
 	}
 	return at, err
 }
 
-func (a *asking) run(at *place) (status int, err error) {
+func (a *execution) run(at *place) (status int, err error) {
 	out := a.out
-	q := a.question
+	r := a.request
 	var extra []string
-	if file := q.values[fileFlag]; file != "" { // a timeline
+	if file := r.values[fileFlag]; file != "" { // a timeline
 		extra = append(extra, "--output-file=-")
 		if file != "-" {
-			if out, err = outfile.Create(file, outfile.Timelines[q.values["output"]]); err != nil {
+			if out, err = outfile.Create(file, outfile.Timelines[r.values["output"]]); err != nil {
 				return 0, err
 			}
 			defer func() { err = errors.Join(err, out.Close()) }()
@@ -133,7 +133,7 @@ func (a *asking) run(at *place) (status int, err error) {
 	var signals chan os.Signal
 	if s.terminal {
 		a.token = rand.Text()
-		done, err := a.kubectl.accompany(at, a.token)
+		done, err := a.kubectl.keepAlive(at, a.token)
 		if err != nil {
 			return 0, err
 		}
@@ -152,14 +152,14 @@ func (a *asking) run(at *place) (status int, err error) {
 }
 
 // isTerminal reports whether the command in the pod gets a terminal, because standard input and output are terminals.
-func (a *asking) isTerminal() bool {
+func (a *execution) isTerminal() bool {
 	_, in := columns(os.Stdin)
 	_, out := columns(a.out)
-	return in && out && a.question.values[fileFlag] == ""
+	return in && out && a.request.values[fileFlag] == ""
 }
 
 // words returns the arguments of kubectl exec.
-func (a *asking) words(at *place, extra ...string) []string {
+func (a *execution) words(at *place, extra ...string) []string {
 	args := append(at.exec(), at.command("ask", a.subject)...)
 	of := a.subject
 	args = append(args, "--pod="+of.Metadata.Namespace+"/"+of.Metadata.Name+"/"+of.container.Name)
@@ -176,9 +176,9 @@ func (a *asking) words(at *place, extra ...string) []string {
 	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		args = append(args, "--no-color")
 	}
-	args = append(args, "--", a.question.verb)
-	args = append(append(args, a.question.passed...), extra...)
-	return append(append(args, "--"), a.question.args...)
+	args = append(args, "--", a.request.verb)
+	args = append(append(args, a.request.passed...), extra...)
+	return append(append(args, "--"), a.request.args...)
 }
 
 // columns returns the width of a terminal, or false if f is not a terminal.

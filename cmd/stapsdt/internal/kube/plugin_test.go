@@ -100,9 +100,9 @@ func (r *run) await(what string) {
 	require.Eventually(r.t, func() bool { return strings.Contains(r.calls(), what) }, testenv.Patience, 5*time.Millisecond, "%s: %s", what, r.calls())
 }
 
-// TestFirstQuestion: the first question adds one container of the program's user and group, with the restricted profile, and the verb with
+// TestFirstRequest: the first request adds one container of the program's user and group, with the restricted profile, and the verb with
 // its flags arrives there. The second one uses it again.
-func TestFirstQuestion(t *testing.T) {
+func TestFirstRequest(t *testing.T) {
 	c := testCluster()
 	c.Polls = 2
 	r := newRun(t, c, "trace", "-p", "shop", "shop:*", "-w", "status >= 500", "-n", "2", "-v", "--context", "x", "--as=ann", "--kubeconfig=k")
@@ -119,7 +119,7 @@ func TestFirstQuestion(t *testing.T) {
 			assert.Contains(t, line, "--context=x --as=ann --kubeconfig=k")
 		}
 	}
-	assert.Contains(t, r.err.String(), "stapsdt: asked through the container stapsdt-")
+	assert.Contains(t, r.err.String(), "stapsdt: the request runs in the container stapsdt-")
 
 	out, status := r.again("count", "-p", "shop/app", "shop:*")
 	assert.Zero(t, status)
@@ -193,8 +193,8 @@ func TestWay(t *testing.T) {
 		"kernel":                    {func(*cluster) {}, "trace shop:* --via kernel", 0, "ask --container=" + shopID + " --memory=25165824 --limit=134217728 --pod=default/shop/app -- trace --via=kernel", ""},
 		"socket":                    {func(c *cluster) { c.Listens = false }, "trace shop:* --via socket", 4, "", "stapsdt: the program does not listen: start it with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, or let it call probesock.Listen\n"},
 		"no agent":                  {func(c *cluster) { c.Listens = false; c.Pods = c.Pods[:1] }, "trace shop:* --image i", 4, "", "does not listen: start it with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, or let it call probesock.Listen; and no node agent runs on the node n1"},
-		"no right":                  {func(c *cluster) { c.Refused = map[string]string{"debug": forbidden}; c.Pods = c.Pods[:1] }, "trace shop:* --image i", 4, "", "stapsdt: you may not add a container to pods of the namespace default, which takes the right to patch pods/ephemeralcontainers (docs/kubernetes.md has a role for it)"},
-		"no right but agent":        {func(c *cluster) { c.Refused = map[string]string{"debug": forbidden} }, "trace shop:* -v", 0, "stapsdt-xyz", "stapsdt: asked through the node agent stapsdt/stapsdt-xyz\n"},
+		"no right":                  {func(c *cluster) { c.Refused = map[string]string{"debug": forbidden}; c.Pods = c.Pods[:1] }, "trace shop:* --image i", 4, "", "stapsdt: you may not add a container to pods of the namespace default: this takes the right to patch pods/ephemeralcontainers (docs/kubernetes.md has a role for it)"},
+		"no right but agent":        {func(c *cluster) { c.Refused = map[string]string{"debug": forbidden} }, "trace shop:* -v", 0, "stapsdt-xyz", "stapsdt: the request runs in the node agent stapsdt/stapsdt-xyz\n"},
 		"no image":                  {func(c *cluster) { c.Pods = c.Pods[:1] }, "list", 1, "", "stapsdt: no image for the waiting container: give --image or set STAPSDT_IMAGE (there is no node agent in the namespace stapsdt)\n"},
 		"agents unread": {func(c *cluster) {
 			c.Refused = map[string]string{"agents": `Error from server (Forbidden): pods is forbidden`}
@@ -219,9 +219,9 @@ func TestWay(t *testing.T) {
 		"small pod":       {func(c *cluster) { c.Pods[0].Spec.Containers[0].Resources.Limits = map[string]string{"memory": "64Mi"} }, "list", 0, "--memory=25165824 --limit=67108864 --shared --alone --pod=default/shop/app -- list", ""},
 		"another version": {func(c *cluster) { c.Behind = 1 }, "list --image i", 1, "", "of the pod default/shop has another version of stapsdt, or another command; and the node agent stapsdt/stapsdt-xyz has another"},
 		"short memory": {func(c *cluster) {
-			c.Refused = map[string]string{"look": "stapsdt: the pod's memory is short: x\ncommand terminated with exit code 1"}
+			c.Refused = map[string]string{"look": "stapsdt: the pod is short of memory: x\ncommand terminated with exit code 1"}
 			c.Pods = c.Pods[:1]
-		}, "list --image i", 1, "", "stapsdt: the pod's memory is short: x; and no node agent"},
+		}, "list --image i", 1, "", "stapsdt: the pod is short of memory: x; and no node agent"},
 		"shared PIDs": {func(c *cluster) { c.Pods[0].Spec.ShareProcessNamespace = true }, "list", 0, "--memory=67108864 --pod=default/shop/app -- list", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestStatus(t *testing.T) {
 		out, err string
 	}{
 		"status:3":        {3, "", "stapsdt: no file of the process has such a probe\n"},
-		"killed:137":      {1, "", "stapsdt: the command in the pod was killed, probably because the memory of the pod was short\n"},
+		"killed:137":      {1, "", "stapsdt: the command in the pod was killed, probably because the pod was short of memory\n"},
 		"lost:connection": {1, "an event\n", "stapsdt: the connection to the pod was lost: kubectl: error reading from error stream: unexpected EOF\n"},
 	} {
 		r := newRun(t, testCluster(), "trace", "-p", "shop", probe)
@@ -312,12 +312,12 @@ func TestRecording(t *testing.T) {
 			assert.Empty(t, left)
 			if test.status != 0 {
 				assert.ErrorIs(t, err, os.ErrNotExist)
-				assert.Contains(t, r.err.String(), "fetch the recording: it did not arrive whole: 45000 of 90000 bytes")
+				assert.Contains(t, r.err.String(), "fetch the recording: it arrived incomplete: 45000 of 90000 bytes")
 				return
 			}
 			require.NoError(t, err)
 			assert.Equal(t, recordingBytes, got)
-			assert.Equal(t, test.short, strings.Count(r.err.String(), "is fetched again"))
+			assert.Equal(t, test.short, strings.Count(r.err.String(), "fetching the recording again"))
 		})
 	}
 }
@@ -340,8 +340,8 @@ func TestUsage(t *testing.T) {
 		"trace -p shop":                              "no probes: give PROVIDER:PROBE",
 		"trace -p a/b/c/d x:*":                       "-p takes [NAMESPACE/]POD[/CONTAINER]",
 		"trace -p a,b x:*":                           "-p takes one pod",
-		"trace -p shop x:* -n default":               `-n takes a number here, and not "default": give the namespace as in -p NAMESPACE/POD, or with --namespace`,
-		"trace -a x:*":                               "-a is for the command on a node: kubectl stapsdt asks one pod, which -p names",
+		"trace -p shop x:* -n default":               `-n takes a number here, not "default": give the namespace as in -p NAMESPACE/POD, or with --namespace`,
+		"trace -a x:*":                               "-a is for the command on a node: kubectl stapsdt traces one pod, which -p names",
 		"count -p shop x:* --from f":                 "--from is for a file on this machine",
 		"trace -p shop x:* --wher y":                 "unknown flag: --wher: see kubectl stapsdt trace --help",
 		"trace -p shop x:* -O f":                     "-O is for -o chrome and -o perfetto",
@@ -350,7 +350,7 @@ func TestUsage(t *testing.T) {
 		"record -p shop x:*":                         "no file: give -O FILE",
 		"record -p shop x:* -O f --size many":        "--size takes a number of bytes",
 		"trace -p shop x:* --via carrier":            "--via takes kernel or socket",
-		"trace -p a/b/c x:* --namespace n":           "--namespace excludes a namespace in -p",
+		"trace -p a/b/c x:* --namespace n":           "--namespace cannot be combined with a namespace in -p",
 		"stack -p shop x:*":                          `there is no command "stack" for pods`,
 	} {
 		r := newRun(t, testCluster(), strings.Fields(args)...)

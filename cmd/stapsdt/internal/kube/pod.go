@@ -90,12 +90,12 @@ type containerState struct {
 
 func (p *pod) String() string { return p.Metadata.Namespace + "/" + p.Metadata.Name }
 
-// subject is the container that a question is about.
+// subject is the container that a request selects.
 type subject struct {
 	*pod
 	container container
 	status    containerStatus
-	note      string // tells which container was chosen, if the user did not name one
+	note      string // a message that names the container that was chosen, if the user named none
 }
 
 // id returns the ID of the container in the runtime.
@@ -109,15 +109,15 @@ func (s *subject) alone() bool { return !s.Spec.ShareProcessNamespace && !s.Spec
 
 // find finds the container that [NAMESPACE/]POD[/CONTAINER] names. A/B is the container B of a pod A if there is one in the
 // current namespace, and otherwise the pod B of the namespace A.
-func (k *kubectl) find(ctx context.Context, q *Question) (*subject, error) {
-	parts := strings.Split(q.pod, "/")
+func (k *kubectl) find(ctx context.Context, r *Request) (*subject, error) {
+	parts := strings.Split(r.pod, "/")
 	switch {
 	case len(parts) == 3:
 		return k.findIn(ctx, parts[0], parts[1], parts[2])
 	case len(parts) == 1:
-		return k.findIn(ctx, q.namespace, parts[0], "")
-	case q.namespace != "":
-		return k.findIn(ctx, q.namespace, parts[0], parts[1])
+		return k.findIn(ctx, r.namespace, parts[0], "")
+	case r.namespace != "":
+		return k.findIn(ctx, r.namespace, parts[0], parts[1])
 	}
 	s, err := k.findIn(ctx, "", parts[0], parts[1])
 	if err == nil || !errors.Is(err, errNotFound) && !errors.Is(err, errForbidden) {
@@ -167,7 +167,7 @@ func (p *pod) choose(name string) (*subject, error) {
 	case i < 0:
 		i = 0
 		if len(p.Spec.Containers) > 1 {
-			s.note = fmt.Sprintf("this is about the container %s of %s: -p %v/NAME names another", containers[0].Name, names(p.Spec.Containers), p)
+			s.note = fmt.Sprintf("selected the container %s of %s: use -p %v/NAME to select another", containers[0].Name, names(p.Spec.Containers), p)
 		}
 	}
 	s.container = containers[i]
@@ -239,9 +239,9 @@ var quantities = []struct {
 // quantity returns the number of bytes of a quantity such as 128Mi, or 0 if it is invalid.
 func quantity(text string) int64 {
 	factor := 1.0
-	for _, q := range quantities {
-		if digits, ok := strings.CutSuffix(text, q.suffix); ok {
-			text, factor = digits, q.factor
+	for _, r := range quantities {
+		if digits, ok := strings.CutSuffix(text, r.suffix); ok {
+			text, factor = digits, r.factor
 			break
 		}
 	}

@@ -40,19 +40,19 @@ func recordingSize(text string, limit int64) (int64, error) {
 	case size <= 0:
 		return 0, console.Usagef("--size takes a number of bytes, such as 65536, 64M or 1G")
 	case limit > 0 && size > limit/2:
-		return 0, console.Usagef("a recording of %d bytes is memory of the pod, whose limit is %d: --size takes at most half of it", size, limit)
+		return 0, console.Usagef("--size %d: the recording counts against the pod's memory limit of %d bytes; use at most half", size, limit)
 	default:
 		return size, nil
 	}
 }
 
 // record records in the pod's memory, and fetches the recording.
-func (a *asking) record(at *place) (int, error) {
-	size, err := recordingSize(a.question.values[sizeFlag], at.limit)
+func (a *execution) record(at *place) (int, error) {
+	size, err := recordingSize(a.request.values[sizeFlag], at.limit)
 	if err != nil {
 		return 0, err
 	}
-	path := a.question.values[fileFlag]
+	path := a.request.values[fileFlag]
 	if err := outfile.Check(path, recording.Magic); err != nil {
 		return 0, err
 	}
@@ -75,7 +75,7 @@ func (a *asking) record(at *place) (int, error) {
 		defer s.release()
 		line, err := bufio.NewReader(reader).ReadBytes('\n')
 		if err == nil {
-			done() // a further signal ends this program
+			done() // another signal ends this program
 			err = a.fetch(at, f, line)
 		}
 		go func() { _, _ = io.Copy(io.Discard, reader) }()
@@ -99,15 +99,16 @@ func (a *asking) record(at *place) (int, error) {
 	return 0, nil
 }
 
-// fetch fetches the recording from the place that the command in the pod has printed, and retries if it does not arrive whole.
-func (a *asking) fetch(at *place, f *os.File, said []byte) (err error) {
+// fetch fetches the recording from the place that the command in the pod has printed, and retries
+// if it arrives incomplete.
+func (a *execution) fetch(at *place, f *os.File, said []byte) (err error) {
 	var r inpod.Recording
 	if err := json.Unmarshal(said, &r); err != nil {
-		return fmt.Errorf("the command in the pod does not say where the recording is: %.100q", said)
+		return fmt.Errorf("the command in the pod did not report where the recording is: %.100q", said)
 	}
 	for n := range fetches {
 		if n > 0 {
-			a.warn("the recording is fetched again: %v", err)
+			a.warn("fetching the recording again: %v", err)
 		}
 		if err = a.fetchOnce(at, f, &r); err == nil {
 			return nil
@@ -116,7 +117,7 @@ func (a *asking) fetch(at *place, f *os.File, said []byte) (err error) {
 	return fmt.Errorf("fetch the recording: %w", err)
 }
 
-func (a *asking) fetchOnce(at *place, f *os.File, r *inpod.Recording) error {
+func (a *execution) fetchOnce(at *place, f *os.File, r *inpod.Recording) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func (a *asking) fetchOnce(at *place, f *os.File, r *inpod.Recording) error {
 		err = fmt.Errorf("%d of %d bytes", n, r.Size)
 	}
 	if err != nil {
-		return fmt.Errorf("it did not arrive whole: %w", err)
+		return fmt.Errorf("it arrived incomplete: %w", err)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (s *session) wait() (status int, err error) {
 	case err == nil:
 		return 0, nil
 	case remote == statusKilled:
-		return 1, errors.New("the command in the pod was killed, probably because the memory of the pod was short")
+		return 1, errors.New("the command in the pod was killed, probably because the pod was short of memory")
 	case remote > 0:
 		return remote, nil
 	case errors.As(err, &exit) && isReaderGone(exit):
@@ -94,10 +94,11 @@ func isReaderGone(exit *exec.ExitError) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGPIPE
 }
 
-// accompany starts the companion of a command with a terminal. done ends the companion, and the command if it still runs.
-func (k *kubectl) accompany(at *place, token string) (done func(), err error) {
+// keepAlive starts the keepalive of a command with a terminal. done ends the keepalive, and the
+// command if it still runs.
+func (k *kubectl) keepAlive(at *place, token string) (done func(), err error) {
 	c := &session{kubectl: k, out: io.Discard, problems: &filter{to: io.Discard}}
-	if err := c.start(append(at.exec(), binary, inpod.Verb, inpod.Companion, token)); err != nil {
+	if err := c.start(append(at.exec(), binary, inpod.Verb, inpod.Keepalive, token)); err != nil {
 		return nil, err
 	}
 	ended := make(chan struct{})
@@ -157,8 +158,8 @@ var terminated = regexp.MustCompile(`^command terminated with exit code (\d+)$`)
 // kubectlLine matches the beginning of a line that is printed by kubectl, not by the command in the pod.
 var kubectlLine = regexp.MustCompile(`^(error: |Error from server|Unable to connect to the server|[EWIF]\d{4} |The connection to the server )`)
 
-// filter passes on the lines that the command in the pod writes to standard error, and keeps the lines of kubectl. Its methods
-// may be called by one goroutine at a time.
+// filter forwards the lines that the command in the pod writes to standard error, and keeps the
+// lines of kubectl. Its methods may be called by one goroutine at a time.
 type filter struct {
 	to     io.Writer
 	rest   []byte // an incomplete line

@@ -30,7 +30,7 @@ func openTerminal(t *testing.T) (master, terminal *os.File) {
 	return master, terminal
 }
 
-// TestTerminal: there is a terminal in the pod if standard input and output are one; its companion ends with it. A terminal that is only
+// TestTerminal: there is a terminal in the pod if standard input and output are one; its keepalive ends with it. A terminal that is only
 // written to says how wide it is.
 func TestTerminal(t *testing.T) {
 	_, terminal := openTerminal(t)
@@ -40,7 +40,7 @@ func TestTerminal(t *testing.T) {
 	require.Zero(t, r.wait(), r.err.String())
 	assert.Regexp(t, `(?m)^exec --stdin --tty .* inpod ask .* --alone --pod=default/shop/app --terminal=\w{26} -- trace -- shop:\*$`, r.calls())
 	assert.Regexp(t, `(?m)^exec --stdin --namespace.* inpod accompany \w{26}$`, r.calls())
-	assert.Contains(t, r.calls(), "the companion has ended")
+	assert.Contains(t, r.calls(), "the keepalive has ended")
 
 	r = newRun(t, testCluster(), "trace", "-p", "shop", "shop:*")
 	r.command.Env = append(r.command.Env, "TERM=xterm")
@@ -55,7 +55,7 @@ func TestTerminal(t *testing.T) {
 	assert.Regexp(t, `(?m)^exec --stdin --namespace.* --alone --pod=default/shop/app --no-color -- trace -- shop:\*$`, r.calls())
 }
 
-// TestTerminalKilled: a plugin that is killed takes the companion with it, by which the command with the terminal ends.
+// TestTerminalKilled: a plugin that is killed takes the keepalive with it, by which the command with the terminal ends.
 func TestTerminalKilled(t *testing.T) {
 	_, terminal := openTerminal(t)
 	r := newRun(t, testCluster(), "trace", "-p", "shop", "until:stopped")
@@ -64,6 +64,6 @@ func TestTerminalKilled(t *testing.T) {
 	require.NoError(t, r.command.Start())
 	r.await("until:stopped")
 	require.NoError(t, r.command.Process.Kill())
-	r.await("the companion has ended")
+	r.await("the keepalive has ended")
 	_ = r.wait()
 }

@@ -20,7 +20,7 @@ var (
 	duration = Flag{"duration", "d", "DURATION", "end after this time, such as 10s"}
 	via      = Flag{"via", "", "ROUTE", "what delivers the events: socket, or the kernel, which takes the node agent"}
 	budget   = Flag{"budget", "", "PERCENT", "detach from the most expensive probes if all together take more than this of the processes' time, which takes the node agent"}
-	verbose  = Flag{"verbose", "v", "", "say which way was taken, and more"}
+	verbose  = Flag{"verbose", "v", "", "report which route was taken, and more"}
 	output   = Flag{"output", "o", "FORMAT", "text, or json for one object per line"}
 	number   = Flag{"number", "n", "N", "end after N events, screens or trees, or show N rows"}
 	strlen   = Flag{"strlen", "", "N", "at most N bytes of a text"}
@@ -28,7 +28,7 @@ var (
 	interval = Flag{"interval", "i", "DURATION", "show the numbers at this interval too, such as 1s"}
 	sort     = Flag{"sort", "", "COLUMN", "the rows by a column, the largest number first: count, sum with --sum, or for hist and latency average, p50, p99 or max"}
 	linear   = Flag{"linear", "", "LOW:HIGH:STEP", "buckets of one size"}
-	table    = Flag{"table", "", "", "a table with a row for each value of --by, also for few"}
+	table    = Flag{"table", "", "", "a table with a row for each value of --by, even for few"}
 	file     = Flag{fileFlag, "O", "FILE", "the file on this machine"}
 )
 

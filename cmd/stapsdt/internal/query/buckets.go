@@ -148,7 +148,7 @@ func (l Linear) Bounds(i int) (low, high float64) {
 // Fits returns an error if the bounds are below all values of a type.
 func (l Linear) Fits(t expr.Type) error {
 	if t.Kind == expr.Uint && l.Low < 0 {
-		return fmt.Errorf("this is a %v, and the lower bound is negative", t)
+		return fmt.Errorf("this is a %v, but the lower bound is negative", t)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func ParsePodPattern(text string) (p PodPattern, err error) {
 		wrong = wrong || word == "" || err != nil
 	}
 	if wrong {
-		return p, fmt.Errorf("takes NAMESPACE/POD or NAMESPACE/POD/CONTAINER, and not %q", text)
+		return p, fmt.Errorf("takes NAMESPACE/POD or NAMESPACE/POD/CONTAINER, not %q", text)
 	}
 	p.Namespace, p.Pod = words[0], words[1]
 	if len(words) == 3 {

@@ -18,9 +18,9 @@ func (t *Target) Given() bool { return t.All || len(t.PIDs)+len(t.Pods) > 0 }
 func (t *Target) Check() error {
 	switch {
 	case t.All && len(t.PIDs)+len(t.Pods) > 0:
-		return console.Usagef("-p and -a exclude each other")
+		return console.Usagef("-p and -a cannot be combined")
 	case len(t.PIDs) > 0 && len(t.Pods) > 0:
-		return console.Usagef("-p takes processes or pods, and not both")
+		return console.Usagef("-p takes processes or pods, not both")
 	}
 	return nil
 }

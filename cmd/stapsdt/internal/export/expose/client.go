@@ -77,7 +77,7 @@ func newClient(endpoint *url.URL, signal string) (*client, error) {
 	if text := setting(signal, "TIMEOUT"); text != "" {
 		milliseconds, err := strconv.ParseUint(text, 10, 31)
 		if err != nil {
-			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT takes milliseconds, and not %q", text)
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT takes milliseconds, not %q", text)
 		}
 		c.http.Timeout = time.Duration(milliseconds) * time.Millisecond
 	}

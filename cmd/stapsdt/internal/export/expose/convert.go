@@ -55,7 +55,7 @@ func merged(f *Family) (all []*Series) {
 	keys := make([]string, 0, len(f.Series))
 	for i := range f.Series {
 		s := f.Series[i]
-		key := "" // for the overflow: other keys begin with the separator
+		key := "" // the key of the overflow: other keys begin with the separator
 		if !s.Overflow {
 			key = separator + strings.Join(s.Values, separator)
 		}

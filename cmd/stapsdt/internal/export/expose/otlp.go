@@ -57,7 +57,7 @@ func NewOTLP(ctx context.Context, endpoint *url.URL, m *Metrics, complain func(s
 	if text := os.Getenv("OTEL_METRIC_EXPORT_INTERVAL"); text != "" {
 		milliseconds, err := strconv.ParseUint(text, 10, 31)
 		if err != nil || milliseconds == 0 {
-			return nil, fmt.Errorf("OTEL_METRIC_EXPORT_INTERVAL takes milliseconds, and not %q", text)
+			return nil, fmt.Errorf("OTEL_METRIC_EXPORT_INTERVAL takes milliseconds, not %q", text)
 		}
 		o.interval = time.Duration(milliseconds) * time.Millisecond
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	maxQueued  = 2048 // spans in the queue
+	maxQueued  = 2048 // the capacity of the queue, in spans
 	maxBatch   = 512
 	batchEvery = 2 * time.Second
 )

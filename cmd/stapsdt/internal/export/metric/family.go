@@ -253,15 +253,16 @@ func (c *collection) inFlight() error {
 func (c *collection) zeros() error {
 	seen, err := c.pairs.labels()
 	for _, s := range seen {
-		if labels, of, pending := c.labelsOf(c.pairs.Plan.Open, s.Value, nil); !pending && !c.full(nobody, labels, of) {
+		labels, of, pending := c.labelsOf(c.pairs.Plan.Open, s.Value, nil)
+		if !pending && !c.full(noOwner, labels, of) {
 			c.at(labels, of)
 		}
 	}
 	return err
 }
 
-// nobody is the owner of series whose operations have all ended.
-const nobody = math.MaxUint64
+// noOwner is the owner of series in which all operations have ended.
+const noOwner = math.MaxUint64
 
 // full reports whether a series with these labels would exceed the user's share. A user may have as many series as are free. One user
 // alone can have the limit, as with rows: see layout.Limits.

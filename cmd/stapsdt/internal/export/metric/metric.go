@@ -67,7 +67,7 @@ func New(h *rule.Host, text rules.Metric) (*Traced, error) {
 
 func (m *Traced) open(h *rule.Host) error {
 	if m.asks(rules.Executable) && !bpf.KnowsExecutable() {
-		return errors.New("this kernel does not say which executable a process has, because it has no BTF: give labels: [namespace, pod, container], or labels: []")
+		return errors.New("this kernel does not report which executable a process has, because it has no BTF: give labels: [namespace, pod, container], or labels: []")
 	}
 	if m.Probe == "" {
 		m.Selection.Together = true

@@ -101,7 +101,7 @@ func (o *pairTables) labels() (all []layout.Seen, err error) {
 		if lives.Has(s.PID) {
 			all = append(all, s)
 		} else {
-			_ = o.seen.Delete(s.Key) // a new process with the same PID will be seen again
+			_ = o.seen.Delete(s.Key) // a new process with the same PID will be recorded again
 		}
 	}
 	return all, nil

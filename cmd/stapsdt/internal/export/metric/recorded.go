@@ -31,8 +31,8 @@ type Recorded struct {
 	probes      map[*recording.Probe]*recordedProbe
 	pairs       *replay.Pairs // nil for a metric of Probe
 	series      map[string]*recordedSeries
-	retired     map[string]*recordedSeries // the expired series, for when they return
-	created     time.Time                  // when the counting of other series begins
+	retired     map[string]*recordedSeries // the expired series, which may return
+	created     time.Time                  // the time when the counting of other series begins
 	elapsed     *recordedValue
 	unevaluated uint64 // events with an expression that could not be evaluated
 }

@@ -39,7 +39,7 @@ func TestManyGroups(t *testing.T) {
 	b := &Base{Host: &Host{Complaints: NewComplaints(&console.Console{Err: &warnings})}, Env: &bpf.Env{Cgroups: set}, cgroups: "/system.slice/*"}
 	b.Regroup(now)
 	assert.Equal(t, uint64(1), b.Problems.Load())
-	assert.Contains(t, warnings.String(), `more control groups match "/system.slice/*"`)
+	assert.Contains(t, warnings.String(), `too many control groups match "/system.slice/*"`)
 	assert.Equal(t, room, selected())
 	delete(now, 1)
 	delete(now, 2)

@@ -134,7 +134,7 @@ func (b *Base) Regroup(now map[uint64]string) {
 			continue
 		}
 		if err := set.Put(id, uint8(1)); err != nil {
-			full = fmt.Errorf("more control groups match %q than can be told apart: %w", b.cgroups, err)
+			full = fmt.Errorf("too many control groups match %q: %w", b.cgroups, err)
 		}
 	}
 	if full != nil {

@@ -62,7 +62,7 @@ func Alerts(f *File) []byte {
 func (f *File) ownAlerts() []alert {
 	all := []alert{
 		newAlert("StapsdtAbsent", "absent(stapsdt_rules_reload_success)", "5m", "No machine runs stapsdt export, or Prometheus cannot reach it."),
-		newAlert("StapsdtRulesRefused", "stapsdt_rules_reload_success == 0", "5m", "The rules file on {{ $labels.instance }} is wrong, and the rules before are in force."),
+		newAlert("StapsdtRulesRefused", "stapsdt_rules_reload_success == 0", "5m", "The rules file on {{ $labels.instance }} is wrong, so the earlier rules stay in force."),
 		newAlert("StapsdtErrors", "increase(stapsdt_errors_total[10m]) > 0", "0m", "Probes of {{ $labels.metric }} on {{ $labels.instance }} could not be attached or read."),
 		newAlert("StapsdtEventsLost", "increase(stapsdt_lost_events_total[10m]) > 0", "0m", "Events of {{ $labels.metric }} on {{ $labels.instance }} were lost: {{ $labels.reason }}."),
 		newAlert("StapsdtNothingAttached", "sum by (metric) (stapsdt_attached_sites) == 0", "30m", "No process on any machine has the probes of {{ $labels.metric }}."),
@@ -73,7 +73,7 @@ func (f *File) ownAlerts() []alert {
 	}
 	for _, bound := range slices.Sorted(maps.Keys(bounded)) {
 		expr := fmt.Sprintf(`stapsdt_series{metric=~"%s"} >= %d`, strings.Join(bounded[bound], "|"), bound)
-		all = append(all, newAlert(fmt.Sprintf("StapsdtSeries%d", bound), expr, "5m", "{{ $labels.metric }} on {{ $labels.instance }} has all of its series, and others are counted as otel_metric_overflow."))
+		all = append(all, newAlert(fmt.Sprintf("StapsdtSeries%d", bound), expr, "5m", "{{ $labels.metric }} on {{ $labels.instance }} has used all of its series, so others are counted as otel_metric_overflow."))
 	}
 	if len(f.Spans) > 0 {
 		all = append(all, newAlert("StapsdtSpansDropped", "increase(stapsdt_export_otlp_spans_total{result!=\"sent\"}[10m]) > 0", "0m", "Spans of {{ $labels.instance }} did not get into the collector: {{ $labels.result }}."))

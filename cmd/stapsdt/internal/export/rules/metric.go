@@ -65,14 +65,14 @@ func (r *reader) kind(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) boo
 		case field == nil:
 			continue
 		case first != "":
-			r.errorf(field, "a metric is one of %s and %s, and not both", first, key)
+			r.errorf(field, "a metric has either %s or %s, not both", first, key)
 			continue
 		}
 		first, m.Kind = key, Kind(kind)
 		switch m.Kind {
 		case Duration, InFlight:
 			if field.Value != "true" {
-				r.errorf(field, "%s is true, or left out", key)
+				r.errorf(field, "%s must be true or left out", key)
 			}
 		default:
 			if m.Value = r.expr(field); m.Kind == Counter && m.Value == "1" {
@@ -187,7 +187,7 @@ func (r *reader) series(n *yaml.Node, m *Metric) {
 	}
 	series, err := strconv.Atoi(text)
 	if err != nil || series < 1 || series > most {
-		r.errorf(n, "series is a number from 1 to %d", most)
+		r.errorf(n, "series must be a number from 1 to %d", most)
 		return
 	}
 	m.Series = series
@@ -209,7 +209,7 @@ func (r *reader) expire(n *yaml.Node, m *Metric) {
 	default:
 		d, err := time.ParseDuration(text)
 		if err != nil || d < time.Second {
-			r.errorf(n, "expire is a duration of at least 1s, such as 15m, or never")
+			r.errorf(n, "expire must be a duration of at least 1s, such as 15m, or never")
 		}
 		m.Expire = d
 	}

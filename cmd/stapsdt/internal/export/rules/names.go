@@ -29,17 +29,17 @@ func (r *reader) checkName(n *yaml.Node, m *Metric) {
 	suffix := slices.IndexFunc(foreign, func(suffix string) bool { return strings.HasSuffix(stem, suffix) })
 	switch better := m.suggestion(stem); {
 	case !identifier.MatchString(m.Name):
-		r.errorf(n, "%q is no name of a metric: letters, digits and _ make one, and no digit begins it", m.Name)
+		r.errorf(n, "%q is not a valid metric name: use letters, digits and _, and no digit at the beginning", m.Name)
 	case prefix >= 0:
 		r.errorf(n, "names that begin with %s are those of the exporter's own metrics", own[prefix])
 	case total && m.Kind != Counter:
-		r.errorf(n, "%s ends in _total, and is no counter", m.Name)
+		r.errorf(n, "%s ends in _total, but is not a counter", m.Name)
 	case !total && m.Kind == Counter:
-		r.errorf(n, "the name of a counter ends in _total: %s", better)
+		r.errorf(n, "the name of a counter must end in _total: use %s", better)
 	case suffix >= 0:
-		r.errorf(n, "%s ends in %s, which Prometheus gives another meaning", m.Name, foreign[suffix])
+		r.errorf(n, "%s ends in %s, to which Prometheus gives another meaning", m.Name, foreign[suffix])
 	case better != m.Name:
-		r.errorf(n, "the name of a metric in %s says so: %s", m.Unit, better)
+		r.errorf(n, "the name of a metric in %s must have the unit: use %s", m.Unit, better)
 	}
 }
 
@@ -99,7 +99,7 @@ func (r *reader) label(n *yaml.Node, m *Metric) {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 2 {
 		name, value = resolve(n.Content[0]), resolve(n.Content[1])
 	} else if n.Kind != yaml.ScalarNode {
-		r.errorf(n, "a label is a name, or {name: expression}")
+		r.errorf(n, "a label must be a name, or {name: expression}")
 		return
 	}
 	l := Label{Name: r.text(name)}
@@ -124,7 +124,7 @@ func (r *reader) label(n *yaml.Node, m *Metric) {
 func (m *Metric) badLabel(name string) string {
 	switch {
 	case !identifier.MatchString(name):
-		return fmt.Sprintf("%q is no name of a label: letters, digits and _ make one, and no digit begins it", name)
+		return fmt.Sprintf("%q is not a valid label name: use letters, digits and _, and no digit at the beginning", name)
 	case strings.HasPrefix(name, "__"):
 		return fmt.Sprintf("the label %s begins with __, which is left to Prometheus", name)
 	case name == "otel_metric_overflow":

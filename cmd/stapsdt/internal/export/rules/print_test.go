@@ -90,9 +90,9 @@ tests:
       - {eval_time: 40m, alertname: StapsdtErrors}
       - {eval_time: 40m, alertname: StapsdtSeries1000}
       - {eval_time: 40m, alertname: StapsdtNothingAttached, exp_alerts: [{exp_labels: {severity: warning, metric: shop_in_flight}, exp_annotations: {summary: "No process on any machine has the probes of shop_in_flight."}}]}
-      - {eval_time: 40m, alertname: StapsdtRulesRefused, exp_alerts: [{exp_labels: {severity: warning, instance: i}, exp_annotations: {summary: "The rules file on i is wrong, and the rules before are in force."}}]}
+      - {eval_time: 40m, alertname: StapsdtRulesRefused, exp_alerts: [{exp_labels: {severity: warning, instance: i}, exp_annotations: {summary: "The rules file on i is wrong, so the earlier rules stay in force."}}]}
       - {eval_time: 40m, alertname: StapsdtEventsLost, exp_alerts: [{exp_labels: {severity: warning, instance: i, metric: m, reason: busy}, exp_annotations: {summary: "Events of m on i were lost: busy."}}]}
-      - {eval_time: 40m, alertname: StapsdtSeries10, exp_alerts: [{exp_labels: {severity: warning, instance: i, metric: shop_in_flight}, exp_annotations: {summary: "shop_in_flight on i has all of its series, and others are counted as otel_metric_overflow."}}]}
+      - {eval_time: 40m, alertname: StapsdtSeries10, exp_alerts: [{exp_labels: {severity: warning, instance: i, metric: shop_in_flight}, exp_annotations: {summary: "shop_in_flight on i has used all of its series, so others are counted as otel_metric_overflow."}}]}
       - {eval_time: 40m, alertname: ShopRequestSecondsSlow, exp_alerts: [{exp_labels: {severity: warning, executable: slow}, exp_annotations: {summary: "One in a hundred of slow takes more than 1 s: shop_request_seconds."}}]}
       - {eval_time: 40m, alertname: ShopRequestSecondsFailing, exp_alerts: [{exp_labels: {severity: warning, executable: bad}, exp_annotations: {summary: "More than one in twenty of bad fails: shop_request_seconds."}}]}
       - {eval_time: 40m, alertname: ShopErrorsTotalFailing, exp_alerts: [{exp_labels: {severity: warning, executable: shop}, exp_annotations: {summary: "There are more than six failures of shop a minute: shop_errors_total."}}]}

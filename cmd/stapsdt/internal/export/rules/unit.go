@@ -51,7 +51,7 @@ func (r *reader) scale(fields map[string]*yaml.Node, m *Metric) {
 	switch n := fields["scale"]; {
 	case n != nil:
 		if m.Scale = r.number(n); m.Scale <= 0 {
-			r.errorf(n, "scale is a number above 0, such as 1e-6")
+			r.errorf(n, "scale must be a number above 0, such as 1e-6")
 		}
 	case m.Unit != "":
 		m.Scale = inferred(m.Value, m.Unit)
@@ -62,7 +62,7 @@ func (r *reader) scale(fields map[string]*yaml.Node, m *Metric) {
 func (r *reader) unit(n *yaml.Node) string {
 	unit := r.text(n)
 	if unit != "" && !word.MatchString(unit) {
-		r.errorf(n, "%q is no unit: give a word of lower-case letters, such as seconds or bytes", unit)
+		r.errorf(n, "%q is not a valid unit: use a word of lower-case letters, such as seconds or bytes", unit)
 		return ""
 	}
 	for base, others := range unitOf {
@@ -126,7 +126,7 @@ func (r *reader) buckets(rule *yaml.Node, fields map[string]*yaml.Node, m *Metri
 	case n.Value == "native":
 		m.Native = true
 	case n.Kind != yaml.SequenceNode || len(n.Content) == 0 || len(n.Content) > maxBounds:
-		r.errorf(n, "buckets is native, or a list of 1 to %d upper bounds in the metric's unit", maxBounds)
+		r.errorf(n, "buckets must be native, or a list of 1 to %d upper bounds in the metric's unit", maxBounds)
 	default:
 		r.bounds(n, m)
 	}
@@ -139,7 +139,7 @@ func (r *reader) bounds(n *yaml.Node, m *Metric) {
 			continue
 		}
 		if last := len(m.Bounds) - 1; last >= 0 && bound <= m.Bounds[last] {
-			r.errorf(element, "the bounds of buckets must rise, and %v follows %v", bound, m.Bounds[last])
+			r.errorf(element, "the bounds of buckets must rise, but %v follows %v", bound, m.Bounds[last])
 			continue
 		}
 		m.Bounds = append(m.Bounds, bound)

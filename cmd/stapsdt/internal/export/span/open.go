@@ -43,7 +43,7 @@ type openSpan struct {
 	parent     uint64        // the parent in the same process, or 0
 	remote     uint64        // the parent in the context
 	trace      [16]byte
-	isSpan     bool // it is a span of package span, whose ID no other one of its process has
+	isSpan     bool // it is a span of package span, with an ID that is unique in its process
 	orphan     bool // the trace of the parent was not known when the span started
 	attributes []expose.Attribute
 }
@@ -71,7 +71,7 @@ func (o *openSpans) add(key spanKey, span *openSpan) {
 // note notes the trace of a span for its children.
 func (o *openSpans) note(key spanKey, span *openSpan) {
 	if span.isSpan {
-		o.traces.of[key] = span.trace // of open spans, each rule has a limited number
+		o.traces.of[key] = span.trace // the number of open spans of each rule is limited
 	}
 }
 

@@ -225,7 +225,7 @@ func (v values) attributes() (all []expose.Attribute) {
 		}
 		value := v.Value(v.Items, i)
 		if value.Missing || item.Unreadable != nil {
-			continue // it is unknown, which differs from 0
+			continue // unknown, which differs from 0
 		}
 		all = append(all, expose.Attribute{Name: item.Name, Value: attribute(value)})
 	}

@@ -34,7 +34,7 @@ type Groups struct {
 type group struct {
 	path      string    // "" if it is not known
 	seen      time.Time // when it became known
-	used      time.Time // when it was last asked for
+	used      time.Time // when it was last looked up
 	container Container
 	decided   bool // whether container is final
 }

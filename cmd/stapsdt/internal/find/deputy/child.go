@@ -81,7 +81,7 @@ func closeInherited() {
 	for _, f := range all {
 		fd, _ := strconv.Atoi(f.Name())
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-		if fd > 2 && err == nil && flags&unix.FD_CLOEXEC == 0 { // ours would not pass to a program
+		if fd > 2 && err == nil && flags&unix.FD_CLOEXEC == 0 { // others are not inherited
 			unix.Close(fd)
 		}
 	}

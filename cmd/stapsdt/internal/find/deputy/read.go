@@ -40,7 +40,7 @@ func take() (*reader, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.used.Lock() // without mu, which a reader is left with
+		r.used.Lock() // without mu, which leave needs
 		mu.Lock()
 		same := r == current
 		mu.Unlock()

@@ -53,7 +53,7 @@ func newDebugging(f *elf.File) *debugging {
 		d.types.known = map[asked]*answer{}
 		d.types.entries = debuginfo.Entries{R: data.Reader(), Left: typeWork}
 	case slices.ContainsFunc(f.Sections, func(s *elf.Section) bool { return strings.HasPrefix(s.Name, ".zdebug_") }):
-		d.err = errors.New("its DWARF is compressed in a way that is not read")
+		d.err = errors.New("its DWARF has an unsupported compression")
 	default:
 		d.err = errNoDWARF
 	}
@@ -124,7 +124,7 @@ func (s *signature) add(t *types, e *dwarf.Entry) error {
 		result, isResult = abstract.Val(dwarf.AttrVarParam).(bool)
 	}
 	if !isName || !isType {
-		return fmt.Errorf("%w: that of the parameter %.64q", errType, name)
+		return fmt.Errorf("%w: the type of the parameter %.64q", errType, name)
 	}
 	typ, err := t.read(at, toFields, 0)
 	if err != nil {

@@ -143,7 +143,7 @@ func Open(r io.ReaderAt) (*Program, error) {
 }
 
 func machineError(m elf.Machine) error {
-	return fmt.Errorf("functions are probed on amd64 and arm64, and the program is for %v", m)
+	return fmt.Errorf("functions are probed on amd64 and arm64 only, but the program is for %v", m)
 }
 
 // Runs returns an error unless the program is for a machine.
@@ -258,7 +258,7 @@ func (p *Program) matches(pattern Pattern, most int) (matches []gotable.Function
 		for _, m := range matches[:8] {
 			names = append(names, m.Name)
 		}
-		return nil, fmt.Errorf("%s matches %d functions, and at most %d can be selected: %s, …", pattern, len(matches), most, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%s matches %d functions, but at most %d can be selected: %s, …", pattern, len(matches), most, strings.Join(names, ", "))
 	}
 	if len(matches) == 0 && refused {
 		return nil, fmt.Errorf("%s: %w", pattern, errFIPS)

@@ -178,7 +178,7 @@ func PIDs(patterns []query.PodPattern) ([]int, error) {
 	}
 	all, err := f.list()
 	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("no process on this machine is of the pod %s", f)
+		err = fmt.Errorf("no process on this machine belongs to the pod %s", f)
 	}
 	return all, err
 }

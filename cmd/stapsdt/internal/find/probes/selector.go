@@ -240,7 +240,7 @@ func (s *Selector) Reopen(open opening) (reopened bool, problems []error) {
 		case err == nil:
 			spec.file, spec.wrong, reopened = f, nil, true
 			if !spec.in(f) {
-				problems = append(problems, fmt.Errorf("%s was replaced, and has no %s:%s now", spec.path, spec.Provider, spec.Probe))
+				problems = append(problems, fmt.Errorf("%s was replaced, and no longer has %s:%s", spec.path, spec.Provider, spec.Probe))
 			}
 		case errors.Is(err, lease.ErrWritten) || stall.Passes(err): // it is tried again
 		case time.Since(now.ModTime()) > minAge:

@@ -31,7 +31,7 @@ func Select(t *query.Target, specs []string, others map[string]string) (*Selecto
 	}
 	for _, text := range specs {
 		if remote.IsAddress(text) {
-			return nil, console.Usagef("an address is the first argument, and has no place elsewhere")
+			return nil, console.Usagef("an address must be the first argument")
 		}
 	}
 	selector, err := NewSelector(specs, others)

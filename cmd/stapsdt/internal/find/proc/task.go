@@ -43,7 +43,7 @@ func Task(pid int) int {
 	}
 	defer directory.Close()
 	for {
-		names, err := directory.Readdirnames(16) // of perhaps many, the first that has not ended
+		names, err := directory.Readdirnames(16) // one thread that has not ended suffices
 		for _, name := range names {
 			link := fmt.Sprintf("/proc/%d/task/%s/exe", pid, name)
 			if _, err := os.Readlink(link); !errors.Is(err, fs.ErrNotExist) {

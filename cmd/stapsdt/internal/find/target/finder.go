@@ -49,7 +49,7 @@ type PutOff struct {
 	Err  error // why it cannot be read
 }
 
-func (e *PutOff) Error() string { return fmt.Sprintf("%s is put off: %v", e.Path, e.Err) }
+func (e *PutOff) Error() string { return fmt.Sprintf("%s is postponed: %v", e.Path, e.Err) }
 
 // openWriter is a file that another process has open for writing.
 type openWriter struct {
@@ -413,7 +413,7 @@ func (f *Finder) Open(path string) (*File, error) {
 	}
 	if onlyDebugging(opened) {
 		opened.Close()
-		return nil, fmt.Errorf("%s holds only debugging information, and no code to attach to: give the program or library that it belongs to", path)
+		return nil, fmt.Errorf("%s has only debugging information and no code to attach to: give the program or library that it belongs to", path)
 	}
 	file, err := f.read(path, opened, nil)
 	f.named[file.ID] = true // even if it is being written

@@ -184,7 +184,7 @@ func TestLeased(t *testing.T) {
 	stalls := stall.Count()
 	uses, skipped, err := f.Process(os.Getpid())
 	require.NoError(t, err)
-	require.EqualError(t, skipped, leased+" is put off: a process has a write lease on it")
+	require.EqualError(t, skipped, leased+" is postponed: a process has a write lease on it")
 	require.ErrorAs(t, skipped, new(*PutOff))
 	has := func(path string) bool { return slices.ContainsFunc(uses, func(u Use) bool { return u.Path == path }) }
 	require.True(t, has(other))

@@ -98,7 +98,7 @@ var detected atomic.Pointer[Kernel]
 
 func detect() (k Kernel, err error) {
 	if registers == nil {
-		return k, fmt.Errorf("probes are traced on amd64 and arm64, and this is %s", runtime.GOARCH)
+		return k, fmt.Errorf("probes are traced on amd64 and arm64 only, not on %s", runtime.GOARCH)
 	}
 	// Without CAP_BPF this cannot find out whether there is a limit; a later error says so.
 	if err := rlimit.RemoveMemlock(); err != nil && rights.Has(rights.BPF) {

@@ -17,7 +17,7 @@ import (
 )
 
 // errLockdown means that a program reads the kernel's memory, and the kernel is locked down.
-var errLockdown = errors.New("the kernel is locked down in the mode confidentiality, and lets no program read its memory, which executable, the names of pods and most metrics of export need")
+var errLockdown = errors.New("the kernel is locked down in the mode confidentiality, and lets no program read its memory, as executable, the names of pods and most metrics of export require")
 
 // isLockedDown reports whether the kernel lets no program read its memory. The helper in question
 // exists on amd64 and arm64 otherwise, and package ebpf does not replace it.

@@ -26,7 +26,7 @@ func CurrentNamespace() (*Namespace, error) {
 		return nil, fmt.Errorf("find the PID namespace: %w", err)
 	}
 	if self != strconv.Itoa(os.Getpid()) {
-		return nil, fmt.Errorf("/proc shows the processes of another PID namespace than that of this command: mount it again, for example with unshare --mount-proc")
+		return nil, fmt.Errorf("/proc belongs to a PID namespace other than this command's: mount it again, for example with unshare --mount-proc")
 	}
 	ns, err := namespaceOf(os.Getpid())
 	if err != nil || ns.Inode == initialPID {

@@ -30,7 +30,7 @@ func divide(
 		case endErr == nil:
 			atEnd = append(atEnd, src)
 		default:
-			remark := fmt.Sprintf("neither %v nor %v has all that this asks for", start, end)
+			remark := fmt.Sprintf("neither %v nor %v has everything that this uses", start, end)
 			return nil, nil, expr.With(expr.Nearer(endErr, startErr), remark)
 		}
 	}
@@ -60,7 +60,7 @@ func (l *Latency) sameKey(p *Probe) (item, error) {
 	}
 	isText, keyIsText := item.Type.Kind == expr.String, l.Key.Type.Kind == expr.String
 	if item.Size != l.Key.Size || isText != keyIsText {
-		return item, fmt.Errorf("the key %s is a %v here, and a %v at another probe", l.pairing.Key, item.Type, l.Key.Type)
+		return item, fmt.Errorf("the key %s is a %v here, but a %v at another probe", l.pairing.Key, item.Type, l.Key.Type)
 	}
 	return item, nil
 }

@@ -87,7 +87,7 @@ func (l *Latency) startItems(probe *Probe) (items []item, err error) {
 			return nil, err
 		}
 		if one.Size != like.Size {
-			return nil, fmt.Errorf("%s is a %v here, and a %v at another probe", like.Name, one.Type, like.Type)
+			return nil, fmt.Errorf("%s is a %v here, but a %v at another probe", like.Name, one.Type, like.Type)
 		}
 		items = append(items, one)
 	}

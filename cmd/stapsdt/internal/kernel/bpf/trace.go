@@ -137,7 +137,7 @@ func (t *Trace) append(one item) {
 // AddCondition adds the value of a condition to the records. It is missing if the condition cannot be evaluated.
 func (t *Trace) AddCondition(e *Expr) error {
 	if len(t.items) == MaxItems {
-		return fmt.Errorf("%v has %d values, and no room for a condition", t.probe, len(t.items))
+		return fmt.Errorf("%v has %d values, which leave no room for a condition", t.probe, len(t.items))
 	}
 	item := t.probe.item(e)
 	item.Size = 8

@@ -332,7 +332,7 @@ func (e *Engine) purge() {
 	for _, f := range e.files {
 		f.purge(e.processes)
 		unseen, unused := f.used.Before(e.scanned), time.Since(f.used)
-		if f.Moves != nil && !f.Unreachable() { // the next process must be spared too
+		if f.Moves != nil && !f.Unreachable() { // nor from the next process
 			continue
 		}
 		if f.used.IsZero() || e.isNamed(f.File) || scans && !unseen { // the rest after a scan can be longer than unused

@@ -126,7 +126,7 @@ func AttachSites(prog *ebpf.Program, path string, sites []sdt.Site, pid int, mul
 	}
 	task := pid
 	if multi && pid != 0 {
-		task = proc.Task(pid) // its memory tells the kernel where to attach
+		task = proc.Task(pid) // its memory holds the addresses for the kernel
 	}
 	attach := func(sites ...sdt.Site) (link.Link, error) {
 		if !multi {

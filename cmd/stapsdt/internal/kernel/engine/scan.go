@@ -72,7 +72,7 @@ func (e *Engine) lookAtAll() (*probes.Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	var named []int // those whose end is an error
+	var named []int // processes that must not end
 	if !e.running {
 		named = e.options.Named
 	}

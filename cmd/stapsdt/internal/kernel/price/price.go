@@ -85,7 +85,7 @@ func measure(k bpf.Kernel) (Table, error) {
 			return nil, err
 		}
 		links, err := engine.AttachSites(prog, "/proc/self/exe", []sdt.Site{{Provider: "price", Name: string(name), Offset: offset}}, pid, k.Multi)
-		if errors.Is(err, errNotTraced) { // example: a nop of ten bytes before Linux 7.2
+		if errors.Is(err, errNotTraced) { // for example a nop of ten bytes before Linux 7.2
 			continue
 		}
 		defer links.Close()

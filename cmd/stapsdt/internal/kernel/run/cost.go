@@ -156,7 +156,7 @@ func (c *cost) warn(elapsed time.Duration, units []*meter.Unit) {
 	c.stepped = count
 	if rate > maxStepped && !c.warned {
 		c.warned = true
-		c.run.Warn("%.0f events per second are of probes that the kernel single-steps, which slows the program down: see stapsdt list -v, or limit the cost with --budget", rate)
+		c.run.Warn("%.0f events per second come from probes that the kernel single-steps, which slows the program down: see stapsdt list -v, or limit the cost with --budget", rate)
 	}
 }
 
@@ -175,7 +175,7 @@ func (c *cost) withdraw(units []*meter.Unit, taken float64) error {
 		c.withdrawn[name] = &query.Detachment{At: now.UTC(), After: now.Sub(c.start)}
 	}
 	err := c.run.engine.Withdraw(keys)
-	c.run.Warn("detached from %s, because the probes took %s of the program's processor time, and --budget allows %s",
+	c.run.Warn("detached from %s, because the probes took %s of the program's processor time, but --budget allows %s",
 		text.Some(names, 5), percent(taken), percent(c.run.Budget))
 	if c.run.Format != query.JSON || err != nil {
 		return err

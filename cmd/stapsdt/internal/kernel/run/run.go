@@ -42,7 +42,7 @@ func check(c *query.Config) (*probes.Selector, error) {
 	case err != nil:
 		return nil, err
 	case c.Budget > 0 && len(c.PIDs) == 0:
-		return nil, console.Usagef("--budget is a part of the processor time of processes: name them by -p")
+		return nil, console.Usagef("--budget is a share of the processor time of processes: name them with -p")
 	case c.Where == "":
 		return selector, nil
 	}
@@ -146,7 +146,7 @@ func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 	}
 	for _, f := range r.Selector.Files() {
 		if !r.engine.Everywhere(f) {
-			r.Warn("%s: nothing keeps others from changing it while it is traced, which takes CAP_LEASE and a local file system, so its processes are looked for", f.Path)
+			r.Warn("%s: others can change it while it is traced, because a lease needs CAP_LEASE and a local file system, so stapsdt looks for its processes", f.Path)
 		}
 	}
 	if err := r.scan(); err != nil {
@@ -222,7 +222,7 @@ func (r *Run) noFunction(finder *target.Finder) error {
 			r.Warn("%v: %v", spec, err)
 			continue
 		case r.Await:
-			err = fmt.Errorf("%w; --wait waits for probes, and not for functions", err)
+			err = fmt.Errorf("%w; --wait waits for probes, not for functions", err)
 		}
 		return fmt.Errorf("%w: %v: %w", query.ErrNothing, spec, err)
 	}

@@ -89,7 +89,7 @@ func TestWarnOfRate(t *testing.T) {
 	add(150_000, 2*time.Second)
 	require.Empty(t, said.String())
 	add(130_000, time.Second)
-	require.Equal(t, "stapsdt: 130000 events per second are of probes that the kernel single-steps, which slows the program down: see stapsdt list -v, or limit the cost with --budget\n", said.String())
+	require.Equal(t, "stapsdt: 130000 events per second come from probes that the kernel single-steps, which slows the program down: see stapsdt list -v, or limit the cost with --budget\n", said.String())
 	add(1_000_000, time.Second)
 	require.Equal(t, 1, bytes.Count(said.Bytes(), []byte("\n")))
 }

@@ -17,8 +17,9 @@ import (
 // HoldTime is the time for which a recording is kept to be fetched.
 const HoldTime = 5 * time.Minute
 
-// NewMemory returns a file of size bytes for a recording, in the memory of this process. The kernel frees it whenever the process
-// ends. A file in a file system, and its memory, would stay after an OOM kill.
+// NewMemory returns a file of size bytes for a recording, in the memory of this process. The kernel
+// frees it however the process ends. A file in a file system would keep its memory after an OOM
+// kill.
 func NewMemory(a Allowance, size int64) (*os.File, error) {
 	if err := a.check(size); err != nil {
 		return nil, err
@@ -47,8 +48,8 @@ func Hold(gone context.Context, out io.Writer, f *os.File) error {
 	return nil
 }
 
-// Send writes the recording that another process of this container holds. It compresses it, because most of it may be empty, and
-// because gzip has a checksum.
+// Send writes the recording that another process of this container holds. It compresses the
+// recording, because most of it may be empty, and because gzip adds a checksum.
 func Send(out io.Writer, pid, fd int) error {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
 	if err != nil {
@@ -62,8 +63,8 @@ func Send(out io.Writer, pid, fd int) error {
 	return w.Close()
 }
 
-// ReadInput reads the standard input of a question. stopped is done when a byte has arrived or the input has ended, and
-// gone when it has ended.
+// ReadInput reads the standard input of a request. stopped is done when a byte has arrived or the
+// input has ended, and gone when it has ended.
 func ReadInput(from io.Reader) (stopped, gone context.Context) {
 	stopped, stop := context.WithCancel(context.Background())
 	gone, end := context.WithCancel(context.Background())

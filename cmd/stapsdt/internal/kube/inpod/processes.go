@@ -40,8 +40,8 @@ func Look(container string, alone bool) (*Answer, error) {
 	return a, nil
 }
 
-// Find returns the processes of a container whose parents are outside it. -p stands for their
-// descendants too.
+// Find returns the processes of a container that have their parents outside it. -p also
+// selects their descendants.
 func Find(container string, alone bool) ([]int, error) {
 	all := inside(container, alone)
 	var roots []int
@@ -51,7 +51,7 @@ func Find(container string, alone bool) ([]int, error) {
 		}
 	}
 	if len(roots) == 0 {
-		return nil, fmt.Errorf("%w of the container %.12s is to be seen here", proc.ErrNoProcess, container)
+		return nil, fmt.Errorf("%w of the container %.12s is visible here", proc.ErrNoProcess, container)
 	}
 	return roots, nil
 }
@@ -72,9 +72,10 @@ func inside(container string, alone bool) (found []int) {
 // groupID finds the ID of a container in the name of a control group: cri-containerd-ID.scope, crio-ID.scope, or ID.
 var groupID = regexp.MustCompile(`^(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?$`)
 
-// isOf reports whether groups, the content of /proc/PID/cgroup, belongs to a process of a container. The outermost ID counts,
-// because a container can create groups below its own with the names of others. CRI-O runs a process of its own beside
-// each container, in a group of nearly the same name.
+// isOf reports whether groups, the content of /proc/PID/cgroup, belongs to a process of a
+// container. The outermost ID decides, because a container can create groups below its own and give
+// them any names. CRI-O runs a process of its own beside each container, in a group of nearly the
+// same name.
 func isOf(groups, container string) bool {
 	for line := range strings.Lines(groups) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)

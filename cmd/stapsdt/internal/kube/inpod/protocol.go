@@ -1,21 +1,24 @@
 // Package inpod implements the side of kubectl stapsdt that runs in a pod: in an ephemeral
-// container that waits for questions, or in the container of the node agent. Package kube is the
-// other side, and asks by kubectl exec.
+// container that waits for requests, or in the container of the node agent. Package kube is the
+// other side, and sends each request by kubectl exec.
 //
-// kubectl stapsdt keeps the standard input of a question open. When the input ends or a line arrives, the command ends
-// as with Ctrl-C and still prints its results. So a connection that dies leaves nothing attached.
+// kubectl stapsdt keeps the standard input of a request open. When the input ends or a line
+// arrives, the command ends as with Ctrl-C and still prints its results. This way, nothing stays
+// attached when a connection dies.
 package inpod
 
 // Verb is the hidden verb of the command whose subcommands this package implements.
 const Verb = "inpod"
 
-// Companion is the command that runs beside a command with a terminal. Its argument is the token of both.
-const Companion = "accompany"
+// Keepalive is the command that runs beside a command with a terminal. Its argument is the token
+// that both have.
+const Keepalive = "accompany"
 
 // Memory is the number of bytes that a command may allocate by default.
 const Memory = 64 << 20
 
-// Protocol is the version of the types and names in this file. A container with another version is not asked.
+// Protocol is the version of the types and names in this file. A container with another version
+// gets no requests.
 const Protocol = 2
 
 // Answer is the output of look.
@@ -24,11 +27,11 @@ type Answer struct {
 	// UID and GID are the user and the group of the container in which look runs.
 	UID uint32 `json:"uid"`
 	GID uint32 `json:"gid"`
-	// Processes are the processes of the container in question, without descendants of others.
+	// Processes are the processes of the selected container, without descendants of others.
 	Processes []Process `json:"processes"`
 }
 
-// Process is a process of the container in question.
+// Process is a process of the selected container.
 type Process struct {
 	PID int    `json:"pid"`
 	UID uint32 `json:"uid"` // the effective UID; GID is effective too

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrShort means that the memory of a pod is short.
-var ErrShort = errors.New("the pod's memory is short")
+// ErrShort means that a pod is short of memory.
+var ErrShort = errors.New("the pod is short of memory")
 
 // Allowance limits the memory of a pod that a command may use.
 type Allowance struct {
@@ -27,8 +27,8 @@ type Allowance struct {
 	Memory int64
 	// Limit is the limit of the container with which it shares the memory, or 0 if there is none.
 	Limit int64
-	// Container is the ID of the container in question. Alone means that it has its own PID namespace, and Shared that it
-	// shares the limit with the command.
+	// Container is the ID of the selected container. Alone means that it has its own PID namespace,
+	// and Shared that it shares the limit with the command.
 	Container     string
 	Alone, Shared bool
 	// Interval is the interval between two checks of the memory, or 0 for the default of commands, watchInterval.
@@ -42,8 +42,9 @@ const (
 	minReserve = 8 << 20
 )
 
-// reserve returns the memory that the command leaves free. The command has to end before the kernel kills: in a pod that requests
-// little memory, the program's own oom_score_adj is nearly 1000, so that the kernel kills the larger of the two.
+// reserve returns the memory that the command leaves free. The command has to end before the kernel
+// kills a process: in a pod that requests little memory, the program's own oom_score_adj is nearly
+// 1000, so the kernel kills the larger of the two.
 func (a *Allowance) reserve() int64 { return max(a.Limit/reserveShare, minReserve) }
 
 // check returns ErrShort if fewer than needed bytes are left in addition to the reserve.
@@ -57,7 +58,7 @@ func (a *Allowance) check(needed int64) error {
 // fits returns ErrShort if the needed bytes and the reserve do not fit into room.
 func (a *Allowance) fits(needed, room int64) error {
 	if room < needed+a.reserve() {
-		return fmt.Errorf("%w: of the limit of %d bytes, %d are left, and this takes %d and leaves %d", ErrShort, a.Limit, max(room, 0), needed, a.reserve())
+		return fmt.Errorf("%w: %[3]d of its %[2]d bytes are left, but this command takes %[4]d and has to leave %[5]d", ErrShort, a.Limit, max(room, 0), needed, a.reserve())
 	}
 	return nil
 }

@@ -20,16 +20,17 @@ import (
 // waiting is a part of the command line of the waiting process.
 const waiting = "\x00" + Verb + "\x00wait\x00"
 
-// used is the signal that a question sends to the waiting process. By default, it does nothing.
+// used is the signal that a request sends to the waiting process. By default, it does nothing.
 const used = unix.SIGWINCH
 
-// Wait waits until ctx is done, or until no question came for the time idle and no other process runs in this container. It is the
-// first process of the ephemeral container in which the commands run.
+// Wait waits until ctx is done, or until no request has come for the time idle and no other process
+// runs in this container. It is the first process of the ephemeral container in which the commands
+// run.
 func Wait(ctx context.Context, to *console.Console, a Allowance, idle time.Duration) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, used)
 	defer signal.Stop(signals)
-	if err := Spare(to, a); err != nil {
+	if err := ProtectPod(to, a); err != nil {
 		return err
 	}
 	debug.FreeOSMemory()
@@ -46,7 +47,7 @@ func Wait(ctx context.Context, to *console.Console, a Allowance, idle time.Durat
 	}
 }
 
-// Use tells the waiting process of this container that a question came.
+// Use tells the waiting process of this container that a request has come.
 func Use() {
 	for _, pid := range neighbors() {
 		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.Contains(line, []byte(waiting)) {

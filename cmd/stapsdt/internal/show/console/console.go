@@ -73,7 +73,7 @@ func (c *Console) Abandon(after, results time.Duration, exit func()) {
 		if restore := c.restore.Load(); restore != nil {
 			(*restore)()
 		}
-		c.Warn("it has not ended within %v of the signal, and ends without its results", after)
+		c.Warn("the command has not ended within %v of the signal, so it ends without its results", after)
 	}()
 	select {
 	case <-said:

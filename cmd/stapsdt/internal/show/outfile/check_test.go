@@ -24,7 +24,7 @@ func TestCheck(t *testing.T) {
 		if c.replaced {
 			require.NoError(t, err, c)
 		} else {
-			require.EqualError(t, err, path+" exists, is no earlier output of this kind, and is not replaced", c)
+			require.EqualError(t, err, path+" exists and was not written by this command; it is not overwritten", c)
 			_, createErr := Create(path, c.begins)
 			require.Equal(t, err, createErr)
 		}

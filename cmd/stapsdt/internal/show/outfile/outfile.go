@@ -36,7 +36,7 @@ func Check(path, begins string) error {
 		return nil
 	}
 	if owner, ours := ownerOf(info); !ours {
-		return fmt.Errorf("%s belongs to user %d, and is not replaced", path, owner)
+		return fmt.Errorf("%s belongs to user %d; it is not overwritten", path, owner)
 	}
 	if info.Size() == 0 {
 		return nil
@@ -51,7 +51,7 @@ func Check(path, begins string) error {
 		return err
 	}
 	if begins == "" || string(head) != begins {
-		return fmt.Errorf("%s exists, is no earlier output of this kind, and is not replaced", path)
+		return fmt.Errorf("%s exists and was not written by this command; it is not overwritten", path)
 	}
 	return nil
 }

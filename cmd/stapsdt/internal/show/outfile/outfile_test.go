@@ -20,9 +20,9 @@ func TestCreate(t *testing.T) {
 	}{
 		{"new", "", "head", -1, ""},
 		{"earlier", "head and more", "head", -1, ""},
-		{"precious", "precious", "head", -1, "precious exists, is no earlier output"},
-		{"short", "hea", "head", -1, "short exists, is no earlier output"},
-		{"unknown", "text", "", -1, "unknown exists, is no earlier output"},
+		{"precious", "precious", "head", -1, "precious exists and was not written by"},
+		{"short", "hea", "head", -1, "short exists and was not written by"},
+		{"unknown", "text", "", -1, "unknown exists and was not written by"},
 		{"theirs", "head", "head", 20001, "theirs belongs to user 20001"},
 		{"theirs, and empty", "", "head", 20001, "theirs, and empty belongs to user 20001"},
 	} {

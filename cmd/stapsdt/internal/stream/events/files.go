@@ -32,7 +32,7 @@ type files struct {
 func openFiles(to *console.Console, config *query.Config, o *Options) (f *files, err error) {
 	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await || config.Duration != 0 && !o.From.Follow ||
 		o.Show != nil && o.Show.Verbose {
-		return nil, console.Usagef("-p, -a, -v, --via, --wait and --budget are for processes, and -d for these and --follow: --from reads recordings")
+		return nil, console.Usagef("--from cannot be combined with -p, -a, -v, --via, --wait or --budget; -d needs --follow")
 	}
 	if err := config.CheckDuration(); err != nil {
 		return nil, err

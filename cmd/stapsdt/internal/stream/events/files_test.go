@@ -86,7 +86,7 @@ func TestMerge(t *testing.T) {
 		n := &notes{}
 		require.NoError(t, s.Run(t.Context(), n))
 		require.Equal(t, c.want, strings.ReplaceAll(strings.Join(n.lines, ", "), "p:x n=", ""))
-		require.Equal(t, c.said, strings.Contains(said.String(), "of different boots"))
+		require.Equal(t, c.said, strings.Contains(said.String(), "from different or unknown boots"))
 	}
 }
 
@@ -149,7 +149,7 @@ func TestRefused(t *testing.T) {
 	written(t, path, eventtest.Recording{}, 1)
 	file, page := replay.From{Paths: []string{path}}, replay.From{Address: "http://localhost:1"}
 	unfit := errors.New("unfit")
-	const reads, sends = "--from reads recordings", "are not for a program that sends its events itself"
+	const reads, sends = "--from cannot be combined with", "an address cannot be combined with"
 	for _, c := range []struct {
 		from   replay.From
 		config query.Config

@@ -43,7 +43,7 @@ type page struct {
 	filters        []*replay.Filter   // the filters of probes, with the same indexes
 	pending        []pendingEvent
 	delay          time.Duration // how long an event waits for earlier ones
-	lag            time.Duration // how much later than it was fired an event has come, at least
+	lag            time.Duration // the minimum delay between the fire and the arrival of an event
 	filtered       bool          // the program evaluates the condition
 	event          recording.Event
 	body           Body
@@ -61,7 +61,7 @@ type pendingEvent struct {
 // openPage opens the stream of the program at an address.
 func openPage(to *console.Console, config *query.Config, o *Options) (p *page, err error) {
 	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await || len(o.From.Paths) > 0 {
-		return nil, console.Usagef("-p, -a, --via, --wait, --budget and --from are not for a program that sends its events itself, at http://…")
+		return nil, console.Usagef("an address cannot be combined with -p, -a, --via, --wait, --budget or --from")
 	}
 	if err := config.CheckDuration(); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func openPage(to *console.Console, config *query.Config, o *Options) (p *page, e
 	specs := config.AllSpecs()
 	for _, text := range specs {
 		if remote.IsAddress(text) {
-			return nil, console.Usagef("the events of one program can be shown at a time: give one address")
+			return nil, console.Usagef("only one program's events can be shown at a time: give one address")
 		}
 		if one, err := spec.Parse(text); err == nil && one.Functions {
 			return nil, console.Usagef("%v selects functions, but a program at an address shows only its own probes", one)

@@ -25,7 +25,7 @@ func NewPlan(config *query.Config, names, by []string) (*Plan, error) {
 	}
 	for _, name := range names {
 		if spec, err := spec.Parse(name); err == nil && spec.Functions {
-			return nil, console.Usagef("%v selects functions, and top shows operations with two probes: stapsdt latency shows how long functions take", spec)
+			return nil, console.Usagef("%v selects functions, but top shows operations with two probes: stapsdt latency shows how long functions take", spec)
 		}
 	}
 	where, err := takeWhere(config)
@@ -56,7 +56,7 @@ func Functions(names []string) (bool, error) {
 		}
 	}
 	if functions > 0 && other != "" {
-		return false, console.Usagef("%s selects no functions, and other SPECs do: give either", other)
+		return false, console.Usagef("%s selects probes, but other SPECs select functions: give SPECs of one kind", other)
 	}
 	return functions > 0, nil
 }

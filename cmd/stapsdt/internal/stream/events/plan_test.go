@@ -43,7 +43,7 @@ func TestFunctions(t *testing.T) {
 		err   string
 	}{
 		{nil, false, ""}, {[]string{"p:x", "wrong"}, false, ""}, {[]string{"go:main.f", "go:main.*"}, true, ""},
-		{[]string{"go:main.f", "p:x"}, false, "p:x selects no functions"}, {[]string{"p:x", "go:main.f"}, false, "p:x selects no functions"},
+		{[]string{"go:main.f", "p:x"}, false, "p:x selects probes, but other SPECs select functions"}, {[]string{"p:x", "go:main.f"}, false, "p:x selects probes, but other SPECs select functions"},
 	} {
 		got, err := Functions(c.names)
 		require.Equal(t, c.want, got)

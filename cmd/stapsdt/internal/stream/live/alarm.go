@@ -90,7 +90,7 @@ func (t *timer) set(after time.Duration) {
 	// SAFETY: the kernel reads spec during the call.
 	_, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, t.fd, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 	if errno != 0 {
-		panic(errno) // impossible: fd is a timer, and the time is valid
+		panic(errno) // cannot happen: fd is a timer, and the time is valid
 	}
 }
 

@@ -199,7 +199,7 @@ func (f *Feed) scan() {
 		return
 	}
 	f.scanning = true
-	all := processes // which may be another function when the scan ends, after the run
+	all := processes // read now, because it may have changed when the scan ends, after the run
 	go func() {
 		if f.config.All {
 			f.scans <- all()
@@ -299,7 +299,7 @@ func (f *Feed) deliverAll(c Receiver) error {
 func (f *Feed) drop(file *replay.File, err error) {
 	for k, p := range f.in(watched) {
 		if p.file == file {
-			f.refuse(p.Process, fmt.Errorf("%v is watched no longer: %w", p.Process, err))
+			f.refuse(p.Process, fmt.Errorf("%v is no longer watched: %w", p.Process, err))
 			f.remove(k, p)
 		}
 	}

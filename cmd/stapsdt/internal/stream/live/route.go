@@ -44,7 +44,7 @@ func Replaces(err error) bool {
 // use it.
 func Refuse(err error, what string) error {
 	if what != "" && lacks(err) {
-		return fmt.Errorf("%w (%s), and %w", ErrKernel, what, err)
+		return fmt.Errorf("%w (%s), but %w", ErrKernel, what, err)
 	}
 	return err
 }
@@ -56,11 +56,11 @@ func (e kernelError) Error() string        { return string(e) }
 func (e kernelError) Is(target error) bool { return target == ErrKernel }
 
 // errThread means that an expression uses the thread that fires.
-const errThread = kernelError("tid needs the kernel, which alone knows the thread")
+const errThread = kernelError("tid needs the kernel, because sockets do not have the thread")
 
 // unseen returns the error that no socket shows a probe.
 func unseen(probe string) error {
-	return kernelError(probe + " is not among the probes that the program shows by its socket, and only the kernel sees it")
+	return kernelError(probe + " is not among the probes that the program shows by its socket: only the kernel sees it")
 }
 
 // fitSocket is Unfit for the events of a socket: only the kernel knows the thread that fires.
@@ -80,7 +80,7 @@ type Route struct {
 	// Feed has the events of programs. It is nil if the kernel delivers the events.
 	Feed *Feed
 
-	reason string // why the kernel does, or "" if nothing else was asked for
+	reason string // the reason for using the kernel, or "" if sockets were not requested
 }
 
 func (r Route) String() string {
@@ -141,7 +141,7 @@ func choose(to *console.Console, c *query.Config, n *replay.Needs) (Route, error
 	}
 	switch {
 	case n.Kernel != "" && demanded:
-		return Route{}, console.Usagef("%s needs the kernel, and --via socket excludes it", n.Kernel)
+		return Route{}, console.Usagef("%s needs the kernel, but --via socket excludes it", n.Kernel)
 	case n.Kernel != "":
 		return byKernel(errors.New(n.Kernel + " needs it")) // and Refuse explains
 	case (c.All || len(c.Pods) > 0) && !demanded && !Replaces(refused):
@@ -181,7 +181,7 @@ func choose(to *console.Console, c *query.Config, n *replay.Needs) (Route, error
 			return byKernel(err) // or the right that is missing is the answer
 		case !errors.Is(err, ErrKernel):
 		case demanded:
-			err = console.Usagef("%w, and --via socket excludes it", err)
+			err = console.Usagef("%w, but --via socket excludes it", err)
 		case refused != nil:
 			err = fmt.Errorf("%w: %w", err, refused)
 		}

@@ -90,7 +90,7 @@ func (c *Client) Probes(ctx context.Context) (*Listing, error) {
 	defer response.Body.Close()
 	l := &Listing{}
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxListing)).Decode(l); err != nil || l.PID == 0 {
-		return nil, c.noHandler(http.StatusNotFound, "something else is there")
+		return nil, c.noHandler(http.StatusNotFound, "another server answered")
 	}
 	for i := range l.Providers {
 		for j := range l.Providers[i].Probes {

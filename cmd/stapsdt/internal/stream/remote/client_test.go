@@ -57,8 +57,8 @@ func TestRefusals(t *testing.T) {
 		kind, body string
 		want       string // # stands for the address
 	}{
-		{200, "text/html", "<html>", "there is no debugprobe at #: something else is there"},
-		{200, asJSON, `{"providers":[]}`, "there is no debugprobe at #: something else is there"},
+		{200, "text/html", "<html>", "there is no debugprobe at #: another server answered"},
+		{200, asJSON, `{"providers":[]}`, "there is no debugprobe at #: another server answered"},
 		{404, "text/plain", "", "there is no debugprobe at #: 404 Not Found"},
 		{401, "text/plain", "", "#: 401 Unauthorized; give USER:PASSWORD@ before the host"},
 		{500, "text/plain", "secret", "#: 500 Internal Server Error"},

@@ -74,7 +74,7 @@ func (c *Client) Watch(ctx context.Context, query url.Values) (*Stream, error) {
 	if kind := response.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
 		cancel()
 		response.Body.Close()
-		return nil, c.noHandler(http.StatusNotFound, "something else is there")
+		return nil, c.noHandler(http.StatusNotFound, "another server answered")
 	}
 	s := &Stream{body: response.Body, lines: bufio.NewScanner(response.Body), cancel: cancel}
 	s.lines.Buffer(make([]byte, 64<<10), 128<<10) // an event has 12 arguments of at most maxText bytes, escaped

@@ -70,7 +70,7 @@ func TestBroken(t *testing.T) {
 func TestWatch(t *testing.T) {
 	c, address := answering(t, 200, "text/html", ":\n\n")
 	_, err := c.Watch(t.Context(), nil)
-	require.Equal(t, &Error{404, "there is no debugprobe at " + address + ": something else is there"}, err)
+	require.Equal(t, &Error{404, "there is no debugprobe at " + address + ": another server answered"}, err)
 	c, _ = answering(t, 200, "text/event-stream", "")
 	_, err = c.Watch(t.Context(), nil)
 	require.ErrorIs(t, err, ErrGone)

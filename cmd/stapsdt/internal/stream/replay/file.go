@@ -26,7 +26,7 @@ type File struct {
 	missing uint64        // lost events before the next selected event
 	held    bool          // event was read, but Next has not returned it
 	last    time.Duration // time of the last event that was read
-	missed  time.Duration // until when events were lost, without a recording
+	missed  time.Duration // the time until which events were lost, without a recording
 }
 
 // Writer identifies the process that writes to a recording, whichever File it is read by.

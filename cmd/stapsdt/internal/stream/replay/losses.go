@@ -20,11 +20,11 @@ func (r *Reader) Begin(to *console.Console) {
 	}
 	for _, f := range r.files {
 		if size, whole := f.Cut(); whole > 0 {
-			to.Warn("%s has %d of the recording's %d bytes: what was recorded in the others is missing", f.Path, size, whole)
+			to.Warn("%s has %d of the recording's %d bytes: the events in the others are missing", f.Path, size, whole)
 		}
 	}
 	if r.realtime {
-		to.Warn("the recordings are of different boots, or do not say of which: their events are ordered by the time of day")
+		to.Warn("the recordings are from different or unknown boots: their events are ordered by the time of day")
 	}
 }
 

@@ -27,7 +27,7 @@ type Operation struct {
 	By []Value
 
 	selected bool
-	unmet    bool // a condition that the end is to evaluate is false at the start
+	unmet    bool // a condition that belongs to the end is false at the start
 	late     bool // only the end can evaluate a condition
 }
 

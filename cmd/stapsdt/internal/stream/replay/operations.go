@@ -224,7 +224,7 @@ func fits(kinds []*Kind, isFilter bool, src string) error {
 			wrong = expr.Nearer(err, wrong)
 		}
 	}
-	return expr.With(wrong, "no operation has all that this asks for")
+	return expr.With(wrong, "no operation has everything that this uses")
 }
 
 // Add adds an event. It returns the kind of operation that the event starts or ends, or nil if it does neither.

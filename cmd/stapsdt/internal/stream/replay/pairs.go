@@ -71,7 +71,7 @@ func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
 		p.kindOf(s)
 	}
 	if p.first[0] == nil || p.first[1] == nil {
-		return nil, fmt.Errorf("%w: both the start and the end have to be there", query.ErrNothing)
+		return nil, fmt.Errorf("%w: both the start and the end must exist", query.ErrNothing)
 	}
 	for _, s := range sides {
 		if err := p.AddSide(s); err != nil && plan.Unfit == nil {

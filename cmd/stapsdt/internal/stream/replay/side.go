@@ -60,7 +60,7 @@ func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 			return false, expr.With(err, query.OnlyStart)
 		}
 		_, endErr := end.Parse(src)
-		remark := "neither the start nor the end has all that this asks for"
+		remark := "neither the start nor the end has everything that this uses"
 		return false, expr.With(expr.Nearer(err, endErr), remark)
 	}
 	for _, src := range p.plan.Where {

@@ -91,5 +91,5 @@ func moment(flag, text string, last func() (int64, error), otherwise int64) (int
 		}
 		return at.UnixNano(), nil
 	}
-	return 0, console.Usagef("%s takes a time such as 17:28:50.5 or 2026-11-23T17:28:50Z, or how long before the last event it is, such as 10s, and not %q", flag, text)
+	return 0, console.Usagef("%s takes a time such as 17:28:50.5 or 2026-11-23T17:28:50Z, or how long before the last event it is, such as 10s, not %q", flag, text)
 }

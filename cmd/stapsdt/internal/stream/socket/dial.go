@@ -53,7 +53,7 @@ type Process struct {
 type Key struct {
 	pid   int
 	start uint64
-	path  string // set if it is Elsewhere
+	path  string // true if the process is Elsewhere
 }
 
 // Key returns the key of the process.

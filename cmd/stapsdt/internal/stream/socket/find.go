@@ -32,8 +32,9 @@ var (
 	// ErrUser means that a process admits only its own user and root. It is an fs.ErrPermission too.
 	ErrUser error = missingRight("its socket admits only its own user and root")
 	// ErrStale means that no process listens on the socket that was found.
-	ErrStale = errors.New("nobody listens on its socket any longer")
-	// ErrDeleted means that the file of its socket was deleted. Nobody can connect without it.
+	ErrStale = errors.New("no process listens on its socket any longer")
+	// ErrDeleted means that the file of its socket was deleted, without which no process can
+	// connect.
 	ErrDeleted = errors.New("the file of its socket was deleted")
 	// ErrRefused means that its socket cannot be reached.
 	ErrRefused = errors.New("its socket cannot be reached")

@@ -55,7 +55,7 @@ func checkCalls(c *events.Calls, all []*bpf.Probe) error {
 			}
 		}
 		if !fits && first != nil {
-			return console.Usagef("%w (and no other function has all that this asks for)", first)
+			return console.Usagef("%w (and no other function has everything that this uses)", first)
 		}
 	}
 	return nil

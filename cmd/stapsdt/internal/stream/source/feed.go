@@ -18,7 +18,7 @@ type feed struct {
 }
 
 func (f *feed) Run(ctx context.Context, c events.Consumer) error {
-	for _, p := range f.Probes() { // of programs that are connected already
+	for _, p := range f.Probes() { // the probes of programs that are already connected
 		c.Know(p)
 	}
 	f.Came = func(all []*recording.Probe) {

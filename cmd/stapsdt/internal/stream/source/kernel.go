@@ -43,7 +43,7 @@ type kernel struct {
 	clock      event.Clock
 	unreadable uint64
 	lost       uint64        // events that were lost until the last look
-	missed     time.Duration // when the last of them were found missing
+	missed     time.Duration // the time when the last of them were found to be missing
 	// These fields describe the event that is delivered.
 	event    events.Event
 	recorded recording.Event
@@ -358,7 +358,7 @@ func (k *kernel) Report(consequence string, reported uint64) error {
 	stats := k.stats()
 	events.WarnLost(k.run.Console, stats.Lost-reported, events.TooFast, consequence)
 	if k.unreadable > 0 {
-		k.run.Warn("%d arguments could not be read, and are <unreadable>, or 0", k.unreadable)
+		k.run.Warn("%d arguments could not be read, and are shown as <unreadable> or 0", k.unreadable)
 	}
 	k.run.Report(stats)
 	return nil

@@ -198,7 +198,7 @@ func (c *cleaner) file(dir *os.File, name string, owner int) {
 	case found:
 		f.Action, f.Why = Mapped, fmt.Sprintf("process %d has mapped it, or a file of that name", pid)
 	case !leaseable(fd):
-		f.Action, f.Why = Unseen, "the kernel does not say on this file system whether a process has it mapped"
+		f.Action, f.Why = Unseen, "the kernel does not report on this file system whether a process has it mapped"
 	case c.DryRun:
 		f.Action = Removable
 	default:
@@ -238,7 +238,7 @@ func remove(dir int, name string, fd int, stat *unix.Stat_t) (action Action, why
 	} else if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK); err == unix.EAGAIN {
 		action, why = Mapped, "a process has it open"
 	} else if err != nil { // the file is another user's, and CAP_LEASE is missing
-		action, why = Unseen, fmt.Sprintf("the kernel does not say whether it is in use: %v", err)
+		action, why = Unseen, fmt.Sprintf("the kernel does not report whether it is in use: %v", err)
 	} else if err = unix.Unlinkat(dir, aside, 0); err != nil {
 		action, why = Failed, err.Error()
 	} else {

@@ -97,7 +97,7 @@ func (p *parser) expect(text, where string) {
 func (p *parser) name(of string) token {
 	t := p.peek()
 	if t.kind != word || t.text[0] >= '0' && t.text[0] <= '9' {
-		p.fail(t, "%s is no name of %s", t.text, of)
+		p.fail(t, "%s is not a valid name of %s", t.text, of)
 		return t
 	}
 	return p.next()
@@ -129,7 +129,7 @@ func (p *parser) declaration() {
 	case t.kind == word:
 		p.declared()
 	default:
-		p.fail(t, "%s begins nothing that defines a provider or a type", t.text)
+		p.fail(t, "%s does not begin a definition of a provider or a type", t.text)
 	}
 }
 
@@ -154,7 +154,7 @@ func (p *parser) declared() {
 	isTypedef := p.accept("typedef")
 	base := p.specifiers()
 	if !isTypedef && !slices.Contains([]string{"struct", "union", "enum"}, first.text) {
-		p.fail(first, "%s begins nothing that defines a provider or a type", first.text)
+		p.fail(first, "%s does not begin a definition of a provider or a type", first.text)
 		return
 	}
 	for !p.accept(";") {
@@ -182,7 +182,7 @@ func (p *parser) provider() {
 	p.expect("{", "of provider "+name.text)
 	for p.peek().kind != end && !p.accept("}") {
 		if t := p.peek(); !p.accept("probe") {
-			p.fail(t, "%s is neither a probe of provider %s nor its end", t.text, name.text)
+			p.fail(t, "%s is neither a probe of provider %s nor its closing brace", t.text, name.text)
 			return
 		}
 		p.probe(provider)
@@ -222,11 +222,11 @@ func (p *parser) args(probe token, passed bool) (args []Arg) {
 	}
 	for p.peek().kind != end {
 		if t := p.peek(); p.accept("...") {
-			add(&p.errors, t.pos, "probe %s takes any number of arguments: a probe in Go has a certain one", probe.text)
+			add(&p.errors, t.pos, "probe %s takes any number of arguments: a probe in Go has a fixed number", probe.text)
 		} else if arg, none := p.arg(probe, passed); !none {
 			args = append(args, arg)
 		} else if len(args) > 0 || p.peek().text != ")" {
-			add(&p.errors, t.pos, "void is no type of an argument")
+			add(&p.errors, t.pos, "void is not a type of an argument")
 		}
 		if p.accept(")") {
 			return args
@@ -285,7 +285,7 @@ func (p *parser) specifiers() (t ctype) {
 			if len(words) > 0 {
 				var ok bool
 				if t, ok = basicType(words); !ok {
-					p.fail(first, "%s is no type", strings.Join(words, " "))
+					p.fail(first, "%s is not a type", strings.Join(words, " "))
 				}
 			} else if !known {
 				p.fail(next, "a type is missing before %s", next.text)

@@ -108,7 +108,7 @@ func (s *scanner) token() (t token, ok bool) {
 	t.text = s.skip(lexeme)
 	switch {
 	case t.text == "":
-		add(s.errors, t.pos, "the byte %#x is no part of a name", rest[0])
+		add(s.errors, t.pos, "the byte %#x cannot be part of a name", rest[0])
 	case strings.HasPrefix(rest, "/*"):
 		add(s.errors, t.pos, "the comment has no end")
 	case t.text == `"` || t.text == "'":

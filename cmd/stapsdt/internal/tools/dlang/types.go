@@ -46,7 +46,7 @@ var basic = map[string]ctype{
 	"double":             {goType: "float64"},
 	"double long":        {why: "no tracer can read a long double"},
 	"string":             str,
-	"void":               {void: true, why: "void is no type of an argument"},
+	"void":               {void: true, why: "void is not a type of an argument"},
 }
 
 var basicWords = strings.Fields("char short int long signed unsigned float double void string bool _Bool")

@@ -54,7 +54,7 @@ func Diagnose(f *Facts) (all []Finding) {
 			found.Cause, found.See = c.cause, "docs/nothing-shows.md#"+c.see
 			if listens && found.Level == Fault && !(toOther && c.cause == "user") && strings.Contains(kernelOnly, " "+c.cause+" ") {
 				found.Level = Note
-				found.Says += " This concerns only what needs the kernel, such as stack: the process listens."
+				found.Message += " This concerns only what needs the kernel, such as stack: the process listens."
 			}
 			all = append(all, found)
 		}

@@ -68,7 +68,7 @@ var diagnoses = []struct {
 	{"another /proc", func(f *Facts) { f.Self.OwnProc = false }, []string{"no-process fault --mount-proc"}, 6},
 	{"another user", func(f *Facts) {
 		f.Self.UID, f.Process.Refused, f.Images, f.Trial = 65534, fs.ErrPermission, nil, Trial{}
-	}, []string{"user fault Process 12 runs as user 1000, and this is user 65534"}, 4},
+	}, []string{"user fault Process 12 runs as user 1000, but stapsdt as user 65534"}, 4},
 	{"another user who listens", func(f *Facts) {
 		f.Self.UID, f.Process.Refused, f.Images, f.Trial = 65534, fs.ErrPermission, nil, Trial{}
 		f.Process.Socket = socket.ErrUser
@@ -98,7 +98,7 @@ var diagnoses = []struct {
 	{"closed", func(f *Facts) { f.Closed = errors.New("opening x needs y") }, []string{"capability note opening x needs y"}, 0},
 	{"put off, and nothing else", func(f *Facts) {
 		f.Closed, f.Images, f.Trial = &target.PutOff{Path: "/x", Err: stall.Err}, nil, Trial{}
-	}, []string{"capability fault /x is put off: its file system does not answer. Try again"}, 6},
+	}, []string{"capability fault /x is postponed: its file system does not answer. Try again"}, 6},
 	{"not loaded", func(f *Facts) { f.Images, f.Trial = nil, Trial{} }, []string{"not-loaded fault Process 12 (shop) has no probes."}, 3},
 	{"a Go program", func(f *Facts) { f.Images, f.Trial, f.Process.Go = nil, Trial{}, true }, []string{"not-loaded fault To trace its functions instead, see stapsdt list -p 12"}, 3},
 	{"not loaded, with the library", func(f *Facts) {
@@ -157,7 +157,7 @@ var diagnoses = []struct {
 	{"Linux 5.8", func(f *Facts) { f.Host.Release = "5.8" }, nil, 0},
 	{"emulated", func(f *Facts) {
 		f.Images, f.Trial, f.Process.Foreign = nil, Trial{}, elf.EM_S390
-	}, []string{"architecture fault (S390) than the kernel's (X86_64)"}, 6},
+	}, []string{"architecture fault (S390) is not the kernel's (X86_64)"}, 6},
 	{"a nop that it cannot trace", func(f *Facts) { f.Trial.Attach = unix.Errno(524) }, []string{"site fault STAPSDT_SITE"}, 6},
 	{"an overlay", func(f *Facts) { f.Trial.During = false }, []string{"overlay fault executes another file"}, 6},
 	{"listens", func(f *Facts) { f.Process.Socket = nil }, nil, 0},
@@ -189,10 +189,10 @@ func TestDiagnose(t *testing.T) {
 			var left []Finding
 			for _, each := range findings {
 				found[each.Cause] = true
-				assert.NotEmpty(t, each.Says, "not a sentence: %+v", each)
-				assert.True(t, strings.HasSuffix(each.Says, "."), "not a sentence: %+v", each)
-				if each.Cure != "" {
-					assert.True(t, strings.HasSuffix(each.Cure, "."), "not a sentence: %+v", each)
+				assert.NotEmpty(t, each.Message, "not a sentence: %+v", each)
+				assert.True(t, strings.HasSuffix(each.Message, "."), "not a sentence: %+v", each)
+				if each.Remedy != "" {
+					assert.True(t, strings.HasSuffix(each.Remedy, "."), "not a sentence: %+v", each)
 				}
 				if each.Level != Fine {
 					left = append(left, each)
@@ -204,7 +204,7 @@ func TestDiagnose(t *testing.T) {
 				got := left[i]
 				assert.Equal(t, words[0], got.Cause, "%+v", got)
 				assert.Equal(t, words[1], string(got.Level), "%+v", got)
-				assert.Contains(t, got.Says+" "+got.Cure, words[2], "%+v", got)
+				assert.Contains(t, got.Message+" "+got.Remedy, words[2], "%+v", got)
 			}
 			assert.Equal(t, c.status, Status(findings))
 		})

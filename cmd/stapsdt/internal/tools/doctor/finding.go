@@ -28,9 +28,10 @@ const (
 type Finding struct {
 	Cause string `json:"cause"`
 	Level Level  `json:"level"`
-	// Says describes the finding in one or more sentences. Cure says how to mend it, or is "".
-	Says string `json:"says"`
-	Cure string `json:"cure,omitempty"`
+	// Message describes the finding in one or more sentences. Remedy describes how to fix it,
+	// or is "".
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitempty"`
 	// See is the section of docs/nothing-shows.md on the cause.
 	See string `json:"see"`
 
@@ -54,12 +55,14 @@ func Status(findings []Finding) int {
 	return 0
 }
 
-func fault(status int, says, cure string) []Finding {
-	return []Finding{{Level: Fault, Says: says, Cure: cure, status: status}}
+func fault(status int, message, remedy string) []Finding {
+	return []Finding{{Level: Fault, Message: message, Remedy: remedy, status: status}}
 }
 
-func note(says, cure string) []Finding { return []Finding{{Level: Note, Says: says, Cure: cure}} }
-func fine(says string) []Finding       { return []Finding{{Level: Fine, Says: says}} }
+func note(message, remedy string) []Finding {
+	return []Finding{{Level: Note, Message: message, Remedy: remedy}}
+}
+func fine(message string) []Finding { return []Finding{{Level: Fine, Message: message}} }
 
 // Write writes the findings about the probes of a process: all probes, or the probes that a spec
 // selects. In JSON, each is an object. With verbose, the findings that need no action are included.
@@ -76,9 +79,9 @@ func Write(
 				return err
 			}
 		default:
-			fmt.Fprintf(out, "%-5s  %s\n", f.Level, render.Printable(f.Says))
-			if f.Cure != "" {
-				fmt.Fprintf(out, "       %s\n", render.Printable(f.Cure))
+			fmt.Fprintf(out, "%-5s  %s\n", f.Level, render.Printable(f.Message))
+			if f.Remedy != "" {
+				fmt.Fprintf(out, "       %s\n", render.Printable(f.Remedy))
 			}
 		}
 	}

@@ -41,25 +41,25 @@ func capability(f *Facts) (all []Finding) {
 	switch missing := f.missing(); {
 	case len(missing) > 0:
 		lack := rights.Error{Op: "Attaching to probes", Missing: missing}
-		cure := "Run stapsdt as root (sudo), or give it these capabilities."
+		remedy := "Run stapsdt as root (sudo), or give it these capabilities."
 		if errors.Is(f.Process.Socket, socket.ErrNone) && !f.Process.Asked {
-			cure += " Or start the program with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey: its own user needs no rights then."
+			remedy += " Or start the program with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey: its own user needs no rights then."
 		}
-		all = fault(StatusRights, lack.Error()+".", cure)
-	case !f.refused() || f.Host.Lockdown == confidentiality || f.Self.Seccomp: // other checks say why
+		all = fault(StatusRights, lack.Error()+".", remedy)
+	case !f.refused() || f.Host.Lockdown == confidentiality || f.Self.Seccomp: // see other checks
 	case f.Self.InUserNamespace:
-		all = fault(StatusRights, "The kernel refuses to trace here: the capabilities of this process are those of a user namespace, and tracing takes those of the initial one.",
+		all = fault(StatusRights, "The kernel refuses to trace here: the capabilities of this process are those of a user namespace, but tracing takes capabilities in the initial one.",
 			"Run stapsdt on the host, or in a container without a user namespace.")
 	default:
-		all = fault(StatusRights, fmt.Sprintf("The kernel refuses to trace here, although no capability is missing: %v. A security module, such as SELinux, can be why.", errors.Join(f.Trial.BPF, f.Trial.Attach)),
+		all = fault(StatusRights, fmt.Sprintf("The kernel refuses to trace here, although no capability is missing: %v. A security module, such as SELinux, can be the reason.", errors.Join(f.Trial.BPF, f.Trial.Attach)),
 			"Look for the refusal in the log of the kernel (dmesg, ausearch).")
 	}
 	if f.Closed != nil {
-		status, cure := StatusRights, "Run stapsdt with these capabilities, or as root outside of the container."
+		status, remedy := StatusRights, "Run stapsdt with these capabilities, or as root outside of the container."
 		if errors.As(f.Closed, new(*target.PutOff)) {
-			status, cure = StatusFault, "Try again when the file can be read."
+			status, remedy = StatusFault, "Try again when the file can be read."
 		}
-		result := fault(status, fmt.Sprintf("A file that the process has mapped cannot be opened, and may have probes: %v.", f.Closed), cure)
+		result := fault(status, fmt.Sprintf("A file that the process has mapped cannot be opened, but may have probes: %v.", f.Closed), remedy)
 		if f.likely() != nil {
 			result[0].Level = Note
 		}
@@ -74,12 +74,12 @@ func capability(f *Facts) (all []Finding) {
 const confidentiality = "confidentiality"
 
 func lockdown(f *Facts) []Finding {
-	const cure = "Boot with lockdown=integrity or lockdown=none."
+	const remedy = "Boot with lockdown=integrity or lockdown=none."
 	switch {
 	case f.Host.Lockdown == confidentiality && f.refused():
-		return fault(StatusFault, "The kernel is locked down in the mode confidentiality, and refuses to trace.", cure)
+		return fault(StatusFault, "The kernel is locked down in the mode confidentiality, and refuses to trace.", remedy)
 	case f.Host.Lockdown == confidentiality:
-		return note("The kernel is locked down in the mode confidentiality: no program may read the kernel's memory, which executable, the names of pods and most metrics of export need.", cure)
+		return note("The kernel is locked down in the mode confidentiality: no program may read the kernel's memory, as executable, the names of pods and most metrics of export require.", remedy)
 	}
 	return fine("The kernel has no lockdown that forbids tracing.")
 }
@@ -99,7 +99,7 @@ func noSys(f *Facts) []Finding {
 	if f.Host.Uprobes != UprobesUnknown {
 		return nil
 	}
-	return fault(StatusFault, "/sys is not mounted, which shows the kernel's uprobes and its processors.", "Mount it: mount -t sysfs sysfs /sys.")
+	return fault(StatusFault, "/sys is not mounted: it shows the kernel's uprobes and its processors.", "Mount it: mount -t sysfs sysfs /sys.")
 }
 
 // uprobes checks whether the kernel shows an event source for uprobes. From Linux 6.6, attaching works without it.
@@ -128,7 +128,7 @@ func architecture(f *Facts) []Finding {
 	}
 	name := func(m elf.Machine) string { return strings.TrimPrefix(m.String(), "EM_") }
 	return fault(StatusFault,
-		fmt.Sprintf("The probes are those of another architecture (%s) than the kernel's (%s): an emulator such as qemu runs the program, and the processor never executes the sites.",
+		fmt.Sprintf("The architecture of the probes (%s) is not the kernel's (%s): an emulator such as qemu runs the program, and the processor never executes the sites.",
 			name(f.Process.Foreign), name(f.Host.Machine)),
 		"Build the program for this machine, or trace it inside a virtual machine of its own.")
 }
@@ -137,11 +137,11 @@ func site(f *Facts) []Finding {
 	err := f.Trial.Attach
 	switch {
 	case f.Trial.Name.Probe == "" || f.Trial.BPF != nil || f.refused() || errors.Is(err, unix.ESRCH) || err != nil && f.Host.Uprobes != UprobesThere:
-		return nil // other checks say why, or the process has exited
+		return nil // other checks report the reason, or the process has exited
 	case err == nil:
 		return fine("The kernel lets " + f.Trial.Name.String() + " be traced.")
 	}
-	return fault(StatusFault, fmt.Sprintf("The kernel cannot trace the site of %v: %v. It does not take the instruction there.", f.Trial.Name, err),
+	return fault(StatusFault, fmt.Sprintf("The kernel cannot trace the site of %v: %v. It does not support the instruction there.", f.Trial.Name, err),
 		"Start the program without STAPSDT_SITE in its environment, or with STAPSDT_SITE=nop1.")
 }
 
@@ -150,7 +150,7 @@ func overlay(f *Facts) []Finding {
 		return nil
 	}
 	return fault(StatusFault,
-		fmt.Sprintf("The kernel takes a tracer for %s, but the code of process %d stays as it is: the process executes another file. An overlay file system does this when a file of a lower layer is changed, and copies it.", f.Trial.Path, f.PID),
+		fmt.Sprintf("The kernel accepts a tracer for %s, but the code of process %d stays unchanged: the process executes another file. An overlay file system does this when a file of a lower layer is changed, and copies it.", f.Trial.Path, f.PID),
 		"Unload and Load the provider, or start the program again. Keep the files of images out of container images.")
 }
 

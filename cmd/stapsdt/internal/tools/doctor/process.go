@@ -27,7 +27,7 @@ func noProc(f *Facts) []Finding {
 func noProcess(f *Facts) []Finding {
 	switch {
 	case !f.Self.OwnProc:
-		return fault(StatusFault, "/proc belongs to another PID namespace than this process, so that the kernel takes other PIDs than it shows.",
+		return fault(StatusFault, "/proc belongs to a PID namespace other than this process's, so the PIDs that it shows are not those that the kernel accepts.",
 			"Mount a /proc of this namespace (unshare --mount-proc), or run stapsdt in the namespace that /proc belongs to.")
 	case f.Process.Alive:
 		return nil
@@ -43,22 +43,22 @@ func siblings(f *Facts) []Finding {
 	if len(f.Process.Siblings) == 0 {
 		return nil
 	}
-	return note(fmt.Sprintf("The program of process %d also runs as %s, whose events are others.", f.PID, text.PIDs(f.Process.Siblings)), "")
+	return note(fmt.Sprintf("The program of process %d also runs as %s, which fires events of its own.", f.PID, text.PIDs(f.Process.Siblings)), "")
 }
 
 func otherUser(f *Facts) []Finding {
 	if !f.Process.Alive || !denied(f.Process.Refused) {
 		return nil
 	}
-	says, cure := fmt.Sprintf("Process %d runs as user %d, and this is user %d: %v.", f.PID, f.Process.UID, f.Self.UID, f.Process.Refused), "Run stapsdt as root (sudo)."
+	message, remedy := fmt.Sprintf("Process %d runs as user %d, but stapsdt as user %d: %v.", f.PID, f.Process.UID, f.Self.UID, f.Process.Refused), "Run stapsdt as root (sudo)."
 	switch {
 	case errors.Is(f.Process.Socket, socket.ErrUser):
-		cure = fmt.Sprintf("Run stapsdt as user %d: the process listens, and root is not needed.", f.Process.UID)
+		remedy = fmt.Sprintf("Run stapsdt as user %d: the process listens, and root is not needed.", f.Process.UID)
 	case f.Process.UID == f.Self.UID:
-		says = fmt.Sprintf("Process %d runs as this user, %d, and is hidden all the same: %v.", f.PID, f.Self.UID, f.Process.Refused)
-		cure = "Run stapsdt as root outside of the container, with every capability that the process has."
+		message = fmt.Sprintf("Process %d runs as this user, %d, but is hidden nevertheless: %v.", f.PID, f.Self.UID, f.Process.Refused)
+		remedy = "Run stapsdt as root outside of the container, with every capability that the process has."
 	}
-	return fault(StatusRights, says, cure)
+	return fault(StatusRights, message, remedy)
 }
 
 func listens(f *Facts) []Finding {
@@ -66,7 +66,7 @@ func listens(f *Facts) []Finding {
 	if !f.Process.Alive || errors.Is(err, proc.ErrNoProcess) {
 		return nil
 	}
-	cure := "Let the program Close what Listen returned and call Listen again, or start it again."
+	remedy := "Let the program Close what Listen returned and call Listen again, or start it again."
 	switch {
 	case err == nil:
 		return fine(fmt.Sprintf("Process %d listens: stapsdt watches its probes without rights and without the kernel.", f.PID))
@@ -76,13 +76,13 @@ func listens(f *Facts) []Finding {
 	case errors.Is(err, socket.ErrNone):
 		return fine(fmt.Sprintf("Process %d does not listen. If it is started with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, stapsdt needs no rights to watch it.", f.PID))
 	case errors.Is(err, socket.ErrUser):
-		cure = "Run stapsdt as that user. Root is not needed."
+		remedy = "Run stapsdt as that user. Root is not needed."
 	case errors.Is(err, wire.ErrVersion):
-		cure = "Use a command of the same major version as the library in the program."
+		remedy = "Use a command of the same major version as the library in the program."
 	case errors.Is(err, socket.ErrRefused):
-		cure = "Run stapsdt where the program's directory can be reached: in its container, or in one of the same user that shares the PID namespace or the volume."
+		remedy = "Run stapsdt where the program's directory can be reached: in its container, or in one of the same user that shares the PID namespace or the volume."
 	}
-	return note(fmt.Sprintf("Process %d listens, but its socket cannot be used: %v.", f.PID, err), cure)
+	return note(fmt.Sprintf("Process %d listens, but its socket cannot be used: %v.", f.PID, err), remedy)
 }
 
 func variables(f *Facts) (all []Finding) {
@@ -98,23 +98,23 @@ func notLoaded(f *Facts) []Finding {
 	if !f.readable() || len(f.Images) > 0 || f.Closed != nil || p.Foreign != 0 {
 		return nil
 	}
-	says, cure := ".", "Check that this is the right process, and that its provider is loaded. Start the tracer after Load."
+	message, remedy := ".", "Check that this is the right process, and that its provider is loaded. Start the tracer after Load."
 	switch {
 	case len(p.Children) > 0:
 		return note(fmt.Sprintf("Process %d (%s) has no probes, but has started %s, which has: it is a wrapper, such as go run, and -p %[1]d stands for both.", f.PID, p.Name, text.PIDs(p.Children)),
-			fmt.Sprintf("For what is wrong there, ask: stapsdt doctor -p %d.", p.Children[0]))
+			fmt.Sprintf("To see what is wrong there: stapsdt doctor -p %d.", p.Children[0]))
 	case p.Parked:
-		says, cure = " now: its provider was loaded, and then unloaded.", "Wait for the next Load, and start the tracer after it."
+		message, remedy = " now: its provider was loaded, and then unloaded.", "Wait for the next Load, and start the tracer after it."
 	case p.Go && !p.HasLibrary:
-		cure += fmt.Sprintf(" To trace its functions instead, see stapsdt list -p %d 'go:main.*'.", f.PID)
+		remedy += fmt.Sprintf(" To trace its functions instead, see stapsdt list -p %d 'go:main.*'.", f.PID)
 	case p.HasLibrary:
-		says = ", though the library is built into it: the program has not called Load or LoadAll, or this has failed."
-		cure = "Log the error that Load returned; with STAPSDT_DEBUG=1 in its environment, the program prints why each place was not used. Start the tracer after Load."
+		message = ", though the library is built into it: the program has not called Load or LoadAll, or this has failed."
+		remedy = "Log the error that Load returned; with STAPSDT_DEBUG=1 in its environment, the program prints why each place was not used. Start the tracer after Load."
 	}
 	if p.Directory != "" && !p.Parked {
-		says += fmt.Sprintf(" Its STAPSDT_DIR demands the directory %s and no other, which must be usable and have no colon in its path.", p.Directory)
+		message += fmt.Sprintf(" Its STAPSDT_DIR demands the directory %s and no other, which must be usable and have no colon in its path.", p.Directory)
 	}
-	return fault(StatusNothing, fmt.Sprintf("Process %d (%s) has no probes%s", f.PID, p.Name, says), cure)
+	return fault(StatusNothing, fmt.Sprintf("Process %d (%s) has no probes%s", f.PID, p.Name, message), remedy)
 }
 
 func otherName(f *Facts) []Finding {
@@ -127,11 +127,11 @@ func otherName(f *Facts) []Finding {
 		return nil
 	}
 	names := f.nearest()
-	says := fmt.Sprintf("Process %d has no probe %s:%s. The nearest name is %s", f.PID, f.Spec.Provider, f.Spec.Probe, names[0])
+	message := fmt.Sprintf("Process %d has no probe %s:%s. The nearest name is %s", f.PID, f.Spec.Provider, f.Spec.Probe, names[0])
 	if len(names) > 1 {
-		says += "; it also has " + text.Some(names[1:], 4)
+		message += "; it also has " + text.Some(names[1:], 4)
 	}
-	return fault(StatusNothing, says+".", fmt.Sprintf("Use %s, or list the names: stapsdt list -p %d.", names[0], f.PID))
+	return fault(StatusNothing, message+".", fmt.Sprintf("Use %s, or list the names: stapsdt list -p %d.", names[0], f.PID))
 }
 
 // nearest returns the names of all probes, beginning with the names that resemble the spec most.
@@ -155,21 +155,21 @@ func otherFile(f *Facts) []Finding {
 	if im := f.likely(); im != nil {
 		mapped = fmt.Sprintf(" The process has mapped %s.", im.Path)
 	}
-	cure := fmt.Sprintf("Use -p %d, and no file.", f.PID)
+	remedy := fmt.Sprintf("Use -p %d, and no file.", f.PID)
 	switch err := f.Named.Err; {
 	case errors.Is(err, sdt.ErrNoProbes):
-		return fault(StatusNothing, file+" has no probes. A program that makes its probes at run time has them in another file, its image."+mapped, cure)
+		return fault(StatusNothing, file+" has no probes. A program that makes its probes at run time has them in another file, its image."+mapped, remedy)
 	case errors.Is(err, fs.ErrNotExist) && f.Named.InRoot:
-		return fault(StatusFault, fmt.Sprintf("%s exists in the file system of process %d only, which is not the one here.", file, f.PID),
+		return fault(StatusFault, fmt.Sprintf("%s exists in the file system of process %d only, not in the one here.", file, f.PID),
 			fmt.Sprintf("Use -p %d, or the file /proc/%d/root%s.", f.PID, f.PID, file))
 	case denied(err):
 		return fault(StatusRights, fmt.Sprintf("The file cannot be opened: %v.", err), "Run stapsdt as root (sudo).")
 	case err != nil:
-		return fault(StatusNothing, fmt.Sprintf("The file cannot be used: %v.%s", err, mapped), cure)
+		return fault(StatusNothing, fmt.Sprintf("The file cannot be used: %v.%s", err, mapped), remedy)
 	case slices.ContainsFunc(f.Images, func(im Image) bool { return im.ID == f.Named.ID }):
 		return fine(fmt.Sprintf("Process %d has mapped %s.", f.PID, file))
 	}
-	return fault(StatusFault, fmt.Sprintf("Process %d has not mapped %s, but a file of another user, directory or version, or has mapped it before it was replaced.%s", f.PID, file, mapped), cure)
+	return fault(StatusFault, fmt.Sprintf("Process %d has not mapped %s, but a file of another user, directory or version, or has mapped it before it was replaced.%s", f.PID, file, mapped), remedy)
 }
 
 func twice(f *Facts) (all []Finding) {

@@ -74,7 +74,7 @@ func TestProcess(t *testing.T) {
 	for environment, want := range map[string]string{
 		"STAPSDT_SOCKET=1\x00STAPSDT_RECORD=/dev/shm/%p.rec,1M\x00":            "[]",
 		"STAPSDT_SOCKET=1\x00STAPSDT_RECORD=\x00":                              "[]",
-		"STAPSDT_SOCKET=true\x00STAPSDT_SOCKET=1\x00STAPSDT_RECORD=1,\x1b\x00": `[STAPSDT_SOCKET="true": it is 1 to listen, or 0 STAPSDT_RECORD="1,\x1b": it is FILE or FILE,SIZE, where SIZE is from 256K to 1G]`,
+		"STAPSDT_SOCKET=true\x00STAPSDT_SOCKET=1\x00STAPSDT_RECORD=1,\x1b\x00": `[STAPSDT_SOCKET="true": it must be 1 to listen, or 0 STAPSDT_RECORD="1,\x1b": it must be FILE or FILE,SIZE, with a SIZE from 256K to 1G]`,
 	} {
 		p, invalid := asks(environment)
 		assert.True(t, p.Asked)

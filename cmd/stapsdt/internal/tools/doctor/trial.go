@@ -17,7 +17,7 @@ import (
 
 // try attaches to the first selected probe, and observes its site.
 func (f *Facts) try(uses []target.Use) {
-	_ = rlimit.RemoveMemlock() // if this fails, the error of load says why
+	_ = rlimit.RemoveMemlock() // if this fails, load returns the reason
 	prog, err := load(ebpf.AttachNone)
 	if f.Trial.BPF = err; err == nil {
 		defer prog.Close()

@@ -40,7 +40,7 @@ func Run(to *console.Console, where query.Target, specs []string, o Options) err
 		return err
 	}
 	if fns := selector.FunctionSpecs(); len(fns) > 0 {
-		return console.Usagef("%v selects functions, and scripts are written for probes", fns[0])
+		return console.Usagef("%v selects functions, but scripts are written for probes", fns[0])
 	}
 	if where, err = probes.Now(&where); err != nil {
 		return err

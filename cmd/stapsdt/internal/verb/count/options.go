@@ -71,7 +71,7 @@ func (o *Options) Check() error {
 		columns = histogramColumns
 	}
 	if columns = append([]string{"count"}, columns...); o.Sort != "" && !slices.Contains(columns, o.Sort) {
-		return console.Usagef("--sort takes %s here, and not %q", strings.Join(columns, " or "), o.Sort)
+		return console.Usagef("--sort takes %s here, not %q", strings.Join(columns, " or "), o.Sort)
 	}
 	return CheckLimit(o.Limit)
 }

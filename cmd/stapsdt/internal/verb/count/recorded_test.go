@@ -64,11 +64,11 @@ func TestRecorded(t *testing.T) {
 		require.Contains(t, said.String(), c.say)
 	}
 	for want, o := range map[string]Options{
-		"--sort takes count here, and not":        {Sort: "max"},
-		"--sort takes count or sum here, and not": {Sort: "max", Expressions: Expressions{Value: "n"}},
-		"-n -1 is negative":                       {Limit: -1},
-		"-i is for processes and --follow":        {Interval: time.Second},
-		"a histogram":                             {Expressions: Expressions{Value: "text", Buckets: query.Powers{}}},
+		"--sort takes count here, not":        {Sort: "max"},
+		"--sort takes count or sum here, not": {Sort: "max", Expressions: Expressions{Value: "n"}},
+		"-n -1 is negative":                   {Limit: -1},
+		"-i is for processes and --follow":    {Interval: time.Second},
+		"a histogram":                         {Expressions: Expressions{Value: "text", Buckets: query.Powers{}}},
 	} {
 		o.From = from
 		err := Run(t.Context(), &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, query.Config{}, o)

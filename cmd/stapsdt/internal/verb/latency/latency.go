@@ -62,7 +62,7 @@ func Run(
 	}
 	l.kinds.pairs = l.pairs
 	if o.From.Given() && l.pairs.functions {
-		return console.Usagef("recordings do not tell the depth of calls, by which calls of functions are paired with their returns")
+		return console.Usagef("recordings do not have the depth of calls, which is needed to pair calls of functions with their returns")
 	}
 	if l.pairs.key == query.Goroutine && !config.Given() && !o.From.Given() {
 		return console.Usagef("--key goroutine needs to know the processes: give -p PID, or -a for all")

@@ -169,7 +169,7 @@ func TestRecordedKeys(t *testing.T) {
 	require.Equal(t, 6., all[0]["count"])
 	text, all := measure(t, "thread", objects, o, "shop:job__start", "shop:job__end")
 	require.Len(t, all, 1)
-	require.Contains(t, text, "15 events are not included, because it is not known which thread has fired them")
+	require.Contains(t, text, "15 events are not included, because it is unknown which thread has fired them")
 	err := Run(t.Context(), &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, query.Config{}, []string{"shop:job__start", "shop:nothing"}, "arg0", o)
 	require.ErrorContains(t, err, "both the start and the end")
 	o.By = []string{"nothing"}

@@ -123,7 +123,7 @@ func (r *streamed) report() {
 		to.Warn("%d starts are not included, because more than %d operations were open", r.pairs.Full, query.MaxOpen)
 	}
 	if r.pairs.Unknown > 0 {
-		to.Warn("%d events are not included, because it is not known which %s has fired them", r.pairs.Unknown, r.latency.pairs.key)
+		to.Warn("%d events are not included, because it is unknown which %s has fired them", r.pairs.Unknown, r.latency.pairs.key)
 	}
 	replay.Unevaluated(to, r.pairs.Unevaluated)
 }

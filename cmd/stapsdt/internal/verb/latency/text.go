@@ -76,7 +76,7 @@ func (l *latency) openTable(b *bytes.Buffer, u *unpaired) {
 	switch {
 	case first.Goroutine != 0:
 		header = append(header, "GOROUTINE")
-	case first.TID != 0: // a page tells neither
+	case first.TID != 0: // events of a page have neither
 		header = append(header, "TID")
 	}
 	table := render.Table{Right: len(header), Width: console.Columns(l.Out)}

@@ -28,7 +28,7 @@ func runFunctions(
 	to *console.Console, where query.Target, specs []spec.Spec, paths []string, o Options,
 ) error {
 	if where.All || (len(where.PIDs) > 0) == (len(paths) > 0) || o.From.Given() {
-		return console.Usagef("list shows the functions %v in one of -p PID and FILE...", specs[0])
+		return console.Usagef("list looks for the functions %v in either -p PID or FILE...", specs[0])
 	}
 	l := &lister{target: where, options: o, functions: true}
 	finder := target.NewFinder()

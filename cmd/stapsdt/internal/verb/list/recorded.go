@@ -25,7 +25,7 @@ type recordedProbes struct {
 // runRecorded shows the probes of recordings, with the number of events of each.
 func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 	if o.Verbose {
-		return console.Usagef("-v shows the sites of files, and recordings have none")
+		return console.Usagef("-v shows the sites of files, but recordings have none")
 	}
 	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &o}
 	for _, path := range o.From.Paths {

@@ -15,7 +15,7 @@ import (
 // runRemote shows the probes that a program lists at an address. The program does not list their sites.
 func runRemote(ctx context.Context, to *console.Console, text string, o Options) error {
 	if o.Verbose {
-		return console.Usagef("-v shows the sites of files, and %s lists none", "http://…")
+		return console.Usagef("-v shows the sites of files, but %s lists none", "http://…")
 	}
 	address, err := remote.ParseAddress(text)
 	if err != nil {

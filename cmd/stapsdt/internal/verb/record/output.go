@@ -69,10 +69,10 @@ func (o *output) publish() error {
 	}
 	o.published = true
 	if o.file.Path != path {
-		o.Warn("%s is a file of another process or another user, so this is recorded to %s", path, o.file.Path)
+		o.Warn("%s belongs to another process or another user, so the events are recorded to %s", path, o.file.Path)
 	}
 	if o.file.Previous != "" {
-		o.Warn("the earlier recording %s is called %s now", path, o.file.Previous)
+		o.Warn("the earlier recording %s is now called %s", path, o.file.Previous)
 	}
 	if o.file.Removed != "" {
 		o.Warn("%s is removed, because there were more than %d earlier recordings", o.file.Removed, recordfile.Keep)

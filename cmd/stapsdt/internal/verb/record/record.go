@@ -79,7 +79,7 @@ type consumer struct {
 	texts  []string
 
 	unreadable uint64 // events with an argument that could not be read
-	cut        uint64 // strings of which only the beginning is recorded
+	cut        uint64 // strings that were cut
 	lost       uint64 // events that the source has lost, as far as the recording knows
 }
 

@@ -78,7 +78,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		return err
 	}
 	if config.Via == query.ViaSocket {
-		return console.Usagef("only the kernel walks stacks, and --via socket excludes it")
+		return console.Usagef("only the kernel walks stacks, but --via socket excludes it")
 	}
 	out := to.Out
 	if o.File != "" {

@@ -66,7 +66,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		return console.Usagef("-o perfetto is not for a terminal: give -O FILE, or a pipe")
 	}
 	if functions, err := events.Functions(config.Specs); err != nil || functions {
-		return cmp.Or(err, console.Usagef("a timeline shows the operations of probes, and not of functions: stapsdt tree shows these"))
+		return cmp.Or(err, console.Usagef("a timeline shows the operations of probes, not of functions: stapsdt tree shows those"))
 	}
 	v := &view{
 		options: &o, open: map[*replay.Operation]*span{}, args: replay.Arguments{}, filters: map[*recording.Probe]*replay.Filter{},

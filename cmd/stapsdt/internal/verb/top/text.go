@@ -112,7 +112,7 @@ func (s *snapshot) notes() (all []string) {
 		all = append(all, fmt.Sprintf("%s of other rows: too many values of --by", render.Number(s.others, "operation")))
 	}
 	if s.full > 0 {
-		all = append(all, fmt.Sprintf("%s found no room: too many are open", render.Number(s.full, "start")))
+		all = append(all, fmt.Sprintf("%s had no room: too many are open", render.Number(s.full, "start")))
 	}
 	if s.before > 0 && s.lost == 0 {
 		all = append(all, fmt.Sprintf("%s that began before this ended: not included", render.Number(s.before, "operation")))

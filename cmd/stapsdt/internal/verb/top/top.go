@@ -34,7 +34,7 @@ type view struct {
 	interval *query.Interval
 	last     time.Duration // the time of the last event, by the stream's clock
 	lastAt   time.Time
-	opened   time.Time // when the stream was
+	opened   time.Time // the time when the stream was last there
 	show     func(*snapshot) error
 	left     int // remaining screens; negative if there is no limit
 }
@@ -47,7 +47,7 @@ func Run(
 		return console.Usagef("-n %d is negative", o.Screens)
 	}
 	if o.Interval <= 0 {
-		return console.Usagef("the interval must be positive, and not %v", o.Interval)
+		return console.Usagef("the interval must be positive, not %v", o.Interval)
 	}
 	if o.By, err = query.SplitExprs(o.By); err != nil {
 		return err

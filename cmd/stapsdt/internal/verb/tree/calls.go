@@ -18,7 +18,7 @@ type calls struct {
 	goroutines map[goroutine]*callStack
 	values     replay.Arguments
 	ids        uint64
-	growth     // whose size includes the frames
+	growth     // its size includes the frames
 	// unwound, strays and foreign count calls that are not shown.
 	unwound, strays, foreign uint64
 }

@@ -52,7 +52,7 @@ type node struct {
 	ended     bool
 	unwound   bool // a call that has ended although its return was not seen, after took at the latest
 	failed    bool
-	start     *replay.Operation // nil for a call, whose arguments are args
+	start     *replay.Operation // nil for a call, which has args instead
 	args      []replay.Named
 	result    []replay.Named // arguments of the end
 	process   *replay.File

@@ -22,7 +22,7 @@ func NewParts() *Parts { return &Parts{forest: newForest(nil, nil)} }
 func (p *Parts) Add(kind *replay.Kind, o *replay.Outcome, e *recording.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = p.forest.take(kind, o, e) // it finishes no tree, which alone can fail
+	_ = p.forest.take(kind, o, e) // it finishes no tree, and only that can fail
 }
 
 // Gone removes the operations of a process that has ended.

@@ -67,7 +67,7 @@ func Run(
 	case o.Slowest < 0 || o.Slowest > maxSlowest:
 		return console.Usagef("--slowest must be between 0 and %d", maxSlowest)
 	case o.Slowest > 0 && o.Limit > 0:
-		return console.Usagef("-n and --slowest exclude each other: --slowest is the number of trees")
+		return console.Usagef("-n and --slowest cannot be combined: --slowest is the number of trees")
 	}
 	writer := writer{color: console.Colored(to.Out), width: console.Columns(to.Out)}
 	v := &view{Console: to, options: &o, format: config.Format, writer: writer}
@@ -104,7 +104,7 @@ func (v *view) plan(config *query.Config, names []string) (events.Options, error
 	case functions && v.options.Request != "":
 		return events.Options{}, console.Usagef("calls of functions have no ID for --request")
 	case functions && v.options.From.Given():
-		return events.Options{}, console.Usagef("recordings do not tell the depth of calls, by which calls of functions are nested")
+		return events.Options{}, console.Usagef("recordings do not have the depth of calls, which is needed to nest calls of functions")
 	case functions:
 		c := newCalls(v.finished)
 		v.builder, v.growth = c, &c.growth
@@ -129,20 +129,20 @@ func (v *view) report() error {
 	switch {
 	case v.full():
 	case v.shown == 0 && v.options.Request != "":
-		v.Warn("no operation with the ID %s that is part of no other one", v.options.Request)
+		v.Warn("no root operation has the ID %s", v.options.Request)
 	case v.shown == 0 && v.excluded > 0:
-		v.Warn("%s not shown, which the conditions exclude", render.Number(v.excluded, "tree"))
+		v.Warn("%s not shown: excluded by the conditions", render.Number(v.excluded, "tree"))
 	case v.shown+v.unended+v.unknown == 0:
 		v.Warn("no tree is shown: no operation has begun")
 	}
 	if v.unended > 0 && !v.full() {
-		v.Warn("%s not shown, whose roots had not ended", render.Number(v.unended, "tree"))
+		v.Warn("%s not shown: the root had not ended", render.Number(v.unended, "tree"))
 	}
 	if v.unknown > 0 && !v.full() {
-		v.Warn("%s not shown, the ends of whose roots may be lost", render.Number(v.unknown, "tree"))
+		v.Warn("%s not shown: the end of the root may have been lost", render.Number(v.unknown, "tree"))
 	}
 	if n := v.growth.dropped; n > 0 {
-		v.Warn("%d operations had no room in their trees, of which each has %d", n, maxPerTree)
+		v.Warn("%d operations had no room in their trees: a tree has at most %d", n, maxPerTree)
 	}
 	if v.crowded {
 		v.Warn("fewer trees are shown than --slowest %d, because they have more than %d operations", v.options.Slowest, maxNodes)

@@ -23,9 +23,10 @@ const (
 	watchShare = 100
 )
 
-// Spare keeps this process from harming the pod, because its memory counts against the pod's limit. When memory is short, the process
-// ends, or the kernel kills it first if the program's own oom_score_adj is low. Its memory is limited.
-func Spare(to *console.Console, a Allowance) error {
+// ProtectPod limits the memory of this process, which counts against the pod's limit. When memory
+// is short, the process ends, or the kernel kills it first if the program's own oom_score_adj is
+// low.
+func ProtectPod(to *console.Console, a Allowance) error {
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(firstVictim), 0); err != nil {
 		return fmt.Errorf("the program could be killed for the memory of this command: %w", err)
 	}
@@ -49,10 +50,10 @@ func (a *Allowance) watch(to *console.Console) {
 		taken := ownSize("RssAnon")
 		err := a.check(0)
 		if taken > a.Memory {
-			err = fmt.Errorf("this has taken %d bytes of the pod's memory, and may take %d", taken, a.Memory)
+			err = fmt.Errorf("this command has taken %d bytes of the pod's memory, but may take only %d", taken, a.Memory)
 		}
 		if err != nil {
-			to.Warn("%v, so this ends", err)
+			to.Warn("%v: this command ends", err)
 			os.Exit(1)
 		}
 		interval = max(watchInterval, a.Interval, watchShare*time.Since(began))

@@ -19,7 +19,7 @@ import (
 
 // greedy allocates more than it may take, under the limits of a command, and keeps it.
 func greedy() {
-	if err := Spare(&console.Console{Err: os.Stderr}, Allowance{}); err != nil {
+	if err := ProtectPod(&console.Console{Err: os.Stderr}, Allowance{}); err != nil {
 		panic(err)
 	}
 	adjusted, _ := os.ReadFile("/proc/self/oom_score_adj")
@@ -32,15 +32,15 @@ func greedy() {
 	os.Stdout.Write(all)
 }
 
-// TestSpare: a command is the first victim of the kernel, and ends by itself when it has taken more memory than it may.
-func TestSpare(t *testing.T) {
+// TestProtectPod: a command is the first victim of the kernel, and ends by itself when it has taken more memory than it may.
+func TestProtectPod(t *testing.T) {
 	testenv.NotRaced(t, "the race detector takes more memory")
 	c := play("greedy")
 	var out, problem bytes.Buffer
 	c.Stdout, c.Stderr = &out, &problem
 	require.Error(t, c.Run())
 	assert.Equal(t, "1000\n", out.String())
-	assert.Regexp(t, "^stapsdt: this has taken [0-9]+ bytes of the pod's memory, and may take 25165824, so this ends\n$", problem.String())
+	assert.Regexp(t, "^stapsdt: this command has taken [0-9]+ bytes of the pod's memory, but may take only 25165824: this command ends\n$", problem.String())
 }
 
 // idle is how long the waiting process of the test waits, and otherTime when the other process ends, soon after a look at it.
@@ -83,7 +83,7 @@ func TestRoom(t *testing.T) {
 	require.NoError(t, pod.fits(0, 8<<20))
 	require.NoError(t, pod.fits(4<<20, 12<<20))
 	require.ErrorIs(t, pod.fits(4<<20+1, 12<<20), ErrShort)
-	require.EqualError(t, pod.fits(31<<20, -1), "the pod's memory is short: of the limit of 67108864 bytes, 0 are left, and this takes 32505856 and leaves 8388608")
+	require.EqualError(t, pod.fits(31<<20, -1), "the pod is short of memory: 0 of its 67108864 bytes are left, but this command takes 32505856 and has to leave 8388608")
 	require.ErrorIs(t, (&Allowance{Limit: 1 << 30}).fits(0, 1<<27-1), ErrShort)
 	require.NoError(t, (&Allowance{}).check(1<<40), "no limit")
 

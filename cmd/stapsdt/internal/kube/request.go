@@ -15,14 +15,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Question is a question about a pod, as the command line has it.
-type Question struct {
+// Request is a command for a pod, parsed from the command line.
+type Request struct {
 	verb string
 	// args are the arguments of the verb, and passed its flags, as --name=value.
 	args, passed []string
 	// pod is [NAMESPACE/]POD[/CONTAINER], and namespace the value of --namespace, or "".
 	pod, namespace string
-	// values are the values of the verb's flags that are given, by name. The value of via is also set if only the kernel can answer.
+	// values are the values of the verb's flags that are given, by name. The value of via is also
+	// set if only the kernel can serve the request.
 	values       map[string]string
 	image        string
 	agents       string // the namespace of the node agents
@@ -30,7 +31,7 @@ type Question struct {
 	clusterFlags []string // flags of kubectl
 }
 
-// flagValue is the value of a flag. It passes each new value to the question.
+// flagValue is the value of a flag. It passes each new value to the request.
 type flagValue struct {
 	Flag
 	tell func(f Flag, text string)
@@ -45,11 +46,12 @@ func (f *flagValue) Set(text string) error {
 	return nil
 }
 
-// pass records a flag of the verb, also for the command in the pod unless it concerns this machine.
-func (q *Question) pass(f Flag, text string) {
-	q.values[f.Name] = text
+// pass records a flag of the verb, and passes it to the command in the pod unless it concerns this
+// machine.
+func (r *Request) pass(f Flag, text string) {
+	r.values[f.Name] = text
 	if f.Name != fileFlag && f.Name != sizeFlag {
-		q.passed = append(q.passed, "--"+f.Name+"="+text)
+		r.passed = append(r.passed, "--"+f.Name+"="+text)
 	}
 }
 
@@ -64,15 +66,15 @@ var clusterFlags = []Flag{
 	{"as-uid", "", "UID", "the UID to impersonate"},
 }
 
-// newCommand returns the command line, which calls ask with the question.
-func newCommand(version string, ask func(*Question) error) *cobra.Command {
-	q := &Question{values: map[string]string{}}
+// newCommand returns the command line, which calls execute with the request.
+func newCommand(version string, execute func(*Request) error) *cobra.Command {
+	r := &Request{values: map[string]string{}}
 	root := &cobra.Command{
 		Use:         "kubectl-stapsdt",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl stapsdt"},
-		Short:       "Ask a pod about its SDT probes",
+		Short:       "List, trace and count the SDT probes of a pod",
 		Long: `kubectl stapsdt traces and counts the SDT probes of a container, with the rights that you have in
-the cluster. It adds a waiting container to the pod, or asks the agent on its node.
+the cluster. It adds a waiting container to the pod, or uses the agent on its node.
 
 A pod is named [NAMESPACE/]POD[/CONTAINER], and a probe PROVIDER:PROBE, where both may contain *, ? and [a-z].`,
 		Version:       version,
@@ -87,27 +89,29 @@ A pod is named [NAMESPACE/]POD[/CONTAINER], and a probe PROVIDER:PROBE, where bo
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
-	root.PersistentFlags().StringVarP(&q.pod, "pod", "p", "", "the container: `[NAMESPACE/]POD[/CONTAINER]`")
-	root.PersistentFlags().StringVar(&q.namespace, "namespace", "", "the `NAMESPACE` of the pod")
-	root.PersistentFlags().StringVar(&q.image, "image", "", "the `IMAGE` of the waiting container, which has /stapsdt (default: $STAPSDT_IMAGE, or the node agent's)")
-	root.PersistentFlags().StringVar(&q.agents, "agent-namespace", "stapsdt", "the `NAMESPACE` of the node agents")
-	root.PersistentFlags().DurationVar(&q.patience, "start-timeout", time.Minute, "how long the waiting container may take to start")
+	root.PersistentFlags().StringVarP(&r.pod, "pod", "p", "", "the container: `[NAMESPACE/]POD[/CONTAINER]`")
+	root.PersistentFlags().StringVar(&r.namespace, "namespace", "", "the `NAMESPACE` of the pod")
+	root.PersistentFlags().StringVar(&r.image, "image", "", "the `IMAGE` of the waiting container, which has /stapsdt (default: $STAPSDT_IMAGE, or the node agent's)")
+	root.PersistentFlags().StringVar(&r.agents, "agent-namespace", "stapsdt", "the `NAMESPACE` of the node agents")
+	root.PersistentFlags().DurationVar(&r.patience, "start-timeout", time.Minute, "how long the waiting container may take to start")
 	for _, f := range clusterFlags {
-		add(root.PersistentFlags(), f, func(f Flag, text string) { q.clusterFlags = append(q.clusterFlags, "--"+f.Name+"="+text) })
+		add(root.PersistentFlags(), f, func(f Flag, text string) {
+			r.clusterFlags = append(r.clusterFlags, "--"+f.Name+"="+text)
+		})
 	}
 	for _, v := range Verbs {
 		c := &cobra.Command{
 			Use: v.Use + " -p [NAMESPACE/]POD[/CONTAINER]", Short: v.Short,
 			RunE: func(_ *cobra.Command, args []string) error {
-				q.verb, q.args = v.Name, args
-				if err := q.check(); err != nil {
+				r.verb, r.args = v.Name, args
+				if err := r.check(); err != nil {
 					return err
 				}
-				return ask(q)
+				return execute(r)
 			},
 		}
 		for _, f := range v.Flags {
-			add(c.Flags(), f, q.pass)
+			add(c.Flags(), f, r.pass)
 		}
 		root.AddCommand(c)
 	}
@@ -121,13 +125,13 @@ func add(flags *pflag.FlagSet, f Flag, tell func(Flag, string)) {
 	}
 }
 
-// flagError adds to an error where the flags are described.
+// flagError adds a reference to the description of the flags to an error.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		switch unknown.GetSpecifiedName() {
 		case "a", "all":
-			return console.Usagef("-a is for the command on a node: kubectl stapsdt asks one pod, which -p names")
+			return console.Usagef("-a is for the command on a node: kubectl stapsdt traces one pod, which -p names")
 		case "from":
 			return console.Usagef("--from is for a file on this machine, which stapsdt reads without a cluster")
 		}
@@ -135,48 +139,48 @@ func flagError(c *cobra.Command, err error) error {
 	return console.Usagef("%w: see %s --help", err, c.CommandPath())
 }
 
-// check returns an error if the question is invalid, as far as this side knows the verb.
-func (q *Question) check() error {
-	number, file, via := q.values["number"], q.values[fileFlag], q.values["via"]
-	isTimeline := q.verb == "trace" && outfile.Timelines[q.values["output"]] != ""
+// check returns an error if the request is invalid, as far as the plugin can tell.
+func (r *Request) check() error {
+	number, file, via := r.values["number"], r.values[fileFlag], r.values["via"]
+	isTimeline := r.verb == "trace" && outfile.Timelines[r.values["output"]] != ""
 	switch {
 	case strings.Trim(number, "0123456789") != "":
-		return console.Usagef("-n takes a number here, and not %q: give the namespace as in -p NAMESPACE/POD, or with --namespace", number)
-	case q.pod == "":
+		return console.Usagef("-n takes a number here, not %q: give the namespace as in -p NAMESPACE/POD, or with --namespace", number)
+	case r.pod == "":
 		return console.Usagef("no pod: give -p [NAMESPACE/]POD[/CONTAINER]")
-	case strings.ContainsAny(q.pod, ", *"):
-		return console.Usagef("-p takes one pod, and not %q", q.pod)
-	case strings.Count(q.pod, "/") > 2, slices.Contains(strings.Split(q.pod, "/"), ""):
-		return console.Usagef("-p takes [NAMESPACE/]POD[/CONTAINER], and not %q", q.pod)
-	case q.namespace != "" && strings.Count(q.pod, "/") > 1:
-		return console.Usagef("--namespace excludes a namespace in -p")
-	case file == "" && (q.verb == "record" || isTimeline):
+	case strings.ContainsAny(r.pod, ", *"):
+		return console.Usagef("-p takes one pod, not %q", r.pod)
+	case strings.Count(r.pod, "/") > 2, slices.Contains(strings.Split(r.pod, "/"), ""):
+		return console.Usagef("-p takes [NAMESPACE/]POD[/CONTAINER], not %q", r.pod)
+	case r.namespace != "" && strings.Count(r.pod, "/") > 1:
+		return console.Usagef("--namespace cannot be combined with a namespace in -p")
+	case file == "" && (r.verb == "record" || isTimeline):
 		return console.Usagef("no file: give -O FILE")
-	case file != "" && q.verb == "trace" && !isTimeline:
+	case file != "" && r.verb == "trace" && !isTimeline:
 		return console.Usagef("-O is for -o chrome and -o perfetto")
 	case via != "" && via != "kernel" && via != "socket":
-		return console.Usagef("--via takes kernel or socket, and not %q", via)
+		return console.Usagef("--via takes kernel or socket, not %q", via)
 	}
-	if what := q.kernelOnly(); what != "" {
+	if what := r.kernelOnly(); what != "" {
 		if via == "socket" {
 			return console.Usagef("%s takes --via kernel", what)
 		}
-		q.values["via"] = "kernel"
+		r.values["via"] = "kernel"
 	}
-	if len(q.args) == 0 && (q.verb != "list" && q.verb != "top" && q.verb != "tree") {
+	if len(r.args) == 0 && (r.verb != "list" && r.verb != "top" && r.verb != "tree") {
 		return console.Usagef("no probes: give PROVIDER:PROBE, such as 'myapp:*'")
 	}
 	return nil
 }
 
-// kernelOnly returns the part of the question that only the kernel can answer, or "".
-func (q *Question) kernelOnly() string {
-	if q.values["budget"] != "" {
+// kernelOnly returns the part of the request that only the kernel can serve, or "".
+func (r *Request) kernelOnly() string {
+	if r.values["budget"] != "" {
 		return "--budget"
 	}
-	i := slices.IndexFunc(q.args, func(arg string) bool { return strings.HasPrefix(arg, "go:") })
+	i := slices.IndexFunc(r.args, func(arg string) bool { return strings.HasPrefix(arg, "go:") })
 	if i >= 0 {
-		return q.args[i]
+		return r.args[i]
 	}
 	return ""
 }

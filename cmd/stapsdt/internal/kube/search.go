@@ -15,23 +15,23 @@ import (
 // errSilent means that the program does not listen.
 var errSilent = errors.New("the program does not listen: start it with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, or let it call probesock.Listen")
 
-// search looks for the place of a question.
+// search finds a place for a request.
 type search struct {
 	*kubectl
-	question *Question
-	subject  *subject
-	user     owner // of the program, as far as it is known before a place has looked
-	seen     owner // of the program, as a place has seen it whose own user is another
-	inside   error // why the pod cannot be asked
+	request *Request
+	subject *subject
+	user    owner // the program's, as far as it is known before a place has looked
+	seen    owner // the program's, as seen by a place that runs as another user
+	inside  error // why the pod cannot serve the request
 
 	agent    *place
-	answer   *inpod.Answer // the agent's about the container
+	answer   *inpod.Answer // the agent's, for the container
 	agentErr error
 }
 
-// way finds the place for a question: the first of these that can answer it.
-func (k *kubectl) way(ctx context.Context, q *Question, s *subject) (*place, error) {
-	w := &search{kubectl: k, question: q, subject: s, user: s.owner()}
+// locate returns the place for a request: the first of these that can execute it.
+func (k *kubectl) locate(ctx context.Context, r *Request, s *subject) (*place, error) {
+	w := &search{kubectl: k, request: r, subject: s, user: s.owner()}
 	for _, candidate := range []func(context.Context) (*place, error){
 		w.waiting, w.added, w.addedForUser, w.onNode,
 	} {
@@ -48,42 +48,43 @@ func (k *kubectl) way(ctx context.Context, q *Question, s *subject) (*place, err
 	return nil, w.inside
 }
 
-// demands reports whether the question is only for a route: kernel or socket.
-func (w *search) demands(via string) bool { return w.question.values["via"] == via }
+// demands reports whether the request demands a route: kernel or socket.
+func (w *search) demands(via string) bool { return w.request.values["via"] == via }
 
-// ask returns an error if a place cannot answer.
-func (w *search) ask(ctx context.Context, at *place) error {
+// try returns an error if a place cannot execute the request.
+func (w *search) try(ctx context.Context, at *place) error {
 	answer, err := w.look(ctx, at, w.subject)
 	if err == nil {
-		w.seen, err = suits(w.question, answer)
+		w.seen, err = suits(w.request, answer)
 	}
 	return err
 }
 
-// waiting is a container that was added for an earlier question.
+// waiting returns a container that was added for an earlier request, or nil.
 func (w *search) waiting(ctx context.Context) (*place, error) {
 	if w.demands("kernel") {
 		return nil, nil
 	}
 	for _, name := range w.subject.waiting() {
 		at := newPlace(w.subject.pod, name, w.subject.limit())
-		err := w.ask(ctx, at)
+		err := w.try(ctx, at)
 		switch {
 		case err == nil:
 			return at, nil
 		case errors.Is(err, errSilent), errors.Is(err, errForbidden), errors.Is(err, errPod):
-			return nil, err // another container could not answer either
+			return nil, err // another container could not execute it either
 		}
 	}
 	return nil, nil
 }
 
-// added is a new container, unless the agent says that it would not help.
+// added adds a container and returns it, or nil if the agent reports that it would not
+// help.
 func (w *search) added(ctx context.Context) (*place, error) {
 	if w.demands("kernel") || w.inside != nil {
 		return nil, nil
 	}
-	if w.askAgent(ctx) == nil && !isListening(w.answer) {
+	if w.tryAgent(ctx) == nil && !isListening(w.answer) {
 		return nil, errSilent
 	}
 	if w.answer != nil && len(w.answer.Processes) > 0 {
@@ -95,8 +96,8 @@ func (w *search) added(ctx context.Context) (*place, error) {
 	return w.start(ctx, w.user)
 }
 
-// addedForUser is a new container with the program's user, which the one before has determined. It
-// could not change its own.
+// addedForUser adds a container that runs as the program's user and returns it. The previous
+// container has determined the user, but cannot change its own.
 func (w *search) addedForUser(ctx context.Context) (*place, error) {
 	if !errors.Is(w.inside, errOwner) || w.user.known() {
 		return nil, nil
@@ -104,21 +105,21 @@ func (w *search) addedForUser(ctx context.Context) (*place, error) {
 	return w.start(ctx, w.seen)
 }
 
-// start is a new container for a user.
+// start adds a container that runs as a user, and returns it.
 func (w *search) start(ctx context.Context, user owner) (*place, error) {
-	at, err := w.add(ctx, w.question, w.subject, user)
+	at, err := w.add(ctx, w.request, w.subject, user)
 	if err == nil {
-		err = w.ask(ctx, at)
+		err = w.try(ctx, at)
 	}
 	return at, err
 }
 
-// onNode is the agent on the pod's node.
+// onNode returns the agent on the pod's node.
 func (w *search) onNode(ctx context.Context) (*place, error) {
 	if w.demands("socket") {
 		return nil, nil
 	}
-	switch err := w.askAgent(ctx); {
+	switch err := w.tryAgent(ctx); {
 	case err == nil:
 		return w.agent, nil
 	case w.demands("kernel"):
@@ -128,12 +129,12 @@ func (w *search) onNode(ctx context.Context) (*place, error) {
 	}
 }
 
-// askAgent finds the agent on the pod's node, and asks it about the container, once.
-func (w *search) askAgent(ctx context.Context) error {
+// tryAgent finds the agent on the pod's node, and lets it look at the container, once.
+func (w *search) tryAgent(ctx context.Context) error {
 	if w.agent != nil || w.agentErr != nil {
 		return w.agentErr
 	}
-	w.agent, w.agentErr = w.kubectl.agent(ctx, w.question.agents, w.subject.Spec.NodeName)
+	w.agent, w.agentErr = w.kubectl.agent(ctx, w.request.agents, w.subject.Spec.NodeName)
 	if w.agentErr == nil {
 		w.answer, w.agentErr = w.look(ctx, w.agent, w.subject)
 	}
@@ -150,23 +151,23 @@ func ownerOf(p inpod.Process) owner {
 	return owner{&user, &group}
 }
 
-func (k *kubectl) add(ctx context.Context, q *Question, s *subject, o owner) (*place, error) {
-	image, err := k.image(ctx, q)
+func (k *kubectl) add(ctx context.Context, r *Request, s *subject, o owner) (*place, error) {
+	image, err := k.image(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	user := int64(unknownUser)
-	return k.start(ctx, s, image, o.or(owner{User: &user}), q.patience)
+	return k.start(ctx, s, image, o.or(owner{User: &user}), r.patience)
 }
 
-func (k *kubectl) image(ctx context.Context, q *Question) (string, error) {
-	if q.image != "" {
-		return q.image, nil
+func (k *kubectl) image(ctx context.Context, r *Request) (string, error) {
+	if r.image != "" {
+		return r.image, nil
 	}
 	if image := os.Getenv("STAPSDT_IMAGE"); image != "" {
 		return image, nil
 	}
-	image, err := k.agentImage(ctx, q.agents)
+	image, err := k.agentImage(ctx, r.agents)
 	if err != nil {
 		return "", &imageError{err}
 	}
@@ -182,20 +183,21 @@ func (e *imageError) Error() string {
 
 func (e *imageError) Unwrap() error { return e.cause }
 
-// errOwner means that the program is of another user or group than the container.
-var errOwner = errors.New("the program is of another user or group")
+// errOwner means that the program runs as another user or group than the container.
+var errOwner = errors.New("the program runs as another user or group")
 
-// suits returns the user and the group of the program, and an error if the container cannot answer the question.
-func suits(q *Question, a *inpod.Answer) (owner, error) {
+// suits returns the user and the group of the program, and an error if the container cannot execute
+// the request.
+func suits(r *Request, a *inpod.Answer) (owner, error) {
 	for _, p := range a.Processes {
-		if p.Readable && (p.Listens || q.verb == "list") {
+		if p.Readable && (p.Listens || r.verb == "list") {
 			return owner{}, nil
 		}
 	}
 	isOthers := func(p inpod.Process) bool { return p.UID != a.UID || p.GID != a.GID }
 	if i := slices.IndexFunc(a.Processes, isOthers); i >= 0 {
 		p := a.Processes[i]
-		return ownerOf(p), fmt.Errorf("%w: process %d is of user %d and group %d, and the waiting container of %d and %d",
+		return ownerOf(p), fmt.Errorf("%w: process %d runs as %d:%d, but the container as %d:%d",
 			errOwner, p.PID, p.UID, p.GID, a.UID, a.GID)
 	}
 	if slices.ContainsFunc(a.Processes, func(p inpod.Process) bool { return p.Readable }) {

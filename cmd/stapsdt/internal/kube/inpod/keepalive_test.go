@@ -14,22 +14,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAwaitAlone: a command is alone when its companion has ended.
+// TestAwaitAlone: a command is alone when its keepalive has ended.
 func TestAwaitAlone(t *testing.T) {
 	token := fmt.Sprint("token-of-test-", os.Getpid())
-	c := exec.Command("cat", "-", Companion, token)
+	c := exec.Command("cat", "-", Keepalive, token)
 	in, err := c.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, c.Start())
 	pid := c.Process.Pid
 	// The kernel closes the pipe by which Start waits for execve before the process has its arguments.
-	require.Eventually(t, func() bool { return companion(token) == pid }, testenv.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return keepalive(token) == pid }, testenv.Patience, time.Millisecond)
 	ended := make(chan error)
-	time.AfterFunc(companionInterval*3/2, func() {
+	time.AfterFunc(keepaliveInterval*3/2, func() {
 		in.Close()
 		ended <- c.Wait() // it fails, because there are no such files
 	})
 	AwaitAlone(token)
-	require.False(t, isCompanion(pid, token), "the companion is there")
+	require.False(t, isKeepalive(pid, token), "the keepalive is there")
 	require.Error(t, <-ended)
 }
