@@ -31,7 +31,9 @@ static bool is_identifier(const char *name)
 	return true;
 }
 
-/* sdt_argument_fault returns what is wrong with the name of an argument, or NULL. */
+/*
+ * sdt_argument_fault returns the reason why the name of an argument is invalid, or NULL.
+ */
 const char *sdt_argument_fault(const char *name)
 {
 	if (!name || !*name)

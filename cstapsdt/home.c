@@ -37,10 +37,10 @@ enum {
 
 /*
  * descriptor_path returns /proc/PID/fd/N. A debugger opens the path that the loader
- * opened. There, /proc/self would be the debugger itself, whose descriptor N may be a
+ * opened. There, /proc/self would be the debugger itself, and its descriptor N may be a
  * pipe that it would read forever. The PID comes from the link /proc/self, because in
- * this mount of /proc the number that getpid returns may belong to another process or
- * to none.
+ * this mount of /proc the number that getpid returns may belong to another process or to
+ * none.
  */
 static char *descriptor_path(int fd)
 {
@@ -79,8 +79,8 @@ static int create_file(const char *directory, const char *name, char **path)
  * descriptor that it returns does not have the number of a standard file, so that the
  * program does not print into the image. If the program has closed its standard files,
  * the first descriptors get those numbers; they are only held until the numbers are
- * taken. To move one of them to a higher number would not be enough: its file would
- * still get what another thread was about to print.
+ * taken. Moving one of them to a higher number would not be enough: another thread could
+ * already be printing to its file.
  */
 static int create_descriptor(const char *directory, const char *name, char **path)
 {

@@ -164,7 +164,10 @@ static void write_addresses(struct sdt_image *image)
 			image->addr[SDT_BASE]);
 }
 
-/* write_build_id writes the 128-bit FNV-1a hash of the file, whose build ID is still zero. */
+/*
+ * write_build_id writes the 128-bit FNV-1a hash of the file, computed while the build ID is
+ * zero.
+ */
 static void write_build_id(struct sdt_image *image)
 {
 	unsigned char *id = image->bytes + image->offset[SDT_BUILD_ID] + SDT_ID_OFFSET;

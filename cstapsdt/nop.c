@@ -76,7 +76,10 @@ static const char *nop_of_kernel(void)
 
 #endif
 
-/* sdt_nop_fastest asks the kernel once. If threads race to ask, they agree on one of the answers. */
+/*
+ * sdt_nop_fastest tests the kernel once. If threads race to test it, they agree on one of the
+ * results.
+ */
 const struct sdt_nop *sdt_nop_fastest(void)
 {
 	static _Atomic(const struct sdt_nop *) chosen;

@@ -204,7 +204,10 @@ struct sdt_process sdt_this_process(void);
 /* sdt_stat_field returns the third or a later field of /proc/PROCESS/stat, or "". */
 const char *sdt_stat_field(const char *process, char *line, size_t size, int number);
 
-/* sdt_threads_after_main returns how many threads live, or 0 while the main one does. */
+/*
+ * sdt_threads_after_main returns the number of living threads, or 0 while the main thread
+ * lives.
+ */
 unsigned long sdt_threads_after_main(const char *process);
 
 /* sdt_is_elsewhere reports whether a process is not this one and may be alive. */

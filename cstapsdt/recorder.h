@@ -100,9 +100,9 @@ static inline uint64_t sdt_clock_now(const struct sdt_clock *clock)
 }
 
 /*
- * thread.c: the thread that fires. glibc keeps a few bytes for variables like this one, whose
- * first use allocates nothing, so that a signal handler may fire. musl refuses the model in a
- * library that dlopen loads, and allocates the variables of every thread beforehand.
+ * thread.c: the thread that fires. glibc keeps a few bytes for variables like this one, so
+ * that the first use allocates nothing and a signal handler may fire. musl refuses the model
+ * in a library that dlopen loads, and allocates the variables of every thread beforehand.
  */
 #if defined(__GLIBC__)
 #define SDT_THREAD_MODEL __attribute__((tls_model("initial-exec")))

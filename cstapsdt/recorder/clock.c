@@ -58,8 +58,8 @@ struct sdt_clock sdt_clock_choose(void)
 }
 
 /*
- * sdt_clock_read reads the clocks. Of three readings it takes the one that took the shortest
- * time: the thread may have been interrupted.
+ * sdt_clock_read reads the clocks three times, and returns the reading that took the
+ * shortest time: the thread may have been interrupted during the others.
  */
 struct sdt_reading sdt_clock_read(const struct sdt_clock *clock)
 {

@@ -22,7 +22,10 @@ enum { BTRFS = 0x9123683e, ZFS = 0x2fc12fc1, TMPFS = 0x01021994 };
 
 enum { MOST_BESIDE = 1000 }; /* recordings beside one */
 
-/* check_directory refuses a directory, or a link, in which or by which another user could replace a recording. */
+/*
+ * check_directory refuses a directory in which, or a link with which, another user could replace a
+ * recording.
+ */
 static int check_directory(const struct stat *status, const char *directory, char *line)
 {
 	if (status->st_uid != 0 && status->st_uid != geteuid())

@@ -14,7 +14,9 @@ uint32_t sdt_thread_ask(void)
 	return sdt_thread_number;
 }
 
-/* sdt_thread_forked is called in a forked child, whose thread has another number. */
+/*
+ * sdt_thread_forked is called in a forked child, because its thread has another number.
+ */
 void sdt_thread_forked(void) { sdt_thread_number = 0; }
 
 /* sdt_thread_alive reports whether this process has a thread of that number. */

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A recording has a shard for every two chunks, of which the shard may keep one. */
+/* A recording has a shard for every two chunks, so that each shard may keep one. */
 enum { CHUNKS_OF_SHARD = 2, MIN_CHUNKS = 4 };
 
 uint64_t sdt_recording_chunks(uint64_t bytes)

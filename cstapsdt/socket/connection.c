@@ -135,7 +135,9 @@ static uint64_t room_for_watch(void)
 	return room < left ? room : left;
 }
 
-/* begin_watch begins to append events to memory, whose descriptor is sent. */
+/*
+ * begin_watch begins to append events to memory, and sends the descriptor of the memory.
+ */
 static int begin_watch(struct sdt_connection *connection, int sink, uint64_t bytes, uint32_t pid)
 {
 	struct sdt_watch_memory *memory = &connection->memory;

@@ -42,8 +42,8 @@ static int open_socket(void)
 }
 
 /*
- * call_with_address calls connect or bind with the address of a path. It has room for 107 bytes, so that of a longer path
- * begins with a descriptor of the directory.
+ * call_with_address calls connect or bind with the address of a path. The address has room for 107
+ * bytes, so a longer path begins with a descriptor of the directory.
  */
 static int call_with_address(__typeof__(&connect) call, int fd, const char *path)
 {
@@ -124,7 +124,7 @@ void sdt_place_tidy(const struct sdt_listener *listener, const uint32_t *stoppin
 
 /*
  * check_directory refuses a directory in which another user could replace the socket, or that does
- * not answer. The reason is why it could not be created, or 0.
+ * not answer. reason is the error number from creating it, or 0.
  */
 static int check_directory(const char *directory, int reason, char *line)
 {
