@@ -53,7 +53,7 @@ func (g *registry) disclaim(r *record) {
 	}
 }
 
-// agrees reports whether two probes of one name can both be loaded.
+// agrees reports whether two probes of one name can be loaded at the same time.
 func (p *Probe) agrees(other *Probe) bool {
 	return slices.Equal(p.args, other.args) && compatibleNames(p.argNames(), other.argNames())
 }

@@ -63,8 +63,9 @@
 // BPFTRACE_STRLEN is set.
 //
 // A name may be defined twice with the same arguments. The two are sites of one event,
-// and tracers attach to both. The same applies to two providers of one name: while one
-// is loaded, loading the other fails if a probe of both has different arguments.
+// and tracers attach to both. The same applies to two providers of one name: while one is
+// loaded, loading the other fails if a probe of that name has different arguments in the
+// two.
 //
 // # Names and types
 //
@@ -112,18 +113,17 @@
 //
 // # Cost
 //
-// While no tracer is attached, Fire of a typed probe is inlined: it loads an address,
-// loads a byte, compares it and branches. It allocates and copies nothing. Its
-// arguments are evaluated, as for any call: if that is expensive, use FireFunc,
-// or ask Enabled first. A ProbeOf also copies a struct that does not fit into registers.
-// While a tracer is attached, a fire costs what the kernel needs for a uprobe; it copies
-// strings and allocates nothing. On a virtual Intel Xeon with Linux 6.18 an idle fire took
-// 0.7 ns, a third of what a C program's call of a nop took and a fiftieth of a reading of the
-// clock. A fire counted by bpftrace took 322 ns: 1.16 times what it took in C, and three times
-// as much as a system call. A recorded event took 27 ns with two integers, less than a reading
-// of the clock, and 37 ns with a string of 16 bytes and an integer. Load took 59 µs for one
-// probe, or 33 µs if the file was there already, and 1.2 ms for a thousand. The tables are in
-// docs/cost.md.
+// While no tracer is attached, Fire of a typed probe is inlined: it loads an address, loads a
+// byte, compares it and branches. It allocates and copies nothing. Its arguments are
+// evaluated, as for any call: if that is expensive, use FireFunc, or call Enabled first. A
+// ProbeOf also copies a struct that does not fit into registers. While a tracer is attached, a
+// fire costs what the kernel needs for a uprobe; it copies strings and allocates nothing. On a
+// virtual Intel Xeon with Linux 6.18 an idle fire took 0.7 ns, a third of what a C program's
+// call of a nop took and a fiftieth of a reading of the clock. A fire counted by bpftrace took
+// 322 ns: 1.16 times what it took in C, and three times as much as a system call. A recorded
+// event took 27 ns with two integers, less than a reading of the clock, and 37 ns with a
+// string of 16 bytes and an integer. Load took 59 µs for one probe, or 33 µs if the file was
+// there already, and 1.2 ms for a thousand. The tables are in docs/cost.md.
 //
 // Enabled is advisory: a tracer may attach or detach between it and a Fire.
 //
@@ -181,10 +181,10 @@
 // # Failure
 //
 // A probe never takes the program down. When Load fails, the probes stay no-ops. A
-// definition that fails returns a probe that is a no-op, and so does one with a nil
+// definition that fails returns a no-op probe, and so does a definition with a nil
 // provider. The exception is a probe that was never defined: Fire, FireFunc and Enabled
-// of the zero [Probe], [Probe0] to [Probe6] or [ProbeOf], or of a nil one, panic,
-// because a test for these would add an instruction to every Fire.
+// of the zero [Probe], [Probe0] to [Probe6] or [ProbeOf], or of a nil one, panic, because
+// a test for these would add an instruction to every Fire.
 //
 // Every error is an [*Error] or, from [LoadAll], joins those of all providers: use errors.As. If a
 // program can act on it, it wraps one of the sentinels. [ErrPlace] and [ErrMap] mean that the

@@ -35,14 +35,14 @@ var (
 	// the program has no address space or mappings left (vm.max_map_count), or a
 	// security policy forbids it.
 	ErrMap = errors.New("the probe image cannot be mapped")
-	// ErrUnload means that the mapping of the image could not be replaced by an empty one. It is kept, which only
-	// costs memory.
+	// ErrUnload means that the mapping of the image could not be replaced by an empty one. The
+	// mapping is kept, which only costs memory.
 	ErrUnload = errors.New("the probe image cannot be unmapped")
 	// ErrUnsupported means that this operating system or architecture has no probes.
 	ErrUnsupported = errors.New("not supported on this system")
 )
 
-// errZero is the reason of every failure of a provider that is nil or zero.
+// errZero is the reason for every failure of a provider that is nil or zero.
 var errZero = errors.New("the provider was not created by NewProvider")
 
 // Error is the type of every error that this package returns, except that LoadAll joins the
@@ -105,9 +105,10 @@ func (e *Error) Unwrap() error {
 	return e.Err
 }
 
-// ErrorCode is libstapsdt's SDTError_t for Go: the step of loading or unloading that failed. It serves programs that
-// compare codes with libstapsdt's codes; for everything else, test for the errors above. Each value is one greater than in
-// SDTError_t, so that the zero ErrorCode is no failure.
+// ErrorCode is libstapsdt's SDTError_t for Go: the step of loading or unloading that failed. It
+// serves programs that compare codes with libstapsdt's codes; for everything else, test for the
+// errors above. Each value is one greater than in SDTError_t, so that the zero ErrorCode is not a
+// failure.
 type ErrorCode int
 
 // The steps of loading and unloading.

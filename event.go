@@ -21,16 +21,16 @@ type Event struct {
 // Probe returns the probe that was fired. Its Args describe the event's arguments.
 func (e *Event) Probe() *Probe { return e.probe }
 
-// Time returns when the event occurred, by a monotonic clock: on Linux by CLOCK_MONOTONIC,
-// which bpftrace shows as nsecs, to within a microsecond, and elsewhere since an arbitrary
-// point. In a bubble of testing/synctest it is the bubble's time.
+// Time returns the time of the event by a monotonic clock: on Linux, CLOCK_MONOTONIC,
+// which bpftrace shows as nsecs, to within a microsecond, and elsewhere the time since an
+// arbitrary point. In a bubble of testing/synctest it is the bubble's time.
 func (e *Event) Time() time.Duration { return e.time }
 
 // NumArgs returns the number of arguments.
 func (e *Event) NumArgs() int { return len(e.probe.args) }
 
-// Arg returns the i-th argument. It panics if there is none. A string is cut as for a tracer:
-// it has at most MaxString-1 bytes.
+// Arg returns the i-th argument. It panics if there is none. A string is cut to MaxString-1
+// bytes, as for a tracer.
 func (e *Event) Arg(i int) Value {
 	p := e.probe
 	v := Value{kind: p.kinds[:len(p.args)][i], num: e.arguments.Words[i]}

@@ -63,13 +63,14 @@ func (l *loader) load(p *Provider) error {
 // path returns the path at which a tracer finds the loaded image.
 func (l *loader) path() string { return l.home.Path() }
 
-// unload replaces the image with slots that do nothing. No probe may refer to the image
-// any longer. traced reports whether a tracer is attached to one of the sites.
+// unload replaces the image with slots that do nothing. The caller guarantees that no
+// probe refers to the image. traced reports whether a tracer is attached to one of the
+// sites.
 //
 // The replacement is safe at any moment. But the tracer would lose the event of a fire
 // that is in the kernel at that moment. So if a tracer is attached, unload first lets the
 // fires that have begun end: they are in assembly, where a goroutine does not stop, so
-// the world stops only after each of them has returned.
+// the world stops only after all of them have returned.
 //
 // With a nop that the kernel may split, unload always does this. A thread can be in the
 // middle of the instructions that the kernel made of the nop: a parked slot returns from

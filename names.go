@@ -119,8 +119,8 @@ func (p *Provider) checkArgNames(probe string, args []ArgType, names []string) e
 // compatibleNames reports whether probes with these names of arguments can have the same name.
 func compatibleNames(a, b []string) bool { return a == nil || b == nil || slices.Equal(a, b) }
 
-// signature returns the arguments for an error that they differ from other's arguments: their
-// types or, if these are the same, their names.
+// signature returns the arguments for an error about a difference from other's arguments:
+// their types or, if these are equal, their names.
 func (p *Probe) signature(other *Probe) any {
 	if slices.Equal(p.args, other.args) {
 		return p.argNames()

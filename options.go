@@ -9,8 +9,8 @@ type options struct {
 	memfd bool
 }
 
-// WithDir keeps the provider's file in dir and nowhere else: if dir cannot be used,
-// Load fails and says why. It takes precedence over $STAPSDT_DIR. A relative dir is
+// WithDir keeps the provider's file in dir and nowhere else: if dir cannot be used, Load
+// fails with the reason. It takes precedence over $STAPSDT_DIR. A relative dir is
 // relative to the working directory at the time of Load. Load creates the directory with
 // mode 0700 if it does not exist; its parent must exist.
 //
@@ -19,8 +19,8 @@ type options struct {
 // a network or FUSE file system, whose server could stop the program at any probe. Its path
 // must not contain a colon or a control character, because tracers cannot handle them.
 //
-// WithDir("") leaves the choice of the directory to the environment. Of several WithDir
-// and [WithMemfd] options the last one applies.
+// WithDir("") leaves the choice of the directory to the environment. If several WithDir
+// and [WithMemfd] options are given, the last one applies.
 func WithDir(dir string) Option {
 	return func(o *options) { o.dir, o.memfd = dir, false }
 }
@@ -28,7 +28,7 @@ func WithDir(dir string) Option {
 // WithMemfd keeps the provider in memory instead of a file, whatever the environment
 // says. A tracer then finds it at Path, which is /proc/PID/fd/N, and only in this
 // process; bpftrace 0.25 and later, Tetragon and libbpf do not find it by the process
-// alone. Of several WithDir and WithMemfd options the last one applies.
+// alone. If several WithDir and WithMemfd options are given, the last one applies.
 func WithMemfd() Option {
 	return func(o *options) { o.dir, o.memfd = "", true }
 }

@@ -175,7 +175,7 @@ func snake(name string) string {
 
 // startsWord reports whether a letter of a Go name begins a word. In HTTPStatus, P does not
 // and S does, because t follows. The plural of an abbreviation, as in IDs, and its version,
-// as in IPv4, belong to it.
+// as in IPv4, belong to the same word.
 func startsWord(before, r rune, after []rune) bool {
 	switch {
 	case !unicode.IsUpper(r) || before == '_':

@@ -48,7 +48,8 @@ func recordTo(s sink.Sink, of any) (stop func()) {
 	}
 }
 
-// setRecording appends the provider's fires to a recording, or no longer if it was stopped.
+// setRecording begins to append the provider's fires to a recording, or stops it if the
+// recording was stopped.
 func (p *Provider) setRecording(s sink.Sink, stopped *atomic.Bool) {
 	if p.zero() {
 		return
@@ -63,8 +64,8 @@ func (p *Provider) setRecording(s sink.Sink, stopped *atomic.Bool) {
 	p.setObservers(all)
 }
 
-// sinksOf returns the recordings, or nil if there are none, and whether one of them has the probe. It asks each recording only once. The
-// provider's lock is held.
+// sinksOf returns the recordings, or nil if there are none, and whether one of them has the probe.
+// It queries each recording only once. The provider's lock is held.
 func (p *Probe) sinksOf(o *observers) (all *sinks, recorded bool) {
 	if len(o.sinks) == 0 {
 		return nil, false

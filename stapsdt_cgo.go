@@ -106,8 +106,8 @@ func (g *forkGuard) guard(l *loader) (err error) {
 	return err
 }
 
-// release ends the repairs. It is called when no probe refers to the image any longer, and
-// before the image is replaced.
+// release ends the repairs. It is called when no probe refers to the image, and before the
+// image is replaced.
 func (g *forkGuard) release() {
 	g.c.Release()
 	g.c = nil

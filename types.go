@@ -42,8 +42,9 @@ const (
 	String ArgType = 16
 
 	// Time is a time.Time. A tracer sees a signed integer of 8 bytes: the nanoseconds since
-	// the beginning of 1970 in UTC. A time that is too early for it, such as the zero Time, is
-	// the smallest integer, and one that is too late the largest: they hold 1678 to 2261.
+	// the beginning of 1970 in UTC. A time that is too early, such as the zero Time, is the
+	// smallest integer, and a time that is too late the largest: the integers cover 1678 to
+	// 2261.
 	Time ArgType = 16 + 8
 
 	// Float32 and Float64 are floating-point numbers. They are passed like integers,
@@ -72,10 +73,11 @@ func (t ArgType) Size() int {
 // float reports whether t is a floating-point number.
 func (t ArgType) float() bool { return t == Float32 || t == Float64 }
 
-// Signed reports whether tracers extend the sign of the value.
+// Signed reports whether tracers sign-extend the value.
 func (t ArgType) Signed() bool { return t == Time || t < 0 && t.Size() > 0 }
 
-// String returns the name of the type in Go. Those of integers are the names of libstapsdt too.
+// String returns the name of the type in Go. The names of integers are also their names in
+// libstapsdt.
 func (t ArgType) String() string {
 	switch {
 	case t == noArg:

@@ -122,7 +122,7 @@ func (v Value) Bool() bool {
 // Duration returns Int64 as a duration.
 func (v Value) Duration() time.Duration { return time.Duration(v.Int64()) }
 
-// Time returns Int64 as a time, in UTC. A time that Int64 is too early for is the zero Time.
+// Time returns Int64 as a time, in UTC. A time that is too early for Int64 is the zero Time.
 func (v Value) Time() time.Time { return kind.ToTime(v.Int64()) }
 
 // Pointer returns the address that a pointer held, or Uint64 as a uintptr. The object at that

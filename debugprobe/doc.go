@@ -16,11 +16,11 @@
 // can reach it: on a server of its own that listens on localhost, or below a handler that
 // authenticates the client. Importing this package mounts nothing.
 //
-// The handler answers no request that a browser makes on behalf of another site. A server that
-// is reached on a loopback address answers only requests for localhost or a loopback address,
-// as otherwise any site could read the probes of a developer's machine (DNS rebinding). If a
-// reverse proxy on the same machine forwards requests, let it set the header Host to
-// localhost. A Content-Security-Policy allows the page to run only its own scripts.
+// The handler rejects every request that a browser makes on behalf of another site. A server
+// that is reached on a loopback address answers only requests for localhost or a loopback
+// address, as otherwise any site could read the probes of a developer's machine (DNS
+// rebinding). If a reverse proxy on the same machine forwards requests, let it set the header
+// Host to localhost. A Content-Security-Policy allows the page to run only its own scripts.
 //
 // # What it serves
 //
@@ -56,13 +56,13 @@
 //
 //	{"time":"2026-01-02T15:04:05.123456789Z","provider":"myapp","probe":"request__done","pid":4711,"args":{"path":"/","status":500}}
 //
-// The arguments are in their order and have their names, or arg0, arg1 and so on. A duration is
-// in nanoseconds. A time is a string like time, and a pointer one in hexadecimal. Numbers that
-// JSON lacks are the strings "NaN", "+Inf" and "-Inf". Strings are cut at 1024 bytes; a cut string
-// ends in "…".
+// The arguments are in order and have their names, or arg0, arg1 and so on. A duration is in
+// nanoseconds. A time is a string like time, and a pointer is a string in hexadecimal. Numbers
+// that JSON lacks are the strings "NaN", "+Inf" and "-Inf". Strings are cut at 1024 bytes; a cut
+// string ends in "…".
 //
-// Unless the client ends the stream, the last line of events.json says why the stream ended,
-// and how many events there were:
+// Unless the client ends the stream, the last line of events.json states why the stream
+// ended, and the numbers of events:
 //
 //	{"end":{"reason":"time","stats":{"matched":1200,"sent":1000,"dropped":200,"faults":0}}}
 //
@@ -89,12 +89,12 @@
 //   - At most 8 viewers watch at the same time, in all handlers of a process. A ninth is
 //     answered with the status 503.
 //   - A viewer is stopped after 10 minutes at the latest, and when the server shuts down.
-//   - A viewer receives at most 1000 events per second, except that a burst may have as many.
-//     Others are counted, take part in the histogram, and are dropped.
+//   - A viewer receives at most 1000 events per second, and at most as many in a burst. Other
+//     events are counted, take part in the histogram, and are dropped.
 //   - Events wait for the connection in buffers of 256 KiB, two for each viewer. If a client is
 //     too slow, events are dropped and counted; a Fire never waits for a client. If a
 //     client accepts nothing for five seconds, its stream ends.
-//   - An expression has at most 1024 bytes. A histogram has at most 32 groups, the first that
-//     appear, and the buckets of a group take at most 6 KiB.
+//   - An expression has at most 1024 bytes. A histogram has at most 32 groups, those that
+//     appear first, and the buckets of a group take at most 6 KiB.
 //   - One client at a time reads the flight recorders. That takes as much memory as they do.
 package debugprobe

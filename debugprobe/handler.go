@@ -54,7 +54,7 @@ func Mount(mux *http.ServeMux, recorders ...*proberec.Recorder) {
 	mux.Handle("/debug/probes/", Handler(recorders...))
 }
 
-// handler has the endpoints by the last element of the path.
+// handler maps the last element of a path to its endpoint.
 type handler map[string]func(http.ResponseWriter, *http.Request) error
 
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -103,7 +103,7 @@ func allowed(r *http.Request) error {
 		}
 	}
 	// A name of another site that resolves to this machine makes the browser believe that
-	// the page belongs to that site (DNS rebinding). The Host still has the name.
+	// the page belongs to that site (DNS rebinding). The Host header still has the name.
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if tcp, ok := local.(*net.TCPAddr); ok && tcp.IP.IsLoopback() && !loopback(r.Host) {
 		return &problem{Status: http.StatusForbidden, Message: fmt.Sprintf("this server was reached on a loopback address, but under the name %q; "+

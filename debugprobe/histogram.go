@@ -23,7 +23,7 @@ const (
 )
 
 // histogram counts values by groups. Its size is bounded: it keeps the first maxGroups
-// groups, and counts the events of others.
+// groups, and only counts the events of other groups.
 type histogram struct {
 	groups map[string]*group
 	others uint64

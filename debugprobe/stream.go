@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// flushEvery is how long an event may wait before it is sent.
+	// flushEvery is the maximum time for which an event waits before it is sent.
 	flushEvery = 100 * time.Millisecond
-	// statsEvery is how often the counts and the histogram are sent.
+	// statsEvery is the interval at which the counts and the histogram are sent.
 	statsEvery = time.Second
-	// patience is how long a connection may take to accept data.
+	// patience is the time that a connection may take to accept data.
 	patience = 5 * time.Second
 )
 

@@ -175,5 +175,5 @@ func (v *viewer) counts() stats {
 	return s
 }
 
-// full reports whether as many events were sent as the viewer has asked for.
+// full reports whether the number of events that the viewer has requested was sent.
 func (v *viewer) full(s stats) bool { return v.most > 0 && s.Sent >= uint64(v.most) }

@@ -8,7 +8,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// environment is the recording that the environment asks for.
+// environment is the recording that the environment requests.
 var environment struct {
 	sync.Mutex
 	recorder *Recorder
@@ -18,8 +18,8 @@ var environment struct {
 // FromEnvironment records all providers to a file if the environment variable STAPSDT_RECORD is
 // FILE or FILE,SIZE: it makes the file with [Create], and starts the recorder. SIZE is a number of
 // bytes from 256K to 1G, optionally with the suffix K, M or G; the default is 16M. A number, true,
-// yes, on and their opposites are no FILE: write ./1 for a file of that name. A FILE has no control
-// characters.
+// yes, on and their opposites are not accepted as FILE: write ./1 for a file of that name. A FILE
+// must not have control characters.
 //
 // FromEnvironment returns nil if the variable is not set, if the program has already made a
 // recording of all providers with Create, or if it gained rights when it was started, as a
@@ -47,7 +47,8 @@ func FromEnvironment() (*Recorder, error) {
 	return r, nil
 }
 
-// endEnvironment ends the recording that the environment has asked for, because the program has its own.
+// endEnvironment ends the recording that the environment has requested, because the program has its
+// own.
 func endEnvironment() {
 	environment.Lock()
 	defer environment.Unlock()

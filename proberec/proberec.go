@@ -142,7 +142,8 @@ func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
 	if copied == nil {
 		return 0, err
 	}
-	// Hide the other methods: one that writes everything at once could not tell a slow reader from none.
+	// Hide the other methods: a method that writes everything at once could not distinguish a slow
+	// reader from none.
 	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{copied}, make([]byte, recording.ChunkBytes))
 }
 

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// requestPatience is how long a connection that watches nothing may be silent, and answerPatience how
-	// long a connection may take to read an answer.
+	// requestPatience is the time that a connection without a watch may be silent, and
+	// answerPatience the time that a connection may take to read an answer.
 	requestPatience = 10 * time.Second
 	answerPatience  = 5 * time.Second
 )
@@ -140,7 +140,7 @@ func (c *connection) watches() bool {
 	return c.memory != nil
 }
 
-// watch begins to append events to memory, whose descriptor it sends.
+// watch begins to append events to memory, and sends the descriptor of the memory.
 func (c *connection) watch(w *wire.Watch) error {
 	if c.watches() {
 		return &wire.Error{Code: wire.CodeMalformed, Text: "the connection watches already"}

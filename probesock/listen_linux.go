@@ -25,7 +25,8 @@ const (
 	// maxConnections is the maximum number of processes that are connected at a time. Others get an
 	// error, and are disconnected.
 	maxConnections = 32
-	// acceptPause is how long the listener rests after it could not accept a connection, for example without free descriptors.
+	// acceptPause is the time for which the listener rests after it could not accept a connection,
+	// for example without free descriptors.
 	acceptPause = 100 * time.Millisecond
 	// endPause is the minimum time between the ends of two watches.
 	endPause = 10 * time.Millisecond
@@ -112,7 +113,7 @@ func listen(own bool) (*listener, error) {
 	return l, nil
 }
 
-// withRemedy adds what to do to the error of a process that can make no directory, or no socket.
+// withRemedy adds the remedy to the error of a process that cannot make a directory or a socket.
 func withRemedy(err error) error {
 	for _, reason := range []error{os.ErrNotExist, os.ErrPermission, unix.EROFS} {
 		if errors.Is(err, reason) {
@@ -212,8 +213,8 @@ func (l *listener) tidy() {
 	}
 }
 
-// isNew reports whether the name of a socket is that of a process which began in the last minute
-// before this one. Its socket is not stale, whatever its age.
+// isNew reports whether the name of a socket belongs to a process that began in the minute
+// before this one. Such a socket is not stale, whatever its age.
 func (l *listener) isNew(name string) bool {
 	_, rest, _ := strings.Cut(name, "-")
 	number, _, _ := strings.Cut(strings.TrimSuffix(rest, ".sock"), "-")

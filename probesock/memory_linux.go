@@ -78,7 +78,7 @@ func (m *memory) closeDescriptor() {
 	}
 }
 
-// unmap unmaps the memory, to which no fire may write any longer.
+// unmap unmaps the memory. No fire may write to it after that.
 func (m *memory) unmap() {
 	if m.bytes != nil {
 		_ = unix.Munmap(m.bytes)

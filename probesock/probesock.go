@@ -38,10 +38,11 @@ import (
 )
 
 // Listener is an open socket, and serves the processes that watch the probes of this process
-// through it. Its methods are safe for concurrent use. The zero Listener, and nil, is closed.
+// through it. Its methods are safe for concurrent use. The zero Listener and a nil one are
+// closed.
 type Listener struct{ *listener }
 
-// Path returns the path of the socket, also after Close, or "" if there never was one.
+// Path returns the path of the socket, even after Close, or "" if there never was one.
 func (l *Listener) Path() string {
 	if l.zero() {
 		return ""
@@ -71,8 +72,8 @@ func (l *Listener) zero() bool { return l == nil || l.listener == nil }
 // of this process until the Listener is closed.
 //
 // The socket is in the directory in which images are kept: $STAPSDT_DIR, or stapsdt in
-// $XDG_RUNTIME_DIR, or stapsdt-UID in $TMPDIR or /tmp. Listen fails if none of them can be used,
-// without /proc, by which watchers find a process, if the process already listens, and with
+// $XDG_RUNTIME_DIR, or stapsdt-UID in $TMPDIR or /tmp. Listen fails if none of them can be used, if
+// the process already listens, without /proc, in which watchers find a process, and with
 // [stapsdt.ErrUnsupported] on systems other than Linux. If [FromEnvironment] has opened the socket,
 // Listen takes it over: to close either Listener closes the socket.
 func Listen() (*Listener, error) {
@@ -84,7 +85,7 @@ func Listen() (*Listener, error) {
 }
 
 // FromEnvironment listens as [Listen] does if the environment variable STAPSDT_SOCKET is 1, until
-// the process ends or the Listener is closed. Other values than 0 and 1 are an error.
+// the process ends or the Listener is closed. Values other than 0 and 1 are an error.
 //
 // FromEnvironment returns nil if the variable is 0, empty or not set, if the program has called
 // Listen before, or if it gained rights when it was started, as a set-user-ID program does.

@@ -27,8 +27,8 @@ const (
 // A probe is described by a function at the address of its site that has the probe's name
 // and, in order, its arguments as parameters. Arguments after the sixth may be variables of
 // the function instead. That is how stapsdt writes them, and C functions that are probes
-// match too. A site inside a function that has another name is left without names, because
-// nothing says which of its variables the arguments are.
+// match too. The arguments of a site inside a function with another name get no names,
+// because nothing identifies them among its variables.
 //
 // If ReadTypes returns an error, it has still described the sites that the error does not
 // concern. More than 64 MiB of DWARF are an error, and so is DWARF that takes more than a fixed

@@ -20,10 +20,11 @@
 //
 // # Arguments
 //
-// The note of a probe with two arguments says, for example, "-4@%esi 8@16(%rsp)": a signed
-// value of 4 bytes in the register esi, and an unsigned one of 8 bytes in memory, 16 bytes
-// above the stack pointer. Each becomes an [Arg] with its size, its sign and its [Operand],
-// which is valid from when a thread reaches the site until it leaves it. To read an argument:
+// The note of a probe with two arguments has, for example, the text "-4@%esi 8@16(%rsp)": a
+// signed value of 4 bytes in the register esi, and an unsigned one of 8 bytes in memory, 16
+// bytes above the stack pointer. Each becomes an [Arg] with its size, its sign and its
+// [Operand], which is valid from when a thread reaches the site until it leaves it. To read
+// an argument:
 //
 //	switch o := arg.Operand; o.Kind {
 //	case sdt.OperandRegister:
@@ -40,11 +41,10 @@
 //
 // The operands are as the compiler of the program wrote them, in the notation of the
 // architecture's assembler. This package reads the operands of amd64, arm64, riscv64, s390x,
-// ppc64le, 386 and arm. If it does not understand an operand, or if the operand has more
-// than one meaning, the argument's Err says why, its Kind is [OperandUnknown], and its String
+// ppc64le, 386 and arm. If it does not understand an operand, or if the operand has more than
+// one meaning, the argument's Err is the reason, its Kind is [OperandUnknown], and its String
 // still returns the text of the note. Examples are thread-local variables, addresses that need
-// a relocation, and on ARM a symbol, for which compilers do not say whether they mean the
-// symbol's address or the value there.
+// a relocation, and on ARM a symbol, which can mean the symbol's address or the value there.
 //
 // # Names and types
 //
@@ -55,8 +55,8 @@
 //
 // # Untrusted files
 //
-// This package can be used on files of unknown origin. A damaged note is an error that says
-// which note and which bytes are wrong, and does not hide the other notes. No length is
-// trusted before its bytes have been read, and limits, far above the needs of real programs,
-// bound the time and the memory that a file costs.
+// This package can be used on files of unknown origin. A damaged note is an error that names
+// the note and the wrong bytes, and does not hide the other notes. No length is trusted
+// before its bytes have been read, and limits, far above the needs of real programs, bound
+// the time and the memory that a file costs.
 package sdt

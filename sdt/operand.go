@@ -14,7 +14,7 @@ type OperandKind uint8
 // The kinds of operands.
 const (
 	// OperandUnknown is an operand that this package does not understand or that has more than
-	// one meaning. Only its Text is set, and the argument's Err says why.
+	// one meaning. Only its Text is set, and the argument's Err is the reason.
 	OperandUnknown OperandKind = iota
 	// OperandRegister is a value in a general register, Base.
 	OperandRegister

@@ -49,8 +49,8 @@ func ReadFile(path string) ([]Site, error) {
 // the file has none.
 //
 // A damaged note does not hide the others: Read returns the sites of the readable notes, and
-// an error that names each damaged note by its offset in the section and says which bytes are
-// wrong. Notes whose code the linker has discarded are left out.
+// an error that names each damaged note by its offset in the section, and its wrong bytes.
+// Notes whose code the linker has discarded are left out.
 //
 // Read reads only headers and notes from r, and allocates no more than they need. It
 // reads at most 8 MiB of notes and 262144 arguments, and fails if a file has more.

@@ -17,8 +17,8 @@ const (
 )
 
 // types reads the types of one file. Each entry of DWARF becomes one Type, which is filled
-// in later. So nothing here follows references from type to type by recursion, of which a
-// hostile file could have millions in a row.
+// in later. So nothing here follows references from type to type by recursion: a hostile
+// file could have millions in a row.
 type types struct {
 	entries debuginfo.Entries
 	pointer int64

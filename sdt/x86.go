@@ -52,7 +52,7 @@ func parseATT(s *syntax, text string) (Operand, error) {
 	return o, o.setATT(s, strings.Split(inside, ","))
 }
 
-// setATT sets the registers of (base,index,scale), of which either register may be missing.
+// setATT sets the registers of (base,index,scale). Either register may be missing.
 func (o *Operand) setATT(s *syntax, parts []string) (err error) {
 	for i := range parts {
 		parts[i] = strings.TrimPrefix(parts[i], " ")

@@ -31,7 +31,7 @@ type scope struct {
 	depth uint32 // the number of scopes in the list, including this one
 }
 
-// Within lets package operation look through it.
+// Within lets package operation find the parent.
 func (c *scope) Within() operation.Parent { return operation.Parent{Context: c.Context} }
 
 func (c *scope) String() string { return fmt.Sprintf("%v.Span(%d)", c.Context, c.id) }
@@ -63,8 +63,9 @@ func of(ctx context.Context) *scope {
 	return nil
 }
 
-// derive makes c the scope of a span that starts in ctx, whose nearest scope is within, and returns
-// the span's context. A scope directly in another has everything that the other has, except the ID.
+// derive makes c the scope of a span that starts in ctx, and returns the span's context. within is
+// the nearest scope of ctx. A scope directly in another has everything that the other has, except
+// the ID.
 func (c *scope) derive(ctx context.Context, within *scope, found bool) context.Context {
 	c.depth = 1
 	if direct := of(ctx); direct != nil {

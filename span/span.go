@@ -24,9 +24,9 @@
 // The ID is unique in the process, even among several providers and when they are unloaded and
 // loaded again, and is never 0. parent is the ID of the span that the context of Start belongs to.
 // It is 0 if there is no reported one: a span whose own probes were not traced when it started has
-// no ID, so trace the probes of both. nanoseconds is how long the operation took, without the time
-// that tracers took to see its start. error is the text of the error that it ended with, or empty.
-// One probe is therefore enough for most questions:
+// no ID, so trace the probes of both. nanoseconds is the duration of the operation, without the
+// time that tracers took to see its start. error is the text of the error that it ended with, or
+// empty. One probe is therefore enough for most purposes:
 //
 //	bpftrace -p PID -e 'usdt:*:query__end { @us = hist(arg2 / 1000); }'
 //
@@ -45,11 +45,11 @@
 // # What differs while traced
 //
 // Start returns a context of another type, which has the values, the deadline and the
-// cancellation of its argument. Of the program's values, a span calls
-// Error of the error that its operation ended with, and the functions that the program
-// has passed to StartFunc, EndFunc and WithTraceContext. It calls no method of a
-// context. So a span has no parent if a context of a type that is not of package context
-// lies between it and the span that it belongs to.
+// cancellation of its argument. A span calls only these functions of the program: Error
+// of the error that its operation ended with, and the functions passed to StartFunc,
+// EndFunc and WithTraceContext. It calls no method of a context. A span therefore has no
+// parent if a context whose type is not from package context lies between it and the span
+// that it belongs to.
 //
 // A span that starts directly with the context of another takes the other's place in it, so that a
 // loop that passes the context of each span on to the next span keeps only the last. If the program
@@ -84,14 +84,14 @@ type Operation[S, E any] struct {
 	trace  TraceContextFunc
 }
 
-// startArgs are the arguments of NAME__start.
+// startArgs holds the arguments of NAME__start.
 type startArgs[S any] struct {
 	ID     uint64
 	Parent uint64
 	Fields S `probe:",inline"`
 }
 
-// endArgs are the arguments of NAME__end.
+// endArgs holds the arguments of NAME__end.
 type endArgs[E any] struct {
 	ID          uint64
 	Parent      uint64
@@ -101,9 +101,9 @@ type endArgs[E any] struct {
 }
 
 // TraceContextFunc returns the W3C trace context that a context carries: the IDs of the trace and
-// of the span that is current. ok is false if it carries none. The program
-// passes it for the sake of tracers: Start calls it, only while the operation is traced. It must
-// not panic, block, or take a lock that a caller of Start may hold. For OpenTelemetry it is
+// of the span that is current. ok is false if it carries none. It serves tracers only: Start
+// calls it only while the operation is traced. It must not panic, block, or take a lock that a
+// caller of Start may hold. For OpenTelemetry it is
 //
 //	func(ctx context.Context) ([16]byte, [8]byte, bool) {
 //		sc := trace.SpanContextFromContext(ctx)

@@ -12,8 +12,9 @@ import (
 // recordBytes is the size of a recording: the last 200,000 events or so.
 const recordBytes = 16 << 20
 
-// record keeps the last events of a provider in a file, however the process ends. The file's directory is
-// made if it is missing: others may write to a volume, and Create refuses that.
+// record keeps the last events of a provider in a file, however the process ends. The file's
+// directory is made if it is missing, because others may write to the volume itself, which Create
+// refuses.
 func record(path string, app *stapsdt.Provider, log *slog.Logger) (*proberec.Recorder, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ type (
 	orderEnd   struct{ Order int64 }
 )
 
-// report is slow, as reports are: it counts up to a number.
+// report stands for a slow operation: it counts up to a number.
 const report = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1) SELECT sum(i) FROM n`
 
 func (s *shop) routes() *http.ServeMux {
@@ -74,7 +74,7 @@ func (s *shop) item(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, r, name, err)
 }
 
-// items shows all items. It asks for them one by one, which is one query too many for each.
+// items shows all items. It queries them one by one, which is one query too many for each.
 func (s *shop) items(w http.ResponseWriter, r *http.Request) {
 	var last int
 	err := s.get(r.Context(), &last, "SELECT max(id) FROM item")
@@ -94,7 +94,8 @@ func (s *shop) add(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, r, id, err)
 }
 
-// order orders ?item= from the supplier, and keeps the order if that has answered.
+// order orders ?item= from the supplier, and stores the order if the supplier has
+// answered.
 func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 	item := r.FormValue("item")
 	ctx, operation := s.orders.Start(r.Context(), orderStart{item})
@@ -139,7 +140,7 @@ func (s *shop) place(ctx context.Context, item string) (id int64, err error) {
 	return id, tx.Commit()
 }
 
-// report does work: ?n= says how much.
+// report works: ?n= determines how much.
 func (s *shop) report(w http.ResponseWriter, r *http.Request) {
 	n, err := strconv.Atoi(r.FormValue("n"))
 	var sum int64

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// function is what (def name (parameters) body) defines.
+// function is a function that (def name (parameters) body) defines.
 type function struct {
 	name       string
 	parameters []any
@@ -13,7 +13,8 @@ type function struct {
 	line       int32
 }
 
-// thread runs a program. The ID is unique: tracers tell by it which calls belong together.
+// thread runs a program. The ID is unique: it lets tracers find the calls that belong
+// together.
 type thread struct {
 	probes
 	file      string
@@ -22,7 +23,7 @@ type thread struct {
 	functions map[string]function
 }
 
-// call is where a function begins and ends.
+// call calls a function, and fires the probes when it begins and ends.
 func (t *thread) call(f function, args []int) int {
 	t.entry.Fire(t.file, f.name, f.line, t.id)
 	defer t.ret.Fire(t.file, f.name, f.line, t.id) // also if it panics
@@ -33,7 +34,7 @@ func (t *thread) call(f function, args []int) int {
 	return t.eval(f.body, variables)
 }
 
-// run runs the next line of the program. It panics if that is wrong.
+// run runs the next line of the program. It panics if the line is wrong.
 func (t *thread) run(text string) int {
 	t.line++
 	text = strings.NewReplacer("(", " ( ", ")", " ) ").Replace(text)

@@ -2,9 +2,9 @@ package main
 
 import "github.com/go-stapsdt/stapsdt"
 
-// probes are those of a language. Scripts for other languages work if the arguments are the
-// same: the file, the function's name, the line where it is defined, and the thread of the
-// program that calls it.
+// probes holds the probes of a language. Scripts for other languages work if the arguments
+// are the same: the file, the function's name, the line where it is defined, and the thread
+// of the program that calls it.
 type probes struct {
 	entry, ret *stapsdt.Probe4[string, string, int32, uint64]
 }

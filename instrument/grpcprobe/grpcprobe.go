@@ -8,23 +8,23 @@
 //	server := grpc.NewServer(grpc.StatsHandler(served.StatsHandler()))
 //	conn, err := grpc.NewClient(target, grpc.WithStatsHandler(calls.StatsHandler()))
 //
-// Both report spans: see package span for their IDs, parents, durations and errors. If an RPC of
-// a client uses the context of an RPC that is served, the latter is its parent.
+// Both report spans: see package span for their IDs, parents, durations and errors. If a
+// client's RPC uses the context of an RPC that is being served, the latter is its parent.
 //
 // # What differs while traced
 //
 // The contexts of RPCs are derived from those that gRPC or the program has made, and are of
-// another type. Of the program's values, the package calls only Error of the error that an RPC
-// ended with. Therefore
+// another type. The only method of the program's values that the package calls is Error of the
+// error that an RPC ended with. Therefore
 //
 //   - remote is empty if the address is of a type that is neither package net's nor gRPC's own;
 //   - code is Unknown if a handler returned an error that is neither a status of gRPC's nor
 //     wraps one by fmt.Errorf, as an error of the program's own type with a method GRPCStatus;
 //   - an RPC has no end if another stats.Handler puts it into a context whose type is not of
-//     package context. Install the handler of this package after such a one.
+//     package context. Install this package's handler after such a handler.
 //
-// An RPC keeps at most 448 bytes more on each side, until it has ended and its context is
-// garbage. It keeps no thread, no goroutine and no lock.
+// An RPC keeps at most 448 additional bytes on each side, until it has ended and its
+// context is garbage. It keeps no thread, no goroutine and no lock.
 //
 // # Cost
 //
@@ -55,7 +55,7 @@ import (
 // for OK. received and sent are the bytes of the messages, before they are compressed, and
 // received_messages and sent_messages are their numbers. The time ends when the handler has
 // returned and its status is sent. If there was no error and yet no status was sent, code is
-// Canceled and error says so: the RPC was canceled, or its handler panicked.
+// Canceled and error describes this: the RPC was canceled, or its handler panicked.
 //
 // rpc__context has the IDs of the traceparent in the RPC's metadata, if it has a valid one.
 // [span.WithTraceContext] replaces this.
@@ -112,9 +112,9 @@ func fromMetadata(ctx context.Context) (traceID [16]byte, spanID [8]byte, ok boo
 //	call__end(id, parent, nanoseconds, error, method, code, received, sent, received_messages, sent_messages, remote)
 //
 // The arguments are like those of [ServerProbes]. remote is the address of the server, or empty if
-// there was no connection to one. If gRPC retries a call, each attempt is reported. A
-// stream ends as grpc.ClientConn.NewStream says; one that the program neither reads to its
-// end nor cancels has no end before its connection is closed.
+// there was no connection to one. If gRPC retries a call, each attempt is reported. A stream ends
+// as grpc.ClientConn.NewStream describes; a stream that the program neither reads to its end nor
+// cancels has no end before its connection is closed.
 //
 // [span.WithTraceContext] adds call__context.
 type ClientProbes struct {

@@ -16,7 +16,7 @@ import (
 // that is reported.
 type handler struct {
 	server bool
-	// start starts an RPC. It returns ctx and nil if that is not reported.
+	// start starts an RPC. It returns ctx and nil if the RPC is not reported.
 	start   func(ctx context.Context, method string) (context.Context, *rpc)
 	running rpcTable
 }
@@ -51,7 +51,8 @@ func newRPC(sp *span.Span[end], method, remote string) *rpc {
 	return r
 }
 
-// keepRemote is apart so that nothing is allocated for the address of an RPC that is not reported.
+// keepRemote is a function of its own so that nothing is allocated for the address of an RPC that
+// is not reported.
 func (r *rpc) keepRemote(remote string) { r.remote.Store(&remote) }
 
 func (h *handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
@@ -70,7 +71,8 @@ func (h *handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	if !h.running.has(ctx) {
 		return
 	}
-	// The key is nearer than the span, so that the program's context below both is not asked.
+	// The key is nearer than the span, so Value does not reach the program's context below
+	// both.
 	if r, _ := ctx.Value(h).(*rpc); r != nil {
 		h.handle(r, event)
 	}
@@ -105,9 +107,9 @@ func (h *handler) handle(r *rpc, event stats.RPCStats) {
 var (
 	// errUnknown is the only reason for which gRPC does not begin an RPC.
 	errUnknown = status.Error(codes.Unimplemented, "unknown service or method")
-	// errUnanswered is the error of an RPC whose end has none though it was not answered: it was
-	// canceled, or the handler did not return. gRPC does not tell which, and the context, which
-	// could be of any type, is not asked.
+	// errUnanswered is the error of an RPC that ended without an error although it was not
+	// answered: it was canceled, or the handler did not return. gRPC does not report which, and
+	// the methods of the context, which could be of any type, are not called.
 	errUnanswered = status.Error(codes.Canceled, "no status was sent: the RPC was canceled, or its handler panicked")
 )
 

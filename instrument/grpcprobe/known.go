@@ -11,11 +11,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// An RPC has addresses and errors of any type, whose methods are the program's. These functions
-// know the types whose methods are not.
+// The addresses and errors of an RPC can have any type, and their methods may belong to the
+// program. These functions recognize the types with other methods, and call only these.
 
-// address returns the text of an address. It is empty if its type is none of package net, nor
-// that of a gRPC server that net/http serves, which is a string.
+// address returns the text of an address. It is empty unless the type is from package net, or
+// is that of a gRPC server that net/http serves, which is a string.
 func address(a net.Addr) string {
 	switch a := a.(type) {
 	case *net.TCPAddr, *net.UnixAddr, *net.UDPAddr, *net.IPAddr:
@@ -27,14 +27,14 @@ func address(a net.Addr) string {
 	return ""
 }
 
-// These are the types of errors whose methods are gRPC's and package fmt's.
+// These are the types of errors that have methods of gRPC or of package fmt only.
 var (
 	statusType  = reflect.TypeOf(status.Error(codes.Unknown, ""))
 	wrapperType = reflect.TypeOf(fmt.Errorf("%w", context.Canceled))
 )
 
-// code returns the code of an error, which is Unknown if only a method of the program's could
-// tell it.
+// code returns the code of an error. It is Unknown if only a method of the program could
+// return it.
 func code(err error) codes.Code {
 	for reflect.TypeOf(err) == wrapperType {
 		err = errors.Unwrap(err)

@@ -10,7 +10,7 @@ import (
 )
 
 // rpcTable holds the spans of the RPCs that are reported and have not ended. It refers to none of
-// them, so that one whose end gRPC never tells is forgotten when it is garbage.
+// them, so that an RPC whose end gRPC never reports is forgotten when it is garbage.
 type rpcTable struct {
 	count atomic.Int64
 	ids   sync.Map // of spans; unlike a map, it shrinks
@@ -35,12 +35,12 @@ func (r *rpcTable) forget(id uint64) {
 	}
 }
 
-// has reports whether a context belongs to an RPC in it. It does not ask the context for the
-// handler's key, because the context of an RPC that is not reported would pass the question on
-// to the program's context.
+// has reports whether a context belongs to an RPC in it. It does not look up the handler's key
+// in the context, because the context of an RPC that is not reported would call the program's
+// context.
 func (r *rpcTable) has(ctx context.Context) bool { return r.count.Load() != 0 && r.holds(ctx) }
 
-// holds is apart so that has is inlined.
+// holds is a function of its own so that has is inlined.
 func (r *rpcTable) holds(ctx context.Context) bool {
 	_, found := r.ids.Load(span.ID(ctx))
 	return found

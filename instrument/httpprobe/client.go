@@ -21,13 +21,14 @@ import (
 //	fetch__start(id, parent, method, host, path)
 //	fetch__end(id, parent, nanoseconds, error, host, status, bytes, dns, connect, tls, first_byte, method)
 //
-// A fetch ends when the body of its response has been read or is closed, or when it fails. A
-// body that is neither read to its end nor closed has no end, and nothing is kept for it. A body whose type
-// is not net/http's own stays as it is, because the program could tell another: the fetch ends when the response is there. status is 0 if there was no
-// response, and bytes is the number of bytes that were read of its body. dns, connect and tls
-// are the nanoseconds that these steps took for a new connection, and 0 if it was not needed
-// or a connection was reused. first_byte is how long after the start the response began. Each
-// redirect is a fetch of its own.
+// A fetch ends when the body of its response has been read or is closed, or when it fails. A body
+// that is neither read to its end nor closed has no end, and nothing is kept for it. A body whose
+// type is not net/http's own stays as it is, because the program could notice another type: the
+// fetch then ends when the response arrives. status is 0 if there was no response, and bytes is the
+// number of bytes that were read of its body. dns, connect and tls are the nanoseconds that these
+// steps took for a new connection, and 0 if it was not needed or a connection was reused.
+// first_byte is the time from the start to the beginning of the response. Each redirect is a fetch
+// of its own.
 //
 // [span.WithTraceContext] adds fetch__context.
 type ClientProbes struct {
@@ -112,7 +113,7 @@ func (c cancelTransport) CancelRequest(r *http.Request) {
 }
 
 // copies are fetches that may still be canceled, by the program's requests. It keeps none of
-// them: what next no longer has cannot be canceled.
+// them alive: a request that next has dropped cannot be canceled.
 type copies struct{ sync.Map }
 
 func (c *copies) find(r *http.Request) *fetch {
@@ -228,9 +229,10 @@ func (f *fetch) report(err error) {
 	}, err)
 }
 
-// body returns the body that ends the fetch. If there is nothing to read, or the program could tell that the body has
-// another type, the fetch ends at once: then wrapped is false, and nothing is to be written
-// to the response, which a transport may return more than once, also to several goroutines.
+// body returns the body that ends the fetch. If there is nothing to read, or the program could
+// notice that the body has another type, the fetch ends at once: wrapped is then false, and nothing
+// may be written to the response, which a transport may return more than once, even to several
+// goroutines.
 func (f *fetch) body(b io.ReadCloser) (mine io.ReadCloser, wrapped bool) {
 	b = unended(b)
 	switch {
@@ -244,8 +246,9 @@ func (f *fetch) body(b io.ReadCloser) (mine io.ReadCloser, wrapped bool) {
 	return nil, false
 }
 
-// ofHTTP reports whether a body can be read and closed only, and has a type that no other package than net/http can name.
-// The program may assert the types and methods of other bodies, and net/http sends some of them, such as io.NopCloser's, in a way of its own.
+// ofHTTP reports whether a body can only be read and closed, and has a type that no package except
+// net/http can name. The program may assert the types and methods of other bodies, and net/http
+// treats some of them, such as io.NopCloser's, in a special way when it sends them.
 func ofHTTP(b io.ReadCloser) bool {
 	t := reflect.TypeOf(b)
 	if t.NumMethod() != 2 {
@@ -264,8 +267,8 @@ func ofHTTP(b io.ReadCloser) bool {
 	return false
 }
 
-// unended returns a body without those around it whose fetches have ended. A response that the
-// transport has returned before has one.
+// unended returns a body without the bodies around it whose fetches have ended. A response
+// that the transport has returned before has such a body.
 func unended(b io.ReadCloser) io.ReadCloser {
 	for {
 		ours, ok := b.(*body)

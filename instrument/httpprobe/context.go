@@ -8,8 +8,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/operation"
 )
 
-// afterFuncer is an optional method of a context. Package context starts a goroutine for each
-// context below one without it, if it does not know the context's type.
+// afterFuncer is an optional method of a context. If package context does not know the type
+// of a context without this method, it starts a goroutine for each context below it.
 type afterFuncer interface {
 	AfterFunc(f func()) (stop func() bool)
 }
@@ -21,7 +21,7 @@ type exchangeContext struct {
 	exchange *exchange
 }
 
-// Within lets package operation look through it.
+// Within lets package operation find the parent.
 func (c *exchangeContext) Within() operation.Parent { return operation.Parent{Context: c.Context} }
 
 func (c *exchangeContext) Value(key any) any {
@@ -45,8 +45,8 @@ func (x *exchange) within(ctx context.Context, header http.Header) context.Conte
 	return c
 }
 
-// exchangeOf returns the exchange of these probes that a context belongs to, or nil. It calls no method of the
-// program's contexts, and finds nothing beyond one.
+// exchangeOf returns the exchange of these probes that a context belongs to, or nil. It calls no
+// method of the program's contexts, and its search ends at such a context.
 func (s *ServerProbes) exchangeOf(ctx context.Context) *exchange {
 	for range operation.MaxDepth {
 		if c, ok := ctx.(interface{ own() *exchange }); ok && c.own().probes == s {

@@ -9,8 +9,8 @@
 //	http.ListenAndServe(addr, requests.Handler(mux))
 //
 // Both report spans: see package span for their IDs, parents, durations and errors, and for
-// what they cost while nothing traces. A span of a client that uses the context of a request
-// has the request as its parent.
+// their cost while nothing traces them. A span of a client that uses the context of a
+// request has the request as its parent.
 //
 // # What differs while traced
 //
@@ -23,8 +23,8 @@
 // [ServerProbes.PlainHandler] made the handler. docs/instrumentation.md has the complete list.
 //
 // A request that is being served or sent and is reported keeps no thread, goroutine or lock,
-// and at most 1.6 KB of memory, which are garbage when it has ended, or when the program has
-// dropped it.
+// and at most 1.6 KB of memory, which becomes garbage when the request has ended, or when
+// the program has dropped it.
 package httpprobe
 
 import (
@@ -44,12 +44,12 @@ import (
 //	request__end(id, parent, nanoseconds, error, route, status, bytes, method, path)
 //	request__context(id, trace_high, trace_low, span)
 //
-// route is the pattern of a ServeMux that matched the request, or empty if none did. If middleware has copied the
-// request in between, as with WithContext, [ServerProbes.Route] finds it.
-// status is the one that was sent, or 0 if none was: because the handler panicked, or because
-// it took over the connection (Hijack). bytes is the number of bytes of the body that the
-// handler wrote. The time ends when the handler returns. error says that it panicked, or that
-// the request's context is done, as it is when the client has gone.
+// route is the pattern of a ServeMux that matched the request, or empty if none did. If middleware
+// has copied the request in between, as with WithContext, [ServerProbes.Route] finds it. status is
+// the status that was sent, or 0 if none was sent, because the handler panicked or took over the
+// connection (Hijack). bytes is the number of bytes of the body that the handler wrote. The time
+// ends when the handler returns. error reports that it panicked, or that the request's context is
+// done, for example because the client has gone.
 //
 // request__context has the IDs of the request's traceparent header, if it has a valid one.
 // [span.WithTraceContext] replaces this.
@@ -76,11 +76,12 @@ func NewServer(p *stapsdt.Provider, opts ...span.Option) *ServerProbes {
 // Handler returns a handler that serves requests with next and reports them. While nothing
 // traces them, it only calls next. While they are traced, next gets
 //
-//   - a copy of the request with the span's context. What next has changed in it is in the
-//     original when next returns or panics, and not before.
-//   - a ResponseWriter that has the same methods as the server's. One of middleware that is not net/http's has the same
-//     optional methods Flush, FlushError, Hijack, CloseNotify, Push, ReadFrom and WriteString, and an
-//     http.ResponseController finds all others.
+//   - a copy of the request with the span's context. The changes that next makes in it are
+//     in the original when next returns or panics, and not before.
+//   - a ResponseWriter that has the same methods as the server's. If middleware passed a
+//     ResponseWriter that is not net/http's, it has the same optional methods Flush, FlushError,
+//     Hijack, CloseNotify, Push, ReadFrom and WriteString, and an http.ResponseController finds all
+//     others.
 //
 // Use PlainHandler if next asserts a type or a method of the program's own in its
 // ResponseWriter, or relies on http.MaxBytesReader to close the connection, which calls an
@@ -161,7 +162,7 @@ func (s *ServerProbes) serve(next http.Handler, w http.ResponseWriter, r *http.R
 	}
 }
 
-// end ends the exchange and returns what is reported.
+// end ends the exchange and returns the fields of its report.
 func (x *exchange) end(given *http.Request) requestEnd {
 	x.giveBack(given)
 	route := x.mine.Pattern
@@ -171,14 +172,15 @@ func (x *exchange) end(given *http.Request) requestEnd {
 	return requestEnd{route, x.sent.status.Load(), x.sent.bytes.Load(), x.method, x.path}
 }
 
-// routed keeps the pattern that a mux has matched, also if it panics. Of muxes in each other, the inner one returns first.
+// routed keeps the pattern that a mux has matched, even if it panics. If muxes are nested, the
+// inner one returns first.
 func (x *exchange) routed(r *http.Request) {
 	if route := r.Pattern; route != "" {
 		x.route.CompareAndSwap(nil, &route)
 	}
 }
 
-// headerKey is the key of a request's header in the context of its Start.
+// headerKey is the key of a request's header in the context of the request's Start.
 type headerKey struct{}
 
 // fromHeader is the TraceContextFunc of a request: its traceparent header.

@@ -54,14 +54,16 @@ type (
 // Unwrap is for http.ResponseController.
 func (u unwrapper) Unwrap() http.ResponseWriter { return u.r.ResponseWriter }
 
-// controls are the methods that http.ResponseController looks for, and net/http's own writers have.
+// controls has the methods that http.ResponseController looks for and that net/http's own writers
+// have.
 type controls interface {
 	SetReadDeadline(time.Time) error
 	SetWriteDeadline(time.Time) error
 	EnableFullDuplex() error
 }
 
-// controls returns those of a writer that may be net/http's own: it wraps no other.
+// controls returns these methods of a writer that may be net/http's own, because it wraps
+// no other writer.
 func (r *recorder) controls() (to controls, ok bool) {
 	if _, wraps := r.ResponseWriter.(interface{ Unwrap() http.ResponseWriter }); wraps {
 		return nil, false

@@ -32,8 +32,8 @@ func (s *step) elapsed() time.Duration {
 }
 
 // stepContext is the context of a fetch. If the transport looks for an httptrace.ClientTrace, it
-// finds one that also notes the steps. The parent, whose Value may be the program's, is asked
-// for the program's own only then.
+// finds one that also notes the steps. Only then is Value of the parent, which may be the
+// program's, called for the program's own ClientTrace.
 type stepContext struct {
 	context.Context
 	fetch *fetch
@@ -53,7 +53,7 @@ func (f *fetch) tracing(ctx context.Context) context.Context {
 	return t
 }
 
-// Within lets package span look through it.
+// Within lets package span find the parent.
 func (t *stepContext) Within() operation.Parent { return operation.Parent{Context: t.Context} }
 
 // keyOf has the key of a ClientTrace.

@@ -12,8 +12,8 @@ import (
 	"os"
 )
 
-// method is an optional method: the interface that has it, what the writer embeds to have
-// it, and the value of that.
+// method is an optional method: the interface that has it, the type that the writer
+// embeds to have it, and the value of that type.
 type method struct{ of, embed, value string }
 
 var methods = []method{

@@ -6,7 +6,8 @@ import (
 )
 
 // addresses returns the addresses of a connection that package net has made, or of a TLS
-// connection over such a one, and otherwise nil. The methods of other types are the program's.
+// connection over such a one, and otherwise nil. The methods of other types belong to the
+// program.
 func addresses(conn net.Conn) (local, remote net.Addr) {
 	over, ok := conn.(*tls.Conn)
 	for ok && over != nil {

@@ -9,7 +9,7 @@
 //	err = probes.Handshake(ctx, conn)
 //
 // It defines these probes. Dials and handshakes are spans: see package span for their IDs,
-// parents, durations and errors, and for what they cost while nothing traces.
+// parents, durations and errors, and for their cost while nothing traces them.
 //
 //	dial__start(id, parent, network, address)
 //	dial__end(id, parent, nanoseconds, error, address, remote, network)
@@ -23,10 +23,10 @@
 // # Addresses
 //
 // local and remote, and the network of accept, come from the connections and listeners of
-// package net, and from a *tls.Conn over such a connection. They are empty for other types: a
-// RemoteAddr of the program's may wait for the peer, as one that expects a PROXY header does,
-// take a lock, or panic, and so could stop the loop that accepts connections. The listener's
-// address is reported with an error only.
+// package net, and from a *tls.Conn over such a connection. They are empty for other types:
+// the program's own RemoteAddr may wait for the peer (if it expects a PROXY header, for
+// example), take a lock, or panic, and could thus stop the loop that accepts connections. The
+// listener's address is reported only with an error.
 package netprobe
 
 import (
@@ -95,8 +95,8 @@ func (p *Probes) DialContext(next DialFunc) DialFunc {
 	}
 }
 
-// derived returns the context of a span that has started in ctx. A nil context stays nil, as
-// the program finds out what becomes of it.
+// derived returns the context of a span that has started in ctx. A nil context stays nil, so
+// that the program notices the same error as without tracing.
 func derived(ctx, inside context.Context) context.Context {
 	if ctx == nil {
 		return nil
@@ -105,12 +105,13 @@ func derived(ctx, inside context.Context) context.Context {
 }
 
 // Handshake runs the handshake of a TLS connection, of a client or a server, and reports it.
-// version and cipher_suite are the numbers that package crypto/tls has, protocol is the one
-// that ALPN has negotiated, and resumed says whether the session was resumed. After a failed
-// handshake they are what had been negotiated by then. If the handshake has been done already,
-// Handshake returns at once, and reports that. Like every call of ConnectionState, the report
-// waits for a handshake of the same connection that another goroutine has begun since, such as
-// a renegotiation. While the handshake is traced, its context is derived from ctx.
+// version and cipher_suite are the numbers of package crypto/tls, protocol is the protocol
+// that ALPN has negotiated, and resumed reports whether the session was resumed. After a
+// failed handshake, they have the values negotiated by then. If the handshake has been done
+// already, Handshake returns at once, and reports that. Like every call of ConnectionState,
+// the report waits for a handshake of the same connection that another goroutine has begun
+// since, such as a renegotiation. While the handshake is traced, its context is derived from
+// ctx.
 func (p *Probes) Handshake(ctx context.Context, conn *tls.Conn) error {
 	if !p.handshakes.Enabled() {
 		return conn.HandshakeContext(ctx)
@@ -126,8 +127,8 @@ func (p *Probes) Handshake(ctx context.Context, conn *tls.Conn) error {
 }
 
 // Listener returns a listener that accepts connections with l, and reports them and the
-// errors. It has all methods that l has if that is a *net.TCPListener or a *net.UnixListener,
-// and otherwise those of net.Listener.
+// errors. It has all methods of l if l is a *net.TCPListener or a *net.UnixListener, and
+// otherwise the methods of net.Listener.
 func (p *Probes) Listener(l net.Listener) net.Listener {
 	switch l := l.(type) {
 	case *net.TCPListener:

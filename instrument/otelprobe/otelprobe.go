@@ -26,8 +26,8 @@
 // gives a span times of its own, it is the difference of those, but at least 0. name at the
 // start is the span's first name, and at the end its last. scope is the name of the tracer,
 // which is the import path of the instrumentation. kind is internal, server, client, producer
-// or consumer, and status is Unset, Error or Ok. attributes are those of the end, as
-// KEY=VALUE with a space between them. sampled says whether the span is also exported.
+// or consumer, and status is Unset, Error or Ok. attributes are the attributes at the end, as
+// KEY=VALUE with a space between them. sampled reports whether the span is also exported.
 //
 // error is empty if the status is Ok. Otherwise it is the description of the status Error or,
 // if there is none, the message of the last exception that the span has recorded, as it does
@@ -42,12 +42,12 @@
 //
 // # What differs while traced
 //
-// Without Sampler, nothing that the program can see. The package calls the methods of the SDK's
-// own spans only: a span of another type, which a processor of the program may put around one
-// of the SDK's, is not reported.
+// Without Sampler, nothing that the program can see differs. The package calls the methods of
+// the SDK's own spans only: a span of another type, which a processor of the program may put
+// around one of the SDK's, is not reported.
 //
-// A span keeps at most 256 bytes more until it has ended or is garbage. It keeps no goroutine,
-// and a lock only while it is added to a table and removed.
+// A span keeps at most 256 additional bytes until it has ended or is garbage. It keeps no
+// goroutine, and a lock only while it is added to a table and removed.
 //
 // # Cost
 //
@@ -82,7 +82,7 @@ type Probes struct {
 	context *stapsdt.Probe4[uint64, uint64, uint64, uint64]
 }
 
-// start are the arguments of span__start.
+// start holds the arguments of span__start.
 type start struct {
 	ID      uint64
 	Parent  uint64
@@ -92,7 +92,7 @@ type start struct {
 	Sampled bool
 }
 
-// end are the arguments of span__end.
+// end holds the arguments of span__end.
 type end struct {
 	ID          uint64
 	Parent      uint64
@@ -188,7 +188,7 @@ func (r *processor) finish(s sdktrace.ReadOnlySpan) {
 	})
 }
 
-// number returns an ID as an integer, which printed in hexadecimal is the ID's text.
+// number returns an ID as an integer. Printed in hexadecimal, it is the ID's text.
 func number(id trace.SpanID) uint64 { return binary.BigEndian.Uint64(id[:]) }
 
 // halves returns a trace's ID in the same way.

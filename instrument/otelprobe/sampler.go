@@ -7,18 +7,19 @@ import sdktrace "go.opentelemetry.io/otel/sdk/trace"
 // processors do not export it.
 //
 // No other part of the package lets a program do something else because it is traced. Do
-// without Sampler in a program that must not:
+// not use Sampler in a program that must not:
 //
 //   - IsRecording is true. Code that tests it computes attributes and events that it does not
-//     compute otherwise. Whatever that code does, and gets wrong, it does only while traced.
+//     compute otherwise. The effects of that code, and its errors, then occur only while
+//     traced.
 //   - The program's own processors get these spans. They must look at the span's context, as for
 //     every sampler that decides RecordOnly.
 //   - Each of these spans takes as much time and memory as a sampled one. Until it ends, the SDK
 //     keeps what the program gives it, within [sdktrace.SpanLimits]: by default 128 attributes,
 //     events and links each, of any length.
 //
-// If next is nil, it is the SDK's default, which samples a span if its parent is sampled, and
-// every span without a parent. The variable OTEL_TRACES_SAMPLER has no effect then, as with every sampler
+// A nil next stands for the SDK's default, which samples a span if its parent is sampled, and every
+// span without a parent. The variable OTEL_TRACES_SAMPLER has no effect then, as with every sampler
 // that a program chooses. AlwaysSample drops nothing, and is returned as it is.
 func (p *Probes) Sampler(next sdktrace.Sampler) sdktrace.Sampler {
 	if next == nil {
@@ -35,7 +36,7 @@ type sampler struct {
 	probes *Probes
 }
 
-// ShouldSample has one variable for the result, because each copy of it takes time.
+// ShouldSample uses one variable for the result, because each copy takes time.
 func (s *sampler) ShouldSample(p sdktrace.SamplingParameters) (result sdktrace.SamplingResult) {
 	result = s.next.ShouldSample(p)
 	if result.Decision == sdktrace.Drop && s.probes.enabled() {

@@ -10,9 +10,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// spanTable holds the spans whose start was reported and that have not ended. What OnEnd gets
-// of a span is a copy, so that only the IDs connect it to its start. A span that is never
-// ended is forgotten when it is garbage.
+// spanTable holds the spans whose start was reported and that have not ended. OnEnd gets a
+// copy of a span, so only the IDs connect it to its start. A span that is never ended is
+// forgotten when it is garbage.
 type spanTable struct {
 	count atomic.Int64
 	spans sync.Map // spanKey to *entry; unlike a map, it shrinks
@@ -37,7 +37,8 @@ type entry struct {
 }
 
 // ofSDK reports whether a span is one of the SDK's own types, which are pointers. The methods of
-// any other are the program's: it may pass on a span of its own with the SDK's within.
+// any other type are the program's: a processor may pass on a span of its own that contains the
+// SDK's span.
 func ofSDK(s sdktrace.ReadOnlySpan) bool {
 	t := reflect.TypeOf(s)
 	return t != nil && t.Kind() == reflect.Pointer && t.Elem().PkgPath() == sdkPath

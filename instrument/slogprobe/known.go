@@ -8,7 +8,7 @@ import (
 	"reflect"
 )
 
-// handlerFacts holds the facts about a handler that its type tells.
+// handlerFacts holds the facts about a handler that follow from its type.
 type handlerFacts struct {
 	// resolves reports whether the handler is slog's own. Such a handler resolves every LogValuer of a
 	// record that it wants once, in this goroutine, before anything else is done with it.
@@ -81,8 +81,8 @@ func formatJSON(v slog.Value) string {
 	return string(text)
 }
 
-// byType reports whether a value is shown by its type all the same: one that could not be
-// resolved, and one of whose text nearly all would be cut.
+// byType reports whether a value is shown by its type nevertheless: if it could not be
+// resolved, or if nearly all of its text would be cut.
 func byType(v slog.Value) bool {
 	if v.Kind() == slog.KindLogValuer {
 		return true
@@ -130,11 +130,12 @@ func resolveAttrs(attrs []slog.Attr) (resolved []slog.Attr, changed bool) {
 	return resolved, true
 }
 
-// maxLogValues is how often slog calls LogValue for one value before it gives up.
+// maxLogValues is the number of times that slog calls LogValue for one value before it
+// gives up.
 const maxLogValues = 100
 
-// resolve resolves a value. One whose LogValue panics, or gives another LogValuer for too long,
-// stays as it is: slog describes that with the stack of its own call.
+// resolve resolves a value. A value whose LogValue panics, or keeps returning a LogValuer,
+// stays as it is: slog describes the failure with the stack of its own call.
 func resolve(v slog.Value) (resolved slog.Value, changed bool) {
 	resolved = v
 	for range maxLogValues {

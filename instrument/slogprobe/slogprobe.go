@@ -11,8 +11,9 @@
 //
 // span is the ID of the span that the record's context belongs to, or 0 if none is reported: see
 // package span. level is a slog.Level: -4 is Debug, 0 Info, 4 Warn and 8 Error. attributes are
-// those of the record and its logger, as slog.TextHandler writes them, with the exceptions below.
-// file and line are where the program logs; they are empty and 0 if the record does not say.
+// the attributes of the record and its logger, as slog.TextHandler writes them, with the
+// exceptions below. file and line are the place of the call that logs; they are empty and 0 if
+// the record does not have it.
 //
 // The probe makes debug logs visible in a program that is running, without a change of its
 // configuration: while it is traced, records of every level are reported, and those that the
@@ -21,8 +22,9 @@
 //
 // # Values
 //
-// Of a record that only a tracer wants, the probe shows a value if its text can be made without
-// a method of the program, and without memory that the program could be writing. These are
+// For a record that only a tracer wants, the probe shows a value if its text can be made
+// without a method of the program, and without memory that the program could be writing. These
+// are
 //
 //   - strings, booleans, integers, floating-point numbers, times and durations, and values of
 //     the program's own types of the first four kinds if these have no methods,
@@ -34,13 +36,13 @@
 // type: formatting it could take a lock that the caller holds, read a map while another
 // goroutine writes it, or never end.
 //
-// Of a record that the program's handler wants, the probe shows every value if the handler is a
+// For a record that the program's handler wants, the probe shows every value if the handler is a
 // *slog.TextHandler or a *slog.JSONHandler without ReplaceAttr, as the handler formats it. A
-// slog.LogValuer is resolved once, for the handler and the probe; other methods that format
-// a value, such as String and MarshalJSON, are called by each. With ReplaceAttr, which may
-// hide values, LogValuers are resolved, and the rule above applies otherwise. It also applies to
-// the values of slog.Logger.With, and to other handlers: they may drop, hide or delay a
-// value, and could tell one that was resolved from the program's own.
+// slog.LogValuer is resolved once, for the handler and the probe; other methods that format a
+// value, such as String and MarshalJSON, are called by each. With ReplaceAttr, which may hide
+// values, LogValuers are resolved, and the rule above applies otherwise. It also applies to the
+// values of slog.Logger.With, and to other handlers: they may drop, hide or delay a value, and
+// could notice that a value was resolved.
 //
 // The text is cut at stapsdt.MaxString while it is built.
 package slogprobe
@@ -59,7 +61,7 @@ type Probes struct {
 	record *stapsdt.ProbeOf[record]
 }
 
-// record are the arguments of log__record.
+// record holds the arguments of log__record.
 type record struct {
 	Span       uint64
 	Level      int64
@@ -83,7 +85,8 @@ func (p *Probes) Handler(next slog.Handler) slog.Handler {
 	return newHandler(next, p, "", "")
 }
 
-// handler keeps no values of the program, but their text: a logger may live long.
+// handler keeps the text of the program's values, not the values themselves: a logger may
+// live long.
 type handler struct {
 	next       slog.Handler
 	probes     *Probes
@@ -142,7 +145,8 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return newHandler(next, h.probes, h.attributes, string(all.prefix))
 }
 
-// text returns the text of the logger's attributes, to which others are appended.
+// text returns the text of the logger's attributes attributes, to which others are
+// appended.
 func (h *handler) text(format func(slog.Value) string) *text {
 	return newText(h.attributes, h.groups, format)
 }

@@ -16,9 +16,9 @@ import (
 const (
 	// maxText is the largest number of bytes that a tracer sees of a string.
 	maxText = stapsdt.MaxString - 1
-	// maxAttrs is how many attributes are looked at for one text. More do not fit into it, as
-	// one takes at least four bytes: a=1 and a space. It also bounds the work on groups that
-	// contain themselves.
+	// maxAttrs is the maximum number of attributes that are examined for one text. More do
+	// not fit, because an attribute takes at least four bytes: a=1 and a space. It also
+	// bounds the work on groups that contain themselves.
 	maxAttrs = stapsdt.MaxString / 4
 )
 
@@ -135,9 +135,9 @@ func (t *text) string(s string) {
 }
 
 // plain returns the text of a value for which slog has no kind of its own. It calls no method
-// of the program, and reads no memory that the program could be writing: a number, a boolean
-// or a string is copied when it becomes a slog.Value. Those whose type has methods are shown by
-// the type like all others, because the methods may be there to hide them.
+// of the program, and reads no memory that the program could be writing: a number, a boolean or
+// a string is copied when it becomes a slog.Value. Values whose type has methods are shown by
+// the type like all others, because the methods may exist to hide them.
 func plain(v slog.Value) string {
 	value := v.Any()
 	if value == nil {
@@ -159,9 +159,9 @@ func plain(v slog.Value) string {
 	return typ.String()
 }
 
-// immutable reports whether a type is one of the standard library's errors whose text never
-// changes after they have been made, and is found without a call of the error that they wrap:
-// those of errors.New and fmt.Errorf, and two more.
+// immutable reports whether a type is an error of the standard library with a text that never
+// changes, and that is found without a call of a wrapped error: the types of errors.New and
+// fmt.Errorf, and two more.
 func immutable(typ reflect.Type) bool {
 	name := typ.String()
 	switch name {
@@ -175,7 +175,7 @@ func immutable(typ reflect.Type) bool {
 	return typ.PkgPath() == pkg // not another package of that name
 }
 
-// call returns what f returns, and whether it did not panic.
+// call returns the result of f, and whether f returned without a panic.
 func call(f func() string) (s string, ok bool) {
 	defer func() { _ = recover() }()
 	return f(), true

@@ -10,16 +10,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
-// conn reports the use of a connection. It has the optional methods whose absence
-// database/sql handles in a way that a method can imitate. The others are in types of
-// their own, for newConn: database/sql does not even look at the arguments of a query before it prepares it if a
-// connection cannot execute queries unprepared, and keeps one after a rollback that can be
-// reset and validated.
+// conn reports the use of a connection. It has the optional methods whose absence it can imitate.
+// The others are in types of their own, for newConn: if a connection cannot execute queries
+// unprepared, database/sql prepares a query before it even looks at the arguments, and it keeps a
+// connection after a rollback if it can be reset and validated.
 type conn struct {
 	driver.Conn
 	probes *Probes
-	// skipped is a query that the driver asked to have prepared. database/sql prepares
-	// it next.
+	// skipped is a query that the driver did not execute unprepared (driver.ErrSkip).
+	// database/sql prepares it next.
 	skipped *query
 }
 
@@ -28,7 +27,7 @@ func (c *conn) Unwrap() driver.Conn { return c.Conn }
 
 // bySQL reports whether package database/sql has called the method that calls it. Any other
 // caller has the connection from sql.Conn.Raw and gets the driver's own values, because it
-// could tell others. database/sql keeps what it gets to itself.
+// could notice wrappers. database/sql does not expose the values that it gets.
 func bySQL() bool {
 	var caller [1]uintptr
 	runtime.Callers(3, caller[:])
@@ -51,7 +50,7 @@ func newConn(to driver.Conn, p *Probes) driver.Conn {
 
 //go:generate go run conn_template.go
 
-// The optional methods of a connection, each of a type of its own, for with.
+// The optional methods of a connection, each in a type of its own, for with.
 type (
 	execer    struct{ c *conn }
 	queryer   struct{ c *conn }

@@ -6,9 +6,9 @@ import (
 	"reflect"
 )
 
-// rows holds the rows of a query that is reported, and counts those that are read. It passes
-// the calls of optional methods on to the driver's; if these do not exist, it answers as
-// database/sql would. For the exceptions see newRows.
+// rows holds the rows of a query that is reported, and counts those that are read. It
+// forwards the calls of optional methods to the driver's rows; if these lack a method, it
+// answers as database/sql would. For the exceptions see newRows.
 type rows struct {
 	driver.Rows
 	query *query // nil after Close
@@ -17,8 +17,8 @@ type rows struct {
 }
 
 // newRows returns rows that have NextResultSet if the driver's do, and NextRow and ScanColumn.
-// database/sql closes rows without the first when the last row has been read, and does not call
-// Next of rows with the others.
+// If rows lack the first, database/sql closes them when the last row has been read. If they
+// have the others, it does not call Next.
 func newRows(r driver.Rows, q *query) driver.Rows {
 	mine := &rows{Rows: r, query: q}
 	if scanned := mine.scanned(); scanned != nil {

@@ -8,7 +8,7 @@
 //	db, err := probes.Open("sqlite", "shop.db") // in place of sql.Open
 //
 // It defines these probes, which report spans: see package span for their IDs, parents,
-// durations and errors, and for what they cost while nothing traces.
+// durations and errors, and for their cost while nothing traces them.
 //
 //	query__start(id, parent, text)
 //	query__end(id, parent, nanoseconds, error, text, rows)
@@ -18,26 +18,26 @@
 //	transaction__end(id, parent, nanoseconds, error, committed)
 //
 // The text of a query is as the program wrote it, with placeholders for its arguments, which
-// are not reported. rows is the number of rows that were read. For a statement that returns
-// no rows it is the number of rows that it changed, if the driver's result is a
-// [driver.RowsAffected], as those of lib/pq and pgx are: the methods of other results are not
-// called. Otherwise, and if the query failed, it is -1. error is the first error that a method
-// of the driver returned.
+// are not reported. rows is the number of rows that were read. For a statement that returns no
+// rows it is the number of rows that it changed, if the driver's result is a
+// [driver.RowsAffected], as in lib/pq and pgx: the methods of other results are not called.
+// Otherwise, and if the query failed, it is -1. error is the first error that a method of the
+// driver returned.
 //
 // A query that returns rows ends when they are closed. Rows that are never closed have no end,
 // and neither has a transaction that is neither committed nor rolled back.
 //
 // # What differs while traced
 //
-// The driver gets contexts that are derived from the program's, and which are of another type. All
+// The driver gets contexts that are derived from the program's contexts and have another type. All
 // other values and types that the program gets, from package database/sql and through
-// sql.Conn.Raw, are the same whether it is traced or not.
-// Of the driver's values, the package calls only the methods that database/sql would call at
-// that point, and Error of the errors that they return. It calls no method of the program's
-// contexts that database/sql would not call.
+// sql.Conn.Raw, are the same whether it is traced or not. The package calls only those methods of
+// the driver's values that database/sql would call at that point, and Error of the errors that
+// they return. It calls no method of the program's contexts that database/sql would not call.
 //
-// A query keeps at most 192 bytes more until its rows are closed, a transaction 96 until it
-// ends, and a connect 80. None of them keeps a goroutine or a lock, and no list knows them.
+// A query keeps at most 192 additional bytes until its rows are closed, a transaction 96
+// until it ends, and a connect 80. None of them keeps a goroutine or a lock, and no list
+// refers to them.
 package sqlprobe
 
 import (
@@ -113,11 +113,12 @@ func (c nameConnector) Driver() driver.Driver                        { return c.
 // Connector returns a connector for sql.OpenDB. It connects with c and reports the use of the
 // connections. Its Driver is the Driver of c. It has a method Close if c does.
 //
-// With database/sql the connections behave like those of c, whichever of the optional
-// interfaces of package driver these implement. sql.Conn.Raw passes a wrapped connection,
-// whose method Unwrap returns the driver's own. If the program itself calls a method of the wrapped
-// one, it gets the driver's own statement, transaction or rows, and the call is not reported.
-// Therefore, pass the connector to sql.OpenDB itself, and not to another package that wraps connectors.
+// With database/sql the connections behave like those of c, whichever of the optional interfaces of
+// package driver these implement. sql.Conn.Raw passes a wrapped connection, which has a method
+// Unwrap that returns the driver's own. If the program itself calls a method of the wrapped
+// connection, it gets the driver's own statement, transaction or rows, and the call is not
+// reported. Therefore, pass the connector to sql.OpenDB itself, and not to another package that
+// wraps connectors.
 func (p *Probes) Connector(c driver.Connector) driver.Connector {
 	mine := &connector{c, p}
 	if to, ok := c.(closer); ok {
@@ -148,7 +149,8 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return newConn(opened, c.probes), nil
 }
 
-// query is a query that is reported. A nil query is not, but its methods may be called.
+// query is a query that is reported. A nil query is not reported, and its methods do
+// nothing.
 type query struct {
 	span *span.Span[queryEnd]
 	text string

@@ -14,8 +14,9 @@ type stmt struct {
 	begun *query // the first execution, if it began before the statement was prepared
 }
 
-// newStmt returns a statement that has ColumnConverter if the driver's does. All other
-// optional methods it has, and does without them what database/sql does.
+// newStmt returns a statement that has ColumnConverter if the driver's does. It always
+// has all other optional methods; if the driver's statement lacks one, it does the same
+// as database/sql.
 func newStmt(s driver.Stmt, c *conn, text string, begun *query) driver.Stmt {
 	mine := &stmt{s, c, text, begun}
 	//lint:ignore SA1019 deprecated, but there

@@ -1,5 +1,5 @@
-// Package argname says which names the arguments of probes can have: those that every tracer can
-// show.
+// Package argname checks the names of probes' arguments: a name is valid if every tracer can
+// show it.
 package argname
 
 import (

@@ -42,7 +42,8 @@ type Unit struct {
 // sections are the sections that describe types and the places of functions. Ranges are last: without them, more units are read.
 var sections = []string{".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_addr", ".debug_ranges", ".debug_rnglists"}
 
-// Read reads the DWARF of a file, of which there may be limit bytes. It returns nil if there is none.
+// Read reads the DWARF of a file, which may have at most limit bytes. It returns nil if there is
+// none.
 func Read(f *elf.File, limit uint64) (*Data, error) {
 	contents := map[string][]byte{}
 	for _, name := range sections {
@@ -148,7 +149,7 @@ func unitHeader(info []byte, at uint64, order binary.ByteOrder) (u Unit, end uin
 }
 
 // checkStrings makes sure that a reference to a string does not cost as much as the whole section,
-// because there are millions of them.
+// because there are millions of references.
 func checkStrings(b []byte) error {
 	for at := 0; at < len(b); {
 		n := bytes.IndexByte(b[at:], 0)

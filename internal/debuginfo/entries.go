@@ -46,7 +46,8 @@ func (s *Entries) Next() (*dwarf.Entry, error) {
 	return e, nil
 }
 
-// Children reads everything below the entry that was read last, all of which counts as work, and calls visit with its children.
+// Children reads everything below the entry that was read last, and calls visit with the entry's
+// children. All of it counts as work.
 func (s *Entries) Children(e *dwarf.Entry, visit func(*dwarf.Entry)) error {
 	if !e.Children {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Probe describes a probe of this process. An argument without a name has that of its position,
-// such as arg0.
+// Probe describes a probe of this process. An argument without a name gets the name of its
+// position, such as arg0.
 func Probe(p *stapsdt.Probe) *recording.Probe {
 	r := &recording.Probe{Provider: p.Provider().Name(), Name: p.Name()}
 	for i, a := range p.Args() {

@@ -71,8 +71,8 @@ type encoder struct {
 	types
 }
 
-// The functions that append are not inlined, because every program with probes links the
-// encoder, which would be 20 KB larger.
+// The functions that append are not inlined: every program with probes links the encoder,
+// and inlining would add 20 KB.
 
 //go:noinline
 func (e *encoder) u8(v byte) { e.info = append(e.info, v) }

@@ -73,8 +73,8 @@ func (t *types) add(k key) int {
 	return i
 }
 
-// param adds the type of an argument. Text is passed as the address of a copy that ends
-// with a NUL, whatever the type's name.
+// param adds the type of an argument. Text is passed as the address of a NUL-terminated
+// copy, whatever the type's name.
 //
 // A float is in a register for integers. It is described as an unsigned number that has
 // the float's name: bpftrace does not know floats, and if an argument is a float, version
@@ -350,7 +350,8 @@ func defined(typ reflect.Type) bool {
 
 // name returns a type's name, as Go programs spell it: time.Duration. Tracers identify a type by
 // its name, so further types of the same name get a number. Types without a name get their
-// description in Go for this reason. Those of package time, which tracers know, keep theirs.
+// description in Go for this reason. The types of package time, which tracers know, keep their
+// names.
 func (t *types) name(typ reflect.Type) string {
 	name := typ.String()
 	foreign := (name == moment || name == "time.Duration") && typ.PkgPath() != "time"

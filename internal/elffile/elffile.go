@@ -15,7 +15,8 @@ import (
 // have a few kilobytes.
 const maxHeaders = 128 << 10
 
-// maxSegments limits the loaded segments, of which real files have a dozen. Each address is looked for in all of them.
+// maxSegments limits the number of loaded segments, because each address is searched in all of
+// them. Real files have a dozen.
 const maxSegments = 256
 
 var errTooLarge = errors.New("more than a program has")

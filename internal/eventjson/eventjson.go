@@ -6,8 +6,8 @@
 //	{"time":"2026-01-02T15:04:05.123456789Z","provider":"myapp","probe":"request__done","pid":4711,"args":{"path":"/","status":200}}
 //
 // time is RFC 3339 with nanoseconds, in UTC. args has the arguments in their order, by their
-// names, or by arg0, arg1 and so on if they have none. Integers are numbers, and durations
-// numbers of nanoseconds. Times are like time. NaN and the infinities, which JSON does not have as
+// names, or by arg0, arg1 and so on if they have none. Integers are numbers, and durations numbers
+// of nanoseconds. Times are strings like time. NaN and the infinities, which JSON does not have as
 // numbers, are strings ("NaN", "+Inf", "-Inf"), and so are pointers ("0xc000012345"). In a string,
 // bytes that are not UTF-8 become U+FFFD.
 package eventjson
@@ -115,8 +115,8 @@ func (h *Head) Text(dst []byte, i int, text string) []byte {
 	return AppendString(append(dst, h.fields[i]...), text)
 }
 
-// Number appends the i-th argument, which is no string. bits are its number, with its sign
-// extended, or those of a float64.
+// Number appends the i-th argument, which is not a string. bits is its number, with its
+// sign extended, or the bits of a float64.
 func (h *Head) Number(dst []byte, i int, bits uint64) []byte {
 	a := &h.args[i]
 	row, dst := a.Kind.Row(), append(dst, h.fields[i]...)

@@ -57,7 +57,7 @@ func (x operand) character() bool {
 	return len(x.text) > 2 && x.text[0] == '\'' && x.text[len(x.text)-1] == '\''
 }
 
-// singleQuotes returns the error that a character stands where a text is needed.
+// singleQuotes returns the error for a character in place of a text.
 func (c *checker) singleQuotes(x operand) error {
 	v, _ := constant.Int64Val(x.val)
 	return c.errorf(x.pos, "a text has double quotes: %q instead of %s", string(rune(v)), x.text)

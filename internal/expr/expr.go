@@ -11,7 +11,7 @@
 //	% & | ^ &^ << >>                 integers
 //	len(s)                           the length of a string in bytes
 //	strings.HasPrefix, HasSuffix, Contains
-//	a.B, a[0]                        a variable of this name, which is a part of another variable
+//	a.B, a[0]                        a variable whose name denotes a part of another variable
 //	time.Nanosecond, Microsecond, Millisecond, Second, Minute, Hour
 //	1ms, 2.5s, 1h30m                 the same as 1*time.Millisecond and so on
 //	at > "2026-01-02T15:04:05Z"      a time in the notation of RFC 3339, beside a time.Time
@@ -31,9 +31,9 @@
 //     the type time.Duration.
 //   - A constant that is shifted by a variable is an int64, whatever the context.
 //   - A quotient of two durations is an int64, not a duration.
-//   - A time.Time is its number of nanoseconds since the beginning of 1970 in UTC, as which it is
-//     compared. The difference of two is a duration, and a duration can be added or subtracted.
-//     With a time that is not set, or is too early or too late for its number, this is a fault.
+//   - A time.Time is compared as its number of nanoseconds since the beginning of 1970 in UTC.
+//     The difference of two is a duration, and a duration can be added or subtracted. With a time
+//     that is not set, or is too early or too late for its number, this is a fault.
 //
 // The same checked tree serves a compiler: see [Expr.Root].
 package expr
@@ -83,11 +83,12 @@ type Error struct {
 	Src string
 	Pos int // a byte offset in Src, at most its length
 	Msg string
-	// Near means that the message names a variable that resembles an undefined one.
+	// Near means that the message names a variable that resembles the undefined one.
 	Near bool
 }
 
-// With returns err with a remark after its message. If err is no *Error, With returns it as it is.
+// With returns err with a remark after its message. If err is not an *Error, With returns it
+// unchanged.
 func With(err error, remark string) error {
 	var wrong *Error
 	if !errors.As(err, &wrong) {
@@ -167,8 +168,8 @@ func ParseFilter(src string, vars []Var) (*Expr, error) {
 	return e, nil
 }
 
-// ParseNumber is Parse for a number that can be added to others. what names its user in the error,
-// such as "a histogram".
+// ParseNumber is Parse for a number that can be added to others. what names the user of the number
+// in the error, such as "a histogram".
 func ParseNumber(src string, vars []Var, what string) (*Expr, error) {
 	return parseFor(src, vars, what+" takes numbers", Type.amount)
 }
@@ -179,7 +180,7 @@ func ParseInteger(src string, vars []Var, what string) (*Expr, error) {
 	return parseFor(src, vars, what+" takes integers", isInteger)
 }
 
-// parseFor is Parse for something that takes some types.
+// parseFor is Parse for a user that accepts some types.
 func parseFor(src string, vars []Var, takes string, fits func(Type) bool) (*Expr, error) {
 	e, err := Parse(src, vars)
 	if err != nil {

@@ -56,7 +56,7 @@ func misplaced(src string, words []word, at int) string {
 	return fmt.Sprintf("%s is not expected here", cut(w.text))
 }
 
-// begins reports whether an operand can begin with a word, and cannot end with it.
+// begins reports whether an operand can begin with a word but not end with it.
 func (w word) begins() bool {
 	return w.Token.IsLiteral() || w.Token == token.LPAREN || w.Token == token.NOT
 }

@@ -26,7 +26,7 @@ type Type struct {
 	// Size is the number of bytes of a number: 1, 2, 4 or 8. For a Float it is 4 or 8. Other
 	// kinds ignore it.
 	Size int
-	// Unit is what a number counts. It has 8 bytes if that is nanoseconds.
+	// Unit is the unit that a number counts. A number of nanoseconds has 8 bytes.
 	Unit kind.Unit
 }
 

@@ -221,7 +221,8 @@ func (c *checker) arithmetic(op Op, tok token.Token, x, y operand, pos int) (ope
 func (x operand) isMoment() bool   { return x.typ.Unit == kind.Moment }
 func (x operand) isDuration() bool { return x.typ.Unit == kind.Nanoseconds }
 
-// momentary returns the unit of the result of an operation with a moment, which few have.
+// momentary returns the unit of the result of an operation with a moment. Few operations
+// have one.
 func momentary(op Op, x, y operand) (u kind.Unit, ok bool) {
 	switch {
 	case op == Sub && x.isMoment() && y.isMoment() && !x.converted && !y.converted:

@@ -1,5 +1,5 @@
-// Package kind has the kinds of arguments. Recordings, sockets, pages, expressions and what they
-// show look up here what they need to know of a kind.
+// Package kind defines the kinds of arguments. Recordings, sockets, pages, expressions and
+// outputs look up the properties of a kind here.
 package kind
 
 import "strconv"
@@ -20,7 +20,7 @@ const (
 	Time
 )
 
-// Class is what can be done with values of a kind.
+// Class groups the kinds by the operations that their values allow.
 type Class uint8
 
 // The classes.
@@ -33,7 +33,7 @@ const (
 	Text
 )
 
-// Unit is what a number counts.
+// Unit is the unit that a number counts.
 type Unit uint8
 
 // The units.
@@ -55,14 +55,15 @@ func (u Unit) Computed() Unit {
 	return u
 }
 
-// Row is what is known of a kind.
+// Row holds the properties of a kind.
 type Row struct {
 	Name  string // the type in Go that holds all values
 	Class Class
 	Unit  Unit
-	// Size is that of all values in bytes, or 0 if it depends on the type.
+	// Size is the size of all values in bytes, or 0 if it depends on the type.
 	Size int
-	// Sent is the name of the type in a page's list of probes, if that does not depend on the size.
+	// Sent is the name of the type in a page's list of probes, if the name does not depend on the
+	// size.
 	Sent string
 }
 
@@ -78,7 +79,7 @@ var Rows = [...]Row{
 	Time:     {Name: "time.Time", Class: Int, Unit: Moment, Size: 8, Sent: "time.Time"},
 }
 
-// Row returns the row of a kind. That of an unknown kind has no class.
+// Row returns the row of a kind. The row of an unknown kind has no class.
 func (k Kind) Row() *Row {
 	if int(k) < len(Rows) {
 		return &Rows[k]
@@ -158,8 +159,8 @@ func (k Kind) Fits(typ int8) bool {
 	}
 }
 
-// Known returns the kind, or for one of a later version, which has no row here, the kind of the
-// same values without their unit, or 0.
+// Known returns the kind. For a kind of a later version, which has no row here, it returns the
+// kind of the same values without their unit, or 0.
 func (k Kind) Known(typ int8) Kind {
 	if int(k) < len(Rows) {
 		return k

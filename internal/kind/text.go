@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// AppendText appends a value other than a text for people. bits are its number, with its sign
-// extended, or those of a float64. A float has as many digits as one of the size in bytes needs. A
-// moment is in the notation of RFC 3339, in UTC.
+// AppendText appends a value other than a text for people. bits is its number, with its sign
+// extended, or the bits of a float64. A float has as many digits as a float of the size in bytes
+// needs. A moment is in the notation of RFC 3339, in UTC.
 func AppendText(to []byte, c Class, u Unit, size int, bits uint64) []byte {
 	switch u {
 	case Nanoseconds:
@@ -31,8 +31,9 @@ func AppendText(to []byte, c Class, u Unit, size int, bits uint64) []byte {
 	return to
 }
 
-// AppendJSON appends a value other than a text as JSON. A duration becomes its nanoseconds. What
-// JSON has no number for becomes a string: NaN, the infinities, addresses in hexadecimal, moments.
+// AppendJSON appends a value other than a text as JSON. A duration becomes its nanoseconds. Values
+// that are not numbers in JSON become strings: NaN, the infinities, addresses in hexadecimal,
+// moments.
 func AppendJSON(to []byte, c Class, u Unit, size int, bits uint64) []byte {
 	quoted := u == Address || u == Moment
 	if c == Float {
@@ -46,7 +47,7 @@ func AppendJSON(to []byte, c Class, u Unit, size int, bits uint64) []byte {
 }
 
 // Parse returns the bits of a value other than a text from what AppendJSON appended, without
-// quotes. It returns 0 for a text that is no such value.
+// quotes. It returns 0 for any other text.
 func Parse(c Class, u Unit, text string) uint64 {
 	switch {
 	case c == Truth && text == "true":
@@ -65,14 +66,14 @@ func Parse(c Class, u Unit, text string) uint64 {
 	return i
 }
 
-// The seconds of the first and the last moments that an int64 of nanoseconds can hold whole.
+// The first and the last second that an int64 of nanoseconds can represent completely.
 const (
 	firstSecond = math.MinInt64/1_000_000_000 + 1
 	lastSecond  = math.MaxInt64/1_000_000_000 - 1
 )
 
-// FromTime returns a moment as its number. One that is too early for it, such as the zero Time,
-// becomes the smallest number, and one that is too late the largest.
+// FromTime returns a moment as its number. A moment that is too early, such as the zero Time,
+// becomes the smallest number, and a moment that is too late the largest.
 func FromTime(t time.Time) int64 {
 	switch s := t.Unix(); {
 	case s < firstSecond:
@@ -144,7 +145,8 @@ func appendDigits(to []byte, count int, n int64, after byte) []byte {
 	return append(to, after)
 }
 
-// ToTime returns the moment of a number, in UTC. That of the smallest number is the zero Time.
+// ToTime returns the moment of a number, in UTC. The moment of the smallest number is the zero
+// Time.
 func ToTime(n int64) time.Time {
 	if n == math.MinInt64 {
 		return time.Time{}

@@ -38,7 +38,8 @@ func (n *Name) See(name string) {
 	}
 }
 
-// Hint returns the end of a message that there is no such name. It is "" if no name is similar.
+// Hint returns a suggestion to append to the error for a missing name, or "" if no name is
+// similar.
 func (n *Name) Hint() string {
 	if n.name == "" {
 		return ""
@@ -46,7 +47,7 @@ func (n *Name) Hint() string {
 	return "; the nearest name is " + n.name
 }
 
-// Hint returns the end of a message that asked is not among the names.
+// Hint returns the suggestion for a missing name among names.
 func Hint(asked string, names ...string) string {
 	n := To(asked)
 	for _, name := range names {

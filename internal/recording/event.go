@@ -8,7 +8,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
-// Event is an event of a recording. It is valid until the Reader is asked for the next one.
+// Event is an event of a recording. It is valid until the Reader returns the next one.
 type Event struct {
 	Probe *Probe
 	// Number is the probe's number in the table.
@@ -28,10 +28,10 @@ type Event struct {
 	// Pod names the pod of the process, or is nil if the process is in no pod, or the pod is unknown.
 	// Recordings do not have it.
 	Pod *Pod
-	// Cut has a bit for each text of which only the beginning is known. Recordings do not have it.
+	// Cut has a bit for each text that was cut. Recordings do not have it.
 	Cut uint64
-	// Unreadable has a bit for each argument that could not be read. Recordings do not have it: a
-	// text says so, and a number is 0.
+	// Unreadable has a bit for each argument that could not be read. Recordings do not have it:
+	// there, a text states this, and a number is 0.
 	Unreadable uint64
 
 	// Ticks is the time by the recording's clock.

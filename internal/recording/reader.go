@@ -150,7 +150,7 @@ func (r *Reader) Cut() (size, whole int64) {
 	return r.src.size, r.head.Size()
 }
 
-// Missing returns where the events of Lost are missing.
+// Missing returns the places at which the events of Lost are missing.
 func (r *Reader) Missing() Missing {
 	m := r.missing
 	m.After, m.Unplaced = r.hole, r.unplaced

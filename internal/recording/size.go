@@ -8,13 +8,13 @@ import (
 	"unicode"
 )
 
-// Variable is the environment variable that asks a program for a recording.
+// Variable is the environment variable that makes a program record.
 const Variable = "STAPSDT_RECORD"
 
 // DefaultBytes is the size of a recording for which none is given.
 const DefaultBytes = 16 << 20
 
-// switches are the values of other variables, which are no paths of recordings.
+// switches lists the values of other variables, which are not paths of recordings.
 var switches = []string{"true", "yes", "on", "false", "no", "off"}
 
 // ParseVariable parses the value of Variable, which is FILE or FILE,SIZE.

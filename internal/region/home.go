@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options says where to keep an image. The zero Options leaves the choice to the
+// Options determines where an image is kept. The zero Options leaves the choice to the
 // environment.
 type Options struct {
 	// Dir is the directory in which the image must be kept, or "".

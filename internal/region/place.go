@@ -34,8 +34,9 @@ func (p *place) store(im *image.Image) (*Home, error) {
 	return placeFile(p.dir, fileName(im.Provider, im.BuildID()), im.Bytes)
 }
 
-// because returns the error for a place that was not used. A volume of a container often belongs to
-// root and is writable by all. A directory in it can be ours.
+// because returns the error for a place that was not used. If the place is like a volume of a
+// container, which often belongs to root and is writable by all, it suggests a directory in it,
+// which can be ours.
 func (p *place) because(err error) error {
 	if p.demand == "" {
 		return err

@@ -14,7 +14,7 @@ var choice struct {
 }
 
 // Chosen returns the nop that costs least while this kernel traces it, or nil on a system
-// without nops. It asks the kernel only once.
+// without nops. It tests the kernel only once.
 func Chosen() *image.Nop {
 	choice.once.Do(func() {
 		if host := image.Host(); host != nil {

@@ -119,7 +119,7 @@ func (c *Client) Gone() error {
 	return err
 }
 
-// Interrupt lets Gone return, now or later.
+// Interrupt makes Gone return, now or later.
 func (c *Client) Interrupt() { _ = c.conn.SetReadDeadline(time.Unix(1, 0)) }
 
 // request sends a request. If that fails, the answer is read nevertheless, because it may be the reason why the program
@@ -130,7 +130,7 @@ func (c *Client) request(kind Kind, body []byte) {
 }
 
 // answer reads messages until a message of a kind arrives. The kernel drops descriptors that come
-// with what is read so: this process never has them.
+// with messages that are read in this way, so this process never has them.
 func (c *Client) answer(want Kind) (body []byte, err error) { return c.answerFrom(c.conn, want) }
 
 func (c *Client) answerFrom(r io.Reader, want Kind) (body []byte, err error) {

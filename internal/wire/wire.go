@@ -9,14 +9,15 @@ import (
 	"io"
 )
 
-// The version of the protocol. Programs of one Major understand each other: a message may have more
-// at its end than a receiver knows, and a request of an unknown Kind is answered with CodeUnknown.
+// The version of the protocol. Programs of one Major understand each other: a message may end with
+// fields that a receiver does not know, and a request of an unknown Kind is answered with
+// CodeUnknown.
 const (
 	Major = 1
 	Minor = 0
 )
 
-// Variable is the environment variable that asks a program to listen.
+// Variable is the environment variable that makes a program listen.
 const Variable = "STAPSDT_SOCKET"
 
 // ParseVariable parses the value of Variable, and reports whether the program is to listen.
@@ -133,8 +134,8 @@ func DecodeHello(b []byte) (h Hello, err error) {
 // Pattern selects probes by two globs, with *, ? and [a-z].
 type Pattern struct{ Provider, Probe string }
 
-// Watch asks for the events of the probes that one of the patterns selects, including probes that are defined
-// later, in a recording in memory with chunks of about Bytes bytes.
+// Watch requests the events of the probes that one of the patterns selects, including probes that
+// are defined later, in a recording in memory with chunks of about Bytes bytes.
 type Watch struct {
 	Bytes    uint64
 	Patterns []Pattern

@@ -1,4 +1,4 @@
-// What runs in the sandbox. Made with clang and wasm-ld:
+// The program that runs in the sandbox. It is made with clang and wasm-ld:
 //
 //	clang --target=wasm32 -O1 -nostdlib -Wl,--no-entry -o guest.wasm guest.c
 

@@ -1,4 +1,4 @@
-// Package sparse makes files that claim more than they have, for tests.
+// Package sparse makes files whose headers claim more than the files contain, for tests.
 package sparse
 
 import (
@@ -53,7 +53,8 @@ func Cost(t testing.TB, f func()) {
 	}
 }
 
-// Allocated returns how many bytes a function allocates, whether it keeps them or not.
+// Allocated returns the number of bytes that a function allocates, whether it keeps them
+// or not.
 func Allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -7,8 +7,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording/barrier"
 )
 
-// nextChunk gives a shard, whose lock is held, the oldest chunk that nobody writes to, and retires the
-// shard's present chunk. It reports false if there is no chunk.
+// nextChunk gives a shard, whose lock is held, the oldest chunk that no shard writes to, and
+// retires the shard's present chunk. It reports false if there is no chunk.
 //
 // The shard's chunk is retired when the next one is readable. So a reader always finds the last
 // chunk of a shard, which has the number of the shard's earlier events.
@@ -42,7 +42,7 @@ func (w *Writer) nextChunk(s *slot, shard uint64) bool {
 	return true
 }
 
-// oldest takes the oldest chunk that nobody writes to.
+// oldest takes the oldest chunk that no shard writes to.
 func (w *Writer) oldest() (chunk, sequence uint64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +53,8 @@ func (w *Writer) oldest() (chunk, sequence uint64, ok bool) {
 	return w.retired.take(), w.sequence, true
 }
 
-// retire lets others have a shard's chunk when the older ones are used up.
+// retire adds a shard's chunk to the queue, so that others can have it when the older
+// ones are used up.
 func (w *Writer) retire(s *slot) {
 	first := recording.HeadBytes + int64(w.head.TableBytes)
 	chunk := uint64(w.offset(s.end)-first)/recording.ChunkBytes - 1
@@ -62,7 +63,7 @@ func (w *Writer) retire(s *slot) {
 	w.retired.add(chunk)
 }
 
-// queue holds the chunks that nobody writes to, the oldest first. It has room for all.
+// queue holds the chunks that no shard writes to, the oldest first. It has room for all.
 type queue struct {
 	ring     []uint64
 	first, n int

@@ -61,8 +61,8 @@ func (c clockReader) now() uint64 {
 	return uint64(clock.Now())
 }
 
-// reading reads the clocks. Of a few readings it takes the one that took the shortest time by the
-// recording's clock, because the thread may have been interrupted during the others.
+// reading reads the clocks a few times, and returns the reading that took the shortest time by
+// the recording's clock, because the thread may have been interrupted during the others.
 func (c clockReader) reading() (best recording.Reading) {
 	shortest := ^uint64(0)
 	for range 3 {

@@ -21,8 +21,8 @@ const (
 	shiftM   = 11
 )
 
-// testedReleases are the releases of Go in whose g TestG has found these fields. With others, no field is used: every
-// event takes a compare-and-swap, and has no goroutine ID.
+// testedReleases are the releases of Go in whose g TestG has found these fields. With other
+// releases, no field is used: every event takes a compare-and-swap, and has no goroutine ID.
 var testedReleases = [...]string{"go1.25", "go1.26", "go1.27"}
 
 // tested reports whether a version of Go is of one of these releases. A version with experiments or changes of its own is
@@ -86,6 +86,7 @@ func thread() uintptr { return field[uintptr](offM) }
 // field returns a field of the calling goroutine's g.
 func field[T any](offset uintptr) T {
 	at := call.Goroutine() + offset
-	// SAFETY: the runtime neither moves nor frees a g, and it has a field of this type there: usesG says so.
+	// SAFETY: the runtime neither moves nor frees a g, and it has a field of this type there, as
+	// usesG reports.
 	return **(**T)(unsafe.Pointer(&at))
 }

@@ -107,7 +107,7 @@ func (w *Writer) check(r *record) {
 	}
 }
 
-// ended ends the recording after a fault in its memory, and passes every other panic on.
+// ended ends the recording after a fault in its memory, and re-raises every other panic.
 func (w *Writer) ended(reason any) {
 	if reason == nil {
 		return
@@ -165,8 +165,8 @@ func (w *Writer) ownSlot() (i uint64, ok bool) {
 	return i, free
 }
 
-// recordInSlot appends a record to a slot of the calling thread, which is locked, and makes the slot
-// its own if nobody has it. It reports whether it appended the record.
+// recordInSlot appends a record to a slot of the calling thread, which is locked, and makes the
+// slot its own if it is free. It reports whether it appended the record.
 func (w *Writer) recordInSlot(i uint64, r *record) bool {
 	lock := &w.locks[i]
 	if !lock.TryLock() {

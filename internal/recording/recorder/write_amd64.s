@@ -9,9 +9,11 @@
 // was cleared, no goroutine is on its way to the memory. If the thread has no slot and none is free, it takes
 // one of those that threads share, for the time of the record.
 //
-// The records precede the size that says that they are there: amd64 keeps stores in their order.
+// The records are stored before the size that makes them readable: amd64 keeps stores in their
+// order.
 //
-// A text is read in words of 8 bytes within its bounds: what follows it may be on a page that is not there.
+// A text is read in words of 8 bytes within its bounds: the bytes after it may be on a page that is
+// not mapped.
 
 #define TABLE BX
 #define SLOT  R11
@@ -19,8 +21,9 @@
 
 // func write(at *unsafe.Pointer, r *record, now uint64) (done bool)
 //
-// A store that faults meanwhile panics, instead of ending the program: that is what
-// debug.SetPanicOnFault sets, whose two calls would take longer than the stores.
+// A store that faults meanwhile panics, instead of ending the program:
+// debug.SetPanicOnFault would do the same, but its two calls would take longer than the
+// stores.
 TEXT ·write(SB), NOSPLIT, $0-25
 	MOVQ at+0(FP), AX
 	MOVQ (AX), TABLE

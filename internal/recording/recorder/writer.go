@@ -303,7 +303,7 @@ func (w *Writer) ReadAt(b []byte, offset int64) (n int, err error) {
 	return n, err
 }
 
-// Fail ends the recording after a fault: no event is appended any longer.
+// Fail ends the recording after a fault: no further event is appended.
 func (w *Writer) Fail() {
 	w.failed.Store(true)
 	atomic.StorePointer(&w.at, nil)

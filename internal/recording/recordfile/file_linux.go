@@ -149,7 +149,8 @@ func (f *File) Publish(path, pattern string) error {
 	return fmt.Errorf("%s: other processes keep creating it", path)
 }
 
-// Close unmaps the recording, to which no fire may write any longer, and unlocks the file.
+// Close unmaps the recording and unlocks the file. No fire may write to the recording
+// after that.
 func (f *File) Close() error {
 	var err error
 	mapped.Delete(f)

@@ -77,7 +77,8 @@ func checkWay(dir *os.File) error {
 // maxLinks is the maximum number of links that the kernel follows.
 const maxLinks = 40
 
-// checkDirectory refuses a directory, or a link, in which or by which another user could replace a recording.
+// checkDirectory refuses a directory in which, or a link with which, another user could replace a
+// recording.
 func checkDirectory(name string, st *unix.Stat_t) error {
 	if st.Uid != 0 && st.Uid != uint32(os.Geteuid()) {
 		return fmt.Errorf("%s: it belongs to user %d, who could replace a recording", name, st.Uid)

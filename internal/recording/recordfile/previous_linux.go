@@ -102,7 +102,7 @@ func createLocked(path, beside string) (f *os.File, err error) {
 	return f, nil
 }
 
-// beginning returns what a file begins with until its head is written.
+// beginning returns the bytes with which a file begins until its head is written.
 func beginning() []byte {
 	b := make([]byte, recording.OffPID+4)
 	copy(b, recording.Magic)

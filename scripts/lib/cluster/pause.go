@@ -1,6 +1,6 @@
 //go:build ignore
 
-// Pause does nothing until it is told to end: the first process of every pod.
+// Pause does nothing until a signal ends it. It is the first process of every pod.
 package main
 
 import (

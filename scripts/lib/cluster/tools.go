@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package cluster names the commands of which scripts/kubernetes.sh makes a cluster.
+// Package cluster names the commands from which scripts/kubernetes.sh makes a cluster.
 package cluster
 
 import (
