@@ -60,7 +60,8 @@ func completePID(_ *cobra.Command, _ []string, word string) ([]string, cobra.She
 	return all, cobra.ShellCompDirectiveNoFileComp
 }
 
-// isWord reports whether -p and a shell take a name as it is: it is no number, and needs no quotes.
+// isWord reports whether a name works as the value of -p without quotes: it is not a number, and
+// has no characters that a shell interprets.
 func isWord(name string) bool {
 	quoted := func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)

@@ -53,7 +53,7 @@ Without a SPEC, every probe of the process is selected.`,
 	return c
 }
 
-// exitFault is the status of a fault.
+// This compiles only if exitFault is doctor's status of a fault.
 var _ = [1]bool{}[exitFault-doctor.StatusFault]
 
 // processAndSpec reads the process and the spec.

@@ -142,7 +142,8 @@ func parseShare(text string) (float64, error) {
 	return percent / 100, nil
 }
 
-// choiceFlag defines a flag that takes one of some words. Its default is now, for which set is not called.
+// choiceFlag defines a flag with a fixed set of values. now is the default, for which set is not
+// called.
 func choiceFlag(c *cobra.Command, set func(string), name, short, now, usage string, words ...string) {
 	c.Flags().FuncP(name, short, usage, func(text string) error {
 		if !slices.Contains(words, text) {
@@ -156,7 +157,7 @@ func choiceFlag(c *cobra.Command, set func(string), name, short, now, usage stri
 	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// viaFlag adds the flag of the commands that take events from the kernel or from sockets.
+// viaFlag adds the flag of the commands that read events from the kernel or from sockets.
 func viaFlag(c *cobra.Command, via *string, otherwise string) {
 	usage := "what delivers the events: `ROUTE`, which is kernel or socket (default: " + otherwise + ")"
 	set := func(to string) { *via = to }

@@ -26,13 +26,13 @@ func linuxCommands(to *console.Console) []*cobra.Command {
 }
 
 // processCalled returns the process that has a name, and isNoProcess reports whether an error means
-// that none has it.
+// that no process has it.
 func processCalled(name string) (int, error) { return proc.Called(name) }
 
 func isNoProcess(err error) bool { return errors.Is(err, proc.ErrNoProcess) }
 
-// hasPods reports whether this machine is a node of Kubernetes, where a name with a slash is that
-// of a pod.
+// hasPods reports whether this machine is a node of Kubernetes, where a name with a slash names a
+// pod.
 var hasPods = pods.Here
 
 // tracingStatus returns the exit status of an error of tracing, and what is added to its message,

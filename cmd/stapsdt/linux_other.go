@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// linuxCommands returns commands that say that they need Linux.
+// linuxCommands returns commands that fail because they need Linux.
 func linuxCommands(*console.Console) (all []*cobra.Command) {
 	for _, name := range onlyLinux {
 		all = append(all, &cobra.Command{
@@ -26,7 +26,8 @@ func processCalled(string) (int, error) { return 0, console.ErrLinux }
 
 func isNoProcess(error) bool { return false }
 
-// hasPods lets a name with a slash be a pod, and not a process, which cannot be looked for.
+// hasPods returns true: a name with a slash is a pod, because processes cannot be searched
+// here.
 var hasPods = func() bool { return true }
 
 func completePID(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -17,13 +17,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// grace is how long a command may go on after a signal, before it gathers its results: it may wait
-// for a reader that does not read, or for a file system that does not answer. On a busy machine, a
-// scan of the processes takes seconds.
+// grace is the time that a command may continue after a signal, before it gathers its results: it
+// may wait for a reader that does not read, or for a file system that does not answer. On a busy
+// machine, a scan of the processes takes seconds.
 const grace = 15 * time.Second
 
-// resultsGrace is how long it may then take to detach and to show the results. Before Linux 6.6, detaching from a thousand sites takes
-// most of a minute.
+// resultsGrace is the time that it may then take to detach and to show the results. Before Linux
+// 6.6, detaching from a thousand sites takes most of a minute.
 const resultsGrace = time.Minute
 
 func execute(args []string, stdout, stderr io.Writer) int {
@@ -107,7 +107,7 @@ describes what -w and --by take.
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
-		// Without a command it prints the help, and a word that is no command is an error.
+		// Without a command, it prints the help; an unknown command is an error.
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return noCommand(c, args[0])

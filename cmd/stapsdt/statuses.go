@@ -9,7 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/remote"
 )
 
-// The exit statuses. exitFault is of doctor alone.
+// The exit statuses. Only doctor uses exitFault.
 const (
 	exitFailure = 1
 	exitUsage   = 2

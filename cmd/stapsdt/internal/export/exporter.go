@@ -147,8 +147,8 @@ func (e *exporter) load() error {
 	return nil
 }
 
-// renewed returns the rules for the texts of a file: rules in force that follow one, and new ones. After an error, it returns the
-// rules before it.
+// renewed returns a rule for each definition in a file: the rule in force that follows it, or a new
+// one. After an error, it returns the rules for the definitions before the wrong one.
 func renewed[R, T any](texts []T, force []R, follows func(R, T) bool, make func(T) (R, error)) (now []R, err error) {
 	for _, text := range texts {
 		i := slices.IndexFunc(force, func(r R) bool { return follows(r, text) })

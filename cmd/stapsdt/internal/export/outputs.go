@@ -71,7 +71,7 @@ func Run(ctx context.Context, to *console.Console, o Options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	// A hangup ends other commands, but makes this one read its rules again.
+	// A hangup ends other commands, but makes this command read its rules again.
 	signal.Reset(unix.SIGHUP)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, unix.SIGHUP)

@@ -63,7 +63,7 @@ func (w *watch) came(all []*recording.Probe) {
 	}
 }
 
-// gone removes what the metrics have of a program that has ended.
+// gone removes a program that has ended from the metrics.
 func (w *watch) gone(f *replay.File) {
 	w.exporter.mu.Lock()
 	defer w.exporter.mu.Unlock()
@@ -87,7 +87,7 @@ func (w *watch) Event(event *recording.Event, f *replay.File) error {
 // reloadInterval is the interval between checks whether the next watch has begun.
 const reloadInterval = 10 * time.Millisecond
 
-// Tick implements live.Receiver. A run ends when other rules are in force and have a watch.
+// Tick implements live.Receiver. A run ends once other rules are in force and have a watch.
 func (w *watch) Tick() (next time.Duration, more bool, err error) {
 	e := w.exporter
 	e.reload()

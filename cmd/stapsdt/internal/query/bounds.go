@@ -68,7 +68,7 @@ func Exponential(scale float64) (bounds []float64, first int) {
 	return bounds, first
 }
 
-// Len is the number of buckets.
+// Len returns the number of buckets.
 func (b *Bounds) Len() int { return len(b.Slots) }
 
 // Slot returns the index of a value's bucket in the list from which the bounds were made.

@@ -20,7 +20,8 @@ type Buckets interface {
 	Bounds(i int) (low, high float64)
 	// Fits returns an error if values of a type do not fit the buckets.
 	Fits(t expr.Type) error
-	// Group returns the bounds of the larger bucket in which people see one that begins at low.
+	// Group returns the bounds of the larger bucket that is displayed for the bucket that
+	// begins at low.
 	Group(low, high float64) (from, to float64)
 	// Code has the kernel find the bucket of a value, by the method for these buckets.
 	Code(BucketCode)

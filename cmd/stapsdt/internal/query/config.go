@@ -21,7 +21,7 @@ type Config struct {
 	Together bool
 	// Where is the condition that selects events, or "".
 	Where string
-	// Duration is how long the run takes, or 0 for until Ctrl-C.
+	// Duration is the duration of the run, or 0 for a run until Ctrl-C.
 	Duration time.Duration
 	// Await waits for probes that the named processes do not have yet.
 	Await bool
@@ -29,14 +29,14 @@ type Config struct {
 	Single bool
 	// Via selects how events are delivered: ViaKernel or ViaSocket, or "" for either.
 	Via string
-	// Verbose prints which of the two is used.
+	// Verbose prints whether the kernel or sockets deliver the events.
 	Verbose bool
 	// Budget is the share of the processes' processor time that the probes may take, or 0 for
 	// no limit. If it is exceeded, the most expensive probes are detached, or all of them if
 	// Whole is set.
 	Budget float64
 	Whole  bool
-	// Format is that of the output.
+	// Format is the format of the output.
 	Format Format
 }
 

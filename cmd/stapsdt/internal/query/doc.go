@@ -1,3 +1,3 @@
-// Package query has what is asked of events: which ones, counted or paired by what, and in which
-// buckets. Whatever answers, the kernel or this process, on any system, it is asked in these terms.
+// Package query defines queries on events: which events are selected, how they are counted or
+// paired, and in which buckets. The kernel and this process evaluate the same queries.
 package query

@@ -7,8 +7,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 )
 
-// Rest is how long a consumer with nothing to do can wait, and how long the end of a forked process
-// can go unnoticed.
+// Rest is the maximum time for which an idle consumer waits, and for which the end of a forked
+// process goes unnoticed.
 const Rest = time.Second
 
 // Interval is the time between two reports, or 0 for none.
@@ -37,7 +37,7 @@ func (i *Interval) Due() (due bool, wait time.Duration) {
 	return true, 0
 }
 
-// Detachment is the end of a probe that was detached from to keep the budget, while others went on.
+// Detachment describes a probe that was detached to keep the budget, while others stayed attached.
 type Detachment struct {
 	At time.Time
 	// After is the time since the run began to attach.

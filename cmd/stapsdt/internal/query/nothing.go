@@ -11,8 +11,8 @@ import (
 // ErrNothing means that the specs select no probe.
 var ErrNothing = errors.New("no such probe")
 
-// Nearest returns the end of a message that specs select none of the names, which suggests a
-// similar name, or "".
+// Nearest returns a suggestion to append to the error for specs that select none of the
+// names, or "".
 func Nearest(specs []spec.Spec, names iter.Seq2[string, string]) string {
 	for _, spec := range specs {
 		near := nearest.To(spec.Provider + ":" + spec.Probe)

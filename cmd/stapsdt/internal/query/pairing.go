@@ -27,7 +27,8 @@ type Pairing struct {
 	Kinds bool
 }
 
-// OnlyStart is the remark about an expression that a start lacks, with AtStart.
+// OnlyStart is the remark on an error of an expression that a start cannot evaluate, with
+// AtStart.
 const OnlyStart = "an operation in flight has only the arguments of its start"
 
 // MaxOpen is the maximum number of open operations.

@@ -14,7 +14,7 @@ type Target struct {
 // Given reports whether the target selects any processes.
 func (t *Target) Given() bool { return t.All || len(t.PIDs)+len(t.Pods) > 0 }
 
-// Check returns an error if the options exclude each other.
+// Check returns an error if the options cannot be combined.
 func (t *Target) Check() error {
 	switch {
 	case t.All && len(t.PIDs)+len(t.Pods) > 0:

@@ -38,11 +38,12 @@ func undefined(err error) string {
 	return name
 }
 
-// Err returns why a probe was left out, or nil. A probe that has the names of the expression says
-// most about it, and then a probe that has similar names.
+// Err returns the error for one of the probes, or nil: preferably for a probe that has the names
+// of the expression, and otherwise for one that has similar names.
 func (u *Unfit) Err() error { return u.err }
 
-// Take returns a line about the probes that were added since the last call, or "". of is the number of all probes.
+// Take returns a line about the probes that were added since the last call, or "". of is the total
+// number of probes.
 func (u *Unfit) Take(of int) string {
 	n, err := u.Probes, u.err
 	*u = Unfit{}

@@ -46,8 +46,9 @@ type client struct {
 	http     http.Client
 	failures prometheus.Counter
 	complain func(string)
-	// taken is the size of the largest message that the collector took, and refused is that of the
-	// smallest that it found too large, or 0, both in bytes without compression.
+	// taken is the size of the largest message that the collector accepted, and refused the size
+	// of the smallest message that it rejected as too large, or 0, both in bytes without
+	// compression.
 	taken, refused int
 }
 
@@ -119,7 +120,7 @@ type temporaryError struct {
 
 func (e *temporaryError) Unwrap() error { return e.error }
 
-// errSize means that a collector takes only smaller messages.
+// errSize means that a collector accepts only smaller messages.
 var errSize = errors.New("the message is too large")
 
 // fit returns the first message of n items, n/2 items and so on that the collector will probably
@@ -135,7 +136,8 @@ func (c *client) fit(n int, message func(n int) proto.Message) (int, proto.Messa
 	}
 }
 
-// learn remembers whether the collector took a message. What contradicts it is forgotten.
+// learn remembers whether the collector accepted a message, and forgets earlier results
+// that contradict this one.
 func (c *client) learn(size int, took bool) {
 	switch {
 	case took:

@@ -190,5 +190,6 @@ func (b infiniteBucket) Write(to *dto.Metric) error {
 	return err
 }
 
-// Repaired returns a text of a traced program in valid UTF-8, which is what Prometheus and OpenTelemetry take.
+// Repaired returns a text of a traced program as valid UTF-8, which Prometheus and OpenTelemetry
+// require.
 func Repaired(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

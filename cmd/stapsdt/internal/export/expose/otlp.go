@@ -50,8 +50,9 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
-// NewOTLP starts sending metrics to an endpoint. It appends v1/metrics and v1/traces to the
-// path. complain is called with each failure. An absent collector is no error: it gets the counts when it is back.
+// NewOTLP starts sending metrics to an endpoint. It appends v1/metrics and v1/traces to the path.
+// complain is called with each failure. An absent collector is not an error: it receives the counts
+// when it is back.
 func NewOTLP(ctx context.Context, endpoint *url.URL, m *Metrics, complain func(string)) (o *OTLP, err error) {
 	o = &OTLP{metrics: m, own: ownAttributes(ctx), interval: defaultInterval}
 	if text := os.Getenv("OTEL_METRIC_EXPORT_INTERVAL"); text != "" {

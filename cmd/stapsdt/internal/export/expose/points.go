@@ -109,7 +109,7 @@ func exponentialPoint(m *dto.Metric, now uint64) *metrics.ExponentialHistogramDa
 	return p
 }
 
-// convertExemplar converts an exemplar, whose only label is the ID of a span in hexadecimal.
+// convertExemplar converts an exemplar. Its only label is the ID of a span in hexadecimal.
 func convertExemplar(e *dto.Exemplar) *metrics.Exemplar {
 	id, _ := hex.DecodeString(e.Label[0].GetValue())
 	return &metrics.Exemplar{SpanId: id, TimeUnixNano: nanoseconds(e.Timestamp.AsTime()), Value: &metrics.Exemplar_AsDouble{AsDouble: e.GetValue()}}

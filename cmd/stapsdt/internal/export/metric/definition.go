@@ -34,8 +34,9 @@ type definition struct {
 	by     []string // the expressions of the first labels
 	labels []string // the names of all labels
 	first  int      // the index of a native histogram's second bucket
-	// containers are the labels that follow the labels of by: those of the container that the rule asks for, and those of
-	// rules.PodLabels, which are empty otherwise, unless the rule has its own label with the name.
+	// containers are the labels that follow the labels of by: the labels of the container that the
+	// rule requests, and rules.PodLabels, which are empty otherwise, unless the rule has its own
+	// label with the name.
 	containers []string
 }
 
@@ -57,7 +58,7 @@ func define(text rules.Metric) definition {
 	return m
 }
 
-// asks reports whether the rule asks for a label that identifies the process.
+// asks reports whether the rule has a label that identifies the process.
 func (m *definition) asks(label string) bool { return slices.Contains(m.Process, label) }
 
 // perContainer reports whether the labels tell all containers apart.

@@ -12,15 +12,15 @@ import (
 
 // history is the past of a metric's rows. A row that has had no events for the rule's Expire is
 // removed from its table, so that others have room. Its numbers are kept, so that the series
-// continues where it was if it returns.
+// continues from them if it returns.
 //
 // The metric's lock guards it.
 type history struct {
 	purged  time.Time
 	active  map[rowKey]activity
 	retired map[rowKey]retiredRow
-	// dropped is when a retired row was last dropped, because there were too many. A series that
-	// appears after that may have been there before: its counting begins then.
+	// dropped is the time when a retired row was last dropped, because there were too many. A
+	// series that appears later may have existed before, so its counting begins at this time.
 	dropped  time.Time
 	events   uint64 // events of the rows that were removed
 	overflow uint64 // the events that had no room, at the last purge
@@ -39,7 +39,7 @@ type activity struct {
 	since   time.Time // when counting began, or zero if it began with the rule
 }
 
-// retiredRow is a row with the activity that it had.
+// retiredRow is a removed row with its last activity.
 type retiredRow struct {
 	*layout.Row
 	activity

@@ -157,7 +157,8 @@ func (c *collection) gauges() error {
 	return err
 }
 
-// add adds a row to its series. since is when its counting began, or zero if it began with the rule.
+// add adds a row to its series. since is the time when its counting began, or zero if it began with
+// the rule.
 func (c *collection) add(like *shape, r *layout.Row, since time.Time) {
 	s := like
 	var labels []string

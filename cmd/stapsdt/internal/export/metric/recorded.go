@@ -86,7 +86,7 @@ func NewRecorded(text rules.Metric, of cgroup.Container, created time.Time, prob
 	return m, err
 }
 
-// Meet prepares for the events of a probe, if the rule selects it.
+// Meet prepares the metric for the events of a probe, if the rule selects it.
 func (m *Recorded) Meet(p *recording.Probe) {
 	if _, known := m.probes[p]; known {
 		return
@@ -128,8 +128,8 @@ func (m *Recorded) valueOf(t expr.Type) (v *recordedValue, err error) {
 	return v, err
 }
 
-// pair prepares for the events of a start or an end, if the metric measures operations. It pairs nothing until it has
-// seen one of each.
+// pair prepares the metric for the events of a start or an end, if it measures operations. It pairs
+// nothing until it has seen one of each.
 func (m *Recorded) pair(p *recording.Probe) error {
 	isStart, err := spec.IsStart(&m.specs[0], &m.specs[1], p.Provider, p.Name)
 	if err != nil || !isStart && !m.specs[1].Match(p.Provider, p.Name) {
@@ -174,7 +174,7 @@ func (m *Recorded) Drop(f *replay.File) {
 	}
 }
 
-// Gone is Drop for a recording whose process has ended, and which therefore has no gauges any more.
+// Gone is Drop for a recording whose process has ended. The recording then no longer has gauges.
 func (m *Recorded) Gone(f *replay.File) {
 	m.Drop(f)
 	for id, s := range m.series {

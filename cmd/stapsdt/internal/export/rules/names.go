@@ -14,10 +14,10 @@ import (
 // identifier matches the names of metrics, labels and values.
 var identifier = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// own are the prefixes of the names of metrics about the exporter.
+// own lists the prefixes of the names of metrics about the exporter.
 var own = []string{"stapsdt_", "go_", "process_", "promhttp_"}
 
-// foreign are suffixes of names to which Prometheus gives a meaning.
+// foreign lists the suffixes to which Prometheus gives a meaning.
 var foreign = []string{"_bucket", "_count", "_sum", "_created", "_info"}
 
 // checkName checks the name of a metric: by Prometheus's grammar without the colon, which is reserved for recording

@@ -37,13 +37,14 @@ type Metric struct {
 	By    []Label
 	Where string // a condition, or ""
 	Select
-	// Process are the labels that identify the process, from ProcessLabels.
+	// Process lists the labels that identify the process, from ProcessLabels.
 	Process []string
 	// PodIDs reports whether containers of pods have the label container_id too, although their names distinguish them.
 	PodIDs bool
 	// Series is the maximum number of combinations of labels.
 	Series int
-	// Expire is how long a series without events is kept, or 0 if series do not expire.
+	// Expire is the time for which a series without events is kept, or 0 if series do not
+	// expire.
 	Expire time.Duration
 }
 

@@ -9,7 +9,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 )
 
-// heldSpan is a span of a process in a control group, whose container may not have its names yet.
+// heldSpan is a span of a process in a control group of a container that may not have its names
+// yet.
 type heldSpan struct {
 	expose.Span
 	cgroup uint64

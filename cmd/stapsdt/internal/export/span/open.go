@@ -124,7 +124,7 @@ func (o *openSpan) took(end time.Duration, nanoseconds uint64) {
 	o.start = end - time.Duration(min(nanoseconds, uint64(max(end, 0))))
 }
 
-// longestSpan is how long the start of a span is kept.
+// longestSpan is the time for which the start of a span is kept.
 const longestSpan = 10 * time.Minute
 
 // purge removes the spans of processes that have ended, and spans that take too long.
@@ -147,8 +147,8 @@ func (o *openSpans) purge() {
 	maps.DeleteFunc(o.owned, func(_ proc.Owner, spans int) bool { return spans == 0 })
 }
 
-// Traces has the traces of the spans of package span, whichever rule exports them: of the open spans, and of the last that have
-// ended, which can still have children.
+// Traces holds the traces of the spans of package span, for all rules: of the open spans, and of
+// the spans that ended last, which can still have children.
 type Traces struct {
 	of    map[spanKey][16]byte
 	ended [maxEnded]spanKey // a ring
@@ -161,7 +161,7 @@ const maxEnded = 1 << 12
 // NewTraces returns Traces without spans.
 func NewTraces() *Traces { return &Traces{of: map[spanKey][16]byte{}} }
 
-// end notes that a span is not open any longer.
+// end notes that a span is no longer open.
 func (t *Traces) end(key spanKey) {
 	delete(t.of, t.ended[t.next])
 	t.ended[t.next], t.next = key, (t.next+1)%maxEnded

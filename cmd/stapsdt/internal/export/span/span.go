@@ -54,8 +54,8 @@ const (
 // spanRing is the size of the ring buffer of a rule, which is mapped twice.
 const spanRing = 1 << 20
 
-// New returns the rule, whose spans can be in the traces of those of other rules. It checks everything that does not depend on the
-// probes.
+// New returns the rule. Its spans can belong to the same traces as the spans of other rules. New
+// checks everything that does not depend on the probes.
 func New(h *rule.Host, traces *Traces, text rules.Span) (*Rule, error) {
 	s := &Rule{Span: text, open: newOpenSpans(traces)}
 	err := s.Open(h, s.Probe, &s.Select, []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd})

@@ -154,8 +154,8 @@ func (g *Groups) numbers() string {
 }
 
 const (
-	// maxKnown limits the number of groups that are gone but known. Groups that were asked for within
-	// goneTTL stay, because they have series.
+	// maxKnown limits the number of groups that are gone but known. Groups that were looked up
+	// within goneTTL stay, because they have series.
 	maxKnown = 1 << 16
 	goneTTL  = time.Hour
 )

@@ -38,8 +38,8 @@ type Pods struct {
 // link holds the data of a link. Its ID may be only the beginning of the container's ID.
 type link struct {
 	Container
-	// gone is the time at which the link no longer existed, or zero. Such a link is kept, because the events of
-	// its container may be asked for later.
+	// gone is the time at which the link no longer existed, or zero. Such a link is kept, because
+	// its container may be looked up later for older events.
 	gone time.Time
 }
 

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// name is a child's first argument, and its task the second. Its executable is that of this
-// process.
+// name is a child's first argument, and its task is the second. A child runs the executable
+// of this process.
 const name = "stapsdt-deputy"
 
-// tasks are what a child serves on a connection, until that ends.
+// tasks are the functions with which a child serves a connection until it ends.
 var tasks = map[string]func(*net.UnixConn){"read": serveReads, "relay": serveRelays}
 
 // A deputy is any program that has this package, so that tests have one too.
@@ -45,7 +45,8 @@ func start(task string) (conn *net.UnixConn, pid int, err error) {
 		return nil, 0, err
 	}
 	defer its.Close()
-	// It has none of our files, which it could keep open, and no signal of the terminal is for it.
+	// The child inherits none of our files, which it would keep open, and gets no signals from the
+	// terminal.
 	c := &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{name, task}, Env: []string{"GOMAXPROCS=1"},
 		ExtraFiles: []*os.File{its}, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},

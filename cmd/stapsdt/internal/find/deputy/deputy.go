@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package deputy does in child processes what the kernel may never finish. A descriptor of another
-// user's FUSE file, or a page that is mapped from one, waits for a server that need not answer. Not
-// even SIGKILL ends that wait: it would keep this process alive as long as the other user likes.
-// A child can be left behind.
+// Package deputy uses child processes for operations that the kernel may never finish. Closing a
+// descriptor of another user's FUSE file, or reading a page that is mapped from one, waits for a
+// server that may never answer. Not even SIGKILL ends that wait: it would keep this process alive
+// as long as the other user likes. A child process can be abandoned.
 package deputy
 
 import "os"

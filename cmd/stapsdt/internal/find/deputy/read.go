@@ -22,18 +22,19 @@ import (
 type reader struct {
 	conn *net.UnixConn
 	pid  int
-	// used is locked by who waits for an answer.
+	// used is held while a goroutine waits for an answer.
 	used sync.Mutex
 }
 
 var (
 	mu      sync.Mutex
 	current *reader
-	// slow are the users whose memory was waited for in vain.
+	// slow holds the users whose memory did not answer in time.
 	slow = map[uint32]bool{}
 )
 
-// take returns the present reader, which it starts if there is none. Its mutex is locked.
+// take returns the current reader with its mutex held. It starts a reader if there is
+// none.
 func take() (*reader, error) {
 	for {
 		r, err := present()
@@ -64,7 +65,7 @@ func present() (*reader, error) {
 	return current, nil
 }
 
-// leave lets go of a reader, which ends if it can.
+// leave abandons a reader, which ends as soon as it can.
 func (r *reader) leave() {
 	r.conn.Close()
 	mu.Lock()
@@ -74,8 +75,8 @@ func (r *reader) leave() {
 	}
 }
 
-// A request is to read from a descriptor that comes with it. An answer is an errno, and what was
-// read.
+// A request reads from the descriptor that comes with it. An answer is an errno and the bytes
+// that were read.
 type request struct {
 	Offset int64
 	Size   uint32
@@ -83,20 +84,21 @@ type request struct {
 
 const (
 	headBytes = 4
-	// maxBytes is how much a request reads at most.
+	// maxBytes is the maximum number of bytes that a request reads.
 	maxBytes = 16 << 10
 
-	// patience is how long a child may take to start and to answer.
+	// patience is the time that a child may take to start and to answer.
 	patience = 5 * stall.Patience
-	// hurry is the patience with users who have exhausted it.
+	// hurry is the patience with users whose memory has exhausted it before.
 	hurry = patience / 20
 )
 
-// errEnded means that the reader has ended, perhaps through nobody's fault.
+// errEnded means that the reader has ended, not necessarily because of the memory that it
+// read.
 var errEnded = errors.New("the process that reads for this one has ended")
 
 // read lets the reader read at an offset of a file. The error is stall.Err if the reader has not
-// answered, and was left behind.
+// answered and was abandoned.
 func read(file *os.File, b []byte, offset int64, patience time.Duration) (n int, err error) {
 	r, err := take()
 	if err != nil {
@@ -155,7 +157,8 @@ func serveReads(requests *net.UnixConn) {
 type Reader struct{ *os.File }
 
 // ReadAt implements io.ReaderAt. The error is stall.Err if the memory does not answer. After that,
-// a user's memory, which is that of root if the process hides its own, is waited for less.
+// ReadAt waits for less time for the memory of the same user, who is root if the process hides its
+// own user.
 func (r Reader) ReadAt(b []byte, offset int64) (n int, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(r.Fd()), &st); err != nil {

@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relays are the requests to the children that relay connections, by the owners of the programs: a
-// program that makes a child wait harms only its owner's.
+// relays holds the connections to the children that relay, by the owners of the programs: a
+// program that makes a child wait affects only the programs of its owner.
 var relays = struct {
 	sync.Mutex
 	requests map[any]*net.UnixConn
 }{requests: map[any]*net.UnixConn{}}
 
 // Relay relays one connection with a program. The descriptors that a program sends are closed by
-// who reads them, and those that nobody has read by who closes the connection last. That is a child
-// here. It passes on all bytes, and the descriptor of a memfd.
+// the process that reads them, and unread descriptors by the process that closes the connection
+// last. Here, this is a child. It forwards all bytes, and the descriptor of a memfd.
 type Relay struct {
 	owner             any
 	requests, watcher *net.UnixConn
@@ -114,7 +114,8 @@ func serveRelays(requests *net.UnixConn) {
 	all.Wait()
 }
 
-// closings are what this process has to close. One closing at a time can take for ever.
+// closings holds the descriptors to close. They are closed one at a time, because a close
+// can take forever.
 var closings queue
 
 type queue struct {
@@ -157,8 +158,9 @@ func connections(fds []int) (all []*net.UnixConn) {
 	return all
 }
 
-// relay relays between the ends of two connections until one of them ends, or until over. Then the
-// program knows that it is watched no longer, even if what it has sent cannot be closed.
+// relay relays between the ends of two connections until one of them ends, or until over. The
+// program then knows that it is no longer watched, even if the descriptors that it has sent cannot
+// be closed.
 func relay(program, watcher *net.UnixConn, over <-chan struct{}) {
 	passed, ended := make(chan struct{}, 2), make(chan struct{}, 2)
 	go func() {
@@ -167,7 +169,7 @@ func relay(program, watcher *net.UnixConn, over <-chan struct{}) {
 		passed <- struct{}{}
 	}()
 	go func() {
-		// A program that closes the connection may have said why before.
+		// A program that closes the connection may have sent the reason before.
 		if whole := pass(program, watcher); whole {
 			ended <- struct{}{}
 		}
@@ -189,9 +191,10 @@ func relay(program, watcher *net.UnixConn, over <-chan struct{}) {
 	}()
 }
 
-// pass passes on what arrives, with the descriptor of a memfd, until a connection ends. whole
-// reports whether all was passed on. It ends a connection with other descriptors. Neither the seals
-// nor the close of a memfd ask a file system; to close another descriptor can take for ever.
+// pass forwards the data that arrives, with the descriptor of a memfd, until a connection ends.
+// whole reports whether everything was forwarded. It ends a connection that sends other
+// descriptors. Reading the seals of a memfd and closing it involve no other file system; closing
+// any other descriptor can take forever.
 func pass(to, from *net.UnixConn) (whole bool) {
 	b, control := make([]byte, 16<<10), controlBuffer()
 	for {

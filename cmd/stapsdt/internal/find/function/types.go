@@ -299,8 +299,8 @@ func (t *goType) check() error {
 	return nil
 }
 
-// opaque returns a type of which only the size is known: of a struct or an array that is too large
-// for registers. Otherwise it returns nil. err is the reason why the type could not be read.
+// opaque returns a type with only a size, for a struct or an array that is too large for
+// registers. Otherwise it returns nil. err is the reason why the type could not be read.
 func (t *types) opaque(at dwarf.Offset, err error) *goType {
 	name := ""
 	for range maxNesting {

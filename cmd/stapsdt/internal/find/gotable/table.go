@@ -123,8 +123,9 @@ func (t *Table) locate(f *elf.File, s *elf.Section) bool {
 	return false
 }
 
-// goFunc returns the gofunc of a moduledata. Without it, inlined functions are unknown. The field follows rodata, and points into it.
-// Since Go 1.26, its offset varies and the end of the table follows it. Before, textsectmap follows it, a slice whose length is its capacity.
+// goFunc returns the gofunc of a moduledata. Without it, inlined functions are unknown. The field
+// follows rodata, and points into it. Since Go 1.26, its offset varies and the end of the table
+// follows it. Before, it is followed by textsectmap, a slice with equal length and capacity.
 func (m *memory) goFunc(module uint64, table *elf.Section) (at uint64, ok bool) {
 	word := func(offset uint64) uint64 {
 		word, _ := m.pointer(module + offset)

@@ -86,8 +86,9 @@ type Use struct {
 
 // Look looks at processes, one after another, and keeps the files with probes for which keep, if it
 // is not nil, returns true. It fails if a named process has exited or cannot be read, or if a
-// shortage keeps one of its files from being opened. Of the others some always exit meanwhile: it
-// counts those that cannot be read. A file that is put off is no failure.
+// shortage keeps one of its files from being opened. Some of the other processes always exit
+// meanwhile, so Look only counts those that cannot be read. A file that is put off is not a
+// failure.
 func Look(find finding, pids, named []int, keep func(*target.File) bool) (*Found, error) {
 	found := &Found{Uses: map[*target.File][]Use{}}
 	for _, pid := range pids {

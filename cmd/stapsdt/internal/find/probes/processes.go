@@ -163,8 +163,8 @@ func (p *Processes) Close() {
 	p.Set.Close()
 }
 
-// Lives tells whether processes exist, and looks at each once. A process of another PID namespace,
-// which has no PID here, counts as existing.
+// Lives reports whether processes exist, and looks at each once. A process of another PID
+// namespace, which has no PID here, counts as existing.
 type Lives map[int]bool
 
 // Has reports whether a process exists.

@@ -108,8 +108,8 @@ func (s *Selector) Find(f *target.File) (has bool) {
 	return has
 }
 
-// Nearest returns the end of a message about specs that are missing in processes, or "". It
-// suggests a similar name or, if the processes have no probes, the functions of a Go program.
+// Nearest returns a suggestion to append to the error for specs that no process has, or "": a
+// similar name or, if the processes have no probes, the functions of a Go program.
 func (s *Selector) Nearest(pids ...int) string {
 	if !s.seen && len(s.FunctionSpecs()) == 0 {
 		return Functions(pids)
@@ -122,8 +122,8 @@ func (s *Selector) Nearest(pids ...int) string {
 	return ""
 }
 
-// Functions returns the end of a message that processes have no probes. It suggests the functions
-// of a Go program, or is "" if none of them runs one.
+// Functions returns a suggestion to append to the error for processes without probes: to trace
+// the functions of a Go program. It returns "" if none of the processes runs one.
 func Functions(pids []int) string {
 	for _, pid := range pids {
 		if target.IsGo(pid) {
@@ -174,7 +174,7 @@ func (s *Selector) Drop(f *target.File) {
 	}
 }
 
-// writeRetry is how long to wait before a file that is being written is opened again.
+// writeRetry is the delay before a file that is being written is opened again.
 const writeRetry = 20 * time.Millisecond
 
 // opening opens a file with probes. The method Open of a *target.Finder is one.
@@ -211,8 +211,8 @@ func (s *Selector) Open(open opening) error {
 	return nil
 }
 
-// functionHint returns the end of a message that there is no such probe, if the spec looks as if it
-// selected functions, or "".
+// functionHint returns a suggestion to append to the error for a missing probe if its spec looks as
+// if it selected functions, or "".
 func (s *Spec) functionHint() string {
 	if s.Functions || s.Provider != spec.FunctionProvider {
 		return ""

@@ -66,8 +66,8 @@ func Mappings(pid int) (all []Mapping, more bool, err error) {
 	return mappings(pid, (*Mapping).IsFile)
 }
 
-// FilesAndCopies returns what Mappings does, and the executable memory to which a program can have
-// copied code.
+// FilesAndCopies returns the results of Mappings, and the executable memory to which a program can
+// have copied code.
 func FilesAndCopies(pid int) (all []Mapping, more bool, err error) {
 	return mappings(pid, func(m *Mapping) bool { return m.IsFile() || m.isCopy() })
 }
@@ -94,8 +94,8 @@ func mappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, er
 	return all, more, err
 }
 
-// mapsKey returns the key, for package stall, of a process's memory map. Those of root of the
-// machine hide no others.
+// mapsKey returns the key, for package stall, of a process's memory map. The maps of the
+// machine's root have no owner in common, so none of them hides the others.
 func mapsKey(pid int) any {
 	type maps struct{ of any }
 	owner := OwnerOf(pid)
@@ -105,7 +105,7 @@ func mapsKey(pid int) any {
 	return stall.Of{Owner: maps{owner}, System: maps{pid}}
 }
 
-// taskMappings reads the memory map in a goroutine that can be left alone: the kernel lets it wait
+// taskMappings reads the memory map in a goroutine that can be abandoned: the kernel makes it wait
 // while the process reads a page of a file system that does not answer.
 func taskMappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, err error) {
 	type result struct {
@@ -125,8 +125,8 @@ func taskMappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool
 
 func readMappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, err error) {
 	// This takes the lock of the memory map, for which a signal ends the wait. New kernels show the
-	// map without it, but take it to look up a name in map_files: who looks up a name that another
-	// process is looking up waits for that one, and no signal ends the wait.
+	// map without it, but take it to look up a name in map_files: a process that looks up a name
+	// that another process is looking up waits for that process, and no signal ends the wait.
 	if command, err := os.Open(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil {
 		_, _ = command.Read(make([]byte, 1))
 		command.Close()

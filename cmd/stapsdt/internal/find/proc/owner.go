@@ -35,8 +35,8 @@ func OwnerOf(pid int) Owner {
 }
 
 // userOf returns the user who started a process: the real user, who can make even a program with
-// the rights of another user map a file. For a process in a user namespace, whose users anyone can
-// have made up, it is the user who created the namespace.
+// the rights of another user map a file. For a process in a user namespace, where anyone can make
+// up users, it is the user who created the namespace.
 func userOf(pid int) uint32 {
 	status, _ := ReadStatus(pid)
 	uid, err := strconv.ParseUint(status.Word("Uid", 0), 10, 32)

@@ -10,9 +10,9 @@ import (
 	"strconv"
 )
 
-// A process can outlive its main thread, which is then a zombie (pthread_exit in main). In its
-// directory of /proc remain the name, the start time, the users, the control group of version 2 and
-// the namespaces of PIDs and users. The rest is empty or fails.
+// A process can outlive its main thread, which is then a zombie (pthread_exit in main). Its
+// directory in /proc still has the name, the start time, the users, the control group of version 2
+// and the namespaces of PIDs and users. The other files are empty or cannot be read.
 
 // Alive reports whether a process exists and has not exited. A zombie has exited, unless it is the
 // main thread of a process that has others.

@@ -2,7 +2,7 @@
 
 // Package stall keeps a file system that does not answer, such as NFS without its server, from
 // stopping the command. A system call that waits for such a file system cannot be interrupted, so
-// each call is made by a goroutine of its own, which is left alone if it takes too long.
+// each call is made by a goroutine of its own, which is abandoned if it takes too long.
 package stall
 
 import (
@@ -20,8 +20,8 @@ import (
 // Err means that a file system does not answer. The operation may succeed later.
 var Err = errors.New("its file system does not answer")
 
-// Patience is how long a file system may take for a call. A file system that takes longer is asked
-// nothing else until it has answered.
+// Patience is the time that a file system may take for a call. A file system that takes longer
+// gets no other calls until it has answered.
 const Patience = time.Second
 
 // ticks is the number of parts into which patience is divided. A part counts when this process sees
@@ -29,7 +29,8 @@ const Patience = time.Second
 // the clock goes on and the call may not, but only one part ends.
 const ticks = 20
 
-// newTicker returns a channel that receives at an interval, and drops what nobody takes.
+// newTicker returns a channel that delivers a value at an interval, and drops a value
+// that was not received.
 var newTicker = func(every time.Duration) (c <-chan time.Time, stop func()) {
 	t := time.NewTicker(every)
 	return t.C, t.Stop
@@ -106,7 +107,7 @@ func queueOf(key any) any {
 // Count returns the number of calls that took too long.
 func Count() uint64 { return count.Load() }
 
-// Do calls f, which asks a file system, and returns its results. key identifies the file system: a
+// Do calls f, which uses a file system, and returns its results. key identifies the file system: a
 // device, a path if the device is unknown, an Of, or a Late. The error is Err if there is no
 // answer, or if an earlier call still waits for one. If f returns a value later and without an
 // error, late is called with it, unless late is nil. f must not write to memory that the caller

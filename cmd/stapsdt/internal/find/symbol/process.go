@@ -27,7 +27,7 @@ type Symbolizer struct {
 	Verbose bool
 }
 
-// process describes a process, also after it has exited.
+// process describes a process, even after it has exited.
 type process struct {
 	pid int
 	uid uint32

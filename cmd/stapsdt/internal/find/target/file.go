@@ -36,9 +36,9 @@ type File struct {
 	// Problem is the error from reading notes or types, or nil if all could be read. The types of
 	// a tracer's file are read by Deltas.
 	Problem error
-	// Moves tells that a program copies the code of the file, with a tracer's breakpoints, to
-	// memory that has no file. The kernel does not know them there, so that one that is reached
-	// ends the program. It is nil if no such program is known.
+	// Moves is an error if a program copies the code of the file, with a tracer's breakpoints,
+	// to memory that has no file. The kernel does not know the breakpoints there, so reaching
+	// one ends the program. It is nil if no such program is known.
 	Moves error
 
 	segments []elf.ProgHeader // those that are loaded
@@ -167,7 +167,7 @@ func (f *File) Is(info os.FileInfo) bool {
 // ReadAt implements io.ReaderAt.
 func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.content.ReadAt(p, off) }
 
-// Unreachable reports whether no process can map the file again: it has no name any longer, or its
+// Unreachable reports whether no process can map the file again: it no longer has a name, or its
 // path leads to it neither here nor for process 1, as after the end of a container. If a process
 // maps it nevertheless, it is found again.
 func (f *File) Unreachable() bool {

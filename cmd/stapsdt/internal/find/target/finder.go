@@ -59,11 +59,13 @@ type openWriter struct {
 
 const (
 	entryTTL = 30 * time.Second
-	// timestampStep is how long after a change another change may leave the timestamps of a file unchanged.
+	// timestampStep is the time after a change within which another change may leave the timestamps
+	// of a file unchanged.
 	timestampStep = time.Second
-	// slowMaps is how long reading a memory map may take before it counts against a budget.
+	// slowMaps is the time that reading a memory map may take before it counts against a
+	// budget.
 	slowMaps = 5 * time.Millisecond
-	// patience is how long to wait before attaching to a file that stays open for writing.
+	// patience is the delay before attaching to a file that stays open for writing.
 	patience = 2 * time.Second
 )
 

@@ -65,11 +65,12 @@ func (f *Finder) SelectFunctions(specs []spec.Spec) {
 	}
 }
 
-// FunctionProblem returns why no function was found for a spec, or nil if that is not known.
+// FunctionProblem returns the reason why no function was found for a spec, or nil if it is
+// not known.
 func (f *Finder) FunctionProblem(s spec.Spec) error { return f.reasons[s.String()] }
 
-// explain keeps the reason why a spec selects nothing in a file. A reason from a Go program replaces the reason that a
-// library is no Go program.
+// explain keeps the reason why a spec selects nothing in a file. A reason from a Go program
+// replaces the reason that a library is not a Go program.
 func (f *Finder) explain(s spec.Spec, err error) {
 	if old := f.reasons[s.String()]; old == nil || errors.Is(old, gotable.ErrNoTable) {
 		f.reasons[s.String()] = err

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// reason tells why a file of a process was left out or postponed.
+// reason is the reason why a file of a process was left out or postponed.
 type reason int
 
 const (

@@ -59,7 +59,7 @@ func (b *builder) operand(o sdt.Operand, a Arg, unreadable string) error {
 	return nil
 }
 
-// pointee loads an operand that is reached through a pointer into R0. A nil pointer is unreadable.
+// pointee loads the operand to which a pointer leads into R0. A nil pointer makes it unreadable.
 func (b *builder) pointee(o sdt.Operand, a Arg, unreadable string) error {
 	if err := b.operand(*a.Pointer, Arg{Arg: sdt.Arg{Size: 8}}, unreadable); err != nil {
 		return err

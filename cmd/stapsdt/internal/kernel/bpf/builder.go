@@ -263,8 +263,8 @@ func (b *builder) fetch(e *Expr, n *expr.Node) {
 	b.fetch(e, n.Y)
 }
 
-// lengthOf returns the source of the length of a Go string, whose operand holds it however long the
-// string is. ok is false if the node is not such a length.
+// lengthOf returns the source of the length of a Go string. Its operand holds the length, however
+// long the string is. ok is false if the node is not such a length.
 func (b *builder) lengthOf(e *Expr, n *expr.Node) (s origin, ok bool) {
 	if n.Op != expr.Len || n.X.Op != expr.Load {
 		return s, false

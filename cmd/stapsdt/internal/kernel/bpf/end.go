@@ -95,8 +95,8 @@ func (b *builder) unlessStopped(of Operations) {
 	b.add(asm.LoadMapValue(asm.R1, of.stopped.FD(), 0), asm.LoadMem(asm.R1, asm.R1, 0, asm.DWord), asm.JNE.Imm(asm.R1, 0, labelExit))
 }
 
-// regStart is the time of the start. regThread is the thread and the process as numbered in the initial PID namespace.
-// regOutcome says whether the end of an operation counts.
+// regStart is the time of the start. regThread is the thread and the process as numbered in the
+// initial PID namespace. regOutcome determines whether the end of an operation counts.
 const (
 	regStart   = regRecord
 	regThread  = regMissing

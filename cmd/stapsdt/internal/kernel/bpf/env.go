@@ -100,7 +100,8 @@ func detect() (k Kernel, err error) {
 	if registers == nil {
 		return k, fmt.Errorf("probes are traced on amd64 and arm64 only, not on %s", runtime.GOARCH)
 	}
-	// Without CAP_BPF this cannot find out whether there is a limit; a later error says so.
+	// Without CAP_BPF this cannot find out whether there is a limit; a later error reports
+	// it.
 	if err := rlimit.RemoveMemlock(); err != nil && rights.Has(rights.BPF) {
 		return k, unusable("locking memory", err, rights.Resource)
 	}

@@ -54,8 +54,8 @@ func (b *builder) atMost(from asm.Register, offset int16, most int32) {
 	b.label(fits)
 }
 
-// readBytes reads as many bytes as R2 says, at the address on the stack, to an offset from a register. R0 is 0 if all
-// bytes could be read.
+// readBytes reads the number of bytes in R2 from the address on the stack to an offset from a
+// register. R0 is 0 if all bytes could be read.
 func (b *builder) readBytes(to asm.Register, offset, addr int16) {
 	b.add(
 		asm.Mov.Reg(asm.R1, to), asm.Add.Imm(asm.R1, int32(offset)), asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord),

@@ -63,7 +63,8 @@ func NewLatency(start, end *Probe, pairing query.Pairing) (*Latency, error) {
 	return l, nil
 }
 
-// kindsRoom is the size of an open operation if there may be several kinds, whose details need room.
+// kindsRoom is the size of an open operation if there may be several kinds, because their details
+// need room.
 const kindsRoom = 256
 
 // Of returns the plan for operations that another probe starts. Only its details differ, so it can use the same tables.
@@ -90,8 +91,8 @@ type OperationTables struct {
 	stopped *ebpf.Map // one word, which is 1 after Stop
 }
 
-// Stop ends the pairing of starts and ends at the same time. The programs are detached one after another: otherwise the
-// starts of one would be counted whose ends another no longer sees.
+// Stop ends the pairing of starts and ends at the same time. Without it, a program would still
+// count starts whose ends are no longer seen, because the programs are detached one after another.
 func (t *OperationTables) Stop() error {
 	if t == nil {
 		return nil

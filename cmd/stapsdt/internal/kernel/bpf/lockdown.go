@@ -26,9 +26,9 @@ func isLockedDown() bool {
 	return errors.Is(err, ebpf.ErrNotSupported)
 }
 
-// loadLockedDown loads a program while the kernel is locked down. ebpf.NewProgram takes this for an
-// old kernel, and replaces the helpers that read a process's memory by older ones, which read the
-// kernel's memory too and are refused (fixupProbeReadKernel in linker.go of v0.22.0).
+// loadLockedDown loads a program while the kernel is locked down. ebpf.NewProgram mistakes this for
+// an old kernel, and replaces the helpers that read a process's memory by older ones, which read
+// the kernel's memory too and are refused (fixupProbeReadKernel in linker.go of v0.22.0).
 func loadLockedDown(spec *ebpf.ProgramSpec) (*ebpf.Program, error) {
 	for _, in := range spec.Instructions {
 		if in.IsBuiltinCall() && readsKernel(asm.BuiltinFunc(in.Constant)) {
@@ -62,7 +62,8 @@ func loadLockedDown(spec *ebpf.ProgramSpec) (*ebpf.Program, error) {
 	}
 }
 
-// maxLoads is how often a program is loaded whose check the kernel gives up because of a signal.
+// maxLoads is the maximum number of attempts to load a program if a signal makes the kernel give
+// up the check.
 const maxLoads = 30
 
 func readsKernel(helper asm.BuiltinFunc) bool {

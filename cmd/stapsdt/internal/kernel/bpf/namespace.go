@@ -91,7 +91,7 @@ func (b *builder) pidTgid() {
 		asm.Or.Reg(asm.R0, asm.R1),
 	)
 	b.jump(known)
-	// The helper refuses a process whose own namespace is another one, which may be below ours.
+	// The helper refuses a process in another namespace, even in one below ours.
 	b.label(other)
 	b.add(asm.FnGetCurrentTask.Call())
 	b.numbers()
@@ -114,7 +114,7 @@ func (b *builder) numbers() {
 	save := func(to int16) { b.add(asm.StoreMem(asm.RFP, to, asm.R0, asm.DWord)) }
 	load := func(from int16) { b.add(asm.LoadMem(asm.R0, asm.RFP, from, asm.DWord)) }
 
-	// The numbers of its thread, from that of its own namespace to that of the initial one.
+	// The numbers of its thread, from its own namespace to the initial one.
 	save(task)
 	b.readKernel(threadPID, 8, none)
 	save(at)
@@ -146,7 +146,7 @@ func (b *builder) numbers() {
 	b.add(asm.Mov.Imm(asm.R0, 0))
 	b.jump(done)
 
-	// The process has its number in the same place among those of its first thread.
+	// The process has its number in the same place among the numbers of its first thread.
 	b.label(found)
 	b.add(asm.LoadMem(asm.R1, asm.RFP, result, asm.DWord))
 	load(at)

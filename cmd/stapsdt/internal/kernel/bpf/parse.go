@@ -52,7 +52,7 @@ func (p *Probe) parse(src string, parse func(string, []expr.Var) (*expr.Expr, er
 	return &Expr{e, vars}, nil
 }
 
-// addTexts adds each str(name) of an expression as a variable of this name.
+// addTexts adds a variable for each str(name) in an expression.
 func (p *Probe) addTexts(src string, vars *variables) error {
 	if len(src) > expr.MaxSource {
 		return nil // package expr refuses it

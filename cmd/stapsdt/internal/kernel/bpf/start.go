@@ -107,8 +107,8 @@ func (l *Latency) NewSeen(max int) (seen *ebpf.Map, err error) {
 	return l.seen, err
 }
 
-// see records the process and the items of an operation, whose value is complete except for the
-// time. The PID temporarily replaces the thread, so that the key is contiguous.
+// see records the process and the items of an operation. Its value must be complete except for
+// the time. The PID temporarily replaces the thread, so that the key is contiguous.
 func (b *builder) see(seen *ebpf.Map, value int16) {
 	if seen == nil {
 		return

@@ -244,7 +244,7 @@ func (g *group) add(sites int) {
 	}
 }
 
-// detach returns all links, for the caller to close.
+// detach removes all links, and returns them for the caller to close.
 func (a *attachment) detach() Links {
 	for _, g := range a.groups {
 		g.add(-g.attached)
@@ -252,7 +252,8 @@ func (a *attachment) detach() Links {
 	return a.detachFrom(func(int) bool { return true })
 }
 
-// detachFrom returns the links in some processes, for the caller to close.
+// detachFrom removes the links in some processes, and returns them for the caller to
+// close.
 func (a *attachment) detachFrom(ended func(pid int) bool) (all Links) {
 	for pid, links := range a.links {
 		if !ended(pid) {
@@ -283,7 +284,8 @@ func (e *Engine) Withdraw(keys map[string]bool) error {
 	return links.Close()
 }
 
-// withdraw returns the links of the groups whose programs are withdrawn, for the caller to close.
+// withdraw removes the links of the groups whose programs are withdrawn, and returns them for the
+// caller to close.
 func (a *attachment) withdraw() (all Links) {
 	for i, g := range a.groups {
 		if !g.withdrawn {
@@ -313,11 +315,11 @@ func (e *Engine) drop(f *file) {
 }
 
 const (
-	// deletedFileTTL is how long a file that no process can map again stays open after its last
-	// use.
+	// deletedFileTTL is the time for which a file that no process can map again stays open
+	// after its last use.
 	deletedFileTTL = 30 * time.Second
-	// fileTTL is how long any other file stays open after its last use. stapsdt clean leaves files
-	// that are open.
+	// fileTTL is the time for which any other file stays open after its last use. stapsdt clean
+	// leaves files that are open.
 	fileTTL = 10 * time.Minute
 )
 

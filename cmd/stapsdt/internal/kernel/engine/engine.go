@@ -75,11 +75,11 @@ type Options struct {
 	Files     Files
 	Kernel    Kernel
 	Processes Processes
-	// Skips counts the files that were left out or postponed.
+	// Skips holds the counters of the files that were left out or postponed.
 	Skips *target.Skips
 	// Broken receives a value when others begin to write to a file. It may be nil.
 	Broken <-chan struct{}
-	// Named are the processes whose end before Run is an error. All others may end at any time.
+	// Named lists the processes that must not end before Run. All others may end at any time.
 	Named []int
 	// Scan makes the engine search the processes for files, in addition to the files that specs
 	// name.
@@ -180,9 +180,9 @@ func (e *Engine) Remove(gone ...*Subscription) {
 }
 
 // ends reports whether an error ends the engine. The error concerns s, or all subscriptions if s is
-// nil. Nothing else decides that. A daemon ends only if the error keeps it from starting. A command
-// ends if something is wrong before it has attached to anything, if attaching is refused, or if the
-// processes cannot be listed. After the start, a shortage ends neither.
+// nil. No other code makes this decision. A daemon ends only if the error keeps it from starting. A
+// command ends if something is wrong before it has attached to anything, if attaching is refused,
+// or if the processes cannot be listed. After the start, a shortage ends neither.
 func (e *Engine) ends(s *Subscription, err error) bool {
 	var refused *rights.Error
 	if e.running && (e.options.Daemon || stall.Passes(err)) {

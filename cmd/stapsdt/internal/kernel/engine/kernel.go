@@ -115,10 +115,10 @@ func (l Links) Close() error {
 	return errors.Join(errs...)
 }
 
-// AttachSites attaches a program to sites of the file at path, in the process pid, or if pid is 0, in
-// all processes that map the file now or later. With multi it uses uprobe_multi, and otherwise one
-// perf event for each site, which requires pid 0. If a site is wrong, the others are attached, and
-// the error says so. After a refusal or a shortage, no further site is tried.
+// AttachSites attaches a program to sites of the file at path, in the process pid, or if pid is 0,
+// in all processes that map the file now or later. With multi it uses uprobe_multi, and otherwise
+// one perf event for each site, which requires pid 0. If a site is wrong, the others are attached,
+// and the error names it. After a refusal or a shortage, no further site is tried.
 func AttachSites(prog *ebpf.Program, path string, sites []sdt.Site, pid int, multi bool) (Links, error) {
 	executable, err := link.OpenExecutable(path)
 	if err != nil {

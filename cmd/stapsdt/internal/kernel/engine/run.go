@@ -21,11 +21,11 @@ type Ticker interface {
 }
 
 const (
-	// Interval is how long a new mapping or the end of a process can go unnoticed if the kernel
-	// does not report it.
+	// Interval is the maximum time for which a new mapping or the end of a process goes
+	// unnoticed if the kernel does not report it.
 	Interval = 250 * time.Millisecond
-	// watchedInterval is the time between two scans if the kernel reports mappings. Files are then found at
-	// once, and the scans find those whose reports the kernel dropped.
+	// watchedInterval is the time between two scans if the kernel reports mappings. Files are then
+	// found at once, and the scans find the files for which the kernel dropped reports.
 	watchedInterval = 2 * time.Second
 	// pause is the shortest time between two looks at new mappings, because on a busy machine
 	// processes map files all the time.

@@ -23,7 +23,7 @@ func (e *Engine) Scans() bool {
 	return e.options.Scan || slices.ContainsFunc(e.named(), func(f *target.File) bool { return !e.Everywhere(f) })
 }
 
-// asks reports whether a subscription asks for the processes that have mapped its files.
+// asks reports whether a subscription needs the processes that have mapped its files.
 func (e *Engine) asks() bool {
 	return slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool { return s.ProcessFound != nil })
 }

@@ -19,7 +19,7 @@ type Subscriber interface {
 	Problem(err error)
 }
 
-// Selection says which probes a subscriber selects.
+// Selection defines the probes that a subscriber selects.
 type Selection struct {
 	Selector *probes.Selector
 	// Together means that nothing is attached to until each spec of the selector has a probe.
@@ -37,7 +37,7 @@ type Subscription struct {
 	sections map[string]*bpf.Section // keyed by bpf.Probe.Key; nil after an error, which is reported once
 	sites    atomic.Int64
 	removed  bool
-	// excluded and included are for Settle.
+	// excluded and included are the input of Settle.
 	excluded []verdict
 	included []candidate
 }

@@ -82,7 +82,7 @@ type Row struct {
 	// Stack is set in tables of stacks, and Process also in tables of latest values. A process without a PID in our namespace is 0.
 	Stack   StackID
 	Process int
-	// Latest is the latest value. Time is when it was set, by CLOCK_MONOTONIC.
+	// Latest is the latest value. Time is the time when it was set, by CLOCK_MONOTONIC.
 	Latest    uint64
 	Time      time.Duration
 	Buckets   []uint64

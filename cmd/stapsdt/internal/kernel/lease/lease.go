@@ -77,13 +77,14 @@ func (l *Leases) give(lease *Lease) {
 	}
 }
 
-// Without returns a Lease on a file for which the kernel has none: nothing holds writers back.
+// Without returns a Lease on a file for which the kernel has none, and which does not hold
+// writers back.
 func (l *Leases) Without(file *os.File) *Lease {
 	return &Lease{leases: l, file: file, attached: map[*Attachment]bool{}}
 }
 
 // Take takes a lease on a file. The error is ErrWritten, or the reason why there are no leases
-// on the file. The Lease can then be used all the same, but nothing holds writers back.
+// on the file. The Lease can then be used nevertheless, but nothing holds writers back.
 func (l *Leases) Take(file *os.File) (*Lease, error) {
 	lease := l.Without(file)
 	// Without an owner, the signal goes to this thread, which may have ended by then.

@@ -135,7 +135,8 @@ func (m *Meter) Read() error {
 	return nil
 }
 
-// add adds the hits of a program since its last call. Only some runs are measured; they stand for the others.
+// add adds the hits of a program since its last call. Only some runs are measured; their average is
+// used for the others.
 func (p *program) add(hits layout.Hits) {
 	count := hits.Count - p.last.Count
 	p.last = hits

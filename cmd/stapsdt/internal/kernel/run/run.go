@@ -57,7 +57,8 @@ type Run struct {
 	Env      *bpf.Env
 	// Ending is called when the run ends, before it detaches. It may be nil.
 	Ending func() error
-	// Ended is when the run ended, by CLOCK_MONOTONIC, or 0. Detaching takes some time after that.
+	// Ended is the time when the run ended, by CLOCK_MONOTONIC, or 0. Detaching takes some time
+	// after that.
 	Ended time.Duration
 
 	began        bool
@@ -134,7 +135,8 @@ func (r *Run) open() (err error) {
 // Problem warns of an error that hides events.
 func (r *Run) Problem(err error) { r.Warn("%v", err) }
 
-// Began reports whether Wait was called, so that the subscriber is attached to existing probes and now to new ones.
+// Began reports whether Wait was called: the subscriber is then attached to existing probes, and is
+// being attached to new ones.
 func (r *Run) Began() bool { return r.began }
 
 // Attach attaches a subscriber to the probes that exist. found is engine.Selection's ProcessFound.
@@ -195,7 +197,7 @@ func (r *Run) scan() error {
 	return nil
 }
 
-// nothing returns the error that the processes have no selected probe.
+// nothing returns the error for processes without a selected probe.
 func (r *Run) nothing() error {
 	if r.engine != nil && len(r.engine.LeftOut()) > 0 {
 		return fmt.Errorf("%w: %w", query.ErrNothing, r.engine.LeftOut()[0])

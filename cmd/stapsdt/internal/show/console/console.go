@@ -53,7 +53,7 @@ func (c *Console) Stay() { c.state.Store(staying) }
 // Restore sets the function by which Abandon restores the terminal.
 func (c *Console) Restore(f func()) { c.restore.Store(&f) }
 
-// writePatience is how long Abandon waits for its message to be written.
+// writePatience is the time for which Abandon waits for its message to be written.
 const writePatience = 200 * time.Millisecond
 
 // Abandon calls exit after the time after, extended by results if Finish was called by then, unless Stay was called. It prints a

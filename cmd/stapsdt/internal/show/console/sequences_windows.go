@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// movesCursor reports whether a terminal obeys control sequences, which Windows has to be asked
-// for.
+// movesCursor reports whether a terminal obeys control sequences, which Windows does only on
+// request.
 func movesCursor(f *os.File) bool {
 	h := windows.Handle(f.Fd())
 	var mode uint32

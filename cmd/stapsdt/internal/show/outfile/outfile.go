@@ -22,8 +22,9 @@ func Create(path, begins string) (*os.File, error) {
 	return os.Create(path)
 }
 
-// Check returns an error if a file must not be replaced. A file may be replaced if it belongs to this user, and is empty or begins like an output
-// of the same kind. begins is "" if no file does. A terminal or a pipe is written to.
+// Check returns an error if a file must not be replaced. A file may be replaced if it belongs to
+// this user, and is empty or begins like an output of the same kind. begins is "" if outputs have
+// no known beginning. Check allows a terminal and a pipe.
 func Check(path, begins string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {

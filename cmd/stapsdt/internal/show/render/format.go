@@ -15,9 +15,9 @@ type Printer interface {
 	Know(p *recording.Probe)
 	// Event adds an event. value returns the i-th of the values that are shown.
 	Event(s *Probe, f Fired, value func(i int) event.Value)
-	// Lost adds that n events are missing before an event at a time of day.
+	// Lost adds a note that n events are missing before an event at a time of day.
 	Lost(before time.Time, n uint64)
-	// End adds what follows the last event. n events are missing there, or it is not known where.
+	// End adds the end of the output. n events are missing there, or at an unknown place.
 	End(n uint64)
 	// Flush writes what was added, and Size returns the number of its bytes.
 	Flush(w io.Writer) error
@@ -40,13 +40,13 @@ type Fired struct {
 	Pod string
 }
 
-// Style is how a Printer prints, whatever the format.
+// Style holds the options of a Printer that do not depend on the format.
 type Style struct {
 	// Color adds colors for a terminal.
 	Color bool
 	// Pods adds the pod.
 	Pods bool
-	// Terminal means that the output is one.
+	// Terminal means that the output is a terminal.
 	Terminal bool
 	// Open means that probes of further programs may come.
 	Open bool
@@ -69,7 +69,7 @@ func NewPrinter(f query.Format, s Style) Printer {
 	panic("events have no printer for " + f.Word())
 }
 
-// output is what a Printer has added.
+// output holds the text that a Printer has added.
 type output struct{ buf []byte }
 
 func (o *output) Size() int { return len(o.buf) }

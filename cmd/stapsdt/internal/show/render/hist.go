@@ -29,7 +29,7 @@ type Histogram struct {
 	Type expr.Type
 	// Buckets are the buckets with values, in order.
 	Buckets []Bucket
-	// Of are the buckets that there are.
+	// Of defines all buckets, including those without values.
 	Of query.Buckets
 }
 

@@ -34,7 +34,8 @@ func (l *lines) widen(provider, probe string) {
 	l.width = min(max(l.width, minWidth, len(provider)+1+len(probe)), maxWidth)
 }
 
-// Lost does not show the number that is missing before the first event: the end of a trace has it.
+// Lost does not show the number of events missing before the first event, which the end of a trace
+// shows.
 func (l *lines) Lost(before time.Time, n uint64) {
 	if l.began {
 		l.buf = before.AppendFormat(l.buf, clockTime)
@@ -98,7 +99,7 @@ func (l *lines) head(s *Probe, f Fired) {
 	}
 }
 
-// column adds a text that spaces make at least width bytes long.
+// column appends text, padded with spaces to width bytes.
 func (l *lines) column(text string, width int) {
 	l.buf = append(l.buf, text...)
 	for range width - len(text) {

@@ -47,10 +47,11 @@ func (r *records) Know(p *recording.Probe) {
 	}
 }
 
-// Lost implements Printer. A record cannot say that something is missing: the trace's end does.
+// Lost implements Printer. A record cannot state that events are missing: the end of the trace
+// does.
 func (r *records) Lost(time.Time, uint64) {}
 
-// End implements Printer. There are names of columns even without an event.
+// End implements Printer. It prints the names of the columns even without an event.
 func (r *records) End(uint64) {
 	if !r.began {
 		r.begin()
@@ -141,7 +142,8 @@ func (r *records) warn(probe, name string) {
 	r.Warn("%s has values without a column, because another probe came first: %s", probe, name)
 }
 
-// value adds a value as AppendJSON does, but a text as it is, and nothing for null.
+// value adds a value as AppendJSON does, except that a text is not quoted, and null is
+// empty.
 func (r *records) value(item *event.Item, v event.Value) {
 	if v.Type.Kind == expr.String && !isNull(item, v) {
 		text := string(v.Text)
@@ -165,8 +167,8 @@ func (r *records) field(text string) {
 	r.buf = append(r.buf, ',')
 }
 
-// quote adds a text, in quotes if it needs them. What a terminal would obey is replaced, and there
-// a text stays on its line too.
+// quote adds a text, in quotes if necessary. On a terminal, it replaces control characters,
+// including line breaks.
 func (r *records) quote(text string) {
 	inQuotes := strings.ContainsAny(text, "\",\r\n")
 	if inQuotes {

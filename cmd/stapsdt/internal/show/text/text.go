@@ -29,7 +29,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Some joins the first names of a list, at most most, and says how many more there are.
+// Some joins the first names of a list, at most most, and adds the number of the others.
 func Some(names []string, most int) string {
 	text := strings.Join(names[:min(len(names), most)], ", ")
 	if rest := len(names) - most; rest > 0 {
@@ -82,8 +82,8 @@ func Cut(text string, width int) string {
 	return text[:kept] + "…"
 }
 
-// CutBefore cuts text to at most width columns, of which its end has at most tail. The … precedes
-// the end.
+// CutBefore cuts text to at most width columns, and its end to at most tail of them. The …
+// precedes the end.
 func CutBefore(text string, width, tail int) string {
 	if Width(text) <= width {
 		return text

@@ -1,4 +1,4 @@
-// Package event has the values of events.
+// Package event decodes the values of events.
 package event
 
 import (

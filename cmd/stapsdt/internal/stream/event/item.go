@@ -33,7 +33,8 @@ type Item struct {
 	Names Names
 }
 
-// Names names numbers that stand for something else, such as the addresses of types.
+// Names maps numbers to the names of the things that they identify, such as the addresses
+// of types.
 type Names interface {
 	// NameOf returns the name of a number.
 	NameOf(bits uint64) string
@@ -58,7 +59,7 @@ func (i *Item) In(key []byte) (bits uint64, text []byte, cut bool) {
 	if end := bytes.IndexByte(raw, 0); end >= 0 {
 		raw = raw[:end]
 	}
-	// A string of exactly this length cannot be told from one that was cut.
+	// A string of exactly this length cannot be distinguished from one that was cut.
 	if len(raw) == TextSize {
 		return 0, WholeRunes(raw), true
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // ArgOf describes the values of an item as a recording would. An item that can never be read
-// becomes a string that says so.
+// becomes a string that states this.
 func ArgOf(item *event.Item) recording.Arg {
 	t := item.Type
 	bare := t.Kind != expr.String && item.Names != nil || item.Unreadable != nil

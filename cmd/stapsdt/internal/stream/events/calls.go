@@ -24,7 +24,7 @@ type Call struct {
 	Where []Truth
 }
 
-// Calls asks the kernel for the Call of each event.
+// Calls requests the Call of each event from the kernel.
 type Calls struct {
 	// Where are conditions. Each is evaluated at the calls and returns that have all the
 	// variables it uses.

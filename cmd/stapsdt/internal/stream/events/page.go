@@ -18,9 +18,11 @@ import (
 )
 
 const (
-	// reorderDelay is longer than the program delays an event while it sends others.
+	// reorderDelay exceeds the time by which a program delays an event while it sends
+	// others.
 	reorderDelay = 250 * time.Millisecond
-	// countsPatience is how long the run waits at its end for the program's counts, which arrive every second.
+	// countsPatience is the time for which the run waits at its end for the program's counts, which
+	// arrive every second.
 	countsPatience = 2 * time.Second
 	// maxPending is more than the number of events that an honest program sends in reorderDelay.
 	maxPending = 1000
@@ -31,7 +33,7 @@ var tooMany = fmt.Sprintf("the program sends at most %d per second, and drops wh
 
 // page is a Source: the events of a program that sends them itself with package debugprobe.
 type page struct {
-	*replay.Reader // decides which events are selected, and has no recordings
+	*replay.Reader // selects the events, and has no recordings
 	to             *console.Console
 	config         *query.Config
 	show           *Show

@@ -95,7 +95,7 @@ func TestPageOrder(t *testing.T) {
 	require.LessOrEqual(t, c.longest, maxPending)
 }
 
-// TestPageQuery: the program is asked for the selected probes only, and for the condition if it has all that this asks for. Then it has
+// TestPageQuery: the program is asked for the selected probes only, and for the condition if it has everything that this uses. Then it has
 // the whole text, of which it sends the beginning.
 func TestPageQuery(t *testing.T) {
 	cut := sent(time.Now(), "y", `"text":"`+strings.Repeat("t", 1024)+`…"`)

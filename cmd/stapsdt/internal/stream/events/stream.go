@@ -14,8 +14,8 @@ import (
 type Consumer interface {
 	// Event takes an event, which is valid until Event returns.
 	Event(*Event) error
-	// Tick is called when the consumer has taken all present events. It returns the maximum time until the next call, and
-	// whether the run goes on.
+	// Tick is called when the consumer has taken all present events. It returns the maximum time
+	// until the next call, and whether the run goes on.
 	Tick() (next time.Duration, more bool, err error)
 	// Know is called with a probe, which has all of its arguments, before its events. It may be
 	// called more than once for a probe.
@@ -29,19 +29,20 @@ type Consumer interface {
 type Source interface {
 	// Probes returns the selected probes that are known so far.
 	Probes() []*recording.Probe
-	// Run passes events to a consumer until ctx is done, the configuration's time is over, the consumer needs no more events, or
-	// there are no more events.
+	// Run passes events to a consumer until ctx is done, the configuration's time is over, the
+	// consumer needs no more events, or there are no more events.
 	Run(ctx context.Context, c Consumer) error
-	// Lost returns the number of events lost so far. Losses also says where they are missing, if that is known. Only the
-	// goroutine of Run may call them.
+	// Lost returns the number of events lost so far. Losses also returns where they are missing, if
+	// that is known. Only the goroutine of Run may call them.
 	Lost() uint64
 	Losses() replay.Losses
 	// Clock returns the time of an event by the clock that relates the events of all processes.
 	Clock(e *recording.Event) time.Duration
 	// Announce prints what is watched, on a terminal and if the command is verbose.
 	Announce()
-	// Report warns of missing events, except the lost ones that the command has reported already. consequence says what this means
-	// for the result. Report returns an error if a program went away before its end; the result is valid then too.
+	// Report warns of missing events, except the lost ones that the command has reported already.
+	// consequence describes the effect on the result. Report returns an error if a program went
+	// away before its end; the result is valid even then.
 	Report(consequence string, reported uint64) error
 	Close()
 }
@@ -52,7 +53,7 @@ const Unended = "operations may be missing, and ends may be lost"
 // TooFast is the reason for losing events that a program fires.
 const TooFast = "they came faster than they could be read"
 
-// WarnLost warns of lost events. consequence says what this means for the result, or is "".
+// WarnLost warns of lost events. consequence describes the effect on the result, or is "".
 func WarnLost(to *console.Console, lost uint64, why, consequence string) {
 	if consequence != "" {
 		why += ": " + consequence
@@ -69,9 +70,10 @@ func (s *Stream) WarnLost(to *console.Console, lost uint64) { WarnLost(to, lost,
 type Options struct {
 	// From names the source that replaces processes.
 	From replay.From
-	// Needs are what a source must have.
+	// Needs are the requirements on the source.
 	Needs replay.Needs
-	// Goroutines asks the kernel for the goroutine of each event. Other sources always deliver it.
+	// Goroutines requests the goroutine of each event from the kernel. Other sources always
+	// deliver it.
 	Goroutines bool
 	// Calls requests the Call of each event. All probes must be functions.
 	Calls *Calls

@@ -98,7 +98,7 @@ func (f *Feed) await(patience time.Duration, take func(arrival) error) (err erro
 	return err
 }
 
-// dial begins to connect to new processes, and to watch them if the feed watches.
+// dial begins to connect to new processes, and to watch them if the feed already watches.
 func (f *Feed) dial(all []*socket.Process) {
 	now := time.Now()
 	f.refused.purge(all, now)
@@ -156,7 +156,7 @@ func (f *Feed) watch() {
 	}
 }
 
-// ask asks a program to be watched.
+// ask requests the watch of a program.
 func (f *Feed) ask(p *program, request wire.Watch) {
 	p.state = asked
 	c := p.Connection

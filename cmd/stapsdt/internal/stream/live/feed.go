@@ -47,9 +47,10 @@ const (
 	slack = 5 * time.Millisecond
 	// scanInterval is the interval between searches for other programs.
 	scanInterval = time.Second
-	// startPatience is how long a start waits for programs that do not answer.
+	// startPatience is the time for which a start waits for programs that do not answer.
 	startPatience = 3 * time.Second
-	// beginPatience is how long Begin waits: the events of other programs are not read during this time.
+	// beginPatience is the time for which Begin waits: the events of other programs are not read
+	// during this time.
 	beginPatience = time.Second
 )
 
@@ -381,8 +382,8 @@ func (f *Feed) Programs() int { return int(f.seen.Load()) }
 // Missing returns the number of events lost until the last look. Any goroutine may call it.
 func (f *Feed) Missing() uint64 { return f.missing.Load() }
 
-// Close closes the connections. Those of programs whose answer is expected are closed when it
-// comes.
+// Close closes the connections. The connections of programs that have not answered yet are
+// closed when the answer comes.
 func (f *Feed) Close() {
 	close(f.closed)
 	f.alarm.close()

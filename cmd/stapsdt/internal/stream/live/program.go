@@ -9,7 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
 )
 
-// state is that of a program. One that has gone is not kept.
+// state is the state of a program. A program that has gone is not kept.
 type state uint8
 
 const (
@@ -28,7 +28,7 @@ type program struct {
 	gone               chan struct{} // closed when the connection has ended, or was interrupted
 }
 
-// in yields the programs in a state.
+// in returns an iterator over the programs in a state.
 func (f *Feed) in(s state) iter.Seq2[socket.Key, *program] {
 	return func(yield func(socket.Key, *program) bool) {
 		for k, p := range f.programs {
@@ -47,10 +47,10 @@ func (f *Feed) count(s state) (n int) {
 	return n
 }
 
-// expected returns the number of programs of which an answer is expected.
+// expected returns the number of programs that have not answered yet.
 func (f *Feed) expected() int { return f.count(connecting) + f.count(asked) }
 
-// answered yields the programs that have told their probes.
+// answered returns an iterator over the programs that have sent their probes.
 func (f *Feed) answered() iter.Seq[*program] {
 	return func(yield func(*program) bool) {
 		for _, p := range f.programs {

@@ -44,7 +44,7 @@ func (r refusals) due(now time.Time) bool {
 	return false
 }
 
-// purge removes processes that do not listen any longer, or that were watched since.
+// purge removes processes that no longer listen, or that were watched since.
 func (r refusals) purge(listening []*socket.Process, now time.Time) {
 	listed := make(map[socket.Key]bool, len(listening))
 	for _, p := range listening {

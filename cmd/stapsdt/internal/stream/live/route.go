@@ -49,7 +49,7 @@ func Refuse(err error, what string) error {
 	return err
 }
 
-// kernelError says what only the kernel can do. It is an ErrKernel.
+// kernelError names something that only the kernel can do. It is an ErrKernel.
 type kernelError string
 
 func (e kernelError) Error() string        { return string(e) }
@@ -58,7 +58,7 @@ func (e kernelError) Is(target error) bool { return target == ErrKernel }
 // errThread means that an expression uses the thread that fires.
 const errThread = kernelError("tid needs the kernel, because sockets do not have the thread")
 
-// unseen returns the error that no socket shows a probe.
+// unseen returns the error for a probe that no socket shows.
 func unseen(probe string) error {
 	return kernelError(probe + " is not among the probes that the program shows by its socket: only the kernel sees it")
 }
@@ -75,7 +75,7 @@ func fitSocket(n *replay.Needs, p *recording.Probe) error {
 	return errThread
 }
 
-// Route is what delivers events: the sockets of programs, or the kernel.
+// Route is the source that delivers events: the sockets of programs, or the kernel.
 type Route struct {
 	// Feed has the events of programs. It is nil if the kernel delivers the events.
 	Feed *Feed
@@ -93,8 +93,8 @@ func (r Route) String() string {
 	return "the kernel"
 }
 
-// Choose returns the route of the events that the configuration selects. It connects to the
-// programs, and begins to watch those that the user has named.
+// Choose returns the route for the events that the configuration selects. It connects to
+// the programs, and begins to watch the processes that the user has named.
 func Choose(to *console.Console, c *query.Config, n replay.Needs) (r Route, err error) {
 	if err := c.Check(); err != nil {
 		return r, err

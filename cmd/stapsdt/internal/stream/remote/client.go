@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// Client asks a handler.
+// Client sends requests to a handler.
 type Client struct {
 	address *Address
 	http    http.Client
 }
 
-// patience is the time that a server may take to answer, or be silent in a stream, to which it
-// writes every second.
+// patience is the time that a server may take to answer, or may be silent in a stream,
+// although it writes every second.
 const patience = 15 * time.Second
 
 // NewClient returns a client for the handler at an address.
@@ -79,7 +79,7 @@ type Probe struct {
 // maxListing is the maximum size of a listing in bytes. No program has a larger one.
 const maxListing = 64 << 20
 
-// Probes asks for the probes of the program.
+// Probes requests the probes of the program.
 func (c *Client) Probes(ctx context.Context) (*Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -98,7 +98,7 @@ func (v *Evaluator) needsEnd(n *expr.Node) bool {
 	return n.X.Op != expr.Const && n.Y.Op != expr.Const // a constant is shorter than what is left of a text
 }
 
-// IsCut reports whether an expression is a text of which only the beginning is known.
+// IsCut reports whether an expression is a text that was cut.
 func (v *Evaluator) IsCut(e *expr.Expr) bool { return v.isCut(e.Root) }
 
 func (v *Evaluator) isCut(n *expr.Node) bool {
@@ -114,7 +114,7 @@ func (v *Evaluator) Bool(e *expr.Expr) (match, fault bool) {
 	return e.Bool(v.get)
 }
 
-// Number is Eval for an integer expression, whose bits it returns.
+// Number is Eval for an integer expression. It returns the bits of the value.
 func (v *Evaluator) Number(e *expr.Expr) (bits uint64, fault bool) {
 	if n := len(v.probe.Args); e.Root.Op == expr.Load && e.Root.Var < 2*n { // most expressions are an argument
 		return v.event.Word(e.Root.Var % n), false
@@ -138,7 +138,8 @@ type Value struct {
 	Bits uint64
 	Text string
 	Cut  bool
-	// Missing means that the value could not be read. Text says so, unless it is "".
+	// Missing means that the value could not be read. Text describes this, unless it is
+	// "".
 	Missing bool
 }
 
@@ -177,7 +178,7 @@ func (v *Value) ForText() string {
 // ForJSON formats the value as JSON.
 func (v *Value) ForJSON() json.RawMessage { return render.AppendJSON(nil, v.Item, v.ofEvent()) }
 
-// ofEvent returns the value in the form of an event's.
+// ofEvent returns the value in the form of an event's value.
 func (v *Value) ofEvent() event.Value {
 	e := event.Value{Type: v.Item.Type, Bits: v.Bits, Cut: v.Cut, Missing: v.Missing}
 	e.Text = []byte(v.Text)

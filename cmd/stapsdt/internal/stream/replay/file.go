@@ -29,7 +29,8 @@ type File struct {
 	missed  time.Duration // the time until which events were lost, without a recording
 }
 
-// Writer identifies the process that writes to a recording, whichever File it is read by.
+// Writer identifies the process that writes to a recording, independently of the File
+// that reads it.
 type Writer struct {
 	PID   uint32
 	Start uint64 // in ticks since the boot
@@ -52,7 +53,7 @@ func (f *File) Recorded() []*recording.Probe {
 // Passed records that the events until a time were delivered.
 func (f *File) Passed(until time.Duration) { f.last = until }
 
-// Missed records that some events until a time were lost, of a File without a recording.
+// Missed records that some events of a File without a recording were lost until a time.
 func (f *File) Missed(until time.Duration) { f.missed = until }
 
 // Last returns the time of the last event that was read, of any probe.

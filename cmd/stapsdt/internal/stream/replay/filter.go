@@ -47,7 +47,8 @@ func (r *Reader) NewFilter(p *recording.Probe) *Filter {
 	return f
 }
 
-// Unfit returns why the first unfit probe is left out, or nil if none is.
+// Unfit returns the reason why the first unfit probe is left out, or nil if there is
+// none.
 func (r *Reader) Unfit() error { return r.unfit.Err() }
 
 // Matches reports whether an event of the probe is selected.

@@ -6,8 +6,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 )
 
-// Follow is called when More has found nothing. It warns of files that have no writer any longer. If the path of such a
-// file names another recording, this replaces the file. Follow returns the replaced files.
+// Follow is called when More has found nothing. It warns of files that no longer have a writer. If
+// the path of such a file names another recording, this replaces the file. Follow returns the
+// replaced files.
 func (r *Reader) Follow(to *console.Console) (replaced []*File) {
 	for i, f := range r.files {
 		if f.ended == 0 && f.written() {
@@ -46,7 +47,8 @@ func replaced(f *os.File) bool {
 	return err == nil && nowErr == nil && !os.SameFile(own, now)
 }
 
-// successor opens the recording that now has the path of a file. It returns nil if this is still the same file, or is no recording.
+// successor opens the recording that now has the path of a file. It returns nil if this is still
+// the same file, or not a recording.
 func (f *File) successor() *File {
 	if !replaced(f.file) {
 		return nil

@@ -10,7 +10,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 )
 
-// Begin warns of probes that are left out and of files that are cut, and says how the events of several recordings are ordered.
+// Begin warns of probes that are left out and of files that are cut, and reports how the events of
+// several recordings are ordered.
 func (r *Reader) Begin(to *console.Console) {
 	if line := r.unfit.Take(r.selected); line != "" {
 		to.Warn("%s", line)
@@ -35,7 +36,7 @@ func (r *Reader) reportFile(to *console.Console, f *File, consequence string) {
 	}
 }
 
-// Report warns if the recordings have lost events. consequence says what this means for the result.
+// Report warns if the recordings have lost events. consequence describes the effect on the result.
 func (r *Reader) Report(to *console.Console, consequence string) {
 	for _, f := range r.files {
 		r.reportFile(to, f, consequence)
@@ -55,7 +56,7 @@ type Losses struct {
 	Unplaced uint64 `json:"unplaced,omitempty"`
 }
 
-// Losses returns how many events the recordings have lost.
+// Losses returns the numbers of events that the recordings have lost.
 func (r *Reader) Losses() Losses {
 	all := Losses{Lost: r.Lost()}
 	for _, f := range r.files {
@@ -73,7 +74,8 @@ func (l Losses) Encode(out io.Writer) error {
 	return render.NewEncoder(out).Encode(l)
 }
 
-// LossText describes how many events a recording has lost, and where they are missing.
+// LossText describes the number of events that a recording has lost, and where they are
+// missing.
 func (f *File) LossText() string {
 	m := f.Missing()
 	var parts []string

@@ -14,7 +14,7 @@ type Operation struct {
 	File  *File
 	Kind  int
 	Since time.Duration // by CLOCK_MONOTONIC
-	// PID is the process of the start. A page tells neither TID nor Goroutine.
+	// PID is the process of the start. Events of a page have neither TID nor Goroutine.
 	PID, TID  uint32
 	Goroutine uint64
 	Key       Value
@@ -71,7 +71,7 @@ func (o *Operation) Meets() (meets, decided bool) {
 	return meets, !meets || !o.late
 }
 
-// For returns how long an operation had been open at the end of its recording.
+// For returns the time for which an operation had been open at the end of its recording.
 func (o *Operation) For() time.Duration { return max(o.File.Last()-o.Since, 0) }
 
 // IsOpen reports whether an operation without an end is known to be open: the recording has all events since it began.

@@ -13,6 +13,6 @@ type Process struct {
 	Executable, Comm string
 	// Pod is the pod of the process, or nil.
 	Pod *recording.Pod
-	// Looked is when the pod was last looked up, by CLOCK_MONOTONIC.
+	// Looked is the time when the pod was last looked up, by CLOCK_MONOTONIC.
 	Looked time.Duration
 }

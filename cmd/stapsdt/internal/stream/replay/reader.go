@@ -143,7 +143,8 @@ func (r *Reader) names() string {
 	return strings.Join(all, " or ")
 }
 
-// Nearest returns the end of a message that none of the probes is selected. It suggests a similar name.
+// Nearest returns a suggestion to append to the error if none of the probes is selected: a similar
+// name, or "".
 func (r *Reader) Nearest(all []*recording.Probe) string {
 	return query.Nearest(r.specs, func(yield func(provider, probe string) bool) {
 		for _, p := range all {
@@ -185,8 +186,8 @@ func (r *Reader) Lost() (lost uint64) {
 	return lost
 }
 
-// Position returns how many events the recordings had until now, selected or not, and whether more events are known
-// than MoreUntil allowed.
+// Position returns the number of events in the recordings until now, selected or not, and reports
+// whether later events than MoreUntil allowed are known.
 func (r *Reader) Position() (passed uint64, more bool) {
 	for _, f := range r.files {
 		n, known := f.Position()

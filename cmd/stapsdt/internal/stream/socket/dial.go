@@ -27,9 +27,10 @@ import (
 const (
 	// patience is the time that a process may take to answer.
 	patience = 2 * time.Second
-	// askPatience is the time that connecting to a process and asking it may take.
+	// askPatience is the time that connecting to a process and getting its answer may
+	// take.
 	askPatience = 3 * patience
-	// together is the number of processes of a user that are asked at a time.
+	// together is the number of processes of a user to which a Dialer connects at a time.
 	together = 8
 	// maxPlaces is the maximum number of sockets that are tried for a process.
 	maxPlaces = 4
@@ -112,7 +113,8 @@ func (p *Process) owner() any {
 	return proc.OwnerOf(p.PID)
 }
 
-// stallKey is the function of this name. The sockets of a process that is Elsewhere are in directories of our own.
+// stallKey returns the key under which package stall counts this process's calls. The sockets of a
+// process that is Elsewhere are in directories of our own.
 func (p *Process) stallKey(system any) any {
 	if p.Elsewhere {
 		return stallKey(os.Getpid(), system)
@@ -205,7 +207,7 @@ func (p *Process) likely() (all []place) {
 	return all[:min(len(all), maxPlaces)]
 }
 
-// rank returns how likely the process listens there. A lower rank is more likely.
+// rank returns a number that is lower the more likely the process listens there.
 func (at place) rank(p *Process) int {
 	info, err := stall.Do(p.stallKey(path.Dir(at.path)), func() (os.FileInfo, error) { return os.Lstat(at.root + at.path) }, nil)
 	switch {

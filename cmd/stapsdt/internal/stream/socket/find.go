@@ -86,8 +86,8 @@ func stallKey(pid int, system any) any {
 	return stall.Of{Owner: proc.OwnerOf(pid), System: [2]any{pid, system}}
 }
 
-// names matches the names of sockets: the PID in the program's namespace, its start time, and a number if processes of several PID
-// namespaces have both in common.
+// names matches the names of sockets: the PID in the program's namespace, its start time, and a
+// number if processes of several PID namespaces have the same PID and start time.
 var names = regexp.MustCompile(`^((\d{1,10})-(\d{1,20}))(?:-\d)?\.sock$`)
 
 // listens is the flag of listening sockets in /proc/net/unix.
@@ -205,8 +205,8 @@ func directories(uid uint32, variable func(string) string) (all []string) {
 	return slices.DeleteFunc(all, func(dir string) bool { return !path.IsAbs(dir) })
 }
 
-// Processes returns the listening processes to which this user may connect, including those Elsewhere, whose sockets are in a
-// directory of this user.
+// Processes returns the listening processes to which this user may connect, including processes
+// that are Elsewhere and have sockets in a directory of this user.
 func Processes() []*Process {
 	pids, err := proc.Processes()
 	if err != nil {
@@ -296,7 +296,8 @@ func (n *Newcomers) Possible(pids ...int) bool {
 	return true
 }
 
-// lastThread returns the content of /proc/loadavg, whose last field is the newest thread ID in this PID namespace.
+// lastThread returns the content of /proc/loadavg. Its last field is the newest thread ID in this
+// PID namespace.
 func lastThread() string {
 	b, _ := os.ReadFile("/proc/loadavg")
 	return string(b[bytes.LastIndexByte(b, ' ')+1:])

@@ -101,7 +101,7 @@ func openKernel(
 			return k, err
 		}
 	}
-	// The kernel shows what there is.
+	// The kernel shows the existing probes.
 	if o.Needs.All == nil || k.show != nil || config.All && len(k.sources) == 0 {
 		return k, nil
 	}

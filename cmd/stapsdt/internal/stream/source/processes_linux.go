@@ -9,7 +9,7 @@ import (
 )
 
 // ofProcesses returns the stream of programs that listen. If the kernel delivers the events, it
-// returns that of the kernel, or nil unless kernel is true.
+// returns the kernel's stream if kernel is true, and nil otherwise.
 func ofProcesses(
 	to *console.Console, config *query.Config, o *events.Options, kernel bool,
 ) (*events.Stream, error) {

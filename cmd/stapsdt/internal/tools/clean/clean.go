@@ -24,7 +24,8 @@ import (
 
 // Options select the files to remove.
 type Options struct {
-	// Named are the directories that the user named, which may belong to any user. Without any, they are those of Directories.
+	// Named lists the directories that the user named, which may belong to any user. If it is
+	// empty, the directories are those that Directories returns.
 	Named []string
 	// All selects the directories and files of all users.
 	All bool
@@ -39,11 +40,12 @@ type Action string
 
 const (
 	Removed Action = "removed"
-	// Removable is a file that would be removed without DryRun, unless the kernel says that it is in use.
+	// Removable is a file that would be removed without DryRun, unless the kernel reports that it
+	// is in use.
 	Removable Action = "removable"
 	Young     Action = "young"  // the file was used too recently
 	Mapped    Action = "mapped" // the file is in use
-	// Unseen is a file of which the kernel does not say whether it is in use.
+	// Unseen is a file for which the kernel does not report whether it is in use.
 	Unseen Action = "unseen"
 	Failed Action = "failed"
 )
@@ -222,9 +224,10 @@ func leaseable(fd int) bool {
 	return unix.Fstatfs(fd, &fs) == nil && slices.Contains(known, uint32(fs.Type))
 }
 
-// remove removes a file unless the kernel says that another process uses it. It renames the file first,
-// so that no process opens it, because opening it fails during the lease. If a process has created the
-// file again meanwhile, the old file keeps the new name, which /proc/PID/maps shows, and which a later run finds.
+// remove removes a file unless the kernel reports that another process uses it. It renames the file
+// first, so that no process opens it, because opening it fails during the lease. If a process has
+// created the file again meanwhile, the old file keeps the new name, which /proc/PID/maps shows,
+// and which a later run finds.
 func remove(dir int, name string, fd int, stat *unix.Stat_t) (action Action, why string) {
 	random := rand.Text()
 	aside := ".cleaning-" + random[:20] + "-" + random[20:] + ".so" // a randomName

@@ -154,8 +154,8 @@ func (g *generator) name(name, prefix, suffix string, pos Pos) string {
 	return in
 }
 
-// check reports whether the library accepts the probe. It asks the library, argument by
-// argument, so that an error is about the right one.
+// check reports whether the library accepts the probe. It defines the probe argument by
+// argument, so that an error names the right one.
 func (g *generator) check(p *Provider, probe *Probe) bool {
 	names := argNames(probe)
 	var types []stapsdt.ArgType

@@ -254,7 +254,7 @@ func (p *parser) arg(probe token, passed bool) (arg Arg, none bool) {
 	return arg, false
 }
 
-// spell returns a declaration as people write it.
+// spell returns a declaration in the usual spelling.
 func spell(tokens []token) string {
 	var b strings.Builder
 	for i, t := range tokens {

@@ -51,7 +51,7 @@ func (f *Facts) asks(text string) {
 }
 
 // diagnoses are changes to what is healthy, and the findings that they lead to: the cause, the
-// level, and a part of what it says or of the cure.
+// level, and a part of what it says or of the remedy.
 var diagnoses = []struct {
 	name   string
 	change func(*Facts)

@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package doctor says why stapsdt sees no event of a process. [Read] collects the facts about the
-// kernel, the rights of this process, the process to trace and its images. [Diagnose] runs a table
-// of checks on the facts and touches nothing else, so that tests can give it the facts of other
-// systems. docs/nothing-shows.md has the causes that concern other tracers only.
+// Package doctor finds out why stapsdt sees no event of a process. [Read] collects the facts about
+// the kernel, the rights of this process, the process to trace and its images. [Diagnose] runs a
+// table of checks on the facts and touches nothing else, so that tests can give it the facts of
+// other systems. docs/nothing-shows.md also describes causes that concern only other tracers.
 package doctor
 
 import (
@@ -40,7 +40,7 @@ type Host struct {
 	Lockdown string // "none", "integrity" or "confidentiality", or "" if unknown
 }
 
-// Uprobes tells whether the kernel has the event source of uprobes.
+// Uprobes reports whether the kernel has the event source of uprobes.
 type Uprobes int
 
 const (
@@ -55,32 +55,33 @@ type Self struct {
 	// Missing are the capabilities that attaching may need and that this process lacks.
 	Missing []rights.Capability
 	Seccomp bool // whether there is a filter
-	// InPIDNamespace and InUserNamespace tell whether it is outside the initial namespace.
+	// InPIDNamespace and InUserNamespace report whether it is outside the initial
+	// namespace.
 	InPIDNamespace, InUserNamespace bool
-	// NoProc tells whether nothing is mounted at /proc, and OwnProc whether it belongs to the PID
-	// namespace of this process.
+	// NoProc reports whether nothing is mounted at /proc, and OwnProc whether /proc belongs to
+	// the PID namespace of this process.
 	NoProc, OwnProc bool
 }
 
 // Process is the process to trace.
 type Process struct {
 	Alive bool
-	// Stopped tells whether a signal or a debugger has stopped it.
+	// Stopped reports whether a signal or a debugger has stopped it.
 	Stopped bool
 	// Refused is the error from reading its memory map, or nil.
 	Refused error
 	Name    string
 	UID     int // the effective user, or -1
-	// Go tells whether it runs a Go program.
+	// Go reports whether it runs a Go program.
 	Go bool
-	// HasLibrary tells whether its build information lists this library.
+	// HasLibrary reports whether its build information lists this library.
 	HasLibrary bool
-	// Parked tells whether a provider was loaded and no longer is.
+	// Parked reports whether a provider was loaded and no longer is.
 	Parked bool
 	// Directory is its STAPSDT_DIR.
 	Directory string
-	// Asked tells whether its environment asks for a socket. Invalid has an error for each variable
-	// whose value the library refuses.
+	// Asked reports whether its environment requests a socket. Invalid has an error for each
+	// variable whose value the library refuses.
 	Asked   bool
 	Invalid []error
 	// Children are its descendants that have probes, if it has none.
@@ -99,9 +100,11 @@ type Image struct {
 	Path   string // the path in the mount namespace of the process
 	ID     target.ID
 	Probes []Name
-	// Twice tells whether the process has mapped the semaphore of a selected probe twice.
+	// Twice reports whether the process has mapped the semaphore of a selected probe
+	// twice.
 	Twice bool
-	// Moved tells whether the process has moved the code of a probe to memory that has no file.
+	// Moved reports whether the process has moved the code of a probe to memory that has no
+	// file.
 	Moved bool
 }
 
@@ -125,8 +128,8 @@ type Trial struct {
 	Path string
 	// BPF and Attach are the errors from loading a BPF program and from attaching it, or nil.
 	BPF, Attach error
-	// Before and During tell whether the process's site was changed, as a tracer changes it,
-	// before and during the trial. They are valid if Known is true.
+	// Before and During report whether the process's site was changed, as a tracer changes
+	// it, before and during the trial. They are valid if Known is true.
 	Before, During, Known bool
 }
 

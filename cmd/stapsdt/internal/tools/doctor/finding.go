@@ -18,7 +18,7 @@ type Level string
 const (
 	// Fault keeps the selected probes from being traced.
 	Fault Level = "fault"
-	// Note can lead a user astray while tracing works.
+	// Note can mislead a user although tracing works.
 	Note Level = "note"
 	// Fine means that the check found nothing wrong.
 	Fine Level = "fine"

@@ -53,7 +53,7 @@ const (
 	initialUser = "user:[4026531837]"
 )
 
-// self reads the facts about this process, whose PID in its own PID namespace is pid.
+// self reads the facts about this process. pid is its PID in its own PID namespace.
 func (s system) self(pid int) Self {
 	status := s.status("thread-self")
 	user := s.link("proc/self/ns/user")
@@ -87,7 +87,8 @@ func (s system) process(pid int) Process {
 	return p
 }
 
-// obey notes what a variable asks for, and returns an error if the library refuses its value.
+// obey notes the request of a variable, and returns an error if the library refuses its
+// value.
 func (p *Process) obey(variable string) error {
 	name, value, _ := strings.Cut(variable, "=")
 	switch {

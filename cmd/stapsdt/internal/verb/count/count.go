@@ -204,8 +204,8 @@ type jsonRow struct {
 	By       render.JSONObject `json:"by"`
 	Count    uint64            `json:"count"`
 	Sum      *big.Int          `json:"sum,omitempty"`
-	// DetachedAt is when the probe was detached from to keep the budget: later events are not
-	// counted.
+	// DetachedAt is the time when the probe was detached to keep the budget: later events are
+	// not counted.
 	DetachedAt *time.Time `json:"detached_at,omitempty"`
 	*render.JSONHistogram
 }

@@ -20,7 +20,8 @@ func (p Probe) String() string { return p.Provider + ":" + p.Name }
 
 // Expressions are evaluated at each event.
 type Expressions struct {
-	// By are the expressions by whose values events are counted separately.
+	// By lists expressions. Events are counted separately for each combination of their
+	// values.
 	By []string
 	// Value is the expression whose values are summed, or "". Buckets divides the values of a
 	// histogram, and is nil otherwise.
@@ -51,7 +52,7 @@ type Options struct {
 	Interval time.Duration
 	// Sort is the column by which rows are sorted, the largest first, or "" for the number of events.
 	Sort string
-	// From are the recordings whose events are counted instead of the events of processes.
+	// From names the recordings to read instead of processes.
 	From replay.From
 }
 

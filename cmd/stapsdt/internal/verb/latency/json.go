@@ -13,8 +13,8 @@ type jsonHead struct {
 	Time  time.Time `json:"time"`
 	Start string    `json:"start"`
 	End   string    `json:"end"`
-	// DetachedAt is when the probes were detached from to keep the budget: later operations are not
-	// measured.
+	// DetachedAt is the time when the probes were detached to keep the budget: later operations are
+	// not measured.
 	DetachedAt *time.Time `json:"detached_at,omitempty"`
 }
 

@@ -66,7 +66,8 @@ func (l *latency) text(rows []*count.Row[*operation], all []unpaired) []byte {
 	return b.Bytes()
 }
 
-// openTable writes the operations that have been open longest, and then those whose end may be lost, with the maximum of their times.
+// openTable writes the operations that have been open longest, and then the operations that may
+// have ended, because the end may be lost, with the maximum of their times.
 func (l *latency) openTable(b *bytes.Buffer, u *unpaired) {
 	if len(u.oldest) == 0 {
 		return

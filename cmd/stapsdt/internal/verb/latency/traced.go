@@ -158,7 +158,7 @@ func (t *traced) unpaired() ([]unpaired, error) {
 		if err != nil {
 			return nil, err
 		}
-		// During the reading, an end may have been counted, but not its start.
+		// An end may have been counted during the reading, but not its start.
 		all[i].starts, all[i].ends = totals.Starts-min(totals.Starts, totals.Pairs), totals.Ends
 		t.full += totals.Full
 	}
@@ -182,7 +182,8 @@ func (t *traced) unpaired() ([]unpaired, error) {
 	return all, nil
 }
 
-// opened converts an operation to the form of those whose events were read.
+// opened converts an operation of the kernel to the form of operations whose events were
+// read.
 func (t *traced) opened(o *layout.Open, f *replay.File) *replay.Operation {
 	plan := t.plans[o.Kind]
 	s := &replay.Operation{

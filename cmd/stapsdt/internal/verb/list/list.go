@@ -15,7 +15,7 @@ import (
 
 // Options select the probes and the output.
 type Options struct {
-	// Format is that of the output.
+	// Format is the format of the output.
 	Format query.Format
 	// Verbose shows each site.
 	Verbose bool

@@ -40,8 +40,8 @@ func (l *lister) listeners() (all []*listener) {
 	return all
 }
 
-// ask asks the listeners for probes that no file of theirs shows: probes of providers that are not loaded, and of
-// processes whose files are not accessible.
+// ask requests from the listeners the probes that none of their files shows: probes of providers
+// that are not loaded, and of processes whose files are not accessible.
 func ask(all []*listener, found *probes.Found) {
 	shown := map[string]bool{}
 	for _, f := range found.Files {
@@ -82,7 +82,7 @@ func ask(all []*listener, found *probes.Found) {
 	}
 }
 
-// askPatience is how long all listeners together may take to answer.
+// askPatience is the time that all listeners together may take to answer.
 const askPatience = 5 * time.Second
 
 // pids returns the PID of the listener, or none if the listener is in another PID namespace.

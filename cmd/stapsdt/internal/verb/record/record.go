@@ -31,7 +31,8 @@ type Options struct {
 }
 
 const (
-	// MaxText is the number of bytes of a string that a program can read without touching a third page.
+	// MaxText is the number of bytes of a string that a program can read without touching a third
+	// page.
 	MaxText = 4000
 	// MinSize and MaxSize are the limits of Options.Size.
 	MinSize = 4 * recording.ChunkBytes
@@ -99,7 +100,8 @@ func (r *consumer) Tick() (next time.Duration, more bool, err error) {
 	return query.Rest, true, r.failed()
 }
 
-// Event records an event. It leaves out an event with an unreadable argument: a recording cannot say that a value is unknown.
+// Event records an event. It leaves out an event with an unreadable argument: a recording cannot
+// represent an unknown value.
 func (r *consumer) Event(e *events.Event) error {
 	items, p := e.Items(), r.probes[e.Probe]
 	if p == nil {

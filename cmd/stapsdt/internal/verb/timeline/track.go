@@ -40,8 +40,9 @@ type place struct {
 	goroutine, tid uint64
 }
 
-// track is a goroutine or a thread. Its spans are in the first lane, unless they partly overlap others, or begin at the same time: no
-// format can show partly overlapping spans in one track, or say which of two is the inner one.
+// track is a goroutine or a thread. Its spans are in the first lane, unless they partly overlap
+// others, or begin at the same time: no format can show partly overlapping spans in one track, or
+// state which of two is the inner one.
 type track struct {
 	name    string
 	process int // the PID under which it is drawn

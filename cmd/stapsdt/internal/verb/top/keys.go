@@ -22,7 +22,7 @@ type state struct {
 	help   bool
 	lower  bool // whether the selected row is in the table of open operations
 	at     int  // the selected row
-	// selected identifies the selected row when the order changes.
+	// selected identifies the selected row even if the order changes.
 	selected string
 	opened   *subject // the row that is shown alone, or nil
 	// first and firstOpen are the first visible rows of the tables, and scroll is the first visible line of a row

@@ -14,7 +14,7 @@ import (
 const (
 	// slots is the number of screens in which an operation that has ended is counted.
 	slots = 10
-	// slotOfRecording is the time of a slot of a recording, whose last second is shown.
+	// slotOfRecording is the time of a slot of a recording: the last second is shown.
 	slotOfRecording = time.Second / slots
 	// maxRows is the maximum number of rows. Operations that have no row are counted together.
 	maxRows = 4096

@@ -12,8 +12,8 @@ import (
 )
 
 // terminal is the terminal of a screen. It keeps the input from tcell, and delivers it in parts.
-// tcell would loop for ever at a byte that is not UTF-8, and would not end while input has come
-// that was not taken, such as a long text that was pasted.
+// tcell would loop forever at a byte that is not UTF-8, and would not end while there is unread
+// input, such as a long text that was pasted.
 type terminal struct {
 	tcell.Tty
 	// input has the parts, and nil after the terminal was closed.

@@ -152,8 +152,8 @@ func (s *snapshot) rows(all []line, width int) []string {
 	return split(table.Text())
 }
 
-// threadHead returns the heading of the threads of operations, or "" if they are not known: a page
-// tells none.
+// threadHead returns the heading of the threads of operations, or "" if they are not known: events
+// of a page have none.
 func threadHead(all []opened) (heading string) {
 	for i := range all {
 		switch {

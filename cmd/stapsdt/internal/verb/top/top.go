@@ -94,8 +94,8 @@ func newView(
 	return v, err
 }
 
-// now returns the time for the slots of a live stream, whose clock may be another machine's. It is
-// not 0.
+// now returns the time for the slots of a live stream. The clock of the stream may be another
+// machine's. It is not 0.
 func (v *view) now() time.Duration { return 1 + time.Since(v.opened) }
 
 // run takes the events.

@@ -72,7 +72,8 @@ type tree struct {
 	// lost is the number of events that were lost before the root began. When the root has ended, it is the number of events
 	// that were lost while it was open.
 	lost uint64
-	// meets is whether the root meets all conditions. It is Absent unless its start decides that.
+	// meets states whether the root meets all conditions. It is Absent unless its start decides
+	// that.
 	meets events.Truth
 	// partial means that the recording has lost events from the time when the root began.
 	partial bool

@@ -9,7 +9,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Parts has what open operations consist of. Its methods may be called concurrently.
+// Parts keeps the operations within each open operation. Its methods may be called
+// concurrently.
 type Parts struct {
 	mu     sync.Mutex
 	forest *forest
@@ -32,8 +33,8 @@ func (p *Parts) Gone(f *replay.File) {
 	p.forest.gone(f)
 }
 
-// Lines formats an operation and what it consists of, or returns nil if it has ended or has no
-// parts.
+// Lines formats an operation and the operations within it, or returns nil if it has ended or
+// has none.
 func (p *Parts) Lines(o *replay.Operation, width int) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -52,8 +52,8 @@ type view struct {
 	kept    int     // operations in the slowest
 	crowded bool    // fewer trees are kept than requested, because they have too many operations
 	err     error   // the error of showing the trees of a process that has ended
-	// excluded counts the trees that are not selected, and unended and unknown the trees whose
-	// roots have not ended, or whose roots' ends may be lost.
+	// excluded counts the trees that are not selected, unended the trees with a root that has
+	// not ended, and unknown the trees in which the end of the root may have been lost.
 	excluded, unended, unknown int
 }
 
@@ -209,8 +209,8 @@ func (v *view) keep(t *tree) {
 	}
 }
 
-// showOpen handles the trees of a process whose roots have not ended, or those of all processes if
-// file is nil: it shows them if they are selected, and counts the others.
+// showOpen handles the unfinished trees of a process, or of all processes if file is nil: it shows
+// the selected ones, and counts the others.
 func (v *view) showOpen(file *replay.File) error {
 	for e := v.growth.trees.Front(); e != nil && !v.full(); e = e.Next() {
 		t := e.Value.(*tree)
