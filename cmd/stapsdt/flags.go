@@ -166,7 +166,7 @@ func viaFlag(c *cobra.Command, via *string, otherwise string) {
 
 // verboseFlag adds the flag of the commands that can report the source of the events.
 func verboseFlag(c *cobra.Command, config *query.Config) {
-	c.Flags().BoolVarP(&config.Verbose, "verbose", "v", false, "say whether the events come from the kernel or from sockets, and when a process is watched by its socket")
+	c.Flags().BoolVarP(&config.Verbose, "verbose", "v", false, "report whether the events come from the kernel or from sockets, and when a process is watched by its socket")
 }
 
 // fromFlag adds the flags of the commands that can read recordings instead of processes.

@@ -74,7 +74,7 @@ time axis. -w then applies to an operation as a whole, as in latency.`,
 	c.Flags().StringArrayVar(&options.Show, "show", nil, "the values of the Go expressions `EXPR,...` instead of all arguments; str(arg0) is the text at arg0")
 	c.Flags().IntVar(&options.TextSize, "strlen", 256, fmt.Sprintf("show at most `N` bytes of a text, up to %d", trace.MaxText))
 	sourceFlags(c, &options.From)
-	c.Flags().BoolVarP(&options.Verbose, "verbose", "v", false, "show the fields of structs that arguments point to, and say whether the events come from the kernel or from sockets")
+	c.Flags().BoolVarP(&options.Verbose, "verbose", "v", false, "show the fields of structs that arguments point to, and report whether the events come from the kernel or from sockets")
 	return c
 }
 

@@ -112,7 +112,7 @@ static int check_file_system(const char *directory, uint64_t size, char *line)
 		return sdt_fail_line(line, "%s: %m", directory);
 	type = (uint32_t)status.f_type;
 	if (type == (uint32_t)BTRFS || type == ZFS || type == BCACHEFS)
-		return sdt_fail_line(line, "%s: its file system (type %#x) writes to another place each time, and "
+		return sdt_fail_line(line, "%s: its file system (type %#x) writes each change to another place, and "
 					   "cannot promise room",
 				     directory, type);
 	room = type == TMPFS ? sdt_memory_room() : UINT64_MAX;

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// function is a function that (def name (parameters) body) defines.
+// function is the value of (def name (parameters) body).
 type function struct {
 	name       string
 	parameters []any

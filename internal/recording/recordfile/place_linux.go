@@ -109,7 +109,7 @@ func checkRoom(dir *os.File, size int64) error {
 	case region.IsNetwork(&fs):
 		return fmt.Errorf("%s: it is on a network or FUSE file system (type %#x), whose server could stop the program", dir.Name(), number)
 	case number == btrfs || number == zfs || number == bcachefs:
-		return fmt.Errorf("%s: its file system (type %#x) writes to another place each time, and cannot promise room", dir.Name(), number)
+		return fmt.Errorf("%s: its file system (type %#x) writes each change to another place, and cannot promise room", dir.Name(), number)
 	case number == tmpfs:
 		if room, path := MemoryRoom(); size > room {
 			return fmt.Errorf("%s: a recording of %d bytes is memory of the program, but %s leaves %d", dir.Name(), size, path, max(room, 0))

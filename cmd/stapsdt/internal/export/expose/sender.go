@@ -40,7 +40,7 @@ func newSender(ctx context.Context, c *client, own prometheus.Registerer) *sende
 		client: c, backoff: backoff{first: firstDelay}, queue: make(chan Span, maxQueued), ctx: ctx,
 		spans: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stapsdt_export_otlp_spans_total",
-			Help: "Spans by what became of them: sent, refused by the collector, or dropped because the queue was full or the exporter ended.",
+			Help: "Spans by their outcome: sent, refused by the collector, or dropped because the queue was full or the exporter ended.",
 		}, []string{"result"}),
 	}
 	for _, result := range []string{sent, dropped, refused} {

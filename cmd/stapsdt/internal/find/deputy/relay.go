@@ -51,7 +51,7 @@ func NewRelay(owner any) (*Relay, error) {
 	return r, nil
 }
 
-// Take takes over the connection, and returns one that stands for it.
+// Take takes over the connection, and returns a connection to use in its place.
 func (r *Relay) Take(program *net.UnixConn) (watcher *net.UnixConn, err error) {
 	defer program.Close()
 	defer r.its.Close()

@@ -29,7 +29,7 @@ type Item struct {
 	IsGo bool
 	// Bare means that a string is the name of something, which is shown without quotes.
 	Bare bool
-	// Names names the numbers, or is nil.
+	// Names maps the numbers to names, or is nil.
 	Names Names
 }
 

@@ -66,7 +66,7 @@ func listens(f *Facts) []Finding {
 	if !f.Process.Alive || errors.Is(err, proc.ErrNoProcess) {
 		return nil
 	}
-	remedy := "Let the program Close what Listen returned and call Listen again, or start it again."
+	remedy := "Let the program close the Listener and call Listen again, or restart the program."
 	switch {
 	case err == nil:
 		return fine(fmt.Sprintf("Process %d listens: stapsdt watches its probes without rights and without the kernel.", f.PID))
