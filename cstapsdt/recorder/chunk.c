@@ -44,8 +44,8 @@ static void unlock_queue(struct sdt_writer *writer)
 }
 
 /*
- * retire_chunk releases the chunk that the slot had before its present one to other slots. The lock is
- * held.
+ * retire_chunk releases the chunk that the slot had before its present one to other slots. The lock
+ * is held.
  */
 static void retire_chunk(struct sdt_writer *writer, struct sdt_slot *slot)
 {
@@ -83,8 +83,8 @@ static unsigned char *chunk_at(const struct sdt_writer *writer, uint64_t index)
 }
 
 /*
- * take_chunk gives a busy slot another chunk. It reports false if there is none. The slot's chunk is
- * retired when the next one is readable. A reader therefore always finds the last chunk of a
+ * take_chunk gives a busy slot another chunk. It reports false if there is none. The slot's chunk
+ * is retired when the next one is readable. A reader therefore always finds the last chunk of a
  * shard, which has the number of the shard's earlier events.
  */
 static bool take_chunk(struct sdt_writer *writer, struct sdt_slot *slot)

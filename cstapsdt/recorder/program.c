@@ -78,8 +78,8 @@ static void prepare_once(void)
 }
 
 /*
- * prepare_forks makes forked children leave their parent's recordings and socket. It writes an error line
- * if it fails.
+ * prepare_forks makes forked children leave their parent's recordings and socket. It writes an
+ * error line if it fails.
  */
 static int prepare_forks(char *line)
 {
@@ -127,8 +127,8 @@ static void end_of_obeying(bool *of_environment, int status, const char *what, c
 }
 
 /*
- * begin_recording and listen_to_watchers write an error line, and return 1 if the process records or listens
- * already.
+ * begin_recording and listen_to_watchers write an error line, and return 1 if the process records
+ * or listens already.
  */
 static int begin_recording(const char *path, uint64_t bytes, char *line)
 {

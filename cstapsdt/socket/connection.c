@@ -191,8 +191,8 @@ static void handle_watch(struct sdt_connection *connection, const struct sdt_lis
 }
 
 /*
- * rest_after_watch waits until some time after a watch has ended: the end of a watch makes all threads pass a
- * barrier, and watchers may come and go without end.
+ * rest_after_watch waits until some time after a watch has ended: the end of a watch makes all
+ * threads pass a barrier, and watchers may come and go without end.
  */
 static void rest_after_watch(void)
 {

@@ -160,8 +160,8 @@ static int add_remedy(char *line)
 }
 
 /*
- * has_listener reports whether a process listens on a socket. A process that has just made the socket
- * will listen in a moment.
+ * has_listener reports whether a process listens on a socket. A process that has just made the
+ * socket will listen in a moment.
  */
 static bool has_listener(const char *path)
 {

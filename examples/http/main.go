@@ -36,11 +36,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if *watched {
-		closer, err := probesock.Listen()
+		listener, err := probesock.Listen()
 		if err != nil {
 			log.Fatal(err)
 		}
-		defer closer.Close()
+		defer listener.Close()
 	}
 	if err := run(ctx, *name, *address, *source, *supplier, *recording); err != nil {
 		log.Fatal(err)
