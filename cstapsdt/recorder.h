@@ -196,6 +196,7 @@ struct sdt_entries {
 typedef bool sdt_visit_fn(void *with, const char *name);
 void sdt_directory_visit(const char *directory, struct sdt_entries *entries, sdt_visit_fn *visit,
 			 void *with);
+int sdt_directory_rename(const char *from, const char *to);
 
 /* previous.c: the recordings of earlier processes, and the names of recordings. */
 enum {
@@ -212,7 +213,6 @@ enum sdt_moved {
 
 enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording, char *line);
 void sdt_recordfile_directory(const char *path, char directory[SDT_PATH_SIZE]);
-int sdt_recordfile_rename(const char *from, const char *to);
 int sdt_recordfile_expand(const char *pattern, uint32_t pid, char path[SDT_PATH_SIZE]);
 void sdt_recordfile_tidy(const struct sdt_recordfile *file, const char *path, const char *pattern);
 

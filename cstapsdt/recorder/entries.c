@@ -1,9 +1,18 @@
-/* The entries of a directory, for which opendir would allocate memory. */
+/*
+ * The entries of a directory, for which opendir would allocate memory, and a rename that replaces
+ * none of them.
+ */
 #include "../recorder.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1
+#endif
 
 /* What getdents64 returns. */
 struct entry {
@@ -35,4 +44,14 @@ void sdt_directory_visit(const char *directory, struct sdt_entries *entries, sdt
 			at += entry->size;
 		}
 	close(fd);
+}
+
+/* sdt_directory_rename renames a file to a name that no other file has. */
+int sdt_directory_rename(const char *from, const char *to)
+{
+	if (syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS) /* the flag is not supported */
+		return -1;
+	return link(from, to) == 0 ? unlink(from) : -1;
 }

@@ -9,13 +9,8 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#ifndef RENAME_NOREPLACE
-#define RENAME_NOREPLACE 1
-#endif
 
 /* KEPT is the number of recordings of earlier processes that are kept. */
 enum { KEPT = 5 };
@@ -24,16 +19,6 @@ enum { KEPT = 5 };
 static const char suffix_form[] = "-00000000T000000.000000000Z";
 
 enum { SUFFIX_LENGTH = sizeof suffix_form - 1 };
-
-/* sdt_recordfile_rename renames a file to a name that no other file has. */
-int sdt_recordfile_rename(const char *from, const char *to)
-{
-	if (syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
-		return 0;
-	if (errno != EINVAL && errno != ENOSYS) /* the flag is not supported */
-		return -1;
-	return link(from, to) == 0 ? unlink(from) : -1;
-}
 
 /*
  * add_suffix writes the path with the present time. It does not call gmtime, which takes a lock of
@@ -135,7 +120,7 @@ static int move_file(const char *path, const char *recording, char *name, size_t
 {
 	for (int tries = 0; tries < SDT_RECORDFILE_TRIES; tries++) {
 		add_suffix(name, size, recording);
-		if (sdt_recordfile_rename(path, name) == 0)
+		if (sdt_directory_rename(path, name) == 0)
 			return 0;
 		if (errno == ENOENT) {
 			*name = '\0';
@@ -159,7 +144,7 @@ static enum sdt_moved move_locked(const char *path, const char *recording, const
 		return SDT_MOVED;
 	if (lstat(name, &now) == 0 && (now.st_dev != file->st_dev || now.st_ino != file->st_ino))
 		/* Another process has moved it away, and this is a recording that was just made. */
-		return sdt_recordfile_rename(name, path) == 0 ? SDT_TAKEN : SDT_NOT_MOVED;
+		return sdt_directory_rename(name, path) == 0 ? SDT_TAKEN : SDT_NOT_MOVED;
 	return SDT_MOVED;
 }
 

@@ -308,7 +308,7 @@ int sdt_recordfile_create(struct sdt_recordfile *file, const char *path, uint64_
 int sdt_recordfile_publish(struct sdt_recordfile *file, const char *path, char *line)
 {
 	for (int tries = 0; tries < SDT_RECORDFILE_TRIES; tries++) {
-		if (sdt_recordfile_rename(file->path, path) == 0) {
+		if (sdt_directory_rename(file->path, path) == 0) {
 			strcpy(file->path, path);
 			return 0;
 		}
