@@ -25,9 +25,9 @@ type probeSink struct {
 	probe sink.Probe
 }
 
-func init() { sink.Record = recordTo }
-
-// recordTo implements sink.Record, for packages proberec and probesock.
+// recordTo is sink.Record, for packages proberec and probesock.
+//
+//go:linkname recordTo github.com/go-stapsdt/stapsdt/internal/recording/sink.Record
 func recordTo(s sink.Sink, of any) (stop func()) {
 	some, _ := of.([]*Provider)
 	var stopped atomic.Bool

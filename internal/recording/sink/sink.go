@@ -11,10 +11,11 @@ import (
 
 // Record appends the fires of some providers to a recording until stop is called, or of all
 // providers of the process, including those that are defined later, if providers is nil or empty. A
-// fire that begins after stop has returned is not appended. providers is a []*stapsdt.Provider, a
-// type of package stapsdt, which sets Record when it is initialized, and which this package cannot
-// import.
-var Record func(s Sink, providers any) (stop func())
+// fire that begins after stop has returned is not appended. providers is a []*stapsdt.Provider.
+//
+// Package stapsdt, which this package cannot import, has its body: the linker leaves it out of a
+// program that records nothing, and no code runs before main.
+func Record(s Sink, providers any) (stop func())
 
 // Sink is a recording to which fires are appended. It is a pointer.
 type Sink interface {
