@@ -457,8 +457,9 @@ SDT_API int sdtListen(void);
 SDT_API void sdtStopListening(void);
 
 /*
- * sdtError returns the error line of the last call to sdtRecord or sdtListen by this
- * thread, or "". It is valid until the thread's next call of one of them.
+ * sdtError returns the error line of the last call to sdtRecord or sdtListen by any
+ * thread, or "". It is valid until the next call. Threads that call these functions
+ * need a lock of their own for a call and its error.
  */
 SDT_API const char *sdtError(void);
 

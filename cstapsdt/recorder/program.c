@@ -11,7 +11,8 @@
 /* The default size of a recording. */
 #define DEFAULT_BYTES ((uint64_t)16 << 20)
 
-static _Thread_local char error_line[SDT_LINE_SIZE + 16];
+/* It is not of each thread: dlopen has hardly any room for variables of threads. */
+static char error_line[SDT_LINE_SIZE + 16];
 
 /* The signals that were blocked before a fork. The lock of the socket guards it. */
 static sigset_t mask_of_fork;

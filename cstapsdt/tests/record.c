@@ -105,26 +105,16 @@ static void texts(void)
 	munmap(pages, 2 * 4096);
 }
 
-static void *other_error(void *unused)
-{
-	CHECK(*sdtError() == '\0');
-	CHECK(sdtRecord(NULL, 0) == -1 && strstr(sdtError(), "no path"));
-	return unused;
-}
-
-/* What the recording replaces is counted. An error is that of the thread. */
+/* What the recording replaces is counted. */
 static void overwritten(void)
 {
 	const uint64_t times = (uint64_t)test_rounds(100000);
 	struct recording r;
-	pthread_t other;
 	uint64_t n = 0;
 
 	load();
 	record(1);
 	CHECK(sdtRecord(path, 0) == -1 && strstr(sdtError(), "records to"));
-	CHECK(pthread_create(&other, NULL, other_error, NULL) == 0 && pthread_join(other, NULL) == 0);
-	CHECK(strstr(sdtError(), "records to"));
 	while (n < times)
 		fire_number(n++);
 	stop(&r);

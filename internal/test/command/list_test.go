@@ -218,7 +218,7 @@ func TestListDebuggingInformation(t *testing.T) {
 			r := runCommand(t, "list", path+".debug")
 			require.NotZero(t, r.status)
 			require.Empty(t, r.stdout)
-			require.Contains(t, r.stderr, "holds only debugging information")
+			require.Contains(t, r.stderr, "has only debugging information")
 			require.Contains(t, runCommand(t, "list", path).stdout, "csubject:work")
 		})
 	}
