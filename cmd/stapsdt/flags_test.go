@@ -124,7 +124,7 @@ func TestWrongFlags(t *testing.T) {
 // TestFunctionFlag: a flag with a function is refused as a bool is, or for the function's own reason.
 func TestFunctionFlag(t *testing.T) {
 	for arg, want := range map[string]string{
-		"--half=x": `--half is true or false, and not "x"`, "--half": "--half excludes --whole",
+		"--half=x": `--half is true or false, not "x"`, "--half": "--half excludes --whole",
 	} {
 		c := &cobra.Command{}
 		c.Flags().BoolFunc("half", "", func(text string) error {
