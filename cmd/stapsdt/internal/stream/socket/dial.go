@@ -54,7 +54,7 @@ type Process struct {
 type Key struct {
 	pid   int
 	start uint64
-	path  string // true if the process is Elsewhere
+	path  string // "" unless the process is Elsewhere
 }
 
 // Key returns the key of the process.

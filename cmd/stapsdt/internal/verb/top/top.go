@@ -34,7 +34,7 @@ type view struct {
 	interval *query.Interval
 	last     time.Duration // the time of the last event, by the stream's clock
 	lastAt   time.Time
-	opened   time.Time // the time when the stream was last there
+	opened   time.Time // the beginning of the times by which the table counts
 	show     func(*snapshot) error
 	left     int // remaining screens; negative if there is no limit
 }
