@@ -2,19 +2,20 @@
 # Measures what probes cost when idle, when traced, and to load, next to the alternatives,
 # and prints a table in Markdown.
 #
-#   scripts/bench.sh [--quick] [--write] [--check] [--functions]
+#   scripts/bench.sh [--quick] [--write] [--check] [--functions | --command]
 #
 #   --quick       measures fewer rounds
 #   --write       also puts the tables into docs/cost.md, between their marks
 #   --check       also compares the figures with the targets, and fails if one is missed
 #   --functions   measures only the functions of programs without probes
+#   --command     measures only what the command takes
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib/install.sh
 
 for option in "$@"; do
 	case $option in
-	--quick | --write | --check | --functions) ;;
+	--quick | --write | --check | --functions | --command) ;;
 	*)
 		sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
 		exit 2
@@ -47,6 +48,7 @@ trap '$sudo rm -rf "$work" "$images"' EXIT
 
 CGO_ENABLED=0 go build -o "$work/subject-go" ./internal/test/bench/subject
 CGO_ENABLED=1 go build -o "$work/subject-cgo" ./internal/test/bench/subject
+CGO_ENABLED=0 go build -o "$work/subject-live" ./internal/test/bench/live/subject
 CGO_ENABLED=0 go build -o "$work/functions" ./internal/test/bench/functions
 for tags in "" probes bare named; do
 	CGO_ENABLED=0 go build -tags "$tags" -o "$work/hello${tags:+-$tags}" ./internal/test/bench/hello

@@ -25,24 +25,34 @@ var (
 	quick  = flag.Bool("quick", false, "fewer rounds")
 	check  = flag.Bool("check", false, "compare with the targets, and fail when one is missed")
 	write  = flag.Bool("write", false, "put the tables into docs/cost.md, between their marks")
-	only   = flag.Bool("functions", false, "measure only the functions of programs without probes")
+
+	onlyFunctions = flag.Bool("functions", false, "measure only the functions of programs without probes")
+	onlyCommand   = flag.Bool("command", false, "measure only what the command takes")
 )
 
 // BenchmarkTable makes the tables, with the programs that scripts/bench.sh builds.
 func BenchmarkTable(t *testing.B) {
 	machine, processors := describeMachine(t)
 	r := results{}
-	if !*only {
+	all := !*onlyFunctions && !*onlyCommand
+	if all {
 		r.measureProbes(t)
 		publish(t, "cost", processors, markdown(r, machine))
 	}
-	progress("functions")
-	r.measureFunctions(t, rounds(15))
-	r.measureServer(t, rounds(9))
-	r.measureBudget(t)
-	publish(t, "functions", processors, r.functions(machine))
+	if all || *onlyCommand {
+		progress("command")
+		r.measureCommand(t, rounds(9))
+		publish(t, "command", processors, r.command(machine))
+	}
+	if all || *onlyFunctions {
+		progress("functions")
+		r.measureFunctions(t, rounds(15))
+		r.measureServer(t, rounds(9))
+		r.measureBudget(t)
+		publish(t, "functions", processors, r.functions(machine))
+	}
 	if *check {
-		require.True(t, report(os.Stdout, r.targets(*only)), "not every target was met")
+		require.True(t, report(os.Stdout, r.targets()), "not every target was met")
 	}
 }
 

@@ -23,21 +23,26 @@ type target struct {
 //go:embed limits.txt
 var limits string
 
-// targets are the promises of limits.txt, and those that are no ratio of two figures. Those of functions are in every run.
-func (r results) targets(onlyFunctions bool) (list []target) {
+// targets are the promises of limits.txt, and those that are no ratio of two figures, of what was measured.
+func (r results) targets() (list []target) {
+	all := !*onlyFunctions && !*onlyCommand
 	for line := range strings.Lines(limits) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && (!onlyFunctions || strings.Contains(line, " functions ")) {
+		measured := all || *onlyFunctions && strings.Contains(line, " functions ") || *onlyCommand && strings.Contains(line, "| command ")
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && measured {
 			for _, fields := range expanded(line) {
 				list = append(list, r.target(fields))
 			}
 		}
 	}
-	if !onlyFunctions {
+	if all {
 		for _, build := range []string{pureGo, withCgo} {
 			// Both beside the clock of their rounds, which are far apart.
 			before := r.ratio(build+" idle two", unit(clock, "idle"))
 			list = append(list, target{build + " outside two, beside before the program listens", 1.1, r.ratio(build+" outside two", unit(clock, "outside")) / before})
 		}
+	}
+	if *onlyCommand {
+		return list
 	}
 	return append(list, target{"a server whose calls of three functions are counted is slower by %", 10, r.slower(serverCalls)},
 		target{"% of processor time of the probes with --budget 1%", 1.2, r.median(budgetShare)},

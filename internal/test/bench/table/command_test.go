@@ -1,0 +1,69 @@
+//go:build linux
+
+package table
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// commandRow is a row of the table of what the command takes.
+type commandRow struct {
+	what, key string // the key is "command" and a word
+	format    func(float64) string
+	clock     bool // whether the table has its ratio to a reading of the clock
+}
+
+// commandPart is a kind of the command's work.
+type commandPart struct {
+	rows []commandRow
+	// start returns a function that each round calls, and which adds one figure for each row.
+	start func(t testing.TB, r results) (measure func())
+}
+
+// commandParts are the parts in the order of the table. Each is in a file of its own.
+var commandParts = []commandPart{readingPart}
+
+// commandClock is the reading of the clock in the same rounds.
+const commandClock = pureGo + " command " + clock
+
+// measureCommand measures all parts in a number of rounds.
+func (r results) measureCommand(t testing.TB, rounds int) {
+	all := subjects{}
+	all.start(t, pureGo, exec.Command(filepath.Join(*work, "subject-"+pureGo)))
+	var measures []func()
+	for _, part := range commandParts {
+		measures = append(measures, part.start(t, r))
+	}
+	for range rounds {
+		r.measure(t, all, fires(pureGo, "command", 100_000, clock), 1)
+		for _, measure := range measures {
+			measure()
+		}
+	}
+	all.end(t, pureGo)
+}
+
+// command writes their table.
+func (r results) command(machine string) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s.\n\n| what the command takes | processor time | clock |\n|---|--:|--:|\n", machine)
+	for _, part := range commandParts {
+		for _, row := range part.rows {
+			beside := ""
+			if row.clock {
+				beside = commandClock
+			}
+			fmt.Fprintf(&s, "| %s |%s\n", row.what, r.cells(row.key, row.format, beside))
+		}
+	}
+	return s.String()
+}
+
+// stapsdtCommand returns the command with these arguments.
+func stapsdtCommand(args ...string) *exec.Cmd {
+	return exec.Command(filepath.Join(*work, "stapsdt"), args...)
+}
