@@ -75,11 +75,9 @@ func (p *ProbeOf[T]) fire(args T) (fired bool) {
 		// SAFETY: offset is the offset of a field of T.
 		fields[i] = unsafe.Add(unsafe.Pointer(&args), offset)
 	}
-	if p.observed() {
-		if s := p.onlyRecorded(); s != nil {
-			s.Append(words.NoEscape(unsafe.Pointer(&fields)))
-			return true
-		}
+	if s := p.onlyRecorded(); s != nil {
+		s.Append(words.NoEscape(unsafe.Pointer(&fields)))
+		return true
 	}
 	var in words.Arguments
 	p.convert(&in, fields[:])

@@ -16,7 +16,7 @@ import (
 type sinks struct {
 	sink.Probe // appends to all recordings that have the probe
 	list       []probeSink
-	alone      bool // whether the provider has no observers
+	alone      bool // whether there are any, and the provider has no observers
 }
 
 // probeSink is a recording, and the sink.Probe that appends the fires of one probe to it, or nil if it does not have the probe.
@@ -74,7 +74,7 @@ func (p *Probe) sinksOf(o *observers) (all *sinks, recorded bool) {
 	if s := p.sinks.Load(); s != nil {
 		before = s.list
 	}
-	all = &sinks{alone: len(o.list) == 0}
+	all = new(sinks)
 	var having several
 	for _, s := range o.sinks {
 		one := probeSink{Sink: s}
@@ -91,6 +91,7 @@ func (p *Probe) sinksOf(o *observers) (all *sinks, recorded bool) {
 	if all.Probe = having; len(having) == 1 {
 		all.Probe = having[0].probe
 	}
+	all.alone = len(having) > 0 && len(o.list) == 0
 	return all, len(having) > 0
 }
 

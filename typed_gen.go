@@ -33,6 +33,10 @@ func (p *Probe0) Fire() {
 
 //go:noinline
 func (p *Probe0) fire() (fired bool) {
+	if s := p.onlyRecorded(); s != nil {
+		s.Append(nil)
+		return true
+	}
 	var in words.Arguments
 	if p.observed() {
 		p.notify(&in)
@@ -83,11 +87,9 @@ func (p *Probe1[A]) fire(a A) (fired bool) {
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a)}
-	if p.observed() {
-		if s := p.onlyRecorded(); s != nil {
-			s.Append(words.NoEscape(unsafe.Pointer(&args)))
-			return true
-		}
+	if s := p.onlyRecorded(); s != nil {
+		s.Append(words.NoEscape(unsafe.Pointer(&args)))
+		return true
 	}
 	var in words.Arguments
 	p.convert(&in, args[:])
@@ -142,11 +144,9 @@ func (p *Probe2[A, B]) fire(a A, b B) (fired bool) {
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b)}
-	if p.observed() {
-		if s := p.onlyRecorded(); s != nil {
-			s.Append(words.NoEscape(unsafe.Pointer(&args)))
-			return true
-		}
+	if s := p.onlyRecorded(); s != nil {
+		s.Append(words.NoEscape(unsafe.Pointer(&args)))
+		return true
 	}
 	var in words.Arguments
 	p.convert(&in, args[:])
@@ -202,11 +202,9 @@ func (p *Probe3[A, B, C]) fire(a A, b B, c C) (fired bool) {
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c)}
-	if p.observed() {
-		if s := p.onlyRecorded(); s != nil {
-			s.Append(words.NoEscape(unsafe.Pointer(&args)))
-			return true
-		}
+	if s := p.onlyRecorded(); s != nil {
+		s.Append(words.NoEscape(unsafe.Pointer(&args)))
+		return true
 	}
 	var in words.Arguments
 	p.convert(&in, args[:])
@@ -263,11 +261,9 @@ func (p *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) (fired bool) {
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d)}
-	if p.observed() {
-		if s := p.onlyRecorded(); s != nil {
-			s.Append(words.NoEscape(unsafe.Pointer(&args)))
-			return true
-		}
+	if s := p.onlyRecorded(); s != nil {
+		s.Append(words.NoEscape(unsafe.Pointer(&args)))
+		return true
 	}
 	var in words.Arguments
 	p.convert(&in, args[:])
@@ -325,11 +321,9 @@ func (p *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) (fired bool) {
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e)}
-	if p.observed() {
-		if s := p.onlyRecorded(); s != nil {
-			s.Append(words.NoEscape(unsafe.Pointer(&args)))
-			return true
-		}
+	if s := p.onlyRecorded(); s != nil {
+		s.Append(words.NoEscape(unsafe.Pointer(&args)))
+		return true
 	}
 	var in words.Arguments
 	p.convert(&in, args[:])
@@ -390,11 +384,9 @@ func (p *Probe6[A, B, C, D, E, F]) fire(a A, b B, c C, d D, e E, f F) (fired boo
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e), unsafe.Pointer(&f)}
-	if p.observed() {
-		if s := p.onlyRecorded(); s != nil {
-			s.Append(words.NoEscape(unsafe.Pointer(&args)))
-			return true
-		}
+	if s := p.onlyRecorded(); s != nil {
+		s.Append(words.NoEscape(unsafe.Pointer(&args)))
+		return true
 	}
 	var in words.Arguments
 	p.convert(&in, args[:])

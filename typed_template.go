@@ -106,11 +106,9 @@ func (p *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{ {{- .Join ", " "unsafe.Pointer(&$)" -}} }
-	if p.observed() {
-		if s := p.onlyRecorded(); s != nil {
-			s.Append(words.NoEscape(unsafe.Pointer(&args)))
-			return true
-		}
+	if s := p.onlyRecorded(); s != nil {
+		s.Append(words.NoEscape(unsafe.Pointer(&args)))
+		return true
 	}
 	var in words.Arguments
 	p.convert(&in, args[:])
@@ -124,6 +122,10 @@ func (p *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
 	keepAlive({{.}})
 {{- end }}
 {{- else }}
+	if s := p.onlyRecorded(); s != nil {
+		s.Append(nil)
+		return true
+	}
 	var in words.Arguments
 	if p.observed() {
 		p.notify(&in)

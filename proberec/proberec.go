@@ -103,7 +103,8 @@ func (r *Recorder) Start() {
 	}
 	if r.writer == nil {
 		chunks := recorder.Chunks(r.size)
-		r.writer = newWriter(make([]byte, recorder.Size(chunks)), chunks, recorder.Options{})
+		memory := make([]byte, recorder.Size(chunks))
+		r.writer = newWriter(memory, chunks, recorder.Options{CannotFail: true})
 	}
 	r.stop = sink.Record(&recorder.Sink{Writer: r.writer}, r.providers)
 }

@@ -156,7 +156,9 @@ func (c *connection) watch(w *wire.Watch) error {
 	}
 	defer m.closeDescriptor()
 	c.mu.Lock()
-	c.memory, c.writer = m, recorder.New(m.bytes, chunks, recorder.Options{Head: c.listener.head})
+	// The memory is sealed: nobody can truncate it.
+	o := recorder.Options{Head: c.listener.head, CannotFail: true}
+	c.memory, c.writer = m, recorder.New(m.bytes, chunks, o)
 	c.stop = sink.Record(&recorder.Sink{Writer: c.writer, Selects: selects(w.Patterns)}, nil)
 	c.mu.Unlock()
 	body := (&wire.Watching{Bytes: uint64(size)}).Append(nil)

@@ -26,6 +26,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
+	converted "github.com/go-stapsdt/stapsdt/internal/words"
 
 	"github.com/stretchr/testify/require"
 )
@@ -52,25 +53,30 @@ func crossing(foreign bool, name string) []byte {
 		for i := range args {
 			args[i].Name += name
 		}
-		n, ok := w.AddProbe(&recording.Probe{Provider: "all" + name, Name: probe, Args: args})
+		p := &recording.Probe{Provider: "all" + name, Name: probe, Args: args}
+		n, ok := w.AddProbe(p)
 		if !ok {
 			panic("no room for a probe")
 		}
+		sink := (&recorder.Sink{Writer: w}).Probe(func() (*recording.Probe, bool) { return p, true })
 		for _, word := range []uint64{0, 1, math.MaxInt64, 1 << 63, math.MaxUint64, 0x7ff8000000000001} {
-			var words []uint64
+			var own converted.Arguments
+			own.Reserve(len(args) * recording.MaxText)
+			var list []uint64
 			var texts []string
-			for _, a := range args {
+			for i, a := range args {
 				if a.Kind == kind.String {
 					texts = append(texts, strings.Repeat(control, int(word%3)))
 					word = uint64(len(texts[len(texts)-1]))
+					own.Texts.Add(texts[len(texts)-1])
 				}
-				words = append(words, word)
+				list, own.Words[i] = append(list, word), word
 			}
 			number++
 			if foreign {
-				w.AppendForeign(n, 1e9*number, 7, 8, words, texts)
+				w.AppendForeign(n, 1e9*number, 7, 8, list, texts)
 			} else {
-				w.Append(n, words, texts)
+				sink.AppendConverted(&own)
 			}
 		}
 	}

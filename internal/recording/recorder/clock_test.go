@@ -37,7 +37,7 @@ func takeTurns(w *Writer, probe uint32, most int, each time.Duration) []turn {
 				for clock.Now() < start+time.Duration(n)*each {
 				}
 				turns[n].before = clock.Now()
-				w.Append(probe, []uint64{uint64(n)}, nil)
+				fireAt(w, probe, uint64(n))
 				turns[n].after = clock.Now()
 				now.Store(n + 1)
 			}

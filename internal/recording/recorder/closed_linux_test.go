@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,7 +21,7 @@ import (
 // before: records, texts, events for which there is no shard or number, and new probes.
 func TestClosed(t *testing.T) {
 	const rounds = 50
-	for _, o := range []Options{{}, {Counter: true}} {
+	for _, o := range allOptions {
 		for range rounds {
 			chunks := Chunks(1)
 			memory, err := unix.Mmap(-1, 0, int(Size(chunks)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -28,7 +29,7 @@ func TestClosed(t *testing.T) {
 			w := New(memory, chunks, o)
 			number, ok := w.AddProbe(integers(2))
 			require.True(t, ok)
-			longs := numbersOf(w, number, 8, -8)
+			longs := probeOf(w, number, 8, -8)
 			var fired atomic.Uint64
 			var stop atomic.Bool
 			var group sync.WaitGroup
@@ -37,7 +38,7 @@ func TestClosed(t *testing.T) {
 					for i := uint64(0); !stop.Load(); i++ {
 						switch g % 4 {
 						case 0:
-							w.Append(number, []uint64{g, i}, []string{"a text of some length"})
+							fireAt(w, number, g, i, "a text of some length")
 						case 1:
 							args := [...]*uint64{&g, &i}
 							longs.Append(unsafe.Pointer(&args))
@@ -78,13 +79,12 @@ func TestClosed(t *testing.T) {
 // TestTextFails: a text on a page that is not there, as of a file that was truncated, panics in the program, and the shared slot that the
 // fire had taken can be used again.
 func TestTextFails(t *testing.T) {
-	w := newWriter(t, 1, Options{Counter: true}) // with one slot of each kind
+	w := newWriter(t, 1, Options{Counter: true, CannotFail: true}) // with one slot of each kind
 	if !w.hasSlots {
 		t.Skip("threads own no slots here")
 	}
 	w.tookBack.Store(math.MaxInt64 / 2) // no slot is taken back meanwhile
 	number, _ := w.AddProbe(&recording.Probe{Provider: "p", Name: "text", Args: []recording.Arg{{Name: "text", Type: kind.TypeString, Kind: kind.String}}})
-	fire := func(text string) { w.Append(number, []uint64{uint64(len(text))}, []string{text}) }
 	fd, err := unix.MemfdCreate("text", 0)
 	require.NoError(t, err)
 	defer unix.Close(fd)
@@ -95,18 +95,19 @@ func TestTextFails(t *testing.T) {
 	require.NoError(t, unix.Ftruncate(fd, 0))
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	fire("own")
+	fireAt(w, number, "own")
 	done := make(chan bool)
 	go func() {
 		defer close(done)
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		runtime.LockOSThread() // on another thread than that of the slot
 		defer runtime.UnlockOSThread()
-		fire("shared")
-		// SAFETY: the page is mapped until the test ends, and a read of it faults, which Append lets panic.
+		fireAt(w, number, "shared")
+		// SAFETY: the page is mapped until the test ends, and a read of it faults, which then panics.
 		text := unsafe.String(&page[0], 16)
-		require.Panics(t, func() { fire(text) })
+		require.Panics(t, func() { fireAt(w, number, text) })
 		for range 100 {
-			fire("shared")
+			fireAt(w, number, "shared")
 		}
 	}()
 	<-done

@@ -27,7 +27,7 @@ func TestOvertaken(t *testing.T) {
 		duration, err = time.ParseDuration(text)
 		require.NoError(t, err)
 	}
-	for _, o := range []Options{{}, {Counter: true}} {
+	for _, o := range allOptions {
 		w := newWriter(t, 1<<20, o)
 		p := integers(3)
 		p.Args = append(p.Args, recording.Arg{Name: "text", Kind: kind.String, Type: kind.TypeString})
@@ -42,7 +42,7 @@ func TestOvertaken(t *testing.T) {
 				text := "abcdefghijklmnopqrstuvwxyz"
 				for n := uint64(0); !stop.Load(); n++ {
 					length := n % uint64(len(text))
-					w.Append(number, []uint64{g, n, check(g, n), length}, []string{text[:length]})
+					fireAt(w, number, g, n, check(g, n), text[:length])
 					fired[g] = n + 1
 				}
 			})
@@ -103,7 +103,7 @@ func TestLapped(t *testing.T) {
 	number, _ := w.AddProbe(integers(1))
 	write := func(n uint64) {
 		for i := range n {
-			w.Append(number, []uint64{i}, nil)
+			fireAt(w, number, i)
 		}
 	}
 	write(10)

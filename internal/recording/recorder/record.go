@@ -10,101 +10,92 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/call"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
-	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
-// record is a record to be appended, as the assembly reads it. It has no padding, and code that makes a record
-// sets every field, so that the compiler does not clear it first.
-type record struct {
-	head  uint64         // the size, and above it the probe's number
-	n     uint64         // the number of words
-	words unsafe.Pointer // points to the words, or to pointers to numbers
-	types unsafe.Pointer // points to the types of the numbers, as in recording.Arg, or is nil
-	count uint64         // the number of texts
-	texts *string
-	done  uint32 // 1 if the record was appended or lost; inShared plus the slot's index while the assembly is in a shared slot
-	fault uint32 // 1 if debug.SetPanicOnFault was set before the assembly set it
+var le = binary.LittleEndian
+
+// fire is the state of one fire that is appended to memory that can fail, or with a time that is
+// passed. The assembly sets its fields. Code that makes a fire sets every field, so that the
+// compiler does not clear it first.
+type fire struct {
+	now   uint64 // the time, if it is not the processor's counter
+	done  uint32 // 1 if the record was appended or lost
+	fault uint32 // 1 if debug.SetPanicOnFault was set before
 }
 
-// Append appends a record of a probe with these arguments. The word of a string is its length, and
-// the strings are in texts. Append does not allocate, and it does not wait for other fires.
-func (w *Writer) Append(number uint32, list []uint64, texts []string) {
-	// A composite literal would be copied in larger pieces than it was stored, which makes a processor
-	// wait.
-	var r record
-	r.head = headOf(number, list, texts)
-	r.n, r.words, r.types = uint64(len(list)), unsafe.Pointer(unsafe.SliceData(list)), nil
-	r.count, r.texts, r.done, r.fault = uint64(len(texts)), unsafe.SliceData(texts), 0, 0
-	defer w.check(&r)
-	if now, ok := w.now(); !ok || !write(&w.at, &r, now) {
-		w.appendSlowly(&r)
+// append appends a record. The arguments' variables do not change meanwhile. It does not allocate,
+// and it does not wait for other fires.
+func (w *Writer) append(s *shape, args unsafe.Pointer) {
+	var f fire
+	f.now, f.done, f.fault = 0, 0, 0
+	defer w.check(&f)
+	if w.inAssembly && !w.hasSlots {
+		f.now = uint64(clock.Now())
 	}
-	r.done = 1
+	if !w.inAssembly || !write(s, args, &f) {
+		w.appendSlowly(&record{s, args, s.headOf(args)}, &f)
+	}
+	f.done = 1
 }
 
-// headOf returns the head of a record.
-func headOf(number uint32, list []uint64, texts []string) uint64 {
+// record is a record that is appended in Go.
+type record struct {
+	*shape
+	args unsafe.Pointer
+	head uint64 // the size, and above it the probe's number
+}
+
+// AppendForeign appends an event of another process: its time by CLOCK_MONOTONIC, in nanoseconds, and its
+// process and thread. The word of a string is its length, and the strings are in texts.
+func (w *Writer) AppendForeign(number uint32, at uint64, pid, tid uint32, list []uint64, texts []string) {
 	head := uint64(number)<<32 + recording.RecordHeadBytes + 8*uint64(len(list))
 	for _, t := range texts {
 		head += paddedLength(t)
 	}
-	return head
-}
-
-// now returns the time for the assembly, or 0 if the assembly reads the counter. It returns false if there is no assembly.
-func (w *Writer) now() (now uint64, ok bool) {
-	if w.hasSlots {
-		return 0, true
-	}
-	if w.inAssembly {
-		return uint64(clock.Now()), true
-	}
-	return 0, false
-}
-
-// AppendForeign appends an event of another process: its time by CLOCK_MONOTONIC, in nanoseconds, and its
-// process and thread.
-func (w *Writer) AppendForeign(number uint32, at uint64, pid, tid uint32, list []uint64, texts []string) {
-	var r record
-	r.head = headOf(number, list, texts)
-	r.n, r.words, r.types = uint64(len(list)), unsafe.Pointer(unsafe.SliceData(list)), nil
-	r.count, r.texts, r.done, r.fault = uint64(len(texts)), unsafe.SliceData(texts), 0, 0
-	defer w.check(&r)
-	defer debug.SetPanicOnFault(r.panicOnFault())
+	var f fire
+	defer w.check(&f)
+	defer debug.SetPanicOnFault(f.panicOnFault())
 	s := &w.shared[0]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case !w.open():
-	case s.next+r.size() > s.end && !w.nextChunk(s.slot, s.shard):
+	case s.next+sizeOf(head) > s.end && !w.nextChunk(s.slot, s.shard):
 		w.Drop()
 	default:
-		w.put(s.slot, &r, at, uint64(pid)<<32|uint64(tid))
+		b := w.begin(s.slot, head, at, uint64(pid)<<32|uint64(tid))
+		for _, word := range list {
+			le.PutUint64(b, word)
+			b = b[8:]
+		}
+		for _, t := range texts {
+			b = storeText(b, t)
+		}
+		w.end(s.slot, head)
 	}
-	r.done = 1
+	f.done = 1
 }
 
-// paddedLength returns the number of bytes that a text takes in a record.
-func paddedLength(text string) uint64 { return (uint64(len(text)) + 8) &^ 7 }
-
 // panicOnFault calls debug.SetPanicOnFault, and returns the setting to restore.
-func (r *record) panicOnFault() (old bool) {
+func (f *fire) panicOnFault() (old bool) {
 	if old = debug.SetPanicOnFault(true); old {
-		r.fault = 1
+		f.fault = 1
 	}
 	return old
 }
 
-// check ends the recording if its memory has failed, because the file was truncated or the file system
-// has lost its device.
-func (w *Writer) check(r *record) {
-	if r.done != 1 {
-		if r.done >= inShared { // the arguments could not be read, but the recording is intact
-			atomic.StoreUint64(&w.table.shared[r.done-inShared].key, 0)
-		}
-		debug.SetPanicOnFault(r.fault != 0)
-		w.ended(recover())
+// check ends the recording if its memory has failed.
+func (w *Writer) check(f *fire) {
+	if f.done != 1 {
+		w.faulted(f, recover())
 	}
+}
+
+// faulted ends the recording if the reason of a panic is that its memory has failed, because the
+// file was truncated or the file system has lost its device.
+func (w *Writer) faulted(f *fire, reason any) {
+	debug.SetPanicOnFault(f.fault != 0)
+	w.ended(reason)
 }
 
 // ended ends the recording after a fault in its memory, and re-raises every other panic.
@@ -123,11 +114,11 @@ func (w *Writer) ended(reason any) {
 // appendSlowly appends a record for which the assembly found no slot, no room or no Reading.
 //
 //go:noinline
-func (w *Writer) appendSlowly(r *record) {
+func (w *Writer) appendSlowly(r *record, f *fire) {
 	if !w.open() {
 		return
 	}
-	defer debug.SetPanicOnFault(r.panicOnFault())
+	defer debug.SetPanicOnFault(f.panicOnFault())
 	if !w.hasSlots || !w.recordLocked(r) {
 		w.recordShared(r)
 	}
@@ -141,7 +132,8 @@ func (w *Writer) recordLocked(r *record) bool {
 	return ok && w.recordInSlot(i, r)
 }
 
-func (r *record) size() uint64 { return uint64(uint32(r.head)) }
+// sizeOf returns the size that a record's head has.
+func sizeOf(head uint64) uint64 { return uint64(uint32(head)) }
 
 // ownSlot returns the number of the slot that the calling thread, which is locked, has or can
 // have.
@@ -208,12 +200,12 @@ func (w *Writer) appendLocked(s *sharedShard, r *record) {
 // appendTo appends a record to a shard whose lock is held. It reports false if there is no chunk
 // for it.
 func (w *Writer) appendTo(s *slot, shard uint64, r *record) bool {
-	if s.next+r.size() > s.end && !w.nextChunk(s, shard) {
+	if s.next+sizeOf(r.head) > s.end && !w.nextChunk(s, shard) {
 		return false
 	}
 	now := w.clock.now()
 	if w.table.counter != 0 && now-s.read > s.interval {
-		if s.next+readingRecordBytes+r.size() > s.end && !w.nextChunk(s, shard) {
+		if s.next+readingRecordBytes+sizeOf(r.head) > s.end && !w.nextChunk(s, shard) {
 			return false
 		}
 		if now = w.clock.now(); now-s.read > s.interval { // the chunk is not new
@@ -228,34 +220,27 @@ func (w *Writer) appendTo(s *slot, shard uint64, r *record) bool {
 	return true
 }
 
-// put appends a record to a shard whose lock is held, and that has room for it. origin identifies the goroutine or thread that has fired.
+// put appends a record to a shard whose lock is held, and that has room for it. origin identifies
+// the goroutine that has fired.
 func (w *Writer) put(s *slot, r *record, now, origin uint64) {
-	at := w.offset(s.next)
-	le := binary.LittleEndian
-	b := w.memory[at:][:r.size()]
-	le.PutUint64(b, r.head)
+	r.store(w.begin(s, r.head, now, origin), r.args)
+	w.end(s, r.head)
+}
+
+// begin stores the head of a record, and returns the memory of the rest. origin identifies the
+// goroutine or thread that has fired.
+func (w *Writer) begin(s *slot, head, now, origin uint64) (rest []byte) {
+	b := w.memory[w.offset(s.next):][:sizeOf(head)]
+	le.PutUint64(b, head)
 	le.PutUint64(b[8:], now)
 	le.PutUint64(b[16:], origin)
-	b = b[recording.RecordHeadBytes:]
-	// SAFETY: Append and AppendNumbers guarantee that there are r.n of each.
-	if r.types == nil {
-		for _, word := range unsafe.Slice((*uint64)(r.words), r.n) {
-			le.PutUint64(b, word)
-			b = b[8:]
-		}
-	} else {
-		types := unsafe.Slice((*int8)(r.types), r.n)
-		for i, number := range unsafe.Slice((*unsafe.Pointer)(r.words), r.n) {
-			le.PutUint64(b, words.Load(types[i], number))
-			b = b[8:]
-		}
-	}
-	for _, t := range unsafe.Slice(r.texts, r.count) {
-		clear(b[copy(b, t):paddedLength(t)])
-		b = b[paddedLength(t):]
-	}
+	return b[recording.RecordHeadBytes:]
+}
+
+// end makes the record that was begun an event.
+func (w *Writer) end(s *slot, head uint64) {
 	s.events++
-	w.commit(s, r.size())
+	w.commit(s, sizeOf(head))
 }
 
 // commit makes the record that was written to a shard readable.
@@ -276,7 +261,6 @@ const readingRecordBytes = recording.RecordHeadBytes + 16
 func (w *Writer) appendReading(s *slot) {
 	r := w.clock.reading()
 	b := w.memory[w.offset(s.next):][:readingRecordBytes]
-	le := binary.LittleEndian
 	le.PutUint32(b, readingRecordBytes)
 	le.PutUint32(b[4:], recording.ReadingRecord)
 	le.PutUint64(b[8:], r.Ticks)

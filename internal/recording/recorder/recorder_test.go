@@ -14,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/sink"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/internal/words"
 
@@ -28,6 +29,9 @@ func integers(n int) *recording.Probe {
 	return p
 }
 
+// allOptions are the ways in which a program's own fires are appended.
+var allOptions = []Options{{}, {Counter: true}, {Counter: true, CannotFail: true}}
+
 func newWriter(t testing.TB, size int, o Options) *Writer {
 	return New(make([]byte, Size(Chunks(int64(size)))), Chunks(int64(size)), o)
 }
@@ -37,13 +41,13 @@ func newWriter(t testing.TB, size int, o Options) *Writer {
 // that is not tested, without the assembly.
 func TestStorm(t *testing.T) {
 	defer func(old bool) { usesG = old }(usesG)
-	for i, o := range []Options{{}, {Counter: true}, {}, {Counter: true}} {
-		usesG = usesG && i < 2
+	for i, o := range append(allOptions, allOptions...) {
+		usesG = usesG && i < len(allOptions)
 		w := newWriter(t, 64<<20, o)
 		require.False(t, w.inAssembly && !usesG)
 		number, ok := w.AddProbe(integers(2))
 		require.True(t, ok)
-		longs := numbersOf(w, number, 8, -8)
+		longs := probeOf(w, number, 8, -8)
 		const goroutines = 64
 		events := 5000
 		if testing.Short() {
@@ -54,7 +58,7 @@ func TestStorm(t *testing.T) {
 			group.Go(func() {
 				for i := range uint64(events) {
 					if i%2 == 0 {
-						w.Append(number, []uint64{g, i}, nil)
+						fireAt(w, number, g, i)
 					} else {
 						args := [...]*uint64{&g, &i}
 						longs.Append(unsafe.Pointer(&args))
@@ -108,7 +112,7 @@ func TestThreadsEnd(t *testing.T) {
 	for range 4 * slots {
 		all.Add(1)
 		go onThread(func() {
-			w.Append(number, []uint64{1}, nil)
+			fireAt(w, number, uint64(1))
 			all.Done()
 			wait.Wait()
 		})
@@ -118,7 +122,7 @@ func TestThreadsEnd(t *testing.T) {
 	require.Eventually(t, func() bool {
 		owns := false
 		onThread(func() {
-			w.Append(number, []uint64{1}, nil)
+			fireAt(w, number, uint64(1))
 			i, ok := w.ownSlot()
 			owns = ok && w.table.slots[i].key == uint64(thread())
 		})
@@ -137,7 +141,7 @@ func TestShared(t *testing.T) {
 	require.Len(t, w.shared, 1)
 	w.tookBack.Store(math.MaxInt64 / 2) // no slot is taken back meanwhile
 	number, _ := w.AddProbe(integers(1))
-	append := func() { w.Append(number, []uint64{1}, nil) }
+	append := func() { fireAt(w, number, uint64(1)) }
 	runtime.LockOSThread()
 	append()
 	require.EqualValues(t, thread(), w.table.slots[0].key)
@@ -168,11 +172,11 @@ func TestShared(t *testing.T) {
 // TestManyProcessors: a recording has as many shards as its format allows, on any number of processors.
 func TestManyProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(128))
-	for _, o := range []Options{{}, {Counter: true}} {
+	for _, o := range allOptions {
 		w := newWriter(t, 64<<20, o)
 		number, _ := w.AddProbe(integers(1))
 		for n := range uint64(100) {
-			w.Append(number, []uint64{n}, nil)
+			fireAt(w, number, n)
 		}
 		r := eventtest.Read(t, w)
 		require.LessOrEqual(t, r.Head().Shards, uint32(recording.MaxShards))
@@ -184,36 +188,66 @@ func TestManyProcessors(t *testing.T) {
 	}
 }
 
+// TestTexts: texts of all lengths below some words are whole, and longer ones than MaxText are cut, for
+// each text and for the record's size.
 func TestTexts(t *testing.T) {
-	w := newWriter(t, 1<<20, Options{Counter: true})
+	lengths := []int{recording.MaxText - 1, recording.MaxText, recording.MaxText + 1, 3 * recording.MaxText}
+	for n := range 40 {
+		lengths = append(lengths, n)
+	}
 	p := &recording.Probe{Provider: "p", Name: "texts", Args: []recording.Arg{
 		{Type: kind.TypeString, Kind: kind.String}, {Type: 8, Kind: kind.Uint64}, {Type: kind.TypeString, Kind: kind.String}}}
-	number, ok := w.AddProbe(p)
-	require.True(t, ok)
-	for n := range 40 {
-		w.Append(number, []uint64{uint64(n), uint64(n), uint64(2 * n)}, []string{strings.Repeat("a", n), strings.Repeat("b\x00", n)})
+	for _, o := range allOptions {
+		w := newWriter(t, 1<<20, o)
+		number, ok := w.AddProbe(p)
+		require.True(t, ok)
+		texts := func(n int) (a, b string) { return strings.Repeat("a", n), strings.Repeat("b\x00", n) }
+		for _, n := range lengths {
+			a, b := texts(n)
+			fireAt(w, number, a, uint64(n), b)
+		}
+		r := eventtest.Read(t, w)
+		for _, n := range lengths {
+			a, b := texts(n)
+			e, err := r.Next()
+			require.NoError(t, err)
+			require.Equal(t, a[:min(len(a), recording.MaxText)], string(e.Text(0)))
+			require.EqualValues(t, n, e.Word(1))
+			require.Equal(t, b[:min(len(b), recording.MaxText)], string(e.Text(2)))
+		}
+		require.Zero(t, r.Lost())
 	}
-	r := eventtest.Read(t, w)
-	for n := range 40 {
-		e, err := r.Next()
-		require.NoError(t, err)
-		require.Equal(t, strings.Repeat("a", n), string(e.Text(0)))
-		require.EqualValues(t, n, e.Word(1))
-		require.Equal(t, strings.Repeat("b\x00", n), string(e.Text(2)))
-	}
-	require.Zero(t, r.Lost())
 }
 
-// numbersOf returns what appends the fires of a probe with arguments of these types.
-func numbersOf(w *Writer, number uint32, types ...int8) *numbers {
-	n := &numbers{probe{writer: w, types: types}}
-	n.number.Store(number + 1)
-	return n
+// probeOf returns what appends the fires of a probe with arguments of these types.
+func probeOf(w *Writer, number uint32, types ...int8) sink.Probe {
+	var args []recording.Arg
+	for _, typ := range types {
+		args = append(args, recording.Arg{Type: typ})
+	}
+	p := &probe{shape: shapeOf(w, args), writer: w}
+	p.setNumber(number)
+	return p.quickest()
+}
+
+// fireAt appends an event with these values, each a uint64 or a string.
+func fireAt(w *Writer, number uint32, values ...any) {
+	var types []int8
+	var args []unsafe.Pointer
+	for _, v := range values {
+		switch v := v.(type) {
+		case uint64:
+			types, args = append(types, 8), append(args, unsafe.Pointer(&v))
+		case string:
+			types, args = append(types, kind.TypeString), append(args, unsafe.Pointer(&v))
+		}
+	}
+	probeOf(w, number, types...).Append(unsafe.Pointer(unsafe.SliceData(args)))
 }
 
 // TestNumbers: numbers of every type become words as words.Load says.
 func TestNumbers(t *testing.T) {
-	for _, o := range []Options{{}, {Counter: true}} {
+	for _, o := range allOptions {
 		w := newWriter(t, 1<<20, o)
 		types := []int8{8, -8, 4, -4, 2, -2, 1, -1, 36, 40}
 		number, ok := w.AddProbe(integers(len(types)))
@@ -232,7 +266,7 @@ func TestNumbers(t *testing.T) {
 		}
 		const times = 3 // the first one gets the slot
 		for range times {
-			numbersOf(w, number, types...).Append(unsafe.Pointer(&args[0]))
+			probeOf(w, number, types...).Append(unsafe.Pointer(&args[0]))
 		}
 		r := eventtest.Read(t, w)
 		for range times {
@@ -280,11 +314,11 @@ func BenchmarkRecord(b *testing.B) {
 			time.Since(start)
 		}
 	})
-	w := newWriter(b, 16<<20, Options{Counter: true})
+	w := newWriter(b, 16<<20, Options{Counter: true, CannotFail: true})
 	text := &recording.Probe{Args: []recording.Arg{{Type: 8, Kind: kind.Uint64}, {Type: kind.TypeString, Kind: kind.String}}}
 	two, _ := w.AddProbe(integers(2))
 	mixed, _ := w.AddProbe(text)
-	longs := numbersOf(w, two, 8, -8)
+	longs, texts := probeOf(w, two, 8, -8), probeOf(w, mixed, 8, kind.TypeString)
 	b.Run("two integers", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := range uint64(b.N) {
@@ -296,7 +330,9 @@ func BenchmarkRecord(b *testing.B) {
 	b.Run("an integer and a text", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := range uint64(b.N) {
-			w.Append(mixed, []uint64{i, 16}, []string{"0123456789abcdef"})
+			text := "0123456789abcdef"
+			args := [...]unsafe.Pointer{unsafe.Pointer(&i), unsafe.Pointer(&text)}
+			texts.Append(unsafe.Pointer(&args))
 		}
 	})
 }

@@ -18,20 +18,21 @@ type Sink struct {
 	Selects func(provider, probe string) bool
 }
 
-// probe appends the fires of a probe to a recording. The types that read the variables of typed probes embed it.
+// probe appends the fires of a probe to a recording. The types of Probe below embed it, or are it.
 type probe struct {
-	writer *Writer
-	// number is the probe's number in the recording plus 1, 0 if it is not known yet, or noNumber.
-	number   atomic.Uint32
-	types    []int8
+	shape
+	writer   *Writer
 	describe func() (*recording.Probe, bool)
+	// number is the probe's number in the recording plus 1, 0 if it is not known yet, or noNumber.
+	number atomic.Uint32
 }
 
-// numbers is a probe without strings: the assembly reads its variables.
-type numbers struct{ probe }
+// plain is a probe whose fires need neither a time that is passed nor a check for faults: the
+// recording's memory cannot fail.
+type plain struct{ probe }
 
-// texts is a probe with strings.
-type texts struct{ probe }
+// checked is a probe whose fires need no time that is passed. The recording's memory can fail.
+type checked struct{ probe }
 
 // times is a probe with times, which it converts for one of the others.
 type times struct {
@@ -49,12 +50,9 @@ func (s *Sink) Probe(describe func() (p *recording.Probe, named bool)) sink.Prob
 	if s.Selects != nil && !s.Selects(described.Provider, described.Name) {
 		return nil
 	}
-	all := &texts{probe{writer: s.Writer, describe: describe}}
-	hasTexts := false
+	all := &probe{shape: shapeOf(s.Writer, described.Args), writer: s.Writer, describe: describe}
 	var moments []int
 	for i, a := range described.Args {
-		all.types = append(all.types, a.Type)
-		hasTexts = hasTexts || a.Type == kind.TypeString
 		if a.Kind == kind.Time {
 			moments = append(moments, i)
 		}
@@ -62,117 +60,98 @@ func (s *Sink) Probe(describe func() (p *recording.Probe, named bool)) sink.Prob
 	if named {
 		all.add()
 	}
-	var p sink.Probe = all
-	if !hasTexts {
-		p = (*numbers)(all)
-	}
+	p := all.quickest()
 	if moments != nil {
-		return &times{p, len(all.types), moments}
+		return &times{p, len(described.Args), moments}
 	}
 	return p
 }
 
-// known returns the probe's number in the recording plus 1, or the result of find.
-func (p *probe) known() uint32 {
-	if number := p.number.Load(); number-1 < noNumber-1 {
-		return number
+// quickest returns what appends the fires of the probe in the shortest time.
+func (p *probe) quickest() sink.Probe {
+	// SAFETY: these types are structs of a probe alone.
+	switch w := p.writer; {
+	case w.hasSlots && w.cannotFail:
+		return (*plain)(unsafe.Pointer(p))
+	case w.hasSlots:
+		return (*checked)(unsafe.Pointer(p))
 	}
-	return p.find()
+	return p
 }
 
-// find adds the probe to the recording if it is not there, and returns its number plus 1. It returns 0, and counts the
-// event as lost, if the recording has no room for the probe.
-//
-//go:noinline
-func (p *probe) find() uint32 {
+// known reports whether the probe has a number in the recording, which it adds it to. If the
+// recording has no room for the probe, known counts the event as lost.
+func (p *probe) known() bool {
 	if p.number.Load() == 0 {
 		p.add()
 	}
-	number := p.number.Load()
-	if number == noNumber {
+	if p.number.Load() == noNumber {
 		p.writer.Drop()
-		return 0
+		return false
 	}
-	return number
+	return true
 }
 
 // add adds the probe to the recording.
 func (p *probe) add() {
 	described, _ := p.describe()
 	number, ok := p.writer.AddProbe(described)
-	if number++; !ok {
-		number = noNumber
+	if !ok {
+		p.number.Store(noNumber)
+		return
 	}
-	p.number.Store(number)
+	p.setNumber(number)
+	p.number.Store(number + 1)
 }
 
 // Append implements sink.Probe.
-func (p *numbers) Append(args unsafe.Pointer) {
-	number := p.known()
-	if number == 0 {
-		return
+func (p *plain) Append(args unsafe.Pointer) {
+	if !write(&p.shape, args, nil) {
+		p.probe.Append(args)
 	}
-	w, n := p.writer, uint64(len(p.types))
-	var r record
-	r.head = uint64(number-1)<<32 + recording.RecordHeadBytes + 8*n
-	r.n, r.words, r.types = n, args, unsafe.Pointer(unsafe.SliceData(p.types))
-	r.count, r.texts, r.done, r.fault = 0, nil, 0, 0
-	defer w.check(&r)
-	if now, ok := w.now(); !ok || !write(&w.at, &r, now) {
-		w.appendSlowly(&r)
+}
+
+// Append implements sink.Probe.
+func (p *checked) Append(args unsafe.Pointer) {
+	var f fire
+	f.done, f.fault = 0, 0
+	defer func() {
+		if f.done != 1 {
+			p.writer.faulted(&f, recover())
+		}
+	}()
+	if !write(&p.shape, args, &f) {
+		f.done = 1
+		p.probe.Append(args)
 	}
-	r.done = 1
+}
+
+// Append implements sink.Probe.
+func (p *probe) Append(args unsafe.Pointer) {
+	if atomic.LoadUint64(&p.head) != 0 || p.known() {
+		p.writer.append(&p.shape, args)
+	}
 }
 
 // AppendConverted implements sink.Probe.
-func (p *numbers) AppendConverted(a *words.Arguments) {
-	number := p.known()
-	if number == 0 {
+func (p *probe) AppendConverted(a *words.Arguments) {
+	if !p.known() {
 		return
 	}
-	p.writer.Append(number-1, a.Words[:len(p.types)], nil)
-}
-
-// Append implements sink.Probe.
-func (p *texts) Append(args unsafe.Pointer) {
-	number := p.known()
-	if number == 0 {
-		return
-	}
-	var list [recording.MaxArgs]uint64
+	s := p.shape.converted()
+	var variables [recording.MaxArgs]unsafe.Pointer
 	var texts [recording.MaxArgs]string
 	count := 0
-	// SAFETY: the caller passes the addresses of variables of these types.
-	for i, arg := range unsafe.Slice((*unsafe.Pointer)(args), len(p.types)) {
-		if t := p.types[i]; t == kind.TypeString {
-			text := *(*string)(arg)
-			texts[count] = text[:min(len(text), recording.MaxText)]
-			list[i] = uint64(len(texts[count]))
+	for i := range s.n {
+		if s.loads[i] == kind.TypeString {
+			texts[count] = a.Texts.At(count)
+			variables[i] = unsafe.Pointer(&texts[count])
 			count++
 		} else {
-			list[i] = words.Load(t, arg)
+			variables[i] = unsafe.Pointer(&a.Words[i])
 		}
 	}
-	p.writer.Append(number-1, list[:len(p.types)], texts[:count])
-}
-
-// AppendConverted implements sink.Probe.
-func (p *texts) AppendConverted(a *words.Arguments) {
-	number := p.known()
-	if number == 0 {
-		return
-	}
-	list := a.Words
-	var texts [recording.MaxArgs]string
-	count := 0
-	for i, t := range p.types {
-		if t == kind.TypeString {
-			texts[count] = a.Texts.At(count)
-			list[i] = uint64(len(texts[count]))
-			count++
-		}
-	}
-	p.writer.Append(number-1, list[:len(p.types)], texts[:count])
+	p.writer.append(&s, words.NoEscape(unsafe.Pointer(&variables)))
 }
 
 // Append implements sink.Probe.

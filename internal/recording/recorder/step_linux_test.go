@@ -39,11 +39,11 @@ func stepped(path string) {
 	memory, err := unix.Mmap(int(f.Fd()), 0, int(Size(steppedChunks)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	must(err)
 	runtime.LockOSThread()
-	w := New(memory, steppedChunks, Options{Counter: os.Getenv("RECORDER_COUNTER") != ""})
+	w := New(memory, steppedChunks, Options{Counter: os.Getenv("RECORDER_COUNTER") != "", CannotFail: os.Getenv("RECORDER_COUNTER") == "plain"})
 	number, _ := w.AddProbe(&recording.Probe{Provider: "p", Name: "stepped", Args: []recording.Arg{
 		{Name: "n", Type: 8, Kind: kind.Uint64}, {Name: "text", Type: kind.TypeString, Kind: kind.String}}})
 	two, _ := w.AddProbe(integers(2))
-	longs := numbersOf(w, two, 8, -8)
+	longs := probeOf(w, two, 8, -8)
 	text := strings.Repeat("x", 6000)
 	fmt.Println(unix.Gettid())
 	for n := uint64(0); ; n++ {
@@ -57,7 +57,7 @@ func stepped(path string) {
 		if n%4 != 0 {
 			length %= 16 // the steps of most records are of their ends
 		}
-		w.Append(number, []uint64{n, length}, []string{text[:length]})
+		fireAt(w, number, n, text[:length])
 	}
 }
 
@@ -73,7 +73,7 @@ func must(err error) {
 func TestEveryInstruction(t *testing.T) {
 	testenv.NotEmulated(t, "it traces itself")
 	testenv.NotRaced(t, "most instructions are the detector's")
-	for _, counter := range []string{"", "yes"} {
+	for _, counter := range []string{"", "yes", "plain"} {
 		t.Run("counter="+counter, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "recording")
 			cmd := exec.Command("/proc/self/exe")

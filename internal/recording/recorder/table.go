@@ -18,9 +18,6 @@ const (
 	sharing  = 2 // a fire is in a slot that threads share
 )
 
-// inShared is added to the number of a shared slot in record.done.
-const inShared = 2
-
 // window is the number of slots, from the slot of a thread's hash on, in which its slot is found.
 const window = 4
 

@@ -5,6 +5,7 @@ package recorder
 import (
 	"unsafe"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -15,12 +16,18 @@ const (
 	_          = uint(recordHead-recording.RecordHeadBytes) + uint(recording.RecordHeadBytes-recordHead)
 )
 
-// write appends a record to the slot of the calling thread, and reports whether it did so. It does not
-// if the thread has no slot, the chunk has no room, or a Reading is due. at is the address of a
-// pointer to the table, or of nil.
+// These are for the assembly too.
+const (
+	typeString = kind.TypeString
+	maxText    = recording.MaxText
+)
+
+// write appends a record of these arguments to the slot of the calling thread, and reports whether
+// it did so. It does not if the thread has no slot, the chunk has no room, a Reading is due, or the
+// writer is closed. f may be nil if the memory cannot fail and the time is the processor's counter.
 //
 //go:noescape
-func write(at *unsafe.Pointer, r *record, now uint64) (done bool)
+func write(s *shape, args unsafe.Pointer, f *fire) (done bool)
 
 // hasAssembly means that write can append, and that there is a counter to read.
 const hasAssembly = true

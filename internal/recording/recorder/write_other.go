@@ -4,7 +4,7 @@ package recorder
 
 import "unsafe"
 
-func write(*unsafe.Pointer, *record, uint64) (done bool) { return false }
+func write(*shape, unsafe.Pointer, *fire) (done bool) { return false }
 
 // hasAssembly means that write can append, and that there is a counter to read.
 const hasAssembly = false

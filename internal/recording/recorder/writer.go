@@ -27,6 +27,10 @@ type Options struct {
 	Head recording.Head // sizes and readings are not used
 	// Counter demands the processor's counter, for benchmarks: a test has the clock.
 	Counter bool
+	// CannotFail means that no store to the memory can fault, because it is no file's, or
+	// nobody can truncate the file. (If it was swapped out and cannot be read again, the
+	// program ends, as it does for its own memory.)
+	CannotFail bool
 	// Foreign means that AppendForeign appends the events of other processes. The clock is
 	// CLOCK_MONOTONIC.
 	Foreign bool
@@ -56,6 +60,7 @@ type Writer struct {
 	clock  clockReader
 	// inAssembly means that records are appended in assembly, and hasSlots that threads can own slots.
 	inAssembly, hasSlots bool
+	cannotFail           bool // as in Options
 	memory               []byte
 	head                 recording.Head
 	// process is the PID in the heads of chunks, or 0 if each record has it.
@@ -123,7 +128,8 @@ func tableSize(chunks uint64) uint64 {
 // empty recording, and returns its writer.
 func New(memory []byte, chunks uint64, o Options) *Writer {
 	Prepare()
-	w := &Writer{memory: memory, head: o.Head, probes: map[string]uint32{}}
+	w := &Writer{memory: memory, cannotFail: o.CannotFail, head: o.Head}
+	w.probes = map[string]uint32{}
 	if w.process = w.head.PID; o.Foreign {
 		w.process = 0
 	}
