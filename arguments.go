@@ -30,7 +30,4 @@ func (p *Probe) convert(a *words.Arguments, args []unsafe.Pointer) {
 			a.Words[i] = words.Load(int8(t), arg)
 		}
 	}
-	if p.observed() {
-		p.notify(a)
-	}
 }

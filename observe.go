@@ -17,14 +17,8 @@ import (
 // observers are the observers of a provider, and the recordings to which its fires are appended.
 type observers struct {
 	list     []*observer
-	delivery delivery // calls the observers in list; nil if Observe was not called
 	sinks    []sink.Sink
-}
-
-// delivery calls observers: see observing. Only Observe makes a value of it, so that the linker leaves the 24 KiB of code for
-// observers out of programs that do not call Observe.
-type delivery interface {
-	deliver(list []*observer, p *Probe, a *words.Arguments)
+	delivery func(p *Probe, list []*observer) sink.Probe // deliveryTo, or nil without a list
 }
 
 // observer is a function that Observe was called with.
@@ -83,7 +77,7 @@ func (p *Provider) Observe(f func(*Event), probes ...*Probe) (stop func()) {
 	clock.Now() // sets the clock's origin, which takes longer than a later call
 	o := &observer{f: f, only: slices.Clone(probes)}
 	all := p.copyObservers()
-	all.list, all.delivery = append(all.list, o), new(observing)
+	all.list, all.delivery = append(all.list, o), deliveryTo
 	p.setObservers(all)
 	return func() { p.stop(o) }
 }
@@ -136,14 +130,12 @@ func (p *Provider) observerList() []*observer {
 // otherwise makes it look at the site again. The provider's lock is held.
 func (p *Probe) watch(o *observers) {
 	var s *sinks
-	observed := false
 	if o != nil {
-		s, observed = p.sinksOf(o)
-		observed = observed || slices.ContainsFunc(o.list, func(o *observer) bool { return o.observes(p) })
+		s = p.sinksOf(o)
 	}
 	p.sinks.Store(s)
 	// SAFETY: at only ever points to a byte that may be read: observedByte, or the byte of site.
-	if observed {
+	if s != nil && s.Probe != nil {
 		atomic.StorePointer(&p.at, unsafe.Pointer(&observedByte[0]))
 	} else {
 		atomic.StorePointer(&p.at, atomic.LoadPointer(&p.site))
@@ -155,69 +147,22 @@ func (p *Probe) observed() bool {
 	return atomic.LoadPointer(&p.at) == unsafe.Pointer(&observedByte[0])
 }
 
-// notify appends a fire to the recordings, and calls the provider's observers, if the last one has not just been stopped.
+// notify passes a fire to the recordings and to the observers.
 func (p *Probe) notify(a *words.Arguments) {
-	o := p.provider.observers.Load()
-	if o == nil {
-		return
-	}
-	// SAFETY: it is the same pointer, which lives until notify returns.
-	same := (*words.Arguments)(words.NoEscape(unsafe.Pointer(a)))
-	if s := p.sinks.Load(); s != nil {
-		s.AppendConverted(same)
-	}
-	if len(o.list) > 0 {
-		o.delivery.deliver(o.list, p, same)
+	if s := p.sinks.Load(); s != nil && s.Probe != nil {
+		// SAFETY: it is the same pointer, which lives until notify returns.
+		s.AppendConverted((*words.Arguments)(words.NoEscape(unsafe.Pointer(a))))
 	}
 }
 
-// onlyRecorded returns the recordings of the probe if only they see a fire. It returns nil if there
-// are observers or a tracer, for which the arguments must be converted.
-func (p *Probe) onlyRecorded() *sinks {
-	if s := p.sinks.Load(); s != nil && s.alone && !patched((*byte)(atomic.LoadPointer(&p.site))) {
-		return s
+// untraced returns what sees a fire in the program. It returns nil if nothing does, or if a tracer
+// does too, for which the arguments must be converted.
+func (p *Probe) untraced() *sinks {
+	s := p.sinks.Load()
+	if s == nil || s.Probe == nil || patched((*byte)(atomic.LoadPointer(&p.site))) {
+		return nil
 	}
-	return nil
-}
-
-// observing implements delivery.
-type observing struct{}
-
-// deliver calls observers with an event, unless the goroutine is already in an observer.
-func (*observing) deliver(list []*observer, p *Probe, a *words.Arguments) {
-	m := observerGoroutines.add(call.Goroutine())
-	if m.event == nil {
-		return
-	}
-	defer observerGoroutines.remove(m) // even if an observer ends the goroutine
-	e := m.event
-	e.probe, e.arguments.Texts = p, a.Texts
-	for i := range min(len(p.args), MaxArgs) { // faster than a copy: the words have only just been stored
-		e.arguments.Words[i] = a.Words[i]
-	}
-	e.time = clock.Now()
-	for _, o := range list {
-		if !o.stopped.Load() && o.observes(e.probe) && !o.call(e) {
-			o.panicked(e.probe.provider, nil)
-		}
-	}
-}
-
-// call calls the observer, and reports a panic. If call returns false, the observer has
-// panicked with nil, as GODEBUG=panicnil=1 allows: recover alone cannot tell this from
-// runtime.Goexit, after which call does not return.
-func (o *observer) call(e *Event) (ok bool) {
-	defer func() {
-		if ok {
-			return
-		}
-		if r := recover(); r != nil {
-			o.panicked(e.probe.provider, r)
-			ok = true
-		}
-	}()
-	o.f(e)
-	return true
+	return s
 }
 
 // panicked ends an observation that has panicked.

@@ -42,7 +42,7 @@ type Probe struct {
 	strings int           // the number of Strings in args
 	index   int           // index in the provider's probes
 
-	sinks    atomic.Pointer[sinks] // the recordings of its fires, or nil
+	sinks    atomic.Pointer[sinks] // what sees its fires in the program, or nil
 	pointers uint16                // a bit for each argument of a typed probe: whether it is a pointer
 }
 
@@ -171,9 +171,7 @@ func (p *Probe) fireAny(args []any) error {
 			return p.argError(i, arg)
 		}
 	}
-	if p.observed() {
-		p.notify(&a)
-	}
+	p.notify(&a)
 	if pointers == 0 && len(p.args) <= call.MaxRegs {
 		call.WithRegisters(&p.site, a.Registers()) // like a typed probe
 	} else {

@@ -75,12 +75,13 @@ func (p *ProbeOf[T]) fire(args T) (fired bool) {
 		// SAFETY: offset is the offset of a field of T.
 		fields[i] = unsafe.Add(unsafe.Pointer(&args), offset)
 	}
-	if s := p.onlyRecorded(); s != nil {
+	if s := p.untraced(); s != nil {
 		s.Append(words.NoEscape(unsafe.Pointer(&fields)))
 		return true
 	}
 	var in words.Arguments
 	p.convert(&in, fields[:])
+	p.notify(&in)
 	if p.pointers == 0 && len(p.args) <= call.MaxRegs {
 		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {

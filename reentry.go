@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt/internal/recording/barrier"
 )
 
 // observerGoroutines is the set of the goroutines that are in an observer, with their events.
@@ -14,17 +15,16 @@ var observerGoroutines goroutines
 // that no other can invalidate its entry. It owns an event while it is in the set, which is
 // cheaper than an event from a pool.
 type goroutines struct {
-	buckets [64]bucket
-	events  [64][len(bucket{})]Event
+	buckets [128]bucket
+	events  [128][len(bucket{})]Event
 	// others are the goroutines that found their bucket full, and count is their number.
 	count  atomic.Int64
 	mu     sync.Mutex
 	others map[uintptr]bool
 }
 
-// bucket holds up to 8 goroutines, and 0 in each free slot. It fills a cache line on 64-bit
-// machines.
-type bucket [8]atomic.Uintptr
+// bucket holds up to 4 goroutines, and 0 in each free slot.
+type bucket [4]atomic.Uintptr
 
 // mark is the entry of a goroutine in the set: an event, and the slot that it leaves, or nil if
 // the goroutine is in others.
@@ -36,28 +36,24 @@ type mark struct {
 // add adds the calling goroutine. It returns the zero mark if the goroutine is in the
 // set.
 func (s *goroutines) add(id uintptr) mark {
-	i := uint64(id) * 0x9e3779b97f4a7c15 >> 58 // a Fibonacci hash, of 6 bits
+	i := uint64(id) * 0x9e3779b97f4a7c15 >> 57 // a Fibonacci hash, of 7 bits
 	b := &s.buckets[i]
-	free := -1
-	for j := range b {
-		switch b[j].Load() {
-		case id:
-			return mark{}
-		case 0:
-			free = j
-		}
+	if b[0].Load() == id || b[1].Load() == id || b[2].Load() == id || b[3].Load() == id {
+		return mark{}
 	}
 	if s.count.Load() > 0 && s.other(id) {
 		return mark{}
-	}
-	if free >= 0 && b[free].CompareAndSwap(0, id) {
-		return mark{&s.events[i][free], &b[free]}
 	}
 	for j := range b {
 		if b[j].CompareAndSwap(0, id) {
 			return mark{&s.events[i][j], &b[j]}
 		}
 	}
+	return s.addOther(id)
+}
+
+// addOther adds a goroutine to the others.
+func (s *goroutines) addOther(id uintptr) mark {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.others == nil {
@@ -79,7 +75,7 @@ func (s *goroutines) other(id uintptr) bool {
 func (s *goroutines) remove(m mark) {
 	m.event.probe, m.event.arguments.Texts = nil, nil
 	if m.slot != nil {
-		m.slot.Store(0)
+		barrier.Clear(m.slot)
 		return
 	}
 	s.mu.Lock()

@@ -12,11 +12,10 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
-// sinks are the recordings of a provider for one probe.
+// sinks are the recordings of a provider for one probe, and its observers.
 type sinks struct {
-	sink.Probe // appends to all recordings that have the probe
+	sink.Probe // passes a fire to the recordings that have the probe and to the observers, or nil
 	list       []probeSink
-	alone      bool // whether there are any, and the provider has no observers
 }
 
 // probeSink is a recording, and the sink.Probe that appends the fires of one probe to it, or nil if it does not have the probe.
@@ -64,17 +63,14 @@ func (p *Provider) setRecording(s sink.Sink, stopped *atomic.Bool) {
 	p.setObservers(all)
 }
 
-// sinksOf returns the recordings, or nil if there are none, and whether one of them has the probe.
-// It queries each recording only once. The provider's lock is held.
-func (p *Probe) sinksOf(o *observers) (all *sinks, recorded bool) {
-	if len(o.sinks) == 0 {
-		return nil, false
-	}
+// sinksOf returns what sees the probe's fires in the program. It queries each recording only once.
+// The provider's lock is held.
+func (p *Probe) sinksOf(o *observers) *sinks {
 	var before []probeSink
 	if s := p.sinks.Load(); s != nil {
 		before = s.list
 	}
-	all = new(sinks)
+	all := new(sinks)
 	var having several
 	for _, s := range o.sinks {
 		one := probeSink{Sink: s}
@@ -85,28 +81,36 @@ func (p *Probe) sinksOf(o *observers) (all *sinks, recorded bool) {
 		}
 		all.list = append(all.list, one)
 		if one.probe != nil {
-			having = append(having, one)
+			having = append(having, one.probe)
 		}
 	}
-	if all.Probe = having; len(having) == 1 {
-		all.Probe = having[0].probe
+	if o.delivery != nil {
+		if d := o.delivery(p, o.list); d != nil {
+			having = append(having, d)
+		}
 	}
-	all.alone = len(having) > 0 && len(o.list) == 0
-	return all, len(having) > 0
+	switch len(having) {
+	case 0:
+	case 1:
+		all.Probe = having[0]
+	default:
+		all.Probe = having
+	}
+	return all
 }
 
-// several appends the fires of a probe to several recordings.
-type several []probeSink
+// several passes the fires of a probe to several others.
+type several []sink.Probe
 
 func (s several) Append(args unsafe.Pointer) {
-	for i := range s {
-		s[i].probe.Append(args)
+	for _, p := range s {
+		p.Append(args)
 	}
 }
 
 func (s several) AppendConverted(a *words.Arguments) {
-	for i := range s {
-		s[i].probe.AppendConverted(a)
+	for _, p := range s {
+		p.AppendConverted(a)
 	}
 }
 

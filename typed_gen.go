@@ -33,14 +33,12 @@ func (p *Probe0) Fire() {
 
 //go:noinline
 func (p *Probe0) fire() (fired bool) {
-	if s := p.onlyRecorded(); s != nil {
+	if s := p.untraced(); s != nil {
 		s.Append(nil)
 		return true
 	}
 	var in words.Arguments
-	if p.observed() {
-		p.notify(&in)
-	}
+	p.notify(&in)
 	fired = call.WithRegisters(&p.site, in.Registers())
 	in.Release()
 	runtime.KeepAlive(p)
@@ -87,12 +85,13 @@ func (p *Probe1[A]) fire(a A) (fired bool) {
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a)}
-	if s := p.onlyRecorded(); s != nil {
+	if s := p.untraced(); s != nil {
 		s.Append(words.NoEscape(unsafe.Pointer(&args)))
 		return true
 	}
 	var in words.Arguments
 	p.convert(&in, args[:])
+	p.notify(&in)
 	if p.pointers == 0 {
 		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {
@@ -144,12 +143,13 @@ func (p *Probe2[A, B]) fire(a A, b B) (fired bool) {
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b)}
-	if s := p.onlyRecorded(); s != nil {
+	if s := p.untraced(); s != nil {
 		s.Append(words.NoEscape(unsafe.Pointer(&args)))
 		return true
 	}
 	var in words.Arguments
 	p.convert(&in, args[:])
+	p.notify(&in)
 	if p.pointers == 0 {
 		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {
@@ -202,12 +202,13 @@ func (p *Probe3[A, B, C]) fire(a A, b B, c C) (fired bool) {
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c)}
-	if s := p.onlyRecorded(); s != nil {
+	if s := p.untraced(); s != nil {
 		s.Append(words.NoEscape(unsafe.Pointer(&args)))
 		return true
 	}
 	var in words.Arguments
 	p.convert(&in, args[:])
+	p.notify(&in)
 	if p.pointers == 0 {
 		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {
@@ -261,12 +262,13 @@ func (p *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) (fired bool) {
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d)}
-	if s := p.onlyRecorded(); s != nil {
+	if s := p.untraced(); s != nil {
 		s.Append(words.NoEscape(unsafe.Pointer(&args)))
 		return true
 	}
 	var in words.Arguments
 	p.convert(&in, args[:])
+	p.notify(&in)
 	if p.pointers == 0 {
 		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {
@@ -321,12 +323,13 @@ func (p *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) (fired bool) {
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e)}
-	if s := p.onlyRecorded(); s != nil {
+	if s := p.untraced(); s != nil {
 		s.Append(words.NoEscape(unsafe.Pointer(&args)))
 		return true
 	}
 	var in words.Arguments
 	p.convert(&in, args[:])
+	p.notify(&in)
 	if p.pointers == 0 {
 		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {
@@ -384,12 +387,13 @@ func (p *Probe6[A, B, C, D, E, F]) fire(a A, b B, c C, d D, e E, f F) (fired boo
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e), unsafe.Pointer(&f)}
-	if s := p.onlyRecorded(); s != nil {
+	if s := p.untraced(); s != nil {
 		s.Append(words.NoEscape(unsafe.Pointer(&args)))
 		return true
 	}
 	var in words.Arguments
 	p.convert(&in, args[:])
+	p.notify(&in)
 	if p.pointers == 0 {
 		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {

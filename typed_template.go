@@ -106,12 +106,13 @@ func (p *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{ {{- .Join ", " "unsafe.Pointer(&$)" -}} }
-	if s := p.onlyRecorded(); s != nil {
+	if s := p.untraced(); s != nil {
 		s.Append(words.NoEscape(unsafe.Pointer(&args)))
 		return true
 	}
 	var in words.Arguments
 	p.convert(&in, args[:])
+	p.notify(&in)
 	if p.pointers == 0 {
 		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {
@@ -122,14 +123,12 @@ func (p *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
 	keepAlive({{.}})
 {{- end }}
 {{- else }}
-	if s := p.onlyRecorded(); s != nil {
+	if s := p.untraced(); s != nil {
 		s.Append(nil)
 		return true
 	}
 	var in words.Arguments
-	if p.observed() {
-		p.notify(&in)
-	}
+	p.notify(&in)
 	fired = call.WithRegisters(&p.site, in.Registers())
 	in.Release()
 {{- end }}
