@@ -60,9 +60,30 @@ static inline __attribute__((always_inline)) void call_site(void *site, const wo
 	__asm__ volatile("");
 }
 
+/*
+ * clear_rest clears the words that no argument has, for a site. Otherwise gcc would clear them by
+ * an instruction that takes as long as a record.
+ */
+static inline __attribute__((always_inline)) void clear_rest(word *values, int count)
+{
+	for (; count < SDT_MAX_ARGUMENTS; count++) {
+		values[count] = 0;
+		__asm__ volatile("");
+	}
+}
+
 #ifdef SDT_IN_GO
 #define RECORD(probe, site, values) ((void)0)
 #else
+/*
+ * clear_recorded is clear_rest for RECORD, as a function: a loop in RECORD would need registers
+ * that have to be saved.
+ */
+static __attribute__((noinline)) void clear_recorded(word *values, int count)
+{
+	clear_rest(values, count);
+}
+
 /*
  * RECORD records a fire if the address of its site is the address of the slot's entry, calls the
  * site if it is traced too, and returns from its function. The values needed after the call are
@@ -71,6 +92,7 @@ static inline __attribute__((always_inline)) void call_site(void *site, const wo
 #define RECORD(probe, site, values)                                                               \
 	do {                                                                                       \
 		const SDTProbe_t *volatile kept = (probe);                                         \
+		word *volatile words = (values);                                                   \
 		void *volatile traced;                                                             \
 		uintptr_t into = (uintptr_t)(site);                                                \
                                                                                                    \
@@ -79,54 +101,46 @@ static inline __attribute__((always_inline)) void call_site(void *site, const wo
 			break;                                                                     \
 		traced = (void *)(into - into % SDT_SLOT);                                         \
 		sdt_append_fire((probe), into, (values));                                          \
-		if (sdt_is_patched(*(const volatile unsigned char *)traced))                       \
+		if (sdt_is_patched(*(const volatile unsigned char *)traced)) {                     \
+			clear_recorded(words, kept->argCount);                                     \
 			call_site(traced, (values), kept->argCount);                               \
+		}                                                                                  \
 		return;                                                                            \
 	} while (0)
 #endif
 
-/* The words of a fire are cleared in pairs: gcc would do it with an instruction that takes as long as a record. */
-typedef word word_pair __attribute__((vector_size(2 * sizeof(word)), may_alias));
-
-#define CLEAR(values)                                                                             \
-	do {                                                                                       \
-		word_pair *pair_ = (word_pair *)(values);                                          \
-                                                                                                   \
-		pair_[0] = pair_[1] = pair_[2] = pair_[3] = pair_[4] = pair_[5] = (word_pair){0};  \
-	} while (0)
-
 void probeFire(SDTProbe_t *probe, ...)
 {
 	void *site = enabled_site(probe);
-	word values[SDT_MAX_ARGUMENTS] __attribute__((aligned(sizeof(word_pair))));
+	word values[SDT_MAX_ARGUMENTS];
 	va_list list;
 
-	if (__builtin_expect(!site, 1) || probe->argCount > SDT_MAX_ARGUMENTS)
+	if (__builtin_expect(!site, 1) || (unsigned)probe->argCount > SDT_MAX_ARGUMENTS)
 		return;
-	CLEAR(values);
 	va_start(list, probe);
 	for (int i = 0; i < probe->argCount; i++)
 		values[i] = va_arg(list, word);
 	va_end(list);
 	RECORD(probe, site, values);
+	clear_rest(values, probe->argCount);
 	call_site(site, values, probe->argCount);
 }
 
 void probeFireV(SDTProbe_t *probe, const uint64_t *values)
 {
 	void *site = enabled_site(probe);
-	word all[SDT_MAX_ARGUMENTS] __attribute__((aligned(sizeof(word_pair))));
+	word all[SDT_MAX_ARGUMENTS];
 
-	if (__builtin_expect(!site, 1) || probe->argCount > SDT_MAX_ARGUMENTS)
+	if (__builtin_expect(!site, 1) || (unsigned)probe->argCount > SDT_MAX_ARGUMENTS)
 		return;
 	if (probe->argCount > 0 && !values)
 		return;
-	CLEAR(all);
 	for (int i = 0; i < probe->argCount; i++) {
 		all[i] = values[i];
 		__asm__ volatile(""); /* otherwise gcc copies by rep movs, which takes as long as a record */
 	}
 	RECORD(probe, site, all);
+	clear_rest(all, probe->argCount);
 	call_site(site, all, probe->argCount);
 }
 

@@ -198,8 +198,8 @@ static inline bool enter_owned(struct sdt_writer *writer, uint32_t self, struct 
 }
 
 /* append_fire appends a fire to a recording, unless its writer is stopped. It never waits. */
-static __attribute__((noinline)) void append_fire(int sink, const struct sdt_observation *of,
-						  const uint64_t *values)
+static inline __attribute__((always_inline)) void
+append_fire(int sink, const struct sdt_observation *of, const uint64_t *values)
 {
 	struct sdt_writer *writer = __atomic_load_n(&sdt_sinks[sink].writer, __ATOMIC_RELAXED);
 	const uint32_t *number = &of->numbers[sink];
