@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -198,7 +197,7 @@ func (f *fields) text(to []byte, t event.Text, at int64) []byte {
 	case t.Missing:
 		return fmt.Appendf(to, "<unreadable %#x>", address)
 	}
-	to = strconv.AppendQuote(to, string(t.Text))
+	to = appendQuoted(to, t.Text)
 	if t.Cut {
 		to = append(to, "…"...)
 	}
@@ -223,7 +222,7 @@ func (f *fields) array(to []byte, t *sdt.Type, at int64) []byte {
 		if f.json {
 			return AppendJSONString(to, text)
 		}
-		return strconv.AppendQuote(to, string(text))
+		return appendQuoted(to, text)
 	}
 	f.depth++
 	defer func() { f.depth-- }()

@@ -1,7 +1,9 @@
 package render
 
 import (
+	"bytes"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
@@ -13,8 +15,8 @@ import (
 type Printer interface {
 	// Know adds a probe, before its events.
 	Know(p *recording.Probe)
-	// Event adds an event. value returns the i-th of the values that are shown.
-	Event(s *Probe, f Fired, value func(i int) event.Value)
+	// Event adds an event of a probe.
+	Event(p *Probe, f *Fired, values Values)
 	// Lost adds a note that n events are missing before an event at a time of day.
 	Lost(before time.Time, n uint64)
 	// End adds the end of the output. n events are missing there, or at an unknown place.
@@ -24,10 +26,25 @@ type Printer interface {
 	Size() int
 }
 
-// Probe describes the values of an event that are shown.
+// Probe describes the values of an event that are shown. The Printer of its first event keeps in it
+// the parts of the output that all of its events have in common.
 type Probe struct {
 	Provider, Probe string
 	Items           []event.Item
+
+	known bool     // the Printer has seen an event
+	head  []byte   // the part with the names of the provider and the probe
+	width int      // the width of these names in a line
+	names [][]byte // the parts before the values
+	// columns are the indexes of the values by the columns of a table, or -1.
+	columns []int
+	cut     []byte // the names of the last event's values that were cut, with a comma after each
+}
+
+// Values are the values of an event.
+type Values interface {
+	// Value returns the i-th of the values that are shown. It is valid until the next call.
+	Value(i int) *event.Value
 }
 
 // Fired holds the time of an event, and the process that fired it.
@@ -36,8 +53,8 @@ type Fired struct {
 	PID  uint32
 	TID  int64 // -1 if unknown
 	Comm []byte
-	// Pod is NAMESPACE/POD/CONTAINER, or "".
-	Pod string
+	// Pod is the pod of the process, or nil if it is not shown, or there is none.
+	Pod *recording.Pod
 }
 
 // Style holds the options of a Printer that do not depend on the format.
@@ -60,17 +77,65 @@ type Style struct {
 func NewPrinter(f query.Format, s Style) Printer {
 	switch f {
 	case query.Text:
-		return &lines{Style: s}
+		return &lines{Style: s, output: output{second: second{layout: clockTime}}}
 	case query.JSON:
-		return &objects{}
+		return &objects{output{second: second{layout: dateTime}}}
 	case query.CSV:
-		return &records{Style: s}
+		return &records{Style: s, output: output{second: second{layout: dateTime}}}
 	}
 	panic("events have no printer for " + f.Word())
 }
 
 // output holds the text that a Printer has added.
-type output struct{ buf []byte }
+type output struct {
+	buf    []byte
+	second second
+	origin origin
+}
+
+// second appends times of one zone, whose digits before the fraction it formats once a second.
+type second struct {
+	layout string // the layout of these digits
+	unix   int64  // the second, since the beginning of 1970
+	text   []byte // its digits, or nil
+}
+
+// append appends a time with nine digits of its fraction.
+func (s *second) append(to []byte, at time.Time) []byte {
+	if unix := at.Unix(); unix != s.unix || s.text == nil {
+		s.unix, s.text = unix, at.AppendFormat(s.text[:0], s.layout)
+	}
+	to = append(to, s.text...)
+	point := len(to)
+	to = strconv.AppendUint(to, 1e9+uint64(at.Nanosecond()), 10)
+	to[point] = '.' // in place of the 1
+	return to
+}
+
+// origin is the part of the output about the thread and the process of an event, which are often
+// those of the event before.
+type origin struct {
+	pid  uint32
+	tid  int64
+	comm []byte
+	pod  recording.Pod // the zero value if there is none
+	text []byte        // nil before the first event
+}
+
+// changes reports whether an event has another origin than the one before. The caller then sets the
+// text, which is empty.
+func (o *origin) changes(f *Fired) bool {
+	var pod recording.Pod
+	if f.Pod != nil {
+		pod = *f.Pod
+	}
+	if o.text != nil && o.pid == f.PID && o.tid == f.TID && o.pod == pod &&
+		bytes.Equal(o.comm, f.Comm) {
+		return false
+	}
+	*o = origin{f.PID, f.TID, append(o.comm[:0], f.Comm...), pod, o.text[:0]}
+	return true
+}
 
 func (o *output) Size() int { return len(o.buf) }
 

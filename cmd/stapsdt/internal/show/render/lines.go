@@ -2,9 +2,9 @@ package render
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -19,7 +19,7 @@ type lines struct {
 }
 
 const (
-	clockTime              = "15:04:05.000000"
+	clockTime              = "15:04:05"
 	bold, dim, cyan, plain = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
 	minWidth, maxWidth     = 24, 64
 	maxPodWidth            = 96
@@ -38,7 +38,7 @@ func (l *lines) widen(provider, probe string) {
 // shows.
 func (l *lines) Lost(before time.Time, n uint64) {
 	if l.began {
-		l.buf = before.AppendFormat(l.buf, clockTime)
+		l.time(before)
 		l.buf = fmt.Appendf(l.buf, "  %s lost before this\n", Number(n, "event"))
 	}
 }
@@ -52,66 +52,101 @@ func (l *lines) paint(color string) {
 	}
 }
 
-func (l *lines) Event(s *Probe, f Fired, value func(i int) event.Value) {
-	l.head(s, f)
-	for i := range s.Items {
-		item := &s.Items[i]
-		l.name(item.Name)
-		l.buf = AppendText(l.buf, item, value(i))
+// Event implements Printer.
+func (l *lines) Event(p *Probe, f *Fired, values Values) {
+	l.head(p, f)
+	for i := range p.Items {
+		l.buf = append(l.buf, p.names[i]...)
+		l.buf = AppendText(l.buf, &p.Items[i], values.Value(i))
 	}
 	l.buf = append(l.buf, '\n')
 }
 
 // head adds the part of a line before the arguments.
-func (l *lines) head(s *Probe, f Fired) {
-	l.widen(s.Provider, s.Probe)
-	l.podWidth = min(max(l.podWidth, minWidth, len(f.Pod)), maxPodWidth)
+func (l *lines) head(p *Probe, f *Fired) {
+	if !p.known {
+		l.know(p)
+	}
+	if l.origin.changes(f) {
+		l.setOrigin(f)
+	}
 	if !l.began {
-		l.began = true
-		l.paint(dim)
-		l.buf = fmt.Appendf(l.buf, "%-15s %7s %-15s ", "TIME", "PID", "COMM")
-		if l.Pods {
-			l.buf = fmt.Appendf(l.buf, "%-*s ", l.podWidth, "POD")
-		}
-		l.buf = fmt.Appendf(l.buf, "%-*s ARGUMENTS", l.width, "PROBE")
-		l.paint(plain)
-		l.buf = append(l.buf, '\n')
+		l.begin()
 	}
 	l.paint(dim)
-	l.buf = f.At.AppendFormat(l.buf, clockTime)
+	l.time(f.At)
 	l.paint(plain)
-	l.buf = fmt.Appendf(l.buf, " %7d ", f.PID)
+	l.buf = append(append(l.buf, l.origin.text...), p.head...)
+	if len(p.Items) > 0 {
+		l.buf = pad(l.buf, l.width-p.width)
+	}
+}
+
+// begin adds the titles of the columns.
+func (l *lines) begin() {
+	l.began = true
+	l.paint(dim)
+	l.buf = fmt.Appendf(l.buf, "%-15s %7s %-15s ", "TIME", "PID", "COMM")
+	if l.Pods {
+		l.buf = fmt.Appendf(l.buf, "%-*s ", l.podWidth, "POD")
+	}
+	l.buf = fmt.Appendf(l.buf, "%-*s ARGUMENTS", l.width, "PROBE")
+	l.paint(plain)
+	l.buf = append(l.buf, '\n')
+}
+
+// time adds the time of day to the microsecond.
+func (l *lines) time(at time.Time) {
+	l.buf = l.second.append(l.buf, at)
+	l.buf = l.buf[:len(l.buf)-len("000")]
+}
+
+// setOrigin sets the columns of the process.
+func (l *lines) setOrigin(f *Fired) {
 	comm := "-"
 	if len(f.Comm) > 0 {
 		comm = Printable(string(f.Comm))
 	}
-	l.column(comm, 16)
+	var digits [len("4294967295")]byte
+	pid := strconv.AppendUint(digits[:0], uint64(f.PID), 10)
+	text := pad(append(l.origin.text, ' '), 7-len(pid))
+	text = append(append(append(text, pid...), ' '), comm...)
+	text = pad(text, 16-len(comm))
 	if l.Pods {
-		l.column(Printable(f.Pod), l.podWidth)
-		l.buf = append(l.buf, ' ')
+		pod := ""
+		if p := f.Pod; p != nil {
+			pod = p.Namespace + "/" + p.Name + "/" + p.Container
+		}
+		l.podWidth = min(max(l.podWidth, minWidth, len(pod)), maxPodWidth)
+		pod = Printable(pod)
+		text = append(pad(append(text, pod...), l.podWidth-len(pod)), ' ')
 	}
-	l.paint(bold)
-	name := Printable(s.Provider) + ":" + Printable(s.Probe)
-	l.buf = append(l.buf, name...)
-	l.paint(plain)
-	if len(s.Items) > 0 {
-		l.column("", l.width-len(name))
+	l.origin.text = text
+}
+
+// know sets the parts of the lines of a probe that its events have in common.
+func (l *lines) know(p *Probe) {
+	l.widen(p.Provider, p.Probe)
+	name := Printable(p.Provider) + ":" + Printable(p.Probe)
+	p.known, p.head, p.width = true, l.painted(bold, name), len(name)
+	for i := range p.Items {
+		name = Printable(p.Items[i].Name) + "="
+		p.names = append(p.names, append([]byte{' '}, l.painted(cyan, name)...))
 	}
 }
 
-// column appends text, padded with spaces to width bytes.
-func (l *lines) column(text string, width int) {
-	l.buf = append(l.buf, text...)
-	for range width - len(text) {
-		l.buf = append(l.buf, ' ')
+// painted returns text in a color.
+func (l *lines) painted(color, text string) []byte {
+	if l.Color {
+		text = color + text + plain
 	}
+	return []byte(text)
 }
 
-// name adds the part before the value of an argument.
-func (l *lines) name(name string) {
-	l.buf = append(l.buf, ' ')
-	l.paint(cyan)
-	l.buf = append(l.buf, Printable(name)...)
-	l.buf = append(l.buf, '=')
-	l.paint(plain)
+// pad appends n spaces.
+func pad(to []byte, n int) []byte {
+	for ; n > 0; n-- {
+		to = append(to, ' ')
+	}
+	return to
 }

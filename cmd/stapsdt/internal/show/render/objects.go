@@ -3,10 +3,8 @@ package render
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -29,53 +27,71 @@ func (l *objects) End(n uint64) {
 	}
 }
 
-const nanoTime = "2006-01-02T15:04:05.000000000Z07:00"
+const dateTime = "2006-01-02T15:04:05"
 
 // Event implements Printer.
-func (l *objects) Event(s *Probe, f Fired, value func(i int) event.Value) {
-	l.buf = append(l.buf, `{"time":"`...)
-	l.buf = f.At.UTC().AppendFormat(l.buf, nanoTime)
-	l.buf = append(l.buf, `","provider":`...)
-	l.buf = AppendJSONString(l.buf, s.Provider)
-	l.buf = append(l.buf, `,"probe":`...)
-	l.buf = AppendJSONString(l.buf, s.Probe)
-	l.buf = append(l.buf, `,"pid":`...)
-	l.buf = strconv.AppendUint(l.buf, uint64(f.PID), 10)
-	if f.TID >= 0 {
-		l.buf = append(l.buf, `,"tid":`...)
-		l.buf = strconv.AppendInt(l.buf, f.TID, 10)
+func (l *objects) Event(p *Probe, f *Fired, values Values) {
+	if !p.known {
+		p.know()
 	}
-	l.buf = append(l.buf, `,"comm":`...)
-	l.buf = AppendJSONString(l.buf, f.Comm)
-	if names := strings.SplitN(f.Pod, "/", 3); len(names) == 3 {
-		for i, name := range []string{"namespace", "pod", "container"} {
-			l.buf = fmt.Appendf(l.buf, `,%q:`, name)
-			l.buf = AppendJSONString(l.buf, names[i])
-		}
+	if l.origin.changes(f) {
+		l.setOrigin(f)
 	}
-	args, cut := appendArgs(append(l.buf, `,"args":`...), s.Items, value)
-	if l.buf = args; cut != nil {
-		l.buf = fmt.Appendf(l.buf, `,"cut":[%s]`, cut[1:])
+	l.buf = l.second.append(append(l.buf, `{"time":"`...), f.At.UTC())
+	l.buf = append(append(append(l.buf, p.head...), l.origin.text...), `,"args":`...)
+	l.buf = p.appendArgs(l.buf, values)
+	if n := len(p.cut); n > 0 {
+		l.buf = append(append(append(l.buf, `,"cut":[`...), p.cut[:n-1]...), ']')
 	}
 	l.buf = append(l.buf, "}\n"...)
 }
 
-// appendArgs appends the values of an event as an object of JSON. It also returns the names of
-// those that were cut, with a comma before each.
-func appendArgs(
-	to []byte, items []event.Item, value func(i int) event.Value,
-) (object, cut []byte) {
-	to = append(to, '{')
-	for i := range items {
-		item := &items[i]
-		if i > 0 {
-			to = append(to, ',')
-		}
-		v := value(i)
-		to = append(AppendJSONString(to, item.Name), ':')
-		if to = AppendJSON(to, item, v); v.Cut {
-			cut = AppendJSONString(append(cut, ','), item.Name)
+// setOrigin sets the members of the process and the thread.
+func (l *objects) setOrigin(f *Fired) {
+	text := append(l.origin.text, `,"pid":`...)
+	text = strconv.AppendUint(text, uint64(f.PID), 10)
+	if f.TID >= 0 {
+		text = strconv.AppendInt(append(text, `,"tid":`...), f.TID, 10)
+	}
+	text = AppendJSONString(append(text, `,"comm":`...), f.Comm)
+	if p := f.Pod; p != nil {
+		for i, name := range []string{p.Namespace, p.Name, p.Container} {
+			text = append(AppendJSONString(append(text, ','), podColumns[i]), ':')
+			text = AppendJSONString(text, name)
 		}
 	}
-	return append(to, '}'), cut
+	l.origin.text = text
+}
+
+// know sets the parts of the objects of a probe that its events have in common.
+func (p *Probe) know() {
+	p.known = true
+	p.head = AppendJSONString([]byte(`Z","provider":`), p.Provider)
+	p.head = AppendJSONString(append(p.head, `,"probe":`...), p.Probe)
+	p.knowArgs()
+}
+
+// knowArgs sets the parts before the values of appendArgs.
+func (p *Probe) knowArgs() {
+	before := byte('{')
+	for i := range p.Items {
+		name := AppendJSONString([]byte{before}, p.Items[i].Name)
+		p.names, before = append(p.names, append(name, ':')), ','
+	}
+}
+
+// appendArgs appends the values of an event as an object of JSON, and sets cut.
+func (p *Probe) appendArgs(to []byte, values Values) []byte {
+	p.cut = p.cut[:0]
+	if len(p.Items) == 0 {
+		to = append(to, '{')
+	}
+	for i := range p.Items {
+		v, item := values.Value(i), &p.Items[i]
+		to = AppendJSON(append(to, p.names[i]...), item, v)
+		if v.Cut {
+			p.cut = append(AppendJSONString(p.cut, item.Name), ',')
+		}
+	}
+	return append(to, '}')
 }

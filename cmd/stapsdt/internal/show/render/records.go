@@ -1,11 +1,10 @@
 package render
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
@@ -20,6 +19,7 @@ type records struct {
 	output
 	Style
 	columns []string // the names of the values that have columns, or nil for args
+	args    []byte   // a buffer for the column args, and for a value
 	known   bool     // whether there is a probe
 	began   bool
 	warned  map[string]bool // the probes with a value that has no column
@@ -79,52 +79,69 @@ func (r *records) begin() {
 		all = append(all, name)
 	}
 	for _, name := range all {
-		r.field(name)
+		r.buf = append(r.quote(r.buf, []byte(name)), ',')
 	}
 	r.end()
 }
 
 // Event implements Printer.
-func (r *records) Event(s *Probe, f Fired, value func(i int) event.Value) {
+func (r *records) Event(p *Probe, f *Fired, values Values) {
 	if !r.began {
 		r.begin()
 	}
-	r.buf = append(f.At.UTC().AppendFormat(r.buf, nanoTime), ',')
-	r.field(s.Provider)
-	r.field(s.Probe)
-	r.buf = append(strconv.AppendUint(r.buf, uint64(f.PID), 10), ',')
-	if f.TID >= 0 {
-		r.buf = strconv.AppendInt(r.buf, f.TID, 10)
+	if !p.known {
+		r.know(p)
 	}
-	r.buf = append(r.buf, ',')
-	r.field(string(f.Comm))
-	if r.Pods {
-		names := append(strings.SplitN(f.Pod, "/", len(podColumns)), "", "")
-		for _, name := range names[:len(podColumns)] {
-			r.field(name)
-		}
+	if r.origin.changes(f) {
+		r.setOrigin(f)
 	}
+	r.buf = r.second.append(r.buf, f.At.UTC())
+	r.buf = append(append(r.buf, p.head...), r.origin.text...)
 	if r.columns == nil {
-		args, _ := appendArgs(nil, s.Items, value)
-		r.field(string(args))
-	} else {
-		r.values(s, value)
+		r.args = p.appendArgs(r.args[:0], values)
+		r.buf = append(r.quote(r.buf, r.args), ',')
+	}
+	for _, i := range p.columns {
+		if i >= 0 {
+			r.value(&p.Items[i], values.Value(i))
+		}
+		r.buf = append(r.buf, ',')
 	}
 	r.end()
 }
 
-// values adds the values that have columns.
-func (r *records) values(s *Probe, value func(i int) event.Value) {
-	for _, name := range r.columns {
-		i := slices.IndexFunc(s.Items, func(item event.Item) bool { return item.Name == name })
-		if i >= 0 {
-			r.value(&s.Items[i], value(i))
-		}
-		r.buf = append(r.buf, ',')
+// setOrigin sets the columns of the process and the thread.
+func (r *records) setOrigin(f *Fired) {
+	text := append(strconv.AppendUint(r.origin.text, uint64(f.PID), 10), ',')
+	if f.TID >= 0 {
+		text = strconv.AppendInt(text, f.TID, 10)
 	}
-	for i := range s.Items {
-		if !slices.Contains(r.columns, s.Items[i].Name) {
-			r.warn(s.Provider+":"+s.Probe, s.Items[i].Name)
+	text = append(r.quote(append(text, ','), f.Comm), ',')
+	if r.Pods {
+		pod := r.origin.pod
+		for _, name := range []string{pod.Namespace, pod.Name, pod.Container} {
+			text = append(r.quote(text, []byte(name)), ',')
+		}
+	}
+	r.origin.text = text
+}
+
+// know sets what the records of a probe have in common.
+func (r *records) know(p *Probe) {
+	p.known = true
+	p.head = append(r.quote([]byte("Z,"), []byte(p.Provider)), ',')
+	p.head = append(r.quote(p.head, []byte(p.Probe)), ',')
+	if r.columns == nil {
+		p.knowArgs()
+		return
+	}
+	for _, name := range r.columns {
+		is := func(item event.Item) bool { return item.Name == name }
+		p.columns = append(p.columns, slices.IndexFunc(p.Items, is))
+	}
+	for i := range p.Items {
+		if !slices.Contains(r.columns, p.Items[i].Name) {
+			r.warn(p.Provider+":"+p.Probe, p.Items[i].Name)
 			return
 		}
 	}
@@ -144,51 +161,51 @@ func (r *records) warn(probe, name string) {
 
 // value adds a value as AppendJSON does, except that a text is not quoted, and null is
 // empty.
-func (r *records) value(item *event.Item, v event.Value) {
-	if v.Type.Kind == expr.String && !isNull(item, v) {
-		text := string(v.Text)
-		if v.Cut {
-			text += "…"
-		}
-		r.quote(text)
+func (r *records) value(item *event.Item, v *event.Value) {
+	switch text := r.args[:0]; {
+	case isNull(item, v):
 		return
-	}
-	switch text := AppendJSON(nil, item, v); {
-	case string(text) == "null":
-	case text[0] == '"': // a number that JSON does not have, or the name of one
-		r.quote(string(AppendText(nil, item, v)))
+	case v.Type.Kind == expr.String && v.Cut:
+		r.args = append(append(text, v.Text...), "…"...)
+	case v.Type.Kind == expr.String:
+		r.buf = r.quote(r.buf, v.Text)
+		return
 	default:
-		r.quote(string(text))
+		r.args = AppendJSON(text, item, v)
+		if r.args[0] == '"' { // a number that JSON does not have, or the name of one
+			r.args = AppendText(text, item, v)
+		}
 	}
+	r.buf = r.quote(r.buf, r.args)
 }
 
-func (r *records) field(text string) {
-	r.quote(text)
-	r.buf = append(r.buf, ',')
-}
-
-// quote adds a text, in quotes if necessary. On a terminal, it replaces control characters,
+// quote appends a text, in quotes if necessary. On a terminal, it replaces control characters,
 // including line breaks.
-func (r *records) quote(text string) {
-	inQuotes := strings.ContainsAny(text, "\",\r\n")
+func (r *records) quote(to, text []byte) []byte {
+	inQuotes := bytes.ContainsAny(text, "\",\r\n")
 	if inQuotes {
-		r.buf = append(r.buf, '"')
+		to = append(to, '"')
 	}
-	for _, c := range text {
-		switch {
+	for len(text) > 0 {
+		n := plainLen(text)
+		to, text = append(to, text[:n]...), text[n:]
+		if len(text) == 0 {
+			break
+		}
+		c, size := utf8.DecodeRune(text)
+		switch text = text[size:]; {
 		case c == '"':
-			r.buf = append(r.buf, `""`...)
-		case c >= ' ' && c < utf8.RuneSelf-1, c == '\n' && !r.Terminal, c == '\t':
-			r.buf = append(r.buf, byte(c))
-		case !unicode.IsPrint(c):
-			r.buf = utf8.AppendRune(r.buf, utf8.RuneError)
+			to = append(to, `""`...)
+		case c == '\n' && !r.Terminal, c == '\t', strconv.IsPrint(c):
+			to = utf8.AppendRune(to, c)
 		default:
-			r.buf = utf8.AppendRune(r.buf, c)
+			to = utf8.AppendRune(to, utf8.RuneError)
 		}
 	}
 	if inQuotes {
-		r.buf = append(r.buf, '"')
+		to = append(to, '"')
 	}
+	return to
 }
 
 // end ends a record, in place of the last comma.

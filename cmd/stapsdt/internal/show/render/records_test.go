@@ -33,6 +33,14 @@ func newTable(s Style) *table {
 	return t
 }
 
+// valueFunc are the values that a function returns.
+type valueFunc func(i int) event.Value
+
+func (f valueFunc) Value(i int) *event.Value {
+	v := f(i)
+	return &v
+}
+
 // know adds a probe with arguments of these names.
 func (t *table) know(name string, args ...string) {
 	p := &recording.Probe{Provider: "app", Name: name}
@@ -48,7 +56,8 @@ func (t *table) event(name string, values ...any) {
 	for i := 0; i < len(values); i += 2 {
 		s.Items = append(s.Items, event.Item{Name: values[i].(string), Type: textType, IsGo: true})
 	}
-	t.Event(s, Fired{At: time.Unix(1, 2), PID: 7, TID: -1, Pod: "ns/pod/main"}, func(i int) event.Value {
+	pod := &recording.Pod{Namespace: "ns", Name: "pod", Container: "main"}
+	t.Event(s, &Fired{At: time.Unix(1, 2), PID: 7, TID: -1, Pod: pod}, valueFunc(func(i int) event.Value {
 		switch v := values[2*i+1].(type) {
 		case event.Value:
 			s.Items[i].Type, s.Items[i].IsGo = v.Type, false
@@ -56,7 +65,7 @@ func (t *table) event(name string, values ...any) {
 		default:
 			return event.Value{Type: textType, Bits: 1, Text: []byte(v.(string))}
 		}
-	})
+	}))
 }
 
 // text returns the table as it is written.

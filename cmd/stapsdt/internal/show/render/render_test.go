@@ -111,12 +111,12 @@ func FuzzFormat(f *testing.F) {
 // TestLongName: a long name makes no line longer than its own.
 func TestLongName(t *testing.T) {
 	long := strings.Repeat("n", 1000)
-	l := &lines{}
+	l := NewPrinter(query.Text, Style{}).(*lines)
 	l.Know(&recording.Probe{Provider: "app", Name: long})
 	items := []event.Item{{}}
-	l.head(&Probe{"app", "p", items}, Fired{})
+	l.head(&Probe{Provider: "app", Probe: "p", Items: items}, &Fired{})
 	short := len(l.buf)
-	l.head(&Probe{"app", long, items}, Fired{})
+	l.head(&Probe{Provider: "app", Probe: long, Items: items}, &Fired{})
 	assert.LessOrEqual(t, short, 250, "bytes of a line") // with those of the titles
 	assert.Contains(t, string(l.buf), long, "a name is cut")
 }
@@ -164,7 +164,7 @@ func TestOperation(t *testing.T) {
 		{event.Item{Name: "parent", Type: id}, 0, "-"}, {event.Item{Name: "span", Type: id}, 0, "-"}, {event.Item{Name: "parent", Type: id}, 7, "7"},
 		{event.Item{Name: "parent", Type: narrow}, 0, "0"}, {event.Item{Name: "id", Type: id}, 0, "0"},
 	} {
-		v := event.Value{Type: c.item.Type, Bits: c.bits}
+		v := &event.Value{Type: c.item.Type, Bits: c.bits}
 		assert.Equal(t, c.want, string(AppendText(nil, &c.item, v)), c)
 		assert.Equal(t, fmt.Sprint(c.bits), string(AppendJSON(nil, &c.item, v)), c)
 	}

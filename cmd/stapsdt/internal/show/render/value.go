@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -14,7 +13,7 @@ import (
 )
 
 // AppendText appends a value for people.
-func AppendText(to []byte, i *event.Item, v event.Value) []byte {
+func AppendText(to []byte, i *event.Item, v *event.Value) []byte {
 	switch {
 	case i.Unreadable != nil:
 		return append(to, "<unavailable>"...)
@@ -27,13 +26,13 @@ func AppendText(to []byte, i *event.Item, v event.Value) []byte {
 	case i.Bare:
 		return append(to, Printable(string(v.Text))...)
 	case v.Type.Kind == expr.String:
-		to = strconv.AppendQuote(to, string(v.Text))
+		to = appendQuoted(to, v.Text)
 		if v.Cut {
 			to = append(to, "…"...)
 		}
 		return to
 	case v.Struct != nil:
-		f := fields{d: i.Details, v: &v}
+		f := fields{d: i.Details, v: v}
 		return f.structure(to, i.Details.Type, 0)
 	case i.Names != nil:
 		return append(to, Printable(i.Names.NameOf(v.Bits))...)
@@ -43,8 +42,9 @@ func AppendText(to []byte, i *event.Item, v event.Value) []byte {
 	return AppendNumber(to, v.Type, v.Bits)
 }
 
-// isOperation reports whether a value is the ID of another operation, as package span and its instrumentations name it.
-// The ID is 0 if there is no such operation, or if its start was not traced.
+// isOperation reports whether a value is the ID of another operation, as package span and its
+// instrumentations name it. The ID is 0 if there is no such operation, or if its start was not
+// traced.
 func isOperation(i *event.Item) bool {
 	return (i.Name == "parent" || i.Name == "span") && i.Type == expr.Type{Kind: expr.Uint, Size: 8}
 }
@@ -55,14 +55,14 @@ func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
 }
 
 // AppendJSON appends a value as JSON. An unreadable value becomes null.
-func AppendJSON(to []byte, i *event.Item, v event.Value) []byte {
+func AppendJSON(to []byte, i *event.Item, v *event.Value) []byte {
 	switch {
 	case isNull(i, v):
 		return append(to, "null"...)
 	case v.Type.Kind == expr.String:
 		return AppendJSONString(to, v.Text)
 	case v.Struct != nil:
-		f := fields{d: i.Details, v: &v, json: true}
+		f := fields{d: i.Details, v: v, json: true}
 		return f.structure(to, i.Details.Type, 0)
 	case i.Names != nil:
 		return AppendJSONString(to, i.Names.NameOf(v.Bits))
@@ -71,7 +71,7 @@ func AppendJSON(to []byte, i *event.Item, v event.Value) []byte {
 }
 
 // isNull reports whether JSON has no value for an unreadable one, or a null pointer to a string.
-func isNull(i *event.Item, v event.Value) bool {
+func isNull(i *event.Item, v *event.Value) bool {
 	return i.Unreadable != nil || v.Missing || v.Type.Kind == expr.String && v.Bits == 0 && !i.IsGo
 }
 
@@ -88,32 +88,60 @@ func wide(t expr.Type, bits uint64) uint64 {
 	return bits
 }
 
-// AppendJSONString appends a JSON string, and escapes unprintable characters: terminals obey U+009B as ESC [. Bytes
-// that are not UTF-8 become U+FFFD.
+// AppendJSONString appends a JSON string, and escapes unprintable characters: terminals obey U+009B
+// as ESC [. Bytes that are not UTF-8 become U+FFFD.
 func AppendJSONString[T ~string | ~[]byte](to []byte, text T) []byte {
 	to = append(to, '"')
-	for _, r := range string(text) {
-		switch {
-		case r == '"' || r == '\\':
+	for rest := []byte(text); ; {
+		n := plainLen(rest)
+		to, rest = append(to, rest[:n]...), rest[n:]
+		if len(rest) == 0 {
+			return append(to, '"')
+		}
+		r, size := utf8.DecodeRune(rest)
+		switch rest = rest[size:]; r {
+		case '"', '\\':
 			to = append(to, '\\', byte(r))
-		case r == '\n':
+		case '\n':
 			to = append(to, '\\', 'n')
-		case r >= ' ' && r < 0x7f:
-			to = append(to, byte(r))
 		default:
 			to = appendJSONRune(to, r)
 		}
 	}
-	return append(to, '"')
+}
+
+// appendQuoted is strconv.AppendQuote.
+func appendQuoted(to, text []byte) []byte {
+	if plainLen(text) < len(text) {
+		return strconv.AppendQuote(to, string(text))
+	}
+	return append(append(append(to, '"'), text...), '"')
+}
+
+// plainLen returns the number of bytes at the beginning of text that no notation escapes: those of
+// printable ASCII other than quotes and backslashes.
+func plainLen(text []byte) int {
+	for i, c := range text {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return i
+		}
+	}
+	return len(text)
 }
 
 // appendJSONRune appends a rune of a JSON string.
 func appendJSONRune(to []byte, r rune) []byte {
-	if unicode.IsPrint(r) {
+	if strconv.IsPrint(r) { // as unicode.IsPrint, which takes longer
 		return utf8.AppendRune(to, r)
 	}
 	if high, low := utf16.EncodeRune(r); low != utf8.RuneError {
-		return fmt.Appendf(to, `\u%04x\u%04x`, high, low)
+		return appendHex(appendHex(to, high), low)
 	}
-	return fmt.Appendf(to, `\u%04x`, r)
+	return appendHex(to, r)
+}
+
+// appendHex appends 16 bits as JSON escapes them.
+func appendHex(to []byte, r rune) []byte {
+	const hex = "0123456789abcdef"
+	return append(to, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 }

@@ -3,10 +3,10 @@ package events
 import (
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
-	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -20,21 +20,25 @@ type Event struct {
 
 	kernel *event.Event // the event as the kernel delivered it, or nil
 	shown  *Shown       // the values that Options.Show asks for
-	values func(i int) event.Value
+	value  event.Value  // the value that Value returned last
+	comm   []byte       // the name that Comm returned last
 }
 
 // At returns the time of day of an event.
 func At(e *recording.Event) time.Time { return time.Unix(0, e.Realtime) }
 
-// Comm returns the name of the thread that fired the event, the name of its program if that is unknown, or "".
+// Comm returns the name of the thread that fired the event, the name of its program if that is
+// unknown, or "". It is valid until the next call.
 func (e *Event) Comm() []byte {
-	switch p := e.File.Process; {
-	case e.kernel != nil:
+	if e.kernel != nil {
 		return e.kernel.Comm()
-	case p != nil && p.Comm != "":
-		return []byte(p.Comm)
 	}
-	return []byte(replay.Executable(e.Event))
+	name := replay.Executable(e.Event)
+	if p := e.File.Process; p != nil && p.Comm != "" {
+		name = p.Comm
+	}
+	e.comm = append(e.comm[:0], name...)
+	return e.comm
 }
 
 // FromKernel sets the process, and what the kernel has delivered, for an event of a probe with
@@ -43,23 +47,17 @@ func (e *Event) FromKernel(f *replay.File, k *event.Event, s *Shown) {
 	e.File, e.kernel, e.shown = f, k, s
 }
 
-// Items describes the values that Options.Show asks for. It is the same for all events of a probe.
-func (e *Event) Items() []event.Item { return e.shown.items }
+// Shown describes the values that Options.Show asks for. It is the same for all events of a probe.
+func (e *Event) Shown() *render.Probe { return &e.shown.Probe }
 
-// Value returns the i-th value.
-func (e *Event) Value(i int) event.Value {
+// Value returns the i-th value. It implements render.Values.
+func (e *Event) Value(i int) *event.Value {
 	if e.kernel != nil {
-		return e.kernel.Value(e.shown.All, i)
+		e.value = e.kernel.Value(e.shown.All, i)
+	} else {
+		e.shown.value(&e.value, e.Event, i)
 	}
-	return e.shown.value(e.Event, i)
-}
-
-// Values returns Value as a function. A source delivers all events in one Event, so this allocates once.
-func (e *Event) Values() func(i int) event.Value {
-	if e.values == nil {
-		e.values = e.Value
-	}
-	return e.values
+	return &e.value
 }
 
 // Show selects the values of an event.
@@ -74,58 +72,64 @@ type Show struct {
 
 // Shown holds the values to show for the events of a probe.
 type Shown struct {
+	render.Probe
 	// All are all items in the kernel's records.
 	All   []event.Item
-	items []event.Item
 	exprs []*expr.Expr      // nil for the arguments
 	eval  *replay.Evaluator // of exprs
 }
 
-// NewShown returns the first own values of the kernel's events with these items.
-func NewShown(all []event.Item, own int) *Shown { return &Shown{All: all, items: all[:own]} }
+// NewShown returns the first own values of the kernel's events of a probe with these items.
+func NewShown(p *recording.Probe, all []event.Item, own int) *Shown {
+	shown := render.Probe{Provider: p.Provider, Probe: p.Name, Items: all[:own]}
+	return &Shown{Probe: shown, All: all}
+}
 
 // of returns the values to show for a probe whose events the kernel does not deliver.
 func (s *Show) of(p *recording.Probe) *Shown {
-	all := &Shown{eval: replay.NewEvaluator(p)}
+	all := NewShown(p, nil, 0)
+	all.eval = replay.NewEvaluator(p)
 	for _, src := range s.Exprs {
 		e, item, err := all.eval.Item(src)
 		if err != nil {
-			return &Shown{} // the source leaves the probe out
+			return NewShown(p, nil, 0) // the source leaves the probe out
 		}
 		item.TextSize = s.TextSize
 		all.exprs = append(all.exprs, e)
-		all.items = append(all.items, *item)
+		all.Items = append(all.Items, *item)
 	}
 	if all.exprs == nil {
-		all.items = replay.ArgItems(p, s.TextSize)
+		all.Items = replay.ArgItems(p, s.TextSize)
 	}
 	return all
 }
 
-// value returns the i-th value of an event.
-func (s *Shown) value(e *recording.Event, i int) event.Value {
-	v := event.Value{Type: s.items[i].Type}
+// value sets v to the i-th value of an event.
+func (s *Shown) value(v *event.Value, e *recording.Event, i int) {
+	item := &s.Items[i]
+	*v = event.Value{Type: item.Type}
 	var one expr.Value
 	switch {
 	case s.exprs != nil:
 		s.eval.At(e)
 		if one, v.Missing = s.eval.Eval(s.exprs[i]); v.Missing {
-			return v
+			return
 		}
-		v.Text, v.Cut = []byte(one.Text()), s.eval.IsCut(s.exprs[i])
-	case e.Probe.Args[i].Kind == kind.String:
-		v.Text, v.Cut = e.Text(i), e.Cut>>i&1 != 0
-	default:
-		one = replay.Variable(e, i)
+	case v.Type.Kind != expr.String:
+		one = expr.WordValue(v.Type.Kind, e.Word(i))
 	}
 	if v.Type.Kind != expr.String {
-		v.Bits, v.Text = replay.Bits(v.Type, one), nil
-		return v
+		v.Bits = replay.Bits(v.Type, one)
+		return
 	}
-	if v.Bits = 1; len(v.Text) > s.items[i].TextSize {
-		v.Text, v.Cut = event.WholeRunes(v.Text[:s.items[i].TextSize]), true
+	if v.Bits = 1; s.exprs != nil {
+		v.Text, v.Cut = []byte(one.Text()), s.eval.IsCut(s.exprs[i])
+	} else {
+		v.Text, v.Cut = e.Text(i), e.Cut>>i&1 != 0
 	}
-	return v
+	if len(v.Text) > item.TextSize {
+		v.Text, v.Cut = event.WholeRunes(v.Text[:item.TextSize]), true
+	}
 }
 
 // Delivery passes events that were recorded or sent to a consumer, with the values that Show asks

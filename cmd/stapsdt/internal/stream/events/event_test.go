@@ -48,8 +48,8 @@ func TestShow(t *testing.T) {
 		require.NoError(t, b.Decode(e, probe))
 		d := &Delivery{Show: &c.show, Consumer: &notes{take: func(e *Event) error {
 			var got []event.Value
-			for i := range e.Items() {
-				got = append(got, e.Values()(i))
+			for i := range e.Shown().Items {
+				got = append(got, *e.Value(i))
 			}
 			require.Equal(t, c.want, got)
 			return nil

@@ -179,8 +179,8 @@ func (v *Value) ForText() string {
 func (v *Value) ForJSON() json.RawMessage { return render.AppendJSON(nil, v.Item, v.ofEvent()) }
 
 // ofEvent returns the value in the form of an event's value.
-func (v *Value) ofEvent() event.Value {
-	e := event.Value{Type: v.Item.Type, Bits: v.Bits, Cut: v.Cut, Missing: v.Missing}
+func (v *Value) ofEvent() *event.Value {
+	e := &event.Value{Type: v.Item.Type, Bits: v.Bits, Cut: v.Cut, Missing: v.Missing}
 	e.Text = []byte(v.Text)
 	if e.Type.Kind == expr.String && !v.Missing {
 		e.Bits = 1 // any value that is not null

@@ -10,7 +10,7 @@ import (
 )
 
 // add adds the i-th argument of an event to the body. A string that was cut ends in an ellipsis.
-func (k *kernel) add(i int, v event.Value, item *event.Item, of kind.Kind) {
+func (k *kernel) add(i int, v *event.Value, item *event.Item, of kind.Kind) {
 	isText := of == kind.String
 	isPointer := isText && item.Names == nil
 	unreadable := v.Missing && item.Unreadable == nil && !(isPointer && v.Bits == 0) // but null

@@ -52,12 +52,12 @@ func TestNotation(t *testing.T) {
 		{event.Item{Type: word, Unreadable: errors.New("a vector")}, event.Value{}, `<unavailable>`, `null`, true},
 	} {
 		c.item.Name, c.item.TextSize, c.value.Type = "x", 64, c.item.Type
-		require.Equal(t, c.shown, string(render.AppendText(nil, &c.item, c.value)))
-		require.Equal(t, c.json, string(render.AppendJSON(nil, &c.item, c.value)))
+		require.Equal(t, c.shown, string(render.AppendText(nil, &c.item, &c.value)))
+		require.Equal(t, c.json, string(render.AppendJSON(nil, &c.item, &c.value)))
 
 		probe := &recording.Probe{Provider: "p", Name: "x", Args: []recording.Arg{events.ArgOf(&c.item)}}
 		k := &kernel{}
-		k.add(0, c.value, &c.item, probe.Args[0].Kind)
+		k.add(0, &c.value, &c.item, probe.Args[0].Kind)
 		require.NoError(t, k.body.Decode(&k.recorded, probe))
 		all := replay.ShowAll(replay.Arguments{}.Of(&k.recorded))
 		require.Equal(t, []string{c.shown, c.json}, []string{all[0].Text, string(all[0].JSON)})

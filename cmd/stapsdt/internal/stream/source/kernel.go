@@ -166,7 +166,7 @@ func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 		s.cgroup = len(tr.Items)
 		tr.AddCgroup()
 	}
-	s.shown = events.NewShown(tr.Items, own)
+	s.shown = events.NewShown(s.probe, tr.Items, own)
 	section, err := k.ring.Add(tr)
 	if err != nil {
 		return nil, err
@@ -301,7 +301,8 @@ func (k *kernel) decode(e *event.Event) error {
 		return nil
 	}
 	for i, a := range s.probe.Args {
-		k.add(i, e.Value(s.shown.All, i), &s.shown.All[i], a.Kind)
+		v := e.Value(s.shown.All, i)
+		k.add(i, &v, &s.shown.All[i], a.Kind)
 	}
 	return k.body.Decode(&k.recorded, s.probe)
 }

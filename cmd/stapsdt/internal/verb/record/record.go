@@ -103,7 +103,7 @@ func (r *consumer) Tick() (next time.Duration, more bool, err error) {
 // Event records an event. It leaves out an event with an unreadable argument: a recording cannot
 // represent an unknown value.
 func (r *consumer) Event(e *events.Event) error {
-	items, p := e.Items(), r.probes[e.Probe]
+	items, p := e.Shown().Items, r.probes[e.Probe]
 	if p == nil {
 		p = r.add(e.Probe, items)
 	}

@@ -26,7 +26,8 @@ type Options struct {
 	TextSize int
 	// Verbose shows the fields of structs that arguments point to.
 	Verbose bool
-	// From names the recordings or the page whose events are shown instead of the events of processes.
+	// From names the recordings or the page whose events are shown instead of the events of
+	// processes.
 	From replay.From
 }
 
@@ -47,7 +48,8 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	}
 	t := &trace{Console: to, options: &o}
 	t.stream, err = source.Open(to, &config, events.Options{
-		From: o.From, Needs: o.needs(), Show: &events.Show{Exprs: o.Show, TextSize: o.TextSize, Verbose: o.Verbose},
+		From: o.From, Needs: o.needs(),
+		Show: &events.Show{Exprs: o.Show, TextSize: o.TextSize, Verbose: o.Verbose},
 	})
 	if err != nil {
 		return err
@@ -66,7 +68,8 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	return t.report()
 }
 
-// needs returns the requirements for a program's own events. Only the kernel reads the data that an argument points to.
+// needs returns the requirements for a program's own events. Only the kernel reads the data that an
+// argument points to.
 func (o *Options) needs() replay.Needs {
 	return replay.Needs{Exprs: o.Show, All: func(all []*recording.Probe) error {
 		for _, p := range all {
@@ -86,6 +89,7 @@ type trace struct {
 	options *Options
 	stream  *events.Stream
 	printer render.Printer
+	fired   render.Fired // of the last event
 	shown   uint64
 	lost    uint64 // events that were reported, or shown where they are missing
 	warned  time.Time
@@ -100,15 +104,15 @@ func (t *trace) Event(e *events.Event) error {
 		t.lost += e.Missing
 		t.printer.Lost(events.At(e.Event), e.Missing)
 	}
-	fired := render.Fired{At: events.At(e.Event), PID: e.PID, TID: -1, Comm: e.Comm()}
+	f := &t.fired
+	f.At, f.PID, f.TID, f.Comm = events.At(e.Event), e.PID, -1, e.Comm()
 	if e.TID != 0 {
-		fired.TID = int64(e.TID)
+		f.TID = int64(e.TID)
 	}
-	if t.stream.Pods && e.Pod != nil {
-		fired.Pod = e.Pod.Namespace + "/" + e.Pod.Name + "/" + e.Pod.Container
+	if f.Pod = nil; t.stream.Pods {
+		f.Pod = e.Pod
 	}
-	probe := render.Probe{Provider: e.Probe.Provider, Probe: e.Probe.Name, Items: e.Items()}
-	t.printer.Event(&probe, fired, e.Values())
+	t.printer.Event(e.Shown(), f, e)
 	if t.shown++; t.shown == t.options.Limit {
 		return replay.ErrEnough
 	}

@@ -2,6 +2,8 @@ package trace
 
 import (
 	"bytes"
+	"io"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
 )
@@ -38,4 +43,35 @@ func TestLossRate(t *testing.T) {
 		require.Contains(t, said.String(), "1000 events were lost")
 		require.Equal(t, uint64(3001), one.lost)
 	})
+}
+
+// TestAllocations: an event is shown without allocating, in every format.
+func TestAllocations(t *testing.T) {
+	probe := &recording.Probe{Provider: "app", Name: "request__done", Args: []recording.Arg{
+		{Name: "path", Type: kind.TypeString, Kind: kind.String}, {Name: "status", Type: -4, Kind: kind.Int64},
+		{Name: "took", Type: -8, Kind: kind.Duration}, {Name: "load", Type: kind.TypeFloat32, Kind: kind.Float64},
+		{Name: "at", Type: -8, Kind: kind.Time}, {Name: "buffer", Type: 8, Kind: kind.Pointer},
+	}}
+	var b events.Body
+	b.Text([]byte("/a/path/that/is/longer/than/32/bytes"))
+	for _, word := range []uint64{404, 1_500_000, uint64(math.Float32bits(0.1)), 1_700_000_000_123_456_789, 0xc000} {
+		b.Number(word)
+	}
+	e := &recording.Event{PID: 1, Realtime: 1_700_000_000_000_000_000, Executable: "/usr/bin/app"}
+	require.NoError(t, b.Decode(e, probe))
+	for _, format := range query.Formats {
+		one := &trace{
+			Console: &console.Console{Out: io.Discard}, options: &Options{Limit: math.MaxUint64},
+			printer: render.NewPrinter(format, render.Style{}), stream: &events.Stream{Live: true},
+		}
+		one.Know(probe)
+		d := &events.Delivery{Consumer: one, Show: &events.Show{TextSize: 256}}
+		file := &replay.File{}
+		allocations := testing.AllocsPerRun(100_000, func() {
+			e.PID, e.Realtime = e.PID^1, e.Realtime+1_000_001
+			require.NoError(t, d.Event(e, file))
+		})
+		require.Zero(t, allocations, format.Word())
+		require.Positive(t, one.printer.Size(), "nothing is shown")
+	}
 }

@@ -1,0 +1,266 @@
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	_ "time/tzdata" // a machine may lack the zones
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSecond: times are those of package time in any zone and year, also where the clock is set, and
+// whatever time was appended before.
+func TestSecond(t *testing.T) {
+	instants := []int64{0, -1, -999_999_999, -1_000_000_000, 999_999_999, 1_000_000_000, math.MinInt64, math.MaxInt64}
+	for _, change := range []string{
+		"2026-03-08T07:00:00Z", "2026-11-01T06:00:00Z", // of New York
+		"2026-04-04T15:00:00Z", "2026-10-03T15:30:00Z", // of Lord Howe, by half an hour
+		"2011-12-30T10:00:00Z", // of Apia, by a day
+		"2024-02-29T00:00:00Z", "2000-01-01T00:00:00Z", "1900-03-01T00:00:00Z", "2016-12-31T23:59:59Z",
+	} {
+		at, err := time.Parse(time.RFC3339, change)
+		require.NoError(t, err)
+		for _, d := range []time.Duration{-time.Hour, -time.Second, -1, 0, 1, 999, 1000, time.Second - 1, time.Second, time.Hour} {
+			instants = append(instants, at.Add(d).UnixNano())
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for n := int64(1_700_000_000_000_000_000); len(instants) < 20_000; n += random.Int64N(1 << (10 + len(instants)%30)) {
+		instants = append(instants, n, int64(random.Uint64()))
+	}
+	zones := []*time.Location{time.UTC, time.FixedZone("", -1), time.FixedZone("", 5*3600+1800), time.Local}
+	for _, name := range []string{"America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "Africa/Monrovia"} {
+		zone, err := time.LoadLocation(name)
+		require.NoError(t, err)
+		zones = append(zones, zone)
+	}
+	for _, zone := range zones {
+		for layout, all := range map[string]string{clockTime: clockTime + ".000000000", dateTime: dateTime + ".000000000"} {
+			s := second{layout: layout}
+			for _, n := range instants {
+				at := time.Unix(0, n).In(zone)
+				if got, want := string(s.append([]byte("x"), at)), "x"+at.Format(all); got != want {
+					require.Equal(t, want, got)
+				}
+			}
+		}
+	}
+}
+
+// texts are texts with what the notations escape, beside each other and with what they do not escape.
+func texts() (all []string) {
+	pieces := []string{
+		"", "a", "GET /items", `"`, `\`, "\n", "\r", "\t", "\x00", "\x1b[2J", "~", "\x7f", "\x80", "ä", "日本",
+		"\xff", "\xc3", "\xe2\x82", "\u2028", "\u009b", "\u00a0", "\u00ad", "😀", "\U000e0001", "\U0010ffff",
+		"\xed\xa0\x80", "<>&", "\ufffd", "=", " ", ",", "'",
+	}
+	for _, a := range pieces {
+		for _, b := range pieces {
+			all = append(all, a+b, strings.Repeat(a, 40)+b, a+"plain"+b)
+		}
+	}
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if r < 0x3000 || r%61 == 0 {
+			all = append(all, string(r))
+		}
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 5000 {
+		var b []byte
+		for range random.IntN(20) {
+			b = append(b, byte(random.Uint32()>>random.IntN(3)))
+		}
+		all = append(all, string(b))
+	}
+	return all
+}
+
+// TestTexts: texts in quotes are those of package strconv, and those in JSON and tables what their rules say of each rune.
+func TestTexts(t *testing.T) {
+	for _, terminal := range []bool{false, true} {
+		r := &records{Style: Style{Terminal: terminal}}
+		for _, text := range texts() {
+			var object, cell strings.Builder
+			for _, c := range text {
+				switch high, low := utf16.EncodeRune(c); {
+				case c == '"' || c == '\\':
+					object.WriteString(`\` + string(c))
+				case c == '\n':
+					object.WriteString(`\n`)
+				case unicode.IsPrint(c):
+					object.WriteRune(c)
+				case low != utf8.RuneError:
+					fmt.Fprintf(&object, `\u%04x\u%04x`, high, low)
+				default:
+					fmt.Fprintf(&object, `\u%04x`, c)
+				}
+				switch {
+				case c == '"':
+					cell.WriteString(`""`)
+				case c == '\t', c == '\n' && !terminal, unicode.IsPrint(c):
+					cell.WriteRune(c)
+				default:
+					cell.WriteRune(utf8.RuneError)
+				}
+			}
+			want := []string{strconv.Quote(text), `"` + object.String() + `"`, `"` + object.String() + `"`, cell.String()}
+			if strings.ContainsAny(text, "\",\r\n") {
+				want[3] = `"` + want[3] + `"`
+			}
+			got := []string{
+				string(appendQuoted(nil, []byte(text))), string(AppendJSONString(nil, text)),
+				string(AppendJSONString(nil, []byte(text))), string(r.quote(nil, []byte(text))),
+			}
+			for i := range want { // require.Equal would take seconds
+				if want[i] != got[i] {
+					require.Equal(t, want, got, "%q", text)
+				}
+			}
+		}
+	}
+}
+
+// TestLine: the columns of a line are aligned with their titles, whatever their colors are.
+func TestLine(t *testing.T) {
+	for _, color := range []bool{false, true} {
+		style := Style{Color: color, Pods: true}
+		l := NewPrinter(query.Text, style)
+		fired := &Fired{At: time.Unix(0, 1_234_567), PID: 42, TID: -1, Comm: []byte("app")}
+		fired.Pod = &recording.Pod{Namespace: "ns", Name: "a-pod-with-a-long-name", Container: "main"}
+		p := &Probe{Provider: "app", Probe: "p\x1b", Items: []event.Item{{Name: "n", Type: intType}}}
+		n := valueFunc(func(int) event.Value { return event.Value{Type: intType, Bits: 7} })
+		l.Event(p, fired, n)
+		l.Event(&Probe{Provider: "app", Probe: "none"}, fired, nil)
+		fired.Comm, fired.Pod = nil, nil
+		l.Event(p, fired, n)
+		paint := func(color, text string) string {
+			if style.Color {
+				return color + text + plain
+			}
+			return text
+		}
+		clock := paint(dim, fired.At.Format("15:04:05.000000"))
+		pod := "ns/a-pod-with-a-long-name/main"
+		want := paint(dim, fmt.Sprintf("%-15s %7s %-15s %-30s %-24s ARGUMENTS", "TIME", "PID", "COMM", "POD", "PROBE")) + "\n" +
+			clock + "      42 app             " + pod + " " + paint(bold, "app:p\ufffd") + strings.Repeat(" ", 16) + " " + paint(cyan, "n=") + "7\n" +
+			clock + "      42 app             " + pod + " " + paint(bold, "app:none") + "\n" +
+			clock + "      42 -               " + strings.Repeat(" ", 30) + " " + paint(bold, "app:p\ufffd") + strings.Repeat(" ", 16) + " " + paint(cyan, "n=") + "7\n"
+		require.Equal(t, want, string(content(l)))
+	}
+}
+
+// happening is an event with its values.
+type happening struct {
+	probe  int
+	fired  Fired
+	values valueFunc
+}
+
+// happenings returns the probes and the events of several threads, processes and pods in turns.
+func happenings() (probes []Probe, all []happening) {
+	random := rand.New(rand.NewPCG(5, 6))
+	text := texts()
+	types := []expr.Type{{Kind: expr.String}, {Kind: expr.Bool, Size: 1}, {Kind: expr.Float, Size: 4}, {Kind: expr.Float, Size: 8}}
+	for _, size := range []int{1, 2, 4, 8} {
+		types = append(types, expr.Type{Kind: expr.Int, Size: size}, expr.Type{Kind: expr.Uint, Size: size})
+	}
+	for _, unit := range []kind.Unit{kind.Nanoseconds, kind.Address, kind.Moment} {
+		types = append(types, expr.Type{Kind: expr.Int, Size: 8, Unit: unit})
+	}
+	for i, name := range []string{"none", "request__start", "a\x1b[1m", strings.Repeat("wide", 20), "日本"} {
+		p := Probe{Provider: []string{"app", "ä\n"}[i%2], Probe: name}
+		for j := range i * 3 {
+			name := []string{"path", "parent", "n\"", "é\x00", "x"}[j%5]
+			p.Items = append(p.Items, event.Item{Name: name, Type: types[(i*7+j)%len(types)], IsGo: j%3 == 0, Bare: j%7 == 5})
+		}
+		probes = append(probes, p)
+	}
+	pods := []*recording.Pod{nil, {Namespace: "ns", Name: "pod", Container: "main"}, {Namespace: "ns", Name: strings.Repeat("p", 40), Container: "c\n"}}
+	at := int64(1_700_000_000_000_000_000)
+	for range 3000 {
+		at += random.Int64N(1 << random.IntN(31))
+		h := happening{probe: random.IntN(len(probes)), fired: Fired{At: time.Unix(0, at), PID: 1, TID: -1}}
+		switch random.IntN(4) { // and otherwise the same again
+		case 0:
+			h.fired.PID = uint32(random.Uint64() >> random.IntN(64))
+		case 1:
+			h.fired.TID, h.fired.Comm = int64(random.IntN(3)), []byte(text[random.IntN(len(text))])
+		case 2:
+			h.fired.Pod, h.fired.Comm = pods[random.IntN(len(pods))], []byte("app")
+		}
+		items, seed := probes[h.probe].Items, random.Uint64()
+		h.values = func(i int) event.Value {
+			random := rand.New(rand.NewPCG(seed, uint64(i)))
+			v := event.Value{Type: items[i].Type, Bits: random.Uint64() >> random.IntN(65), Missing: random.IntN(20) == 0}
+			if v.Type.Kind == expr.String && !v.Missing {
+				v.Text, v.Cut = []byte(text[random.IntN(len(text))]), random.IntN(10) == 0
+			}
+			return v
+		}
+		all = append(all, h)
+	}
+	return probes, all
+}
+
+// TestKept: a printer prints of each event what a new one prints, although it keeps parts of those before.
+func TestKept(t *testing.T) {
+	probes, all := happenings()
+	for _, format := range query.Formats {
+		for _, style := range []Style{{}, {Color: true, Pods: true}, {Terminal: true, Open: true}} {
+			style.Warn = func(string, ...any) {}
+			width := 0 // of the titles, and then of the column of pods, which becomes wider
+			fresh := func(before *Fired) Printer {
+				p := NewPrinter(format, style)
+				for i := range probes {
+					know := &recording.Probe{Provider: probes[i].Provider, Name: probes[i].Probe}
+					for _, item := range probes[i].Items {
+						know.Args = append(know.Args, recording.Arg{Name: item.Name})
+					}
+					p.Know(know)
+				}
+				p.Event(&Probe{Provider: "app", Probe: "first"}, before, nil)
+				width = p.Size()
+				return p
+			}
+			widest := &Fired{Pod: &recording.Pod{Name: strings.Repeat("p", maxPodWidth)}}
+			kept := fresh(widest)
+			known := append([]Probe(nil), probes...)
+			for _, h := range all {
+				before := kept.Size()
+				kept.Event(&known[h.probe], &h.fired, h.values)
+				one, probe := fresh(widest), probes[h.probe]
+				one.Event(&probe, &h.fired, h.values)
+				got, want := content(kept)[before:], content(one)[width:]
+				if !bytes.Equal(want, got) {
+					require.Equal(t, string(want), string(got), format)
+				}
+			}
+		}
+	}
+}
+
+// content returns the text that a printer has added.
+func content(p Printer) []byte {
+	switch p := p.(type) {
+	case *lines:
+		return p.buf
+	case *objects:
+		return p.buf
+	}
+	return p.(*records).buf
+}
