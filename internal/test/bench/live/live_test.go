@@ -105,6 +105,7 @@ func BenchmarkPaced(b *testing.B) {
 		{"hist by an argument, 10 million", 5000, []string{"hist", "live:two", "id", "--by", "status % 8"}},
 		{"trace as JSON, 0.5 million", 250, []string{"trace", "live:two"}},
 		{"trace as JSON, 1 million", 500, []string{"trace", "live:two"}},
+		{"trace as JSON, 3 million", 1500, []string{"trace", "live:two"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			p := startPacer(b)
