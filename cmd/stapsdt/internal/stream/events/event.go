@@ -33,9 +33,12 @@ func (e *Event) Comm() []byte {
 	if e.kernel != nil {
 		return e.kernel.Comm()
 	}
-	name := replay.Executable(e.Event)
-	if p := e.File.Process; p != nil && p.Comm != "" {
+	name := ""
+	if p := e.File.Process; p != nil {
 		name = p.Comm
+	}
+	if name == "" {
+		name = replay.Executable(e.Event)
 	}
 	e.comm = append(e.comm[:0], name...)
 	return e.comm
@@ -138,12 +141,13 @@ type Delivery struct {
 	Consumer
 	Show  *Show
 	known map[*recording.Probe]*Shown
+	last  *recording.Probe // the probe of the event before, whose values event has
 	event Event
 }
 
 func (d *Delivery) Event(e *recording.Event, f *replay.File) error {
 	d.event.Event, d.event.File = e, f
-	if d.Show != nil {
+	if d.Show != nil && d.last != e.Probe {
 		s := d.known[e.Probe]
 		if s == nil {
 			s = d.Show.of(e.Probe)
@@ -152,7 +156,7 @@ func (d *Delivery) Event(e *recording.Event, f *replay.File) error {
 			}
 			d.known[e.Probe] = s
 		}
-		d.event.shown = s
+		d.event.shown, d.last = s, e.Probe
 	}
 	return d.Consumer.Event(&d.event)
 }

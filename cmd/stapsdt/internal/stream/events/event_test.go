@@ -58,6 +58,28 @@ func TestShow(t *testing.T) {
 	}
 }
 
+// TestTurns: events of several probes in turns have the values of their own probe.
+func TestTurns(t *testing.T) {
+	var got []string
+	d := &Delivery{Show: &Show{TextSize: 8}, Consumer: &notes{take: func(e *Event) error {
+		got = append(got, e.Shown().Probe+" "+e.Shown().Items[0].Name)
+		return nil
+	}}}
+	var probes []*recording.Probe
+	for _, name := range []string{"a", "b"} {
+		arg := recording.Arg{Name: "of_" + name, Type: 8, Kind: kind.Uint64}
+		probes = append(probes, &recording.Probe{Provider: "p", Name: name, Args: []recording.Arg{arg}})
+	}
+	for _, i := range []int{0, 0, 1, 0, 1, 1} {
+		var b Body
+		b.Number(7)
+		var e recording.Event
+		require.NoError(t, b.Decode(&e, probes[i]))
+		require.NoError(t, d.Event(&e, replay.NewFile(&replay.Process{})))
+	}
+	require.Equal(t, []string{"a of_a", "a of_a", "b of_b", "a of_a", "b of_b", "b of_b"}, got)
+}
+
 // TestComm: an event has the name of its thread's process, or that of its program.
 func TestComm(t *testing.T) {
 	for _, c := range []struct {
