@@ -14,7 +14,7 @@ import (
 
 // TestSameNames: C accepts the names of arguments that Go accepts.
 func TestSameNames(t *testing.T) {
-	names := strings.Fields(argname.Reserved)
+	names := strings.Fields(strings.Join(argname.Reserved[:], " "))
 	for _, name := range names {
 		require.NotEmpty(t, argname.Fault(name), name)
 		names = append(names, name+"_", name[1:], "_"+name)

@@ -8,7 +8,7 @@
 
 /*
  * The keywords of C, up to C23, which gdb and perf parse; the keywords of bpftrace; and
- * the fields that the kernel gives each event. names.go has the same list.
+ * the fields that the kernel gives each event. internal/argname has the same list.
  */
 static const char *const reserved_names[] = {
 	"auto", "bool", "break", "case", "char", "const", "constexpr", "continue", "default",

@@ -2,28 +2,30 @@
 // show it.
 package argname
 
-import (
-	"slices"
-	"strings"
-)
-
 // maxBytes is the longest name that the kernel gives to an argument of an event, which
 // is how perf shows arguments (MAX_ARG_NAME_LEN in kernel/trace/trace_probe.h).
 const maxBytes = 32
 
 // Reserved are the keywords of C, up to C23, which gdb and perf parse; the keywords of
 // bpftrace; and the names of the fields that the kernel gives each event
-// (reserved_field_names in kernel/trace/trace_probe.h).
-const Reserved = `
-	auto bool break case char const constexpr continue default do double else enum extern
-	false float for goto if inline int long nullptr register restrict return short signed
-	sizeof static static_assert struct switch thread_local true typedef typeof
-	typeof_unqual union unsigned void volatile while alignas alignof asm
-	_Alignas _Alignof _Atomic _BitInt _Bool _Complex _Generic _Imaginary _Noreturn
-	_Static_assert _Thread_local
-	unroll offsetof
-	common_type common_flags common_preempt_count common_pid common_tgid
-	__probe_ip __probe_ret_ip __probe_func`
+// (reserved_field_names in kernel/trace/trace_probe.h). Each string has the words of as many
+// letters as its index: a program may define 100,000 probes, and a name is compared with few.
+var Reserved = [maxBytes + 1]string{
+	2:  "do if",
+	3:  "for int asm",
+	4:  "auto bool case char else enum goto long true void",
+	5:  "break const false float short union while _Bool",
+	6:  "double extern inline return signed sizeof static struct switch typeof unroll",
+	7:  "default nullptr typedef alignas alignof _Atomic _BitInt",
+	8:  "continue register restrict unsigned volatile _Alignas _Alignof _Complex _Generic offsetof",
+	9:  "constexpr _Noreturn",
+	10: "_Imaginary common_pid __probe_ip",
+	11: "common_type common_tgid",
+	12: "thread_local common_flags __probe_func",
+	13: "static_assert typeof_unqual _Thread_local",
+	14: "_Static_assert __probe_ret_ip",
+	20: "common_preempt_count",
+}
 
 // Fault returns the reason why the name of an argument is invalid, or "".
 func Fault(name string) string {
@@ -32,7 +34,7 @@ func Fault(name string) string {
 		return "is empty"
 	case len(name) > maxBytes:
 		return "has more than 32 bytes"
-	case slices.Contains(strings.Fields(Reserved), name):
+	case isReserved(name):
 		return "is reserved"
 	}
 	for i, r := range name {
@@ -43,4 +45,14 @@ func Fault(name string) string {
 		}
 	}
 	return ""
+}
+
+func isReserved(name string) bool {
+	n := len(name)
+	for words := Reserved[n]; len(words) >= n; words = words[min(n+1, len(words)):] {
+		if words[:n] == name {
+			return true
+		}
+	}
+	return false
 }
