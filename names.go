@@ -28,7 +28,10 @@ func (p *Probe) Args() []ArgInfo {
 
 // argNames returns the names of the arguments, or nil if they have none.
 func (p *Probe) argNames() []string {
-	if names := p.names.Load(); names != nil {
+	if p.first == nil {
+		return nil
+	}
+	if names := p.first.names.Load(); names != nil {
 		return *names
 	}
 	return nil
@@ -60,40 +63,20 @@ func (p *Provider) setArgNames(probe *Probe, names []string) error {
 	if p.closed {
 		return p.fail("define", probe.name, ErrClosed)
 	}
-	first := p.byName[probe.name]
-	if first == nil || !slices.Equal(first.args, probe.args) {
+	if probe.first == nil {
 		return p.fail("define", probe.name, errors.New("the provider does not have this probe"))
 	}
 	if err := p.checkArgNames(probe.name, probe.args, names); err != nil {
 		return err
 	}
-	if slices.Equal(names, first.argNames()) {
+	if slices.Equal(names, probe.argNames()) {
 		return nil
 	}
-	if slices.Contains(p.probes[:p.live], probe) {
+	if probe.index < p.live {
 		return p.fail("define", probe.name, ErrLoaded)
 	}
-	p.shareArgNames(probe, names)
+	probe.first.names.Store(&names)
 	return nil
-}
-
-// shareArgNames gives names to all sites of a probe or, without names, the names of the other
-// sites to this one. The argument names of a probe never change once it has some. Its first
-// site also has the Go types that describe all sites, because AddProbe's sites have none.
-func (p *Provider) shareArgNames(probe *Probe, names []string) {
-	first := p.byName[probe.name]
-	if first.types == nil {
-		first.types = probe.types
-	}
-	if len(names) == 0 {
-		probe.names.Store(first.names.Load())
-		return
-	}
-	for _, other := range p.probes {
-		if other.name == probe.name {
-			other.names.Store(&names)
-		}
-	}
 }
 
 // checkArgNames returns an error if the names of a probe's arguments are invalid.

@@ -35,8 +35,11 @@ type Probe struct {
 	name     string
 	args     []ArgType
 
-	names atomic.Pointer[[]string] // names of the arguments, or nil; see Provider.shareArgNames
-	types []reflect.Type           // Go types of the arguments of a typed probe; see Provider.shareArgNames
+	// first is the provider's first probe of this name, or nil if the provider does not have this
+	// probe. All sites of the name have the first one's names.
+	first *Probe
+	names atomic.Pointer[[]string] // names of the arguments, or nil
+	types []reflect.Type           // Go types of the arguments, of a typed probe or of the first of its name
 
 	kinds   [MaxArgs]Kind // kinds of the arguments' values
 	strings int           // the number of Strings in args

@@ -10,7 +10,7 @@ import (
 func (p *Provider) spec() image.Spec {
 	probes := make([]image.Probe, len(p.probes))
 	for i, probe := range p.probes {
-		probes[i] = image.Probe{Name: probe.name, Args: probe.notes(), Params: p.byName[probe.name].params()}
+		probes[i] = image.Probe{Name: probe.name, Args: probe.notes(), Params: probe.first.params()}
 	}
 	return image.Spec{Provider: p.name, Probes: probes}
 }

@@ -160,13 +160,18 @@ func (p *Provider) add(probe *Probe, name string, args []ArgType, names []string
 	}
 	probe.index = len(p.probes)
 	p.probes = append(p.probes, probe)
+	if probe.first = p.byName[name]; probe.first == nil {
+		p.byName[name], probe.first = probe, probe
+	}
+	if probe.first.types == nil { // of a site that AddProbe has made
+		probe.first.types = probe.types
+	}
+	if len(names) > 0 { // they never change once there are some
+		probe.first.names.Store(&names)
+	}
 	if o := p.observers.Load(); o != nil {
 		probe.watch(o)
 	}
-	if p.byName[name] == nil {
-		p.byName[name] = probe
-	}
-	p.shareArgNames(probe, names)
 	return nil
 }
 
