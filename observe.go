@@ -24,17 +24,13 @@ type observers struct {
 // observer is a function that Observe was called with.
 type observer struct {
 	f       func(*Event)
-	only    []*Probe // the probes that it observes, or none for all
+	only    map[*Probe]bool // the first probes of the names that it observes, or nil for all
 	stopped atomic.Bool
 }
 
 // observes reports whether the observer wants a probe's events. Probes of one name are sites of one
 // event.
-func (o *observer) observes(p *Probe) bool {
-	return len(o.only) == 0 || slices.ContainsFunc(o.only, func(only *Probe) bool {
-		return only == p || only != nil && only.provider == p.provider && only.name == p.name
-	})
-}
+func (o *observer) observes(p *Probe) bool { return o.only == nil || o.only[p.first] }
 
 // observedByte is the target of at while a probe is observed. It reads as patched, and is never
 // executed: package call enters site, which is another byte.
@@ -75,7 +71,15 @@ func (p *Provider) Observe(f func(*Event), probes ...*Probe) (stop func()) {
 		return func() {}
 	}
 	clock.Now() // sets the clock's origin, which takes longer than a later call
-	o := &observer{f: f, only: slices.Clone(probes)}
+	o := &observer{f: f}
+	for _, probe := range probes {
+		if o.only == nil {
+			o.only = make(map[*Probe]bool, len(probes))
+		}
+		if probe != nil && probe.provider == p && probe.first != nil {
+			o.only[probe.first] = true
+		}
+	}
 	all := p.copyObservers()
 	all.list, all.delivery = append(all.list, o), deliveryTo
 	p.setObservers(all)
