@@ -71,6 +71,10 @@ type sectionError struct {
 // groups divides the selected sites of a file by their programs. After a shortage, the same call
 // may succeed later.
 func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
+	groups := make(map[*sharedProgram]*group, len(a.groups))
+	for _, g := range a.groups {
+		groups[g.sharedProgram] = g
+	}
 	for i := range f.Probes {
 		site := &f.Probes[i]
 		selecting := slices.DeleteFunc(slices.Clone(a.subscriptions), func(s *Subscription) bool { return !s.Selector.Selects(f.File, site) })
@@ -89,12 +93,12 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 			return err
 		}
 		for _, p := range programs {
-			g := slices.IndexFunc(a.groups, func(g *group) bool { return g.sharedProgram == p })
-			if g < 0 {
-				order := p.subscriptions[0].Selector.Order(f.File, site)
-				g, a.groups = len(a.groups), append(a.groups, &group{sharedProgram: p, order: order})
+			g := groups[p]
+			if g == nil {
+				g = &group{sharedProgram: p, order: p.subscriptions[0].Selector.Order(f.File, site)}
+				groups[p], a.groups = g, append(a.groups, g)
 			}
-			a.groups[g].sites = append(a.groups[g].sites, *site)
+			g.sites = append(g.sites, *site)
 		}
 	}
 	// The first spec of a pair selects the starts. Attach it last: an operation that starts before its end is attached to would stay open.
