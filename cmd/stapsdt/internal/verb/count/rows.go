@@ -54,6 +54,7 @@ type Table[S Subject] struct {
 	Lost uint64
 
 	subjects []S
+	numbers  map[S]int // their indexes
 	rows     map[string]*Row[S] // keyed by the subject's index and the values of --by
 	key      []byte
 	recent   [1024]recentRow[S]
@@ -76,10 +77,13 @@ type recentTally[S Subject] struct {
 
 // Number returns the index of a subject.
 func (t *Table[S]) Number(of S) int {
-	i := slices.Index(t.subjects, of)
-	if i < 0 {
+	i, known := t.numbers[of]
+	if !known {
+		if t.numbers == nil {
+			t.numbers = map[S]int{}
+		}
 		i = len(t.subjects)
-		t.subjects = append(t.subjects, of)
+		t.subjects, t.numbers[of] = append(t.subjects, of), i
 	}
 	return i
 }
