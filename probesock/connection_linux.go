@@ -3,7 +3,7 @@ package probesock
 import (
 	"errors"
 	"fmt"
-	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -23,7 +23,7 @@ const (
 
 // connection is a connection to another process. Its goroutine serves one request after the other.
 type connection struct {
-	*net.UnixConn
+	*os.File
 	listener *listener
 
 	mu     sync.Mutex // guards the following fields
@@ -163,7 +163,7 @@ func (c *connection) watch(w *wire.Watch) error {
 	c.mu.Unlock()
 	body := (&wire.Watching{Bytes: uint64(size)}).Append(nil)
 	_ = c.SetWriteDeadline(time.Now().Add(answerPatience))
-	return m.send(c.UnixConn, wire.Append(nil, wire.KindWatching, body))
+	return sendDescriptor(c.File, wire.Append(nil, wire.KindWatching, body), m.fd)
 }
 
 // end ends a watch: when it returns, the memory has every event that was fired, and states that it has ended.

@@ -3,7 +3,6 @@ package probesock
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path"
 	"slices"
@@ -46,7 +45,7 @@ const (
 
 // listener serves the watchers of this process.
 type listener struct {
-	socket *net.UnixListener
+	socket *os.File
 	path   string
 	hello  wire.Hello
 	head   recording.Head // the part that the heads of all recordings have in common
@@ -125,19 +124,19 @@ func withRemedy(err error) error {
 
 // open opens the socket in a directory.
 func (l *listener) open(dir string, fd int) error {
-	var socket *net.UnixListener
+	var socket *os.File
 	var at string
 	for n := 1; socket == nil; n++ {
 		name := wire.SocketName(l.hello.PID, l.hello.Start, n)
 		at = path.Join(dir, name)
-		address := &net.UnixAddr{Name: address(dir, fd, name), Net: "unix"}
+		address := address(dir, fd, name)
 		var err error
-		socket, err = net.ListenUnix("unix", address)
+		socket, err = listenAt(address)
 		switch {
 		case !errors.Is(err, unix.EADDRINUSE):
 		case !listens(address): // this process left it before it executed this program
 			_ = os.Remove(at)
-			socket, err = net.ListenUnix("unix", address)
+			socket, err = listenAt(address)
 		case n < wire.MaxNamesakes: // a process of another PID namespace, as in another container, shares the directory
 			continue
 		}
@@ -145,7 +144,6 @@ func (l *listener) open(dir string, fd int) error {
 			return err
 		}
 	}
-	socket.SetUnlinkOnClose(false) // the address may have the number of a descriptor that is closed
 	if err := os.Chmod(at, 0o600); err != nil {
 		socket.Close()
 		_ = os.Remove(at)
@@ -156,23 +154,14 @@ func (l *listener) open(dir string, fd int) error {
 }
 
 // listens reports whether a process listens on a socket. A process that has just made the socket will listen in a moment.
-func listens(address *net.UnixAddr) bool {
+func listens(address string) bool {
 	for range 10 {
-		if !refuses(address.Name) {
+		if !refuses(address) {
 			return true
 		}
 		time.Sleep(time.Millisecond)
 	}
 	return false
-}
-
-// refuses reports whether a socket refuses connections: no process listens on it.
-func refuses(address string) bool {
-	c, err := net.DialTimeout("unix", address, time.Second)
-	if err == nil {
-		c.Close()
-	}
-	return errors.Is(err, unix.ECONNREFUSED)
 }
 
 // address returns the address of a socket in a directory. It may have 107 bytes, so a longer path begins with the directory's descriptor.
@@ -231,9 +220,12 @@ func (l *listener) isClosed() bool {
 // accept admits watchers until the socket is closed.
 func (l *listener) accept() {
 	for {
-		c, err := l.socket.AcceptUnix()
+		c, err := accept(l.socket)
 		switch {
-		case errors.Is(err, net.ErrClosed):
+		case l.isClosed():
+			if err == nil {
+				c.Close()
+			}
 			return
 		case err != nil:
 			time.Sleep(acceptPause)
@@ -246,7 +238,7 @@ func (l *listener) accept() {
 }
 
 // add serves a connection, unless there are too many.
-func (l *listener) add(c *net.UnixConn) {
+func (l *listener) add(c *os.File) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -260,7 +252,7 @@ func (l *listener) add(c *net.UnixConn) {
 		c.Close()
 		return
 	}
-	one := &connection{UnixConn: c, listener: l}
+	one := &connection{File: c, listener: l}
 	l.connections[one] = true
 	l.served.Go(func() {
 		defer l.remove(one)
@@ -343,19 +335,6 @@ func (l *listener) close() error {
 	defer only.Unlock()
 	only.listener = nil
 	return err
-}
-
-// admitted reports whether the other side is a process of this user, or of root.
-func admitted(c *net.UnixConn) (ok bool) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return false
-	}
-	_ = raw.Control(func(fd uintptr) {
-		peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-		ok = err == nil && isAdmitted(peer.Uid, uint32(os.Geteuid()), region.AllUsersMapped)
-	})
-	return ok
 }
 
 // isAdmitted reports whether a user may watch the processes of another. The kernel reports every user that has

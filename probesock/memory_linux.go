@@ -3,7 +3,6 @@ package probesock
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 
 	"github.com/go-stapsdt/stapsdt/internal/region"
@@ -62,12 +61,6 @@ func (m *memory) fill() (err error) {
 		_, err = unix.FcntlInt(uintptr(m.fd), unix.F_ADD_SEALS, seals) // Linux before 5.1
 	}
 	return os.NewSyscallError("fcntl", err)
-}
-
-// send sends a message with the descriptor.
-func (m *memory) send(c *net.UnixConn, message []byte) error {
-	_, _, err := c.WriteMsgUnix(message, unix.UnixRights(m.fd), nil)
-	return err
 }
 
 // closeDescriptor closes the descriptor. The memory stays.

@@ -825,7 +825,10 @@ func FuzzConnection(f *testing.F) {
 	l := &listener{connections: map[*connection]bool{}, head: recording.Head{PID: uint32(os.Getpid())}, hello: wire.Hello{Major: wire.Major}}
 	f.Fuzz(func(t *testing.T, requests []byte) {
 		own, peer := testenv.SocketPair(t)
-		l.add(own)
+		file, err := own.File()
+		require.NoError(t, err)
+		require.NoError(t, own.Close())
+		l.add(file)
 		require.NoError(t, peer.SetDeadline(time.Now().Add(testenv.Patience)))
 		go func() {
 			_, _ = peer.Write(requests)

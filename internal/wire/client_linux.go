@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -24,17 +24,25 @@ var ErrGone = errors.New("the program has closed the connection")
 // maxProbes limits the bytes of a program's list of probes. It is at least the size of the table of a recording.
 const maxProbes = 1 << 20
 
+// Conn is a connection to a program's socket, such as a *net.UnixConn. The programs link this package too, without package net.
+type Conn interface {
+	io.ReadWriteCloser
+	syscall.Conn
+	SetDeadline(t time.Time) error
+	SetReadDeadline(t time.Time) error
+}
+
 // Client is a watcher's side of a connection. It does not trust the program. Except for Close, it is not safe for
 // concurrent use.
 type Client struct {
-	conn     *net.UnixConn
+	conn     Conn
 	patience time.Duration
 	hello    Hello
 	unsent   error // the error from sending the last request, or nil
 }
 
 // NewClient exchanges the versions. Each request may take as long as patience.
-func NewClient(conn *net.UnixConn, patience time.Duration) (*Client, error) {
+func NewClient(conn Conn, patience time.Duration) (*Client, error) {
 	c := &Client{conn: conn, patience: patience}
 	own := Hello{Major: Major, Minor: Minor}
 	c.request(KindHello, own.Append(nil))
@@ -162,15 +170,27 @@ func (c *Client) next(r io.Reader) (kind Kind, body []byte, err error) {
 
 // receiver reads bytes, and keeps the first descriptor that comes with them.
 type receiver struct {
-	conn *net.UnixConn
+	conn Conn
 	file *os.File
 }
 
 func (r *receiver) Read(b []byte) (n int, err error) {
-	control := make([]byte, 1024)
-	n, filled, _, _, err := r.conn.ReadMsgUnix(b, control)
+	raw, err := r.conn.SyscallConn()
 	if err != nil {
-		return n, err
+		return 0, err
+	}
+	control, filled := make([]byte, 1024), 0
+	waitErr := raw.Read(func(fd uintptr) (done bool) {
+		for err = unix.EINTR; err == unix.EINTR; {
+			n, filled, _, _, err = unix.Recvmsg(int(fd), b, control, unix.MSG_CMSG_CLOEXEC)
+		}
+		return err != unix.EAGAIN
+	})
+	if waitErr != nil {
+		err = waitErr
+	}
+	if err != nil {
+		return 0, err
 	}
 	for _, fd := range Descriptors(control[:filled]) {
 		if r.file == nil {
