@@ -80,7 +80,7 @@ func TestTimes(t *testing.T) {
 	require.NoError(t, p.err)
 	require.Equal(t, []ArgType{Time, Time, Int32}, fields.args)
 	require.Equal(t, []string{"time", "began", "count"}, fields.argNames())
-	require.Equal(t, []int8{-8, -8, -4}, fields.notes())
+	require.Equal(t, []int8{-8, -8, -4}, fields.appendNotes(nil))
 	var seen []any
 	defer p.Observe(func(e *Event) {
 		for i := range e.NumArgs() {

@@ -1,37 +1,45 @@
 package stapsdt
 
-import (
-	"cmp"
-
-	"github.com/go-stapsdt/stapsdt/internal/image"
-)
+import "github.com/go-stapsdt/stapsdt/internal/image"
 
 // spec returns the contents of the provider's image. The lock is held.
 func (p *Provider) spec() image.Spec {
-	probes := make([]image.Probe, len(p.probes))
+	count := 0
+	for _, probe := range p.probes {
+		count += len(probe.args)
+	}
+	// All probes share two allocations.
+	probes, args, params := make([]image.Probe, len(p.probes)), make([]int8, 0, count), make([]image.Param, 0, count)
 	for i, probe := range p.probes {
-		probes[i] = image.Probe{Name: probe.name, Args: probe.notes(), Params: probe.first.params()}
+		from := len(args)
+		args, params = probe.appendNotes(args), probe.first.appendParams(params)
+		probes[i] = image.Probe{Name: probe.name, Args: args[from:], Params: params[from:]}
 	}
 	return image.Spec{Provider: p.name, Probes: probes}
 }
 
-// notes returns the types of the arguments in the notation of the image's notes.
-func (p *Probe) notes() []int8 {
-	list := make([]int8, len(p.args))
-	for i, t := range p.args {
-		list[i] = t.note()
+// appendNotes appends the types of the arguments in the notation of the image's notes.
+func (p *Probe) appendNotes(list []int8) []int8 {
+	for _, t := range p.args {
+		list = append(list, t.note())
 	}
 	return list
 }
 
-// params returns the arguments as debuggers see them.
-func (p *Probe) params() []image.Param {
-	list := make([]image.Param, len(p.args))
-	for i, a := range p.Args() {
-		list[i] = image.Param{Name: cmp.Or(a.Name, defaultNames[i]), Type: goType(a.Type)}
+// appendParams appends the arguments as debuggers see them.
+func (p *Probe) appendParams(list []image.Param) []image.Param {
+	names := p.argNames()
+	if names == nil {
+		names = defaultNames[:]
+	}
+	for i, t := range p.args {
+		param := image.Param{Name: names[i]}
 		if p.types != nil {
-			list[i].Type = p.types[i]
+			param.Type = p.types[i]
+		} else {
+			param.Type = goType(t)
 		}
+		list = append(list, param)
 	}
 	return list
 }

@@ -46,8 +46,13 @@ func encode(arch *image.Arch, nop *image.Nop, spec image.Spec, text uint64) imag
 		arch: arch, name: spec.Provider, low: text, high: text + uint64(n)*image.SlotSize,
 		code: uint64(len(nop.Code) + len(arch.Ret)),
 	}
-	e := encoder{unit: u, info: make([]byte, 0, 64*n), str: make([]byte, 0, 32*n), strings: make(map[string]uint32, n)}
+	e := encoder{unit: u, info: make([]byte, 0, 64*n), str: make([]byte, 0, 32*n), strings: newStrings(n)}
 	e.header()
+	params := 0
+	for i := range spec.Probes {
+		params += len(spec.Probes[i].Params)
+	}
+	e.params = make([]int, 0, params)
 	for i := range spec.Probes {
 		for _, p := range spec.Probes[i].Params {
 			e.params = append(e.params, e.param(p.Type))
@@ -66,7 +71,7 @@ func encode(arch *image.Arch, nop *image.Nop, spec image.Spec, text uint64) imag
 type encoder struct {
 	unit      *unit
 	info, str []byte
-	strings   map[string]uint32
+	strings   strings
 	params    []int // the types of the arguments of the sites that are still to be described
 	types
 }
@@ -97,13 +102,12 @@ func (e *encoder) uleb(v uint64) {
 
 // string appends a reference to a string in .debug_str, which has each string once.
 func (e *encoder) string(s string) {
-	at, ok := e.strings[s]
-	if !ok {
-		at = uint32(len(e.str))
-		e.strings[s] = at
+	place := e.strings.find(e.str, s)
+	if *place == 0 {
+		*place = uint32(len(e.str)) + 1
 		e.str = append(append(e.str, s...), 0)
 	}
-	e.u32(at)
+	e.u32(*place - 1)
 }
 
 const (
@@ -140,9 +144,8 @@ func (e *encoder) site(i int, p *image.Probe) {
 		e.u8(abbrevBareSite)
 	}
 	e.string(p.Name)
-	e.u64(e.unit.low + uint64(i)*image.SlotSize)
-	e.u8(byte(e.unit.code))
-	e.u8(1) // the first file
+	e.info = binary.LittleEndian.AppendUint64(e.info, e.unit.low+uint64(i)*image.SlotSize)
+	e.info = append(e.info, byte(e.unit.code), 1) // the first file
 	e.uleb(uint64(i) + 1)
 	for j, param := range p.Params {
 		if j < maxParams {

@@ -14,6 +14,9 @@ const moment = "time.Time"
 // a pointer to a struct with many relatives does not describe half of the program.
 const maxTypes = 256
 
+// commonTypes is the number of types, those of the first arguments, that most others have too.
+const commonTypes = 4
+
 // form selects the entry that describes a Go type.
 type form byte
 
@@ -61,6 +64,11 @@ type ref struct{ at, to int }
 //
 //go:noinline
 func (t *types) add(k key) int {
+	for i := range t.queue[:min(len(t.queue), commonTypes)] { // faster than the map
+		if t.queue[i].key == k {
+			return i
+		}
+	}
 	i, ok := t.index[k]
 	if !ok {
 		if t.index == nil {

@@ -133,26 +133,23 @@ func Text(a *Arch, spec Spec) (uint64, error) {
 }
 
 func newWriter(a *Arch, nop *Nop, spec Spec) *writer {
-	w := writer{class: classes[a.Class], arch: a, nop: nop, provider: spec.Provider, probes: spec.Probes, operands: a.operands()}
-	if a.bigEndian() {
-		w.order = binary.BigEndian
-	} else {
-		w.order = binary.LittleEndian
+	return &writer{
+		class: classes[a.Class], arch: a, bigEndian: a.bigEndian(), nop: nop,
+		provider: spec.Provider, probes: spec.Probes, operands: a.operands(),
 	}
-	return &w
 }
 
 // writer holds the layout of an image and the bytes appended so far.
 type writer struct {
 	class
-	arch     *Arch
-	order    binary.AppendByteOrder
-	nop      *Nop
-	provider string
-	probes   []Probe
-	operands operands
-	describe Describe
-	debug    Debug
+	arch      *Arch
+	bigEndian bool
+	nop       *Nop
+	provider  string
+	probes    []Probe
+	operands  operands
+	describe  Describe
+	debug     Debug
 
 	sections [secCount]section
 	headersAt,
@@ -231,19 +228,40 @@ func (w *writer) cstring(s string) {
 	w.out = append(w.out, s...)
 	w.out = append(w.out, 0)
 }
-func (w *writer) u16(v uint16) { w.out = w.order.AppendUint16(w.out, v) }
-func (w *writer) u32(v uint32) { w.out = w.order.AppendUint32(w.out, v) }
+
+// The functions that append numbers are not inlined, which would add 10 KB to every program with probes.
+
+//go:noinline
+func (w *writer) u16(v uint16) {
+	if w.bigEndian {
+		v = bits.ReverseBytes16(v)
+	}
+	w.out = binary.LittleEndian.AppendUint16(w.out, v)
+}
+
+//go:noinline
+func (w *writer) u32(v uint32) {
+	if w.bigEndian {
+		v = bits.ReverseBytes32(v)
+	}
+	w.out = binary.LittleEndian.AppendUint32(w.out, v)
+}
 
 // addr appends an address, or another number of a word's size.
 func (w *writer) addr(v uint64) { w.number(w.word, v) }
 
 // number appends a number of 4 or 8 bytes.
+//
+//go:noinline
 func (w *writer) number(size, v uint64) {
 	if size == 4 {
-		w.out = w.order.AppendUint32(w.out, uint32(v))
-	} else {
-		w.out = w.order.AppendUint64(w.out, v)
+		w.u32(uint32(v))
+		return
 	}
+	if w.bigEndian {
+		v = bits.ReverseBytes64(v)
+	}
+	w.out = binary.LittleEndian.AppendUint64(w.out, v)
 }
 
 // pad appends zeros up to an offset in the file.

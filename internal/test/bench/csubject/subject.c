@@ -63,15 +63,19 @@ static void enabled(long n)
 		fputs("a tracer is attached\n", stderr);
 }
 
-/* define makes a provider of that many probes, which keeps its image in that place. */
+/*
+ * define makes a provider of that many probes, which keeps its image in that place. The image describes the arguments, as
+ * Go's does.
+ */
 static SDTProvider_t *define(long count, MemFDOption_t place)
 {
+	static const SDTArgument_t arguments[] = {{"id", uint64}, {"status", int32}};
 	SDTProvider_t *p = providerInit("benchload");
 	char name[32];
 
 	for (long i = 0; i < count; i++) {
 		snprintf(name, sizeof name, "probe%06ld", i);
-		if (!providerAddProbe(p, name, 2, uint64, int32))
+		if (!providerAddNamedProbe(p, name, 2, arguments))
 			die(p);
 	}
 	if (providerUseMemfd(p, place) != 1)
