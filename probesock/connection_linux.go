@@ -48,8 +48,8 @@ func (c *connection) serve() {
 			return
 		}
 		if err := c.answer(kind, body); err != nil {
-			var failure *wire.Error
-			if !errors.As(err, &failure) {
+			failure, ok := err.(*wire.Error)
+			if !ok {
 				return
 			}
 			if c.send(wire.KindError, failure.Append(nil)) != nil || failure.Code == wire.CodeMalformed {

@@ -3,7 +3,6 @@
 package site
 
 import (
-	"bytes"
 	"runtime"
 	"strconv"
 	"strings"
@@ -68,7 +67,7 @@ func (k *kernel) site() string {
 
 // filtered reports whether a seccomp filter may be active.
 func filtered() bool {
-	return !bytes.Contains(proc.Read("/proc/thread-self/status", 16<<10), []byte("\nSeccomp:\t0\n"))
+	return !strings.Contains(string(proc.Read("/proc/thread-self/status", 16<<10)), "\nSeccomp:\t0\n")
 }
 
 // release returns the kernel's major and minor version, or zeros.
