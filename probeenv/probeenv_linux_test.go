@@ -431,3 +431,14 @@ func TestSetUserID(t *testing.T) {
 	require.Regexp(t, `^true \d+ 0 <nil>\nfired\n$`, string(out))
 	require.NoFileExists(t, dir+"/x.rec")
 }
+
+// TestPackages: the socket and the recorder bring neither package net nor another large one into a program.
+func TestPackages(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	testenv.Needs(t, "the go command", err)
+	packages := strings.Fields(string(out))
+	require.Contains(t, packages, "github.com/go-stapsdt/stapsdt/probesock")
+	for _, name := range []string{"net", "context", "regexp", "encoding/json", "text/template"} {
+		require.NotContains(t, packages, name)
+	}
+}

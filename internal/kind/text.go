@@ -90,21 +90,14 @@ func appendMoment(to []byte, n int64) []byte {
 	if n == math.MinInt64 {
 		return append(to, "0001-01-01T00:00:00Z"...)
 	}
-	const second, day = 1_000_000_000, 24 * 60 * 60
-	seconds, fraction := n/second, n%second
-	if fraction < 0 {
-		seconds, fraction = seconds-1, fraction+second
-	}
-	seconds += 1970 * 366 * day // still positive, and whole days
-	year, month, date := civil(seconds/day - 1970*366)
-	seconds %= day
-	to = appendDigits(to, 4, year, '-')
-	to = appendDigits(to, 2, month, '-')
-	to = appendDigits(to, 2, date, 'T')
-	to = appendDigits(to, 2, seconds/3600, ':')
-	to = appendDigits(to, 2, seconds/60%60, ':')
-	to = appendDigits(to, 2, seconds%60, '.')
-	to = appendDigits(to, 9, fraction, 'Z')
+	m := momentOf(n)
+	to = appendDigits(to, 4, m.year, '-')
+	to = appendDigits(to, 2, m.month, '-')
+	to = appendDigits(to, 2, m.date, 'T')
+	to = appendDigits(to, 2, m.seconds/3600, ':')
+	to = appendDigits(to, 2, m.seconds/60%60, ':')
+	to = appendDigits(to, 2, m.seconds%60, '.')
+	to = appendDigits(to, 9, m.fraction, 'Z')
 	end := len(to) - 1
 	for to[end-1] == '0' {
 		end--
@@ -113,6 +106,29 @@ func appendMoment(to []byte, n int64) []byte {
 		end--
 	}
 	return append(to[:end], 'Z')
+}
+
+// FileTime returns a moment in a notation for the names of files: 20060102T150405.000000000Z.
+func FileTime(t time.Time) string {
+	m := momentOf(FromTime(t))
+	s := appendDigits(nil, 8, m.year*10_000+m.month*100+m.date, 'T')
+	s = appendDigits(s, 6, m.seconds/3600*10_000+m.seconds/60%60*100+m.seconds%60, '.')
+	return string(appendDigits(s, 9, m.fraction, 'Z'))
+}
+
+// moment is a date in UTC, and the seconds and the nanoseconds of its time of day.
+type moment struct{ year, month, date, seconds, fraction int64 }
+
+func momentOf(n int64) (m moment) {
+	const second, day = 1_000_000_000, 24 * 60 * 60
+	m.seconds, m.fraction = n/second, n%second
+	if m.fraction < 0 {
+		m.seconds, m.fraction = m.seconds-1, m.fraction+second
+	}
+	m.seconds += 1970 * 366 * day // still positive, and whole days
+	m.year, m.month, m.date = civil(m.seconds/day - 1970*366)
+	m.seconds %= day
+	return m
 }
 
 // civil returns the date of a day, which is counted from the beginning of 1970. An era has 400

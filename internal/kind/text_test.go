@@ -86,3 +86,11 @@ func TestMoments(t *testing.T) {
 		require.Zero(t, Parse(Int, Moment, wrong), "not the zero Time")
 	}
 }
+
+func TestFileTime(t *testing.T) {
+	for _, at := range []time.Time{
+		time.Unix(0, 0), time.Unix(1709164799, 123456789), time.Unix(1709164800, 5), time.Date(2026, 12, 31, 23, 59, 59, 999999999, time.Local), time.Unix(-1, 1),
+	} {
+		require.Equal(t, at.UTC().Format("20060102T150405.000000000Z"), FileTime(at))
+	}
+}

@@ -9,7 +9,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -176,4 +178,14 @@ func TestLockStays(t *testing.T) {
 		}
 	}
 	require.NoFileExists(t, fmt.Sprint("/proc/self/fd/", fd))
+}
+
+func TestTimeSuffix(t *testing.T) {
+	require.True(t, IsTimeSuffix("-"+kind.FileTime(time.Now())))
+	for _, other := range []string{
+		"", "-", "-20261128T012345.123456789", "-20261128T012345.12345678Z", "-20261128T012345.123456789ZZ",
+		"-2026112xT012345.123456789Z", "-20261128 012345.123456789Z", ".20261128T012345.123456789Z", "-20261128T0123450123456789Z",
+	} {
+		require.False(t, IsTimeSuffix(other), other)
+	}
 }

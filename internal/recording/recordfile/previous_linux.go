@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/region"
 
@@ -146,7 +147,7 @@ func moveAway(path, of string) (name string, err error) {
 // the file is gone.
 func moveFile(path, of string) (name string, err error) {
 	for range maxRenames {
-		name = of + time.Now().UTC().Format(TimeSuffix)
+		name = of + "-" + kind.FileTime(time.Now())
 		switch err = rename(path, name); {
 		case errors.Is(err, os.ErrNotExist):
 			return "", nil
@@ -171,9 +172,20 @@ func rename(from, to string) error {
 	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 }
 
-// TimeSuffix is the format of the suffix of an earlier recording's name: the time at which another
-// process found it.
-const TimeSuffix = "-20060102T150405.000000000Z"
+// IsTimeSuffix reports whether the name of an earlier recording may end so: with the time at which another process found it, as in
+// -20060102T150405.000000000Z. Package time would add 60 KB to a program to parse it.
+func IsTimeSuffix(rest string) bool {
+	const format = "-00000000T000000.000000000Z"
+	if len(rest) != len(format) {
+		return false
+	}
+	for i := range len(format) {
+		if isDigit := '0' <= rest[i] && rest[i] <= '9'; format[i] != rest[i] && !(format[i] == '0' && isDigit) {
+			return false
+		}
+	}
+	return true
+}
 
 // earlier is the recording of a process that has ended.
 type earlier struct {
@@ -275,7 +287,7 @@ func remove(name string) bool {
 // isSuffix reports whether the name of a process's recording may end so: with -TIME, .PID or
 // .PID.N.
 func isSuffix(rest, pid string) bool {
-	if _, err := time.Parse(TimeSuffix, rest); err == nil {
+	if IsTimeSuffix(rest) {
 		return true
 	}
 	of, beside := processOf(rest)

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
@@ -86,8 +85,7 @@ func kept(path string, device uint64) []string {
 		defer dir.Close()
 		all, err := dir.Readdirnames(maxNames)
 		for _, name := range all {
-			rest, ok := strings.CutPrefix(name, filepath.Base(path))
-			if _, notTime := time.Parse(recordfile.TimeSuffix, rest); ok && notTime == nil {
+			if rest, ok := strings.CutPrefix(name, filepath.Base(path)); ok && recordfile.IsTimeSuffix(rest) {
 				names = append(names, name)
 			}
 		}
