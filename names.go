@@ -55,7 +55,7 @@ func (p *Probe) NameArgs(names ...string) error {
 	}
 	provider.mu.Lock()
 	defer provider.mu.Unlock()
-	return provider.setArgNames(p, slices.Clone(names))
+	return provider.setArgNames(p, names)
 }
 
 // setArgNames is NameArgs, with the lock held.
@@ -75,12 +75,23 @@ func (p *Provider) setArgNames(probe *Probe, names []string) error {
 	if probe.index < p.live {
 		return p.fail("define", probe.name, ErrLoaded)
 	}
-	probe.first.names.Store(&names)
+	probe.first.setNames(names)
 	return nil
+}
+
+// setNames names the arguments of all sites of the probe, of which p is the first. The names never
+// change once there are some.
+func (p *Probe) setNames(names []string) {
+	names = slices.Clone(names)
+	p.names.Store(&names)
 }
 
 // checkArgNames returns an error if the names of a probe's arguments are invalid.
 func (p *Provider) checkArgNames(probe string, args []ArgType, names []string) error {
+	first := p.byName[probe]
+	if first != nil && names != nil && slices.Equal(names, first.argNames()) {
+		return nil // as most sites of a probe have them
+	}
 	if len(names) != len(args) {
 		return p.fail("define", probe, fmt.Errorf("%w: got %d names, want %d", ErrArgCount, len(names), len(args)))
 	}
@@ -93,7 +104,7 @@ func (p *Provider) checkArgNames(probe string, args []ArgType, names []string) e
 			return p.fail("define", probe, fmt.Errorf("%w: the name %q of argument %d %s", ErrName, name, i, why))
 		}
 	}
-	if first := p.byName[probe]; first != nil && !compatibleNames(first.argNames(), names) {
+	if first != nil && !compatibleNames(first.argNames(), names) {
 		return p.fail("define", probe, fmt.Errorf("%w: a probe of this name has the argument names %v", ErrConflict, first.argNames()))
 	}
 	return nil

@@ -166,8 +166,8 @@ func (p *Provider) add(probe *Probe, name string, args []ArgType, names []string
 	if probe.first.types == nil { // of a site that AddProbe has made
 		probe.first.types = probe.types
 	}
-	if len(names) > 0 { // they never change once there are some
-		probe.first.names.Store(&names)
+	if len(names) > 0 && probe.first.argNames() == nil {
+		probe.first.setNames(names)
 	}
 	if o := p.observers.Load(); o != nil {
 		probe.watch(o)

@@ -67,7 +67,7 @@ func (p *Provider) define(probe *Probe, name string, names []string, types ...re
 			probe.pointers |= 1 << i
 		}
 	}
-	p.recordError(p.add(probe, name, args, slices.Clone(names)))
+	p.recordError(p.add(probe, name, args, names))
 }
 
 // recordError records the error of a definition, or nil, for Load.
