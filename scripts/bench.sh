@@ -50,7 +50,7 @@ CGO_ENABLED=0 go build -o "$work/subject-go" ./internal/test/bench/subject
 CGO_ENABLED=1 go build -o "$work/subject-cgo" ./internal/test/bench/subject
 CGO_ENABLED=0 go build -o "$work/subject-live" ./internal/test/bench/live/subject
 CGO_ENABLED=0 go build -o "$work/functions" ./internal/test/bench/functions
-for tags in "" probes bare named; do
+for tags in "" probes bare named env; do
 	CGO_ENABLED=0 go build -tags "$tags" -o "$work/hello${tags:+-$tags}" ./internal/test/bench/hello
 	CGO_ENABLED=0 go build -tags "$tags" -ldflags '-s -w' -o "$work/hello-stripped${tags:+-$tags}" ./internal/test/bench/hello
 done

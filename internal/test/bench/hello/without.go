@@ -1,4 +1,4 @@
-//go:build !probes && !bare && !named
+//go:build !probes && !bare && !named && !env
 
 package main
 

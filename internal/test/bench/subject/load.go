@@ -6,10 +6,14 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/proberec"
+
+	"golang.org/x/sys/unix"
 )
 
 // define defines a provider of n probes, each with two arguments. The garbage of
@@ -24,6 +28,32 @@ func define(n int) *stapsdt.Provider {
 		check(err)
 	}
 	return p
+}
+
+// definition is how the probes of a provider are defined, without a load: whether all are sites of one name, and whether
+// their arguments are named, at once or afterwards.
+type definition struct{ oneName, named, late bool }
+
+func (d definition) measure(n int) int64 {
+	var names []string
+	if d.named {
+		names = []string{"id", "status"}
+	}
+	runtime.GC()
+	return timed(func(n int) {
+		p := stapsdt.NewProvider("benchdefine")
+		for i := range n {
+			name := "probe"
+			if !d.oneName {
+				name = fmt.Sprintf("probe%06d", i)
+			}
+			probe := stapsdt.NewProbe2[uint64, int32](p, name, names...)
+			if d.late && (!d.oneName || i == n-1) {
+				check(probe.NameArgs("id", "status"))
+			}
+		}
+		check(p.Close())
+	})(n)
 }
 
 // remove closes a provider and removes its file.
@@ -103,4 +133,28 @@ func fileSize(n int) int64 {
 	info, err := os.Stat(p.Path())
 	check(err)
 	return info.Size()
+}
+
+// record is what STAPSDT_RECORD takes of the start of a program, for a file of n MiB.
+func record(n int) int64 {
+	path := filepath.Join(os.Getenv("STAPSDT_DIR"), "start.rec")
+	var r *proberec.Recorder
+	took := timed(func(n int) {
+		var err error
+		r, err = proberec.Create(path, int64(n)<<20, bench)
+		check(err)
+		r.Start()
+	})(n)
+	check(r.Close())
+	check(os.Remove(path))
+	return took
+}
+
+// fallocate is the part of it that reserves the space.
+func fallocate(n int) int64 {
+	f, err := os.CreateTemp(os.Getenv("STAPSDT_DIR"), "")
+	check(err)
+	defer f.Close()
+	check(os.Remove(f.Name()))
+	return timed(func(n int) { check(unix.Fallocate(int(f.Fd()), 0, 0, int64(n)<<20)) })(n)
 }

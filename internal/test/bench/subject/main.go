@@ -38,6 +38,12 @@ var rows = map[string]func(n int) int64{
 
 	"loadnew": loadNew, "loadexisting": loadExisting, "unload": unload, "reload": reload,
 	"mapped": mapped, "file": fileSize,
+
+	"define": definition{}.measure, "definenamed": definition{named: true}.measure, "definelate": definition{late: true}.measure,
+	"sites": definition{oneName: true}.measure, "sitesnamed": definition{oneName: true, named: true}.measure,
+	"siteslate": definition{oneName: true, late: true}.measure,
+
+	"record": record, "fallocate": fallocate,
 }
 
 // timed makes a row of what does something n times.

@@ -92,6 +92,9 @@ const (
 	most = 100_000
 )
 
+// startMiB is the default size of a recording that STAPSDT_RECORD requests.
+const startMiB = 16
+
 func loadCases() []measurement {
 	return slices.Concat(units("loads"), bothLoad(1, 21, "loadnew", "loadexisting", "unload", "reload"), bothLoad(100, 5, "loadexisting"),
 		bothLoad(1000, 3, "loadexisting"), loads(chosen(), 1, 21, "loadnew", "loadmemory", "unload", "reload"), loads(chosen(), 100, 5, "loadnew"),
@@ -104,6 +107,10 @@ func loadCases() []measurement {
 func largeCases() []measurement {
 	list := slices.Concat(units("large"), bothLoad(many, 3, "loadnew", "loadexisting", "unload", "reload"), bothLoad(most, 3, "loadexisting"),
 		loads(chosen(), many, 3, "loadnew", "unload", "reload"), loads(chosen(), most, 3, "loadnew"))
+	for _, n := range []int{many, most} {
+		list = append(list, bothLoad(n, 3, "define", "definenamed", "definelate", "sites", "sitesnamed", "siteslate")...)
+	}
+	list = append(list, bothLoad(startMiB, 3, "record", "fallocate")...)
 	sizes := slices.Concat(bothLoad(many, 1, "mapped", "file"), loads(chosen(), many, 1, "mapped"))
 	for i := range sizes {
 		sizes[i].per = 1 // bytes

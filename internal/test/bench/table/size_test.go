@@ -21,6 +21,7 @@ const (
 	addedStripped   = "hello stripped"
 	addedUnstripped = "hello unstripped"
 	addedLoaded     = "hello loaded"
+	addedEnv        = "hello probeenv"   // by probeenv.Load, stripped
 	addedNames      = "hello names"      // by the names of twenty probes, stripped
 	addedInit       = "hello init"       // packages with init work
 	addedInitAllocs = "hello initallocs" // what that allocates
@@ -35,6 +36,7 @@ func (r results) measureHello(t testing.TB) {
 		{addedStripped, "hello-stripped", "hello-stripped-probes", fileBytes},
 		{addedUnstripped, "hello", "hello-probes", fileBytes},
 		{addedLoaded, "hello", "hello-probes", loadedBytes},
+		{addedEnv, "hello-stripped", "hello-stripped-env", fileBytes},
 		{addedNames, "hello-stripped-bare", "hello-stripped-named", sectionBytes},
 	} {
 		r[m.key] = []float64{(m.size(t, filepath.Join(*work, m.second)) - m.size(t, filepath.Join(*work, m.first))) / 1000}

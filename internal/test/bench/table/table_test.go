@@ -169,11 +169,19 @@ var loadLines = []loadLine{
 	{"unload, 20,000 probes", "20000 unload", "20000 unload"},
 	{"reload, 20,000 probes", "20000 reload", "20000 reload"},
 	{"load, 100,000 probes", "100000 loadexisting", "100000 loadnew"},
+	{"define, 20,000 probes", "20000 define", ""},
+	{"define, 20,000 probes with names of their arguments", "20000 definenamed", ""},
+	{"define, 100,000 probes", "100000 define", ""},
+	{"define, 100,000 probes with names of their arguments", "100000 definenamed", ""},
+	{"define, 100,000 sites of one probe", "100000 sites", ""},
+	{"define, 100,000 sites of one probe with names of its arguments", "100000 sitesnamed", ""},
+	{"`STAPSDT_RECORD`, a recording of 16 MiB", "16 record", ""},
+	{"of this, to reserve its space", "16 fallocate", ""},
 }
 
 // phase is the one whose units were measured in the same rounds.
 func (l loadLine) phase() string {
-	if strings.HasPrefix(l.row, "20000 ") || strings.HasPrefix(l.row, "100000 ") {
+	if strings.HasPrefix(l.row, "20000 ") || strings.HasPrefix(l.row, "100000 ") || strings.HasPrefix(l.row, "16 ") {
 		return "large"
 	}
 	return "loads"
@@ -207,6 +215,7 @@ func microseconds(v float64) string {
 func (r results) sizes(s *strings.Builder) {
 	fmt.Fprintf(s, "A static hello grows by %.0f KB stripped, %.0f KB with symbols and DWARF; %.0f KB more are mapped when it runs. ",
 		r.median(addedStripped), r.median(addedUnstripped), r.median(addedLoaded))
+	fmt.Fprintf(s, "With `probeenv.Load` it grows by %.0f KB, stripped. ", r.median(addedEnv))
 	fmt.Fprintf(s, "The names of the 70 arguments of twenty probes add %.0f KB. ", r.median(addedNames))
 	packages := "None"
 	if n := r.median(addedInit); n > 0 {
