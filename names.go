@@ -72,7 +72,7 @@ func (p *Provider) setArgNames(probe *Probe, names []string) error {
 	if slices.Equal(names, probe.argNames()) {
 		return nil
 	}
-	if probe.index < p.live {
+	if int(probe.index) < p.live {
 		return p.fail("define", probe.name, ErrLoaded)
 	}
 	probe.first.setNames(names)

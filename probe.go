@@ -42,8 +42,8 @@ type Probe struct {
 	types []reflect.Type           // Go types of the arguments, of a typed probe or of the first of its name
 
 	kinds   [MaxArgs]Kind // kinds of the arguments' values
+	index   int32         // index in the provider's probes
 	strings int           // the number of Strings in args
-	index   int           // index in the provider's probes
 
 	sinks    atomic.Pointer[sinks] // what sees its fires in the program, or nil
 	pointers uint16                // a bit for each argument of a typed probe: whether it is a pointer

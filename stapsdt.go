@@ -158,7 +158,7 @@ func (p *Provider) add(probe *Probe, name string, args []ArgType, names []string
 			return err
 		}
 	}
-	probe.index = len(p.probes)
+	probe.index = int32(len(p.probes))
 	p.probes = append(p.probes, probe)
 	if probe.first = p.byName[name]; probe.first == nil {
 		p.byName[name], probe.first = probe, probe

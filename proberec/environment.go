@@ -26,7 +26,7 @@ var environment struct {
 // set-user-ID program does. Otherwise, it returns the same Recorder each time, also after Close. If
 // the program makes a recording of all providers later, that takes precedence, and the Recorder is
 // closed. Package probeenv calls FromEnvironment. Call it yourself in a program that is not to
-// contain the socket of package probesock, and so package net.
+// contain the socket of package probesock.
 func FromEnvironment() (*Recorder, error) {
 	environment.Lock()
 	defer environment.Unlock()
