@@ -39,7 +39,7 @@ type Probe struct {
 	// probe. All sites of the name have the first one's names.
 	first *Probe
 	names atomic.Pointer[[]string] // names of the arguments, or nil
-	types []reflect.Type           // Go types of the arguments, of a typed probe or of the first of its name
+	types []reflect.Type           // Go types of the arguments, of a typed probe or a first one
 
 	kinds   [MaxArgs]Kind // kinds of the arguments' values
 	index   int32         // index in the provider's probes

@@ -8,8 +8,8 @@ func (p *Provider) spec() image.Spec {
 	for _, probe := range p.probes {
 		count += len(probe.args)
 	}
-	// All probes share two allocations.
-	probes, args, params := make([]image.Probe, len(p.probes)), make([]int8, 0, count), make([]image.Param, 0, count)
+	probes := make([]image.Probe, len(p.probes))
+	args, params := make([]int8, 0, count), make([]image.Param, 0, count) // of all probes
 	for i, probe := range p.probes {
 		from := len(args)
 		args, params = probe.appendNotes(args), probe.first.appendParams(params)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The sockets are files, which wait in the runtime's poller as those of package net do. That package adds 450 KB to a
-// program.
+// The sockets are files, which wait in the runtime's poller as those of package net do. That
+// package adds 450 KB to a program.
 
 const socketFlags = unix.SOCK_STREAM | unix.SOCK_NONBLOCK | unix.SOCK_CLOEXEC
 
@@ -31,7 +31,8 @@ func listenAt(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// refuses reports whether a socket refuses connections: no process listens on it. If its queue is full, one does.
+// refuses reports whether a socket refuses connections: no process listens on it. If its queue is
+// full, one does.
 func refuses(path string) bool {
 	fd, err := unix.Socket(unix.AF_UNIX, socketFlags, 0)
 	if err != nil {
@@ -62,15 +63,17 @@ func accept(socket *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(connected), socket.Name()), nil
 }
 
-// sendDescriptor sends a message with a descriptor. The message is short: it is sent at once or not at all.
+// sendDescriptor sends a message with a descriptor. The message is short: it is sent at once or not
+// at all.
 func sendDescriptor(c *os.File, message []byte, descriptor int) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
 	}
+	rights := unix.UnixRights(descriptor)
 	if waitErr := raw.Write(func(fd uintptr) (done bool) {
 		for err = unix.EINTR; err == unix.EINTR; {
-			err = unix.Sendmsg(int(fd), message, unix.UnixRights(descriptor), nil, unix.MSG_NOSIGNAL)
+			err = unix.Sendmsg(int(fd), message, rights, nil, unix.MSG_NOSIGNAL)
 		}
 		return err != unix.EAGAIN
 	}); waitErr != nil {

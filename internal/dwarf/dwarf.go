@@ -46,7 +46,9 @@ func encode(arch *image.Arch, nop *image.Nop, spec image.Spec, text uint64) imag
 		arch: arch, name: spec.Provider, low: text, high: text + uint64(n)*image.SlotSize,
 		code: uint64(len(nop.Code) + len(arch.Ret)),
 	}
-	e := encoder{unit: u, info: make([]byte, 0, 64*n), str: make([]byte, 0, 32*n), strings: newStrings(n)}
+	e := encoder{
+		unit: u, info: make([]byte, 0, 64*n), str: make([]byte, 0, 32*n), strings: newStrings(n),
+	}
 	e.header()
 	params := 0
 	for i := range spec.Probes {

@@ -5,8 +5,8 @@ import (
 	"hash/maphash"
 )
 
-// strings finds the strings of .debug_str. It is a hash table with open addressing, which has their offsets plus 1: a map
-// would take a fifth of the time in which many probes are loaded.
+// strings finds the strings of .debug_str. It is a hash table with open addressing, which has
+// their offsets plus 1: a map would take a fifth of the time in which many probes are loaded.
 type strings struct {
 	seed   maphash.Seed
 	places []uint32 // a power of two, of which at least half are 0
@@ -22,7 +22,8 @@ func newStrings(n int) strings {
 	return strings{seed: maphash.MakeSeed(), places: make([]uint32, size)}
 }
 
-// find returns the place of a string. If it is 0, the caller adds the string to the section and fills the place.
+// find returns the place of a string. If it is 0, the caller adds the string to the section and
+// fills the place.
 func (t *strings) find(section []byte, s string) *uint32 {
 	if 2*t.count >= len(t.places) {
 		t.grow(section)
@@ -33,7 +34,8 @@ func (t *strings) find(section []byte, s string) *uint32 {
 			t.count++
 			return place
 		}
-		if at := section[*place-1:]; len(at) > len(s) && at[len(s)] == 0 && string(at[:len(s)]) == s {
+		at := section[*place-1:]
+		if len(at) > len(s) && at[len(s)] == 0 && string(at[:len(s)]) == s {
 			return place
 		}
 	}

@@ -106,8 +106,8 @@ func Build(a *Arch, nop *Nop, spec Spec, describe Describe) (*Image, error) {
 	}, nil
 }
 
-// hash returns the 128-bit FNV-1a hash of an image. Package hash/fnv keeps the hash in memory between two bytes, and takes
-// three times as long, which for many probes is longer than the rest of a load.
+// hash returns the 128-bit FNV-1a hash of an image. Package hash/fnv keeps the hash in memory
+// between two bytes, and takes three times as long, a third of a load of many probes.
 func hash(image []byte) (id [buildIDSize]byte) {
 	const multiplier, shift = 0x13b, 24 // the prime is 1<<(64+shift) + multiplier
 	high, low := uint64(0x6c62272e07bb0142), uint64(0x62b821756295c58d)
@@ -229,7 +229,8 @@ func (w *writer) cstring(s string) {
 	w.out = append(w.out, 0)
 }
 
-// The functions that append numbers are not inlined, which would add 10 KB to every program with probes.
+// The functions that append numbers are not inlined, which would add 10 KB to every program with
+// probes.
 
 //go:noinline
 func (w *writer) u16(v uint16) {

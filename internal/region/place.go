@@ -41,7 +41,8 @@ func (p *place) because(err error) error {
 	if p.demand == "" {
 		return err
 	}
-	if refused, ok := err.(*os.PathError); ok && refused.Path == p.dir && errors.Is(err, errNotOurs) {
+	refused, ok := err.(*os.PathError)
+	if ok && refused.Path == p.dir && errors.Is(err, errNotOurs) {
 		return fmt.Errorf("%s: %w; name a directory in it, such as %s, and it is created for this user alone", p.demand, err, path.Join(p.dir, "app"))
 	}
 	return fmt.Errorf("%s: %w", p.demand, err)

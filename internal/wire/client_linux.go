@@ -24,7 +24,8 @@ var ErrGone = errors.New("the program has closed the connection")
 // maxProbes limits the bytes of a program's list of probes. It is at least the size of the table of a recording.
 const maxProbes = 1 << 20
 
-// Conn is a connection to a program's socket, such as a *net.UnixConn. The programs link this package too, without package net.
+// Conn is a connection to a program's socket, such as a *net.UnixConn. The programs link this
+// package too, but not package net.
 type Conn interface {
 	io.ReadWriteCloser
 	syscall.Conn

@@ -85,7 +85,8 @@ func kept(path string, device uint64) []string {
 		defer dir.Close()
 		all, err := dir.Readdirnames(maxNames)
 		for _, name := range all {
-			if rest, ok := strings.CutPrefix(name, filepath.Base(path)); ok && recordfile.IsTimeSuffix(rest) {
+			rest, ok := strings.CutPrefix(name, filepath.Base(path))
+			if ok && recordfile.IsTimeSuffix(rest) {
 				names = append(names, name)
 			}
 		}
