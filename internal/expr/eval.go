@@ -21,116 +21,143 @@ func (e *Expr) Bool(get func(i int) Value) (match, fault bool) {
 
 // Eval is Bool for an expression of any type. The value is meaningless after a fault.
 func (e *Expr) Eval(get func(i int) Value) (v Value, fault bool) {
-	v = e.Root.eval(get, &fault)
+	if e.Root.Type.Kind == String {
+		return e.Root.text(get), false
+	}
+	v.bits = e.Root.bits(get, &fault)
 	return v, fault
 }
 
-func (n *Node) eval(get func(i int) Value, fault *bool) Value {
+// text evaluates a node that is a string: a constant or a variable.
+func (n *Node) text(get func(i int) Value) Value {
+	if n.Op == Const {
+		return n.Value
+	}
+	return get(n.Var)
+}
+
+// bits evaluates a node that is not a string, and returns the bits of its value.
+func (n *Node) bits(get func(i int) Value, fault *bool) uint64 {
 	switch n.Op {
 	case Const:
-		return n.Value
+		return n.Value.bits
 	case Load:
-		return get(n.Var)
+		return get(n.Var).bits
 	case And:
-		return BoolValue(n.X.eval(get, fault).Bool() && !*fault && n.Y.eval(get, fault).Bool())
+		return truth(n.X.bits(get, fault) != 0 && !*fault && n.Y.bits(get, fault) != 0)
 	case Or:
-		return BoolValue(n.X.eval(get, fault).Bool() || !*fault && n.Y.eval(get, fault).Bool())
+		return truth(n.X.bits(get, fault) != 0 || !*fault && n.Y.bits(get, fault) != 0)
 	}
-	x := n.X.eval(get, fault)
+	if n.X.Type.Kind == String {
+		return n.ofTexts(get)
+	}
+	x := n.X.bits(get, fault)
 	switch n.Op {
 	case Not:
-		return BoolValue(!x.Bool())
+		return truth(x == 0)
 	case Neg:
 		if n.Type.Kind == Float {
-			return FloatValue(-x.Float())
+			return math.Float64bits(-math.Float64frombits(x))
 		}
-		return n.Type.wrap(-x.bits)
+		return n.Type.wrap(-x)
 	case Complement:
-		return n.Type.wrap(^x.bits)
+		return n.Type.wrap(^x)
 	case ToFloat:
 		if n.X.Type.Kind == Uint {
-			return FloatValue(float64(x.Uint()))
+			return math.Float64bits(float64(x))
 		}
-		return FloatValue(float64(x.Int()))
+		return math.Float64bits(float64(int64(x)))
 	case Moment:
-		*fault = *fault || x.Int() == math.MinInt64 || x.Int() == math.MaxInt64
+		*fault = *fault || int64(x) == math.MinInt64 || int64(x) == math.MaxInt64
 		return x
-	case Len:
-		return IntValue(int64(len(x.text)))
 	}
-	y := n.Y.eval(get, fault)
+	y := n.Y.bits(get, fault)
 	switch {
-	case n.Op >= HasPrefix:
-		return BoolValue(text(n.Op, x.text, y.text))
 	case n.Op >= Equal && n.Op <= GreaterEqual:
-		return BoolValue(compare(n.Op, n.X.Type.Kind, x, n.Y.Type.Kind, y))
+		return truth(compare(n.Op, n.X.Type.Kind, Value{bits: x}, n.Y.Type.Kind, Value{bits: y}))
 	case n.Type.Kind == Float:
-		return n.Type.float(n.Op, x.Float(), y.Float())
+		return n.Type.float(n.Op, math.Float64frombits(x), math.Float64frombits(y))
 	case n.Op == ShiftLeft || n.Op == ShiftRight:
-		if n.Y.Type.Kind == Int && y.Int() < 0 {
+		if n.Y.Type.Kind == Int && int64(y) < 0 {
 			*fault = true
-			return Value{}
+			return 0
 		}
-		return n.Type.shift(n.Op, x, y.Uint())
-	case (n.Op == Div || n.Op == Rem) && y.bits == 0:
+		return n.Type.shift(n.Op, x, y)
+	case (n.Op == Div || n.Op == Rem) && y == 0:
 		*fault = true
-		return Value{}
+		return 0
 	}
 	return n.Type.integerOp(n.Op, x, y)
 }
 
-// wrap reduces the result of an integer operation to the type.
-func (t Type) wrap(bits uint64) Value {
-	unused := 64 - 8*t.Size
-	if t.Kind == Int {
-		return IntValue(int64(bits<<unused) >> unused)
+// ofTexts evaluates a node whose operands are strings.
+func (n *Node) ofTexts(get func(i int) Value) uint64 {
+	x := n.X.text(get)
+	if n.Op == Len {
+		return uint64(len(x.text))
 	}
-	return UintValue(bits << unused >> unused)
+	y := n.Y.text(get)
+	if n.Op >= HasPrefix {
+		return truth(text(n.Op, x.text, y.text))
+	}
+	return truth(compare(n.Op, String, x, String, y))
 }
 
-func (t Type) integerOp(op Op, x, y Value) Value {
+// truth returns the bits of a Bool.
+func truth(v bool) uint64 { return BoolValue(v).bits }
+
+// wrap reduces the result of an integer operation to the type.
+func (t Type) wrap(bits uint64) uint64 {
+	unused := uint(64-8*t.Size) % 64
+	if t.Kind == Int {
+		return uint64(int64(bits<<unused) >> unused)
+	}
+	return bits << unused >> unused
+}
+
+func (t Type) integerOp(op Op, x, y uint64) uint64 {
 	switch op {
 	case Add:
-		return t.wrap(x.bits + y.bits)
+		return t.wrap(x + y)
 	case Sub:
-		return t.wrap(x.bits - y.bits)
+		return t.wrap(x - y)
 	case Mul:
-		return t.wrap(x.bits * y.bits)
+		return t.wrap(x * y)
 	case BitAnd:
-		return t.wrap(x.bits & y.bits)
+		return t.wrap(x & y)
 	case BitOr:
-		return t.wrap(x.bits | y.bits)
+		return t.wrap(x | y)
 	case BitXor:
-		return t.wrap(x.bits ^ y.bits)
+		return t.wrap(x ^ y)
 	case BitAndNot:
-		return t.wrap(x.bits &^ y.bits)
+		return t.wrap(x &^ y)
 	case Div:
 		if t.Kind == Int {
-			return t.wrap(uint64(x.Int() / y.Int()))
+			return t.wrap(uint64(int64(x) / int64(y)))
 		}
-		return t.wrap(x.bits / y.bits)
+		return t.wrap(x / y)
 	case Rem:
 		if t.Kind == Int {
-			return t.wrap(uint64(x.Int() % y.Int()))
+			return t.wrap(uint64(int64(x) % int64(y)))
 		}
-		return t.wrap(x.bits % y.bits)
+		return t.wrap(x % y)
 	}
-	return Value{}
+	return 0
 }
 
-func (t Type) shift(op Op, x Value, n uint64) Value {
+func (t Type) shift(op Op, x, n uint64) uint64 {
 	switch {
 	case op == ShiftLeft:
-		return t.wrap(x.bits << n)
+		return t.wrap(x << n)
 	case t.Kind == Int:
-		return IntValue(x.Int() >> n)
+		return uint64(int64(x) >> n)
 	}
-	return UintValue(x.bits >> n)
+	return x >> n
 }
 
 // float computes in the precision of float64. For a float32 the result is rounded once more, which
 // is the same as an operation on float32, because float64 has more than twice its bits.
-func (t Type) float(op Op, x, y float64) Value {
+func (t Type) float(op Op, x, y float64) uint64 {
 	var v float64
 	switch op {
 	case Add:
@@ -145,7 +172,7 @@ func (t Type) float(op Op, x, y float64) Value {
 	if t.Size == 4 {
 		v = float64(float32(v))
 	}
-	return FloatValue(v)
+	return math.Float64bits(v)
 }
 
 func text(op Op, x, y string) bool {

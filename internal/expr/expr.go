@@ -176,7 +176,7 @@ func ParseNumber(src string, vars []Var, what string) (*Expr, error) {
 
 // ParseInteger is ParseNumber for an integer.
 func ParseInteger(src string, vars []Var, what string) (*Expr, error) {
-	isInteger := func(t Type) bool { return t.integer() && t.amount() }
+	isInteger := func(t Type) bool { return t.IsInteger() && t.amount() }
 	return parseFor(src, vars, what+" takes integers", isInteger)
 }
 

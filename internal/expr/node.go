@@ -56,8 +56,9 @@ func WordValue(k Kind, word uint64) Value {
 	return Value{bits: word}
 }
 
-func (t Type) integer() bool { return t.Kind == Int || t.Kind == Uint }
-func (t Type) number() bool  { return t.integer() || t.Kind == Float }
+// IsInteger reports whether values are integers.
+func (t Type) IsInteger() bool { return t.Kind == Int || t.Kind == Uint }
+func (t Type) number() bool    { return t.IsInteger() || t.Kind == Float }
 
 // Value is a value of any type. The caller knows the type. A Value is made without allocating.
 type Value struct {

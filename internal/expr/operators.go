@@ -73,7 +73,7 @@ func (x operand) kind() Kind {
 }
 
 func (x operand) numeric() bool  { return Type{Kind: x.kind()}.number() }
-func (x operand) integral() bool { return Type{Kind: x.kind()}.integer() }
+func (x operand) integral() bool { return Type{Kind: x.kind()}.IsInteger() }
 
 var binaries = map[token.Token]Op{
 	token.LAND: And, token.LOR: Or,
@@ -258,7 +258,7 @@ func (x operand) as(t Type) *Node {
 	if x.isMoment() {
 		return &Node{Op: Moment, Type: x.typ, X: n, Pos: x.pos}
 	}
-	if t.Kind == Float && n.Type.integer() {
+	if t.Kind == Float && n.Type.IsInteger() {
 		return &Node{Op: ToFloat, Type: Type{Kind: Float, Size: 8}, X: n, Pos: x.pos}
 	}
 	return n
