@@ -36,17 +36,19 @@ type Event struct {
 
 	// Ticks is the time by the recording's clock.
 	Ticks uint64
-	words []byte
-	texts []byte
+	body  []byte // a word for each argument, and then the texts
 }
 
 // Pod names a container of a pod.
 type Pod struct{ Namespace, Name, Container string }
 
+// Integer is Word for an argument that is no float.
+func (e *Event) Integer(i int) uint64 { return binary.LittleEndian.Uint64(e.body[8*i:]) }
+
 // Word returns the i-th argument: a number with its sign extended, the bits of a float64, or the
 // length of a text.
 func (e *Event) Word(i int) uint64 {
-	w := binary.LittleEndian.Uint64(e.words[8*i:])
+	w := e.Integer(i)
 	if e.Probe.Args[i].Type == kind.TypeFloat32 {
 		return math.Float64bits(float64(math.Float32frombits(uint32(w))))
 	}
@@ -55,13 +57,13 @@ func (e *Event) Word(i int) uint64 {
 
 // Text returns the i-th argument, which is a String.
 func (e *Event) Text(i int) []byte {
-	start := uint64(0)
+	start := uint64(8 * len(e.Probe.Args))
 	for j, a := range e.Probe.Args[:i] {
 		if a.Kind == kind.String {
-			start += (binary.LittleEndian.Uint64(e.words[8*j:]) + 8) &^ 7
+			start += (binary.LittleEndian.Uint64(e.body[8*j:]) + 8) &^ 7
 		}
 	}
-	return e.texts[start:][:binary.LittleEndian.Uint64(e.words[8*i:])]
+	return e.body[start:][:binary.LittleEndian.Uint64(e.body[8*i:])]
 }
 
 // record is the beginning of a record.
@@ -72,17 +74,22 @@ type record struct {
 	origin uint64
 }
 
-// recordAt decodes the beginning of the first record in b, and checks that b has all of it.
-func recordAt(b []byte) (r record, err error) {
+// recordAt decodes the beginning of the first record in b, and reports whether b has all of it.
+func recordAt(b []byte) (r record, ok bool) {
 	if len(b) < RecordHeadBytes {
-		return r, corrupt("a record has %d bytes", len(b))
+		return r, false
 	}
-	le := binary.LittleEndian
-	r = record{uint64(le.Uint32(b)), le.Uint32(b[4:]), le.Uint64(b[8:]), le.Uint64(b[16:])}
-	if r.size < RecordHeadBytes || r.size%8 != 0 || r.size > uint64(len(b)) {
-		return r, corrupt("a record has %d bytes, of %d", r.size, len(b))
+	le, b0 := binary.LittleEndian, b[:RecordHeadBytes]
+	r = record{uint64(le.Uint32(b0)), le.Uint32(b0[4:]), le.Uint64(b0[8:]), le.Uint64(b0[16:])}
+	return r, r.size >= RecordHeadBytes && r.size%8 == 0 && r.size <= uint64(len(b))
+}
+
+// notRecord returns the error for bytes of which recordAt reports false.
+func notRecord(b []byte) error {
+	if len(b) < RecordHeadBytes {
+		return corrupt("a record has %d bytes", len(b))
 	}
-	return r, nil
+	return corrupt("a record has %d bytes, of %d", binary.LittleEndian.Uint32(b), len(b))
 }
 
 // reading returns the Reading that the record at the beginning of b is, if it is one.
@@ -99,8 +106,8 @@ func (r *record) reading(b []byte) (reading Reading, ok bool) {
 func wholeRecords(b []byte) []byte {
 	n := uint64(0)
 	for {
-		r, err := recordAt(b[n:])
-		if err != nil {
+		r, ok := recordAt(b[n:])
+		if !ok {
 			return b[:n]
 		}
 		n += r.size
@@ -115,13 +122,13 @@ func (e *Event) Decode(p *Probe, body []byte) error {
 	if len(body) < n {
 		return corrupt("a record has %d bytes for %d arguments", len(body), len(p.Args))
 	}
-	e.Probe, e.words, e.texts = p, body[:n], body[n:]
-	room := uint64(len(e.texts))
-	for i, a := range p.Args {
-		if a.Kind != kind.String {
+	e.Probe, e.body = p, body
+	room := uint64(len(body) - n)
+	for i := range p.Args {
+		if p.Args[i].Kind != kind.String {
 			continue
 		}
-		length := binary.LittleEndian.Uint64(e.words[8*i:])
+		length := binary.LittleEndian.Uint64(body[8*i:])
 		if length >= room {
 			return corrupt("a text has %d bytes, of %d", length, room)
 		}

@@ -123,4 +123,8 @@ func (r *Reader) learn() {
 	}
 	r.rate.learn(r.readings)
 	r.learned = r.readings[len(r.readings)-1].Monotonic
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.perTick = r.rate.between(s.reading, s.until)
+	}
 }

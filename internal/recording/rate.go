@@ -57,14 +57,3 @@ func (r *rate) between(from, to Reading) float64 {
 	}
 	return perTick
 }
-
-// convert returns CLOCK_MONOTONIC and CLOCK_REALTIME of a moment after a reading, and before the
-// next one if that is known. A moment up to a second before the reading is converted too: a thread
-// may read its clock before another thread does, and write after it.
-func (r *rate) convert(kind ClockKind, from, to Reading, ticks uint64) (time.Duration, int64) {
-	ns := int64(ticks - from.Ticks)
-	if kind == Counter {
-		ns = int64(float64(ns) * r.between(from, to))
-	}
-	return time.Duration(from.Monotonic + ns), from.Realtime + ns
-}

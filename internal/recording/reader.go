@@ -29,6 +29,9 @@ type Reader struct {
 	taken  bool // event is the first event of the first active shard
 	rate   rate
 	event  Event
+	takers []taker // by the numbers of the probes, for Each
+	// process is the process of all events, or nil if the recording states it.
+	process *Process
 	// chunks are the heads of all chunks as they were read last. found and readings are buffers of find,
 	// kept for the next call.
 	chunks   []knownChunk
@@ -68,8 +71,9 @@ type shard struct {
 	pending []place // the places that More has found, in their order
 	buf     []byte  // records that were read
 	rest    []byte  // the rest of buf
+	after   int     // the bytes of rest from the next reading of the clocks on
 	first   record  // the first record of rest, if it is an event
-	ticks   uint64  // the time of first
+	perTick float64 // the nanoseconds that a tick takes between reading and until
 }
 
 // place is a part of a chunk that holds records of a shard.
@@ -106,6 +110,16 @@ func readHead(file io.ReaderAt) (*Head, error) {
 	}
 	return DecodeHead(b)
 }
+
+// Process is a process, as the reader of its recording knows it.
+type Process struct {
+	PID        uint32
+	Executable string
+	Pod        *Pod
+}
+
+// SetProcess sets the process of all events, whatever the recording states.
+func (r *Reader) SetProcess(p *Process) { r.process = p }
 
 // Head returns the recording's head, as it was when it was last read.
 func (r *Reader) Head() *Head { return &r.head }
@@ -175,7 +189,7 @@ func (r *Reader) miss(s *shard, ticks uint64) {
 	if s.gap == 0 {
 		return
 	}
-	if at, realtime := r.rate.convert(r.head.Clock, s.reading, s.until, ticks); at > r.whole {
+	if at, realtime := r.convert(s, ticks); at > r.whole {
 		r.whole, r.wholeAt = at, realtime
 	}
 	r.hole, s.gap = r.hole+s.gap, 0
@@ -231,7 +245,9 @@ func (r *Reader) MoreUntil(until time.Duration) (bool, error) {
 			break
 		}
 	}
-	slices.SortStableFunc(r.active, func(a, b *shard) int { return cmp.Compare(a.ticks, b.ticks) })
+	slices.SortStableFunc(r.active, func(a, b *shard) int {
+		return cmp.Compare(a.first.ticks, b.first.ticks)
+	})
 	return r.ready(), nil
 }
 
@@ -262,15 +278,15 @@ func (r *Reader) ready() bool {
 		return len(r.active) > 0
 	}
 	s := r.active[0]
-	at, _ := r.rate.convert(r.head.Clock, s.reading, s.until, s.ticks)
+	at, _ := r.convert(s, s.first.ticks)
 	return at <= r.until
 }
 
 // fill makes rest begin with the shard's next event, and reports whether one was found.
 func (r *Reader) fill(s *shard) (ok bool, err error) {
 	for {
-		if ok, err = s.skip(); ok || err != nil {
-			r.miss(s, s.ticks)
+		if ok, err = r.skip(s); ok || err != nil {
+			r.miss(s, s.first.ticks)
 			return ok, err
 		}
 		if len(s.pending) == 0 {
@@ -309,145 +325,50 @@ func (r *Reader) enter(s *shard, p place) error {
 	if s.at, s.buf, s.rest = p, b, b; p.cut {
 		s.rest = wholeRecords(b)
 	}
-	s.lookAhead()
+	r.lookAhead(s)
 	return nil
 }
 
 // lookAhead finds the Reading after the present one, in the rest or where the next chunk begins.
-func (s *shard) lookAhead() {
-	s.until = Reading{}
-	for b := s.rest; len(b) > 0; {
-		rec, err := recordAt(b)
-		if err != nil {
-			return // skip reports it
+func (r *Reader) lookAhead(s *shard) {
+	s.until = s.nextReading()
+	s.perTick = r.rate.between(s.reading, s.until)
+}
+
+func (s *shard) nextReading() Reading {
+	b := s.rest
+	for s.after = len(b); len(b) > 0; s.after = len(b) {
+		rec, ok := recordAt(b)
+		if !ok {
+			return Reading{} // skip reports it
 		}
 		if reading, ok := rec.reading(b); ok {
-			s.until = reading
-			return
+			return reading
 		}
 		b = b[rec.size:]
 	}
 	if len(s.pending) > 0 && s.pending[0].from == 0 {
-		s.until = s.pending[0].reading
+		return s.pending[0].reading
 	}
+	return Reading{}
 }
 
 // skip takes readings of the clocks from the beginning of rest, and reports whether an event
 // follows.
-func (s *shard) skip() (ok bool, err error) {
+func (r *Reader) skip(s *shard) (ok bool, err error) {
 	for len(s.rest) > 0 {
-		rec, err := recordAt(s.rest)
-		if err != nil {
-			return false, err
+		if s.first, ok = recordAt(s.rest); !ok {
+			return false, notRecord(s.rest)
 		}
-		if rec.number <= maxProbe {
-			s.first, s.ticks = rec, rec.ticks
+		if s.first.number <= maxProbe {
 			return true, nil
 		}
-		reading, isReading := rec.reading(s.rest)
-		s.rest = s.rest[rec.size:]
+		reading, isReading := s.first.reading(s.rest)
+		s.rest = s.rest[s.first.size:]
 		if isReading {
 			s.reading = reading
-			s.lookAhead()
+			r.lookAhead(s)
 		}
 	}
 	return false, nil
-}
-
-// Next returns the next of the events that More has found, or io.EOF. The events are in the order
-// of their times.
-func (r *Reader) Next() (*Event, error) {
-	if err := r.advance(); err != nil {
-		return nil, err
-	}
-	if len(r.active) == 0 {
-		return nil, io.EOF
-	}
-	s := r.active[0]
-	at, realtime := r.rate.convert(r.head.Clock, s.reading, s.until, s.ticks)
-	if at > r.until {
-		return nil, io.EOF
-	}
-	r.taken = true
-	return &r.event, r.take(s, at, realtime)
-}
-
-// advance removes the event that Next has returned, and puts its shard into its place.
-func (r *Reader) advance() error {
-	if !r.taken {
-		return nil
-	}
-	r.taken = false
-	s := r.active[0]
-	ok, err := r.fill(s)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		r.active = slices.Delete(r.active, 0, 1)
-		return nil
-	}
-	i := 1
-	for ; i < len(r.active) && r.active[i].ticks < s.ticks; i++ {
-		r.active[i-1] = r.active[i]
-	}
-	r.active[i-1] = s
-	return nil
-}
-
-// take sets the event to the first of rest, whose times are given.
-func (r *Reader) take(s *shard, monotonic time.Duration, realtime int64) error {
-	rec := &s.first
-	if int(rec.number) >= len(r.probes) {
-		// The probe was added after the table was read, and before the record.
-		if err := r.readTable(); err != nil {
-			return err
-		}
-		if int(rec.number) >= len(r.probes) {
-			return corrupt("an event has the probe %d of %d", rec.number, len(r.probes))
-		}
-	}
-	e := &r.event
-	if err := e.Decode(r.probes[rec.number], s.rest[RecordHeadBytes:rec.size]); err != nil {
-		return err
-	}
-	e.Number, e.Ticks = rec.number, rec.ticks
-	e.Monotonic, e.Realtime = inOrder(monotonic, e.Monotonic), inOrder(realtime, e.Realtime)
-	if e.PID = s.at.process; e.PID != 0 {
-		e.Goroutine, e.TID = rec.origin, 0
-	} else {
-		e.PID, e.TID, e.Goroutine = uint32(rec.origin>>32), uint32(rec.origin), 0
-	}
-	e.Missing = r.fillHole(e)
-	if e.Executable = ""; e.PID == r.head.PID {
-		e.Executable = r.head.Executable
-	}
-	s.rest = s.rest[rec.size:]
-	s.next++
-	return nil
-}
-
-// fillHole returns the number of missing events before an event, without events that were already counted. The hole ends when every shard
-// has its events again.
-func (r *Reader) fillHole(e *Event) (missing uint64) {
-	if r.hole > 0 && r.Whole(e) {
-		missing, r.hole = r.hole, 0
-		r.missing.Until = r.wholeAt
-		if r.began {
-			r.missing.Between += missing
-		} else {
-			r.missing.Before += missing
-		}
-	}
-	r.began = true
-	return missing
-}
-
-// inOrder returns a time, or the time of the event before if that is a little later: the readings
-// of shards differ a little (see skew).
-func inOrder[T ~int64](at, before T) T {
-	if d := before - at; d > 0 && d < T(skew) {
-		return before
-	}
-	return at
 }

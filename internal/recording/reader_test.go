@@ -3,7 +3,6 @@ package recording
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -389,6 +388,12 @@ func TestMissing(t *testing.T) {
 		for {
 			e, err := r.Next()
 			if err == io.EOF {
+				each, err := NewReader(bytes.NewReader(b.bytes()))
+				require.NoError(t, err)
+				_, err = each.More()
+				require.NoError(t, err)
+				require.NoError(t, each.Each(func(uint32) func(*Event) { return nil }, always))
+				require.Equal(t, r.Missing(), each.Missing())
 				return r, missing
 			}
 			require.NoError(t, err)
@@ -405,6 +410,13 @@ func TestMissing(t *testing.T) {
 	for ms, keeps := range map[time.Duration]bool{10: false, 90: false, 91: false, 92: true, 95: true} {
 		require.Equal(t, keeps, r.Keeps(ms*time.Millisecond), ms)
 	}
+
+	busy := newBuilder(Monotonic) // shard 1 goes on while shard 0 has lost its last events
+	busy.chunk(chunkHead{sequence: 2, shard: 1, process: 1, reading: at(10)}, event(10), event(60))
+	busy.chunk(chunkHead{sequence: 3, shard: 0, process: 1, before: 5, reading: at(50)})
+	r, missing = read(busy)
+	require.Equal(t, [][2]uint64{{10, 0}, {60, 5}}, missing)
+	require.Equal(t, Missing{Between: 5, Until: 50e6 + 1e18}, r.Missing())
 
 	full := newBuilder(Monotonic)
 	full.chunk(chunkHead{sequence: 90, process: 1, before: 800, reading: at(89)}, event(90))
@@ -503,38 +515,125 @@ func TestRefused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Error(t, drain(bytes.NewReader(change(valid().bytes()))))
+			require.Error(t, drain(t, bytes.NewReader(change(valid().bytes()))))
 		})
 	}
+	short := valid()
+	short.chunk(chunkHead{sequence: 2, process: 1, before: 1}, newRecord(0, 2, ""))
+	require.ErrorIs(t, drain(t, bytes.NewReader(short.bytes())), ErrCorrupt)
+	long := valid()
+	long.chunk(chunkHead{sequence: 2, process: 1, before: 1}, newRecord(1, 2, "text", 1000, 1))
+	require.ErrorIs(t, drain(t, bytes.NewReader(long.bytes())), ErrCorrupt)
 	twice := valid()
 	twice.chunk(chunkHead{sequence: 2, process: 1}, newRecord(0, 1, "", 1))
-	require.ErrorIs(t, drain(bytes.NewReader(twice.bytes())), ErrCorrupt)
+	require.ErrorIs(t, drain(t, bytes.NewReader(twice.bytes())), ErrCorrupt)
 }
 
-// drain reads all of a recording.
-func drain(file io.ReaderAt) error {
+// drain reads all of a recording, by Next and by Each, which have the same events or an error.
+func drain(t testing.TB, file io.ReaderAt) error {
+	t.Helper()
 	r, err := NewReader(file)
 	if err != nil {
 		return err
 	}
+	each, err := NewReader(file)
+	require.NoError(t, err)
 	if _, err := r.More(); err != nil {
 		return err
 	}
-	for {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for i, a := range e.Probe.Args {
-			if a.Kind == kind.String {
-				e.Text(i)
-			}
-			e.Word(i)
+	_, err = each.More()
+	require.NoError(t, err)
+	var events, others []string
+	for err == nil {
+		var e *Event
+		if e, err = r.Next(); err == nil {
+			events = append(events, describe(e))
 		}
 	}
+	describeAll := func(uint32) func(*Event) {
+		return func(e *Event) { others = append(others, describe(e)) }
+	}
+	eachErr := each.Each(describeAll, always)
+	if err != io.EOF {
+		require.ErrorIs(t, eachErr, ErrCorrupt)
+		return err
+	}
+	require.NoError(t, eachErr)
+	require.ElementsMatch(t, events, others)
+	require.Equal(t, r.Lost(), each.Lost())
+	return nil
+}
+
+func always() bool { return true }
+
+// describe returns all of an event but its times, to which Next may add a little.
+func describe(e *Event) string {
+	var args []any
+	for i, a := range e.Probe.Args {
+		if a.Kind == kind.String {
+			args = append(args, string(e.Text(i)))
+		}
+		args = append(args, e.Word(i))
+	}
+	return fmt.Sprint(e.Number, e.Probe.Name, args, e.Ticks, e.PID, e.TID, e.Goroutine, e.Executable)
+}
+
+// TestEach: Each has the events of Next with their times, asks once for each probe, and goes on after it was ended.
+func TestEach(t *testing.T) {
+	const second = uint64(time.Second)
+	at := func(s uint64) Reading { return Reading{2 * s * second, int64(s * second), int64(s*second) + 1e18} }
+	b := newBuilder(Counter)
+	b.head.Executable = "/bin/app"
+	b.chunk(chunkHead{sequence: 1, process: 7, reading: at(1)}, newRecord(0, 4*second, "", 1), newRecord(maxProbe+1, 5*second, "", 2),
+		newRecord(1, 6*second, "text", 4, 0x3f000000), newRecord(ReadingRecord, 8*second, "", 5*second, second), newRecord(0, 10*second, "", 3))
+	b.chunk(chunkHead{sequence: 2, shard: 1, reading: at(2)}, newRecord(0, 5*second, "", 4), newRecord(0, 9*second, "", 5))
+	b.chunk(chunkHead{sequence: 3, process: 7, before: 5, reading: at(6)}, newRecord(0, 13*second, "", 6))
+	require.NoError(t, drain(t, bytes.NewReader(b.bytes())))
+	with := func(e *Event) string { return fmt.Sprint(describe(e), e.Monotonic, e.Realtime) }
+	r, err := NewReader(bytes.NewReader(b.bytes()))
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	want := map[string]bool{}
+	for range 6 {
+		e, err := r.Next()
+		require.NoError(t, err)
+		want[with(e)] = true
+	}
+	each, err := NewReader(bytes.NewReader(b.bytes()))
+	require.NoError(t, err)
+	asked, got, looks := map[uint32]int{}, map[string]bool{}, 0
+	of := func(number uint32) func(*Event) {
+		asked[number]++
+		return func(e *Event) { got[with(e)] = true }
+	}
+	for more := true; more; looks++ {
+		more, err = each.More()
+		require.NoError(t, err)
+		once := true
+		require.NoError(t, each.Each(of, func() bool { once = !once; return !once }))
+	}
+	require.Greater(t, looks, 3)
+	require.Equal(t, want, got)
+	require.Equal(t, map[uint32]int{0: 1, 1: 1}, asked)
+	require.Equal(t, r.Missing().Between, each.Missing().Between)
+	require.EqualValues(t, 2, each.Lost())
+
+	n := 0
+	few, err := NewReader(bytes.NewReader(b.bytes()))
+	require.NoError(t, err)
+	_, err = few.More()
+	require.NoError(t, err)
+	require.NoError(t, few.Each(func(number uint32) func(*Event) {
+		if number == 0 {
+			return nil
+		}
+		return func(*Event) { n++ }
+	}, always))
+	require.Equal(t, 1, n)
+	passed, known := few.Position()
+	require.EqualValues(t, 8, passed)
+	require.False(t, known)
 }
 
 // FuzzReader: no recording makes the reader fail otherwise than by an error, take more memory than its
@@ -564,10 +663,10 @@ func FuzzReader(f *testing.F) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_ = drain(bytes.NewReader(data))
+		_ = drain(t, bytes.NewReader(data))
 		copied, err := Snapshot(bytes.NewReader(data), int64(len(data)))
 		if err == nil {
-			_ = drain(copied)
+			_ = drain(t, copied)
 		}
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20))
