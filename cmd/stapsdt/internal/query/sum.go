@@ -20,7 +20,8 @@ func (s *Sum) Add(t expr.Type, v uint64) {
 	if t.Kind == expr.Int {
 		high = int64(v) >> 32
 	}
-	s.Merge(Sum{int64(uint32(v)), high})
+	s.Low += int64(uint32(v))
+	s.Low, s.High = int64(uint32(s.Low)), s.High+high+s.Low>>32
 }
 
 // Merge adds a sum.

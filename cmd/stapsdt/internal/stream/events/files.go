@@ -3,12 +3,12 @@ package events
 import (
 	"context"
 	"errors"
-	"io"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 const (
@@ -65,6 +65,9 @@ func (f *files) Run(ctx context.Context, c Consumer) error {
 	for _, p := range f.Probes() {
 		c.Know(p)
 	}
+	if t, ok := c.(Taker); ok {
+		f.Taker = t.Taker
+	}
 	d := &Delivery{Consumer: c, Show: f.show}
 	for wait := shortestRest; ; {
 		last := f.follow && ctx.Err() != nil // deliver all that was written until now
@@ -102,26 +105,22 @@ func (f *files) deliver(ctx context.Context, d *Delivery, whole bool) (found boo
 	if err != nil || !found {
 		return found, err
 	}
-	for n := 1; ; n++ {
-		e, file, err := f.Next()
-		if err == io.EOF {
-			return true, nil
-		}
-		if err == nil {
-			err = d.Event(e, file)
-		}
-		if err != nil {
-			return true, err
-		}
-		if n%1024 == 0 && !whole && ctx.Err() != nil {
-			return true, nil
-		}
-		if f.follow && n%perTick == 0 {
-			if _, more, err := d.Tick(); err != nil {
-				return true, err
-			} else if !more {
-				return true, replay.ErrEnough
-			}
-		}
+	if whole {
+		ctx = context.Background()
 	}
+	n := 0
+	_, err = f.Each(ctx, func(e *recording.Event, file *replay.File) error {
+		if err := d.Event(e, file); err != nil || !f.follow {
+			return err
+		}
+		if n++; n%perTick != 0 {
+			return nil
+		}
+		_, more, err := d.Tick()
+		if err == nil && !more {
+			err = replay.ErrEnough
+		}
+		return err
+	})
+	return true, err
 }

@@ -24,6 +24,13 @@ type Consumer interface {
 	Gone(*replay.File)
 }
 
+// Taker is a Consumer for which the order of recorded events does not matter.
+type Taker interface {
+	// Taker returns the function that takes the events of a probe in place of Consumer.Event. It is
+	// called once for each probe, and may return nil if none is taken.
+	Taker(*recording.Probe) func(*recording.Event)
+}
+
 // Source delivers the events that a configuration selects, in the order of their times. Recordings,
 // the sockets of programs, their pages and the kernel are sources.
 type Source interface {

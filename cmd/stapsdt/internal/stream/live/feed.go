@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"sync"
@@ -258,8 +257,12 @@ func (f *Feed) deliverRecent(ctx context.Context, c Receiver) (*look, error) {
 	return l, nil
 }
 
-// deliver delivers the events until a time, and reports whether there were any.
+// deliver delivers the events until a time, or all if their order does not matter. It reports
+// whether there were any.
 func (f *Feed) deliver(ctx context.Context, c Receiver, until time.Duration) (found bool, err error) {
+	if f.Taker != nil {
+		until = math.MaxInt64
+	}
 	began := time.Now()
 	more, failed, err := f.MoreUntil(until)
 	for ; err != nil; more, failed, err = f.MoreUntil(until) {
@@ -269,20 +272,13 @@ func (f *Feed) deliver(ctx context.Context, c Receiver, until time.Duration) (fo
 	if !more {
 		return false, nil
 	}
-	for n := 0; n%1024 != 0 || ctx.Err() == nil; n++ {
-		e, file, err := f.Next()
-		switch {
-		case err == io.EOF:
-			return true, nil
-		case err != nil:
-			f.drop(file, err)
-			continue
-		}
-		if err := c.Event(e, file); err != nil {
+	for {
+		file, err := f.Each(ctx, c.Event)
+		if file == nil {
 			return true, err
 		}
+		f.drop(file, err)
 	}
-	return true, nil
 }
 
 // deliverAll delivers all events that exist.

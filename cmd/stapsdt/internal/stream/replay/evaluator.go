@@ -21,7 +21,12 @@ type Evaluator struct {
 // NewEvaluator returns the evaluator of a probe.
 func NewEvaluator(p *recording.Probe) *Evaluator {
 	v := &Evaluator{probe: p, vars: Variables(p)}
-	v.get = func(i int) expr.Value { return Variable(v.event, i) }
+	v.get = func(i int) expr.Value {
+		if i < len(p.Args) && v.vars[i].Type.IsInteger() { // most variables are
+			return expr.UintValue(v.event.Integer(i))
+		}
+		return Variable(v.event, i)
+	}
 	return v
 }
 
@@ -54,9 +59,9 @@ func (v *Evaluator) Item(src string) (*expr.Expr, *event.Item, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	item, args := NewItem(src, e.Type()), v.probe.Args
-	if e.Root.Op == expr.Load && e.Root.Var < 2*len(args) {
-		item.Bare = args[e.Root.Var%len(args)].Bare
+	item := NewItem(src, e.Type())
+	if i := v.argOf(e); i >= 0 {
+		item.Bare = v.probe.Args[i].Bare
 	}
 	return e, item, nil
 }
@@ -114,11 +119,21 @@ func (v *Evaluator) Bool(e *expr.Expr) (match, fault bool) {
 	return e.Bool(v.get)
 }
 
+// argOf returns the index of the argument that an expression is, or -1 if it is none.
+func (v *Evaluator) argOf(e *expr.Expr) int {
+	n := len(v.probe.Args)
+	switch i := e.Root.Var; {
+	case e.Root.Op != expr.Load || i >= 2*n:
+		return -1
+	case i >= n:
+		return i - n
+	default:
+		return i
+	}
+}
+
 // Number is Eval for an integer expression. It returns the bits of the value.
 func (v *Evaluator) Number(e *expr.Expr) (bits uint64, fault bool) {
-	if n := len(v.probe.Args); e.Root.Op == expr.Load && e.Root.Var < 2*n { // most expressions are an argument
-		return v.event.Word(e.Root.Var % n), false
-	}
 	value, fault := v.Eval(e)
 	return value.Uint(), fault
 }

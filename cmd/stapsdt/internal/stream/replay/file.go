@@ -110,19 +110,40 @@ func (f *File) advance(r *Reader) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if e.Realtime > r.window.until {
-			f.missing += e.Missing
-			continue
-		}
-		f.last = e.Monotonic
-		if p := f.Process; p != nil {
-			e.PID, e.Executable, e.Pod = uint32(p.PID), p.Executable, p.Pod
-		}
-		f.missing += e.Missing
-		if e.Realtime >= r.window.since && f.filter(r, e.Number).Matches(e) {
-			e.Missing, f.missing = f.missing, 0
+		if f.takes(r, e) {
 			f.event, f.held = e, true
 			return true, nil
+		}
+	}
+}
+
+// takes reports whether an event of the file is selected.
+func (f *File) takes(r *Reader, e *recording.Event) bool {
+	f.missing += e.Missing
+	if e.Realtime > r.window.until {
+		return false
+	}
+	f.last = e.Monotonic
+	if e.Realtime < r.window.since || !f.filter(r, e.Number).Matches(e) {
+		return false
+	}
+	e.Missing, f.missing = f.missing, 0
+	return true
+}
+
+// taker returns the function that takes the events of a probe, or nil if none is selected.
+func (f *File) taker(r *Reader, number uint32) func(*recording.Event) {
+	filter := f.filter(r, number)
+	if !filter.Selected {
+		return nil
+	}
+	take := r.Taker(f.Probes()[number])
+	if filter.where == nil && r.window == always {
+		return take
+	}
+	return func(e *recording.Event) {
+		if e.Realtime >= r.window.since && e.Realtime <= r.window.until && filter.Matches(e) {
+			take(e)
 		}
 	}
 }

@@ -18,6 +18,7 @@ type Measure struct {
 
 	*Evaluator
 	where, value *expr.Expr // or nil
+	arg          int        // the index of the argument that value is, or -1
 	by           []evaluation
 	rises        bool
 }
@@ -35,13 +36,14 @@ func NewMeasure(p *recording.Probe, c query.Counting) (m *Measure, err error) {
 		if err != nil {
 			return nil, err
 		}
+		m.Values[len(m.by)].Item = one.item
 		m.by = append(m.by, one)
 	}
 	if c.Value != "" {
 		if m.value, err = m.ParseInteger(c.Value, c.For); err != nil {
 			return nil, err
 		}
-		m.Type = m.value.Type()
+		m.Type, m.arg = m.value.Type(), m.argOf(m.value)
 		if c.Buckets != nil {
 			if err := c.Buckets.Fits(m.Type); err != nil {
 				return nil, fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
@@ -60,11 +62,32 @@ func (m *Measure) Take(e *recording.Event) (counts, fault bool) {
 		}
 	}
 	if m.value != nil {
-		m.Bits, fault = m.Number(m.value)
-		fault = fault || m.rises && m.Type.Kind == expr.Int && int64(m.Bits) < 0
+		if m.arg >= 0 { // most values are
+			m.Bits = e.Integer(m.arg)
+		} else {
+			m.Bits, fault = m.Number(m.value)
+		}
+		if fault || m.rises && m.Type.Kind == expr.Int && int64(m.Bits) < 0 {
+			return false, true
+		}
 	}
-	for i := 0; i < len(m.by) && !fault; i++ {
-		m.Values[i], fault = m.Value(m.by[i].expr, m.by[i].item)
+	for i := range m.by {
+		if !m.takeBy(&m.by[i], &m.Values[i]) {
+			return false, true
+		}
 	}
-	return !fault, fault
+	return true, false
+}
+
+// takeBy sets one of Values, and reports whether it could be evaluated.
+func (m *Measure) takeBy(by *evaluation, v *Value) bool {
+	one, fault := m.Eval(by.expr)
+	switch {
+	case fault:
+	case by.item.Type.Kind == expr.String:
+		*v = newValue(by.item, one)
+	default: // nothing else changes from one event to the next
+		v.Bits = Bits(by.item.Type, one)
+	}
+	return !fault
 }

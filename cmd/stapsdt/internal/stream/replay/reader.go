@@ -3,6 +3,7 @@ package replay
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -19,7 +20,9 @@ import (
 // Reader merges the events of recordings by their times. A recording is a file, or memory to which a program writes.
 type Reader struct {
 	// Faults counts the events that were left out because the condition could not be evaluated.
-	Faults   uint64
+	Faults uint64
+	// Taker, if it is not nil, returns the function that takes the events of a probe, in any order.
+	Taker    func(*recording.Probe) func(*recording.Event)
 	files    []*File
 	gone     uint64 // events that removed recordings had lost
 	specs    []spec.Spec
@@ -83,6 +86,9 @@ func (r *Reader) Add(memory io.ReaderAt, process *Process, close func()) (*File,
 		return nil, err
 	}
 	f := &File{Path: fmt.Sprintf("process %d", process.PID), Reader: reader, Process: process, close: close}
+	reader.SetProcess(&recording.Process{
+		PID: uint32(process.PID), Executable: process.Executable, Pod: process.Pod,
+	})
 	r.files = append(r.files, f)
 	for i := range f.Probes() {
 		f.filter(r, uint32(i)) // one warning lists all probes that are left out
@@ -224,7 +230,7 @@ func (r *Reader) MoreUntil(until time.Duration) (found bool, failed *File, err e
 			f.last = until
 		}
 		more, err := f.MoreUntil(until)
-		if err == nil && more {
+		if err == nil && more && r.Taker == nil {
 			more, err = f.advance(r)
 		}
 		if err != nil {
@@ -234,7 +240,9 @@ func (r *Reader) MoreUntil(until time.Duration) (found bool, failed *File, err e
 			r.active = append(r.active, f)
 		}
 	}
-	r.sort()
+	if r.Taker == nil {
+		r.sort()
+	}
 	return len(r.active) > 0, nil, nil
 }
 
@@ -283,4 +291,34 @@ func (r *Reader) Next() (*recording.Event, *File, error) {
 	}
 	r.taken, r.active[0].held = true, false
 	return r.active[0].event, r.active[0], nil
+}
+
+// Each calls visit with each event that More has found, and its file, until visit returns an error
+// or ctx is done. If there is a Taker, this takes the events. If a recording causes the error,
+// failed is its file, and another call continues with the others.
+func (r *Reader) Each(
+	ctx context.Context, visit func(*recording.Event, *File) error,
+) (failed *File, err error) {
+	goOn := func() bool { return ctx.Err() == nil }
+	for r.Taker != nil && len(r.active) > 0 && goOn() {
+		f := r.active[0]
+		r.active = r.active[1:]
+		of := func(number uint32) func(*recording.Event) { return f.taker(r, number) }
+		if err := f.Reader.Each(of, goOn); err != nil {
+			return f, fmt.Errorf("%s: %w", f.Path, err)
+		}
+	}
+	for n := 0; n%1024 != 0 || ctx.Err() == nil; n++ {
+		e, f, err := r.Next()
+		switch {
+		case err == io.EOF:
+			return nil, nil
+		case err != nil:
+			return f, err
+		}
+		if err := visit(e, f); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }

@@ -2,10 +2,13 @@ package replay
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 
@@ -53,6 +56,60 @@ func TestOrder(t *testing.T) {
 	}
 	require.True(t, slices.IsSorted(got))
 	require.Equal(t, want, got)
+}
+
+// TestTaker: a Taker takes the events that Next returns: of the selected probes, within the window and for which the condition is true.
+func TestTaker(t *testing.T) {
+	var recorded eventtest.Recording
+	x, y := recorded.Probe("p", "x", "n"), recorded.Probe("p", "y", "n")
+	for shard := range uint64(3) {
+		var fired []eventtest.Fired
+		for i := range uint64(40) {
+			p := []*recording.Probe{x, y}[i/2%2]
+			fired = append(fired, eventtest.Fired{Probe: p, At: time.Duration(3*i+shard) * time.Second, Words: []uint64{i}})
+		}
+		recorded.Chunk(uint32(shard), 0, fired...)
+	}
+	read := func(where string, w window, byTaker bool) (seen []string, faults uint64) {
+		r, err := New([]string{"p:x"}, where, nil)
+		require.NoError(t, err)
+		r.window = w
+		for pid := range 2 {
+			_, err := r.Add(bytes.NewReader(recorded.Bytes()), &Process{PID: pid + 1, Executable: "/bin/x"}, func() {})
+			require.NoError(t, err)
+		}
+		see := func(e *recording.Event) {
+			seen = append(seen, fmt.Sprint(eventtest.Text(e), e.Monotonic, e.Realtime, e.PID, e.Executable))
+		}
+		if byTaker {
+			r.Taker = func(*recording.Probe) func(*recording.Event) { return see }
+		}
+		more, err := r.More()
+		require.NoError(t, err)
+		require.True(t, more)
+		failed, err := r.Each(t.Context(), func(e *recording.Event, f *File) error {
+			require.False(t, byTaker)
+			see(e)
+			return nil
+		})
+		require.NoError(t, err)
+		require.Nil(t, failed)
+		return seen, r.Faults
+	}
+	for _, c := range []struct {
+		where  string
+		window window
+		events int
+	}{
+		{"", always, 2 * 3 * 20}, {"n < 8", always, 2 * 3 * 4}, {"8 / n < 2", always, 2 * 3 * 17},
+		{"", window{int64(12 * time.Second), int64(14 * time.Second)}, 2 * 3},
+	} {
+		seen, faults := read(c.where, c.window, false)
+		taken, takenFaults := read(c.where, c.window, true)
+		require.Len(t, seen, c.events)
+		require.ElementsMatch(t, seen, taken)
+		require.Equal(t, faults, takenFaults)
+	}
 }
 
 // TestPodVariables: expressions have the names of the pod, which are empty where it is unknown.

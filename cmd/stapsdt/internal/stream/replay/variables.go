@@ -67,11 +67,26 @@ func Signature(p *recording.Probe) string {
 // Variable returns the value of an event's i-th variable, in the order of Variables.
 func Variable(e *recording.Event, i int) expr.Value {
 	n := len(e.Probe.Args)
+	if i >= 2*n {
+		return commonVariable(e, i-2*n)
+	}
+	if i >= n {
+		i -= n
+	}
+	class := e.Probe.Args[i].Kind.Row().Class
+	if class == kind.Text {
+		return expr.StringValue(string(e.Text(i)))
+	}
+	return expr.WordValue(class, e.Word(i))
+}
+
+// commonVariable returns the value of a variable in the order of commonVars.
+func commonVariable(e *recording.Event, i int) expr.Value {
 	pod := e.Pod
 	if pod == nil {
 		pod = &noPod
 	}
-	switch i - 2*n {
+	switch i {
 	case 0:
 		return expr.UintValue(uint64(e.PID))
 	case 1:
@@ -84,15 +99,8 @@ func Variable(e *recording.Event, i int) expr.Value {
 		return expr.StringValue(pod.Namespace)
 	case 5:
 		return expr.StringValue(pod.Name)
-	case 6:
-		return expr.StringValue(pod.Container)
 	}
-	i %= n
-	class := e.Probe.Args[i].Kind.Row().Class
-	if class == kind.Text {
-		return expr.StringValue(string(e.Text(i)))
-	}
-	return expr.WordValue(class, e.Word(i))
+	return expr.StringValue(pod.Container)
 }
 
 // Executable returns the name of the program that fired the event, or "" if it is unknown.

@@ -28,6 +28,9 @@ func (f *feed) Run(ctx context.Context, c events.Consumer) error {
 			}
 		}
 	}
+	if t, ok := c.(events.Taker); ok {
+		f.Taker = t.Taker
+	}
 	d := &events.Delivery{Consumer: c, Show: f.show}
 	f.Gone = d.Gone
 	return f.Feed.Run(ctx, d)

@@ -92,28 +92,34 @@ func (t *Table[S]) Number(of S) int {
 func (t *Table[S]) Add(
 	number int, by []replay.Value, buckets query.Buckets, of expr.Type, value uint64,
 ) {
-	row := t.find(number, by)
-	if row == nil {
-		t.Lost++
-		return
+	if row := t.Row(number, by); row != nil {
+		row.Count++
+		t.tally(row, buckets, of, value)
 	}
-	row.Value = of
+}
+
+// tally adds the value of an event to a row.
+func (t *Table[S]) tally(row *Row[S], buckets query.Buckets, of expr.Type, value uint64) {
 	bucket := 0
-	if buckets != nil {
-		bucket = buckets.Of(of, value)
+	switch b := buckets.(type) {
+	case nil:
+	case query.Powers: // called directly, as these are the buckets of most histograms
+		bucket = b.Of(of, value)
+	default:
+		bucket = b.Of(of, value)
 	}
-	row.Count++
 	recent := &t.tallies[uint(64*row.index+bucket)%uint(len(t.tallies))]
 	if recent.row != row || recent.bucket != bucket {
 		*recent = recentTally[S]{row.Buckets.Of(bucket), row, bucket}
+		row.Value = of
 	}
 	recent.Add(of, value)
 }
 
-// find returns the row of an event, or nil if there is no room for it.
-func (t *Table[S]) find(number int, by []replay.Value) *Row[S] {
+// Row returns the row of an event, or nil if there is no room for it: then the event is lost.
+func (t *Table[S]) Row(number int, by []replay.Value) *Row[S] {
 	if len(by) > 1 || len(by) == 1 && by[0].Text != "" {
-		return t.findAny(number, by)
+		return t.find(number, by)
 	}
 	bits := uint64(0)
 	if len(by) == 1 {
@@ -121,7 +127,7 @@ func (t *Table[S]) find(number int, by []replay.Value) *Row[S] {
 	}
 	r := &t.recent[(bits+uint64(number))*0x9e3779b97f4a7c15>>54]
 	if r.row == nil || r.number != number || r.bits != bits {
-		row := t.findAny(number, by)
+		row := t.find(number, by)
 		if row == nil {
 			return nil
 		}
@@ -130,8 +136,8 @@ func (t *Table[S]) find(number int, by []replay.Value) *Row[S] {
 	return r.row
 }
 
-// findAny is find for any values.
-func (t *Table[S]) findAny(number int, by []replay.Value) *Row[S] {
+// find is Row for any values.
+func (t *Table[S]) find(number int, by []replay.Value) *Row[S] {
 	t.key = binary.NativeEndian.AppendUint64(t.key[:0], uint64(number))
 	for i := range by {
 		t.key = binary.NativeEndian.AppendUint64(t.key, by[i].Bits)
@@ -141,6 +147,7 @@ func (t *Table[S]) findAny(number int, by []replay.Value) *Row[S] {
 	row := t.rows[string(t.key)]
 	if row == nil {
 		if len(t.rows) == maxRows {
+			t.Lost++
 			return nil
 		}
 		row = t.add(number, by)

@@ -17,16 +17,15 @@ type streamCounter struct {
 	stream      *events.Stream
 	expressions *Expressions
 	probes      map[*recording.Probe]*recordedProbe
-	last        *recording.Probe // the probe of the previous event, with its expressions
-	ofLast      *recordedProbe
 	unevaluated uint64
-	began       bool // whether an event was seen
 }
 
 // recordedProbe holds the expressions for the events of a probe.
 type recordedProbe struct {
 	*replay.Measure
-	number int // the index from Table.Number
+	number int         // the index from Table.Number
+	plain  bool        // there are no expressions
+	only   *Row[Probe] // the row if there is only one, once there was an event
 }
 
 func newStreamCounter(o *Options) *streamCounter {
@@ -45,26 +44,55 @@ func (c *streamCounter) run(ctx context.Context, s *events.Stream, r *reporter) 
 
 // Event counts an event. The probe has all variables of the expressions: the source leaves out other probes.
 func (c *streamCounter) Event(e *events.Event) error {
-	if !c.began {
-		c.began = true
-		c.begin(time.Unix(0, e.Realtime))
-	}
-	p, err := c.probe(e.Probe)
-	if err != nil {
-		return nil
-	}
-	switch counts, fault := p.Take(e.Event); {
-	case counts:
-		c.Add(p.number, p.Values, c.expressions.Buckets, p.Type, p.Bits)
-	case fault:
-		c.unevaluated++
+	if p, err := c.probe(e.Probe); err == nil {
+		c.take(p, e.Event)
 	}
 	return nil
 }
 
+// Taker implements events.Taker.
+func (c *streamCounter) Taker(of *recording.Probe) func(*recording.Event) {
+	p, err := c.probe(of)
+	if err != nil {
+		return nil
+	}
+	take := func(e *recording.Event) { c.take(p, e) }
+	if c.stream.Live || c.options.Interval == 0 {
+		return take
+	}
+	return func(e *recording.Event) {
+		c.begin(time.Unix(0, e.Realtime))
+		take(e)
+	}
+}
+
+// take counts an event of a probe.
+func (c *streamCounter) take(p *recordedProbe, e *recording.Event) {
+	if !p.plain {
+		if counts, fault := p.Take(e); !counts {
+			if fault {
+				c.unevaluated++
+			}
+			return
+		}
+	}
+	row := p.only
+	if row == nil {
+		if row = c.Row(p.number, p.Values); row == nil {
+			return
+		}
+		if len(p.Values) == 0 {
+			p.only = row
+		}
+	}
+	if row.Count++; !p.plain && c.expressions.Value != "" {
+		c.tally(row, c.expressions.Buckets, p.Type, p.Bits)
+	}
+}
+
 // begin begins the first interval with the first event if it was recorded before the run.
 func (c *streamCounter) begin(first time.Time) {
-	if !c.stream.Live && first.Before(c.shown[1].at) { // the clock of another machine may be behind
+	if c.shown[1].counts == nil && first.Before(c.shown[1].at) {
 		c.shown[0].at, c.shown[1].at = first, first
 	}
 }
@@ -72,7 +100,6 @@ func (c *streamCounter) begin(first time.Time) {
 func (c *streamCounter) Know(*recording.Probe) {}
 
 func (c *streamCounter) Gone(f *replay.File) {
-	c.last = nil
 	for _, p := range f.Recorded() {
 		delete(c.probes, p)
 	}
@@ -109,18 +136,15 @@ func (c *streamCounter) Report(what string) error {
 
 // probe returns the expressions for the events of a probe.
 func (c *streamCounter) probe(p *recording.Probe) (*recordedProbe, error) {
-	if p == c.last {
-		return c.ofLast, nil
-	}
 	if known := c.probes[p]; known != nil {
-		c.last, c.ofLast = p, known
 		return known, nil
 	}
 	m, err := replay.NewMeasure(p, c.expressions.counting())
 	if err != nil {
 		return nil, err
 	}
-	r := &recordedProbe{m, c.Number(Probe{p.Provider, p.Name})}
+	r := &recordedProbe{Measure: m, number: c.Number(Probe{p.Provider, p.Name})}
+	r.plain = len(c.expressions.By) == 0 && c.expressions.Value == ""
 	c.probes[p] = r
 	return r, nil
 }
