@@ -51,7 +51,7 @@ func (n *Node) bits(get func(i int) Value, fault *bool) uint64 {
 	if n.X.Type.Kind == String {
 		return n.ofTexts(get)
 	}
-	x := n.X.bits(get, fault)
+	x := n.X.operand(get, fault)
 	switch n.Op {
 	case Not:
 		return truth(x == 0)
@@ -71,7 +71,7 @@ func (n *Node) bits(get func(i int) Value, fault *bool) uint64 {
 		*fault = *fault || int64(x) == math.MinInt64 || int64(x) == math.MaxInt64
 		return x
 	}
-	y := n.Y.bits(get, fault)
+	y := n.Y.operand(get, fault)
 	switch {
 	case n.Op >= Equal && n.Op <= GreaterEqual:
 		return truth(compare(n.Op, n.X.Type.Kind, Value{bits: x}, n.Y.Type.Kind, Value{bits: y}))
@@ -88,6 +88,14 @@ func (n *Node) bits(get func(i int) Value, fault *bool) uint64 {
 		return 0
 	}
 	return n.Type.integerOp(n.Op, x, y)
+}
+
+// operand is bits, and does not call it for a constant.
+func (n *Node) operand(get func(i int) Value, fault *bool) uint64 {
+	if n.Op == Const {
+		return n.Value.bits
+	}
+	return n.bits(get, fault)
 }
 
 // ofTexts evaluates a node whose operands are strings.

@@ -81,7 +81,7 @@ func (v *Evaluator) Has(src string) bool {
 
 // Eval evaluates an expression of any type. fault means that it divides by zero, or depends on the end of a text that was cut.
 func (v *Evaluator) Eval(e *expr.Expr) (value expr.Value, fault bool) {
-	if v.needsEnd(e.Root) {
+	if v.event.Cut != 0 && v.needsEnd(e.Root) {
 		return value, true
 	}
 	return e.Eval(v.get)
@@ -90,7 +90,7 @@ func (v *Evaluator) Eval(e *expr.Expr) (value expr.Value, fault bool) {
 // needsEnd reports whether a part of an expression depends on the end of a text that was cut.
 func (v *Evaluator) needsEnd(n *expr.Node) bool {
 	switch {
-	case v.event.Cut == 0, n == nil:
+	case n == nil:
 		return false
 	case n.Op == expr.And, n.Op == expr.Or: // Y is not always evaluated
 		x, fault := (&expr.Expr{Root: n.X}).Eval(v.get)
@@ -113,7 +113,7 @@ func (v *Evaluator) isCut(n *expr.Node) bool {
 
 // Bool is Eval for a condition. match is false after a fault.
 func (v *Evaluator) Bool(e *expr.Expr) (match, fault bool) {
-	if v.needsEnd(e.Root) {
+	if v.event.Cut != 0 && v.needsEnd(e.Root) {
 		return false, true
 	}
 	return e.Bool(v.get)
