@@ -11,8 +11,9 @@ import (
 // retires the shard's present chunk. It reports false if there is no chunk.
 //
 // The shard's chunk is retired when the next one is readable. So a reader always finds the last
-// chunk of a shard, which has the number of the shard's earlier events.
-func (w *Writer) nextChunk(s *slot, shard uint64) bool {
+// chunk of a shard, which has the number of the shard's earlier events. process is the PID of all
+// events in the chunk, or 0 if each record has it.
+func (w *Writer) nextChunk(s *slot, shard uint64, process uint32) bool {
 	chunk, sequence, ok := w.oldest()
 	if !ok {
 		return false
@@ -23,7 +24,7 @@ func (w *Writer) nextChunk(s *slot, shard uint64) bool {
 	barrier.Store()
 	reading := w.clock.reading()
 	w.store32(at+recording.OffShard, uint32(shard))
-	w.store32(at+recording.OffProcess, w.process)
+	w.store32(at+recording.OffProcess, process)
 	w.store64(at+recording.OffBefore, s.events)
 	w.store64(at+recording.OffReading, reading.Ticks)
 	w.store64(at+recording.OffReading+8, uint64(reading.Monotonic))

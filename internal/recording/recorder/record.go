@@ -45,37 +45,6 @@ type record struct {
 	head uint64 // the size, and above it the probe's number
 }
 
-// AppendForeign appends an event of another process: its time by CLOCK_MONOTONIC, in nanoseconds, and its
-// process and thread. The word of a string is its length, and the strings are in texts.
-func (w *Writer) AppendForeign(number uint32, at uint64, pid, tid uint32, list []uint64, texts []string) {
-	head := uint64(number)<<32 + recording.RecordHeadBytes + 8*uint64(len(list))
-	for _, t := range texts {
-		head += paddedLength(t)
-	}
-	var f fire
-	defer w.check(&f)
-	defer debug.SetPanicOnFault(f.panicOnFault())
-	s := &w.shared[0]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case !w.open():
-	case s.next+sizeOf(head) > s.end && !w.nextChunk(s.slot, s.shard):
-		w.Drop()
-	default:
-		b := w.begin(s.slot, head, at, uint64(pid)<<32|uint64(tid))
-		for _, word := range list {
-			le.PutUint64(b, word)
-			b = b[8:]
-		}
-		for _, t := range texts {
-			b = storeText(b, t)
-		}
-		w.end(s.slot, head)
-	}
-	f.done = 1
-}
-
 // panicOnFault calls debug.SetPanicOnFault, and returns the setting to restore.
 func (f *fire) panicOnFault() (old bool) {
 	if old = debug.SetPanicOnFault(true); old {
@@ -200,12 +169,12 @@ func (w *Writer) appendLocked(s *sharedShard, r *record) {
 // appendTo appends a record to a shard whose lock is held. It reports false if there is no chunk
 // for it.
 func (w *Writer) appendTo(s *slot, shard uint64, r *record) bool {
-	if s.next+sizeOf(r.head) > s.end && !w.nextChunk(s, shard) {
+	if s.next+sizeOf(r.head) > s.end && !w.nextChunk(s, shard, w.process) {
 		return false
 	}
 	now := w.clock.now()
 	if w.table.counter != 0 && now-s.read > s.interval {
-		if s.next+readingRecordBytes+sizeOf(r.head) > s.end && !w.nextChunk(s, shard) {
+		if s.next+readingRecordBytes+sizeOf(r.head) > s.end && !w.nextChunk(s, shard, w.process) {
 			return false
 		}
 		if now = w.clock.now(); now-s.read > s.interval { // the chunk is not new

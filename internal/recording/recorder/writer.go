@@ -31,8 +31,8 @@ type Options struct {
 	// nobody can truncate the file. (If it was swapped out and cannot be read again, the
 	// program ends, as it does for its own memory.)
 	CannotFail bool
-	// Foreign means that AppendForeign appends the events of other processes. The clock is
-	// CLOCK_MONOTONIC.
+	// Foreign means that AppendForeign and Shards append the events of other processes. The clock
+	// is CLOCK_MONOTONIC.
 	Foreign bool
 }
 
@@ -72,6 +72,7 @@ type Writer struct {
 	retired  queue
 	sequence uint64
 	probes   map[string]uint32 // the numbers of the probes in the table, by their entries
+	free     []*sharedShard    // that a Shard can have
 
 	dropped atomic.Uint64
 	stored  atomic.Uint64 // the value of dropped in the memory
@@ -148,14 +149,14 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 		}
 	}
 	w.shared = make([]sharedShard, min(shards-owned, shared))
-	if o.Foreign {
-		w.shared = w.shared[:1]
-	}
 	for i := range w.shared {
 		w.shared[i].slot, w.shared[i].shard = &table.shared[i], owned+uint64(i)
 	}
 	if w.inAssembly {
 		table.common = uint64(len(w.shared))
+	}
+	for i := len(w.shared) - 1; o.Foreign && i > 0; i-- {
+		w.free = append(w.free, &w.shared[i])
 	}
 	for i := owned; i < uint64(len(table.slots)); i++ {
 		table.slots[i].key = reserved
