@@ -152,12 +152,17 @@ func (r *Reader) advance() error {
 		r.active = slices.Delete(r.active, 0, 1)
 		return nil
 	}
-	i := 1
+	r.settle()
+	return nil
+}
+
+// settle moves the first active shard to its place after it has gone on to its next event.
+func (r *Reader) settle() {
+	s, i := r.active[0], 1
 	for ; i < len(r.active) && r.active[i].first.ticks < s.first.ticks; i++ {
 		r.active[i-1] = r.active[i]
 	}
 	r.active[i-1] = s
-	return nil
 }
 
 // take sets the event to the first of rest, whose times are given.
