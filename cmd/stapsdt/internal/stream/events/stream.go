@@ -31,6 +31,13 @@ type Taker interface {
 	Taker(*recording.Probe) func(*recording.Event)
 }
 
+// Copier is a Consumer that can also take events as records.
+type Copier interface {
+	Consumer
+	// Copy is called after an event of a file. It may take the file's next events from the reader.
+	Copy(file *replay.File, from *replay.Reader) error
+}
+
 // Source delivers the events that a configuration selects, in the order of their times. Recordings,
 // the sockets of programs, their pages and the kernel are sources.
 type Source interface {

@@ -71,9 +71,11 @@ type Feed struct {
 	watching bool
 	scanning bool
 	// Came is called with the probes of a program before it is watched. Gone is called after a program has ended and its
-	// events were delivered. Both may be nil.
+	// events were delivered. Copy is called after an event of a program, and may take the next
+	// ones. All may be nil.
 	Came func([]*recording.Probe)
 	Gone func(*replay.File)
+	Copy func(*replay.File) error
 
 	programs  map[socket.Key]*program
 	refused   refusals
@@ -272,8 +274,17 @@ func (f *Feed) deliver(ctx context.Context, c Receiver, until time.Duration) (fo
 	if !more {
 		return false, nil
 	}
+	visit := func(e *recording.Event, file *replay.File) error {
+		if err := c.Event(e, file); err != nil || f.Copy == nil {
+			return err
+		}
+		if err := f.Copy(file); err != nil {
+			f.drop(file, err)
+		}
+		return nil
+	}
 	for {
-		file, err := f.Each(ctx, c.Event)
+		file, err := f.Each(ctx, visit)
 		if file == nil {
 			return true, err
 		}

@@ -31,6 +31,9 @@ func (f *feed) Run(ctx context.Context, c events.Consumer) error {
 	if t, ok := c.(events.Taker); ok {
 		f.Taker = t.Taker
 	}
+	if copier, ok := c.(events.Copier); ok {
+		f.Copy = func(file *replay.File) error { return copier.Copy(file, f.Reader) }
+	}
 	d := &events.Delivery{Consumer: c, Show: f.show}
 	f.Gone = d.Gone
 	return f.Feed.Run(ctx, d)

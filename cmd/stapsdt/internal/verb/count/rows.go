@@ -54,7 +54,7 @@ type Table[S Subject] struct {
 	Lost uint64
 
 	subjects []S
-	numbers  map[S]int // their indexes
+	numbers  map[S]int          // their indexes
 	rows     map[string]*Row[S] // keyed by the subject's index and the values of --by
 	key      []byte
 	recent   [1024]recentRow[S]

@@ -51,16 +51,19 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	case o.Limit == 0:
 		o.Limit = math.MaxUint64
 	}
-	r := &consumer{probes: map[*recording.Probe]*probe{}}
 	options := events.Options{Show: &events.Show{TextSize: o.TextSize}}
-	if r.stream, err = source.Open(to, &config, options); err != nil {
+	stream, err := source.Open(to, &config, options)
+	if err != nil {
 		return err
 	}
-	defer r.stream.Close()
-	if r.output, err = create(to, &o, config.PIDs); err != nil {
+	defer stream.Close()
+	output, err := create(to, &o, config.PIDs)
+	if err != nil {
 		return err
 	}
-	defer r.close()
+	defer output.close()
+	r := newConsumer(output)
+	r.stream = stream
 	if err := r.publish(); err != nil {
 		return err
 	}
@@ -78,10 +81,18 @@ type consumer struct {
 	probes map[*recording.Probe]*probe
 	words  []uint64 // of the event, in buffers for all
 	texts  []string
+	// programs are the programs whose memory is read, or nil for those without a shard.
+	programs map[*replay.File]*program
 
 	unreadable uint64 // events with an argument that could not be read
 	cut        uint64 // strings that were cut
 	lost       uint64 // events that the source has lost, as far as the recording knows
+}
+
+func newConsumer(o *output) *consumer {
+	return &consumer{
+		output: o, probes: map[*recording.Probe]*probe{}, programs: map[*replay.File]*program{},
+	}
 }
 
 // probe describes the recorded items of a probe's events.
@@ -89,11 +100,20 @@ type probe struct {
 	number uint32 // the index in the recording
 	full   bool   // the recording has no room for it
 	kept   []int  // the items that are recorded
+	args   []recording.Arg
 }
 
 func (r *consumer) Know(*recording.Probe) {}
 
-func (r *consumer) Gone(*replay.File) {}
+func (r *consumer) Gone(f *replay.File) {
+	if p := r.programs[f]; p != nil {
+		p.shard.Release()
+	}
+	delete(r.programs, f)
+	for _, p := range f.Recorded() {
+		delete(r.probes, p)
+	}
+}
 
 func (r *consumer) Tick() (next time.Duration, more bool, err error) {
 	r.lose()
@@ -134,7 +154,11 @@ func (r *consumer) Event(e *events.Event) error {
 		}
 		r.words, r.texts = append(r.words, uint64(len(text))), append(r.texts, text)
 	}
-	r.writer.AppendForeign(p.number, uint64(e.Monotonic), e.PID, e.TID, r.words, r.texts)
+	if own := r.program(e); own != nil {
+		own.append(e, p, r.words, r.texts)
+	} else {
+		r.writer.AppendForeign(p.number, uint64(e.Monotonic), e.PID, e.TID, r.words, r.texts)
+	}
 	if r.recorded++; r.recorded == r.options.Limit {
 		return replay.ErrEnough
 	}
@@ -154,6 +178,7 @@ func (r *consumer) add(known *recording.Probe, items []event.Item) *probe {
 	if left := len(items) - len(p.kept); left > 0 {
 		r.Warn("%s:%s is recorded without %s that can never be read", known.Provider, known.Name, render.Number(left, "argument"))
 	}
+	p.args = entry.Args
 	var err error
 	if p.number, err = r.number(entry); err != nil {
 		r.Warn("%s:%s: %v", known.Provider, known.Name, err)
