@@ -43,7 +43,8 @@ type File struct {
 
 	segments []elf.ProgHeader // those that are loaded
 	content  *Content
-	stamp    stamp // the stamp when the probes were read
+	near     *window // of content
+	stamp    stamp   // the stamp when the probes were read
 	overlaid bool
 	birth    unix.StatxTimestamp // zero unless overlaid
 	lease    *lease.Lease        // nil if nothing will be attached

@@ -22,15 +22,35 @@ func preferFastNops(file io.ReaderAt, probes []sdt.Site) {
 	if chosen == nil || chosen.Code == nop1 {
 		return
 	}
+	near := &window{ReaderAt: file}
 	code := make([]byte, len(nop1)+len(chosen.Code))
 	for i := range probes {
 		p := &probes[i]
-		if _, err := file.ReadAt(code, int64(p.Offset)); err != nil || string(code) != nop1+chosen.Code {
+		if _, err := near.ReadAt(code, int64(p.Offset)); err != nil || string(code) != nop1+chosen.Code {
 			continue
 		}
 		p.Address += uint64(len(nop1))
 		p.Offset += uint64(len(nop1))
 	}
+}
+
+// window reads a page of a file for small pieces that follow each other, such as the sites of an image.
+type window struct {
+	io.ReaderAt
+	at    int64
+	bytes []byte
+}
+
+func (w *window) ReadAt(p []byte, off int64) (int, error) {
+	const page = 4096
+	if off < w.at || off+int64(len(p)) > w.at+int64(len(w.bytes)) {
+		w.at, w.bytes = off, make([]byte, page)
+		n, err := w.ReaderAt.ReadAt(w.bytes, off)
+		if w.bytes = w.bytes[:n]; n < len(p) {
+			return copy(p, w.bytes), err
+		}
+	}
+	return copy(p, w.bytes[off-w.at:]), nil
 }
 
 // maxNop is the size of the longest nop.
@@ -42,8 +62,11 @@ func (f *File) Nop(p *sdt.Site) string {
 	if host == nil || f.content == nil {
 		return ""
 	}
+	if f.near == nil {
+		f.near = &window{ReaderAt: f.content}
+	}
 	code := make([]byte, maxNop)
-	n, _ := f.ReadAt(code, int64(p.Offset)) // fewer bytes at the end of the file
+	n, _ := f.near.ReadAt(code, int64(p.Offset)) // fewer bytes at the end of the file
 	for _, nop := range host.Nops {
 		if strings.HasPrefix(string(code[:n]), nop.Code) {
 			return nop.Name

@@ -129,7 +129,7 @@ func (b *builder) count(a *Aggregate, t *layout.Tables, id uint32, key, value, w
 	if a.Alone() {
 		key = bucket
 	} else {
-		b.constant(asm.R0, int64(id))
+		b.loadID(id)
 		b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
 	}
 	b.row(t, key)

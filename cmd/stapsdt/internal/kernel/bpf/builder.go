@@ -67,6 +67,9 @@ type builder struct {
 	reserved bool  // whether regRecord is a record of a ring buffer
 	absent   []pages
 
+	numbered bool   // whether the section uses its id
+	id       uint32 // of the section
+
 	err error // the first error, which section returns
 }
 

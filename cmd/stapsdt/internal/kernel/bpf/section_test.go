@@ -145,6 +145,54 @@ func TestEachProgramAlone(t *testing.T) {
 	}
 }
 
+// TestShape: sections that differ only in their IDs have one program, which the cookie tells apart. The IDs are
+// constants if a program has several, or if there is no uprobe_multi.
+func TestShape(t *testing.T) {
+	testenv.NeedsRoot(t)
+	k := Kernel{Multi: true}
+	probe := &Probe{Provider: "p", Name: "n"}
+	env := &Env{Kernel: k, Stats: newMap(t, &ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 64, MaxEntries: 1})}
+	a, err := NewAggregate(probe, query.Counting{By: []string{"pid"}}, nil)
+	require.NoError(t, err)
+	tables, err := a.NewTables(layout.Limits{Rows: 10})
+	require.NoError(t, err)
+	t.Cleanup(tables.Close)
+	ring := newMap(t, &ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: 4096})
+	count := func(id uint32) *Section {
+		s, err := a.Section(env, tables, id)
+		require.NoError(t, err)
+		return s
+	}
+	show := func(id uint32) *Section {
+		trace, err := NewTrace(probe, "", nil, 16, false)
+		require.NoError(t, err)
+		s, err := trace.Section(env, ring, id)
+		require.NoError(t, err)
+		return s
+	}
+	nothing, err := k.Nothing()
+	require.NoError(t, err)
+	for name, section := range map[string]func(uint32) *Section{"count": count, "show": show} {
+		for kind, other := range map[string][]*Section{"alone": nil, "after another": {nothing}} {
+			first, one := k.Shape(append(other, section(1)))
+			second, two := k.Shape(append(other, section(2)))
+			require.Equal(t, first, second, "%s %s", name, kind)
+			require.Equal(t, []uint64{1, 2}, []uint64{one, two}, "%s %s", name, kind)
+		}
+		first, _ := Kernel{}.Shape([]*Section{section(1)})
+		second, cookie := Kernel{}.Shape([]*Section{section(2)})
+		require.NotEqual(t, first, second, name)
+		require.Zero(t, cookie)
+	}
+	both, cookie := k.Shape([]*Section{count(1), show(1)})
+	other, _ := k.Shape([]*Section{count(1), show(2)})
+	require.NotEqual(t, both, other)
+	require.Zero(t, cookie)
+	one, _ := k.Shape([]*Section{count(1)})
+	other, _ = k.Shape([]*Section{show(1)})
+	require.NotEqual(t, one, other)
+}
+
 func newMap(t *testing.T, spec *ebpf.MapSpec) *ebpf.Map {
 	m, err := ebpf.NewMap(spec)
 	require.NoError(t, err)

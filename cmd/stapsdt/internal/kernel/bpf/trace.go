@@ -185,8 +185,9 @@ func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 	b.add(
 		asm.StoreMem(regRecord, event.EventTime, regTime, asm.DWord),
 		asm.Mov.Imm(regMissing, 0),
-		asm.StoreImm(regRecord, event.EventID, int64(id), asm.Word),
 	)
+	b.loadID(id)
+	b.add(asm.StoreMem(regRecord, event.EventID, asm.R0, asm.Word))
 	b.pidTgid()
 	b.add(
 		asm.StoreMem(regRecord, event.EventPID, asm.R0, asm.DWord),

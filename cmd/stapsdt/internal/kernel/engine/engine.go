@@ -52,9 +52,18 @@ type Processes interface {
 type Kernel interface {
 	// Load loads the program of a probe.
 	Load(p *bpf.Probe, sections []*bpf.Section) (Program, error)
-	Attach(p Program, f *target.File, sites []sdt.Site, pid int) (Links, error)
+	// Shape returns a string that is equal for probes of which one program can serve all, and the cookie by which the
+	// program knows the sites of this one. A probe that can be withdrawn alone shares no program.
+	Shape(p *bpf.Probe, sections []*bpf.Section) (shape string, cookie uint64)
+	Attach(p Program, f *target.File, sites []Site, pid int) (Links, error)
 	// PerProcess reports whether it can attach to sites in one process.
 	PerProcess() bool
+}
+
+// Site is a site, and the cookie with which a program is attached to it.
+type Site struct {
+	sdt.Site
+	Cookie uint64
 }
 
 // Program is a loaded program.
@@ -106,7 +115,8 @@ type Engine struct {
 	subscriptions []*Subscription
 	added         uint64 // the number of subscriptions added so far, including removed ones
 	files         map[*target.File]*file
-	loaded        map[string][]*sharedProgram // keyed by the probe and the subscriptions
+	loaded        map[string][]*sharedProgram // keyed by the shape and the subscriptions
+	refused       map[string]bool             // the probes and subscriptions whose program the kernel rejects
 	scanned       time.Time                   // start of the last successful scan
 	pace          pace                        // limits scans of all processes
 	lost          bool                        // whether the kernel has dropped reports of mappings since that scan
@@ -130,7 +140,7 @@ func New(o Options) (*Engine, error) {
 	}
 	return &Engine{
 		finder: o.Files, kernel: o.Kernel, processes: o.Processes, options: o, poller: poller,
-		files: map[*target.File]*file{}, loaded: map[string][]*sharedProgram{}, processorTime: processorTime,
+		files: map[*target.File]*file{}, loaded: map[string][]*sharedProgram{}, refused: map[string]bool{}, processorTime: processorTime,
 	}, nil
 }
 
@@ -165,6 +175,7 @@ func (e *Engine) Remove(gone ...*Subscription) {
 		})
 	}
 	_ = links.Close()
+	clear(e.refused)
 	for key, all := range e.loaded {
 		ended := 0
 		for _, l := range all {

@@ -112,6 +112,48 @@ func TestShared(t *testing.T) {
 	require.Zero(t, w.attached())
 }
 
+// TestAlike: probes whose programs are alike have one program and one link, which knows the sites by their cookies. It
+// goes with the last subscription, and a program that the kernel rejects is reported for each probe, once.
+func TestAlike(t *testing.T) {
+	app := newFile("/app", "a", "bb", "ccc")
+	w := &world{alike: true, mapped: map[int][]*target.File{1: {app}}}
+	e := newEngine(t, w, Options{})
+	s := subscribe(t, "app:a", "app:bb", "app:ccc")
+	subscription := e.add(s)
+	require.NoError(t, e.scan())
+	require.NoError(t, e.Settle(subscription))
+	require.Empty(t, s.problems)
+	require.Equal(t, 3, subscription.Sites())
+	require.Len(t, w.loaded, 1)
+	var sites []Site
+	for _, some := range w.sites {
+		sites = append(sites, some...)
+	}
+	require.ElementsMatch(t, []Site{{app.Probes[0], 1}, {app.Probes[1], 2}, {app.Probes[2], 3}}, sites)
+
+	all := e.add(subscribe(t, "app:*"))
+	w.sites = nil
+	require.NoError(t, e.scan())
+	require.Len(t, w.sites, 1, "of one spec")
+	e.Remove(subscription)
+	require.True(t, w.loaded[0].closed)
+	require.False(t, w.loaded[1].closed)
+	e.Remove(all)
+	require.Zero(t, w.attached())
+
+	w.loadErr = func(int) error { return errors.New("too many instructions") }
+	s = subscribe(t, "app:a", "app:bb")
+	e.running = true
+	e.add(s)
+	for range 2 {
+		require.NoError(t, e.scan())
+	}
+	require.Equal(t, []string{
+		"app:a in /app (process 1) is not included: too many instructions",
+		"app:bb in /app (process 1) is not included: too many instructions",
+	}, s.problems)
+}
+
 // TestPair: the first spec of a pair, which is that of the starts, is attached to last.
 func TestPair(t *testing.T) {
 	for _, specs := range [][]string{{"app:a", "app:b"}, {"app:b", "app:a"}} {

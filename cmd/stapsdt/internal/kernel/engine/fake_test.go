@@ -37,11 +37,13 @@ type world struct {
 
 	loadErr   func(sections int) error
 	attachErr error
+	alike     bool // the programs of all probes, whose cookies are the lengths of their names
 	skipped   error // of Process
 	skips     target.Skips
 
 	loaded   []*fakeProgram
 	order    []*fakeProgram // in which they were attached
+	sites    [][]Site       // of each attempt
 	problems []string       // that concern no subscription
 }
 
@@ -119,6 +121,13 @@ func (w *world) Alive(pid int) bool {
 
 // Kernel
 
+func (w *world) Shape(p *bpf.Probe, _ []*bpf.Section) (string, uint64) {
+	if w.alike {
+		return "", uint64(len(p.Name))
+	}
+	return p.Key(), 0
+}
+
 func (w *world) Load(_ *bpf.Probe, sections []*bpf.Section) (Program, error) {
 	if w.loadErr != nil {
 		if err := w.loadErr(len(sections)); err != nil {
@@ -130,12 +139,12 @@ func (w *world) Load(_ *bpf.Probe, sections []*bpf.Section) (Program, error) {
 	return p, nil
 }
 
-func (w *world) Attach(p Program, _ *target.File, _ []sdt.Site, _ int) (Links, error) {
+func (w *world) Attach(p Program, _ *target.File, sites []Site, _ int) (Links, error) {
 	if w.attachErr != nil {
 		return nil, w.attachErr
 	}
 	p.(*fakeProgram).attached.Add(1)
-	w.order = append(w.order, p.(*fakeProgram))
+	w.order, w.sites = append(w.order, p.(*fakeProgram)), append(w.sites, sites)
 	return Links{fakeLink{p.(*fakeProgram)}}, nil
 }
 

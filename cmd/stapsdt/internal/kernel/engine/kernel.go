@@ -17,7 +17,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
-	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -32,9 +31,14 @@ func (b BPF) Load(p *bpf.Probe, sections []*bpf.Section) (Program, error) {
 	return b.Kernel.Load(p.Name, sections...)
 }
 
+// Shape implements Kernel.
+func (b BPF) Shape(_ *bpf.Probe, sections []*bpf.Section) (string, uint64) {
+	return b.Kernel.Shape(sections)
+}
+
 // Attach attaches a program to sites of a file. If the kernel takes too long, the error is stall.Err, and the links are closed as
 // soon as it returns. Until then, the lease keeps writers waiting.
-func (b BPF) Attach(p Program, f *target.File, sites []sdt.Site, pid int) (Links, error) {
+func (b BPF) Attach(p Program, f *target.File, sites []Site, pid int) (Links, error) {
 	key, err := f.Answers()
 	if err != nil {
 		return nil, err
@@ -119,7 +123,7 @@ func (l Links) Close() error {
 // in all processes that map the file now or later. With multi it uses uprobe_multi, and otherwise
 // one perf event for each site, which requires pid 0. If a site is wrong, the others are attached,
 // and the error names it. After a refusal or a shortage, no further site is tried.
-func AttachSites(prog *ebpf.Program, path string, sites []sdt.Site, pid int, multi bool) (Links, error) {
+func AttachSites(prog *ebpf.Program, path string, sites []Site, pid int, multi bool) (Links, error) {
 	executable, err := link.OpenExecutable(path)
 	if err != nil {
 		return nil, err
@@ -128,7 +132,7 @@ func AttachSites(prog *ebpf.Program, path string, sites []sdt.Site, pid int, mul
 	if multi && pid != 0 {
 		task = proc.Task(pid) // its memory holds the addresses for the kernel
 	}
-	attach := func(sites ...sdt.Site) (link.Link, error) {
+	attach := func(sites ...Site) (link.Link, error) {
 		if !multi {
 			return executable.Uprobe("", prog, &link.UprobeOptions{Address: sites[0].Offset, RefCtrOffset: sites[0].SemaphoreOffset})
 		}
@@ -136,6 +140,7 @@ func AttachSites(prog *ebpf.Program, path string, sites []sdt.Site, pid int, mul
 		for _, s := range sites {
 			opts.Addresses = append(opts.Addresses, s.Offset)
 			opts.RefCtrOffsets = append(opts.RefCtrOffsets, s.SemaphoreOffset)
+			opts.Cookies = append(opts.Cookies, s.Cookie)
 		}
 		l, err := executable.UprobeMulti(nil, prog, &opts)
 		if task != pid && errors.Is(err, fs.ErrNotExist) {
@@ -181,7 +186,7 @@ func isRefusal(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(
 // wrap names the capabilities that are missing if attaching was refused. By then the program is
 // loaded, which takes CAP_BPF and CAP_PERFMON. Some kernels demand more for a perf event, and
 // refuse it by EACCES; a seccomp filter returns EPERM.
-func wrap(err error, s sdt.Site, multi bool) error {
+func wrap(err error, s Site, multi bool) error {
 	switch {
 	case !multi && errors.Is(err, unix.EACCES):
 		return rights.New("attaching to probes on this kernel", err, rights.Admin)

@@ -22,7 +22,7 @@ func TestWrap(t *testing.T) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
 	require.NoError(t, unix.Capset(&header, &none[0]))
-	site := sdt.Site{Provider: "p", Name: "n", Offset: 16}
+	site := Site{Site: sdt.Site{Provider: "p", Name: "n", Offset: 16}}
 	for _, c := range []struct {
 		err   error
 		multi bool

@@ -12,15 +12,19 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/lease"
-	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
 // group is a set of sites that run the same program.
 type group struct {
-	*sharedProgram
-	sites    []sdt.Site
+	groupKey
+	sites    []Site
 	attached int
-	order    int // index of the spec that selects the first site, in the first subscription
+}
+
+// groupKey identifies a group of an attachment.
+type groupKey struct {
+	*sharedProgram
+	order int // index of the spec that selects the sites, in the first subscription
 }
 
 // sharedProgram is a loaded program and its subscriptions.
@@ -71,9 +75,9 @@ type sectionError struct {
 // groups divides the selected sites of a file by their programs. After a shortage, the same call
 // may succeed later.
 func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
-	groups := make(map[*sharedProgram]*group, len(a.groups))
+	groups := make(map[groupKey]*group, len(a.groups))
 	for _, g := range a.groups {
-		groups[g.sharedProgram] = g
+		groups[g.groupKey] = g
 	}
 	for i := range f.Probes {
 		site := &f.Probes[i]
@@ -85,20 +89,21 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 		if f.Stalled() {
 			return stall.Err // the types are missing
 		}
-		if !f.Spend(c.Key()) {
+		if !f.Spend(c.key) {
 			continue
 		}
-		programs, err := e.programs(c, selecting)
+		programs, cookie, err := e.programs(c, selecting)
 		if err != nil {
 			return err
 		}
 		for _, p := range programs {
-			g := groups[p]
+			key := groupKey{p, p.subscriptions[0].Selector.Order(f.File, site)}
+			g := groups[key]
 			if g == nil {
-				g = &group{sharedProgram: p, order: p.subscriptions[0].Selector.Order(f.File, site)}
-				groups[p], a.groups = g, append(a.groups, g)
+				g = &group{groupKey: key}
+				groups[key], a.groups = g, append(a.groups, g)
 			}
-			g.sites = append(g.sites, *site)
+			g.sites = append(g.sites, Site{*site, cookie})
 		}
 	}
 	// The first spec of a pair selects the starts. Attach it last: an operation that starts before its end is attached to would stay open.
@@ -106,43 +111,53 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 	return nil
 }
 
-// programs returns the programs to attach to a probe for subscriptions: one for all of them,
+// programs returns the programs to attach to a probe for subscriptions, with a cookie: one for all of them,
 // unless the kernel rejects it.
-func (e *Engine) programs(c candidate, subscriptions []*Subscription) ([]*sharedProgram, error) {
-	probe := c.Key()
-	key := []string{probe}
+func (e *Engine) programs(
+	c candidate, subscriptions []*Subscription,
+) (_ []*sharedProgram, cookie uint64, err error) {
+	probe := c.key
+	var ids []string
 	var with []*Subscription
 	var sections []*bpf.Section
 	for _, s := range subscriptions {
 		section, err := s.section(probe, c.Probe)
 		if stall.Passes(err) {
-			return nil, &sectionError{err, s}
+			return nil, 0, &sectionError{err, s}
 		}
 		if err != nil {
 			if err := e.exclude(s, verdict{c, err}); err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 		}
 		if section != nil {
-			key, with, sections = append(key, fmt.Sprint(s.id)), append(with, s), append(sections, section)
+			ids, with, sections = append(ids, fmt.Sprint(s.id)), append(with, s), append(sections, section)
 		}
 	}
-	if len(with) == 0 {
-		return nil, nil
+	shape, cookie := e.kernel.Shape(c.Probe, sections)
+	id, own := strings.Join(append([]string{shape}, ids...), "\x00"), strings.Join(append([]string{probe}, ids...), "\x00")
+	if len(with) == 0 || e.refused[own] {
+		return nil, 0, nil
 	}
-	id := strings.Join(key, "\x00")
 	if known, ok := e.loaded[id]; ok {
-		return known, nil
+		for _, p := range known {
+			e.include(c, p.subscriptions)
+		}
+		return known, cookie, nil
 	}
 	all, err := e.load(c, with, sections)
-	if err != nil {
+	switch {
+	case err != nil:
 		for _, l := range all {
 			l.Close()
 		}
-		return nil, err
+		return nil, 0, err
+	case len(all) == 0:
+		e.refused[own] = true // so that the verdict is reported only once
+	default:
+		e.loaded[id] = all
 	}
-	e.loaded[id] = all // empty after a verdict, so that it is reported only once
-	return all, nil
+	return all, cookie, nil
 }
 
 // load loads one program with all sections. If that fails, it loads two with half of them each:

@@ -18,6 +18,7 @@ import (
 // candidate is a probe of a file, and the place where it was found.
 type candidate struct {
 	*bpf.Probe
+	key   string // bpf.Probe.Key
 	place string // the file and a process
 }
 
@@ -25,7 +26,8 @@ type candidate struct {
 func (c candidate) name() string { return fmt.Sprintf("%v in %s", c.Probe, c.place) }
 
 func newCandidate(f *file, site sdt.Site, uses []probes.Use) candidate {
-	c := candidate{probes.NewProbe(f.File, site), f.Path}
+	c := candidate{Probe: probes.NewProbe(f.File, site), place: f.Path}
+	c.key = c.Key()
 	if len(uses) > 0 {
 		c.place += fmt.Sprintf(" (process %d)", uses[0].PID)
 	}

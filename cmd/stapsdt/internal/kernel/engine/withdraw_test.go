@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
-	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
 )
@@ -50,7 +49,7 @@ type withdrawing struct {
 	at     int // or 0
 }
 
-func (k *withdrawing) Attach(p Program, f *target.File, sites []sdt.Site, pid int) (Links, error) {
+func (k *withdrawing) Attach(p Program, f *target.File, sites []Site, pid int) (Links, error) {
 	if k.calls++; k.calls == k.at {
 		if err := k.engine.Withdraw(map[string]bool{probeKey("a"): true}); err != nil {
 			return nil, err

@@ -15,7 +15,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
-	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
 const (
@@ -89,16 +88,30 @@ func (m metered) Load(p *bpf.Probe, sections []*bpf.Section) (engine.Program, er
 
 // Attach checks the budget too: attaching to many probes takes long, and meanwhile the
 // attached ones may exceed it.
-func (m metered) Attach(p engine.Program, f *target.File, sites []sdt.Site, pid int) (engine.Links, error) {
+func (m metered) Attach(p engine.Program, f *target.File, sites []engine.Site, pid int) (engine.Links, error) {
 	if _, err := m.cost.check(); err != nil {
 		return nil, err
 	}
 	return m.Kernel.Attach(p, f, sites, pid)
 }
 
+// Shape is the probe's own if its events are counted.
+func (m metered) Shape(p *bpf.Probe, sections []*bpf.Section) (shape string, cookie uint64) {
+	shape, cookie = m.Kernel.Shape(p, sections)
+	if m.cost.counts(p) {
+		shape = p.Key()
+	}
+	return shape, cookie
+}
+
+// counts reports whether the cost depends on the events of a probe.
+func (c *cost) counts(p *bpf.Probe) bool {
+	return c.budget != nil || p.Instruction().Stepped() && (c.meter == nil || !c.meter.Full())
+}
+
 // sections adds the section that counts a program's events, if the cost depends on them.
 func (c *cost) sections(p *bpf.Probe, sections []*bpf.Section) (_ []*bpf.Section, err error) {
-	if c.budget == nil && (!p.Instruction().Stepped() || c.meter != nil && c.meter.Full()) {
+	if !c.counts(p) {
 		return sections, nil
 	}
 	if c.meter == nil {
