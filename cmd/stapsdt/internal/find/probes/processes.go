@@ -5,6 +5,7 @@ package probes
 import (
 	"slices"
 	"strconv"
+	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
@@ -93,8 +94,16 @@ func (p *Processes) ids() (all []int) {
 
 // Has reports whether a process is in the set.
 func (p *Processes) Has(pid int) bool {
-	var value uint8
-	return p.Set.Lookup(uint32(pid), &value) == nil
+	key, value := uint32(pid), uint8(0)
+	attr := struct {
+		fd, _      uint32
+		key, value unsafe.Pointer
+		flags      uint64
+	}{fd: uint32(p.Set.FD()), key: unsafe.Pointer(&key), value: unsafe.Pointer(&value)}
+	// SAFETY: the kernel reads attr and key, and writes value, during the call. It does not block, and bypasses the
+	// runtime, whose monitor would wake up for each process that starts somewhere.
+	_, _, errno := unix.RawSyscall(unix.SYS_BPF, unix.BPF_MAP_LOOKUP_ELEM, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+	return errno == 0
 }
 
 // isProcess reports whether an ID is a PID, and not the ID of another thread.

@@ -388,6 +388,51 @@ func TestRun(t *testing.T) {
 	})
 }
 
+// TestForeignMappings: a file that another process maps wakes neither the consumer nor is it compared, however often.
+func TestForeignMappings(t *testing.T) {
+	r, write, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	defer write.Close()
+	w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a")}}, foreign: map[int]bool{2: true}, mapping: r}
+	e := newEngine(t, w, Options{})
+	looks := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	watch := e.options.Watch
+	e.options.Watch = func() (Watcher, error) {
+		inner, err := watch()
+		return &mapping{Watcher: inner, world: w, looked: func() {
+			if looks++; looks == 10 {
+				cancel()
+			}
+		}}, err
+	}
+	e.add(subscribe(t, "app:a"))
+	require.NoError(t, e.scan())
+	c := &consumer{next: time.Hour}
+	_, err = write.WriteString("x")
+	require.NoError(t, err)
+	require.NoError(t, e.Run(ctx, c))
+	require.Equal(t, 10, looks)
+	require.Equal(t, 1, c.ticks)
+	require.Zero(t, w.asked)
+}
+
+// mapping is a watcher that always has mappings of process 2.
+type mapping struct {
+	Watcher
+	world  *world
+	looked func()
+}
+
+func (m *mapping) Pending() bool { m.world.pending = []int{2, 2}; return true }
+
+func (m *mapping) Mapped(skip func(int, *proc.Mapping) bool) (pids []int, all bool) {
+	m.looked()
+	return m.Watcher.Mapped(skip)
+}
+
 // TestPoller: a wait ends when its time has passed, when it is woken before or meanwhile, and when a descriptor is readable. One
 // of listen ends it only if something is heard.
 func TestPoller(t *testing.T) {

@@ -5,6 +5,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -27,7 +28,9 @@ type world struct {
 	listErr  error
 	listing  time.Duration // how long List takes
 
-	pending  []int // that have mapped files just now
+	pending  []int        // that have mapped files just now
+	foreign  map[int]bool // the processes that Has does not have
+	mapping  *os.File     // is readable while there are mappings, or nil
 	overflow bool
 	ignored  []*target.File
 	found    map[*target.File]bool // and not ignored
@@ -37,7 +40,7 @@ type world struct {
 
 	loadErr   func(sections int) error
 	attachErr error
-	alike     bool // the programs of all probes, whose cookies are the lengths of their names
+	alike     bool  // the programs of all probes, whose cookies are the lengths of their names
 	skipped   error // of Process
 	skips     target.Skips
 
@@ -109,10 +112,10 @@ func (w *world) List() (pids []int, err error) {
 	return append(pids, w.gone...), w.listErr
 }
 
-func (w *world) FDs() []int   { return nil }
-func (w *world) Ended() bool  { return false }
-func (w *world) Has(int) bool { return true }
-func (w *world) Left() bool   { return len(w.mapped) > 0 }
+func (w *world) FDs() []int       { return nil }
+func (w *world) Ended() bool      { return false }
+func (w *world) Has(pid int) bool { return !w.foreign[pid] }
+func (w *world) Left() bool       { return len(w.mapped) > 0 }
 
 func (w *world) Alive(pid int) bool {
 	_, ok := w.mapped[pid]
@@ -161,8 +164,15 @@ func (w watcher) Mapped(skip func(int, *proc.Mapping) bool) (pids []int, all boo
 }
 
 func (w watcher) Pending() bool { return len(w.pending) > 0 || w.overflow }
-func (w watcher) FDs() []int    { return nil }
-func (w watcher) Close()        {}
+
+func (w watcher) FDs() (fds []int) {
+	if w.mapping != nil {
+		fds = append(fds, int(w.mapping.Fd()))
+	}
+	return fds
+}
+
+func (w watcher) Close() {}
 
 // subscriber asks for probes, and keeps what it is told.
 type subscriber struct {

@@ -3,10 +3,10 @@
 package engine
 
 import (
-	"errors"
 	"os"
 	"slices"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,14 +17,16 @@ type poller struct {
 	fd     int      // the epoll descriptor
 	file   *os.File // the file of fd
 	woken  *os.File // an eventfd; a file makes a wake after close harmless
+	timer  int      // a timerfd: the runtime's timers have whole milliseconds, and end a wait twice
 	fds    []int    // the descriptors of watch
 	heard  []int    // the descriptors of listen
 	hears  func() bool
+	ready  bool // whether one of fds, or wake, has ended the last wait
 	events [16]unix.EpollEvent
 }
 
 func newPoller() (p *poller, err error) {
-	p = &poller{fd: -1}
+	p = &poller{fd: -1, timer: -1}
 	defer func() {
 		if err != nil {
 			p.close()
@@ -42,6 +44,12 @@ func newPoller() (p *poller, err error) {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
 	p.file = os.NewFile(uintptr(p.fd), "epoll")
+	if p.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
+		return nil, os.NewSyscallError("timerfd_create", err)
+	}
+	if err := p.control(unix.EPOLL_CTL_ADD, p.timer, unix.EPOLLIN); err != nil {
+		return nil, err
+	}
 	return p, p.control(unix.EPOLL_CTL_ADD, woken, unix.EPOLLIN)
 }
 
@@ -83,28 +91,48 @@ func (p *poller) set(old *[]int, fds []int) error {
 
 // wait waits for at most the given time, and reports whether that time has passed.
 func (p *poller) wait(most time.Duration) (over bool, err error) {
-	if err := p.file.SetReadDeadline(time.Now().Add(max(most, 0))); err != nil {
-		return false, err
-	}
+	p.ready = false
+	p.setTimer(most)
 	conn, err := p.file.SyscallConn()
 	if err != nil {
 		return false, err
 	}
 	err = conn.Read(func(uintptr) (done bool) {
-		n, _ := unix.EpollWait(p.fd, p.events[:], 0)
-		for _, e := range p.events[:max(n, 0)] {
-			done = done || !slices.Contains(p.heard, int(e.Fd))
+		for _, e := range p.events[:p.poll()] {
+			if int(e.Fd) == p.timer {
+				over = true
+				continue
+			}
+			p.ready = p.ready || !slices.Contains(p.heard, int(e.Fd))
 			if int(e.Fd) == int(p.woken.Fd()) {
 				var count [8]byte
 				_, _ = p.woken.Read(count[:])
 			}
 		}
-		return done || p.hears != nil && p.hears()
+		return over || p.ready || p.hears != nil && p.hears()
 	})
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return true, nil
+	return over && !p.ready, err
+}
+
+// setTimer makes the timer readable after a time, in place of an earlier one.
+func (p *poller) setTimer(after time.Duration) {
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(after, 1)))}
+	// SAFETY: the kernel reads spec during the call, which does not block.
+	_, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, uintptr(p.timer), 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	if errno != 0 {
+		panic(errno) // cannot happen: it is a timer, and the time is valid
 	}
-	return false, err
+}
+
+// poll returns the number of events that are there now. The call does not block, and bypasses the runtime, as that of a
+// timer of package live does.
+func (p *poller) poll() (events int) {
+	// SAFETY: the kernel writes at most len(p.events) events during the call.
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events)), uintptr(len(p.events)), 0, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
 }
 
 func (p *poller) close() {
@@ -114,4 +142,7 @@ func (p *poller) close() {
 		unix.Close(p.fd)
 	}
 	p.woken.Close()
+	if p.timer >= 0 {
+		unix.Close(p.timer)
+	}
 }

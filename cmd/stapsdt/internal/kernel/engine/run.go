@@ -43,16 +43,25 @@ func (e *Engine) Run(ctx context.Context, c Ticker) error {
 	check := time.Now().Add(Interval)
 	look := true           // whether to look for new mappings
 	pausing := time.Time{} // the earliest time of the next look
-	for ctx.Err() == nil {
-		next, more, err := c.Tick()
-		if err != nil || !more {
-			return err
+	var err error
+	rested := false     // whether the last wait has ended a pause
+	tick := time.Time{} // when Tick is due unless a descriptor is readable
+	for e.poller.ready = true; ctx.Err() == nil; {
+		// A process that maps a file is no reason for it: on a busy machine, others do so all the time.
+		if e.poller.ready || !time.Now().Before(tick) {
+			next, more, err := c.Tick()
+			if err != nil || !more {
+				return err
+			}
+			tick = time.Now().Add(next)
 		}
 		if (look || e.isDue()) && !time.Now().Before(pausing) {
 			if look, err = e.look(); err != nil {
 				return err
 			}
-			look, pausing = look || e.watcher == nil, time.Now().Add(pause)
+			if look = look || e.watcher == nil; look || !rested {
+				pausing = time.Now().Add(pause)
+			}
 		}
 		if time.Now().After(check) {
 			if !e.processes.Left() {
@@ -61,14 +70,16 @@ func (e *Engine) Run(ctx context.Context, c Ticker) error {
 			e.purge()
 			check = time.Now().Add(e.interval(query.Rest))
 		}
-		if err := e.poller.watch(slices.Concat(c.FDs(), e.processes.FDs())); err != nil {
+		if err = e.poller.watch(slices.Concat(c.FDs(), e.processes.FDs())); err != nil {
 			return err
 		}
-		look, err = e.rest(look, min(next, time.Until(check)), time.Until(pausing))
+		left := time.Until(pausing)
+		look, err = e.rest(look, min(time.Until(tick), time.Until(check)), left)
+		rested = left > 0
 		if err != nil {
 			return err
 		}
-		if e.processes.Ended() {
+		if e.poller.ready && e.processes.Ended() {
 			check = time.Time{}
 		}
 	}
@@ -83,7 +94,7 @@ func (e *Engine) rest(look bool, most, pause time.Duration) (_ bool, err error) 
 		return true, err
 	}
 	if pause > 0 {
-		if over, err := e.poller.wait(min(most, pause)); !over || most <= pause {
+		if over, err := e.poller.wait(min(most, pause)); err != nil || !over || most <= pause || e.watcher.Pending() {
 			return e.watcher.Pending() || e.broken.Swap(false), err
 		}
 		most -= pause

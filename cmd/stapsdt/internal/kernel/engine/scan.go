@@ -203,7 +203,14 @@ func (e *Engine) look() (waiting bool, err error) {
 	if e.watcher != nil {
 		var lost bool
 		scans, asks := e.Scans(), e.asks() // if neither, no mapping matters
+		has := map[int]bool{}
 		pids, lost = e.watcher.Mapped(func(pid int, m *proc.Mapping) bool {
+			if _, asked := has[pid]; !asked {
+				has[pid] = e.processes.Has(pid)
+			}
+			if !has[pid] { // most are not, and comparing files costs more
+				return true
+			}
 			known := !scans && !asks || e.finder.Knows(pid, m) // Knows also compares the file again
 			return known && !asks
 		})

@@ -43,6 +43,7 @@ type kernel struct {
 	clock      event.Clock
 	unreadable uint64
 	lost       uint64        // events that were lost until the last look
+	counted    time.Time     // when that was
 	missed     time.Duration // the time when the last of them were found to be missing
 	// These fields describe the event that is delivered.
 	event    events.Event
@@ -214,6 +215,11 @@ func (k *kernel) take(drain bool) (any bool, err error) {
 	if err == nil {
 		err = k.deliver(events)
 	}
+	// Events are lost while there are some. Asking the kernel wakes the monitor of the runtime.
+	if len(events) == 0 && !k.ring.Waiting() && time.Since(k.counted) < query.Rest {
+		return false, err
+	}
+	k.counted = time.Now()
 	if lost := k.Lost(); lost > k.lost { // the ends of operations may be among them
 		k.lost, k.missed = lost, clock.Now()
 		for _, f := range k.processes {

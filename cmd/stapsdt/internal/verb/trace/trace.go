@@ -129,11 +129,15 @@ func (t *trace) Tick() (next time.Duration, more bool, err error) {
 	return query.Rest, true, t.printer.Flush(t.Out)
 }
 
-// warnLost warns of the events that were lost since the last warning, once a second.
+// warnLost warns of the events that were lost since its last look, once a second.
 func (t *trace) warnLost() {
-	if lost := t.stream.Lost(); lost > t.lost && time.Since(t.warned) >= time.Second {
+	if time.Since(t.warned) < time.Second {
+		return
+	}
+	t.warned = time.Now()
+	if lost := t.stream.Lost(); lost > t.lost {
 		t.stream.WarnLost(t.Console, lost-t.lost)
-		t.lost, t.warned = lost, time.Now()
+		t.lost = lost
 	}
 }
 
