@@ -85,6 +85,13 @@ func (s *source) chunkHead(index uint64) (c chunkHead, ok bool, err error) {
 	return c, false, nil
 }
 
+// has reports whether a word of the file has a value.
+func (s *source) has(offset int64, value uint64) (bool, error) {
+	b := s.buf[:8]
+	err := readFull(s.file, b, offset)
+	return err == nil && binary.LittleEndian.Uint64(b) == value, err
+}
+
 // sequence reads the sequence number of a chunk. If it has changed, the caller reads the whole head.
 func (s *source) sequence(index uint64) (uint64, error) {
 	b := s.buf[:8]

@@ -56,7 +56,7 @@ func (r *Reader) find() error {
 
 // look returns the parts of chunks that were not read yet and are not newer than the newest of their shards.
 func (r *Reader) look() ([]place, error) {
-	r.found = r.found[:0]
+	r.found, r.behind = r.found[:0], false
 	changed := r.readings == nil
 	for i := range r.src.chunks() {
 		if i == uint64(len(r.chunks)) { // only chunks in the file take memory, whatever the head claims
@@ -75,6 +75,7 @@ func (r *Reader) look() ([]place, error) {
 		s := &r.shards[known.shard]
 		switch p := (place{index: i, chunkHead: known.chunkHead}); {
 		case p.sequence > s.newest:
+			r.behind = true
 		case p.sequence > s.at.sequence:
 			r.found = append(r.found, p)
 		case p.sequence == s.at.sequence && p.committed > s.at.from:
@@ -102,6 +103,44 @@ func (r *Reader) renew(known *knownChunk, index uint64) (ok bool, err error) {
 		return false, err
 	}
 	*known = knownChunk{c, c.sequence < r.shards[c.shard].begun}
+	return true, nil
+}
+
+const (
+	// spareChunks is the number of unused chunks at which isQuiet looks. A writer takes them in their order, but a thread can
+	// be interrupted before its chunk is readable, while those of others are: every thoroughQuiet-th time, it looks at all.
+	spareChunks   = 2
+	thoroughQuiet = 10
+)
+
+// isQuiet reports whether nothing was committed or dropped since find looked at all chunks, after which all events were
+// read. It reads a word of each, because a command may wait for thousands of silent programs.
+func (r *Reader) isQuiet() (bool, error) {
+	if r.behind || len(r.chunks) == 0 || uint64(len(r.chunks)) < r.src.chunks() {
+		return false, nil
+	}
+	if same, err := r.src.has(OffDropped, r.head.Dropped); !same {
+		return false, err
+	}
+	spare := spareChunks
+	if r.quiet++; r.quiet%thoroughQuiet == 0 {
+		spare = len(r.chunks)
+	}
+	for i := range r.chunks {
+		c, at := &r.chunks[i], r.head.ChunkOffset(uint64(i))
+		if c.sequence == 0 {
+			if spare--; spare < 0 {
+				break
+			}
+		}
+		same, err := r.src.has(at+OffSequence, c.sequence)
+		if same && c.sequence != 0 && !c.full {
+			same, err = r.src.has(at+OffCommitted, c.committed)
+		}
+		if !same {
+			return false, err
+		}
+	}
 	return true, nil
 }
 

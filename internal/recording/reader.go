@@ -36,6 +36,8 @@ type Reader struct {
 	// kept for the next call.
 	chunks   []knownChunk
 	found    []place
+	quiet    int  // counts the calls of isQuiet
+	behind   bool // find has left out a chunk that is newer than those of its first look
 	readings []Reading
 	learned  int64         // the time by CLOCK_MONOTONIC of the latest reading from which the rate was learned
 	until    time.Duration // a time by CLOCK_MONOTONIC: Next returns no later event
@@ -232,6 +234,11 @@ func (r *Reader) MoreUntil(until time.Duration) (bool, error) {
 	r.until = until
 	if err := r.advance(); err != nil {
 		return false, err
+	}
+	if until != math.MaxInt64 && len(r.active)+len(r.lapped) == 0 {
+		if quiet, err := r.isQuiet(); quiet || err != nil {
+			return false, err
+		}
 	}
 	if err := r.readTable(); err != nil {
 		return false, err

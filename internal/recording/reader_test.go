@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -76,7 +77,12 @@ func newRecord(number uint32, ticks uint64, text string, words ...uint64) []byte
 
 // more looks for more events of p:n, and returns their first arguments, and whether there were any.
 func more(t *testing.T, r *Reader) (list []uint64, more bool) {
-	more, err := r.More()
+	return moreUntil(t, r, math.MaxInt64)
+}
+
+// moreUntil is more for events until a time.
+func moreUntil(t *testing.T, r *Reader, until time.Duration) (list []uint64, more bool) {
+	more, err := r.MoreUntil(until)
 	require.NoError(t, err)
 	for {
 		e, err := r.Next()
@@ -269,6 +275,11 @@ func (g *growing) ReadAt(b []byte, offset int64) (int, error) {
 
 // TestGrowing: nothing is lost that a shard appends to one chunk and to the next while the Reader looks for both, in either order.
 func TestGrowing(t *testing.T) {
+	t.Run("all", func(t *testing.T) { testGrowing(t, math.MaxInt64) })
+	t.Run("until now", func(t *testing.T) { testGrowing(t, time.Hour) })
+}
+
+func testGrowing(t *testing.T, until time.Duration) {
 	for n := 1; n < 8; n++ {
 		for _, order := range [][3]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}} {
 			before, after := newBuilder(Monotonic), newBuilder(Monotonic)
@@ -290,7 +301,7 @@ func TestGrowing(t *testing.T) {
 			require.NoError(t, err)
 			var seen []uint64
 			for range 6 {
-				list, _ := more(t, r)
+				list, _ := moreUntil(t, r, until)
 				seen = append(seen, list...)
 			}
 			if file.n > 0 {
@@ -302,13 +313,62 @@ func TestGrowing(t *testing.T) {
 	}
 }
 
-// counting counts the heads of chunks that are read.
+// TestQuiet: a reader that has found nothing reads a few words of a silent recording, and finds what is committed or dropped
+// then, wherever that is.
+func TestQuiet(t *testing.T) {
+	b := newBuilder(Monotonic)
+	for range 8 {
+		b.chunk(chunkHead{})
+	}
+	data := b.bytes()
+	file := &counting{Reader: bytes.NewReader(data)}
+	r, err := NewReader(file)
+	require.NoError(t, err)
+	until := time.Hour
+	_, found := moreUntil(t, r, until)
+	require.False(t, found)
+	file.reads, file.heads = 0, 0
+	for range 2 * thoroughQuiet {
+		_, found := moreUntil(t, r, until)
+		require.False(t, found)
+	}
+	require.LessOrEqual(t, file.reads, 2*(thoroughQuiet-1)*(1+spareChunks)+2*(1+8))
+	require.Zero(t, file.heads)
+
+	put := func(index int, c chunkHead, records ...[]byte) {
+		one := newBuilder(Monotonic)
+		one.chunk(c, records...)
+		copy(data[len(data)-(8-index)*ChunkBytes:], one.chunks[0])
+	}
+	put(0, chunkHead{sequence: 1}, newRecord(0, 1, "", 1))
+	list, _ := moreUntil(t, r, until)
+	require.Equal(t, []uint64{1}, list)
+	_, found = moreUntil(t, r, until)
+	require.False(t, found)
+	put(0, chunkHead{sequence: 1}, newRecord(0, 1, "", 1), newRecord(0, 2, "", 2))
+	list, _ = moreUntil(t, r, until)
+	require.Equal(t, []uint64{2}, list)
+	binary.LittleEndian.PutUint64(data[OffDropped:], 5)
+	_, found = moreUntil(t, r, until)
+	require.False(t, found)
+	require.EqualValues(t, 5, r.Lost())
+	put(6, chunkHead{sequence: 7, shard: 1}, newRecord(0, 3, "", 3))
+	for range thoroughQuiet {
+		if list, found = moreUntil(t, r, until); found {
+			break
+		}
+	}
+	require.Equal(t, []uint64{3}, list)
+}
+
+// counting counts the reads, and the heads of chunks that are read.
 type counting struct {
 	*bytes.Reader
-	heads int
+	reads, heads int
 }
 
 func (c *counting) ReadAt(b []byte, offset int64) (int, error) {
+	c.reads++
 	if len(b) == ChunkHeadBytes {
 		c.heads++
 	}
