@@ -70,11 +70,11 @@ func (f *Feed) connectFamily(pid int) error {
 }
 
 // processes returns the listening processes.
-var processes = socket.Processes
+var processes = (*socket.Newcomers).Processes
 
 // connectAll connects to all listening processes. It waits only briefly for processes that do not answer.
 func (f *Feed) connectAll() {
-	f.dial(processes())
+	f.dial(processes(&f.newcomers))
 	_ = f.await(startPatience, func(a arrival) error { f.take(a); return nil })
 }
 

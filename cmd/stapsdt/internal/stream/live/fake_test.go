@@ -50,10 +50,10 @@ func fakes(t *testing.T) (dir string) {
 	for _, name := range []string{"STAPSDT_DIR", "XDG_RUNTIME_DIR", "TMPDIR"} {
 		t.Setenv(name, dir)
 	}
-	processes = func() []*socket.Process {
+	processes = func(*socket.Newcomers) []*socket.Process {
 		return slices.DeleteFunc(socket.Processes(), func(p *socket.Process) bool { return !p.Elsewhere || filepath.Dir(p.Path()) != dir })
 	}
-	t.Cleanup(func() { processes = socket.Processes })
+	t.Cleanup(func() { processes = (*socket.Newcomers).Processes })
 	return dir
 }
 

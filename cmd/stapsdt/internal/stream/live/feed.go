@@ -204,7 +204,7 @@ func (f *Feed) scan() {
 	all := processes // read now, because it may have changed when the scan ends, after the run
 	go func() {
 		if f.config.All {
-			f.scans <- all()
+			f.scans <- all(&f.newcomers) // which the feed does not use meanwhile
 		} else {
 			f.scans <- f.family.listening() // only scans use the family
 		}

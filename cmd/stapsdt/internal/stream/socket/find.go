@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
@@ -132,8 +133,11 @@ func listening(pid int) map[string][]string {
 // or, if none is listed, as in gVisor, or not by its path, the sockets in its directories. The
 // error is stall.Err if these do not answer.
 func (p *Process) find(sockets map[string][]string) (err error) {
+	paths := sockets[p.name()]
+	if len(paths) == 0 && len(sockets) > 0 {
+		return nil
+	}
 	root := fmt.Sprintf("/proc/%d/root", proc.Task(p.PID))
-	paths := sockets[fmt.Sprintf("%d-%d", p.own, p.seen)]
 	if len(paths) > maxPaths { // most belong to other processes; the process's own socket is in one of its directories
 		usual, _ := stall.Do(stallKey(p.PID, root), func() ([]string, error) { return p.directories(), nil }, nil)
 		paths = slices.Clone(paths)
@@ -157,6 +161,9 @@ func (p *Process) find(sockets map[string][]string) (err error) {
 	}
 	return err
 }
+
+// name returns the name of its socket, without a number and the extension.
+func (p *Process) name() string { return fmt.Sprintf("%d-%d", p.own, p.seen) }
 
 // directories returns the directories in which the process and this command would listen.
 func (p *Process) directories() []string {
@@ -207,30 +214,84 @@ func directories(uid uint32, variable func(string) string) (all []string) {
 
 // Processes returns the listening processes to which this user may connect, including processes
 // that are Elsewhere and have sockets in a directory of this user.
-func Processes() []*Process {
+func Processes() []*Process { return new(Newcomers).Processes() }
+
+// entry is a process as it was when it was last read.
+type entry struct {
+	// directory is /proc/PID: that of another process with the PID has another inode.
+	directory os.FileInfo
+	read      time.Time
+	process   *Process // without its places, or nil if this user may not connect to it
+	namespace string   // of its network
+	// found is the process with its places when it had sockets with these paths, or nil.
+	found *Process
+	paths []string
+}
+
+// entries returns the processes of users to which this user may connect. It reads those again that it did not know, or
+// has not read for longestUnseen: few of them change their user or network namespace.
+func (n *Newcomers) entries() map[int]*entry {
 	pids, err := proc.Processes()
 	if err != nil {
 		return nil
 	}
+	own, now := uint32(os.Geteuid()), time.Now()
+	all := make(map[int]*entry, len(pids))
+	for _, pid := range pids {
+		directory, err := os.Lstat(fmt.Sprintf("/proc/%d", pid))
+		if err != nil {
+			continue
+		}
+		e := n.known[pid]
+		if e == nil || now.Sub(e.read) >= longestUnseen || !same(e.directory, directory) {
+			e = &entry{directory: directory, read: now}
+			if e.process, err = readProcess(pid); err != nil {
+				continue
+			}
+			e.namespace, err = os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
+			if err != nil { // the process may be in another user namespace: its socket may still be in reach, or is reported
+				e.namespace = fmt.Sprint(pid)
+			}
+		}
+		if all[pid] = e; e.process != nil && e.process.UID != own && own != 0 {
+			e.process = nil
+		}
+	}
+	return all
+}
+
+// same reports whether two directories in /proc are of one process, with the same user.
+func same(a, b os.FileInfo) bool {
+	before, _ := a.Sys().(*syscall.Stat_t)
+	now, _ := b.Sys().(*syscall.Stat_t)
+	return before != nil && now != nil && before.Ino == now.Ino && before.Uid == now.Uid
+}
+
+// Processes returns what the function Processes returns. It remembers the processes.
+func (n *Newcomers) Processes() []*Process {
+	n.known = n.entries()
 	own := uint32(os.Geteuid())
 	byNamespace := map[string]map[string][]string{}
 	seen := map[string]bool{}
 	var all []*Process
-	for _, pid := range pids {
-		p, err := readProcess(pid)
-		if err != nil || p.UID != own && own != 0 {
+	for _, pid := range slices.Sorted(maps.Keys(n.known)) {
+		e := n.known[pid]
+		if e.process == nil {
 			continue
 		}
-		namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
-		if err != nil { // the process may be in another user namespace: its socket may still be in reach, or is reported
-			namespace = fmt.Sprint(pid)
-		}
-		sockets := byNamespace[namespace]
+		sockets := byNamespace[e.namespace]
 		if sockets == nil {
 			sockets = listening(pid)
-			byNamespace[namespace] = sockets
+			byNamespace[e.namespace] = sockets
 		}
-		if _ = p.find(sockets); len(p.places) > 0 {
+		paths := sockets[e.process.name()]
+		p := e.found
+		if p == nil || len(p.places) == 0 || len(paths) == 0 || !slices.Equal(paths, e.paths) {
+			found := *e.process
+			_ = found.find(sockets)
+			p, e.found, e.paths = &found, &found, paths
+		}
+		if len(p.places) > 0 {
 			for _, at := range p.places {
 				name := path.Base(at.path)
 				seen[name] = seen[name] || len(p.places) == 1 // only one of several places is the process's own
@@ -274,14 +335,19 @@ const longestUnseen = 10 * time.Second
 
 // Newcomers decides when to look for processes again, which is expensive if there are many. The zero value is ready to use.
 type Newcomers struct {
-	state  string
-	looked time.Time
+	thread, sockets string
+	looked          time.Time
+	known           map[int]*entry // by PID
 }
 
 // Possible reports whether processes may have begun to listen since it last reported true: threads were started, the network namespaces
 // of the processes have other sockets, or longestUnseen has passed.
 func (n *Newcomers) Possible(pids ...int) bool {
-	state := lastThread()
+	if thread := lastThread(); thread != n.thread {
+		n.thread, n.sockets, n.looked = thread, "", time.Now()
+		return true
+	}
+	state := ""
 	for _, pid := range pids {
 		sockets := slices.Sorted(maps.Keys(listening(pid)))
 		if len(sockets) == 0 {
@@ -289,10 +355,10 @@ func (n *Newcomers) Possible(pids ...int) bool {
 		}
 		state += "\n" + strings.Join(sockets, " ")
 	}
-	if state == n.state && time.Since(n.looked) < longestUnseen {
+	if state == n.sockets && time.Since(n.looked) < longestUnseen {
 		return false
 	}
-	n.state, n.looked = state, time.Now()
+	n.sockets, n.looked = state, time.Now()
 	return true
 }
 
