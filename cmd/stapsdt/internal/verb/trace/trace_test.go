@@ -20,20 +20,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// losing is a source that has lost another event whenever it is asked.
+// losing is a source that has lost an event at first, and loses another each millisecond.
 type losing struct {
 	events.Source
-	lost uint64
+	since time.Time
+	asked int
 }
 
-func (l *losing) Lost() uint64 { l.lost++; return l.lost }
+func (l *losing) Lost() uint64 { l.asked++; return 1 + uint64(time.Since(l.since)/time.Millisecond) }
 
-// TestLossRate: lost events are reported at most once a second, however often they are counted.
+// TestLossRate: lost events are counted and reported at most once a second.
 func TestLossRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
 		to := &console.Console{Out: &bytes.Buffer{}, Err: &said}
-		one := &trace{Console: to, options: &Options{}, printer: render.NewPrinter(query.Text, render.Style{}), stream: &events.Stream{Source: &losing{}, Live: true}}
+		source := &losing{since: time.Now()}
+		one := &trace{Console: to, options: &Options{}, printer: render.NewPrinter(query.Text, render.Style{}), stream: &events.Stream{Source: source, Live: true}}
 		for range 3501 {
 			_, _, err := one.Tick()
 			require.NoError(t, err)
@@ -42,6 +44,7 @@ func TestLossRate(t *testing.T) {
 		require.Equal(t, 4, strings.Count(said.String(), "\n"), "%s", &said)
 		require.Contains(t, said.String(), "1000 events were lost")
 		require.Equal(t, uint64(3001), one.lost)
+		require.Equal(t, 4, source.asked)
 	})
 }
 
