@@ -3,6 +3,7 @@
 package expose
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -23,60 +24,66 @@ const (
 	schema = 3
 )
 
-// convert returns a family for Prometheus, or nil if it has no valid series, and the number of invalid ones.
-func convert(f *Family) (family *dto.MetricFamily, invalid int) {
-	family = &dto.MetricFamily{Name: &f.Name, Help: proto.String(Repaired(f.Help)), Type: f.Kind.Enum()}
-	if f.Unit != "" {
-		family.Unit = &f.Unit
-	}
-	d := descriptions{}
-	for _, s := range merged(f) {
-		m, err := f.metric(d, s)
-		converted := &dto.Metric{}
-		if err == nil {
-			err = m.Write(converted)
-		}
-		if err != nil {
-			invalid++
-			continue
-		}
-		family.Metric = append(family.Metric, converted)
-	}
-	if len(family.Metric) == 0 {
-		return nil, invalid
-	}
-	return family, invalid
-}
-
-// merged returns the series, sorted by their labels. It adds up series with the same labels, as those of a container that
-// was restarted, because Prometheus refuses duplicates.
+// merged returns the series, sorted by their labels. It adds up series with the same labels, as
+// those of a container that was restarted, because Prometheus refuses duplicates.
 func merged(f *Family) (all []*Series) {
-	found := make(map[string]*Series, len(f.Series))
-	keys := make([]string, 0, len(f.Series))
+	sorted := make([]*Series, len(f.Series))
 	for i := range f.Series {
-		s := f.Series[i]
-		key := "" // the key of the overflow: other keys begin with the separator
-		if !s.Overflow {
-			key = separator + strings.Join(s.Values, separator)
-		}
-		if same := found[key]; same != nil {
-			same.add(&s)
+		sorted[i] = &f.Series[i]
+	}
+	if !slices.IsSortedFunc(sorted, (*Series).Compare) {
+		slices.SortStableFunc(sorted, (*Series).Compare)
+	}
+	all = sorted[:0]
+	var sum *Series // the last series, if it is a sum
+	for _, s := range sorted {
+		last := len(all) - 1
+		if last < 0 || all[last].Compare(s) != 0 {
+			all = append(all, s)
 			continue
 		}
-		found[key] = &s
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		all = append(all, found[key])
+		if all[last] != sum {
+			sum = new(Series)
+			*sum = *all[last]
+			all[last] = sum
+		}
+		sum.add(s)
 	}
 	return all
 }
 
-// separator occurs in no value, because it is not valid UTF-8.
-const separator = "\xff"
+// Compare compares the labels of two series of a family. The overflow is the smallest. Of two
+// values of which one begins with the other, the longer one is the smaller, unless they are the
+// last.
+func (s *Series) Compare(t *Series) int {
+	if s.Overflow || t.Overflow {
+		return cmp.Compare(truth(t.Overflow), truth(s.Overflow))
+	}
+	for i, a := range s.Values[:min(len(s.Values), len(t.Values))] {
+		b := t.Values[i]
+		if a == b {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(b, a) && i < len(s.Values)-1:
+			return 1
+		case strings.HasPrefix(a, b) && i < len(t.Values)-1:
+			return -1
+		}
+		return strings.Compare(a, b)
+	}
+	return cmp.Compare(len(s.Values), len(t.Values))
+}
 
-// add adds the numbers of another series of the family. It does not write to memory that s shares with other series.
+func truth(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// add adds the numbers of another series of the family. It does not write to memory that s shares
+// with other series.
 func (s *Series) add(t *Series) {
 	s.Value += t.Value
 	s.Sum += t.Sum
@@ -95,39 +102,8 @@ func (s *Series) add(t *Series) {
 	}
 }
 
-// descriptions holds the descriptions of a family's series, by their sets of labels.
-type descriptions map[labelSet]*prometheus.Desc
-
-// labelSet identifies the labels of a series: all labels, the label of the overflow, or all labels except an empty ContainerID.
-type labelSet struct {
-	labels   int
-	overflow bool
-}
-
-func (f *Family) metric(d descriptions, s *Series) (prometheus.Metric, error) {
-	if !s.Overflow && len(s.Values) != len(f.Labels) {
-		return nil, fmt.Errorf("%d values for %d labels", len(s.Values), len(f.Labels))
-	}
-	names, values := f.labels(s)
-	set := labelSet{len(names), s.Overflow}
-	desc := d[set]
-	if desc == nil {
-		desc = prometheus.NewDesc(f.Name, "", names, nil)
-		d[set] = desc
-	}
-	switch {
-	case f.Kind == Gauge:
-		return prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.Value, values...)
-	case f.Kind == Histogram:
-		return f.histogram(desc, s, values)
-	case s.Created.IsZero():
-		return prometheus.NewConstMetric(desc, prometheus.CounterValue, s.Value, values...)
-	}
-	return prometheus.NewConstMetricWithCreatedTimestamp(desc, prometheus.CounterValue, s.Value, s.Created, values...)
-}
-
-// labels returns the labels of a series. The overflow has one label instead of the others. Labels of containers can be
-// empty, because Prometheus would otherwise add its own.
+// labels returns the labels of a series. The overflow has one label instead of the others. Labels
+// of containers can be empty, because Prometheus would otherwise add its own.
 func (f *Family) labels(s *Series) (names, values []string) {
 	names, values = make([]string, 0, len(f.Labels)+1), make([]string, 0, len(f.Labels)+1)
 	for i, name := range f.Labels {
@@ -141,51 +117,45 @@ func (f *Family) labels(s *Series) (names, values []string) {
 		names, values = append(names, name), append(values, value)
 	}
 	if s.Overflow {
-		names, values = append(names, overflowLabel), append(values, "true")
+		names, values = append(names, overflowLabel), append(values, overflowValue)
 	}
 	return names, values
 }
 
-// histogram converts a series of a histogram. Its count is the sum of its buckets.
-func (f *Family) histogram(desc *prometheus.Desc, s *Series, values []string) (m prometheus.Metric, err error) {
-	count := s.Zero
-	if f.Native {
-		positive := make(map[int]int64, len(s.Exponential))
-		for i, n := range s.Exponential {
-			positive[i] = int64(n)
-			count += n
-		}
-		m, err = prometheus.NewConstNativeHistogram(desc, count, s.Sum, positive, nil, s.Zero, schema, prometheus.DefNativeHistogramZeroThreshold, s.Created, values...)
-		m = infiniteBucket{m}
-	} else {
-		cumulative := make(map[float64]uint64, len(f.Bounds))
-		for i, n := range s.Buckets {
-			count += n
-			if i < len(f.Bounds) {
-				cumulative[f.Bounds[i]] = count
-			}
-		}
-		m, err = prometheus.NewConstHistogramWithCreatedTimestamp(desc, count, s.Sum, cumulative, s.Created, values...)
+// native converts a series of a native histogram. Its count is the sum of its buckets.
+func (s *Series) native(f *Family, desc *prometheus.Desc) (prometheus.Metric, error) {
+	_, values := f.labels(s)
+	positive, count := make(map[int]int64, len(s.Exponential)), s.Zero
+	for i, n := range s.Exponential {
+		positive[i] = int64(n)
+		count += n
 	}
-	if err != nil || len(s.Exemplars) == 0 {
-		return m, err
-	}
+	m, err := prometheus.NewConstNativeHistogram(desc, count, s.Sum, positive, nil, s.Zero, schema,
+		prometheus.DefNativeHistogramZeroThreshold, s.Created, values...)
+	return infiniteBucket{m}, err
+}
+
+// withExemplars adds the exemplars of a series to a histogram.
+func (s *Series) withExemplars(m prometheus.Metric) (prometheus.Metric, error) {
 	// Prometheus expects them in order, and a bucket has its latest one.
 	exemplars := make([]prometheus.Exemplar, len(s.Exemplars))
-	for i, e := range slices.SortedStableFunc(slices.Values(s.Exemplars), func(a, b Exemplar) int { return a.Time.Compare(b.Time) }) {
-		exemplars[i] = prometheus.Exemplar{Value: e.Value, Timestamp: e.Time, Labels: prometheus.Labels{exemplarLabel: fmt.Sprintf("%016x", e.SpanID)}}
+	byTime := func(a, b Exemplar) int { return a.Time.Compare(b.Time) }
+	for i, e := range slices.SortedStableFunc(slices.Values(s.Exemplars), byTime) {
+		labels := prometheus.Labels{exemplarLabel: fmt.Sprintf("%016x", e.SpanID)}
+		exemplars[i] = prometheus.Exemplar{Value: e.Value, Timestamp: e.Time, Labels: labels}
 	}
 	return prometheus.NewMetricWithExemplars(m, exemplars...)
 }
 
-// infiniteBucket adds the classic bucket of all values to a native histogram. In older versions of Prometheus, and in
-// OpenMetrics as text, only this bucket can have exemplars.
+// infiniteBucket adds the classic bucket of all values to a native histogram. In older versions of
+// Prometheus, and in OpenMetrics as text, only this bucket can have exemplars.
 type infiniteBucket struct{ prometheus.Metric }
 
 func (b infiniteBucket) Write(to *dto.Metric) error {
 	err := b.Metric.Write(to)
 	if h := to.Histogram; err == nil {
-		h.Bucket = []*dto.Bucket{{UpperBound: proto.Float64(math.Inf(1)), CumulativeCount: h.SampleCount}}
+		infinite := proto.Float64(math.Inf(1))
+		h.Bucket = []*dto.Bucket{{UpperBound: infinite, CumulativeCount: h.SampleCount}}
 	}
 	return err
 }

@@ -5,16 +5,18 @@ package expose
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 )
 
 // Metrics combines the metrics of a Collector with the exporter's own, for /metrics and for OTLP. It is a
-// [prometheus.Gatherer].
+// [prometheus.TransactionalGatherer].
 type Metrics struct {
 	source Collector
 	own    *prometheus.Registry
+	spare  atomic.Pointer[page] // the page of an earlier scrape, or nil
 
 	failures, invalid prometheus.Counter
 }
@@ -36,10 +38,14 @@ func NewMetrics(source Collector, own *prometheus.Registry) *Metrics {
 	return m
 }
 
-// Gather reads the metrics. Its error is always nil: metrics that are unreadable or not valid are counted and left out,
-// so that the others are still shown.
-func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
-	return m.withOwn(m.convert(m.collect())), nil
+// Gather reads the metrics, which are valid until done is called. Its error is always nil: metrics
+// that are unreadable or not valid are counted and left out, so that the others are still shown.
+func (m *Metrics) Gather() (all []*dto.MetricFamily, done func(), err error) {
+	p := m.spare.Swap(nil)
+	if p == nil { // this is the first scrape, or it is concurrent with another one
+		p = &page{}
+	}
+	return m.withOwn(m.convert(p, m.collect())), func() { m.spare.Store(p) }, nil
 }
 
 func (m *Metrics) collect() []Family {
@@ -50,15 +56,10 @@ func (m *Metrics) collect() []Family {
 	return collected
 }
 
-// convert converts metrics, and counts series that are not valid.
-func (m *Metrics) convert(collected []Family) (all []*dto.MetricFamily) {
-	for i := range collected {
-		family, invalid := convert(&collected[i])
-		m.invalid.Add(float64(invalid))
-		if family != nil {
-			all = append(all, family)
-		}
-	}
+// convert fills a page with metrics, and counts series that are not valid.
+func (m *Metrics) convert(to *page, collected []Family) []*dto.MetricFamily {
+	all, invalid := to.convert(collected)
+	m.invalid.Add(float64(invalid))
 	return all
 }
 

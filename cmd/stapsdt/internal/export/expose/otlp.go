@@ -143,9 +143,9 @@ func (o *OTLP) all(now time.Time) (all []measured) {
 	}
 	rest, of := divide(o.metrics.collect())
 	for c, families := range of {
-		add(inContainer(o.own, &c), o.metrics.convert(families))
+		add(inContainer(o.own, &c), o.metrics.convert(&page{}, families))
 	}
-	add(o.own, o.metrics.withOwn(o.metrics.convert(rest)))
+	add(o.own, o.metrics.withOwn(o.metrics.convert(&page{}, rest)))
 	return all
 }
 

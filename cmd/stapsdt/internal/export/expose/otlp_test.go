@@ -51,7 +51,9 @@ func shutdown(t *testing.T, o *OTLP) error {
 // own returns the value of one of the exporter's own counters.
 func own(t *testing.T, m *Metrics, name, label string) float64 {
 	t.Helper()
-	families, _ := m.Gather()
+	families, done, err := m.Gather()
+	require.NoError(t, err)
+	defer done()
 	for _, f := range families {
 		if f.GetName() == name {
 			return series(f)[label]

@@ -3,6 +3,7 @@
 package expose
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -114,14 +115,35 @@ func NewHandler(m *Metrics) (http.Handler, error) {
 	}
 	// Leave out _created samples, which double the series of counters: the protobuf formats have a field for the time when
 	// counting began.
-	metrics := promhttp.HandlerFor(m, promhttp.HandlerOpts{
+	metrics := promhttp.HandlerForTransactional(m, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, Registry: m.own, MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", page)
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(m.own, metrics))
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(m.own, buffered(metrics)))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "healthy\n")
 	})
 	return mux, nil
+}
+
+// bufferSize is the size of the pieces in which metrics are sent. Package net/http sends pieces of 4 KB, and the metrics
+// can have megabytes.
+const bufferSize = 64 << 10
+
+// bufferedWriter is a ResponseWriter with a buffer, to which Prometheus's encoders write without another one.
+type bufferedWriter struct {
+	http.ResponseWriter
+	*bufio.Writer
+}
+
+func (w *bufferedWriter) Write(data []byte) (int, error) { return w.Writer.Write(data) }
+
+// buffered returns a handler that sends what next writes in large pieces.
+func buffered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b := &bufferedWriter{w, bufio.NewWriterSize(w, bufferSize)}
+		next.ServeHTTP(b, r)
+		_ = b.Flush() // the client has gone if it fails
+	})
 }
