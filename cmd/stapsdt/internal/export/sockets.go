@@ -5,9 +5,7 @@ package export
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -148,10 +146,6 @@ func (e *socketExporter) Collect() ([]expose.Family, error) {
 	var all []expose.Family
 	for _, m := range e.now.metrics {
 		r := m.Read()
-		for i := range r.Series { // counting continues while the series are sent
-			s := &r.Series[i]
-			s.Buckets, s.Exponential = slices.Clone(s.Buckets), maps.Clone(s.Exponential)
-		}
 		all = append(all, *r.Family)
 		own.metric(r)
 		own.lost.add(float64(r.Full), m.Name, "full")

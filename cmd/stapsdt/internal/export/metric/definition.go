@@ -4,6 +4,7 @@ package metric
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -38,6 +39,8 @@ type definition struct {
 	// rule requests, and rules.PodLabels, which are empty otherwise, unless the rule has its own
 	// label with the name.
 	containers []string
+	// perContainer is true if the labels tell all containers apart.
+	perContainer bool
 }
 
 func define(text rules.Metric) definition {
@@ -55,16 +58,13 @@ func define(text rules.Metric) definition {
 		}
 	}
 	m.labels = slices.Concat(m.labels, m.containers, m.OpenLabels())
+	lacks := func(name string) bool { return !m.asks(name) }
+	m.perContainer = !slices.ContainsFunc(rules.PodLabels, lacks)
 	return m
 }
 
 // asks reports whether the rule has a label that identifies the process.
 func (m *definition) asks(label string) bool { return slices.Contains(m.Process, label) }
-
-// perContainer reports whether the labels tell all containers apart.
-func (m *definition) perContainer() bool {
-	return !slices.ContainsFunc(rules.PodLabels, func(name string) bool { return !m.asks(name) })
-}
 
 // appendContainer appends the values of the labels for a container.
 func (m *definition) appendContainer(values []string, c *cgroup.Container) []string {
@@ -175,17 +175,33 @@ func (m *definition) count(s *expose.Series, slot int, n uint64) {
 	}
 }
 
-func (m *definition) family(series map[string]*expose.Series) *expose.Family {
-	f := &expose.Family{Name: m.Name, Help: m.Help, Unit: m.Unit, Labels: m.labels, ContainerLabels: m.containers, PerContainer: m.perContainer(), Bounds: m.Bounds, Native: m.Native}
+// family returns the metric with copies of its series, which are sorted.
+func (m *definition) family(series []*expose.Series) *expose.Family {
+	f := &expose.Family{
+		Name: m.Name, Help: m.Help, Unit: m.Unit, Bounds: m.Bounds, Native: m.Native,
+		Labels: m.labels, ContainerLabels: m.containers, PerContainer: m.perContainer,
+	}
 	switch m.Kind {
 	case rules.Gauge, rules.InFlight:
 		f.Kind = expose.Gauge
 	case rules.Histogram, rules.Duration:
 		f.Kind = expose.Histogram
 	}
-	for _, s := range series {
-		f.Series = append(f.Series, *s)
+	slices.SortFunc(series, (*expose.Series).Compare)
+	f.Series = make([]expose.Series, len(series))
+	var buckets []uint64
+	if f.Kind == expose.Histogram && !f.Native {
+		buckets = make([]uint64, 0, len(series)*(len(m.Bounds)+1))
 	}
-	slices.SortFunc(f.Series, func(a, b expose.Series) int { return slices.Compare(a.Values, b.Values) })
+	for i, s := range series {
+		f.Series[i] = *s
+		if to := &f.Series[i]; s.Buckets != nil {
+			n := len(buckets)
+			buckets = append(buckets, s.Buckets...)
+			to.Buckets = buckets[n:len(buckets):len(buckets)]
+		} else {
+			to.Exponential = maps.Clone(s.Exponential)
+		}
+	}
 	return f
 }

@@ -66,11 +66,12 @@ func (m *Traced) purgeRows(now time.Time) error {
 	overflow := uint64(0)
 	active := make(map[rowKey]activity, len(h.active))
 	for t := range m.tableShapes() {
-		all, err := t.All()
+		all, err := t.All(nil)
 		if err != nil {
 			return err
 		}
-		for _, r := range all {
+		for i := range all {
+			r := &all[i]
 			if r.Overflow {
 				overflow += r.Count
 				continue
@@ -163,12 +164,15 @@ func (h *history) dropRetired(most int, now time.Time) {
 // restore adds the counts of a row before its removal to the row. It returns when its counting began, which is zero if
 // it began with the rule.
 func (h *history) restore(t *layout.Tables, r *layout.Row) (since time.Time) {
-	id := rowKey{t, string(r.Key)}
-	if before, ok := h.retired[id]; ok {
+	before, retired := h.retired[rowKey{t, string(r.Key)}]
+	if retired {
 		r.Add(before.Row)
 	}
-	if a, known := h.active[id]; known {
+	if a, known := h.active[rowKey{t, string(r.Key)}]; known {
 		return a.since
 	}
-	return h.began(id)
+	if retired {
+		return before.since
+	}
+	return h.dropped
 }

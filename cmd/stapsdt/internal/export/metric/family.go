@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/expose"
@@ -26,11 +27,13 @@ import (
 func (m *Traced) Read() (Reading, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := &collection{Traced: m, series: map[string]*expose.Series{}, shown: map[string]bool{}, latest: map[string]time.Duration{}, owned: map[uint64]int{}}
+	c := &collection{Traced: m, found: m.found[:0], owned: map[uint64]int{}}
+	m.reads++
 	// Prometheus computes the increase of a series from its second value on, so the first events
 	// need a 0 before them. This is possible only if the labels are known in advance.
 	if m.isOne() && m.Kind != rules.Gauge {
-		c.divide(c.at(m.appendContainer(nil, &cgroup.Container{}), cgroup.Container{}))
+		of := cgroup.Container{}
+		c.divide(&c.at(m.appendContainer(nil, &of), of).Series)
 	}
 	var totals query.Totals
 	var err, totalsErr error
@@ -45,17 +48,42 @@ func (m *Traced) Read() (Reading, error) {
 	default:
 		err = c.rows(func(*layout.Tables, *layout.Row) bool { return true })
 	}
-	return Reading{Family: c.family(c.series), Events: c.events, Full: totals.Full}, errors.Join(err, totalsErr)
+	m.found = c.found
+	m.forget()
+	r := Reading{Family: m.family(m.found), Events: c.events, Full: totals.Full}
+	return r, errors.Join(err, totalsErr)
+}
+
+// tracedSeries is a series of a Traced. It is kept for the next call of Read, because its labels
+// take longer to make than its numbers take to read.
+type tracedSeries struct {
+	expose.Series
+	latest time.Duration // the time of a gauge's value
+	read   uint64        // the last call of Read that found it
+}
+
+// knownRow is a row whose series is known, as long as it has the same container.
+type knownRow struct {
+	series *tracedSeries
+	of     *cgroup.Container // nil if the labels do not need it
+	read   uint64            // the last call of Read that found it
+}
+
+// forget drops the series and rows that this call of Read has not found.
+func (m *Traced) forget() {
+	if len(m.series) > len(m.found) {
+		maps.DeleteFunc(m.series, func(_ string, s *tracedSeries) bool { return s.read != m.reads })
+	}
+	maps.DeleteFunc(m.known, func(_ rowKey, k *knownRow) bool { return k.read != m.reads })
 }
 
 // collection is the state of one call of Read.
 type collection struct {
 	*Traced
-	series map[string]*expose.Series // keyed by labels and container
-	shown  map[string]bool           // the labels that exist
-	latest map[string]time.Duration  // the time of a gauge's value, by its labels
-	owned  map[uint64]int            // the number of series of open operations that each user of the machine has begun
-	read   time.Time                 // when the data being converted was read
+	found []*expose.Series
+	// owned is the number of series of open operations that each user of the machine has begun.
+	owned  map[uint64]int
+	read   time.Time // when the data being converted was read
 	events uint64
 }
 
@@ -69,23 +97,38 @@ func key(labels []string) string {
 
 // at returns the series with the given labels, and creates it if necessary. A restarted container has the same labels
 // as before, but a series of its own.
-func (c *collection) at(labels []string, of cgroup.Container) *expose.Series {
+func (c *collection) at(labels []string, of cgroup.Container) *tracedSeries {
 	id := c.keyOf(labels, of)
 	s := c.series[id]
 	if s == nil {
-		s = &expose.Series{Values: labels, Overflow: labels == nil, Created: c.started}
+		s = &tracedSeries{Series: expose.Series{Values: labels, Overflow: labels == nil}}
 		c.series[id] = s
-		c.shown[key(labels)] = true
 	}
-	if labels != nil && c.perContainer() && of.ID != cgroup.Unknown {
+	c.find(s, of)
+	return s
+}
+
+// find adds a series to those that this call of Read has found, without numbers, unless it is one
+// of them.
+func (c *collection) find(s *tracedSeries, of cgroup.Container) {
+	if s.read != c.reads {
+		s.read, s.latest = c.reads, 0
+		clear(s.Buckets)
+		clear(s.Exponential)
+		s.Series = expose.Series{
+			Values: s.Values, Overflow: s.Overflow, Created: c.started,
+			Buckets: s.Buckets, Exponential: s.Exponential,
+		}
+		c.found = append(c.found, &s.Series)
+	}
+	if !s.Overflow && c.perContainer && of.ID != cgroup.Unknown {
 		s.Container = of
 	}
-	return s
 }
 
 // keyOf is key for a container's series. Containers with the same labels share a gauge, which has the latest of their values.
 func (c *collection) keyOf(labels []string, of cgroup.Container) string {
-	if labels == nil || c.Kind == rules.Gauge || !c.perContainer() {
+	if labels == nil || c.Kind == rules.Gauge || !c.perContainer {
 		return key(labels)
 	}
 	return key(labels) + "\x00" + of.ID
@@ -95,29 +138,46 @@ func (c *collection) keyOf(labels []string, of cgroup.Container) string {
 func (c *collection) rows(selected func(*layout.Tables, *layout.Row) bool) error {
 	c.events += c.history.events
 	past := maps.Clone(c.history.retired)
+	buffer := rowBuffers.Get().(*[]layout.Row)
+	defer rowBuffers.Put(buffer)
 	for t, like := range c.tableShapes() {
-		all, err := t.All()
+		all, err := t.All(*buffer)
+		*buffer = all
 		if err != nil {
 			return err
 		}
 		c.read = time.Now()
-		for _, r := range all {
+		for i := range all {
+			r := &all[i]
 			c.events += r.Count
 			if selected(t, r) {
-				c.add(like, r, c.history.restore(t, r))
+				c.add(like, t, r, c.history.restore(t, r))
 			}
-			delete(past, rowKey{t, string(r.Key)})
+			if len(past) > 0 {
+				delete(past, rowKey{t, string(r.Key)})
+			}
 		}
 	}
-	for _, r := range past {
+	if len(past) == 0 {
+		return nil
+	}
+	shown := map[string]bool{} // the labels that exist
+	for _, s := range c.found {
+		shown[key(s.Values)] = true
+	}
+	for id, r := range past {
 		// The series of a restarted container goes on, and must not fall.
 		s := c.shapes[r.ID]
-		if labels, _, pending := c.labelsOf(s.Keys, r.Key, s.probe); !pending && c.shown[key(labels)] {
-			c.add(s, r.Row, r.since)
+		labels, _, pending := c.labelsOf(s.Keys, r.Key, s.probe)
+		if !pending && shown[key(labels)] {
+			c.add(s, id.of, r.Row, r.since)
 		}
 	}
 	return nil
 }
+
+// rowBuffers holds memory for the rows of one table.
+var rowBuffers = sync.Pool{New: func() any { return new([]layout.Row) }}
 
 // tableShapes returns the tables that programs write to, with a shape of each.
 func (m *Traced) tableShapes() iter.Seq2[*layout.Tables, *shape] {
@@ -144,7 +204,7 @@ func (c *collection) gauges() error {
 			return true
 		}
 		if !r.Overflow { // the overflow row serves all processes
-			dead = append(dead, row{r, t})
+			dead = append(dead, row{r.Clone(), t})
 		}
 		return false
 	})
@@ -159,34 +219,56 @@ func (c *collection) gauges() error {
 
 // add adds a row to its series. since is the time when its counting began, or zero if it began with
 // the rule.
-func (c *collection) add(like *shape, r *layout.Row, since time.Time) {
+func (c *collection) add(like *shape, t *layout.Tables, r *layout.Row, since time.Time) {
 	s := like
-	var labels []string
-	var of cgroup.Container
 	if !r.Overflow {
 		s = c.shapes[r.ID]
-		var pending bool
-		if labels, of, pending = c.labelsOf(s.Keys, r.Key, s.probe); pending {
-			return
-		}
 	}
-	to := c.at(labels, of)
+	to := c.seriesOf(s, t, r)
+	if to == nil {
+		return
+	}
 	if since.After(to.Created) {
 		to.Created = since
 	}
 	switch {
 	case c.Kind == rules.Gauge:
 		// Programs with arguments of other types have rows of their own.
-		if latest := c.latest[key(labels)]; r.Time >= latest {
-			c.latest[key(labels)], to.Value = r.Time, asFloat(s.Value, r.Latest)*s.scale
+		if r.Time >= to.latest {
+			to.latest, to.Value = r.Time, asFloat(s.Value, r.Latest)*s.scale
 		}
 	case c.Kind == rules.Counter && c.Value == "":
 		to.Value += float64(r.Count)
 	case c.Kind == rules.Counter:
 		to.Value += r.Sum.Float() * s.scale
 	default:
-		c.addBuckets(to, s, r)
+		c.addBuckets(&to.Series, s, r)
 	}
+}
+
+// seriesOf returns the series of a row, or nil if the labels of its container are not known yet.
+func (c *collection) seriesOf(s *shape, t *layout.Tables, r *layout.Row) *tracedSeries {
+	if r.Overflow {
+		return c.at(nil, cgroup.Container{})
+	}
+	k := c.known[rowKey{t, string(r.Key)}]
+	if k != nil {
+		if of, pending := c.containerIn(s.Keys, r.Key); !pending && (k.of == nil || of == *k.of) {
+			k.read = c.reads
+			c.find(k.series, of)
+			return k.series
+		}
+	}
+	labels, of, pending := c.labelsOf(s.Keys, r.Key, s.probe)
+	if pending {
+		return nil
+	}
+	k = &knownRow{series: c.at(labels, of), read: c.reads}
+	if c.group >= 0 {
+		k.of = &of
+	}
+	c.known[rowKey{t, string(r.Key)}] = k
+	return k.series
 }
 
 func (c *collection) addBuckets(to *expose.Series, s *shape, r *layout.Row) {
@@ -209,15 +291,27 @@ func (c *collection) labelsOf(
 	items []event.Item, key []byte, probe []string,
 ) (labels []string, of cgroup.Container, pending bool) {
 	labels = make([]string, 0, len(c.labels))
+	if of, pending = c.containerIn(items, key); pending {
+		return nil, of, true
+	}
 	for i := range items {
-		v := replay.ValueIn(&items[i], key)
 		if i != c.group {
+			v := replay.ValueIn(&items[i], key)
 			labels = append(labels, labelOf(&v))
-		} else if of, pending = c.Cgroups.Container(v.Bits, c.read); pending {
-			return nil, of, true
 		}
 	}
 	return append(c.appendContainer(labels, &of), probe...), of, false
+}
+
+// containerIn returns the container in a key, which is zero if the labels do not need it.
+func (c *collection) containerIn(
+	items []event.Item, key []byte,
+) (of cgroup.Container, pending bool) {
+	if c.group < 0 {
+		return of, false
+	}
+	id, _, _ := items[c.group].In(key)
+	return c.Cgroups.Container(id, c.read)
 }
 
 func (c *collection) inFlight() error {
@@ -268,11 +362,11 @@ const noOwner = math.MaxUint64
 // full reports whether a series with these labels would exceed the user's share. A user may have as many series as are free. One user
 // alone can have the limit, as with rows: see layout.Limits.
 func (c *collection) full(owner uint64, labels []string, of cgroup.Container) bool {
-	if c.series[c.keyOf(labels, of)] != nil {
+	if s := c.series[c.keyOf(labels, of)]; s != nil && s.read == c.reads {
 		return false
 	}
 	c.owned[owner]++
-	return c.owned[owner] > 2*c.Series-len(c.series)
+	return c.owned[owner] > 2*c.Series-len(c.found)
 }
 
 func asFloat(t expr.Type, bits uint64) float64 {

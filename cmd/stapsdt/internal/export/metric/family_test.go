@@ -3,20 +3,29 @@
 package metric
 
 import (
+	"encoding/binary"
 	"fmt"
+	"os"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
+	"github.com/cilium/ebpf/rlimit"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestFull: one user alone can have all series of open operations, and leaves as many to others.
 func TestFull(t *testing.T) {
-	m := &Traced{}
+	m := &Traced{reads: 1, series: map[string]*tracedSeries{}}
 	m.Series = 8
-	c := &collection{Traced: m, series: map[string]*expose.Series{}, shown: map[string]bool{}, owned: map[uint64]int{}}
+	c := &collection{Traced: m, owned: map[uint64]int{}}
 	begin := func(owner uint64, n int) (series int) {
 		for i := range n {
 			labels := []string{fmt.Sprint(owner, i)}
@@ -33,4 +42,78 @@ func TestFull(t *testing.T) {
 	assert.Equal(t, 3, begin(2, 3))
 	assert.Equal(t, 2, begin(3, 1000))
 	assert.False(t, c.full(3, []string{"1 7"}, cgroup.Container{}), "others have the series already")
+}
+
+// TestReadAgain: each call of Read has the numbers and the series of its own moment, and does not change what an earlier
+// one has returned.
+func TestReadAgain(t *testing.T) {
+	testenv.NeedsRoot(t)
+	require.NoError(t, rlimit.RemoveMemlock())
+	item := event.Item{Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: layout.KeyHeader, Size: 8}
+	rows := layout.Rows{Keys: []event.Item{item}, KeySize: 16}
+	for _, kind := range []rules.Kind{rules.Counter, rules.Gauge} {
+		rows.Latest = kind == rules.Gauge
+		table, err := rows.NewTables(layout.Limits{Rows: 10, Bytes: 1})
+		require.NoError(t, err)
+		defer table.Close()
+		m := &Traced{
+			definition: define(rules.Metric{Kind: kind, By: []rules.Label{{Name: "n", Expr: "n"}}}), group: -1,
+			tables: map[string]*layout.Tables{"": table}, series: map[string]*tracedSeries{}, known: map[rowKey]*knownRow{},
+		}
+		for range 2 { // the rows of two programs
+			m.shapes = append(m.shapes, &shape{Aggregate: &bpf.Aggregate{Rows: rows}, tables: table, scale: 1})
+		}
+		words := func(all ...uint64) (b []byte) {
+			for _, w := range all {
+				b = binary.NativeEndian.AppendUint64(b, w)
+			}
+			return b
+		}
+		put := func(program, n, value uint64) {
+			row := words(value, 0, 0)
+			if rows.Latest {
+				row = words(1, 0, 0, value, uint64(os.Getpid()), value)
+			}
+			require.NoError(t, table.Rows.Put(words(program, n), row))
+		}
+		var readings []Reading
+		values := func(r Reading) map[string]float64 {
+			all := map[string]float64{}
+			for _, s := range r.Series {
+				all[s.Values[0]] += s.Value
+			}
+			return all
+		}
+		for _, want := range []map[string]float64{
+			{}, {"1": 5, "2": 6}, {"1": 15, "2": 6}, {"2": 7}, {"1": 1, "2": 7}, {},
+		} {
+			switch len(readings) {
+			case 1:
+				put(0, 1, 5)
+				put(0, 2, 6)
+			case 2:
+				put(0, 1, 5)
+				put(1, 1, 10)
+				if rows.Latest {
+					put(1, 1, 15)
+				}
+			case 3:
+				put(0, 2, 7)
+				require.NoError(t, table.Rows.Delete(words(0, 1)))
+				require.NoError(t, table.Rows.Delete(words(1, 1)))
+			case 4:
+				put(0, 1, 1)
+			case 5:
+				require.NoError(t, table.Rows.Delete(words(0, 1)))
+				require.NoError(t, table.Rows.Delete(words(0, 2)))
+			}
+			r, err := m.Read()
+			require.NoError(t, err)
+			require.Equal(t, want, values(r), "%v %d", kind, len(readings))
+			readings = append(readings, r)
+			require.Len(t, m.series, len(want))
+		}
+		require.Empty(t, m.known)
+		require.Equal(t, map[string]float64{"1": 15, "2": 6}, values(readings[2]))
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
@@ -33,6 +34,12 @@ type Traced struct {
 
 	pairs   *pairTables // nil for a metric of Probe
 	history history
+
+	// The last call of Read is the reads-th. It has found these series, and rows with known labels.
+	reads  uint64
+	series map[string]*tracedSeries // keyed by labels and container
+	known  map[rowKey]*knownRow
+	found  []*expose.Series
 }
 
 // shape describes the rows of a program: the types of their labels, and their value.
@@ -53,7 +60,11 @@ func (m *Traced) processFound(pid int) error {
 
 // New returns the metric of a rule. It checks everything that does not depend on the probes.
 func New(h *rule.Host, text rules.Metric) (*Traced, error) {
-	m := &Traced{definition: define(text), started: time.Now(), group: -1, tables: map[string]*layout.Tables{}, history: history{retired: map[rowKey]retiredRow{}}}
+	m := &Traced{
+		definition: define(text), started: time.Now(), group: -1,
+		tables: map[string]*layout.Tables{}, history: history{retired: map[rowKey]retiredRow{}},
+		series: map[string]*tracedSeries{}, known: map[rowKey]*knownRow{},
+	}
 	if slices.ContainsFunc(m.containers, m.asks) {
 		m.group = len(m.by)
 		m.by = append(m.by, rule.Cgroup)

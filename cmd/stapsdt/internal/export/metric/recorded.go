@@ -269,7 +269,7 @@ func (m *Recorded) at(labels []string) *recordedSeries {
 	}
 	if s = m.retired[id]; s == nil {
 		s = &recordedSeries{Series: expose.Series{Values: labels, Overflow: labels == nil, Created: m.created}}
-		if labels != nil && m.perContainer() {
+		if labels != nil && m.perContainer {
 			s.Container = m.of
 		}
 	}
@@ -327,9 +327,9 @@ func (m *Recorded) Read() Reading {
 		m.divide(&m.at(m.labelsOf(nil, nil)).Series)
 	}
 	m.expire(time.Now())
-	all := make(map[string]*expose.Series, len(m.series))
-	for id, s := range m.series {
-		all[id] = &s.Series
+	all := make([]*expose.Series, 0, len(m.series))
+	for _, s := range m.series {
+		all = append(all, &s.Series)
 	}
 	r := Reading{Family: m.family(all), Events: m.events, Unevaluated: m.unevaluated}
 	if m.pairs != nil {

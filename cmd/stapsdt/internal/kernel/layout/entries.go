@@ -3,28 +3,30 @@
 package layout
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"reflect"
+	"sync"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 )
 
-// each calls yield with each entry of a map. The caller may keep the key, but not the value, which has a part for each
-// processor if the map does. While programs write, some entries may be missing.
+// each calls yield with each entry of a map. The value has a part for each processor if the map
+// does. The key and the value are valid until yield returns. While programs write, some entries may
+// be missing.
 func each(m *ebpf.Map, yield func(key, value []byte)) error {
-	values := 1
+	keySize, valueSize, parts := int(m.KeySize()), int(m.ValueSize()), 1
 	if t := m.Type(); t == ebpf.PerCPUHash || t == ebpf.PerCPUArray {
-		values = ebpf.MustPossibleCPU()
+		parts = ebpf.MustPossibleCPU()
 	}
-	keySize, valueSize := int(m.KeySize()), int(m.ValueSize())
-	batch := min(max(minBatch, maxBatch/(values*valueSize)), int(m.MaxEntries()))
-	keys, parts := arrays(batch, keySize), arrays(batch*values, valueSize)
-	value := make([]byte, 0, values*valueSize)
+	n := min(max(minBatch, maxBatch/(parts*valueSize)), int(m.MaxEntries()))
+	b := batches.Get().(*batch)
+	defer batches.Put(b)
+	keys, values := b.keys.arrays(n, keySize), b.values.arrays(n*parts, valueSize)
 	var cursor ebpf.MapBatchCursor
 	for first := true; ; first = false {
-		n, err := m.BatchLookup(&cursor, keys.Interface(), parts.Interface(), nil)
+		n, err := m.BatchLookup(&cursor, keys, values, nil)
 		last := errors.Is(err, ebpf.ErrKeyNotExist)
 		if err != nil && !last {
 			if first { // there are no batches before Linux 5.6, or before 5.13 for per-CPU maps
@@ -33,11 +35,7 @@ func each(m *ebpf.Map, yield func(key, value []byte)) error {
 			return err
 		}
 		for i := range n {
-			value = value[:0]
-			for j := range values {
-				value = append(value, parts.Index(i*values+j).Bytes()...)
-			}
-			yield(bytes.Clone(keys.Index(i).Bytes()), value)
+			yield(b.keys.part(i, keySize), b.values.part(i, parts*valueSize))
 		}
 		if last {
 			return nil
@@ -64,10 +62,27 @@ const (
 	minBatch = 64
 )
 
-// arrays returns a slice of n byte arrays, whose size is known only at run time.
-func arrays(n, size int) reflect.Value {
-	return reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(size, reflect.TypeFor[byte]())), n, n)
+// batch is the memory for the entries that a system call reads. It is used again, because most
+// tables of an exporter need only a small part of it.
+type batch struct{ keys, values memory }
+
+var batches = sync.Pool{New: func() any { return new(batch) }}
+
+type memory []byte
+
+// arrays returns n arrays of this size, which is known only at run time, as a slice. They are in
+// the memory, and have what was there before.
+func (m *memory) arrays(n, size int) any {
+	if len(*m) < n*size {
+		*m = make([]byte, n*size)
+	}
+	// SAFETY: the memory has n arrays of bytes, which need no alignment, and the slice keeps it.
+	at := unsafe.Pointer(unsafe.SliceData(*m))
+	return reflect.SliceAt(reflect.ArrayOf(size, reflect.TypeFor[byte]()), at, n).Interface()
 }
+
+// part returns the i-th part of the memory, as if all parts had this size.
+func (m memory) part(i, size int) []byte { return m[i*size : (i+1)*size : (i+1)*size] }
 
 // eachAlone is each with a system call per entry. The kernel begins again if an entry is removed meanwhile.
 func eachAlone(m *ebpf.Map, yield func(key, value []byte)) error {

@@ -72,7 +72,7 @@ func ReadOpen(open *ebpf.Map) (all []Open, err error) {
 		o := Open{
 			Kind: uint32(binary.NativeEndian.Uint64(key) >> 32),
 			PID:  int(word(OpenThread) >> 32), TID: int(uint32(word(OpenThread))),
-			Key: key, Value: bytes.Clone(value),
+			Key: bytes.Clone(key), Value: bytes.Clone(value),
 			Owner: word(OpenOwner), known: word(OpenKnown),
 		}
 		if since := word(OpenTime); since != 0 {
@@ -96,7 +96,10 @@ type Seen struct {
 // ReadSeen reads a table. While events happen, some entries may be missing.
 func ReadSeen(seen *ebpf.Map) (all []Seen, err error) {
 	err = each(seen, func(key, _ []byte) {
-		all = append(all, Seen{PID: int(binary.NativeEndian.Uint64(key)), Value: append(make([]byte, OpenThread), key...), Key: key})
+		all = append(all, Seen{
+			PID:   int(binary.NativeEndian.Uint64(key)),
+			Value: append(make([]byte, OpenThread), key...), Key: bytes.Clone(key),
+		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the labels of operations: %w", err)

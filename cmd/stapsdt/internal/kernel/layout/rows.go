@@ -95,9 +95,10 @@ type Exemplar struct {
 	Time      time.Duration // CLOCK_MONOTONIC
 }
 
-// row returns the row with a key. parts has the values of all processors.
-func (l *Rows) row(key, parts []byte) *Row {
-	r := &Row{ID: binary.NativeEndian.Uint32(key), Key: key}
+// set makes r the row with a key. parts has the values of all processors.
+func (r *Row) set(l *Rows, key, parts []byte) {
+	r.reset()
+	r.ID, r.Key = binary.NativeEndian.Uint32(key), key
 	switch {
 	case l.Alone():
 		r.ID, r.Bucket = 0, int(r.ID)
@@ -108,7 +109,28 @@ func (l *Rows) row(key, parts []byte) *Row {
 		r.Process, r.Stack = int(binary.NativeEndian.Uint64(end)), StackID(binary.NativeEndian.Uint64(end[8:]))
 	}
 	r.add(l, parts)
-	return r
+}
+
+// reset makes r an empty row that uses its memory again.
+func (r *Row) reset() {
+	clear(r.Buckets)
+	*r = Row{Buckets: r.Buckets, Exemplars: r.Exemplars[:0]}
+}
+
+// copy makes r a copy of another row in the memory of r.
+func (r *Row) copy(of *Row) {
+	to := *of
+	to.Key = append(r.Key[:0], of.Key...)
+	to.Buckets = append(r.Buckets[:0], of.Buckets...)
+	to.Exemplars = append(r.Exemplars[:0], of.Exemplars...)
+	*r = to
+}
+
+// Clone returns a copy of a row that shares no memory with it.
+func (r *Row) Clone() *Row {
+	c := &Row{}
+	c.copy(r)
+	return c
 }
 
 // Add adds the events of another row with the same key.
@@ -132,8 +154,9 @@ func (r *Row) add(l *Rows, parts []byte) {
 			if r.Buckets == nil {
 				r.Buckets = make([]uint64, l.Buckets)
 			}
+			counts := parts[RowBuckets:size]
 			for i := range r.Buckets {
-				r.Buckets[i] += word(RowBuckets + 8*i)
+				r.Buckets[i] += binary.NativeEndian.Uint64(counts[8*i:])
 			}
 			e := Exemplar{word(RowExemplar), word(RowExemplar + 8), At(word(RowExemplar + 16))}
 			if at := word(RowExemplar + 16); at > 0 && e.Value^e.ID^at == word(RowExemplar+24) {

@@ -3,6 +3,7 @@
 package layout
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -85,20 +86,23 @@ func (t *Tables) Close() {
 	t.Spare.Close()
 }
 
-// Read calls yield with each row that has events. It may miss rows that are added while it reads. A row's number of
-// events and its sum can be of different moments.
+// Read calls yield with each row that has events. The row is valid until yield returns. Read may
+// miss rows that are added while it reads. A row's number of events and its sum can be of different
+// moments.
 func (t *Tables) Read(yield func(*Row)) error {
+	var r Row
 	err := each(t.Rows, func(key, parts []byte) {
-		if r := t.layout.row(key, parts); r.Count > 0 { // otherwise the place is free
-			yield(r)
+		if r.set(t.layout, key, parts); r.Count > 0 { // otherwise the place is free
+			yield(&r)
 		}
 	})
 	if err == nil && t.Overflow {
 		var parts []byte
 		parts, err = t.Spare.LookupBytes(uint32(SpareOverflow))
-		r := &Row{Overflow: true}
+		r.reset()
+		r.Overflow = true
 		if r.add(t.layout, parts); r.Count > 0 {
-			yield(r)
+			yield(&r)
 		}
 	}
 	if err != nil {
@@ -107,9 +111,16 @@ func (t *Tables) Read(yield func(*Row)) error {
 	return nil
 }
 
-// All returns the rows that Read reads.
-func (t *Tables) All() (all []*Row, err error) {
-	err = t.Read(func(r *Row) { all = append(all, r) })
+// All returns the rows that Read reads. It uses the memory of the rows in buffer, which may be nil.
+func (t *Tables) All(buffer []Row) (all []Row, err error) {
+	all = buffer[:0]
+	err = t.Read(func(r *Row) {
+		if len(all) == cap(all) {
+			all = append(all, Row{})[:len(all)]
+		}
+		all = all[:len(all)+1]
+		all[len(all)-1].copy(r)
+	})
 	return all, err
 }
 
@@ -152,7 +163,9 @@ func (t *Tables) Take(r *Row) (*Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("remove a series: %w", err)
 	}
-	return t.layout.row(r.Key, slices.Concat(append(parts, whole)...)), nil
+	taken := &Row{}
+	taken.set(t.layout, bytes.Clone(r.Key), slices.Concat(append(parts, whole)...))
+	return taken, nil
 }
 
 // Recount recounts the rows of each owner after some rows were removed.

@@ -64,27 +64,33 @@ func checkTables(t *testing.T, l *Rows, limits Limits, key any, value []byte, wa
 	require.NoError(t, err)
 	defer tables.Close()
 	put(t, tables.Rows, key, value)
-	rows, err := tables.All()
+	rows, err := tables.All(nil)
 	require.NoError(t, err)
 	require.Len(t, rows, 1)
-	var alone []*Row
+	var alone []Row
 	require.NoError(t, eachAlone(tables.Rows, func(key, parts []byte) {
-		if r := l.row(key, parts); r.Count > 0 {
+		var r Row
+		if r.set(l, key, parts); r.Count > 0 {
 			alone = append(alone, r)
 		}
 	}))
 	require.Equal(t, rows, alone)
 	if tables.Removable() {
-		taken, err := tables.Take(rows[0])
+		taken, err := tables.Take(&rows[0])
 		require.NoError(t, err)
-		require.Equal(t, rows[0], taken)
+		require.Equal(t, rows[0], *taken)
 	}
-	rows[0].Key = nil
-	require.Equal(t, &want, rows[0])
+	found := rows[0]
+	found.Key = nil
+	require.Equal(t, want, found)
 	if limits.Shared {
+		put(t, tables.Rows, key, value) // again, if it was taken
 		put(t, tables.Spare, uint32(SpareOverflow), value)
-		rows, err = tables.All()
+		again, err := tables.All(rows)
 		require.NoError(t, err)
+		require.Len(t, again, 2)
+		require.Equal(t, rows[0], again[0], "the memory is used again")
+		rows = again
 		require.True(t, rows[len(rows)-1].Overflow)
 		require.Equal(t, want.Tally, rows[len(rows)-1].Tally)
 	}
