@@ -4,6 +4,7 @@ package expose
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v3"
@@ -117,21 +119,31 @@ func NewHandler(m *Metrics) (http.Handler, error) {
 	// counting began.
 	metrics := promhttp.HandlerForTransactional(m, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, Registry: m.own, MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true,
+		OfferedCompressions: []promhttp.Compression{promhttp.Identity, promhttp.Zstd},
 	})
+	// Prometheus asks for gzip, which takes promhttp several times as long as it takes to make the
+	// metrics.
+	compressed, err := gzhttp.NewWrapper(
+		gzhttp.MinSize(0), gzhttp.CompressionLevel(gzip.BestSpeed),
+		gzhttp.ContentTypeFilter(gzhttp.CompressAllContentTypeFilter))
+	if err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", page)
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(m.own, buffered(metrics)))
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(m.own, compressed(buffered(metrics))))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "healthy\n")
 	})
 	return mux, nil
 }
 
-// bufferSize is the size of the pieces in which metrics are sent. Package net/http sends pieces of 4 KB, and the metrics
-// can have megabytes.
+// bufferSize is the size of the pieces in which metrics are sent. Package net/http sends pieces of
+// 4 KB, and the metrics can have megabytes.
 const bufferSize = 64 << 10
 
-// bufferedWriter is a ResponseWriter with a buffer, to which Prometheus's encoders write without another one.
+// bufferedWriter is a ResponseWriter with a buffer, to which Prometheus's encoders write without
+// another one.
 type bufferedWriter struct {
 	http.ResponseWriter
 	*bufio.Writer
