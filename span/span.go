@@ -192,7 +192,8 @@ func (o *Operation[S, E]) begin(ctx context.Context, fields S) (context.Context,
 		ctx = context.Background()
 	}
 	within, found := nearest(ctx)
-	s := &Span[E]{scope: scope{id: ids.Add(1)}, ends: o.ends}
+	s := newSpan[E](ctx)
+	s.scope.id, s.ends = ids.Add(1), o.ends
 	if within != nil {
 		s.parent = within.id
 	}
@@ -206,6 +207,16 @@ func (o *Operation[S, E]) begin(ctx context.Context, fields S) (context.Context,
 	inside := s.scope.derive(ctx, within, found)
 	s.began = clock.Now()
 	return inside, s
+}
+
+// newSpan returns an empty span, in the room that ctx has for it, if any.
+func newSpan[E any](ctx context.Context) *Span[E] {
+	if in, ok := ctx.(operation.Roomy); ok {
+		if s, ok := in.Room().Span.(*Span[E]); ok && s.ends == nil {
+			return s
+		}
+	}
+	return &Span[E]{}
 }
 
 // Span is an operation that has started and is reported. A nil Span is not reported: its

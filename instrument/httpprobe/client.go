@@ -167,7 +167,7 @@ func (t *transport) fetch(r *http.Request) (*http.Response, error) {
 	given := f.begin(r, f.tracing(ctx))
 	err := errPanicked
 	defer func() {
-		f.giveBack(&given)
+		f.giveBack(given)
 		if err != nil {
 			f.end(err)
 		}

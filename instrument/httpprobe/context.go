@@ -24,6 +24,9 @@ type exchangeContext struct {
 // Within lets package operation find the parent.
 func (c *exchangeContext) Within() operation.Parent { return operation.Parent{Context: c.Context} }
 
+// Room lets package span put the span into the exchange, which its context refers to anyway.
+func (c *exchangeContext) Room() operation.Room { return operation.Room{Span: &c.exchange.span} }
+
 func (c *exchangeContext) Value(key any) any {
 	if _, ok := key.(headerKey); ok {
 		return c.header
@@ -35,7 +38,8 @@ func (c *exchangeContext) own() *exchange { return c.exchange }
 
 // within returns the context of the exchange's Start.
 func (x *exchange) within(ctx context.Context, header http.Header) context.Context {
-	c := &exchangeContext{ctx, header, x}
+	c := &x.around
+	*c = exchangeContext{ctx, header, x}
 	if to, ok := ctx.(afterFuncer); ok {
 		return struct {
 			*exchangeContext
@@ -67,14 +71,17 @@ var valueContext = reflect.TypeOf(context.WithValue(context.Background(), header
 // type, whose methods must not be called.
 func failure(ctx context.Context) error {
 	for {
-		_, ours := ctx.(operation.Context)
-		if within, ok := operation.Within(ctx); ok && (ours || reflect.TypeOf(ctx) == valueContext) {
-			ctx = within
-			continue
+		within, ok := operation.Within(ctx)
+		if !ok {
+			break
 		}
-		if v := reflect.Indirect(reflect.ValueOf(ctx)); v.IsValid() && v.Type().PkgPath() == "context" {
-			return ctx.Err()
+		if _, ours := ctx.(operation.Context); !ours && reflect.TypeOf(ctx) != valueContext {
+			return ctx.Err() // it is a context of package context
 		}
-		return nil
+		ctx = within
 	}
+	if v := reflect.Indirect(reflect.ValueOf(ctx)); v.IsValid() && v.Type().PkgPath() == "context" {
+		return ctx.Err()
+	}
+	return nil
 }

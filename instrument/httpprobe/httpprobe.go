@@ -129,6 +129,8 @@ var errPanicked = errors.New("panicked")
 type exchange struct {
 	request
 	probes       *ServerProbes
+	span         span.Span[requestEnd]
+	around       exchangeContext
 	sent         recorder
 	method, path string                 // at the start: next may change them
 	route        atomic.Pointer[string] // if Route has found it
@@ -154,7 +156,7 @@ func (s *ServerProbes) serve(next http.Handler, w http.ResponseWriter, r *http.R
 		w = x.sent.writer()
 	}
 	err := errPanicked
-	defer func() { sp.End(x.end(&given), err) }()
+	defer func() { sp.End(x.end(given), err) }()
 	next.ServeHTTP(w, &x.mine)
 	err = failure(outer)
 	if !plain {

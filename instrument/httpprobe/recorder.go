@@ -62,14 +62,49 @@ type controls interface {
 	EnableFullDuplex() error
 }
 
-// controls returns these methods of a writer that may be net/http's own, because it wraps
-// no other writer.
-func (r *recorder) controls() (to controls, ok bool) {
+// isOwn reports whether the writer may be net/http's own: it has these methods, and wraps no other
+// writer.
+func (r *recorder) isOwn() bool {
 	if _, wraps := r.ResponseWriter.(interface{ Unwrap() http.ResponseWriter }); wraps {
-		return nil, false
+		return false
 	}
-	to, ok = r.ResponseWriter.(controls)
-	return to, ok
+	_, ok := r.ResponseWriter.(controls)
+	return ok
+}
+
+// The writers for those of net/http. They are one pointer, and therefore not allocated.
+type (
+	http1Writer struct{ ownWriter }
+	http2Writer struct{ ownWriter }
+	ownWriter   struct{ *recorder } // with the methods of both
+)
+
+func (w ownWriter) Flush()            { flusher{w.recorder}.Flush() }
+func (w ownWriter) FlushError() error { return flushErrorer{w.recorder}.FlushError() }
+
+func (w ownWriter) WriteString(text string) (int, error) {
+	return stringWriter{w.recorder}.WriteString(text)
+}
+
+func (w ownWriter) CloseNotify() <-chan bool {
+	return w.ResponseWriter.(http.CloseNotifier).CloseNotify()
+}
+
+func (w ownWriter) controls() controls                 { return w.ResponseWriter.(controls) }
+func (w ownWriter) SetReadDeadline(t time.Time) error  { return w.controls().SetReadDeadline(t) }
+func (w ownWriter) SetWriteDeadline(t time.Time) error { return w.controls().SetWriteDeadline(t) }
+func (w ownWriter) EnableFullDuplex() error            { return w.controls().EnableFullDuplex() }
+
+func (w http1Writer) ReadFrom(from io.Reader) (int64, error) {
+	return readerFrom{w.recorder}.ReadFrom(from)
+}
+
+func (w http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return hijacker{w.recorder}.Hijack()
+}
+
+func (w http2Writer) Push(target string, o *http.PushOptions) error {
+	return w.ResponseWriter.(http.Pusher).Push(target, o)
 }
 
 // flushError is the interface that http.ResponseController prefers to http.Flusher.

@@ -37,29 +37,12 @@ func (r *recorder) writer() http.ResponseWriter {
 	if _, ok := r.ResponseWriter.(io.StringWriter); ok {
 		set |= 64
 	}
-	if to, ok := r.controls(); ok {
+	if r.isOwn() {
 		switch set {
 		case 111:
-			return struct {
-				*recorder
-				flusher
-				flushErrorer
-				hijacker
-				http.CloseNotifier
-				readerFrom
-				stringWriter
-				controls
-			}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, readerFrom{r}, stringWriter{r}, to}
+			return http1Writer{ownWriter{r}}
 		case 91:
-			return struct {
-				*recorder
-				flusher
-				flushErrorer
-				http.CloseNotifier
-				http.Pusher
-				stringWriter
-				controls
-			}{r, flusher{r}, flushErrorer{r}, m4, m5, stringWriter{r}, to}
+			return http2Writer{ownWriter{r}}
 		}
 	}
 	switch set {

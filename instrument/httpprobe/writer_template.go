@@ -1,7 +1,6 @@
 //go:build ignore
 
-// This program writes writer_gen.go: a type of ResponseWriter for each set of optional
-// methods, and for each of net/http's own types.
+// This program writes writer_gen.go: a type of ResponseWriter for each set of optional methods.
 package main
 
 import (
@@ -26,8 +25,11 @@ var methods = []method{
 	{"io.StringWriter", "stringWriter", "stringWriter{r}"},
 }
 
-// own are the sets of net/http's writers for HTTP/1 and HTTP/2.
-var own = []int{1 | 2 | 4 | 8 | 32 | 64, 1 | 2 | 8 | 16 | 64}
+// own are the sets of net/http's writers, and the types for them.
+var own = []struct {
+	set  int
+	name string
+}{{1 | 2 | 4 | 8 | 32 | 64, "http1Writer"}, {1 | 2 | 8 | 16 | 64, "http2Writer"}}
 
 func main() {
 	var out bytes.Buffer
@@ -59,13 +61,13 @@ func (r *recorder) writer() http.ResponseWriter {
 			fmt.Fprintf(&out, "%s, ok%d := r.ResponseWriter.(%s)\nif ok%d {\nset |= %d\n}\n", variable, i+1, m.of, i+1, 1<<i)
 		}
 	}
-	out.WriteString("if to, ok := r.controls(); ok {\nswitch set {\n")
-	for _, set := range own {
-		writeCase(&out, set, "controls", "to")
+	out.WriteString("if r.isOwn() {\nswitch set {\n")
+	for _, o := range own {
+		fmt.Fprintf(&out, "case %d:\nreturn %s{ownWriter{r}}\n", o.set, o.name)
 	}
 	out.WriteString("}\n}\nswitch set {\n")
 	for set := 1; set < 1<<len(methods); set++ {
-		writeCase(&out, set, "unwrapper", "unwrapper{r}")
+		writeCase(&out, set)
 	}
 	out.WriteString("}\nreturn struct {\n*recorder\nunwrapper\n}{r, unwrapper{r}}\n}\n")
 	code, err := format.Source(out.Bytes())
@@ -77,8 +79,8 @@ func (r *recorder) writer() http.ResponseWriter {
 	}
 }
 
-// writeCase writes the type with a set of methods and one more that it embeds.
-func writeCase(out *bytes.Buffer, set int, last, value string) {
+// writeCase writes the type with a set of methods and with Unwrap.
+func writeCase(out *bytes.Buffer, set int) {
 	types, values := "*recorder", "r"
 	for i, m := range methods {
 		if set&(1<<i) != 0 {
@@ -86,5 +88,5 @@ func writeCase(out *bytes.Buffer, set int, last, value string) {
 			values += ", " + m.value
 		}
 	}
-	fmt.Fprintf(out, "case %d:\nreturn struct {\n%s\n%s\n}{%s, %s}\n", set, types, last, values, value)
+	fmt.Fprintf(out, "case %d:\nreturn struct {\n%s\nunwrapper\n}{%s, unwrapper{r}}\n", set, types, values)
 }

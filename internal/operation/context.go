@@ -23,13 +23,16 @@ type Context interface {
 	Within() Parent
 }
 
+// Room is memory for a span: a pointer to it, which is zero.
+type Room struct{ Span any }
+
+// Roomy is a context of this module that has room for the one span that starts with it.
+type Roomy interface{ Room() Room }
+
 // Within returns the context that ctx is derived from. ok is false if there is none, or if the type of ctx
 // is neither from this module nor from package context, because the program's methods must not be called.
 func Within(ctx context.Context) (parent context.Context, ok bool) {
-	if ours, ok := ctx.(Context); ok {
-		return ours.Within().Context, true
-	}
-	t, types := reflect.TypeOf(ctx), derived()
+	t, types := typeOf(ctx), derived()
 	for i := range types {
 		if types[i].t == t {
 			// SAFETY: the second word of an interface is the address of a value of type t, or,
@@ -40,13 +43,24 @@ func Within(ctx context.Context) (parent context.Context, ok bool) {
 			return *(*context.Context)(unsafe.Add(data, types[i].offset)), true
 		}
 	}
+	if ours, ok := ctx.(Context); ok {
+		return ours.Within().Context, true
+	}
 	return nil, false
 }
 
 // place is the place of the parent in a type of package context, t.
 type place struct {
-	t      reflect.Type
+	t      unsafe.Pointer // see typeOf
 	offset uintptr
+}
+
+// typeOf returns the address of the type of v, which takes less time to compare than a
+// reflect.Type.
+func typeOf(v any) unsafe.Pointer {
+	// SAFETY: the first word of an interface without methods is the address of its type, or nil.
+	// Types are equal if their addresses are, as for package reflect.
+	return (*[2]unsafe.Pointer)(unsafe.Pointer(&v))[0]
 }
 
 // derived returns the types of package context that have a parent. Their fields are found by
@@ -81,7 +95,7 @@ var derived = sync.OnceValue(func() (list []place) {
 		}
 		if f, ok := of.FieldByName(c.field); ok && f.Type == reflect.TypeFor[context.Context]() {
 			if at, ok := offset(of, f.Index); ok {
-				list = append(list, place{c.t, at})
+				list = append(list, place{typeOf(reflect.Zero(c.t).Interface()), at})
 			}
 		}
 	}
