@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/debugprobe"
+	"github.com/go-stapsdt/stapsdt/instrument/httpprobe"
 	"github.com/go-stapsdt/stapsdt/proberec"
 
 	"golang.org/x/sys/unix"
@@ -46,6 +47,17 @@ func (s inside) fireText(n int) {
 		s.text.Fire(path, 200)
 	}
 }
+
+// fireRequests serves n requests with package httpprobe, whose probes are in the provider of recorded.
+func fireRequests(n int) {
+	r, err := http.NewRequest(http.MethodGet, "http://localhost/items/7", nil)
+	check(err)
+	for range n {
+		requests.ServeHTTP(discard{}, r)
+	}
+}
+
+var requests = httpprobe.NewServer(recorded.provider).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 
 var began = time.Now()
 

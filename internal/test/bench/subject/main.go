@@ -29,6 +29,7 @@ var rows = map[string]func(n int) int64{
 	"clocktogether": func(n int) int64 { return together(2, n, readClock) },
 	"observedtwo":   seen(observed.fireTwo), "observedtext": seen(observed.fireText),
 	"recordedtwo": seen(recorded.fireTwo), "recordedtext": seen(recorded.fireText), "recordedtime": seen(recorded.fireTime),
+	"recordedrequest":     seen(fireRequests),
 	"recordedtwotogether": seenTogether(recorded.fireTwo), "recordedtexttogether": seenTogether(recorded.fireText),
 	"filedtwo": seen(filed.fireTwo), "filedtext": seen(filed.fireText),
 	"filedtwotogether": seenTogether(filed.fireTwo), "filedtexttogether": seenTogether(filed.fireText),

@@ -60,7 +60,7 @@ func tracedCases() []measurement {
 // insideCases are the events that the program itself sees.
 func insideCases() []measurement {
 	const n = 200_000
-	return slices.Concat(bothFire("inside", n, clock, clockTogether, "observedtwo", "observedtext", "recordedtwo", "recordedtext", "recordedtime", "filedtwo", "filedtext",
+	return slices.Concat(bothFire("inside", n, clock, clockTogether, "observedtwo", "observedtext", "recordedtwo", "recordedtext", "recordedtime", "recordedrequest", "filedtwo", "filedtext",
 		"recordedtwotogether", "recordedtexttogether", "filedtwotogether", "filedtexttogether", "watchedtext"), fires(cRecorded, "inside", n, "fire", "text"))
 }
 

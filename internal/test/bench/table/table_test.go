@@ -95,6 +95,7 @@ var insideLines = []struct{ what, row string }{
 	{"**recorded** in memory, two integers", "recordedtwo"},
 	{"recorded in memory, a string of 16 bytes and an integer", "recordedtext"},
 	{"recorded in memory, a `time.Time` and an integer", "recordedtime"},
+	{"recorded in memory, a request that `httpprobe` reports with two events", "recordedrequest"},
 	{"**recorded** in a file, two integers", "filedtwo"},
 	{"recorded in a file, a string of 16 bytes and an integer", "filedtext"},
 	{"two threads at once: one reading of the monotonic clock", clockTogether},
