@@ -101,7 +101,9 @@ const (
 // copyRun copies the events of the first active shard that are not later than those of the second.
 // rest begins with first, whose size was checked. It is memory of this process alone: the records
 // are changed there, and copied together.
-func (r *Reader) copyRun(s *shard, room []byte, to *Destination) (size int, events uint64, end int) {
+func (r *Reader) copyRun(
+	s *shard, room []byte, to *Destination,
+) (size int, events uint64, end int) {
 	limit := uint64(math.MaxUint64)
 	if len(r.active) > 1 {
 		limit = r.active[1].first.ticks
@@ -118,7 +120,8 @@ func (r *Reader) copyRun(s *shard, room []byte, to *Destination) (size int, even
 			end = runStopped
 			break
 		}
-		t, now, after := &to.Targets[rec.number], inOrder(time.Duration(ns), last), next+int(rec.size)
+		t, after := &to.Targets[rec.number], next+int(rec.size)
+		now := inOrder(time.Duration(ns), last)
 		if t.skips {
 			size += copy(room[size:], b[from:next])
 			from = after
@@ -142,13 +145,8 @@ func (r *Reader) copyRun(s *shard, room []byte, to *Destination) (size int, even
 		if r.hole > 0 {
 			r.fillHole(last)
 		}
-		if len(b)-next < RecordHeadBytes {
-			end = runRead
-			break
-		}
-		head := b[next:][:RecordHeadBytes]
-		rec = record{uint64(le.Uint32(head)), le.Uint32(head[4:]), le.Uint64(head[8:]), le.Uint64(head[16:])}
-		if rec.size < RecordHeadBytes || rec.size%8 != 0 || rec.size > uint64(len(b)-next) || rec.number > maxProbe {
+		var ok bool
+		if rec, ok = recordAt(b[next:]); !ok || rec.number > maxProbe {
 			end = runRead
 			break
 		}

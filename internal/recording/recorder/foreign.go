@@ -6,9 +6,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// AppendForeign appends an event of another process: its time by CLOCK_MONOTONIC, in nanoseconds, and its
-// process and thread. The word of a string is its length, and the strings are in texts.
-func (w *Writer) AppendForeign(number uint32, at uint64, pid, tid uint32, list []uint64, texts []string) {
+// AppendForeign appends an event of another process: its time by CLOCK_MONOTONIC, in nanoseconds,
+// and its process and thread. The word of a string is its length, and the strings are in texts.
+func (w *Writer) AppendForeign(
+	number uint32, at uint64, pid, tid uint32, list []uint64, texts []string,
+) {
 	w.appendForeign(&w.shared[0], 0, number, at, uint64(pid)<<32|uint64(tid), list, texts)
 }
 

@@ -46,7 +46,8 @@ func (r *consumer) program(e *events.Event) *program {
 // append records an event. From now on, the events of its probe can be copied if the words of their
 // arguments are the same in the recording.
 func (p *program) append(e *events.Event, recorded *probe, words []uint64, texts []string) {
-	p.shard.Append(recorded.number, uint64(e.Monotonic), p.to.Origin(e.TID, e.Goroutine), words, texts)
+	origin := p.to.Origin(e.TID, e.Goroutine)
+	p.shard.Append(recorded.number, uint64(e.Monotonic), origin, words, texts)
 	if int(e.Number) >= len(p.to.Targets) || p.to.Targets[e.Number].Copies() {
 		return
 	}
