@@ -91,6 +91,49 @@ func TestRecordKilled(t *testing.T) {
 	require.Len(t, lines[event](t, string(out)), 5)
 }
 
+// TestRecordSocket: what is recorded by a program's socket has all events of each goroutine, whether
+// they are copied or, because of a condition, decoded.
+func TestRecordSocket(t *testing.T) {
+	t.Parallel()
+	p := startGoSubject(t)
+	tell(p, "listen")
+	dir := t.TempDir()
+	const goroutines, events = 3, 20_000
+	var paths []string
+	var running []*tracer
+	for name, where := range map[string][]string{"copied": nil, "decoded": {"-w", "arg0 >= 0"}} {
+		path := filepath.Join(dir, name)
+		args := append([]string{"record", "-O", path, "-p", pid(p), "subject:tick", "--via", "socket"}, where...)
+		paths = append(paths, path)
+		running = append(running, &tracer{tracetest.Command(t, exec.Command(stapsdt(t), args...)), t})
+		isWatching := func() bool { _, err := os.Stat(path); return err == nil }
+		require.Eventually(t, isWatching, testenv.Patience, time.Millisecond)
+	}
+	tell(p, fmt.Sprint("storm ", events, " ", goroutines))
+	var all [2][]event
+	for i, path := range paths {
+		interrupt(t, running[i])
+		require.Contains(t, running[i].Dump(), fmt.Sprintf("recorded %d events to ", goroutines*events))
+		all[i], _ = recorded(t, path)
+		require.True(t, slices.IsSortedFunc(all[i], func(a, b event) int { return a.Time.Compare(b.Time) }))
+		r := runCommand(t, "count", "-o", "json", "--from", path, "subject:tick", "--by", "goroutine")
+		counts := lines[struct{ Count int }](t, r.stdout)
+		require.Equal(t, slices.Repeat([]struct{ Count int }{{events}}, goroutines), counts, r.stderr)
+	}
+	for g := range goroutines {
+		var own [2][]event
+		for i := range own {
+			for _, e := range all[i] {
+				if e.Time = (time.Time{}); e.Args["arg1"] == float64(g) {
+					own[i] = append(own[i], e)
+				}
+			}
+		}
+		require.Len(t, own[0], events)
+		require.Equal(t, own[0], own[1])
+	}
+}
+
 // TestFromFollow: with --follow, trace shows what a living process writes, and says how many events it was
 // too slow for. When the process has ended, it says so, and shows what the next one writes to the same path.
 func TestFromFollow(t *testing.T) {
