@@ -25,7 +25,9 @@ type commandPart struct {
 }
 
 // commandParts are the parts in the order of the table. Each is in a file of its own.
-var commandParts = []commandPart{readingPart, showingPart, waitingPart, attachingPart, scrapePart}
+var commandParts = []commandPart{
+	readingPart, showingPart, recordingPart, waitingPart, attachingPart, scrapePart,
+}
 
 // commandClock is the reading of the clock in the same rounds.
 const commandClock = pureGo + " command " + clock
