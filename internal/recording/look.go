@@ -107,14 +107,16 @@ func (r *Reader) renew(known *knownChunk, index uint64) (ok bool, err error) {
 }
 
 const (
-	// spareChunks is the number of unused chunks at which isQuiet looks. A writer takes them in their order, but a thread can
-	// be interrupted before its chunk is readable, while those of others are: every thoroughQuiet-th time, it looks at all.
+	// spareChunks is the number of unused chunks at which isQuiet looks. A writer takes them in
+	// their order, but a thread can be interrupted before its chunk is readable, while those of
+	// others are: every thoroughQuiet-th time, it looks at all.
 	spareChunks   = 2
 	thoroughQuiet = 10
 )
 
-// isQuiet reports whether nothing was committed or dropped since find looked at all chunks, after which all events were
-// read. It reads a word of each, because a command may wait for thousands of silent programs.
+// isQuiet reports whether nothing was committed or dropped since find looked at all chunks, after
+// which all events were read. It reads a word of each, because a command may wait for thousands of
+// silent programs.
 func (r *Reader) isQuiet() (bool, error) {
 	if r.behind || len(r.chunks) == 0 || uint64(len(r.chunks)) < r.src.chunks() {
 		return false, nil

@@ -29,21 +29,35 @@ var readingPart = commandPart{
 	start: startReading,
 }
 
-func startReading(t testing.TB, r results) func() {
+// startPacer starts a program that fires for one command. For a second one, it could begin while the
+// first still ends.
+func startPacer(t testing.TB) *tracetest.Process {
 	p := tracetest.Command(t, exec.Command(filepath.Join(*work, "subject-live"), "pace"))
 	p.Expect("ready", testenv.Patience)
+	return p
+}
+
+// endPacer ends the program.
+func endPacer(t testing.TB, p *tracetest.Process) {
+	p.Hangup()
+	require.NoError(t, p.Wait(testenv.Patience))
+}
+
+func startReading(t testing.TB, r results) func() {
 	return func() {
 		for key, args := range map[string][]string{
 			"count": {"count", "live:two"}, "hist": {"hist", "live:two", "status"}, "histby": {"hist", "live:two", "id", "--by", "status % 8"},
 		} {
-			r["command "+key] = append(r["command "+key], countedLive(t, p, args...))
+			r["command "+key] = append(r["command "+key], countedLive(t, args...))
 		}
 	}
 }
 
 // countedLive returns the processor time of a command for each event of a program that fires at a steady rate, in nanoseconds. The
 // command, which sums them up as JSON, must have seen or lost each.
-func countedLive(t testing.TB, p *tracetest.Process, args ...string) float64 {
+func countedLive(t testing.TB, args ...string) float64 {
+	p := startPacer(t)
+	defer endPacer(t, p)
 	const fires = 10_000_000
 	cmd := stapsdtCommand(append(args, "-o", "json", "--via", "socket", "-p", strconv.Itoa(p.PID()))...)
 	var out bytes.Buffer

@@ -6,14 +6,12 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -26,11 +24,9 @@ var recordingPart = commandPart{
 		{"an event by the socket: `record`, of two threads", "command recordtogether", nanoseconds, true},
 	},
 	start: func(t testing.TB, r results) func() {
-		p := tracetest.Command(t, exec.Command(filepath.Join(*work, "subject-live"), "pace"))
-		p.Expect("ready", testenv.Patience)
 		return func() {
 			for key, threads := range map[string]int{"record": 1, "recordtogether": 2} {
-				r["command "+key] = append(r["command "+key], recordedLive(t, p, threads))
+				r["command "+key] = append(r["command "+key], recordedLive(t, threads))
 			}
 		}
 	},
@@ -41,7 +37,9 @@ var recordedCount = regexp.MustCompile(`recorded (\d+) events|(\d+) other events
 
 // recordedLive returns the processor time of record for each event that it records of a program that fires five million
 // events a second, in nanoseconds. Each event must be recorded or lost.
-func recordedLive(t testing.TB, p *tracetest.Process, threads int) float64 {
+func recordedLive(t testing.TB, threads int) float64 {
+	p := startPacer(t)
+	defer endPacer(t, p)
 	const fires = 10_000_000
 	file := filepath.Join(*work, "recorded")
 	defer os.Remove(file)

@@ -6,14 +6,11 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -29,11 +26,9 @@ var showingPart = commandPart{
 }
 
 func startShowing(t testing.TB, r results) func() {
-	p := tracetest.Command(t, exec.Command(filepath.Join(*work, "subject-live"), "pace"))
-	p.Expect("ready", testenv.Patience)
 	return func() {
 		for key, format := range map[string]string{"trace": "text", "tracejson": "json"} {
-			r["command "+key] = append(r["command "+key], shownLive(t, p, format))
+			r["command "+key] = append(r["command "+key], shownLive(t, format))
 		}
 	}
 }
@@ -50,7 +45,9 @@ var lostEvents = regexp.MustCompile(`(\d+) events were lost`)
 
 // shownLive returns the processor time of a trace for each event that it shows of a program that fires at a steady rate, in
 // nanoseconds. It must have shown or lost each.
-func shownLive(t testing.TB, p *tracetest.Process, format string) float64 {
+func shownLive(t testing.TB, format string) float64 {
+	p := startPacer(t)
+	defer endPacer(t, p)
 	const fires = 2_000_000
 	cmd := stapsdtCommand("trace", "live:two", "-o", format, "--via", "socket", "-p", strconv.Itoa(p.PID()))
 	var lines lineCount

@@ -100,9 +100,10 @@ func (p *Processes) Has(pid int) bool {
 		key, value unsafe.Pointer
 		flags      uint64
 	}{fd: uint32(p.Set.FD()), key: unsafe.Pointer(&key), value: unsafe.Pointer(&value)}
-	// SAFETY: the kernel reads attr and key, and writes value, during the call. It does not block, and bypasses the
-	// runtime, whose monitor would wake up for each process that starts somewhere.
-	_, _, errno := unix.RawSyscall(unix.SYS_BPF, unix.BPF_MAP_LOOKUP_ELEM, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+	// SAFETY: the kernel reads attr and key, and writes value, during the call. It does not block,
+	// and bypasses the runtime, whose monitor would wake up for each process that starts somewhere.
+	_, _, errno := unix.RawSyscall(unix.SYS_BPF, unix.BPF_MAP_LOOKUP_ELEM,
+		uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
 	return errno == 0
 }
 

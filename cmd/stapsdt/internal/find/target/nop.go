@@ -26,7 +26,8 @@ func preferFastNops(file io.ReaderAt, probes []sdt.Site) {
 	code := make([]byte, len(nop1)+len(chosen.Code))
 	for i := range probes {
 		p := &probes[i]
-		if _, err := near.ReadAt(code, int64(p.Offset)); err != nil || string(code) != nop1+chosen.Code {
+		_, err := near.ReadAt(code, int64(p.Offset))
+		if err != nil || string(code) != nop1+chosen.Code {
 			continue
 		}
 		p.Address += uint64(len(nop1))
@@ -34,7 +35,8 @@ func preferFastNops(file io.ReaderAt, probes []sdt.Site) {
 	}
 }
 
-// window reads a page of a file for small pieces that follow each other, such as the sites of an image.
+// window reads a page of a file for small pieces that follow each other, such as the sites of an
+// image.
 type window struct {
 	io.ReaderAt
 	at    int64

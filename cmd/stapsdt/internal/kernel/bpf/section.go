@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Section is code that a program runs for one purpose. The sections of a program run one after another and share its
-// stack.
+// Section is code that a program runs for one purpose. The sections of a program run one after
+// another and share its stack.
 type Section struct {
 	ins   asm.Instructions
 	sleep bool // whether it reads memory of the traced program, and may sleep to do so
@@ -37,19 +37,22 @@ func (b *builder) loadID(id uint32) {
 	b.numbered, b.id = true, id
 }
 
-// section returns the generated section. It expects the context in R1. It ends with two instructions that return; the
-// first has labelExit.
+// section returns the generated section. It expects the context in R1. It ends with two
+// instructions that return; the first has labelExit.
 func (b *builder) section() (*Section, error) {
 	b.beginAttempts()
 	ins, err := b.finish()
 	if err != nil {
 		return nil, err
 	}
-	return &Section{ins: ins, sleep: b.sleep, awake: !b.env.Kernel.Sleepable, numbered: b.numbered, id: b.id}, nil
+	return &Section{
+		ins: ins, sleep: b.sleep, awake: !b.env.Kernel.Sleepable,
+		numbered: b.numbered, id: b.id,
+	}, nil
 }
 
-// Load loads a program that consists of sections. name is for messages, such as the name of a probe. The error may be a
-// *rights.Error.
+// Load loads a program that consists of sections. name is for messages, such as the name of a
+// probe. The error may be a *rights.Error.
 func (k Kernel) Load(name string, sections ...*Section) (*ebpf.Program, error) {
 	prog, err := k.Preemption.load(k.program(name, sections))
 	if errors.Is(err, unix.EPERM) {
@@ -61,9 +64,9 @@ func (k Kernel) Load(name string, sections ...*Section) (*ebpf.Program, error) {
 	return prog, nil
 }
 
-// Shape returns a string that is equal for sections of which Load makes the same program, and the cookie with which
-// the program is attached to the sites of these. The kernel loads one program, and detaches one link, for all probes
-// whose sections differ only in their IDs.
+// Shape returns a string that is equal for sections of which Load makes the same program, and the
+// cookie with which the program is attached to the sites of these. The kernel loads one program,
+// and detaches one link, for all probes whose sections differ only in their IDs.
 func (k Kernel) Shape(sections []*Section) (shape string, cookie uint64) {
 	spec := k.program("", sections)
 	b := binary.NativeEndian.AppendUint32(nil, spec.Flags)
@@ -81,8 +84,9 @@ func (k Kernel) Shape(sections []*Section) (shape string, cookie uint64) {
 	return string(sum[:]), cookie
 }
 
-// numbered returns the section whose ID is the cookie of the program's link, or nil: a link has one cookie for each
-// site, so that the IDs of several sections are constants, as they are without uprobe_multi.
+// numbered returns the section whose ID is the cookie of the program's link, or nil: a link has one
+// cookie for each site, so that the IDs of several sections are constants, as they are without
+// uprobe_multi.
 func (k Kernel) numbered(sections []*Section) (one *Section) {
 	for _, s := range sections {
 		switch {
@@ -97,8 +101,10 @@ func (k Kernel) numbered(sections []*Section) (one *Section) {
 
 // program returns the program that Load loads.
 func (k Kernel) program(name string, sections []*Section) *ebpf.ProgramSpec {
-	spec := &ebpf.ProgramSpec{Name: notInNames.ReplaceAllString(name, "_"), Type: ebpf.Kprobe, License: license}
-	spec.Instructions = join(sections, k.numbered(sections))
+	spec := &ebpf.ProgramSpec{
+		Name: notInNames.ReplaceAllString(name, "_"), Type: ebpf.Kprobe, License: license,
+		Instructions: join(sections, k.numbered(sections)),
+	}
 	if k.Multi {
 		spec.AttachType = ebpf.AttachTraceUprobeMulti
 	}
@@ -115,8 +121,8 @@ func (k Kernel) program(name string, sections []*Section) *ebpf.ProgramSpec {
 	return spec
 }
 
-// join concatenates sections: each but the last continues with the next one instead of returning. The ID of the
-// section numbered, which may be nil, is the cookie.
+// join concatenates sections: each but the last continues with the next one instead of returning.
+// The ID of the section numbered, which may be nil, is the cookie.
 func join(sections []*Section, numbered *Section) (all asm.Instructions) {
 	for i, s := range sections {
 		label := func(name string) string { return fmt.Sprintf("%d.%s", i, name) }

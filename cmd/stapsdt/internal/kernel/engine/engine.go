@@ -52,8 +52,9 @@ type Processes interface {
 type Kernel interface {
 	// Load loads the program of a probe.
 	Load(p *bpf.Probe, sections []*bpf.Section) (Program, error)
-	// Shape returns a string that is equal for probes of which one program can serve all, and the cookie by which the
-	// program knows the sites of this one. A probe that can be withdrawn alone shares no program.
+	// Shape returns a string that is equal for probes of which one program can serve all, and the
+	// cookie by which the program knows the sites of this one. A probe that can be withdrawn alone
+	// shares no program.
 	Shape(p *bpf.Probe, sections []*bpf.Section) (shape string, cookie uint64)
 	Attach(p Program, f *target.File, sites []Site, pid int) (Links, error)
 	// PerProcess reports whether it can attach to sites in one process.
@@ -116,7 +117,7 @@ type Engine struct {
 	added         uint64 // the number of subscriptions added so far, including removed ones
 	files         map[*target.File]*file
 	loaded        map[string][]*sharedProgram // keyed by the shape and the subscriptions
-	refused       map[string]bool             // the probes and subscriptions whose program the kernel rejects
+	refused       map[string]bool             // by probe and subscriptions: the kernel rejects it
 	scanned       time.Time                   // start of the last successful scan
 	pace          pace                        // limits scans of all processes
 	lost          bool                        // whether the kernel has dropped reports of mappings since that scan
@@ -140,7 +141,8 @@ func New(o Options) (*Engine, error) {
 	}
 	return &Engine{
 		finder: o.Files, kernel: o.Kernel, processes: o.Processes, options: o, poller: poller,
-		files: map[*target.File]*file{}, loaded: map[string][]*sharedProgram{}, refused: map[string]bool{}, processorTime: processorTime,
+		files: map[*target.File]*file{}, loaded: map[string][]*sharedProgram{},
+		refused: map[string]bool{}, processorTime: processorTime,
 	}, nil
 }
 

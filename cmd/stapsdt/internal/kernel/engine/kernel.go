@@ -123,7 +123,9 @@ func (l Links) Close() error {
 // in all processes that map the file now or later. With multi it uses uprobe_multi, and otherwise
 // one perf event for each site, which requires pid 0. If a site is wrong, the others are attached,
 // and the error names it. After a refusal or a shortage, no further site is tried.
-func AttachSites(prog *ebpf.Program, path string, sites []Site, pid int, multi bool) (Links, error) {
+func AttachSites(
+	prog *ebpf.Program, path string, sites []Site, pid int, multi bool,
+) (Links, error) {
 	executable, err := link.OpenExecutable(path)
 	if err != nil {
 		return nil, err

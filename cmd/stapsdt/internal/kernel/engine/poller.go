@@ -44,7 +44,8 @@ func newPoller() (p *poller, err error) {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
 	p.file = os.NewFile(uintptr(p.fd), "epoll")
-	if p.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
+	p.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
 	if err := p.control(unix.EPOLL_CTL_ADD, p.timer, unix.EPOLLIN); err != nil {
@@ -118,17 +119,19 @@ func (p *poller) wait(most time.Duration) (over bool, err error) {
 func (p *poller) setTimer(after time.Duration) {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(after, 1)))}
 	// SAFETY: the kernel reads spec during the call, which does not block.
-	_, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, uintptr(p.timer), 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME,
+		uintptr(p.timer), 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 	if errno != 0 {
 		panic(errno) // cannot happen: it is a timer, and the time is valid
 	}
 }
 
-// poll returns the number of events that are there now. The call does not block, and bypasses the runtime, as that of a
-// timer of package live does.
+// poll returns the number of events that are there now. The call does not block, and bypasses the
+// runtime, as that of a timer of package live does.
 func (p *poller) poll() (events int) {
 	// SAFETY: the kernel writes at most len(p.events) events during the call.
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events)), uintptr(len(p.events)), 0, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT,
+		uintptr(p.fd), uintptr(unsafe.Pointer(&p.events)), uintptr(len(p.events)), 0, 0, 0)
 	if errno != 0 {
 		return 0
 	}

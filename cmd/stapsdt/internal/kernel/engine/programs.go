@@ -16,15 +16,10 @@ import (
 
 // group is a set of sites that run the same program.
 type group struct {
-	groupKey
+	*sharedProgram
 	sites    []Site
 	attached int
-}
-
-// groupKey identifies a group of an attachment.
-type groupKey struct {
-	*sharedProgram
-	order int // index of the spec that selects the sites, in the first subscription
+	order    int // index of the spec that selects the sites, in the first subscription
 }
 
 // sharedProgram is a loaded program and its subscriptions.
@@ -75,9 +70,13 @@ type sectionError struct {
 // groups divides the selected sites of a file by their programs. After a shortage, the same call
 // may succeed later.
 func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
-	groups := make(map[groupKey]*group, len(a.groups))
+	type program struct {
+		*sharedProgram
+		order int
+	}
+	groups := make(map[program]*group, len(a.groups))
 	for _, g := range a.groups {
-		groups[g.groupKey] = g
+		groups[program{g.sharedProgram, g.order}] = g
 	}
 	for i := range f.Probes {
 		site := &f.Probes[i]
@@ -97,11 +96,11 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 			return err
 		}
 		for _, p := range programs {
-			key := groupKey{p, p.subscriptions[0].Selector.Order(f.File, site)}
-			g := groups[key]
+			of := program{p, p.subscriptions[0].Selector.Order(f.File, site)}
+			g := groups[of]
 			if g == nil {
-				g = &group{groupKey: key}
-				groups[key], a.groups = g, append(a.groups, g)
+				g = &group{sharedProgram: p, order: of.order}
+				groups[of], a.groups = g, append(a.groups, g)
 			}
 			g.sites = append(g.sites, Site{*site, cookie})
 		}
@@ -111,8 +110,8 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 	return nil
 }
 
-// programs returns the programs to attach to a probe for subscriptions, with a cookie: one for all of them,
-// unless the kernel rejects it.
+// programs returns the programs to attach to a probe for subscriptions, with a cookie: one for all
+// of them, unless the kernel rejects it.
 func (e *Engine) programs(
 	c candidate, subscriptions []*Subscription,
 ) (_ []*sharedProgram, cookie uint64, err error) {
@@ -131,11 +130,13 @@ func (e *Engine) programs(
 			}
 		}
 		if section != nil {
-			ids, with, sections = append(ids, fmt.Sprint(s.id)), append(with, s), append(sections, section)
+			ids, with = append(ids, fmt.Sprint(s.id)), append(with, s)
+			sections = append(sections, section)
 		}
 	}
 	shape, cookie := e.kernel.Shape(c.Probe, sections)
-	id, own := strings.Join(append([]string{shape}, ids...), "\x00"), strings.Join(append([]string{probe}, ids...), "\x00")
+	subscribers := "\x00" + strings.Join(ids, "\x00")
+	id, own := shape+subscribers, probe+subscribers
 	if len(with) == 0 || e.refused[own] {
 		return nil, 0, nil
 	}

@@ -47,7 +47,8 @@ func (e *Engine) Run(ctx context.Context, c Ticker) error {
 	rested := false     // whether the last wait has ended a pause
 	tick := time.Time{} // when Tick is due unless a descriptor is readable
 	for e.poller.ready = true; ctx.Err() == nil; {
-		// A process that maps a file is no reason for it: on a busy machine, others do so all the time.
+		// A process that maps a file is no reason for it: on a busy machine, others do so all the
+		// time.
 		if e.poller.ready || !time.Now().Before(tick) {
 			next, more, err := c.Tick()
 			if err != nil || !more {
@@ -94,7 +95,8 @@ func (e *Engine) rest(look bool, most, pause time.Duration) (_ bool, err error) 
 		return true, err
 	}
 	if pause > 0 {
-		if over, err := e.poller.wait(min(most, pause)); err != nil || !over || most <= pause || e.watcher.Pending() {
+		over, err := e.poller.wait(min(most, pause))
+		if err != nil || !over || most <= pause || e.watcher.Pending() {
 			return e.watcher.Pending() || e.broken.Swap(false), err
 		}
 		most -= pause

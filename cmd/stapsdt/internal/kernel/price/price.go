@@ -84,7 +84,8 @@ func measure(k bpf.Kernel) (Table, error) {
 		if err != nil {
 			return nil, err
 		}
-		links, err := engine.AttachSites(prog, "/proc/self/exe", []engine.Site{{Site: sdt.Site{Provider: "price", Name: string(name), Offset: offset}}}, pid, k.Multi)
+		site := engine.Site{Site: sdt.Site{Provider: "price", Name: string(name), Offset: offset}}
+		links, err := engine.AttachSites(prog, "/proc/self/exe", []engine.Site{site}, pid, k.Multi)
 		if errors.Is(err, errNotTraced) { // for example a nop of ten bytes before Linux 7.2
 			continue
 		}

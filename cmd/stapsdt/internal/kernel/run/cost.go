@@ -88,7 +88,9 @@ func (m metered) Load(p *bpf.Probe, sections []*bpf.Section) (engine.Program, er
 
 // Attach checks the budget too: attaching to many probes takes long, and meanwhile the
 // attached ones may exceed it.
-func (m metered) Attach(p engine.Program, f *target.File, sites []engine.Site, pid int) (engine.Links, error) {
+func (m metered) Attach(
+	p engine.Program, f *target.File, sites []engine.Site, pid int,
+) (engine.Links, error) {
 	if _, err := m.cost.check(); err != nil {
 		return nil, err
 	}

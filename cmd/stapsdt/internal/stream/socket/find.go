@@ -228,8 +228,9 @@ type entry struct {
 	paths []string
 }
 
-// entries returns the processes of users to which this user may connect. It reads those again that it did not know, or
-// has not read for longestUnseen: few of them change their user or network namespace.
+// entries returns the processes of users to which this user may connect. It reads those again that
+// it did not know, or has not read for longestUnseen: few of them change their user or network
+// namespace.
 func (n *Newcomers) entries() map[int]*entry {
 	pids, err := proc.Processes()
 	if err != nil {
@@ -249,7 +250,9 @@ func (n *Newcomers) entries() map[int]*entry {
 				continue
 			}
 			e.namespace, err = os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
-			if err != nil { // the process may be in another user namespace: its socket may still be in reach, or is reported
+			if err != nil {
+				// The process may be in another user namespace: its socket may still be in reach,
+				// or is reported.
 				e.namespace = fmt.Sprint(pid)
 			}
 		}
