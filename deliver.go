@@ -41,33 +41,37 @@ func (d *delivery) AppendConverted(a *words.Arguments) {
 	}
 }
 
-// ended ends the observation of an observer that has panicked, if there is one of this number, and
-// returns the number of the next. An observer that has ended the goroutine does not arrive here.
-func (d *delivery) ended(at int, reason any) (next int) {
-	if at < len(d.list) {
-		d.list[at].panicked(d.probe.provider, reason)
+// ended ends the observation of an observer that has panicked with nil, if there is one of this
+// number, and returns the number of the next. An observer that has ended the goroutine does not
+// arrive here.
+func (d *delivery) ended(at int, reported bool) (next int) {
+	if at < len(d.list) && !reported {
+		d.list[at].panicked(d.probe.provider, nil)
 	}
 	return at + 1
 }
 
-// deliver calls observers from a number on until one panics, and returns the number of that one and
-// why, or the number of all. It calls none if the goroutine is already in an observer. The
-// arguments are at args or, if they were converted, in a. The reason is nil after runtime.Goexit,
-// which ends the goroutine when deliver returns, and after a panic with nil, as GODEBUG=panicnil=1
-// allows.
-func (d *delivery) deliver(first int, args unsafe.Pointer, a *words.Arguments) (at int, why any) {
+// deliver calls observers from a number on until one panics, and returns the number of that one, or
+// the number of all. It calls none if the goroutine is already in an observer. The arguments are at
+// args or, if they were converted, in a. A panic is reported, unless it is with nil, as
+// GODEBUG=panicnil=1 allows: until deliver has returned, this could be runtime.Goexit.
+func (d *delivery) deliver(
+	first int, args unsafe.Pointer, a *words.Arguments,
+) (at int, reported bool) {
 	m := observerGoroutines.add(call.Goroutine())
 	if m.event == nil {
-		return len(d.list), nil
+		return len(d.list), false
 	}
-	at = first
+	at = len(d.list) // a panic before an observer is called is the program's
 	defer func() {
-		if a == nil {
-			m.event.arguments.Release()
+		if at == len(d.list) {
+			d.leave(m, a == nil)
+			return
 		}
-		observerGoroutines.remove(m)
-		if at < len(d.list) {
-			why = recover()
+		defer d.leave(m, a == nil) // even if what is reported ends the goroutine
+		if reason := recover(); reason != nil {
+			reported = true
+			d.list[at].panicked(d.probe.provider, reason)
 		}
 	}()
 	e, p := m.event, d.probe
@@ -83,10 +87,19 @@ func (d *delivery) deliver(first int, args unsafe.Pointer, a *words.Arguments) (
 		}
 	}
 	e.time = clock.Now()
-	for ; at < len(d.list); at++ {
+	for at = first; at < len(d.list); at++ {
 		if o := d.list[at]; !o.stopped.Load() {
 			o.f(e)
 		}
 	}
-	return at, nil
+	return at, false
+}
+
+// leave removes the goroutine from those that are in an observer, and releases the arguments of its
+// event if they are its own.
+func (d *delivery) leave(m mark, own bool) {
+	if own {
+		m.event.arguments.Release()
+	}
+	observerGoroutines.remove(m)
 }

@@ -43,7 +43,7 @@ func TestObserverPanics(t *testing.T) {
 	calls := 0
 	p.Observe(func(e *Event) {
 		calls++
-		panic("the observer's " + e.Arg(0).String())
+		mistaken(e)
 	})
 	lines := watch(t, p)
 	said := stderr(t, func() {
@@ -53,8 +53,28 @@ func TestObserverPanics(t *testing.T) {
 	require.Equal(t, 1, calls)
 	require.Equal(t, []string{`panics:probe("mistake")`, `panics:probe("again")`}, lines())
 	require.True(t, strings.HasPrefix(said, "stapsdt: an observer of panics panicked and is no longer called: the observer's mistake\n\ngoroutine "), said)
-	require.Contains(t, said, "TestObserverPanics", "the stack of the panic")
+	require.Contains(t, said, "stapsdt.mistaken(", "the stack of the panic")
 	require.Equal(t, 1, strings.Count(said, "stapsdt: "))
+}
+
+func mistaken(e *Event) { panic("the observer's " + e.Arg(0).String()) }
+
+// fired is an error whose message fires a probe.
+type fired struct{ *Probe0 }
+
+func (f fired) Error() string {
+	f.Fire()
+	return "fired"
+}
+
+// TestObserverPanicsAndFires: what the report of a panic fires is seen by no observer.
+func TestObserverPanicsAndFires(t *testing.T) {
+	p := newProvider(t, "reports")
+	probe, inner := NewProbe1[int](p, "probe"), NewProbe0(p, "inner")
+	p.Observe(func(*Event) { panic(fired{inner}) })
+	lines := watch(t, p)
+	require.Contains(t, stderr(t, func() { probe.Fire(1) }), "fired")
+	require.Equal(t, []string{"reports:probe(1)"}, lines())
 }
 
 // TestObserverPanicsWithNil: where that is no *runtime.PanicNilError.

@@ -156,8 +156,7 @@ func (c *connection) watch(w *wire.Watch) error {
 	}
 	defer m.closeDescriptor()
 	c.mu.Lock()
-	// The memory is sealed: nobody can truncate it.
-	o := recorder.Options{Head: c.listener.head, CannotFail: true}
+	o := recorder.Options{Head: c.listener.head, CannotFail: m.whole}
 	c.memory, c.writer = m, recorder.New(m.bytes, chunks, o)
 	c.stop = sink.Record(&recorder.Sink{Writer: c.writer, Selects: selects(w.Patterns)}, nil)
 	c.mu.Unlock()

@@ -16,6 +16,7 @@ type memory struct {
 	fd    int // valid until it was sent
 	size  int64
 	bytes []byte
+	whole bool // it is allocated, and nobody can take a part of it away
 }
 
 // newMemory makes memory of a size. It allocates all of it, so that no fire finds memory exhausted.
@@ -45,6 +46,7 @@ func (m *memory) fill() (err error) {
 	for err = unix.EINTR; err == unix.EINTR; {
 		err = unix.Fallocate(m.fd, 0, 0, m.size)
 	}
+	m.whole = err == nil
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		err = unix.Ftruncate(m.fd, m.size)
 	}
@@ -58,6 +60,7 @@ func (m *memory) fill() (err error) {
 	_ = unix.Madvise(m.bytes, unix.MADV_DONTFORK)
 	const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 	if _, err = unix.FcntlInt(uintptr(m.fd), unix.F_ADD_SEALS, seals|unix.F_SEAL_FUTURE_WRITE); err == unix.EINVAL {
+		m.whole = false                                                // a watcher can punch holes
 		_, err = unix.FcntlInt(uintptr(m.fd), unix.F_ADD_SEALS, seals) // Linux before 5.1
 	}
 	return os.NewSyscallError("fcntl", err)

@@ -79,7 +79,13 @@ func TestClosed(t *testing.T) {
 // TestTextFails: a text on a page that is not there, as of a file that was truncated, panics in the program, and the shared slot that the
 // fire had taken can be used again.
 func TestTextFails(t *testing.T) {
-	w := newWriter(t, 1, Options{Counter: true, CannotFail: true}) // with one slot of each kind
+	for _, o := range allOptions[1:] {
+		testTextFails(t, o)
+	}
+}
+
+func testTextFails(t *testing.T, o Options) {
+	w := newWriter(t, 1, o) // with one slot of each kind
 	if !w.hasSlots {
 		t.Skip("threads own no slots here")
 	}
@@ -106,6 +112,7 @@ func TestTextFails(t *testing.T) {
 		// SAFETY: the page is mapped until the test ends, and a read of it faults, which then panics.
 		text := unsafe.String(&page[0], 16)
 		require.Panics(t, func() { fireAt(w, number, text) })
+		require.True(t, debug.SetPanicOnFault(true), "the program's setting")
 		for range 100 {
 			fireAt(w, number, "shared")
 		}

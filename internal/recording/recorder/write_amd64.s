@@ -73,6 +73,12 @@ TEXT ·write(SB), NOSPLIT, $0-25
 
 	CMPQ shape_texts(SHAPE), $0
 	JEQ  share
+	MOVQ f+16(FP), R9
+	TESTQ R9, R9
+	JZ   unset
+	MOVBLZX const_offFault(R8), DX // what is restored if a text faults
+	MOVL DX, fire_fault(R9)
+unset:
 	MOVQ shape_n(SHAPE), CX
 touch:
 	CMPB (shape_loads-1)(SHAPE)(CX*1), $const_typeString
