@@ -60,6 +60,16 @@ func accept(socket *os.File) (*os.File, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("accept4", err)
 	}
+	// A failed write to descriptor 1 or 2, which the program may have closed, would end it by
+	// SIGPIPE.
+	if connected < 3 {
+		low := connected
+		connected, err = unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, 3)
+		unix.Close(low)
+		if err != nil {
+			return nil, os.NewSyscallError("fcntl", err)
+		}
+	}
 	return os.NewFile(uintptr(connected), socket.Name()), nil
 }
 

@@ -154,6 +154,30 @@ func TestAlike(t *testing.T) {
 	}, s.problems)
 }
 
+// TestAlikeParts: where the kernel rejects a program for two subscriptions, each gets one whose sites
+// have its own cookie.
+func TestAlikeParts(t *testing.T) {
+	w := &world{alike: true, mapped: map[int][]*target.File{1: {newFile("/app", "a", "bb")}}}
+	w.loadErr = func(sections int) error {
+		if sections > 1 {
+			return errors.New("too many instructions")
+		}
+		return nil
+	}
+	e := newEngine(t, w, Options{})
+	for range 2 {
+		e.add(subscribe(t, "app:a", "app:bb"))
+	}
+	require.NoError(t, e.scan())
+	cookies := map[string][]uint64{}
+	for _, some := range w.sites {
+		for _, s := range some {
+			cookies[s.Name] = append(cookies[s.Name], s.Cookie)
+		}
+	}
+	require.Equal(t, map[string][]uint64{"a": {1, 1}, "bb": {2, 2}}, cookies)
+}
+
 // TestPair: the first spec of a pair, which is that of the starts, is attached to last.
 func TestPair(t *testing.T) {
 	for _, specs := range [][]string{{"app:a", "app:b"}, {"app:b", "app:a"}} {

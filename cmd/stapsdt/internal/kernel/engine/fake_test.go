@@ -124,8 +124,8 @@ func (w *world) Alive(pid int) bool {
 
 // Kernel
 
-func (w *world) Shape(p *bpf.Probe, _ []*bpf.Section) (string, uint64) {
-	if w.alike {
+func (w *world) Shape(p *bpf.Probe, sections []*bpf.Section) (string, uint64) {
+	if w.alike && len(sections) == 1 {
 		return "", uint64(len(p.Name))
 	}
 	return p.Key(), 0

@@ -28,6 +28,10 @@ type sharedProgram struct {
 	probe         *bpf.Probe
 	subscriptions []*Subscription
 	withdrawn     bool // never attached again
+	// part means that it has a part of the sections of one probe, because the kernel rejected a
+	// program with all, and that cookie is the cookie of the probe's sites.
+	part   bool
+	cookie uint64
 }
 
 // join makes an attachment for the subscriptions that wait for one. complete is false if some are
@@ -102,7 +106,11 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 				g = &group{sharedProgram: p, order: of.order}
 				groups[of], a.groups = g, append(a.groups, g)
 			}
-			g.sites = append(g.sites, Site{*site, cookie})
+			s := Site{*site, cookie}
+			if p.part {
+				s.Cookie = p.cookie
+			}
+			g.sites = append(g.sites, s)
 		}
 	}
 	// The first spec of a pair selects the starts. Attach it last: an operation that starts before its end is attached to would stay open.
@@ -140,7 +148,11 @@ func (e *Engine) programs(
 	if len(with) == 0 || e.refused[own] {
 		return nil, 0, nil
 	}
-	if known, ok := e.loaded[id]; ok {
+	known, ok := e.loaded[id]
+	if !ok {
+		known, ok = e.loaded[own]
+	}
+	if ok {
 		for _, p := range known {
 			e.include(c, p.subscriptions)
 		}
@@ -155,8 +167,13 @@ func (e *Engine) programs(
 		return nil, 0, err
 	case len(all) == 0:
 		e.refused[own] = true // so that the verdict is reported only once
-	default:
+	case len(all) == 1 && len(all[0].subscriptions) == len(with):
 		e.loaded[id] = all
+	default: // other probes get programs of their own, and verdicts
+		for _, p := range all {
+			p.part = true
+		}
+		e.loaded[own] = all
 	}
 	return all, cookie, nil
 }
@@ -168,7 +185,9 @@ func (e *Engine) load(c candidate, with []*Subscription, sections []*bpf.Section
 	switch {
 	case err == nil:
 		e.include(c, with)
-		return []*sharedProgram{{Program: prog, probe: c.Probe, subscriptions: with}}, nil
+		_, cookie := e.kernel.Shape(c.Probe, sections)
+		p := &sharedProgram{Program: prog, probe: c.Probe, subscriptions: with, cookie: cookie}
+		return []*sharedProgram{p}, nil
 	case stall.Passes(err):
 		return nil, err
 	case len(with) == 1:
