@@ -6,12 +6,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -29,18 +29,22 @@ var readingPart = commandPart{
 	start: startReading,
 }
 
-// startPacer starts a program that fires for one command. For a second one, it could begin while the
-// first still ends.
-func startPacer(t testing.TB) *tracetest.Process {
+// watchedLive starts a program that fires, and a command that watches it by its socket until it has
+// fired. It returns the command's processor time in nanoseconds. The program fires for no second
+// command: it could begin while the first still ends.
+func watchedLive(t testing.TB, fire string, stdout, stderr io.Writer, args ...string) float64 {
 	p := tracetest.Command(t, exec.Command(filepath.Join(*work, "subject-live"), "pace"))
 	p.Expect("ready", testenv.Patience)
-	return p
-}
-
-// endPacer ends the program.
-func endPacer(t testing.TB, p *tracetest.Process) {
+	cmd := stapsdtCommand(append(args, "--via", "socket", "-p", strconv.Itoa(p.PID()))...)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	require.NoError(t, cmd.Start())
+	p.Say(fire)
+	p.Expect("fired ", testenv.Patience)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, cmd.Wait())
 	p.Hangup()
 	require.NoError(t, p.Wait(testenv.Patience))
+	return float64(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime())
 }
 
 func startReading(t testing.TB, r results) func() {
@@ -56,17 +60,9 @@ func startReading(t testing.TB, r results) func() {
 // countedLive returns the processor time of a command for each event of a program that fires at a steady rate, in nanoseconds. The
 // command, which sums them up as JSON, must have seen or lost each.
 func countedLive(t testing.TB, args ...string) float64 {
-	p := startPacer(t)
-	defer endPacer(t, p)
 	const fires = 10_000_000
-	cmd := stapsdtCommand(append(args, "-o", "json", "--via", "socket", "-p", strconv.Itoa(p.PID()))...)
 	var out bytes.Buffer
-	cmd.Stdout = &out
-	require.NoError(t, cmd.Start())
-	p.Say(fmt.Sprint("fire 1 5000 ", fires))
-	p.Expect("fired ", testenv.Patience)
-	require.NoError(t, cmd.Process.Signal(os.Interrupt))
-	require.NoError(t, cmd.Wait())
+	used := watchedLive(t, fmt.Sprint("fire 1 5000 ", fires), &out, io.Discard, append(args, "-o", "json")...)
 	var events uint64
 	for in := json.NewDecoder(&out); in.More(); {
 		var row struct{ Count, Lost uint64 }
@@ -74,5 +70,5 @@ func countedLive(t testing.TB, args ...string) float64 {
 		events += row.Count + row.Lost
 	}
 	require.EqualValues(t, fires, events)
-	return float64((cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())/time.Nanosecond) / fires
+	return used / fires
 }

@@ -5,14 +5,12 @@ package table
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
-	"time"
-
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -38,19 +36,12 @@ var recordedCount = regexp.MustCompile(`recorded (\d+) events|(\d+) other events
 // recordedLive returns the processor time of record for each event that it records of a program that fires five million
 // events a second, in nanoseconds. Each event must be recorded or lost.
 func recordedLive(t testing.TB, threads int) float64 {
-	p := startPacer(t)
-	defer endPacer(t, p)
 	const fires = 10_000_000
 	file := filepath.Join(*work, "recorded")
 	defer os.Remove(file)
-	cmd := stapsdtCommand("record", "-O", file, "--via", "socket", "-p", strconv.Itoa(p.PID()), "live:two")
 	var out bytes.Buffer
-	cmd.Stderr = &out
-	require.NoError(t, cmd.Start())
-	p.Say(fmt.Sprint("fire ", threads, " ", 5000/threads, " ", fires))
-	p.Expect("fired ", testenv.Patience)
-	require.NoError(t, cmd.Process.Signal(os.Interrupt))
-	require.NoError(t, cmd.Wait())
+	fire := fmt.Sprint("fire ", threads, " ", 5000/threads, " ", fires)
+	used := watchedLive(t, fire, io.Discard, &out, "record", "live:two", "-O", file)
 	var counts [2]int
 	for _, found := range recordedCount.FindAllStringSubmatch(out.String(), -1) {
 		for i := range counts {
@@ -59,5 +50,5 @@ func recordedLive(t testing.TB, threads int) float64 {
 		}
 	}
 	require.Equal(t, fires, counts[0]+counts[1], out.String())
-	return float64((cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())/time.Nanosecond) / float64(counts[0])
+	return used / float64(counts[0])
 }

@@ -5,13 +5,9 @@ package table
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"regexp"
 	"strconv"
 	"testing"
-	"time"
-
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -46,18 +42,10 @@ var lostEvents = regexp.MustCompile(`(\d+) events were lost`)
 // shownLive returns the processor time of a trace for each event that it shows of a program that fires at a steady rate, in
 // nanoseconds. It must have shown or lost each.
 func shownLive(t testing.TB, format string) float64 {
-	p := startPacer(t)
-	defer endPacer(t, p)
 	const fires = 2_000_000
-	cmd := stapsdtCommand("trace", "live:two", "-o", format, "--via", "socket", "-p", strconv.Itoa(p.PID()))
 	var lines lineCount
 	var warnings bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &lines, &warnings
-	require.NoError(t, cmd.Start())
-	p.Say(fmt.Sprint("fire 1 1000 ", fires))
-	p.Expect("fired ", testenv.Patience)
-	require.NoError(t, cmd.Process.Signal(os.Interrupt))
-	require.NoError(t, cmd.Wait())
+	used := watchedLive(t, fmt.Sprint("fire 1 1000 ", fires), &lines, &warnings, "trace", "live:two", "-o", format)
 	lost := 0
 	for _, m := range lostEvents.FindAllSubmatch(warnings.Bytes(), -1) {
 		n, err := strconv.Atoi(string(m[1]))
@@ -69,5 +57,5 @@ func shownLive(t testing.TB, format string) float64 {
 		shown--
 	}
 	require.Equal(t, fires, shown+lost, "%s", &warnings)
-	return float64((cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())/time.Nanosecond) / float64(shown)
+	return used / float64(shown)
 }
