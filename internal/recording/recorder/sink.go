@@ -23,8 +23,7 @@ type probe struct {
 	shape
 	writer   *Writer
 	describe func() (*recording.Probe, bool)
-	// number is the probe's number in the recording plus 1, 0 if it is not known yet, or noNumber.
-	number atomic.Uint32
+	full     atomic.Bool // whether the recording has no room for the probe
 }
 
 // plain is a probe whose fires need neither a time that is passed nor a check for faults: the
@@ -40,9 +39,6 @@ type times struct {
 	n     int   // of arguments
 	times []int // the arguments that are times
 }
-
-// noNumber is the number of a probe for which the recording has no room.
-const noNumber = ^uint32(0)
 
 // Probe implements sink.Sink.
 func (s *Sink) Probe(describe func() (p *recording.Probe, named bool)) sink.Probe {
@@ -82,10 +78,10 @@ func (p *probe) quickest() sink.Probe {
 // known reports whether the probe has a number in the recording, which it adds it to. If the
 // recording has no room for the probe, known counts the event as lost.
 func (p *probe) known() bool {
-	if p.number.Load() == 0 {
+	if atomic.LoadUint64(&p.head) == 0 && !p.full.Load() {
 		p.add()
 	}
-	if p.number.Load() == noNumber {
+	if p.full.Load() {
 		p.writer.Drop()
 		return false
 	}
@@ -95,13 +91,11 @@ func (p *probe) known() bool {
 // add adds the probe to the recording.
 func (p *probe) add() {
 	described, _ := p.describe()
-	number, ok := p.writer.AddProbe(described)
-	if !ok {
-		p.number.Store(noNumber)
-		return
+	if number, ok := p.writer.AddProbe(described); ok {
+		p.setNumber(number)
+	} else {
+		p.full.Store(true)
 	}
-	p.setNumber(number)
-	p.number.Store(number + 1)
 }
 
 // Append implements sink.Probe.
@@ -128,7 +122,7 @@ func (p *checked) Append(args unsafe.Pointer) {
 
 // Append implements sink.Probe.
 func (p *probe) Append(args unsafe.Pointer) {
-	if atomic.LoadUint64(&p.head) != 0 || p.known() {
+	if p.known() {
 		p.writer.append(&p.shape, args)
 	}
 }

@@ -138,7 +138,7 @@ func (f *File) taker(r *Reader, number uint32) func(*recording.Event) {
 		return nil
 	}
 	take := r.Taker(f.Probes()[number])
-	if filter.where == nil && r.window == always {
+	if take == nil || filter.where == nil && r.window == always {
 		return take
 	}
 	return func(e *recording.Event) {
