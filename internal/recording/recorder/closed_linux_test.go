@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -91,14 +92,7 @@ func testTextFails(t *testing.T, o Options) {
 	}
 	w.tookBack.Store(math.MaxInt64 / 2) // no slot is taken back meanwhile
 	number, _ := w.AddProbe(&recording.Probe{Provider: "p", Name: "text", Args: []recording.Arg{{Name: "text", Type: kind.TypeString, Kind: kind.String}}})
-	fd, err := unix.MemfdCreate("text", 0)
-	require.NoError(t, err)
-	defer unix.Close(fd)
-	require.NoError(t, unix.Ftruncate(fd, 4096))
-	page, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
-	require.NoError(t, err)
-	defer unix.Munmap(page)
-	require.NoError(t, unix.Ftruncate(fd, 0))
+	text := testenv.MissingText(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	fireAt(w, number, "own")
@@ -109,8 +103,6 @@ func testTextFails(t *testing.T, o Options) {
 		runtime.LockOSThread() // on another thread than that of the slot
 		defer runtime.UnlockOSThread()
 		fireAt(w, number, "shared")
-		// SAFETY: the page is mapped until the test ends, and a read of it faults, which then panics.
-		text := unsafe.String(&page[0], 16)
 		require.Panics(t, func() { fireAt(w, number, text) })
 		require.True(t, debug.SetPanicOnFault(true), "the program's setting")
 		for range 100 {
