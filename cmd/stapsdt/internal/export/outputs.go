@@ -145,6 +145,8 @@ func (options *Options) open(ctx context.Context, to *console.Console, source ex
 		if o.otlp, err = expose.NewOTLP(ctx, options.endpoint, metrics, rule.NewComplaints(to).Complain); err != nil {
 			return nil, fmt.Errorf("--otlp: %w", err)
 		}
+	} else if os.Getenv(expose.EndpointVariable) != "" {
+		to.Warn("nothing is sent to $%s: give --otlp to send metrics and spans", expose.EndpointVariable)
 	}
 	if options.Listen == "" {
 		close(o.served)

@@ -4,7 +4,6 @@ package expose
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -52,14 +51,13 @@ type client struct {
 	taken, refused int
 }
 
-// setting returns the value of an environment variable of OTLP for a signal, or for all signals.
-func setting(signal, name string) string {
-	const prefix = "OTEL_EXPORTER_OTLP_"
-	return cmp.Or(os.Getenv(prefix+strings.ToUpper(signal)+"_"+name), os.Getenv(prefix+name))
-}
-
 func newClient(endpoint *url.URL, signal string) (*client, error) {
-	c := &client{url: endpoint.JoinPath("v1", signal).String(), header: http.Header{}, gzip: setting(signal, "COMPRESSION") == "gzip"}
+	of, err := endpointOf(signal, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	zips := strings.EqualFold(setting(signal, "COMPRESSION"), "gzip")
+	c := &client{url: of.String(), header: http.Header{}, gzip: zips}
 	for pair := range strings.SplitSeq(setting(signal, "HEADERS"), ",") {
 		name, value, _ := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
@@ -86,7 +84,6 @@ func newClient(endpoint *url.URL, signal string) (*client, error) {
 	transport.DisableCompression = true // answers are short
 	c.http.Transport = transport
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a redirected POST would become a GET
-	var err error
 	transport.TLSClientConfig, err = certificates(signal)
 	return c, err
 }

@@ -21,13 +21,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// OTLP sends metrics and spans by OTLP over HTTP. It obeys the environment variables OTEL_EXPORTER_OTLP_… for headers,
-// certificates, timeouts and compression, OTEL_METRIC_EXPORT_INTERVAL and OTEL_RESOURCE_ATTRIBUTES.
+// OTLP sends metrics and spans by OTLP over HTTP. It obeys the environment variables
+// OTEL_EXPORTER_OTLP_…, OTEL_METRIC_EXPORT_INTERVAL and OTEL_RESOURCE_ATTRIBUTES.
 type OTLP struct {
 	metrics  *Metrics
 	client   *client // for the metrics
 	own      []*common.KeyValue
 	interval time.Duration
+	deltas   *deltas // nil for cumulative metrics
+	lasting  bool    // the exporter's own metrics are cumulative, whatever deltas is
 	spans    *sender
 
 	ctx     context.Context // ends the goroutines
@@ -54,7 +56,13 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 // complain is called with each failure. An absent collector is not an error: it receives the counts
 // when it is back.
 func NewOTLP(ctx context.Context, endpoint *url.URL, m *Metrics, complain func(string)) (o *OTLP, err error) {
+	if err := checkVariables(os.Environ(), complain); err != nil {
+		return nil, err
+	}
 	o = &OTLP{metrics: m, own: ownAttributes(ctx), interval: defaultInterval}
+	if p := preference(); p != preferCumulative {
+		o.deltas, o.lasting = &deltas{map[string]point{}}, p == preferLowMemory
+	}
 	if text := os.Getenv("OTEL_METRIC_EXPORT_INTERVAL"); text != "" {
 		milliseconds, err := strconv.ParseUint(text, 10, 31)
 		if err != nil || milliseconds == 0 {
@@ -86,7 +94,8 @@ func NewOTLP(ctx context.Context, endpoint *url.URL, m *Metrics, complain func(s
 // Span queues a span. It never blocks: it counts a span for which there is no room.
 func (o *OTLP) Span(s Span) { o.spans.add(s) }
 
-// run sends the metrics at intervals. After a temporary failure, it sends newer numbers, so that no message waits.
+// run sends the metrics at intervals. After a temporary failure, it sends newer numbers, so that no
+// message waits.
 func (o *OTLP) run() {
 	delays, pause := backoff{first: firstDelay}, o.interval
 	for {
@@ -119,6 +128,9 @@ func (o *OTLP) sendMetrics(ctx context.Context) error {
 		case errors.Is(err, errSize):
 			o.client.complain(fmt.Sprintf("OTLP: the metric %s is left out, because it is too large for the collector", all[0].metric.Name))
 		case err == nil:
+			if o.deltas != nil {
+				o.deltas.accept(all[:n])
+			}
 			partial := answer.GetPartialSuccess()
 			o.client.partly(partial.GetRejectedDataPoints(), "data points", partial.GetErrorMessage())
 		}
@@ -131,21 +143,31 @@ func (o *OTLP) sendMetrics(ctx context.Context) error {
 type measured struct {
 	of     *resource.Resource
 	metric *metrics.Metric
+	// whole has the cumulative points of a delta, by their keys, and is nil for other metrics.
+	whole map[string]point
 }
 
 // all returns the metrics, those of a resource one after another.
 func (o *OTLP) all(now time.Time) (all []measured) {
-	add := func(attributes []*common.KeyValue, families []*dto.MetricFamily) {
-		of := &resource.Resource{Attributes: attributes}
+	add := func(of *resource.Resource, families []*dto.MetricFamily) {
 		for _, f := range families {
-			all = append(all, measured{of, convertMetric(f, nanoseconds(now))})
+			all = append(all, measured{of: of, metric: convertMetric(f, nanoseconds(now))})
 		}
 	}
 	rest, of := divide(o.metrics.collect())
 	for c, families := range of {
-		add(inContainer(o.own, &c), o.metrics.convert(&page{}, families))
+		attributes := inContainer(o.own, &c)
+		add(&resource.Resource{Attributes: attributes}, o.metrics.convert(&page{}, families))
 	}
-	add(o.own, o.metrics.withOwn(o.metrics.convert(&page{}, rest)))
+	exporter := &resource.Resource{Attributes: o.own}
+	add(exporter, o.metrics.convert(&page{}, rest))
+	if o.lasting {
+		all = o.deltas.apply(all)
+	}
+	add(exporter, o.metrics.withOwn(nil))
+	if o.deltas != nil && !o.lasting {
+		all = o.deltas.apply(all)
+	}
 	return all
 }
 
@@ -162,7 +184,8 @@ func byResource(some []measured) (all []*metrics.ResourceMetrics) {
 	return all
 }
 
-// Shutdown stops the goroutines, and sends the remaining metrics and spans. It must be called only once.
+// Shutdown stops the goroutines, and sends the remaining metrics and spans. It must be called only
+// once.
 func (o *OTLP) Shutdown(ctx context.Context) error {
 	o.stop()
 	o.running.Wait()

@@ -17,7 +17,10 @@ import (
 // started is the start of metrics that do not define their own.
 var started = time.Now()
 
-const cumulative = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
+const (
+	cumulative = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
+	delta      = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
+)
 
 // convertMetric converts a family for OTLP. now is the time of its points.
 func convertMetric(f *dto.MetricFamily, now uint64) *metrics.Metric {
@@ -95,8 +98,8 @@ func exponentialPoint(m *dto.Metric, now uint64) *metrics.ExponentialHistogramDa
 		} else {
 			positive.BucketCounts = append(positive.BucketCounts, make([]uint64, span.GetOffset())...)
 		}
-		for _, delta := range deltas[:span.GetLength()] {
-			count += delta
+		for _, step := range deltas[:span.GetLength()] {
+			count += step
 			positive.BucketCounts = append(positive.BucketCounts, uint64(count))
 		}
 		deltas = deltas[span.GetLength():]
