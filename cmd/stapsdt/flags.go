@@ -19,8 +19,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// processList is the value of -p: the name of a process, or PIDs or names of processes, or names of
-// pods, separated by commas or white space, as pgrep prints them.
+// processList is the value of -p: the name of a process, or PIDs or names of processes, or patterns
+// of them, or names of pods, separated by commas or white space, as pgrep prints them.
 type processList struct{ *query.Target }
 
 func (processList) Type() string { return "PID" }
@@ -48,8 +48,8 @@ func (l processList) Set(text string) error {
 	isName := func(word string) bool { return !isNumber(word) }
 	named := len(words) > 1 && slices.ContainsFunc(words, isName)
 	if named {
-		if pid, err := processCalled(whole); !isNoProcess(err) {
-			return l.add(pid, err)
+		if err := l.addCalled(whole); !isNoProcess(err) {
+			return err
 		}
 	}
 	for _, word := range words {
@@ -66,11 +66,12 @@ func (l processList) Set(text string) error {
 // addWord adds the process or the pods that a word names.
 func (l processList) addWord(word string) error {
 	if !strings.Contains(word, "/") {
-		return l.add(processOf(word))
+		pid, err := processOf(word)
+		return l.addOr(word, pid, err)
 	}
 	if !hasPods() { // then it can only be the name of a process
-		if pid, err := processCalled(word); !isNoProcess(err) {
-			return l.add(pid, err)
+		if err := l.addCalled(word); !isNoProcess(err) {
+			return err
 		}
 	}
 	pod, err := query.ParsePodPattern(word)
@@ -80,12 +81,28 @@ func (l processList) addWord(word string) error {
 	return err
 }
 
-// add adds a process, unless there is an error, which it returns.
-func (l processList) add(pid int, err error) error {
-	if err == nil && !slices.Contains(l.PIDs, pid) {
-		l.PIDs = append(l.PIDs, pid)
+// addCalled adds the process with a name, or else the processes whose names match it as a pattern.
+func (l processList) addCalled(name string) error {
+	pid, err := processCalled(name)
+	return l.addOr(name, pid, err)
+}
+
+// addOr adds a process or, if the error means that there is none, those whose names match a
+// pattern.
+func (l processList) addOr(pattern string, pid int, err error) error {
+	pids := []int{pid}
+	if isNoProcess(err) && strings.ContainsAny(pattern, "*?[") {
+		pids, err = processesLike(pattern)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		if !slices.Contains(l.PIDs, pid) {
+			l.PIDs = append(l.PIDs, pid)
+		}
+	}
+	return nil
 }
 
 // processOf returns the process that a word names: its PID, or a name that no other process has.
@@ -105,7 +122,7 @@ func isNumber(word string) bool { return word != "" && strings.Trim(word, "01234
 
 // targetFlags adds the flags that select the processes in which a command looks for probes.
 func targetFlags(c *cobra.Command, t *query.Target) {
-	c.Flags().VarP(processList{t}, "pid", "p", "the process `PID`, or its name if no other has it, or several as pgrep prints them, with their shared libraries; or NAMESPACE/POD[/CONTAINER], with * for any, on a node of Kubernetes")
+	c.Flags().VarP(processList{t}, "pid", "p", "the process `PID`, or its name if no other has it, or every process that a name with * matches, or several as pgrep prints them, with their shared libraries; or NAMESPACE/POD[/CONTAINER], with * for any, on a node of Kubernetes")
 	c.Flags().BoolVarP(&t.All, "all", "a", false, "every process on the machine, in containers too")
 	_ = c.RegisterFlagCompletionFunc("pid", completePID)
 }
@@ -182,7 +199,8 @@ func fromFlag(c *cobra.Command, from *replay.From) {
 	})
 }
 
-// sourceFlags adds the flags of the commands that can read events from recordings and from the page of a program.
+// sourceFlags adds the flags of the commands that can read events from recordings and from the page
+// of a program.
 func sourceFlags(c *cobra.Command, from *replay.From) {
 	fromFlag(c, from)
 	c.Flags().BoolVar(&from.Follow, "follow", false, "with --from, go on with what is written from now on, until Ctrl-C")
@@ -253,8 +271,8 @@ func readsPages(c *cobra.Command) bool {
 	return c.Flags().Lookup("follow") != nil || c.Name() == "list" || c.Name() == "top"
 }
 
-// checkStrayAddress returns an error if an argument is the address of a page of probes and the command cannot read pages, or if the
-// address lacks the scheme.
+// checkStrayAddress returns an error if an argument is the address of a page of probes and the
+// command cannot read pages, or if the address lacks the scheme.
 func checkStrayAddress(c *cobra.Command, args []string) error {
 	for _, arg := range args {
 		switch {

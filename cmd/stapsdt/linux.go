@@ -29,6 +29,9 @@ func linuxCommands(to *console.Console) []*cobra.Command {
 // that no process has it.
 func processCalled(name string) (int, error) { return proc.Called(name) }
 
+// processesLike returns the processes whose names match a pattern.
+func processesLike(pattern string) ([]int, error) { return proc.CalledLike(pattern) }
+
 func isNoProcess(err error) bool { return errors.Is(err, proc.ErrNoProcess) }
 
 // hasPods reports whether this machine is a node of Kubernetes, where a name with a slash names a

@@ -24,6 +24,8 @@ func linuxCommands(*console.Console) (all []*cobra.Command) {
 
 func processCalled(string) (int, error) { return 0, console.ErrLinux }
 
+func processesLike(string) ([]int, error) { return nil, console.ErrLinux }
+
 func isNoProcess(error) bool { return false }
 
 // hasPods returns true: a name with a slash is a pod, because processes cannot be searched
