@@ -57,7 +57,7 @@ export PATH=$bin:$PATH
 cluster_isolate "$group"
 cluster_start "$group"
 trap cluster_stop EXIT
-load stapsdt-export 65532:65532 "$cluster/stapsdt"
+load stapsdt 65532:65532 "$cluster/stapsdt"
 load shop 65532:65532 "$cluster/shop"
 load worker 65532:65532 "$cluster/worker" "$cluster/stapsdt"
 # An image of the tag latest would be pulled.

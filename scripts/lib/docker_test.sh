@@ -88,7 +88,8 @@ PATH=$work:$PATH
 # unprivileged N: the Nth command of docs/containers.md's section on that, for an image, containers and a directory of this run.
 unprivileged() {
 	awk -v n="$1" '/^## / { on = $0 == "## Without privileges" } on && /^    \$ / && --n == 0' docs/containers.md |
-		sed "s/^    . docker run/docker run --network none/;s/--name shop/--name $listening/;s/:shop IMAGE/:$listening $listening/;s/ IMAGE / $listening /
+		sed "s/^    . docker run/docker run --network none/;s/--name shop/--name $listening/;s/container:shop/container:$listening/;s/ shop$/ $listening \/shop/
+			s/ registry\.example\.com\/stapsdt:[^ ]* / $listening \/stapsdt /
 			s/ run --network none -d --user / run --network none -d --name $listening-2 --user /;s/\/run\/shop/${volume//\//\\/}\/run/g"
 }
 mkdir -p "$work/module" "$work/image/tmp"
