@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/workload"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
@@ -73,7 +74,7 @@ func askCommand(to *console.Console) *cobra.Command {
 	var allowance inpod.Allowance
 	var reader console.Reader
 	var plain bool
-	var terminal, pod string
+	var terminal, pod, node string
 	c := &cobra.Command{Use: "ask -- VERB...", Args: cobra.MinimumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
 		if err := inpod.ProtectPod(to, allowance); err != nil {
 			return err
@@ -83,7 +84,10 @@ func askCommand(to *console.Console) *cobra.Command {
 		}
 		console.SetReader(reader)
 		if names := strings.Split(pod, "/"); len(names) == 3 {
-			live.SetPod(recording.Pod{Namespace: names[0], Name: names[1], Container: names[2]})
+			live.SetPod(recording.Pod{
+				Namespace: names[0], Name: names[1], Container: names[2],
+				Workload: workload.Of(names[1], node), Node: node,
+			})
 		}
 		pids, err := inpod.Find(allowance.Container, allowance.Alone)
 		if err != nil {
@@ -111,6 +115,7 @@ func askCommand(to *console.Console) *cobra.Command {
 	allowanceFlags(c, &allowance)
 	c.Flags().StringVar(&terminal, "terminal", "", "standard input is a terminal, and the keepalive has this `TOKEN`")
 	c.Flags().StringVar(&pod, "pod", "", "the names `NAMESPACE/POD/CONTAINER` of the container")
+	c.Flags().StringVar(&node, "node", "", "the `NAME` of its node")
 	c.Flags().IntVar(&reader.Columns, "columns", 0, "how wide the reader's terminal is")
 	c.Flags().BoolVar(&reader.Colored, "color", false, "the reader's terminal has colors")
 	c.Flags().BoolVar(&plain, "no-color", false, "the reader wants no colors")

@@ -25,6 +25,7 @@ Its names are those of the arguments, arg0, arg1 and so on, and:
   cgroup          the number of the control group of version 2
   goroutine       the goroutine, in recordings of programs
   namespace, pod, container    those of Kubernetes, or ""
+  workload, node    the pod's workload, derived from its name, and its node, or ""
 
 It consists of == != < <= > >=, && || !, + - * / %, & | ^ &^ << >>, len(text), strings.HasPrefix, strings.HasSuffix,
 strings.Contains, durations such as 10ms and 2.5s, and str(arg0), which is the text at an address.

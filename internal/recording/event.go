@@ -39,8 +39,8 @@ type Event struct {
 	body  []byte // a word for each argument, and then the texts
 }
 
-// Pod names a container of a pod.
-type Pod struct{ Namespace, Name, Container string }
+// Pod names a container of a pod, and the workload and the node of the pod.
+type Pod struct{ Namespace, Name, Container, Workload, Node string }
 
 // Integer is Word for an argument that is no float.
 func (e *Event) Integer(i int) uint64 { return binary.LittleEndian.Uint64(e.body[8*i:]) }

@@ -42,7 +42,9 @@ func newNode(t *testing.T) *node {
 // command returns the command for a process that sees the links of the node.
 func (n *node) command(args ...string) *exec.Cmd {
 	script := `mount -t tmpfs none /var/log && mkdir /var/log/containers && exec "$@"`
-	return exec.Command("unshare", append([]string{"-m", "sh", "-c", script, "sh", stapsdt(n.t)}, args...)...)
+	c := exec.Command("unshare", append([]string{"-m", "sh", "-c", script, "sh", stapsdt(n.t)}, args...)...)
+	c.Env = append(os.Environ(), "STAPSDT_NODE_NAME=n1")
+	return c
 }
 
 // sees makes the links those that a process of command sees.
@@ -143,7 +145,7 @@ func TestTracePods(t *testing.T) {
 	t.Parallel()
 	const uid = "3b6e6d3c-4a0e-4b43-8f5c-5a6d3b6e6d3c"
 	n := newNode(t)
-	p := tracetest.Command(t, n.command("trace", "-p", "shop/web-*/app", "pods:said", "--show", "namespace,pod,container,text", "-w", `pod != "web-1" && strings.HasPrefix(namespace, "sh")`, "-n", "2", "-o", "json"))
+	p := tracetest.Command(t, n.command("trace", "-p", "shop/web-*/app", "pods:said", "--show", "workload,pod,node,container,text", "-w", `pod != "web-1" && strings.HasPrefix(workload, "we")`, "-n", "2", "-o", "json"))
 	p.WaitSaid(regexp.MustCompile("no process of shop/web-.*/app has pods:said yet"), testenv.Patience)
 	n.sees(p)
 	for _, pod := range []string{"web-0", "web-1", "db-0", "web-2"} {
@@ -168,11 +170,11 @@ func TestTracePods(t *testing.T) {
 	for _, line := range p.Lines() {
 		var e struct {
 			Namespace, Pod, Container string
-			Args                      struct{ Namespace, Pod, Container, Text string }
+			Args                      struct{ Workload, Pod, Node, Container, Text string }
 		}
 		if json.Unmarshal([]byte(line), &e) == nil {
 			require.Equal(t, e.Args.Pod, e.Args.Text)
-			require.Equal(t, "shop/"+e.Pod+"/app", e.Args.Namespace+"/"+e.Args.Pod+"/"+e.Args.Container)
+			require.Equal(t, "web/"+e.Pod+"/n1/app", e.Args.Workload+"/"+e.Args.Pod+"/"+e.Args.Node+"/"+e.Args.Container)
 			require.Equal(t, "shop//app", e.Namespace+"//"+e.Container)
 			got = append(got, e.Pod)
 		}
@@ -201,7 +203,7 @@ func TestInPod(t *testing.T) {
 	p, id := startContained(t)
 	ask := func(args ...string) *tracetest.Process {
 		t.Helper()
-		q := tracetest.Command(t, unprivileged(t, stapsdt(t), append([]string{"inpod", "ask", "--container", id, "--pod", "team/web/app", "--"}, args...)...))
+		q := tracetest.Command(t, unprivileged(t, stapsdt(t), append([]string{"inpod", "ask", "--container", id, "--pod", "team/web-0/app", "--node", "n1", "--"}, args...)...))
 		tell(p, "await")
 		return q
 	}
@@ -209,11 +211,11 @@ func TestInPod(t *testing.T) {
 	require.JSONEq(t, fmt.Sprintf(`{"protocol": 2, "uid": %[1]d, "gid": %[1]d, "processes": [{"pid": %[2]d, "uid": %[1]d, "gid": %[1]d, "readable": true, "listens": true}]}`, user, p.PID()), r.stdout)
 
 	for _, end := range []func(*tracetest.Process){(*tracetest.Process).Hangup, func(q *tracetest.Process) { q.Say("") }} {
-		q := ask("count", "--output=json", "--by=namespace,pod,container", "--", "subject:request__done")
+		q := ask("count", "--output=json", "--by=namespace,pod,container,workload,node", "--", "subject:request__done")
 		tell(p, "fire 7")
 		end(q)
 		require.NoError(t, q.Wait(testenv.Patience))
-		require.Contains(t, fmt.Sprint(q.Lines()), `"by":{"namespace":"team","pod":"web","container":"app"},"count":7}`)
+		require.Contains(t, fmt.Sprint(q.Lines()), `"by":{"namespace":"team","pod":"web-0","container":"app","workload":"web","node":"n1"},"count":7}`)
 		tell(p, "idle")
 	}
 	adjusted := ask("trace", "--", "subject:request__done")

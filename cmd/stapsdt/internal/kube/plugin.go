@@ -163,6 +163,7 @@ func (a *execution) words(at *place, extra ...string) []string {
 	args := append(at.exec(), at.command("ask", a.subject)...)
 	of := a.subject
 	args = append(args, "--pod="+of.Metadata.Namespace+"/"+of.Metadata.Name+"/"+of.container.Name)
+	args = append(args, "--node="+of.Spec.NodeName)
 	width, out := columns(a.out)
 	switch {
 	case a.isTerminal():

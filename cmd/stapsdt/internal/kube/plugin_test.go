@@ -113,7 +113,7 @@ func TestFirstRequest(t *testing.T) {
 	assert.Contains(t, calls, "--profile=restricted")
 	assert.Contains(t, calls, `custom {"securityContext":{"runAsUser":1000,"runAsGroup":2000,"allowPrivilegeEscalation":false},"terminationMessagePolicy":"FallbackToLogsOnError"}`)
 	assert.Contains(t, calls, " -- /stapsdt inpod wait --container="+shopID+" --memory=67108864 --alone\n")
-	assert.Contains(t, calls, "/stapsdt inpod ask --container="+shopID+" --memory=67108864 --alone --pod=default/shop/app -- trace")
+	assert.Contains(t, calls, "/stapsdt inpod ask --container="+shopID+" --memory=67108864 --alone --pod=default/shop/app --node=n1 -- trace")
 	for line := range strings.Lines(calls) {
 		if !strings.HasPrefix(line, "custom") {
 			assert.Contains(t, line, "--context=x --as=ann --kubeconfig=k")
@@ -188,9 +188,9 @@ func TestWay(t *testing.T) {
 		calls  string // what they contain at the end
 		said   string
 	}{
-		"silent":                    {func(c *cluster) { c.Listens = false }, "trace shop:*", 0, "stapsdt-xyz --container=stapsdt -- /stapsdt inpod ask --container=" + shopID + " --memory=25165824 --limit=134217728 --pod=default/shop/app --", ""},
-		"silent list without agent": {func(c *cluster) { c.Listens = false; c.Pods = c.Pods[:1] }, "list --image i", 0, "--alone --pod=default/shop/app -- list --", ""},
-		"kernel":                    {func(*cluster) {}, "trace shop:* --via kernel", 0, "ask --container=" + shopID + " --memory=25165824 --limit=134217728 --pod=default/shop/app -- trace --via=kernel", ""},
+		"silent":                    {func(c *cluster) { c.Listens = false }, "trace shop:*", 0, "stapsdt-xyz --container=stapsdt -- /stapsdt inpod ask --container=" + shopID + " --memory=25165824 --limit=134217728 --pod=default/shop/app --node=n1 --", ""},
+		"silent list without agent": {func(c *cluster) { c.Listens = false; c.Pods = c.Pods[:1] }, "list --image i", 0, "--alone --pod=default/shop/app --node=n1 -- list --", ""},
+		"kernel":                    {func(*cluster) {}, "trace shop:* --via kernel", 0, "ask --container=" + shopID + " --memory=25165824 --limit=134217728 --pod=default/shop/app --node=n1 -- trace --via=kernel", ""},
 		"socket":                    {func(c *cluster) { c.Listens = false }, "trace shop:* --via socket", 4, "", "stapsdt: the program does not listen: start it with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, or let it call probesock.Listen\n"},
 		"no agent":                  {func(c *cluster) { c.Listens = false; c.Pods = c.Pods[:1] }, "trace shop:* --image i", 4, "", "does not listen: start it with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, or let it call probesock.Listen; and no node agent runs on the node n1"},
 		"no right":                  {func(c *cluster) { c.Refused = map[string]string{"debug": forbidden}; c.Pods = c.Pods[:1] }, "trace shop:* --image i", 4, "", "stapsdt: you may not add a container to pods of the namespace default: this takes the right to patch pods/ephemeralcontainers (docs/kubernetes.md has a role for it)"},
@@ -216,13 +216,13 @@ func TestWay(t *testing.T) {
 		"not running": {func(c *cluster) {
 			_ = json.Unmarshal([]byte(`{"waiting":{"reason":"CrashLoopBackOff"},"running":null}`), &c.Pods[0].Status.ContainerStatuses[0].State)
 		}, "list", 1, "", "stapsdt: the container app of the pod default/shop is not running: CrashLoopBackOff"},
-		"small pod":       {func(c *cluster) { c.Pods[0].Spec.Containers[0].Resources.Limits = map[string]string{"memory": "64Mi"} }, "list", 0, "--memory=25165824 --limit=67108864 --shared --alone --pod=default/shop/app -- list", ""},
+		"small pod":       {func(c *cluster) { c.Pods[0].Spec.Containers[0].Resources.Limits = map[string]string{"memory": "64Mi"} }, "list", 0, "--memory=25165824 --limit=67108864 --shared --alone --pod=default/shop/app --node=n1 -- list", ""},
 		"another version": {func(c *cluster) { c.Behind = 1 }, "list --image i", 1, "", "of the pod default/shop has another version of stapsdt, or another command; and the node agent stapsdt/stapsdt-xyz has another"},
 		"short memory": {func(c *cluster) {
 			c.Refused = map[string]string{"look": "stapsdt: the pod is short of memory: x\ncommand terminated with exit code 1"}
 			c.Pods = c.Pods[:1]
 		}, "list --image i", 1, "", "stapsdt: the pod is short of memory: x; and no node agent"},
-		"shared PIDs": {func(c *cluster) { c.Pods[0].Spec.ShareProcessNamespace = true }, "list", 0, "--memory=67108864 --pod=default/shop/app -- list", ""},
+		"shared PIDs": {func(c *cluster) { c.Pods[0].Spec.ShareProcessNamespace = true }, "list", 0, "--memory=67108864 --pod=default/shop/app --node=n1 -- list", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := testCluster()

@@ -38,7 +38,7 @@ func TestTerminal(t *testing.T) {
 	r.command.Env = append(r.command.Env, "TERM=xterm")
 	r.command.Stdin, r.command.Stdout = terminal, terminal
 	require.Zero(t, r.wait(), r.err.String())
-	assert.Regexp(t, `(?m)^exec --stdin --tty .* inpod ask .* --alone --pod=default/shop/app --terminal=\w{26} -- trace -- shop:\*$`, r.calls())
+	assert.Regexp(t, `(?m)^exec --stdin --tty .* inpod ask .* --alone --pod=default/shop/app --node=n1 --terminal=\w{26} -- trace -- shop:\*$`, r.calls())
 	assert.Regexp(t, `(?m)^exec --stdin --namespace.* inpod accompany \w{26}$`, r.calls())
 	assert.Contains(t, r.calls(), "the keepalive has ended")
 
@@ -46,13 +46,13 @@ func TestTerminal(t *testing.T) {
 	r.command.Env = append(r.command.Env, "TERM=xterm")
 	r.command.Stdout = terminal
 	require.Zero(t, r.wait(), r.err.String())
-	assert.Regexp(t, `(?m)^exec --stdin --namespace.* --alone --pod=default/shop/app --columns=120 --color -- trace -- shop:\*$`, r.calls())
+	assert.Regexp(t, `(?m)^exec --stdin --namespace.* --alone --pod=default/shop/app --node=n1 --columns=120 --color -- trace -- shop:\*$`, r.calls())
 
 	r = newRun(t, testCluster(), "trace", "-p", "shop", "shop:*")
 	r.command.Env = append(r.command.Env, "TERM=xterm", "NO_COLOR=1")
 	r.command.Stdin = terminal
 	require.Zero(t, r.wait(), r.err.String())
-	assert.Regexp(t, `(?m)^exec --stdin --namespace.* --alone --pod=default/shop/app --no-color -- trace -- shop:\*$`, r.calls())
+	assert.Regexp(t, `(?m)^exec --stdin --namespace.* --alone --pod=default/shop/app --node=n1 --no-color -- trace -- shop:\*$`, r.calls())
 }
 
 // TestTerminalKilled: a plugin that is killed takes the keepalive with it, by which the command with the terminal ends.

@@ -111,7 +111,8 @@ func (f *Family) labels(s *Series) (names, values []string) {
 		if !s.Overflow {
 			value = s.Values[i]
 		}
-		if s.Overflow && !isContainer || isContainer && name == ContainerID && value == "" {
+		left := isContainer && value == "" && (name == ContainerID || name == Workload)
+		if left || s.Overflow && !isContainer {
 			continue
 		}
 		names, values = append(names, name), append(values, value)

@@ -18,8 +18,12 @@ const (
 	Histogram = dto.MetricType_HISTOGRAM
 )
 
-// ContainerID is the name of the label with the ID of a container. Series with an empty ID lack the label.
-const ContainerID = "container_id"
+// The names of the labels with the ID of a container and with the workload of a pod. A series lacks
+// such a label if the value is empty.
+const (
+	ContainerID = "container_id"
+	Workload    = "workload"
+)
 
 // Family is a metric, with all of its series.
 type Family struct {
@@ -27,8 +31,9 @@ type Family struct {
 	Unit       string         // such as "seconds", or ""
 	Kind       dto.MetricType // Counter, Gauge or Histogram
 	Labels     []string       // the names of the labels
-	// ContainerLabels are the Labels that name the container. Only ContainerID is left out if it is empty. PerContainer
-	// reports whether they distinguish containers, so that each is an OTLP resource.
+	// ContainerLabels are the Labels that name the container. Only ContainerID and Workload are
+	// left out if they are empty. PerContainer reports whether they distinguish containers, so that
+	// each is an OTLP resource.
 	ContainerLabels []string
 	PerContainer    bool
 	// Bounds are the upper bounds of a histogram's buckets, in order and without +Inf. A native histogram has none; its

@@ -63,12 +63,9 @@ type labelNames struct {
 	empty  []dto.LabelPair // the names without a value
 }
 
-// labelSet identifies the labels of a series: all labels, the label of the overflow, or all labels
-// except an empty ContainerID.
-type labelSet struct {
-	labels   int
-	overflow bool
-}
+// labelSet identifies the labels of a series: the label of the overflow, or all labels. Either can
+// lack ContainerID and Workload.
+type labelSet struct{ overflow, id, workload bool }
 
 func newPageFamily(f *Family) *pageFamily {
 	p := &pageFamily{of: *f, sets: map[labelSet]*labelNames{}}
@@ -149,7 +146,8 @@ func (p *pageFamily) newSeries(s *Series) *pageSeries {
 // names returns the names of the labels of a series, or nil if they or their values are not valid.
 func (p *pageFamily) names(s *Series) *labelNames {
 	names, values := p.of.labels(s)
-	set := labelSet{len(names), s.Overflow}
+	has := func(name string) bool { return slices.Contains(names, name) }
+	set := labelSet{s.Overflow, has(ContainerID), has(Workload)}
 	known := p.sets[set]
 	if known == nil {
 		known = &labelNames{desc: prometheus.NewDesc(p.of.Name, "", names, nil)}

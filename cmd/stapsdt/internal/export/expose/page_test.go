@@ -109,13 +109,13 @@ func encoded(t *testing.T, format expfmt.Format, all []*dto.MetricFamily) string
 
 // someFamilies returns families with a random choice of series and numbers.
 func someFamilies(r *rand.Rand) (all []Family) {
-	labels := [][]string{{}, {"b"}, {"b", "a", ContainerID, "pod"}, {"b", "__name__"}, {"b", "b"}}
+	labels := [][]string{{}, {"b"}, {"b", "a", ContainerID, Workload, "pod"}, {"b", "__name__"}, {"b", "b"}}
 	texts := []string{"", "x", "xy", "x\x01", "\u00e9", "a \"quoted\"\nline", "\xff"}
 	for i := range 8 {
 		f := Family{
 			Name: fmt.Sprintf("some_%d_total", i), Help: "Help\n\xff.", Kind: []dto.MetricType{Counter, Gauge, Histogram}[r.IntN(3)],
 			Native: r.IntN(2) == 0, Bounds: []float64{-1, 0.5, 2e9}[:r.IntN(4)], Labels: labels[r.IntN(len(labels))],
-			ContainerLabels: []string{ContainerID, "pod"},
+			ContainerLabels: []string{ContainerID, Workload, "pod"},
 		}
 		if r.IntN(4) == 0 {
 			f.Unit = "seconds"

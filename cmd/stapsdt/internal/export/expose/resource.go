@@ -12,22 +12,36 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
 )
 
-const serviceName = "stapsdt"
+const (
+	serviceName = "stapsdt"
+	// workloadName is the attribute with the name of a workload. OpenTelemetry's own attributes,
+	// such as k8s.deployment.name, tell the kind too, which the name of a pod does not.
+	workloadName = "k8s.workload.name"
+)
 
 // ownAttributes returns the attributes of the exporter. Each start of an exporter is a new instance, so that the sums
 // of several exporters on a machine are separate. OTEL_RESOURCE_ATTRIBUTES takes precedence.
 func ownAttributes(ctx context.Context) (all []*common.KeyValue) {
 	// An error means that the machine hides something; the other attributes are still right.
-	own, _ := resource.New(ctx,
+	own, _ := resource.New(ctx, resource.WithAttributes(nodeAttributes()...),
 		resource.WithAttributes(semconv.ServiceName(serviceName), semconv.ServiceInstanceID(instance().String())),
 		resource.WithHost(), resource.WithHostID(), resource.WithProcessPID(), resource.WithFromEnv())
 	for _, a := range own.Attributes() {
 		all = append(all, keyValue(string(a.Key), a.Value.AsInterface()))
+	}
+	return all
+}
+
+// nodeAttributes returns the name of the node, if it is known.
+func nodeAttributes() (all []attribute.KeyValue) {
+	if node := cgroup.Node(); node != "" {
+		all = append(all, semconv.K8SNodeName(node))
 	}
 	return all
 }
@@ -43,6 +57,9 @@ type process struct {
 func (p process) attributes() []*common.KeyValue {
 	host, _ := os.Hostname()
 	all := []*common.KeyValue{keyValue(string(semconv.ServiceNameKey), p.provider), keyValue(string(semconv.HostNameKey), host)}
+	for _, a := range nodeAttributes() {
+		all = append(all, keyValue(string(a.Key), a.Value.AsInterface()))
+	}
 	if p.pid != 0 {
 		all = append(all, keyValue(string(semconv.ProcessPIDKey), int64(p.pid)))
 	}
@@ -60,6 +77,7 @@ func (p process) attributes() []*common.KeyValue {
 func containerAttributes(c *cgroup.Container) (all []*common.KeyValue) {
 	for _, a := range []Attribute{
 		{string(semconv.K8SNamespaceNameKey), c.Namespace}, {string(semconv.K8SPodNameKey), c.Pod}, {string(semconv.K8SPodUIDKey), c.UID},
+		{workloadName, c.Workload()},
 		{string(semconv.K8SContainerNameKey), c.Name}, {string(semconv.ContainerIDKey), c.ID},
 	} {
 		if a.Value != "" {

@@ -74,6 +74,8 @@ func (m *definition) appendContainer(values []string, c *cgroup.Container) []str
 		case !m.asks(name):
 		case name == rules.Namespace:
 			value = c.Namespace
+		case name == rules.Workload:
+			value = c.Workload()
 		case name == rules.Pod:
 			value = c.Pod
 		case name == rules.Container:

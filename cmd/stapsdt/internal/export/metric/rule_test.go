@@ -115,7 +115,7 @@ func TestKinds(t *testing.T) {
 
 // TestContainers: the labels name the container as far as the rule asks for it, and its ID outside of pods or on request.
 func TestContainers(t *testing.T) {
-	pod, bare := cgroup.Container{ID: "id", Namespace: "ns", Pod: "web", Name: "app"}, cgroup.Container{ID: "id"}
+	pod, bare := cgroup.Container{ID: "id", Namespace: "ns", Pod: "web-66d4fc8747-xvd8j", Name: "app"}, cgroup.Container{ID: "id"}
 	for _, c := range []struct {
 		rule           rules.Metric
 		of             cgroup.Container
@@ -123,11 +123,12 @@ func TestContainers(t *testing.T) {
 		perContainer   bool
 	}{
 		{rules.Metric{}, pod, rules.PodLabels, []string{"", "", ""}, false},
-		{rules.Metric{Process: rules.PodLabels}, pod, rules.PodLabels, []string{"ns", "web", "app"}, true},
-		{rules.Metric{Process: rules.ProcessLabels[1:]}, pod, rules.ProcessLabels[1:], []string{"ns", "web", "app", ""}, true},
-		{rules.Metric{Process: rules.ProcessLabels[1:], PodIDs: true}, pod, rules.ProcessLabels[1:], []string{"ns", "web", "app", "id"}, true},
-		{rules.Metric{Process: rules.ProcessLabels[1:]}, bare, rules.ProcessLabels[1:], []string{"", "", "", "id"}, true},
-		{rules.Metric{Process: []string{rules.Pod}, By: []rules.Label{{Name: "container", Expr: "n"}}, Where: "n == 4"}, pod, []string{"container", "namespace", "pod"}, []string{"4", "", "web"}, false},
+		{rules.Metric{Process: rules.PodLabels}, pod, rules.PodLabels, []string{"ns", "web-66d4fc8747-xvd8j", "app"}, true},
+		{rules.Metric{Process: rules.ProcessLabels[1:]}, pod, rules.ProcessLabels[1:], []string{"ns", "web", "web-66d4fc8747-xvd8j", "app", ""}, true},
+		{rules.Metric{Process: rules.ProcessLabels[1:], PodIDs: true}, pod, rules.ProcessLabels[1:], []string{"ns", "web", "web-66d4fc8747-xvd8j", "app", "id"}, true},
+		{rules.Metric{Process: rules.ProcessLabels[1:]}, bare, rules.ProcessLabels[1:], []string{"", "", "", "", "id"}, true},
+		{rules.Metric{Process: []string{rules.Workload}}, pod, []string{"namespace", "workload", "pod", "container"}, []string{"", "web", "", ""}, false},
+		{rules.Metric{Process: []string{rules.Pod}, By: []rules.Label{{Name: "container", Expr: "n"}}, Where: "n == 4"}, pod, []string{"container", "namespace", "pod"}, []string{"4", "", "web-66d4fc8747-xvd8j"}, false},
 	} {
 		c.rule.Probe, c.rule.Series = "p:v", 9
 		m, _, _ := measured(t, c.rule, c.of, 5)

@@ -59,13 +59,14 @@ const (
 	Executable  = "executable"
 	Namespace   = "namespace"
 	Pod         = "pod"
+	Workload    = "workload"
 	Container   = "container" // the name of the container in the pod
 	ContainerID = "container_id"
 )
 
 var (
 	// ProcessLabels are the labels that identify the process, in their order.
-	ProcessLabels = []string{Executable, Namespace, Pod, Container, ContainerID}
+	ProcessLabels = []string{Executable, Namespace, Workload, Pod, Container, ContainerID}
 	// PodLabels are the labels that every series has. They are empty outside of pods: otherwise, with honor_labels,
 	// Prometheus would write the names of the exporter's pod there.
 	PodLabels = []string{Namespace, Pod, Container}

@@ -173,7 +173,7 @@ var wrong = []struct {
 		"2:45: duplicate label x", `2:48: an expression needs a name: {name: "len(y)"}`, "2:64: an operand is missing at the end", "2:68: the label __a begins with __",
 		`2:73: an expression needs a name: {name: "0"}`, "2:76: a label must be a name, or {name: expression}", "2:82: the label otel_metric_overflow is reserved", "2:108: duplicate label executable"}},
 	{metric(`name: a, histogram: c, buckets: native, probe: "a:b", by: [le]`), []string{"2:63: the label le is reserved"}},
-	{metric(`name: a, gauge: c, probe: "a:b", labels: [container, pid, container]`), []string{"2:57: labels may only be executable, namespace, pod, container, container_id; for other labels use by: [pid]", "2:62: duplicate label container"}},
+	{metric(`name: a, gauge: c, probe: "a:b", labels: [container, pid, container]`), []string{"2:57: labels may only be executable, namespace, workload, pod, container, container_id; for other labels use by: [pid]", "2:62: duplicate label container"}},
 	{metric(`name: a, gauge: c, probe: "a:b", executable: "[", cgroup: "[", user: [1]`), []string{"2:73: this must be a text", `2:49: "[" has more than a *`, `2:62: "[" is not a valid pattern`}},
 	{metric(`name: a, gauge: c, probe: "a:b", executable: /bin/a`), []string{`2:49: "/bin/a" has a directory`}},
 

@@ -7,6 +7,9 @@ import (
 	"os"
 	"regexp"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/workload"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // Container is a container, and the pod that it belongs to. The zero value stands for a process
@@ -24,6 +27,25 @@ const Unknown = "unknown"
 
 // InPod reports whether the container belongs to a pod.
 func (c *Container) InPod() bool { return c.Pod != "" }
+
+// AsPod returns the names of the container, or nil outside of pods.
+func (c *Container) AsPod() *recording.Pod {
+	if !c.InPod() {
+		return nil
+	}
+	return &recording.Pod{
+		Namespace: c.Namespace, Name: c.Pod, Container: c.Name,
+		Workload: c.Workload(), Node: Node(),
+	}
+}
+
+// Workload returns the name of the workload that the pod belongs to, as far as the pod's name tells
+// it, or "" outside of pods.
+func (c *Container) Workload() string { return workload.Of(c.Pod, Node()) }
+
+// Node returns the name of this node of Kubernetes, or "" if it is unknown. The downward API sets
+// the variable.
+func Node() string { return os.Getenv("STAPSDT_NODE_NAME") }
 
 // Path returns NAMESPACE/POD/CONTAINER, or "" outside of pods.
 func (c *Container) Path() string {

@@ -115,7 +115,7 @@ func (f *Follower) update() {
 }
 
 func (f *Follower) add(id uint64, c *cgroup.Container) {
-	err := f.Names.Put(id, c.Namespace, c.Pod, c.Name)
+	err := f.Names.Put(id, c.AsPod())
 	if f.Selects(c) && f.Set != nil {
 		err = errors.Join(err, f.Set.Put(id, uint8(1)))
 	}

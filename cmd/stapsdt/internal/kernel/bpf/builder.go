@@ -291,7 +291,7 @@ func (b *builder) variable(s origin, unreadable string) error {
 		return b.textVariable(s, unreadable)
 	case fromComm, fromExecutable:
 		return b.ownText(s, unreadable)
-	case fromNamespace, fromPod, fromContainer:
+	case fromNamespace, fromPod, fromContainer, fromWorkload, fromNode:
 		return b.podText(s)
 	}
 	at := b.alloc(8)

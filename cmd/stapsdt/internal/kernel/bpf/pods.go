@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -19,16 +20,19 @@ var errNoPods = errors.New("the names of pods are known to commands on a node of
 // strings.
 type PodNames struct{ names *ebpf.Map }
 
-// A value of the map holds the namespace, the pod and the container. Each has its length with the NUL, and the
-// beginning of the string.
+// A value of the map holds the names in the order of fromNamespace and the kinds after it. Each has
+// its length with the NUL, and the beginning of the string.
 const (
-	podNames = 3
+	podNames = int(1 + fromNode - fromNamespace)
 	podName  = 8 + textSlot
 )
 
 // NewPodNames returns an empty PodNames.
 func NewPodNames() (*PodNames, error) {
-	names, err := ebpf.NewMap(&ebpf.MapSpec{Name: "pods", Type: ebpf.Hash, KeySize: 8, ValueSize: podNames * podName, MaxEntries: maxCgroups})
+	names, err := ebpf.NewMap(&ebpf.MapSpec{
+		Name: "pods", Type: ebpf.Hash, KeySize: 8, ValueSize: uint32(podNames) * podName,
+		MaxEntries: maxCgroups,
+	})
 	if err != nil {
 		return nil, MapError(err)
 	}
@@ -36,9 +40,10 @@ func NewPodNames() (*PodNames, error) {
 }
 
 // Put sets the names for a control group.
-func (p *PodNames) Put(id uint64, namespace, pod, container string) error {
+func (p *PodNames) Put(id uint64, pod *recording.Pod) error {
 	var value [podNames * podName]byte
-	for i, name := range []string{namespace, pod, container} {
+	names := [podNames]string{pod.Namespace, pod.Name, pod.Container, pod.Workload, pod.Node}
+	for i, name := range names {
 		at := value[i*podName:]
 		n := copy(at[8:8+event.TextSize-1], name)
 		if len(name) > n {

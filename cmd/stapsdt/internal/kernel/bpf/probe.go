@@ -140,6 +140,8 @@ const (
 	fromNamespace // the namespace of the pod
 	fromPod
 	fromContainer
+	fromWorkload
+	fromNode
 	fromGoroutine // only in records
 	fromCall      // only in records
 )

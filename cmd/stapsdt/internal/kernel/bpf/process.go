@@ -28,6 +28,8 @@ func (v *variables) addProcess() {
 	v.add("namespace", text, origin{kind: fromNamespace})
 	v.add("pod", text, origin{kind: fromPod})
 	v.add("container", text, origin{kind: fromContainer})
+	v.add("workload", text, origin{kind: fromWorkload})
+	v.add("node", text, origin{kind: fromNode})
 }
 
 // processNumber leaves a number that identifies the process in R0.

@@ -41,9 +41,8 @@ func FindPod(p *replay.Process, now time.Duration) {
 	if all.Refresh(); !all.Any() {
 		return
 	}
-	if c := all.OfProcess(p.PID); c.InPod() {
-		p.Pod = &recording.Pod{Namespace: c.Namespace, Name: c.Pod, Container: c.Name}
-	}
+	c := all.OfProcess(p.PID)
+	p.Pod = c.AsPod()
 }
 
 // NewProcess returns a Process with the kernel's data about it.

@@ -116,11 +116,11 @@ func TestTaker(t *testing.T) {
 func TestPodVariables(t *testing.T) {
 	p := &recording.Probe{Provider: "shop", Name: "done"}
 	v := NewEvaluator(p)
-	e, err := v.ParseFilter(`namespace == "shop" && pod == "web-0" && container == "app"`)
+	e, err := v.ParseFilter(`namespace == "shop" && pod == "web-0" && container == "app" && workload == "web" && node == "n1"`)
 	require.NoError(t, err)
-	none, err := v.ParseFilter(`namespace == "" && len(pod) == 0 && container == ""`)
+	none, err := v.ParseFilter(`namespace == "" && len(pod) == 0 && container == "" && workload == "" && node == ""`)
 	require.NoError(t, err)
-	for _, pod := range []*recording.Pod{nil, {Namespace: "shop", Name: "web-0", Container: "app"}} {
+	for _, pod := range []*recording.Pod{nil, {Namespace: "shop", Name: "web-0", Container: "app", Workload: "web", Node: "n1"}} {
 		v.At(&recording.Event{Probe: p, Pod: pod})
 		match, fault := v.Bool(e)
 		assert.False(t, fault)

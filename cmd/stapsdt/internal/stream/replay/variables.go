@@ -20,13 +20,15 @@ var commonVars = []expr.Var{
 	{Name: "namespace", Type: expr.Type{Kind: expr.String}},
 	{Name: "pod", Type: expr.Type{Kind: expr.String}},
 	{Name: "container", Type: expr.Type{Kind: expr.String}},
+	{Name: "workload", Type: expr.Type{Kind: expr.String}},
+	{Name: "node", Type: expr.Type{Kind: expr.String}},
 }
 
 // noPod stands for a process that is in no pod.
 var noPod recording.Pod
 
-// Variables returns the variables of an expression about a probe's events: the arguments, arg0 and so on, pid, tid,
-// goroutine, executable, namespace, pod and container. A variable that the recording does not have has no name.
+// Variables returns the variables of an expression about a probe's events: the arguments, arg0 and
+// so on, and commonVars. A variable that the recording does not have has no name.
 func Variables(p *recording.Probe) []expr.Var {
 	var named, numbered []expr.Var
 	for i, a := range p.Args {
@@ -99,8 +101,12 @@ func commonVariable(e *recording.Event, i int) expr.Value {
 		return expr.StringValue(pod.Namespace)
 	case 5:
 		return expr.StringValue(pod.Name)
+	case 6:
+		return expr.StringValue(pod.Container)
+	case 7:
+		return expr.StringValue(pod.Workload)
 	}
-	return expr.StringValue(pod.Container)
+	return expr.StringValue(pod.Node)
 }
 
 // Executable returns the name of the program that fired the event, or "" if it is unknown.

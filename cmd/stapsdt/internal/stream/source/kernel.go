@@ -344,7 +344,7 @@ func (k *kernel) pod(e *event.Event, s *tracedProbe, f *replay.File) *recording.
 		return nil
 	}
 	if p := f.Process.Pod; p == nil || p.Namespace != c.Namespace || p.Name != c.Pod || p.Container != c.Name {
-		f.Process.Pod = &recording.Pod{Namespace: c.Namespace, Name: c.Pod, Container: c.Name}
+		f.Process.Pod = c.AsPod()
 	}
 	return f.Process.Pod
 }
