@@ -19,6 +19,8 @@ type history struct {
 	purged  time.Time
 	active  map[rowKey]activity
 	retired map[rowKey]retiredRow
+	// sums has the retired rows that were too many, added up if their series have the same labels.
+	sums map[sumKey]*retiredSum
 	// dropped is the time when a retired row was last dropped, because there were too many. A
 	// series that appears later may have existed before, so its counting begins at this time.
 	dropped  time.Time
@@ -43,6 +45,18 @@ type activity struct {
 type retiredRow struct {
 	*layout.Row
 	activity
+}
+
+// sumKey identifies rows of a shape whose series have the same labels.
+type sumKey struct {
+	*shape
+	labels string
+}
+
+// retiredSum is the sum of retired rows with the same labels.
+type retiredSum struct {
+	retiredRow
+	labels []string
 }
 
 // retiredPerSeries is the maximum number of retired rows for each series that a metric may have.
@@ -89,7 +103,7 @@ func (m *Traced) purgeRows(now time.Time) error {
 		}
 	}
 	h.active = active
-	h.dropRetired(retiredPerSeries*m.Series, now)
+	m.dropRetired(retiredPerSeries*m.Series, now)
 	m.warnFull(overflow)
 	return nil
 }
@@ -142,8 +156,10 @@ func (m *Traced) retire(id rowKey, a activity, r *layout.Row) error {
 	return nil
 }
 
-// dropRetired drops the rows whose last events are the oldest, if there are too many.
-func (h *history) dropRetired(most int, now time.Time) {
+// dropRetired drops the rows whose last events are the oldest, if there are too many. If other
+// containers continue the series of such a row, its counts stay, because the series must not fall.
+func (m *Traced) dropRetired(most int, now time.Time) {
+	h := &m.history
 	excess := len(h.retired) - most
 	if excess <= 0 {
 		return
@@ -156,9 +172,39 @@ func (h *history) dropRetired(most int, now time.Time) {
 	}
 	slices.SortFunc(ids, func(a, b rowKey) int { return h.retired[a].changed.Compare(h.retired[b].changed) })
 	for _, id := range ids[:min(excess, len(ids))] {
+		if !m.sumUp(h.retired[id], most, now) {
+			h.dropped = now
+		}
 		delete(h.retired, id)
-		h.dropped = now
 	}
+}
+
+// sumUp adds a retired row to those with the same labels. It reports whether the counts of the row
+// are kept, which they are not if the labels are those of one container alone, or if there are too
+// many sums.
+func (m *Traced) sumUp(r retiredRow, most int, now time.Time) bool {
+	if m.group < 0 || m.perContainer {
+		return false
+	}
+	s := m.shapes[r.ID]
+	c := &collection{Traced: m, read: now}
+	labels, _, pending := c.labelsOf(s.Keys, r.Key, s.probe)
+	if pending {
+		return false
+	}
+	h, id := &m.history, sumKey{s, key(labels)}
+	if sum := h.sums[id]; sum != nil {
+		sum.Add(r.Row)
+		return true
+	}
+	if h.sums == nil {
+		h.sums = map[sumKey]*retiredSum{}
+	}
+	if len(h.sums) == most {
+		return false
+	}
+	h.sums[id] = &retiredSum{r, labels}
+	return true
 }
 
 // restore adds the counts of a row before its removal to the row. It returns when its counting began, which is zero if

@@ -158,7 +158,7 @@ func (c *collection) rows(selected func(*layout.Tables, *layout.Row) bool) error
 			}
 		}
 	}
-	if len(past) == 0 {
+	if len(past)+len(c.history.sums) == 0 {
 		return nil
 	}
 	shown := map[string]bool{} // the labels that exist
@@ -171,6 +171,11 @@ func (c *collection) rows(selected func(*layout.Tables, *layout.Row) bool) error
 		labels, _, pending := c.labelsOf(s.Keys, r.Key, s.probe)
 		if !pending && shown[key(labels)] {
 			c.add(s, id.of, r.Row, r.since)
+		}
+	}
+	for id, sum := range c.history.sums {
+		if shown[id.labels] {
+			c.addTo(c.at(sum.labels, cgroup.Container{}), id.shape, sum.Row, sum.since)
 		}
 	}
 	return nil
@@ -224,10 +229,13 @@ func (c *collection) add(like *shape, t *layout.Tables, r *layout.Row, since tim
 	if !r.Overflow {
 		s = c.shapes[r.ID]
 	}
-	to := c.seriesOf(s, t, r)
-	if to == nil {
-		return
+	if to := c.seriesOf(s, t, r); to != nil {
+		c.addTo(to, s, r, since)
 	}
+}
+
+// addTo adds the counts of a row of a shape to a series.
+func (c *collection) addTo(to *tracedSeries, s *shape, r *layout.Row, since time.Time) {
 	if since.After(to.Created) {
 		to.Created = since
 	}

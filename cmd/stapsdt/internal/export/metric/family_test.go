@@ -6,8 +6,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
@@ -116,4 +119,52 @@ func TestReadAgain(t *testing.T) {
 		require.Empty(t, m.known)
 		require.Equal(t, map[string]float64{"1": 15, "2": 6}, values(readings[2]))
 	}
+}
+
+// TestWorkloadExpires: a series that many pods share does not fall when the rows of the earlier ones are dropped.
+func TestWorkloadExpires(t *testing.T) {
+	testenv.NeedsRoot(t)
+	require.NoError(t, rlimit.RemoveMemlock())
+	item := event.Item{Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: layout.KeyHeader, Size: 8}
+	rows := layout.Rows{Keys: []event.Item{item}, KeySize: 16}
+	table, err := rows.NewTables(layout.Limits{Rows: 10, Bytes: 1})
+	require.NoError(t, err)
+	defer table.Close()
+	dir := t.TempDir()
+	const uid = "3b6e6d3c-4a0e-4b43-8f5c-5a6d3b6e6d3c"
+	id := func(group uint64) string { return fmt.Sprintf("%064x", group) }
+	groups := cgroup.New(func(group uint64) string { return "/kubepods/pod" + uid + "/" + id(group) }, cgroup.NewPods(dir))
+	m := &Traced{
+		Base:       rule.Base{Host: &rule.Host{Cgroups: groups}},
+		definition: define(rules.Metric{Process: []string{rules.Workload}, Series: 1, Expire: time.Minute}), group: 0,
+		tables: map[string]*layout.Tables{"": table}, series: map[string]*tracedSeries{}, known: map[rowKey]*knownRow{},
+		history: history{retired: map[rowKey]retiredRow{}},
+	}
+	m.shapes = []*shape{{Aggregate: &bpf.Aggregate{Rows: rows}, tables: table, scale: 1}}
+	now := time.Now()
+	const first = 1 << 40
+	for n := range uint64(20) {
+		require.NoError(t, os.Symlink(fmt.Sprintf("/var/log/pods/shop_backup-2937384%d-x2b5p_%s/app/0.log", n%10, uid), filepath.Join(dir,
+			fmt.Sprintf("backup-2937384%d-x2b5p_shop_app-%s.log", n%10, id(first+n)))))
+		var key, row []byte
+		for _, w := range []uint64{0, first + n} {
+			key = binary.NativeEndian.AppendUint64(key, w)
+		}
+		for _, w := range []uint64{5, 0, 0} {
+			row = binary.NativeEndian.AppendUint64(row, w)
+		}
+		require.NoError(t, table.Rows.Put(key, row))
+		for range 2 {
+			require.NoError(t, m.purgeRows(now))
+			r, err := m.Read()
+			require.NoError(t, err)
+			require.Len(t, r.Series, 2, "one is of what is in no pod")
+			require.Equal(t, []string{"", "backup", "", ""}, r.Series[0].Values)
+			require.EqualValues(t, 5*(n+1), r.Series[0].Value)
+			require.EqualValues(t, 5*(n+1), r.Events)
+			now = now.Add(m.Expire / 2)
+		}
+	}
+	require.Len(t, m.history.retired, retiredPerSeries)
+	require.True(t, m.history.dropped.IsZero())
 }
