@@ -32,6 +32,7 @@ if [ "${1:-}" != --inside ]; then
 		exit 2
 	fi
 	need etcd=etcd-server containerd=containerd runc=runc /usr/lib/cni/bridge=containernetworking-plugins ip=iproute2 curl=curl openssl=openssl unshare=util-linux
+	cluster_controllers
 	mkdir -p "$bin"
 	cluster_build
 	work=$(mktemp -d /var/tmp/stapsdt-kubernetes.XXXXXX)
@@ -55,6 +56,7 @@ shift 3
 [ $# -gt 0 ] || set -- $checks
 export PATH=$bin:$PATH
 cluster_isolate "$group"
+trap 'cluster_report; cluster_stop' EXIT # until it has started
 cluster_start "$group"
 trap cluster_stop EXIT
 load stapsdt 65532:65532 "$cluster/stapsdt"

@@ -12,20 +12,40 @@ cluster_build() {
 		CGO_ENABLED=0 go build -o "$bin/pause" pause.go)
 }
 
-# start NAME COMMAND... starts a part of the cluster.
+# cluster_controllers fails unless the control groups have the controllers that the kubelet and runc need. Version 2 lacks those
+# that version 1 has bound.
+cluster_controllers() {
+	local name missing=()
+	if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+		for name in cpu cpuset memory pids; do
+			grep -qw "$name" /sys/fs/cgroup/cgroup.controllers || missing+=("$name")
+		done
+	else
+		for name in cpu cpuacct cpuset memory pids; do
+			[ -e "/sys/fs/cgroup/$name/cgroup.procs" ] || missing+=("$name")
+		done
+	fi
+	[ ${#missing[@]} -gt 0 ] || return 0
+	echo "kubernetes.sh: the control groups at /sys/fs/cgroup ($(stat -f -c %T /sys/fs/cgroup)) lack the controllers ${missing[*]}; /proc/cgroups shows which hierarchy has them" >&2
+	return 1
+}
+
+# start NAME COMMAND... starts a part of the cluster, whose log ends with its status if it ends.
 start() {
 	local name=$1
 	shift
-	"$@" >"$cluster/log/$name" 2>&1 </dev/null &
+	{
+		"$@" && echo "$name ended with status 0" || echo "$name ended with status $?"
+	} >"$cluster/log/$name" 2>&1 </dev/null &
 }
 
 # try SECONDS COMMAND... runs a command until it succeeds.
 try() {
-	local end=$((SECONDS + $1))
+	local seconds=$1 end=$((SECONDS + $1)) output
 	shift
-	until "$@" >/dev/null 2>&1; do
+	until output=$("$@" 2>&1); do
 		if [ $SECONDS -ge $end ]; then
-			echo "kubernetes.sh: never succeeded: $*" >&2
+			echo "kubernetes.sh: did not succeed in $seconds s: $*: $(tail -n 1 <<<"$output")" >&2
 			return 1
 		fi
 		sleep 0.3
@@ -43,10 +63,32 @@ cluster_isolate() {
 	ip addr add 192.0.2.1/24 dev node
 	ip link set node up
 	ip route add default via 192.0.2.254
-	local controllers
-	for controllers in /sys/fs/cgroup /sys/fs/cgroup/*/; do # of both versions
-		if [ -e "$controllers/cgroup.procs" ]; then mkdir -p "$controllers/$1"; fi
+	cluster_group "$1"
+}
+
+# cluster_group GROUP makes a control group in each hierarchy. A group of version 2 has the controllers that its parent enables:
+# the kubelet demands all that it knows and the root has.
+cluster_group() {
+	local hierarchy name
+	for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/*/; do
+		[ -e "$hierarchy/cgroup.procs" ] || continue
+		mkdir -p "$hierarchy/$1"
+		[ -e "$hierarchy/cgroup.controllers" ] || continue
+		for name in cpu cpuset memory hugetlb pids; do
+			if grep -qw $name "$hierarchy/cgroup.controllers"; then
+				echo +$name | tee "$hierarchy/cgroup.subtree_control" "$hierarchy/$1/cgroup.subtree_control" >/dev/null
+			fi
+		done
 	done
+}
+
+# cluster_report shows the end of what each part of the cluster has logged.
+cluster_report() {
+	local log
+	for log in "$cluster"/log/*; do
+		echo "--- $(basename "$log")"
+		tail -n 8 "$log" | cut -c -400
+	done >&2
 }
 
 # cluster_start GROUP starts the cluster, whose pods are below a control group.
