@@ -198,7 +198,7 @@ plugin() {
 	kubectl -n work wait --for=condition=Ready pod/launched --timeout=60s || return 1
 	local via
 	for via in kernel socket; do
-		kubectl stapsdt trace -p work/launched worker:asked --via $via -n 300 -d 60s -o json >"$cluster/asked" || return 1
+		kubectl stapsdt trace -p work/launched worker:asked --via $via --number 300 -d 60s -o json >"$cluster/asked" || return 1
 		grep -o '"pid":[0-9]*' "$cluster/asked" | sort | uniq -c | tee "$cluster/pids"
 		[ "$(awk '$1 == 100' "$cluster/pids" | wc -l)" = 3 ] && [ "$(wc -l <"$cluster/asked")" = 300 ] || return 1
 	done

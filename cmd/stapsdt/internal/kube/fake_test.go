@@ -4,6 +4,7 @@ package kube
 
 import (
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,8 @@ func TestMain(m *testing.M) {
 // cluster is what the fake kubectl plays. It is in a file that each call reads.
 type cluster struct {
 	Pods []pod
+	// Objects are those that own pods.
+	Objects []object
 	// Refused is what kubectl says of a verb, as "exec", or of "agents" or "look", if it is refused.
 	Refused map[string]string
 	// Start is what becomes of a container that is added, and Polls how often it is only being created before.
@@ -126,19 +129,17 @@ func (f *fake) find(args []string, name string) *pod {
 
 func (f *fake) get(args []string) int {
 	words := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, "--") })
-	if words[0] == "pods" {
-		if text := f.Refused["agents"]; text != "" {
-			return f.fail(text)
-		}
-		var items []pod
-		for _, p := range f.Pods {
+	if text := f.Refused["agents"]; text != "" && value(args, "selector") == agentLabel {
+		return f.fail(text)
+	}
+	switch {
+	case words[0] == "pods":
+		return f.items(slices.DeleteFunc(slices.Clone(f.Pods), func(p pod) bool {
 			node, ok := strings.CutPrefix(value(args, "field-selector"), "spec.nodeName=")
-			if p.Metadata.Namespace == value(args, "namespace") && (!ok || p.Spec.NodeName == node) {
-				items = append(items, p)
-			}
-		}
-		_ = json.NewEncoder(os.Stdout).Encode(map[string]any{"items": items})
-		return 0
+			return !f.lists(args, &p.Metadata) || ok && p.Spec.NodeName != node
+		}))
+	case words[0] != "pod":
+		return f.getObjects(args, words)
 	}
 	p := f.find(args, words[1])
 	if p == nil {
@@ -156,6 +157,32 @@ func (f *fake) get(args []string) int {
 	f.save()
 	_ = json.NewEncoder(os.Stdout).Encode(p)
 	return 0
+}
+
+// items prints a list of objects.
+func (f *fake) items(all any) int {
+	_ = json.NewEncoder(os.Stdout).Encode(map[string]any{"items": all})
+	return 0
+}
+
+// lists reports whether an object is in the namespace that is asked for, and has the labels, which are in its annotations.
+func (f *fake) lists(args []string, m *metadata) bool {
+	selector := value(args, "selector")
+	return (slices.Contains(args, "--all-namespaces") || m.Namespace == cmp.Or(value(args, "namespace"), "default")) &&
+		(selector == "" || slices.Contains(strings.Split(m.Annotations["labels"], "; "), selector))
+}
+
+func (f *fake) getObjects(args, words []string) int {
+	k := kindNamed(words[0])
+	all := slices.DeleteFunc(slices.Clone(f.Objects), func(o object) bool { return o.Kind != k.name || !f.lists(args, &o.Metadata) })
+	if len(words) == 1 {
+		return f.items(all)
+	}
+	if i := slices.IndexFunc(all, func(o object) bool { return o.Metadata.Name == words[1] }); i >= 0 {
+		_ = json.NewEncoder(os.Stdout).Encode(all[i])
+		return 0
+	}
+	return f.fail(fmt.Sprintf(`Error from server (NotFound): %s.apps %q not found`, words[0], words[1]))
 }
 
 func (f *fake) debug(args []string) int {

@@ -103,7 +103,7 @@ func (a *execution) prepare() (*place, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	var err error
-	if a.subject, err = a.kubectl.find(ctx, a.request); err != nil {
+	if a.subject, err = a.kubectl.one(ctx, &a.request.selection); err != nil {
 		return nil, err
 	}
 	if a.subject.note != "" {

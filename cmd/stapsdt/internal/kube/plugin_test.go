@@ -30,7 +30,7 @@ func testCluster() cluster {
 		{"metadata": {"name": "shop", "namespace": "default"},
 		 "spec": {"nodeName": "n1", "containers": [{"name": "app", "securityContext": {"runAsUser": 1000, "runAsGroup": 2000}}]},
 		 "status": {"phase": "Running", "containerStatuses": [{"name": "app", "containerID": "containerd://`+shopID+`", "state": {"running": {}}}]}},
-		{"metadata": {"name": "stapsdt-xyz", "namespace": "stapsdt"},
+		{"metadata": {"name": "stapsdt-xyz", "namespace": "stapsdt", "annotations": {"labels": "`+agentLabel+`"}},
 		 "spec": {"nodeName": "n1", "containers": [{"name": "stapsdt", "image": "agent:1", "resources": {"limits": {"memory": "128Mi"}}}]},
 		 "status": {"phase": "Running"}}]`), &c.Pods)
 	if err == nil {
@@ -105,7 +105,7 @@ func (r *run) await(what string) {
 func TestFirstRequest(t *testing.T) {
 	c := testCluster()
 	c.Polls = 2
-	r := newRun(t, c, "trace", "-p", "shop", "shop:*", "-w", "status >= 500", "-n", "2", "-v", "--context", "x", "--as=ann", "--kubeconfig=k")
+	r := newRun(t, c, "trace", "-p", "shop", "shop:*", "-w", "status >= 500", "--number", "2", "-v", "--context", "x", "--as=ann", "--kubeconfig=k")
 	require.Zero(t, r.wait(), r.err.String())
 	assert.Equal(t, "trace --where=status >= 500 --number=2 --verbose=true -- shop:*\n", r.out.String())
 	calls := r.calls()
@@ -336,12 +336,23 @@ func TestTimeline(t *testing.T) {
 // TestUsage: wrong command lines.
 func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"trace shop:*":                               "no pod: give -p [NAMESPACE/]POD[/CONTAINER]",
+		"trace shop:*":                               "no pod: give POD, TYPE/NAME such as deploy/web, or -l SELECTOR",
 		"trace -p shop":                              "no probes: give PROVIDER:PROBE",
 		"trace -p a/b/c/d x:*":                       "-p takes [NAMESPACE/]POD[/CONTAINER]",
 		"trace -p a,b x:*":                           "-p takes one pod",
-		"trace -p shop x:* -n default":               `-n takes a number here, not "default": give the namespace as in -p NAMESPACE/POD, or with --namespace`,
-		"trace -a x:*":                               "-a is for the command on a node: kubectl stapsdt traces one pod, which -p names",
+		"trace -p shop x:* -n 5":                     "-n takes a namespace, as in kubectl: for 5 events, rows or screens, give --number 5",
+		"trace -p shop x:* --number five":            `--number takes a number, not "five"`,
+		"trace shop x:* -p other":                    `"shop" is neither a PROVIDER:PROBE nor the pod, which -p other names`,
+		"trace shop x:* -l app=shop":                 `"shop" cannot be combined with -l or -A`,
+		"trace deploy/ x:*":                          `"deploy/" is not TYPE/NAME`,
+		"trace pod/shop/app x:*":                     `"pod/shop/app" is not TYPE/NAME: select a container with -c`,
+		"trace -p shop x:* -l app=shop":              "-l cannot be combined with -p",
+		"trace shop x:* -A":                          `"shop" cannot be combined with -l or -A`,
+		"trace -p shop x:* -A":                       "-A is for -l SELECTOR",
+		"trace x:* -A -n default -l app=shop":        "-A selects all namespaces, and cannot be combined with -n",
+		"trace x:* -A":                               "-A alone would add a container to every pod of the cluster",
+		"trace -p a/b/c x:* -c d":                    "-c cannot be combined with a container in -p",
+		"trace -a x:*":                               "-a is for the command on a node: give POD, TYPE/NAME such as deploy/web, or -l SELECTOR",
 		"count -p shop x:* --from f":                 "--from is for a file on this machine",
 		"trace -p shop x:* --wher y":                 "unknown flag: --wher: see kubectl stapsdt trace --help",
 		"trace -p shop x:* -O f":                     "-O is for -o chrome and -o perfetto",
@@ -350,7 +361,7 @@ func TestUsage(t *testing.T) {
 		"record -p shop x:*":                         "no file: give -O FILE",
 		"record -p shop x:* -O f --size many":        "--size takes a number of bytes",
 		"trace -p shop x:* --via carrier":            "--via takes kernel or socket",
-		"trace -p a/b/c x:* --namespace n":           "--namespace cannot be combined with a namespace in -p",
+		"trace -p a/b/c x:* --namespace n":           "-n cannot be combined with a namespace in -p",
 		"stack -p shop x:*":                          `there is no command "stack" for pods`,
 	} {
 		r := newRun(t, testCluster(), strings.Fields(args)...)

@@ -14,12 +14,8 @@ import (
 
 // pod holds the fields of a pod that this package reads.
 type pod struct {
-	Metadata struct {
-		Name        string            `json:"name"`
-		Namespace   string            `json:"namespace"`
-		Annotations map[string]string `json:"annotations"`
-	} `json:"metadata"`
-	Spec struct {
+	Metadata metadata `json:"metadata"`
+	Spec     struct {
 		NodeName              string               `json:"nodeName"`
 		ShareProcessNamespace bool                 `json:"shareProcessNamespace"`
 		HostPID               bool                 `json:"hostPID"`
@@ -107,18 +103,25 @@ func (s *subject) id() string {
 // alone reports whether the container has a PID namespace of its own.
 func (s *subject) alone() bool { return !s.Spec.ShareProcessNamespace && !s.Spec.HostPID }
 
-// find finds the container that [NAMESPACE/]POD[/CONTAINER] names. A/B is the container B of a pod A if there is one in the
-// current namespace, and otherwise the pod B of the namespace A.
-func (k *kubectl) find(ctx context.Context, r *Request) (*subject, error) {
-	parts := strings.Split(r.pod, "/")
+// find finds the container of a selection that names one pod. A/B is the container B of a pod A if
+// there is one in the current namespace, and otherwise the pod B of the namespace A.
+func (k *kubectl) find(ctx context.Context, s *selection) (*subject, error) {
+	parts := strings.Split(s.pod, "/")
 	switch {
 	case len(parts) == 3:
 		return k.findIn(ctx, parts[0], parts[1], parts[2])
 	case len(parts) == 1:
-		return k.findIn(ctx, r.namespace, parts[0], "")
-	case r.namespace != "":
-		return k.findIn(ctx, r.namespace, parts[0], parts[1])
+		return k.findIn(ctx, s.namespace, parts[0], s.container)
+	case s.container != "":
+		return k.findIn(ctx, parts[0], parts[1], s.container)
+	case s.namespace != "":
+		return k.findIn(ctx, s.namespace, parts[0], parts[1])
 	}
+	return k.findEither(ctx, parts)
+}
+
+// findEither finds a container for A/B.
+func (k *kubectl) findEither(ctx context.Context, parts []string) (*subject, error) {
 	s, err := k.findIn(ctx, "", parts[0], parts[1])
 	if err == nil || !errors.Is(err, errNotFound) && !errors.Is(err, errForbidden) {
 		return s, err
@@ -167,7 +170,7 @@ func (p *pod) choose(name string) (*subject, error) {
 	case i < 0:
 		i = 0
 		if len(p.Spec.Containers) > 1 {
-			s.note = fmt.Sprintf("selected the container %s of %s: use -p %v/NAME to select another", containers[0].Name, names(p.Spec.Containers), p)
+			s.note = fmt.Sprintf("selected the container %s of %s: use -c NAME to select another", containers[0].Name, names(p.Spec.Containers))
 		}
 	}
 	s.container = containers[i]

@@ -18,7 +18,7 @@ func TestChoose(t *testing.T) {
 			"initContainerStatuses": [{"name": "i", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]}}`
 	for _, test := range []struct{ annotation, name, want, note, err string }{
 		{name: "b", want: "b"},
-		{want: "a", note: "selected the container a of a, b: use -p n/p/NAME to select another"},
+		{want: "a", note: "selected the container a of a, b: use -c NAME to select another"},
 		{annotation: `, "annotations": {"kubectl.kubernetes.io/default-container": "b"}`, want: "b"},
 		{name: "c", err: "the pod n/p has no container c, but a, b, i: not found"},
 		{name: "i", err: "the container i of the pod n/p is not running: it has ended with status 0 (Completed)"},

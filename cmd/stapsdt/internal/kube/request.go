@@ -20,8 +20,7 @@ type Request struct {
 	verb string
 	// args are the arguments of the verb, and passed its flags, as --name=value.
 	args, passed []string
-	// pod is [NAMESPACE/]POD[/CONTAINER], and namespace the value of --namespace, or "".
-	pod, namespace string
+	selection    selection
 	// values are the values of the verb's flags that are given, by name. The value of via is also
 	// set if only the kernel can serve the request.
 	values       map[string]string
@@ -72,11 +71,13 @@ func newCommand(version string, execute func(*Request) error) *cobra.Command {
 	root := &cobra.Command{
 		Use:         "kubectl-stapsdt",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl stapsdt"},
-		Short:       "List, trace and count the SDT probes of a pod",
-		Long: `kubectl stapsdt traces and counts the SDT probes of a container, with the rights that you have in
-the cluster. It adds a waiting container to the pod, or uses the agent on its node.
+		Short:       "List, trace and count the SDT probes of pods",
+		Long: `kubectl stapsdt traces and counts the SDT probes of containers, with the rights that
+you have in the cluster. It adds a waiting container to each pod, or uses the agent on its node.
 
-A pod is named [NAMESPACE/]POD[/CONTAINER], and a probe PROVIDER:PROBE, where both may contain *, ? and [a-z].`,
+TARGET is POD, pod/POD, or TYPE/NAME of a workload, such as deploy/web: deployment, statefulset,
+daemonset, replicaset, job and cronjob. A probe is named PROVIDER:PROBE, where both may contain *, ?
+and [a-z].`,
 		Version:       version,
 		SilenceErrors: true, SilenceUsage: true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -89,8 +90,7 @@ A pod is named [NAMESPACE/]POD[/CONTAINER], and a probe PROVIDER:PROBE, where bo
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
-	root.PersistentFlags().StringVarP(&r.pod, "pod", "p", "", "the container: `[NAMESPACE/]POD[/CONTAINER]`")
-	root.PersistentFlags().StringVar(&r.namespace, "namespace", "", "the `NAMESPACE` of the pod")
+	r.selection.addFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&r.image, "image", "", "the `IMAGE` of the waiting container, which has /stapsdt (default: $STAPSDT_IMAGE, or the node agent's)")
 	root.PersistentFlags().StringVar(&r.agents, "agent-namespace", "stapsdt", "the `NAMESPACE` of the node agents")
 	root.PersistentFlags().DurationVar(&r.patience, "start-timeout", time.Minute, "how long the waiting container may take to start")
@@ -101,9 +101,12 @@ A pod is named [NAMESPACE/]POD[/CONTAINER], and a probe PROVIDER:PROBE, where bo
 	}
 	for _, v := range Verbs {
 		c := &cobra.Command{
-			Use: v.Use + " -p [NAMESPACE/]POD[/CONTAINER]", Short: v.Short,
-			RunE: func(_ *cobra.Command, args []string) error {
-				r.verb, r.args = v.Name, args
+			Use: strings.Replace(v.Use, v.Name, v.Name+" TARGET", 1), Short: v.Short,
+			RunE: func(_ *cobra.Command, args []string) (err error) {
+				r.verb = v.Name
+				if r.args, err = r.selection.take(args); err != nil {
+					return err
+				}
 				if err := r.check(); err != nil {
 					return err
 				}
@@ -131,7 +134,7 @@ func flagError(c *cobra.Command, err error) error {
 	if errors.As(err, &unknown) {
 		switch unknown.GetSpecifiedName() {
 		case "a", "all":
-			return console.Usagef("-a is for the command on a node: kubectl stapsdt traces one pod, which -p names")
+			return console.Usagef("-a is for the command on a node: give POD, TYPE/NAME such as deploy/web, or -l SELECTOR")
 		case "from":
 			return console.Usagef("--from is for a file on this machine, which stapsdt reads without a cluster")
 		}
@@ -142,18 +145,13 @@ func flagError(c *cobra.Command, err error) error {
 // check returns an error if the request is invalid, as far as the plugin can tell.
 func (r *Request) check() error {
 	number, file, via := r.values["number"], r.values[fileFlag], r.values["via"]
+	if err := r.selection.check(via); err != nil {
+		return err
+	}
 	isTimeline := r.verb == "trace" && outfile.Timelines[r.values["output"]] != ""
 	switch {
-	case strings.Trim(number, "0123456789") != "":
-		return console.Usagef("-n takes a number here, not %q: give the namespace as in -p NAMESPACE/POD, or with --namespace", number)
-	case r.pod == "":
-		return console.Usagef("no pod: give -p [NAMESPACE/]POD[/CONTAINER]")
-	case strings.ContainsAny(r.pod, ", *"):
-		return console.Usagef("-p takes one pod, not %q", r.pod)
-	case strings.Count(r.pod, "/") > 2, slices.Contains(strings.Split(r.pod, "/"), ""):
-		return console.Usagef("-p takes [NAMESPACE/]POD[/CONTAINER], not %q", r.pod)
-	case r.namespace != "" && strings.Count(r.pod, "/") > 1:
-		return console.Usagef("--namespace cannot be combined with a namespace in -p")
+	case !isNumber(number):
+		return console.Usagef("--number takes a number, not %q", number)
 	case file == "" && (r.verb == "record" || isTimeline):
 		return console.Usagef("no file: give -O FILE")
 	case file != "" && r.verb == "trace" && !isTimeline:

@@ -22,7 +22,7 @@ var (
 	budget   = Flag{"budget", "", "PERCENT", "detach from the most expensive probes if all together take more than this of the processes' time, which takes the node agent"}
 	verbose  = Flag{"verbose", "v", "", "report which route was taken, and more"}
 	output   = Flag{"output", "o", "FORMAT", "text, or json for one object per line"}
-	number   = Flag{"number", "n", "N", "end after N events, screens or trees, or show N rows"}
+	number   = Flag{"number", "", "N", "end after N events, screens or trees, or show N rows"}
 	strlen   = Flag{"strlen", "", "N", "at most N bytes of a text"}
 	by       = Flag{"by", "", "EXPR,...", "separately for each value of the Go expressions"}
 	interval = Flag{"interval", "i", "DURATION", "show the numbers at this interval too, such as 1s"}

@@ -51,7 +51,7 @@ func TestMost(t *testing.T) {
 	rows := []*Row[Probe]{{Count: 9}, {Count: 5}, {Count: 1}}
 	shown, others := most(rows, 2)
 	require.Len(t, shown, 2)
-	require.Equal(t, "and 1 event in 1 other row (-n 0 shows all)\n", others)
+	require.Equal(t, "and 1 event in 1 other row (--number 0 shows all)\n", others)
 	shown, others = most(rows, 0)
 	require.Len(t, shown, 3)
 	require.Empty(t, others)

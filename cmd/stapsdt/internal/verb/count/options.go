@@ -136,7 +136,7 @@ func most[S Subject](rows []*Row[S], limit int) (shown []*Row[S], others string)
 	if limit == 0 || len(rows) <= limit {
 		return rows, ""
 	}
-	return rows[:limit], fmt.Sprintf("and %s in %s (-n 0 shows all)\n",
+	return rows[:limit], fmt.Sprintf("and %s in %s (--number 0 shows all)\n",
 		render.Number(total(rows[limit:]), "event"), render.Number(len(rows)-limit, "other row"))
 }
 

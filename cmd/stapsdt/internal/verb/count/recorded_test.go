@@ -36,12 +36,12 @@ func TestRecorded(t *testing.T) {
 		want, say string
 	}{
 		{query.Config{}, Options{}, "COUNT  PROBE\n    5  p:x\n    1  p:y\n", "has lost 4 events before its first one: the numbers are lower bounds"},
-		{query.Config{}, Options{Expressions: Expressions{By: []string{"text, n == 3"}}, Limit: 1}, "COUNT  PROBE  text  n == 3\n    2  p:x    \"d\"   true\nand 3 events in 3 other rows (-n 0 shows all)\n", ""},
+		{query.Config{}, Options{Expressions: Expressions{By: []string{"text, n == 3"}}, Limit: 1}, "COUNT  PROBE  text  n == 3\n    2  p:x    \"d\"   true\nand 3 events in 3 other rows (--number 0 shows all)\n", ""},
 		{query.Config{Where: "n < 9"}, Options{Expressions: Expressions{By: []string{"6 / n"}, Value: "n"}}, "COUNT  SUM OF n  PROBE  6 / n\n    2         6  p:x    2\n", "1 events are not included"},
 		{query.Config{Where: "n == 17"}, Options{}, "no events\n", ""},
 		{
 			query.Config{Where: "n < 9"}, Options{Expressions: Expressions{By: []string{"text"}, Value: "n", Buckets: query.Powers{}}, Table: true, Sort: "max", Limit: 1},
-			"p:x n\nCOUNT  AVERAGE  P50  P99  MAX  text\n    2        3    3    3    3  \"d\"\nand 1 event in 1 other row (-n 0 shows all)\n", "",
+			"p:x n\nCOUNT  AVERAGE  P50  P99  MAX  text\n    2        3    3    3    3  \"d\"\nand 1 event in 1 other row (--number 0 shows all)\n", "",
 		},
 		{
 			query.Config{Where: "n > 9", Format: query.JSON}, Options{Expressions: Expressions{By: []string{"text"}, Value: "n"}},
