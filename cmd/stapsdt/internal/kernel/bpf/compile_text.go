@@ -124,6 +124,20 @@ func (c *compiler) search(n *expr.Node, yes, no string) {
 	c.roll(t, s, n.Op, length, yes, no)
 }
 
+// unlessEnd jumps to more unless the string ends at an index, whose byte is in R0. A Go string can
+// contain NULs. A jump that depends on them would make the verifier visit the rest of the string
+// twice.
+func (c *compiler) unlessEnd(t *text, i int, more string) {
+	if t.isGo {
+		c.add(
+			asm.LoadMem(asm.R5, asm.RFP, t.length, asm.DWord),
+			asm.JNE.Imm(asm.R5, int32(i+1), more),
+		)
+	} else {
+		c.add(asm.JNE.Imm(asm.R0, 0, more))
+	}
+}
+
 // roll keeps the last 16 bytes of a string in R1 and R2. It compares them with R3 and R4 after each byte, or once at
 // the end for a suffix.
 func (c *compiler) roll(t *text, s string, op expr.Op, length int, yes, no string) {
@@ -139,13 +153,13 @@ func (c *compiler) roll(t *text, s string, op expr.Op, length int, yes, no strin
 	for i := range length + 1 {
 		c.add(asm.LoadMem(asm.R0, asm.RFP, t.at+int16(i), asm.Byte))
 		next := c.fresh("byte")
+		c.unlessEnd(t, i, next)
 		if op == expr.HasSuffix {
-			c.add(asm.JNE.Imm(asm.R0, 0, next)) // compare at the end only
 			c.compareRolled(s, lowMask, highMask, yes, no)
-			c.label(next)
 		} else {
-			c.add(asm.JEq.Imm(asm.R0, 0, no))
+			c.jump(no)
 		}
+		c.label(next)
 		if i == length {
 			break
 		}
