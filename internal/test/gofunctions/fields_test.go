@@ -18,8 +18,8 @@ import (
 
 // fieldNames are the expressions that the tests ask for, of a pointer to a struct and of a pointer in a struct.
 var fieldNames = []string{
-	"req.N", "req.Path", "req.OK", "len(req.L)", "req.E", "req.P", "req.F", "req.In.A", "req.In.S", "req.In.B",
-	"h.X", "h.R.N", "h.R.Path", "len(h.R.L)", "h.R.In.S",
+	"req.N", "req.Path", "req.OK", "len(req.L)", "req.E", "req.P", "req.F", "req.In.A", "req.In.S", "req.In.B", "req.Raw",
+	"h.X", "h.R.N", "h.R.Path", "len(h.R.L)", "h.R.In.S", "h.R.Raw",
 }
 
 // structGenerator writes a program whose functions take pointers to structs. Each struct has the same names,
@@ -36,6 +36,7 @@ func (g *structGenerator) structure(i int) {
 		"N " + pick("int", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "Number"),
 		"Path " + pick("string", "Text"),
 		"OK bool",
+		"Raw " + pick("[]byte", "Octets", "[7]byte", "Digest"),
 		"L []" + pick("int", "string", "byte", "Big"),
 		"E " + pick("error", "any", "fmt.Stringer"),
 		"P " + pick("*int", "*Small", "map[string]int", "chan int", "func()", "unsafe.Pointer"),
@@ -62,13 +63,14 @@ func (g *structGenerator) filled(i int) string {
 		put(&r.L, %d)
 		put(&r.E, %d)
 		put(&r.P, 0)
+		fill(reflect.ValueOf(&r.Raw).Elem(), %s)
 		r.F, %s
 		return heap(r)
-	}()`, i, i, g.IntN(250)-120, []string{`"hit"`, `"hit"`, `"hit "`, `""`, g.text()}[g.IntN(5)], g.IntN(2) == 0, g.IntN(5), g.IntN(4), strings.Replace(in, " = ", " = -2.25, ", 1))
+	}()`, i, i, g.IntN(250)-120, []string{`"hit"`, `"hit"`, `"hit "`, `""`, g.text()}[g.IntN(5)], g.IntN(2) == 0, g.IntN(5), g.IntN(4), g.bytes(), strings.Replace(in, " = ", " = -2.25, ", 1))
 }
 
 // resultNames are the expressions that the tests ask for of a result.
-var resultNames = []string{"out.N", "out.Path", "len(out.L)", "out.E", "out.In.B"}
+var resultNames = []string{"out.N", "out.Path", "len(out.L)", "out.E", "out.In.B", "out.Raw"}
 
 // fieldHelpers set fields whose types are not known.
 const fieldHelpers = `
@@ -100,6 +102,16 @@ func put(to any, n int) {
 	}
 }
 
+// fill sets bytes to the beginning of a text, as far as they have room.
+func fill(v reflect.Value, text string) {
+	if v.Kind() == reflect.Slice {
+		v.Set(reflect.MakeSlice(v.Type(), len(text), len(text)+1))
+	}
+	for i := range min(v.Len(), len(text)) {
+		v.Index(i).SetUint(uint64(text[i]))
+	}
+}
+
 // follow returns a pointer for say, unless it is nil.
 func follow[T any](name string, p *T) []any {
 	if p == nil {
@@ -108,7 +120,7 @@ func follow[T any](name string, p *T) []any {
 	return []any{name, p}
 }
 
-const floats = true
+const fields = true
 `
 
 // structProgram returns the source of a program with functions that take pointers to structs.
@@ -211,7 +223,7 @@ func requireResults(t *testing.T, path string) {
 // requireKeys compares the fields of each call with the keys by which count tells calls apart.
 func requireKeys(t *testing.T, path string) {
 	s := launch(t, path)
-	c := s.command([]string{"go:main.Z*"}, "count", "-o", "json", "--by", "req.Path,req.N,len(h.R.L)", "go:main.Z*")
+	c := s.command([]string{"go:main.Z*"}, "count", "-o", "json", "--by", "req.Path,req.N,len(h.R.L),req.Raw", "go:main.Z*")
 	s.Say("")
 	s.Expect("done", testenv.Patience)
 	counted := map[string]map[string]any{}
@@ -236,7 +248,7 @@ func requireKeys(t *testing.T, path string) {
 		got := counted[said.Probe]
 		// A key ends at its first NUL.
 		text, _, _ := strings.Cut(said.Args["req.Path"].(string), "\x00")
-		assert.Equal(t, map[string]any{"req.Path": text, "req.N": said.Args["req.N"], "len(h.R.L)": said.Args["len(h.R.L)"]}, got, said.Probe)
+		assert.Equal(t, map[string]any{"req.Path": text, "req.N": said.Args["req.N"], "len(h.R.L)": said.Args["len(h.R.L)"], "req.Raw": said.Args["req.Raw"]}, got, said.Probe)
 	}
 	require.NotZero(t, keys)
 	require.Len(t, counted, keys)

@@ -25,6 +25,7 @@ const preamble = `package main
 
 import (
 	"bufio"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,10 +33,14 @@ import (
 	"reflect"
 	"strings"
 	"time"
+	"unicode/utf8"
 	"unsafe"
 )
 
 type (
+	Octet   uint8
+	Octets  []Octet
+	Digest  [3]Octet
 	Small   struct{ A int8; B uint16 }
 	Mixed   struct{ N int; S string; F float64; OK bool }
 	Nested  struct{ M Small; P *Small; L []byte }
@@ -44,6 +49,7 @@ type (
 	Padded  struct{ A bool; _ int32; B bool }
 	One     struct{ A [1]int16 }
 	Big     struct{ A, B, C, D, E, F, G, H, I, J int }
+	Mail    struct{ To [4]byte; Body []byte; N int8 }
 	Number  int32
 	Text    string
 	Failure struct{ code int }
@@ -61,7 +67,19 @@ var (
 
 func ptr[T any](v T) *T { return &v }
 
-// tell adds what the command shows of a value: the fields of structs, the lengths of slices, the types in interfaces, and addresses.
+// text is what the command shows of bytes.
+func text(v reflect.Value) string {
+	b := make([]byte, v.Len())
+	for i := range b {
+		b[i] = byte(v.Index(i).Uint())
+	}
+	if utf8.Valid(b) && !strings.HasPrefix(string(b), "0x") {
+		return string(b)
+	}
+	return "0x" + hex.EncodeToString(b)
+}
+
+// tell adds what the command shows of a value: the fields of structs, bytes, the lengths of other slices, the types in interfaces, and addresses.
 func tell(m map[string]any, name string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -71,11 +89,19 @@ func tell(m map[string]any, name string, v reflect.Value) {
 	case reflect.Array:
 		if v.Len() == 1 {
 			tell(m, name+"[0]", v.Index(0))
+		} else if v.Len() > 1 && v.Type().Elem().Kind() == reflect.Uint8 {
+			m[name] = text(v)
 		} else if v.Len() > 1 {
 			m[name] = "<hidden>"
 		}
 	case reflect.Slice:
-		m["len("+name+")"] = v.Len()
+		isBytes := v.Type().Elem().Kind() == reflect.Uint8
+		if isBytes {
+			m[name] = text(v)
+		}
+		if !isBytes || fields {
+			m["len("+name+")"] = v.Len()
+		}
 	case reflect.Interface:
 		m[name] = "nil"
 		if !v.IsNil() {
@@ -87,7 +113,7 @@ func tell(m map[string]any, name string, v reflect.Value) {
 		m[name] = v.String()
 	case reflect.Complex64, reflect.Complex128, reflect.Float32, reflect.Float64:
 		m[name] = "<hidden>"
-		if floats && v.CanFloat() {
+		if fields && v.CanFloat() {
 			m[name] = v.Float()
 		}
 	default:
@@ -153,6 +179,11 @@ func (g *generator) text() string {
 	return fmt.Sprintf("%q", []string{"", "x", "hello", `quotes " and \ `, "héllo wörld", strings.Repeat("long ", 8), "a\x00b"}[g.IntN(7)])
 }
 
+// bytes returns a string of bytes that is text or not.
+func (g *generator) bytes() string {
+	return []string{`"\xff\x00\x01"`, `"\x00\x01\x00"`, `"0xff"`, `"\xc3"`, `"caf\xc3\xa9"`, g.text()}[g.IntN(6)]
+}
+
 func (g *generator) integer(bits int) string {
 	n := g.Int64() >> (64 - bits)
 	if g.IntN(2) == 0 {
@@ -175,6 +206,9 @@ func (g *generator) value() value {
 		{"uintptr", g.unsigned(64)}, {"time.Duration", g.integer(40)}, {"Number", g.integer(32)},
 		{"string", g.text()}, {"Text", g.text()}, {"string", g.text()},
 		{"[]int", []string{"nil", "[]int{}", "[]int{1, 2, 3}"}[g.IntN(3)]}, {"[]string", `[]string{"a"}`},
+		{"[]byte", "[]byte(" + g.bytes() + ")"}, {"[]byte", "nil"}, {"Octets", "Octets(" + g.bytes() + ")"},
+		{"[5]byte", []string{`[5]byte{1, 255, 3}`, `[5]byte{'h', 'e', 'l', 'l', 'o'}`}[g.IntN(2)]}, {"Digest", "Digest{'a', 'b', 200}"}, {"[1]byte", "[1]byte{7}"},
+		{"Mail", fmt.Sprintf("Mail{[4]byte{'m', 0, 'i'}, []byte(%s), 5}", g.bytes())},
 		{"error", errorExpr}, {"any", anyExpr}, {"fmt.Stringer", "fmt.Stringer(Number(4))"},
 		{"*Small", []string{"nil", "heap(&" + smallExpr() + ")"}[g.IntN(2)]}, {"*int", "&count"}, {"unsafe.Pointer", "unsafe.Pointer(&count)"},
 		{"map[string]int", "heap(map[string]int{})"}, {"chan int", "make(chan int)"}, {"func()", "func() {}"},
@@ -308,6 +342,6 @@ func program(seed uint64, functions int) string {
 	for i := range functions {
 		fmt.Fprintf(&calls, "\tcall%d()\n", i)
 	}
-	return preamble + "\nconst floats = false // the kernel does not show their registers\nvar smallValue = Small{7, 8}\nvar boxValue = &Box[int]{9}\n" + g.functions.String() + g.calls.String() +
+	return preamble + "\nconst fields = false // floats are in registers, which the kernel does not show\nvar smallValue = Small{7, 8}\nvar boxValue = &Box[int]{9}\n" + g.functions.String() + g.calls.String() +
 		"\nfunc calls() {\n" + calls.String() + "}\n"
 }

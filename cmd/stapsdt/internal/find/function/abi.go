@@ -235,7 +235,14 @@ func (r *reader) read(name string, t *goType, offset int64) {
 		length := r.word(offset + wordSize)
 		r.add(Arg{Arg: one, Length: &length})
 	case reflect.Slice:
-		r.word(offset)
+		first := r.word(offset)
+		if t.bytes {
+			one.Operand = first
+			length := r.word(offset + wordSize)
+			r.word(offset + 2*wordSize)
+			r.add(Arg{Arg: one, Length: &length})
+			return
+		}
 		one.Name, one.Type = "len("+name+")", intType
 		one.Operand, one.Signed = r.word(offset+wordSize), true
 		r.word(offset + 2*wordSize)
@@ -254,6 +261,13 @@ func (r *reader) read(name string, t *goType, offset int64) {
 	case reflect.Array:
 		if t.count == 1 {
 			r.read(name+"[0]", t.elem, offset)
+			return
+		}
+		if t.count > 1 && t.bytes {
+			one.Operand, one.Type = r.word(offset), bytesOf(t.name)
+			length := sdt.Operand{Kind: sdt.OperandConstant, Displacement: t.count}
+			length.Text = fmt.Sprintf("$%d", t.count)
+			r.add(Arg{Arg: one, Length: &length, InPlace: true})
 			return
 		}
 		if t.count > 1 {

@@ -48,8 +48,11 @@ type Site struct {
 // Arg is a value that is read at a site.
 type Arg struct {
 	sdt.Arg
-	// Length is the operand of the length of a string, or nil. If it is set, the operand of the value is the address of its bytes.
-	Length *sdt.Operand
+	// Length is the operand of the length of a string or of bytes, or nil. If it is set, the
+	// operand of the value is the address of its bytes. InPlace means that the operand is the bytes
+	// themselves, in memory.
+	Length  *sdt.Operand
+	InPlace bool
 	// Dynamic means that the operand is the first word of an interface. This word points to the type of
 	// the value or, if Methods is set, to a table with the type.
 	Dynamic, Methods bool

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
 	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -22,6 +23,7 @@ type goType struct {
 	elem        *goType // the element of an array, or the target of a pointer that was followed
 	fields      []goField
 	methods     bool      // an interface with methods
+	bytes       bool      // a slice or an array of bytes
 	parts       int       // the number of types that it consists of, with itself
 	err         error     // why fields or elements are unknown, or nil
 	shown       *sdt.Type // the result of described
@@ -35,6 +37,7 @@ type goField struct {
 
 const (
 	attrKind = dwarf.Attr(0x2900) // DW_AT_go_kind, a reflect.Kind
+	attrElem = dwarf.Attr(0x2902) // DW_AT_go_elem, the element of a slice
 	// maxNesting limits how deep names, structs and arrays are nested.
 	maxNesting = 64
 	// maxParts limits the types that a type consists of. The largest structs of real programs
@@ -135,6 +138,10 @@ func (t *types) readNew(at dwarf.Offset, follow reach, depth int) (*goType, erro
 		err = t.structure(e, typ, follow, depth)
 	case reflect.Array:
 		err = t.array(e, typ, to, depth)
+	case reflect.Slice:
+		if elem, ok := e.Val(attrElem).(dwarf.Offset); ok {
+			typ.bytes, err = t.isByte(elem)
+		}
 	case reflect.Interface:
 		typ.size = 2 * wordSize
 	}
@@ -240,7 +247,27 @@ func (t *types) array(e *dwarf.Entry, typ *goType, to dwarf.Offset, depth int) (
 		return fmt.Errorf("%w: %s", errType, typ.name)
 	}
 	typ.elem, err = t.read(to, toNone, depth+1)
+	typ.bytes = err == nil && typ.elem.kind == reflect.Uint8
 	return err
+}
+
+// isByte reports whether the type at an offset is a type of bytes. Other types are not read: the
+// elements of a slice may have the type that contains it.
+func (t *types) isByte(at dwarf.Offset) (bool, error) {
+	for range maxNesting {
+		e, err := t.entries.At(at)
+		if err != nil || e == nil {
+			return false, err
+		}
+		to, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
+		if e.Tag != dwarf.TagTypedef || !ok {
+			kind, _ := e.Val(attrKind).(int64)
+			size, _ := e.Val(dwarf.AttrByteSize).(int64)
+			return reflect.Kind(kind&kindMask) == reflect.Uint8 && size == 1, nil
+		}
+		at = to
+	}
+	return false, nil
 }
 
 // kinds holds the sizes of the kinds whose types all have the same size, and how package sdt describes the kinds.
@@ -339,7 +366,16 @@ var (
 	intType  = &sdt.Type{Name: "int", Kind: sdt.KindInt, Size: 8}
 	charType = &sdt.Type{Name: "char", Kind: sdt.KindChar, Size: 1}
 	textType = &sdt.Type{Kind: sdt.KindPointer, Size: 8, Elem: charType}
+	byteType = &sdt.Type{Name: event.ByteName, Kind: sdt.KindUint, Size: 1}
 )
+
+// bytesOf returns the type of the bytes of a slice or an array, for event.IsBytes.
+func bytesOf(name string) *sdt.Type {
+	return &sdt.Type{Name: name, Kind: sdt.KindStruct, Size: 3 * wordSize, Fields: []sdt.Field{
+		{Name: "bytes", Type: &sdt.Type{Kind: sdt.KindPointer, Size: wordSize, Elem: byteType}},
+		{Name: "len", Type: intType, Offset: wordSize},
+	}}
+}
 
 // described returns the type as package sdt describes it, for output.
 func (t *goType) described() *sdt.Type {
@@ -355,6 +391,9 @@ func (t *goType) describe() *sdt.Type {
 	case reflect.String:
 		d.Fields = []sdt.Field{{Name: "str", Type: textType}, {Name: "len", Type: intType, Offset: wordSize}}
 	case reflect.Slice:
+		if t.bytes {
+			return bytesOf(t.name)
+		}
 		d.Fields = []sdt.Field{{Name: "len", Type: intType, Offset: wordSize}}
 	case reflect.Array:
 		d.Count = t.count
@@ -364,6 +403,8 @@ func (t *goType) describe() *sdt.Type {
 		}
 	}
 	switch {
+	case t.kind == reflect.Array && t.bytes:
+		d.Elem = byteType
 	case t.elem != nil:
 		d.Elem = t.elem.described()
 	case d.Kind == sdt.KindPointer:

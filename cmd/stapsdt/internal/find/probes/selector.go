@@ -283,7 +283,10 @@ func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
 
 // functionArg returns an argument of a function at a site.
 func functionArg(f *target.File, site *sdt.Site, a function.Arg) bpf.Arg {
-	arg := bpf.Arg{Arg: a.Arg, Length: a.Length, Dynamic: a.Dynamic, Methods: a.Methods, Alias: a.Alias, Pointer: a.Pointer}
+	arg := bpf.Arg{
+		Arg: a.Arg, Length: a.Length, InPlace: a.InPlace, Dynamic: a.Dynamic, Methods: a.Methods,
+		Alias: a.Alias, Pointer: a.Pointer,
+	}
 	if a.Dynamic {
 		arg.Delta, arg.Names = int64(site.Address), f.TypeNames()
 	}

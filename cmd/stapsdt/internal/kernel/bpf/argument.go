@@ -17,7 +17,11 @@ func (b *builder) argument(i int, unreadable string) error {
 	if a.Err != nil {
 		return fmt.Errorf("argument %d cannot be read: %w", i, a.Err)
 	}
-	if err := b.operand(a.Operand, a, unreadable); err != nil {
+	load := b.operand
+	if a.InPlace {
+		load = b.inPlace
+	}
+	if err := load(a.Operand, a, unreadable); err != nil {
 		return fmt.Errorf("argument %d %w", i, err)
 	}
 	if a.Dynamic {
@@ -29,8 +33,12 @@ func (b *builder) argument(i int, unreadable string) error {
 
 // operand loads an operand of an argument into R0.
 func (b *builder) operand(o sdt.Operand, a Arg, unreadable string) error {
-	if a.Pointer != nil {
-		return b.pointee(o, a, unreadable)
+	if a.Pointer != nil && o.Kind == sdt.OperandMemory {
+		if err := b.pointee(o, a, unreadable); err != nil {
+			return err
+		}
+		b.readWord(int32(a.Size), unreadable)
+		return nil
 	}
 	switch o.Kind {
 	case sdt.OperandConstant:
@@ -59,7 +67,21 @@ func (b *builder) operand(o sdt.Operand, a Arg, unreadable string) error {
 	return nil
 }
 
-// pointee loads the operand to which a pointer leads into R0. A nil pointer makes it unreadable.
+// inPlace loads the address of an operand in memory into R0.
+func (b *builder) inPlace(o sdt.Operand, a Arg, unreadable string) error {
+	if a.Pointer != nil {
+		if err := b.pointee(o, a, unreadable); err != nil {
+			return err
+		}
+	} else if err := b.address(o, a.Delta); err != nil {
+		return fmt.Errorf("cannot be read: %w", err)
+	}
+	b.add(asm.Mov.Reg(asm.R0, asm.R3))
+	return nil
+}
+
+// pointee leaves the address of the operand to which a pointer leads in R3. A nil pointer makes it
+// unreadable.
 func (b *builder) pointee(o sdt.Operand, a Arg, unreadable string) error {
 	if err := b.operand(*a.Pointer, Arg{Arg: sdt.Arg{Size: 8}}, unreadable); err != nil {
 		return err
@@ -67,7 +89,6 @@ func (b *builder) pointee(o sdt.Operand, a Arg, unreadable string) error {
 	b.add(asm.JEq.Imm(asm.R0, 0, unreadable))
 	b.constant(asm.R3, o.Displacement)
 	b.add(asm.Add.Reg(asm.R3, asm.R0))
-	b.readWord(int32(a.Size), unreadable)
 	return nil
 }
 

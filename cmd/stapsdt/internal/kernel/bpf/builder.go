@@ -318,12 +318,16 @@ func (b *builder) textVariable(s origin, unreadable string) error {
 	if err := b.variable(addr, unreadable); err != nil {
 		return err
 	}
-	t.isGo = b.probe.arg(s.arg).Length != nil
+	a := b.probe.arg(s.arg)
+	t.isGo = a.Length != nil
 	addrAt := b.nums[addr]
 	if err := b.readArg(s.arg, asm.RFP, t.at, event.TextSize, addrAt, unreadable); err != nil {
 		return err
 	}
 	b.add(asm.StoreMem(asm.RFP, t.length, asm.R0, asm.DWord))
+	if event.IsBytes(a.Type) {
+		b.add(asm.StoreMem(asm.RFP, t.at+event.KeyLength, asm.R0, asm.Byte))
+	}
 	return nil
 }
 

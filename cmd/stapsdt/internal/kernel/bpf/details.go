@@ -42,7 +42,8 @@ func addTexts(d *event.Details, t *sdt.Type, at int64, depth int) {
 		case f.Type.IsString():
 			d.Texts = append(d.Texts, event.DetailText{At: int(offset)})
 		case event.IsGoString(f.Type) && offset+16 <= int64(d.Size):
-			d.Texts = append(d.Texts, event.DetailText{At: int(offset), IsGo: true})
+			text := event.DetailText{At: int(offset), IsGo: true, IsBytes: event.IsBytes(f.Type)}
+			d.Texts = append(d.Texts, text)
 		case f.Type.Kind == sdt.KindStruct && depth < maxDetailDepth:
 			addTexts(d, f.Type, offset, depth+1)
 		}

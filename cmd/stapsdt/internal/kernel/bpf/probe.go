@@ -21,9 +21,11 @@ type Arg struct {
 	// Delta is the distance from the site to the symbol of the operand, if it has one. For a Dynamic argument, it is the
 	// address of the site in its file.
 	Delta int64
-	// Length is the operand with the length of a Go string, or nil. The argument's operand then holds the address of the
-	// bytes.
-	Length *sdt.Operand
+	// Length is the operand with the length of a Go string or []byte, or nil. The argument's
+	// operand then holds the address of the bytes. InPlace means that the operand is the bytes
+	// themselves, in memory.
+	Length  *sdt.Operand
+	InPlace bool
 	// Dynamic means that the operand is the first word of a Go interface. The argument is the type of its value, as an
 	// address of the file, or 0 for nil. For an interface with Methods, the type is in a table.
 	Dynamic, Methods bool
@@ -85,6 +87,7 @@ func (p *Probe) Key() string {
 	for i := range len(p.Args) + len(p.Fields) {
 		a := p.arg(i)
 		fmt.Fprintf(&b, " %q %d %q %d %t %t %t %t ", a.Operand.Text, a.Delta, a.Name, a.Size, a.Signed, a.Float, a.Dynamic, a.Methods)
+		fmt.Fprintf(&b, "%t ", a.InPlace)
 		writeLayout(&b, a.Type, true)
 		if a.Length != nil {
 			fmt.Fprintf(&b, " %q", a.Length.Text)

@@ -95,7 +95,7 @@ func (p *Probe) argItems() (all []item) {
 		item := item{
 			Item: event.Item{
 				Name: p.ArgName(i), Type: ArgType(a.Arg), Described: a.Type, Unreadable: a.Err,
-				IsGo: a.Length != nil, Names: a.Names,
+				IsGo: a.Length != nil, IsBytes: event.IsBytes(a.Type), Names: a.Names,
 			},
 			source: origin{fromArg, i}, isArg: true,
 		}
@@ -159,7 +159,7 @@ func (p *Probe) item(e *Expr) item {
 			item.Names = p.arg(s.arg).Names
 		case s.kind == fromText:
 			item.isArg = true
-			item.IsGo = p.arg(s.arg).Length != nil
+			item.IsGo, item.IsBytes = p.arg(s.arg).Length != nil, event.IsBytes(p.arg(s.arg).Type)
 			item.source.kind = fromArg
 		}
 	}

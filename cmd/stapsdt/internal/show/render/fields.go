@@ -191,11 +191,18 @@ func (f *fields) text(to []byte, t event.Text, at int64) []byte {
 	case f.json && (t.Missing || address == 0 && len(t.Text) == 0 && !f.isGo(at)):
 		return append(to, "null"...)
 	case f.json:
-		return AppendJSONString(to, t.Text)
+		return f.quoted(to, t)
 	case address == 0 && !f.isGo(at):
 		return append(to, "<null>"...)
 	case t.Missing:
 		return fmt.Appendf(to, "<unreadable %#x>", address)
+	}
+	return f.quoted(to, t)
+}
+
+func (f *fields) quoted(to []byte, t event.Text) []byte {
+	if f.json {
+		return AppendJSONString(to, t.Text)
 	}
 	to = appendQuoted(to, t.Text)
 	if t.Cut {
@@ -209,10 +216,17 @@ func (f *fields) isGo(at int64) bool {
 	return slices.ContainsFunc(f.d.Texts, isHere)
 }
 
-// array appends the first elements of an array. An array of chars is formatted as a string.
+// array appends the first elements of an array. An array of chars or of Go's bytes is formatted as
+// a string.
 func (f *fields) array(to []byte, t *sdt.Type, at int64) []byte {
 	if t.Elem == nil || t.Elem.Size <= 0 {
 		return f.nothing(to)
+	}
+	rest := int64(len(f.v.Struct)) - at
+	isBytes := t.Elem.Name == event.ByteName && t.Elem.Size == 1
+	if isBytes && at >= 0 && rest >= 0 && t.Count >= 0 {
+		text, _ := event.Bytes(f.v.Struct[at:at+min(t.Count, rest)], len(f.v.Struct))
+		return f.quoted(to, event.Text{Text: text, Cut: t.Count > rest})
 	}
 	if t.Elem.Kind == sdt.KindChar && t.Elem.Size == 1 && at >= 0 && t.Count >= 0 && t.Count <= int64(len(f.v.Struct))-at {
 		text := f.v.Struct[at : at+t.Count]

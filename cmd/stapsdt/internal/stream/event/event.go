@@ -82,7 +82,9 @@ func (e *Event) Value(items []Item, i int) Value {
 		} else {
 			v.Text = cString(v.Text)
 		}
-		if v.Cut = len(v.Text) > item.TextSize; v.Cut {
+		if item.IsBytes {
+			v.Text, v.Cut = Bytes(v.Text, item.TextSize)
+		} else if v.Cut = len(v.Text) > item.TextSize; v.Cut {
 			v.Text = WholeRunes(v.Text[:item.TextSize])
 		}
 	}
@@ -108,6 +110,10 @@ func (e *Event) detail(d DetailText) Text {
 	text := e.Raw[d.Offset:][:min(length, int64(d.TextSize)+1)]
 	if !d.IsGo {
 		text = cString(text)
+	}
+	if d.IsBytes {
+		text, cut := Bytes(text, d.TextSize)
+		return Text{Text: text, Cut: cut}
 	}
 	if len(text) <= d.TextSize {
 		return Text{Text: text}

@@ -3,6 +3,7 @@ package event
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -27,6 +28,9 @@ type Item struct {
 	Unreadable error
 	// IsGo means that a string is a Go string, which can contain NULs. In a key, it ends at the first NUL.
 	IsGo bool
+	// IsBytes means that a Go string is a slice or an array of bytes. Its text is the result of
+	// Bytes. In a key, it can contain NULs.
+	IsBytes bool
 	// Bare means that a string is the name of something, which is shown without quotes.
 	Bare bool
 	// Names maps the numbers to names, or is nil.
@@ -46,6 +50,10 @@ const TextHeader = 16
 // TextSize is the maximum number of bytes of a string in a key. Only these are compared.
 const TextSize = 64
 
+// KeyLength is the offset in the slot of bytes in a key at which their number plus 1 is. There is a
+// NUL before it.
+const KeyLength = TextSize + 1
+
 // MaxContains is the maximum length of the strings that strings.Contains and strings.HasSuffix look for.
 const MaxContains = 16
 
@@ -55,6 +63,12 @@ func (i *Item) In(key []byte) (bits uint64, text []byte, cut bool) {
 	raw := key[i.Offset:][:i.Size]
 	if i.Type.Kind != expr.String {
 		return binary.NativeEndian.Uint64(raw), nil, false
+	}
+	if i.IsBytes {
+		raw = raw[:min(int(raw[KeyLength]), TextSize+1)]
+		raw = raw[:max(len(raw)-1, 0)]
+		text, cut = Bytes(raw, len(raw))
+		return 0, text, len(raw) == TextSize
 	}
 	if end := bytes.IndexByte(raw, 0); end >= 0 {
 		raw = raw[:end]
@@ -79,6 +93,25 @@ func WholeRunes(text []byte) []byte {
 	return text
 }
 
+// Bytes returns at most most bytes of a []byte as text, and whether there are more. Bytes that are
+// not UTF-8 become hexadecimal digits after 0x. So do bytes that begin with 0x, so that no two
+// values have the same text.
+func Bytes(b []byte, most int) (text []byte, cut bool) {
+	if cut = len(b) > most; cut {
+		b = b[:most]
+	}
+	text = b
+	if cut {
+		text = WholeRunes(b)
+	}
+	if utf8.Valid(text) && !bytes.HasPrefix(text, []byte(hexPrefix)) {
+		return text, cut
+	}
+	return hex.AppendEncode([]byte(hexPrefix), b), cut
+}
+
+const hexPrefix = "0x"
+
 // Details describes the part of a record that holds the struct to which an argument points.
 type Details struct {
 	Type *sdt.Type
@@ -93,16 +126,34 @@ type DetailText struct {
 	// At is the offset of the address in the struct.
 	At int
 	// IsGo reports whether it is a Go string: the length follows the address, and there is no NUL.
-	IsGo bool
+	// IsBytes reports whether it is a slice of bytes, which begins like a string.
+	IsGo, IsBytes bool
 	// Offset is the offset of the string in the record. A word precedes it: the length, including the NUL in C, or a
 	// negative number if the string could not be read.
 	Offset, TextSize int
 }
 
-// IsGoString reports whether a type is Go's string type, or has the same layout.
+// IsGoString reports whether a type is Go's string type, or has the same layout, or describes the
+// bytes of a slice or an array.
 func IsGoString(t *sdt.Type) bool {
-	return t.Kind == sdt.KindStruct && t.Size == 16 && len(t.Fields) == 2 && t.Fields[0].Name == "str" && t.Fields[1].Name == "len" &&
-		t.Fields[0].Type != nil && t.Fields[0].Type.Kind == sdt.KindPointer && t.Fields[1].Offset == 8
+	return isText(t, "str", 16) || IsBytes(t)
+}
+
+// IsBytes reports whether a type describes the bytes of a Go slice or array: an address in the
+// field bytes, and their number. C has no struct of this size with two such fields.
+func IsBytes(t *sdt.Type) bool { return t != nil && isText(t, "bytes", 24) }
+
+// ByteName is the name of the type of the elements of a Go array of bytes.
+const ByteName = "uint8"
+
+// isText reports whether a type has a pointer of a name, and then a length.
+func isText(t *sdt.Type, name string, size int64) bool {
+	if t.Kind != sdt.KindStruct || t.Size != size || len(t.Fields) != 2 {
+		return false
+	}
+	first, second := t.Fields[0], t.Fields[1]
+	return first.Name == name && first.Type != nil && first.Type.Kind == sdt.KindPointer &&
+		second.Name == "len" && second.Offset == 8
 }
 
 // The header of an event's record. The items follow it.
