@@ -133,7 +133,8 @@ func runVerb(ctx context.Context, to *console.Console, args []string) error {
 	return root.ExecuteContext(ctx)
 }
 
-// recordInMemory records into memory, and keeps the recording to be fetched until gone is done.
+// recordInMemory records into memory, and keeps the recording to be fetched until gone is done,
+// unless it was sent while it was made.
 func recordInMemory(
 	ctx context.Context, to *console.Console, allowance inpod.Allowance, gone context.Context,
 	args []string,
@@ -149,7 +150,8 @@ func recordInMemory(
 		return err
 	}
 	defer f.Close()
-	if err := runVerb(ctx, to, slices.Insert(args, 1, "--output-file="+f.Name())); err != nil {
+	err = runVerb(ctx, to, slices.Insert(args, 1, "--output-file="+f.Name()))
+	if err != nil || slices.Contains(args, "--"+inpod.Increments) {
 		return err
 	}
 	to.Stay() // a signal ends the recording, not this command

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 
 	"github.com/spf13/pflag"
@@ -19,7 +20,7 @@ import (
 // TestPodVerbs: kubectl stapsdt, which other systems have without these verbs, knows their flags.
 func TestPodVerbs(t *testing.T) {
 	// Those select processes, files and kernels of the machine.
-	local := []string{"pid", "all", "from", "since", "until", "follow", "single", "wait", "help"}
+	local := []string{"pid", "all", "from", "since", "until", "follow", "single", "wait", "help", inpod.Increments, inpod.Alternative}
 	root := rootCommand(&console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 	for _, v := range kube.Verbs {
 		c, _, err := root.Find([]string{v.Name})

@@ -5,7 +5,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/record"
@@ -17,6 +19,7 @@ import (
 func recordCommand(to *console.Console) *cobra.Command {
 	var config query.Config
 	options := record.Options{Size: 64 << 20}
+	increments := false
 	c := &cobra.Command{
 		Use:   "record SPEC... (-p PID | -a | with FILE in each SPEC) -O FILE",
 		Short: "Record events in a file",
@@ -31,7 +34,9 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
   stapsdt record -a 'http:*' -w 'status >= 500' -O errors.rec --size 256M -d 1h
   stapsdt trace --from myapp.rec`,
 		RunE: func(c *cobra.Command, args []string) error {
-			config.Specs = args
+			if config.Specs = args; increments {
+				options.Increments = to.Out
+			}
 			return record.Run(c.Context(), to, config, options)
 		},
 	}
@@ -47,5 +52,15 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 	c.Flags().Lookup("size").DefValue = "64M"
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")
 	c.Flags().IntVar(&options.TextSize, "strlen", 256, fmt.Sprintf("record at most `N` bytes of a text, up to %d", record.MaxText))
+	c.Flags().BoolVar(&increments, inpod.Increments, false, "send the recording to standard output while it is made")
+	config.Others = map[string]string{}
+	c.Flags().Func(inpod.Alternative, "also select the probes of the second `SPEC=SPEC`", func(text string) error {
+		one, other, _ := strings.Cut(text, "=")
+		config.Others[one] = other
+		return nil
+	})
+	for _, name := range []string{inpod.Increments, inpod.Alternative} {
+		_ = c.Flags().MarkHidden(name)
+	}
 	return c
 }

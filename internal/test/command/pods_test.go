@@ -208,7 +208,7 @@ func TestInPod(t *testing.T) {
 		return q
 	}
 	r := runByUser(t, "inpod", "look", "--container", id)
-	require.JSONEq(t, fmt.Sprintf(`{"protocol": 2, "uid": %[1]d, "gid": %[1]d, "processes": [{"pid": %[2]d, "uid": %[1]d, "gid": %[1]d, "readable": true, "listens": true}]}`, user, p.PID()), r.stdout)
+	require.JSONEq(t, fmt.Sprintf(`{"protocol": 3, "uid": %[1]d, "gid": %[1]d, "processes": [{"pid": %[2]d, "uid": %[1]d, "gid": %[1]d, "readable": true, "listens": true}]}`, user, p.PID()), r.stdout)
 
 	for _, end := range []func(*tracetest.Process){(*tracetest.Process).Hangup, func(q *tracetest.Process) { q.Say("") }} {
 		q := ask("count", "--output=json", "--by=namespace,pod,container,workload,node", "--", "subject:request__done")

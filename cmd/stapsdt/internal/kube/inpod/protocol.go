@@ -14,12 +14,20 @@ const Verb = "inpod"
 // that both have.
 const Keepalive = "accompany"
 
+// Increments and Alternative are flags of the verb record in a pod. With Increments, it writes the
+// recording to standard output while it is made, as package mirror sends it. Alternative is
+// SPEC=SPEC: the second one is selected too, and need not exist if the first one does.
+const (
+	Increments  = "increments"
+	Alternative = "alternative"
+)
+
 // Memory is the number of bytes that a command may allocate by default.
 const Memory = 64 << 20
 
 // Protocol is the version of the types and names in this file. A container with another version
 // gets no requests.
-const Protocol = 2
+const Protocol = 3
 
 // Answer is the output of look.
 type Answer struct {
@@ -36,12 +44,14 @@ type Process struct {
 	PID int    `json:"pid"`
 	UID uint32 `json:"uid"` // the effective UID; GID is effective too
 	GID uint32 `json:"gid"`
-	// Readable means that its files can be read, and Listens that it can be watched through its socket.
+	// Readable means that its files can be read, and Listens that it can be watched through its
+	// socket.
 	Readable bool `json:"readable"`
 	Listens  bool `json:"listens"`
 }
 
-// Recording locates a recording that waits to be fetched, in the memory of the process that made it.
+// Recording locates a recording that waits to be fetched, in the memory of the process that made
+// it.
 type Recording struct {
 	PID  int   `json:"pid"`
 	FD   int   `json:"fd"`

@@ -26,6 +26,7 @@ type output struct {
 	published bool              // the file has its name
 	numbers   map[string]uint32 // the indexes of probes, by their entries in the table
 	recorded  uint64
+	sending   *sending // nil unless the recording is sent
 }
 
 // create creates the file for the events of processes, or of all processes if pids is empty.
@@ -101,9 +102,12 @@ func (o *output) failed() error {
 	return nil
 }
 
-// report prints the number of events in the recording.
+// report prints the number of events in the recording, unless it is sent.
 func (o *output) report() error {
 	o.writer.Close()
+	if o.sending != nil {
+		return o.sending.finish()
+	}
 	reader, err := recording.NewReader(o.file.File)
 	if err == nil {
 		_, err = reader.More()
@@ -125,6 +129,9 @@ func (o *output) report() error {
 // close closes the file, and removes it if it has no name.
 func (o *output) close() {
 	o.writer.Close()
+	if o.sending != nil {
+		_ = o.sending.finish() // it reads the memory
+	}
 	if !o.published {
 		_ = os.Remove(o.file.Path)
 	}

@@ -5,6 +5,7 @@ package record
 
 import (
 	"context"
+	"io"
 	"math"
 	"time"
 
@@ -28,6 +29,9 @@ type Options struct {
 	Limit uint64
 	// TextSize is the number of bytes of a string that are recorded, at most MaxText.
 	TextSize int
+	// Increments, if it is not nil, takes the recording while it is being made, as package mirror
+	// sends it. The run ends if that fails.
+	Increments io.Writer
 }
 
 const (
@@ -68,6 +72,11 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		return err
 	}
 	r.stream.Announce()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := r.send(cancel); err != nil {
+		return err
+	}
 	if err := r.stream.Run(ctx, r); err != nil {
 		return err
 	}
@@ -103,7 +112,14 @@ type probe struct {
 	args   []recording.Arg
 }
 
-func (r *consumer) Know(*recording.Probe) {}
+// Know adds the probe to the table of a recording that is sent: the reader of a file can list the
+// probes that have fired, but the reader of increments checks its expressions before that.
+func (r *consumer) Know(p *recording.Probe) {
+	if r.sending != nil {
+		entry, _ := newEntry(p, replay.ArgItems(p, r.options.TextSize))
+		_, _ = r.number(entry) // Event reports an error
+	}
+}
 
 func (r *consumer) Gone(f *replay.File) {
 	if p := r.programs[f]; p != nil {
@@ -169,12 +185,8 @@ func (r *consumer) Event(e *events.Event) error {
 func (r *consumer) add(known *recording.Probe, items []event.Item) *probe {
 	p := &probe{}
 	r.probes[known] = p
-	entry := &recording.Probe{Provider: known.Provider, Name: known.Name}
-	for i := range items {
-		if items[i].Unreadable == nil && len(p.kept) < recording.MaxArgs {
-			entry.Args, p.kept = append(entry.Args, events.ArgOf(&items[i])), append(p.kept, i)
-		}
-	}
+	var entry *recording.Probe
+	entry, p.kept = newEntry(known, items)
 	if left := len(items) - len(p.kept); left > 0 {
 		r.Warn("%s:%s is recorded without %s that can never be read", known.Provider, known.Name, render.Number(left, "argument"))
 	}
@@ -185,6 +197,17 @@ func (r *consumer) add(known *recording.Probe, items []event.Item) *probe {
 		p.full = true
 	}
 	return p
+}
+
+// newEntry returns the entry of a probe in the table, and the items that are recorded.
+func newEntry(known *recording.Probe, items []event.Item) (entry *recording.Probe, kept []int) {
+	entry = &recording.Probe{Provider: known.Provider, Name: known.Name}
+	for i := range items {
+		if items[i].Unreadable == nil && len(kept) < recording.MaxArgs {
+			entry.Args, kept = append(entry.Args, events.ArgOf(&items[i])), append(kept, i)
+		}
+	}
+	return entry, kept
 }
 
 // lose adds the source's lost events to the recording.
@@ -201,7 +224,7 @@ func (r *consumer) report() error {
 	if err := r.output.report(); err != nil {
 		return err
 	}
-	if r.lost > 0 {
+	if r.lost > 0 && r.sending == nil { // the reader of increments counts all
 		r.Warn("%d other events were lost, because they came faster than they could be recorded", r.lost)
 	}
 	if r.unreadable > 0 {
