@@ -190,9 +190,13 @@ func (r *Reader) originate(e *Event, s *shard, origin uint64) {
 	} else {
 		e.PID, e.TID, e.Goroutine = uint32(origin>>32), uint32(origin), 0
 	}
+	known := r.process
+	if known != nil {
+		e.Pod = known.Pod
+	}
 	switch {
-	case r.process != nil:
-		e.PID, e.Executable, e.Pod = r.process.PID, r.process.Executable, r.process.Pod
+	case known != nil && known.PID != 0:
+		e.PID, e.Executable = known.PID, known.Executable
 	case e.PID == r.head.PID:
 		e.Executable = r.head.Executable
 	default:

@@ -113,14 +113,15 @@ func readHead(file io.ReaderAt) (*Head, error) {
 	return DecodeHead(b)
 }
 
-// Process is a process, as the reader of its recording knows it.
+// Process is a process, as the reader of its recording knows it. If the PID is 0, only the pod is
+// known.
 type Process struct {
 	PID        uint32
 	Executable string
 	Pod        *Pod
 }
 
-// SetProcess sets the process of all events, whatever the recording states.
+// SetProcess sets the process of all events, whatever the recording states, as far as it is known.
 func (r *Reader) SetProcess(p *Process) { r.process = p }
 
 // Head returns the recording's head, as it was when it was last read.

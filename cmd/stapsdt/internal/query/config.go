@@ -99,9 +99,13 @@ func Announcement(probes, processes, files int, duration time.Duration) string {
 	case processes > 1:
 		of = fmt.Sprintf("%d processes", processes)
 	}
-	end := "Ctrl-C ends"
+	return fmt.Sprintf("%s of %s; %s", text.Number(probes, "probe"), of, End(duration))
+}
+
+// End describes how a command ends.
+func End(duration time.Duration) string {
 	if duration > 0 {
-		end = fmt.Sprintf("ends after %v or with Ctrl-C", duration)
+		return fmt.Sprintf("ends after %v or with Ctrl-C", duration)
 	}
-	return fmt.Sprintf("%s of %s; %s", text.Number(probes, "probe"), of, end)
+	return "Ctrl-C ends"
 }

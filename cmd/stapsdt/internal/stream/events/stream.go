@@ -108,15 +108,18 @@ type Stream struct {
 
 // Until returns the time until which the events have been delivered.
 func (s *Stream) Until() time.Time {
-	if p, ok := s.Source.(*page); ok {
-		return time.Now().Add(-p.delay)
+	switch of := s.Source.(type) {
+	case *page:
+		return time.Now().Add(-of.delay)
+	case *replicas:
+		return time.Now().Add(-settleTime)
 	}
 	return time.Now()
 }
 
-// Open opens a stream of the events of the recordings or the page that the options name, as far as
-// a configuration selects them. It returns nil if they name none. The configuration's Where is the
-// condition.
+// Open opens a stream of the events of the recordings, the page or the pods that the options name,
+// as far as a configuration selects them. It returns nil if they name none. The configuration's
+// Where is the condition.
 func Open(to *console.Console, config *query.Config, o Options) (*Stream, error) {
 	switch {
 	case o.From.Address != "":
@@ -125,6 +128,12 @@ func Open(to *console.Console, config *query.Config, o Options) (*Stream, error)
 			return nil, err
 		}
 		return &Stream{Source: p, Live: true, Why: tooMany}, nil
+	case o.From.Replicas != nil:
+		r, err := openReplicas(to, config, &o)
+		if err != nil {
+			return nil, err
+		}
+		return &Stream{Source: r, Live: true, Pods: true, Why: TooFast}, nil
 	case o.From.Given():
 		f, err := openFiles(to, config, &o)
 		if err != nil {

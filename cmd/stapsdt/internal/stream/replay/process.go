@@ -16,3 +16,12 @@ type Process struct {
 	// Looked is the time when the pod was last looked up, by CLOCK_MONOTONIC.
 	Looked time.Duration
 }
+
+// PodName returns the name of the pod, NAMESPACE/POD/CONTAINER, or "" if there is none. The process
+// may be nil.
+func (p *Process) PodName() string {
+	if p == nil || p.Pod == nil {
+		return ""
+	}
+	return p.Pod.Namespace + "/" + p.Pod.Name + "/" + p.Pod.Container
+}

@@ -89,11 +89,15 @@ func (r *Reader) Add(memory io.ReaderAt, process *Process, close func()) (*File,
 	reader.SetProcess(&recording.Process{
 		PID: uint32(process.PID), Executable: process.Executable, Pod: process.Pod,
 	})
+	r.add(f)
+	return f, nil
+}
+
+func (r *Reader) add(f *File) {
 	r.files = append(r.files, f)
 	for i := range f.Probes() {
 		f.filter(r, uint32(i)) // one warning lists all probes that are left out
 	}
-	return f, nil
 }
 
 // Remove removes a recording. Next must not have returned an event of it since the last call of More.
@@ -226,6 +230,7 @@ func (r *Reader) MoreUntil(until time.Duration) (found bool, failed *File, err e
 			r.active = append(r.active, f)
 			continue
 		}
+		until := min(until, f.until())
 		if until != math.MaxInt64 {
 			f.last = until
 		}

@@ -11,19 +11,24 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 )
 
-// From names the source that is read in place of processes: recordings, or the page of a program.
+// From names the source that is read in place of processes: recordings, the page of a program, or
+// pods.
 type From struct {
 	// Paths are the paths of recordings. With Follow, events that are written from now on are read too.
 	Paths  []string
 	Follow bool
 	// Address is the address of the page.
 	Address string
+	// Replicas are the pods that send their events, or nil.
+	Replicas Replicas
 	// Since and Until are times, durations before the last event, or "".
 	Since, Until string
 }
 
 // Given reports whether a source is named.
-func (f *From) Given() bool { return len(f.Paths) > 0 || f.Address != "" }
+func (f *From) Given() bool {
+	return len(f.Paths) > 0 || f.Address != "" || f.Replicas != nil
+}
 
 // window is the range of times, by CLOCK_REALTIME, in which events are read.
 type window struct{ since, until int64 }

@@ -101,6 +101,9 @@ func (t *tracks) process(e *recording.Event, f *replay.File) int {
 	if f.Process != nil && f.Process.Comm != "" {
 		program = f.Process.Comm
 	}
+	if pod := f.Process.PodName(); pod != "" {
+		program += " in " + pod
+	}
 	t.writer.write(t.writer.process(number, int(e.PID), program))
 	return number
 }

@@ -15,13 +15,21 @@ type jsonTree struct {
 	Operation   string        `json:"operation"`
 	Nanoseconds time.Duration `json:"nanoseconds"`
 	PID         uint32        `json:"pid"`
-	Failed      bool          `json:"failed"`
-	Operations  []jsonNode    `json:"operations"`
+	*jsonPod
+	Failed     bool       `json:"failed"`
+	Operations []jsonNode `json:"operations"`
 	// Parent is the ID of the root's parent, which is not in the tree, or 0.
 	Parent  uint64 `json:"parent"`
 	Dropped int    `json:"dropped"`
 	Lost    uint64 `json:"lost"`
 	Partial bool   `json:"partial"`
+}
+
+// jsonPod names the pod of a tree, if the events come from several.
+type jsonPod struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
 }
 
 type jsonNode struct {
@@ -43,10 +51,17 @@ type jsonNode struct {
 	Result      render.JSONObject `json:"result"`
 }
 
-// encode writes a tree as an object.
-func (t *tree) encode(w io.Writer) error {
+// encode writes a tree as an object, with its pod if pods is set.
+func (t *tree) encode(w io.Writer, pods bool) error {
 	root := t.root
-	j := jsonTree{root.at.UTC(), root.name, root.took, root.pid, t.failed, nil, root.parent, t.dropped, t.lost, t.partial}
+	var of *jsonPod
+	if p := root.process.Process; pods && p != nil && p.Pod != nil {
+		of = &jsonPod{p.Pod.Namespace, p.Pod.Name, p.Pod.Container}
+	}
+	j := jsonTree{
+		root.at.UTC(), root.name, root.took, root.pid, of, t.failed, nil, root.parent,
+		t.dropped, t.lost, t.partial,
+	}
 	t.root.walk(func(n *node, depth int) {
 		took := n.end(root) - n.since
 		j.Operations = append(j.Operations, jsonNode{

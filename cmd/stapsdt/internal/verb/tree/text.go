@@ -19,13 +19,18 @@ const (
 type writer struct {
 	color bool
 	width int // maximum width of a line
+	pods  bool
 }
 
 // text formats a tree.
 func (w *writer) text(t *tree) []byte {
 	var b bytes.Buffer
 	root := t.root
-	head := fmt.Sprintf("%s  process %d", root.at.Format("15:04:05.000000"), root.pid)
+	head := root.at.Format("15:04:05.000000")
+	if pod := root.process.Process.PodName(); w.pods && pod != "" {
+		head += "  " + pod
+	}
+	head += fmt.Sprintf("  process %d", root.pid)
 	switch {
 	case root.goroutine != 0:
 		head += fmt.Sprintf("  goroutine %d", root.goroutine)

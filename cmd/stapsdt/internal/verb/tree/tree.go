@@ -79,6 +79,7 @@ func Run(
 		return err
 	}
 	defer v.stream.Close()
+	v.writer.pods = v.stream.Pods
 	v.stream.Announce()
 	v.lost()
 	if err := v.stream.Run(ctx, v); err != nil {
@@ -245,7 +246,7 @@ func (t *tree) requested(id string) bool {
 func (v *view) show(t *tree) error {
 	v.shown++
 	if v.format.IsJSON() {
-		return t.encode(v.Out)
+		return t.encode(v.Out, v.stream.Pods)
 	}
 	text := v.writer.text(t)
 	if v.shown > 1 {
