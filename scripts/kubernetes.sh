@@ -4,7 +4,7 @@
 #
 #   scripts/kubernetes.sh [CHECK...]
 #
-#   CHECK   agent rules brief pods plugin killed sidecar monitor; by default all
+#   CHECK   agent rules brief pods plugin replicas killed sidecar monitor; by default all
 #
 # It needs root, and installs Debian's packages of the runtime. The binaries are kept in $STAPSDT_CACHE, by default
 # ~/.cache/stapsdt. The first run builds them, which takes minutes and 3 GB; later ones start the cluster in seconds.
@@ -17,7 +17,7 @@ bin=${STAPSDT_CACHE:-$HOME/.cache/stapsdt}/kubernetes-$(sed -n 's|^require k8s.i
 . scripts/lib/check.sh
 
 operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
-checks="agent rules brief pods plugin killed sidecar monitor"
+checks="agent rules brief pods plugin replicas killed sidecar monitor"
 
 if [ "${1:-}" != --inside ]; then
 	for one in "$@"; do
@@ -204,6 +204,70 @@ plugin() {
 	done
 }
 
+# deployment NAME REPLICAS: each pod fires 1000 events, a second after one attaches.
+deployment() {
+	kubectl apply -f - <<-YAML
+		apiVersion: apps/v1
+		kind: Deployment
+		metadata: {name: $1, namespace: work}
+		spec:
+		  replicas: $2
+		  selector: {matchLabels: {app: $1}}
+		  template:
+		    metadata: {labels: {app: $1}}
+		    spec:
+		      terminationGracePeriodSeconds: 1
+		      securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+		      containers:
+		        - name: app
+		          image: worker
+		          imagePullPolicy: IfNotPresent
+		          args: ["-launch", "1", "-events", "1000"]
+		          env: [{name: STAPSDT_SOCKET, value: "1"}, {name: STAPSDT_DIR, value: /probes/app}]
+		          volumeMounts: [{name: probes, mountPath: /probes}]
+		          securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+		      volumes: [{name: probes, emptyDir: {}}]
+	YAML
+	kubectl -n work rollout status "deployment/$1" --timeout=60s
+}
+
+# whole FILE PODS: so many pods have fired 1000 different events each.
+whole() {
+	[ "$(grep -o '"pod":"[^"]*"\|"number":[0-9]*' "$1" | paste - - | sort -u | cut -f1 | uniq -c | awk '$1 == 1000' | wc -l)" = "$2" ] &&
+		[ "$(wc -l <"$1")" = "${2}000" ]
+}
+
+# replicas: the events of all pods of a Deployment are one stream, in which others join, for a user who may only edit. The agents
+# show the same to an administrator.
+replicas() {
+	local user=system:serviceaccount:work:dev seen=$cluster/seen pod
+	kubectl apply -f packaging/kubernetes/debug-role.yaml || return 1
+	kubectl -n work create serviceaccount dev || return 1
+	kubectl -n work create rolebinding dev --clusterrole=edit --serviceaccount=work:dev || return 1
+	deployment web 2 || return 1
+	kubectl stapsdt list -n work deploy/web --as=$user || return 1
+	kubectl stapsdt trace -n work deploy/web worker:asked -o json -d 5m --as=$user >"$seen" 2>"$seen.err" &
+	local tracing=$!
+	try 60 whole "$seen" 2 || return 1
+	kubectl -n work scale deployment/web --replicas=3 || return 1
+	try 60 whole "$seen" 3 || return 1
+	pod=$(kubectl -n work get pods -l app=web -o jsonpath='{.items[0].metadata.name}')
+	kubectl -n work delete pod "$pod" --wait=false || return 1
+	try 60 whole "$seen" 4 || return 1 # the ReplicaSet has replaced it
+	kill -INT $tracing
+	wait $tracing || return 1
+	cat "$seen.err"
+	whole "$seen" 4 && [ "$(grep -c 'has joined' "$seen.err")" = 2 ] && grep "$pod" "$seen.err" || return 1
+	kubectl stapsdt count -n work -l app=web worker:asked -d 5s -o json --via kernel | tee "$seen" || return 1
+	[ "$(grep -c '"by":{"pod":"web-.*"count":1000}' "$seen")" = 3 ] || return 1
+	kubectl stapsdt record -n work deploy/web worker:asked -d 5s -O "$cluster/recordings/" --as=$user || return 1
+	for pod in "$cluster"/recordings/web-*.rec; do
+		"$cluster/stapsdt" count --from "$pod" -o json | tee "$seen" || return 1
+		grep -q '"count":1000' "$seen" || return 1
+	done
+	[ "$(ls "$cluster/recordings" | wc -l)" = 3 ]
+}
+
 # killed: a container that the kernel has killed for its memory leaves its recording to the next one.
 killed() {
 	kubectl apply -f - <<-'YAML'
@@ -267,6 +331,7 @@ for one; do
 	brief) check "200 pods come and go, and their series expire" brief ;;
 	pods) check "a command follows pods by their names" named_pods ;;
 	plugin) check "kubectl stapsdt sees the processes below the first, in nested PID namespaces" plugin ;;
+	replicas) check "kubectl stapsdt shows all replicas of a Deployment in one stream" replicas ;;
 	killed) check "the recording of a container that was killed is read" killed ;;
 	sidecar) check "an exporter beside a service needs no capability" sidecar ;;
 	monitor) check "the PodMonitor agrees with its CRD" monitor ;;

@@ -74,14 +74,14 @@ func completeExpression(c *cobra.Command, args []string, word string) (all []str
 
 // offered returns the probes that complete a SPEC, or nil and another directive for the shell.
 func offered(c *cobra.Command, word string) ([]completion, cobra.ShellCompDirective) {
-	recordings, _ := c.Flags().GetStringArray("from") // empty for record, which has no such flag
-	if len(recordings) == 0 {
+	recordings := recordingsOf(c)
+	if recordings == nil || len(recordings.Paths) == 0 {
 		var named query.Target
 		_ = processList{&named}.Set(c.Flags().Lookup("pid").Value.String())
 		named.All, _ = c.Flags().GetBool("all")
 		return offeredByFiles(&named, word)
 	}
-	source, err := replay.Open(replay.From{Paths: recordings}, nil, "", nil)
+	source, err := replay.Open(replay.From{Paths: recordings.Paths}, nil, "", nil)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

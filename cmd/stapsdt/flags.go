@@ -120,6 +120,33 @@ func processOf(word string) (int, error) {
 // isNumber reports whether a word consists of digits.
 func isNumber(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
 
+// recordingList is the value of --from, which may be given several times.
+type recordingList struct{ *replay.From }
+
+func (recordingList) Type() string { return "FILE" }
+
+func (l recordingList) String() string {
+	if l.From == nil {
+		return ""
+	}
+	return strings.Join(l.Paths, ",")
+}
+
+func (l recordingList) Set(path string) error {
+	l.Paths = append(l.Paths, path)
+	return nil
+}
+
+// recordingsOf returns the value of --from of a verb, or nil if it has no such flag.
+func recordingsOf(c *cobra.Command) *replay.From {
+	flag := c.Flags().Lookup("from")
+	if flag == nil {
+		return nil
+	}
+	list, _ := flag.Value.(recordingList)
+	return list.From
+}
+
 // targetFlags adds the flags that select the processes in which a command looks for probes.
 func targetFlags(c *cobra.Command, t *query.Target) {
 	c.Flags().VarP(processList{t}, "pid", "p", "the process `PID`, or its name if no other has it, or every process that a name with * matches, or several as pgrep prints them, with their shared libraries; or NAMESPACE/POD[/CONTAINER], with * for any, on a node of Kubernetes")
@@ -193,7 +220,7 @@ func fromFlag(c *cobra.Command, from *replay.From) {
 	for _, name := range []string{"since", "until"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
-	c.Flags().StringArrayVar(&from.Paths, "from", nil, "read the recording `FILE` in place of processes; may be given several times")
+	c.Flags().Var(recordingList{from}, "from", "read the recording `FILE` in place of processes; may be given several times")
 	_ = c.RegisterFlagCompletionFunc("from", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveDefault
 	})

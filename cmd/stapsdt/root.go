@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
 	"github.com/spf13/cobra"
@@ -27,6 +28,11 @@ const grace = 15 * time.Second
 const resultsGrace = time.Minute
 
 func execute(args []string, stdout, stderr io.Writer) int {
+	return executeFor(nil, args, stdout, stderr)
+}
+
+// executeFor is execute for a verb that takes the events of pods, unless pods is nil.
+func executeFor(pods replay.Replicas, args []string, stdout, stderr io.Writer) int {
 	ignoreReaders()
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
@@ -39,11 +45,23 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	if pods != nil {
+		readPods(root, args, pods)
+	}
 	c, err := root.ExecuteContextC(ctx)
 	if err == nil || isReaderGone(err) {
 		return 0
 	}
 	return fail(to, c, err)
+}
+
+// readPods lets the verb of a command line take the events of pods in place of processes.
+func readPods(root *cobra.Command, args []string, pods replay.Replicas) {
+	if c, _, err := root.Find(args); err == nil {
+		if from := recordingsOf(c); from != nil {
+			from.Replicas = pods
+		}
+	}
 }
 
 // isReaderGone reports whether an error comes from writing to a pipe whose reader has ended. The error of a socket has
@@ -61,9 +79,12 @@ func fail(to *console.Console, c *cobra.Command, err error) int {
 	if errors.As(err, &status) {
 		return int(status)
 	}
+	var pods interface{ ExitStatus() int }
 	said, exit := console.ErrorText(err), remoteStatus(err)
 	tracing, hint := tracingStatus(c, err)
 	switch {
+	case errors.As(err, &pods):
+		exit = pods.ExitStatus()
 	case errors.Is(err, console.ErrUsage), errors.As(err, &wrong):
 		exit = exitUsage
 	case tracing != 0:

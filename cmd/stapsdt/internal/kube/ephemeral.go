@@ -208,6 +208,12 @@ func (p *place) command(name string, s *subject) []string {
 	return args
 }
 
+// ask returns the arguments of kubectl exec for a request about a container, without its verb.
+func (p *place) ask(of *subject) []string {
+	pod := "--pod=" + of.Metadata.Namespace + "/" + of.Metadata.Name + "/" + of.container.Name
+	return slices.Concat(p.exec(), p.command("ask", of), []string{pod, "--node=" + of.Spec.NodeName})
+}
+
 // lookAtUser reads the container's user and group in the container itself, if it has cat. Many images have no programs.
 func (k *kubectl) lookAtUser(ctx context.Context, s *subject) (o owner) {
 	out, err := k.run(ctx, "exec", "--namespace="+s.Metadata.Namespace, s.Metadata.Name, "--container="+s.container.Name, "--", "cat", "/proc/self/status")

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	case "kubectl":
 		os.Exit(fakeKubectl(os.Args[1:]))
 	case Name:
-		os.Exit(Main(os.Args[1:], "test", os.Stdout, os.Stderr))
+		os.Exit(Main(os.Args[1:], "test", runVerb, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -63,11 +64,10 @@ type fake struct {
 
 func fakeKubectl(args []string) int {
 	f := &fake{directory: os.Getenv("FAKE_KUBECTL")}
-	b, err := os.ReadFile(filepath.Join(f.directory, "cluster.json"))
-	if err == nil {
-		err = json.Unmarshal(b, &f.cluster)
+	if changes := args[0] == "get" || args[0] == "debug"; changes {
+		defer lockCluster(f.directory)()
 	}
-	if err != nil {
+	if err := f.read(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 99
 	}
@@ -86,6 +86,14 @@ func fakeKubectl(args []string) int {
 	return f.fail("error: unknown command " + args[0])
 }
 
+func (f *fake) read() error {
+	b, err := os.ReadFile(filepath.Join(f.directory, "cluster.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &f.cluster)
+	}
+	return err
+}
+
 func (f *fake) log(line string) {
 	log, err := os.OpenFile(filepath.Join(f.directory, "calls"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
@@ -99,9 +107,36 @@ func (f *fake) fail(text string) int {
 	return 1
 }
 
+// lockCluster lets no other call change the cluster until unlock is called.
+func lockCluster(directory string) (unlock func()) {
+	lock, err := os.OpenFile(filepath.Join(directory, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return func() { lock.Close() }
+}
+
 func (f *fake) save() {
-	b, _ := json.Marshal(f.cluster)
-	_ = os.WriteFile(filepath.Join(f.directory, "cluster.json"), b, 0o600)
+	if err := saveCluster(f.directory, &f.cluster); err != nil {
+		f.log(err.Error())
+	}
+}
+
+// saveCluster replaces the cluster, which other calls may read.
+func saveCluster(directory string, c *cluster) error {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(directory, "cluster.json")
+	own := fmt.Sprintf("%s.%d", file, os.Getpid())
+	if err := os.WriteFile(own, b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(own, file)
 }
 
 // value returns the value of --name=value.
@@ -269,6 +304,8 @@ func (f *fake) ask(command []string) int {
 	probe := rest[len(rest)-1]
 	in := bufio.NewReader(os.Stdin)
 	switch {
+	case slices.Contains(rest, "--"+inpod.Increments):
+		return f.increments(command, in)
 	case rest[0] == "record":
 		_, _ = in.ReadString('\n')
 		_ = json.NewEncoder(os.Stdout).Encode(inpod.Recording{PID: 7, FD: 3, Size: int64(len(recordingBytes))})

@@ -18,6 +18,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/outfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,11 +37,15 @@ const (
 	exitRights  = 4
 )
 
-// Main runs the plugin and returns its exit status.
-func Main(args []string, version string, stdout, stderr *os.File) int {
+// localVerb runs a verb of the command, with its flags and arguments, on this machine. It takes the
+// events of pods, and returns its exit status.
+type localVerb = func(pods replay.Replicas, args []string) int
+
+// Main runs the plugin and returns its exit status. It calls verb for the events of several pods.
+func Main(args []string, version string, verb localVerb, stdout, stderr *os.File) int {
 	status := 0
 	c := newCommand(version, func(r *Request) (err error) {
-		status, err = execute(r, stdout, stderr)
+		status, err = execute(r, verb, stdout, stderr)
 		return err
 	})
 	c.SetArgs(args)
@@ -54,9 +59,12 @@ func Main(args []string, version string, stdout, stderr *os.File) int {
 }
 
 func statusOf(err error) int {
+	var pods *podsError
 	switch {
 	case errors.Is(err, console.ErrUsage):
 		return exitUsage
+	case errors.As(err, &pods):
+		return pods.status
 	case errors.Is(err, errForbidden), errors.Is(err, errSilent):
 		return exitRights
 	case errors.Is(err, errNotFound):
@@ -72,20 +80,25 @@ func warn(to io.Writer, format string, args ...any) {
 
 // execution holds the state of a running request.
 type execution struct {
-	request  *Request
-	kubectl  *kubectl
-	subject  *subject
-	out, err *os.File
-	token    string // shared by a command with a terminal and its keepalive
+	request *Request
+	kubectl *kubectl
+	subject *subject
+	out     *os.File
+	err     io.Writer
+	token   string // shared by a command with a terminal and its keepalive
 }
 
 func (a *execution) warn(format string, args ...any) { warn(a.err, format, args...) }
 
 // execute executes a request, and returns the exit status of the command in the pod.
-func execute(r *Request, stdout, stderr *os.File) (status int, err error) {
+func execute(r *Request, verb localVerb, stdout, stderr *os.File) (status int, err error) {
 	k, err := newKubectl(r.clusterFlags)
 	if err != nil {
 		return 0, err
+	}
+	if r.selection.several() {
+		f := &fan{kubectl: k, request: r, out: stdout, err: stderr}
+		return f.execute(verb)
 	}
 	a := &execution{request: r, kubectl: k, out: stdout, err: stderr}
 	at, err := a.prepare()
@@ -100,10 +113,10 @@ func execute(r *Request, stdout, stderr *os.File) (status int, err error) {
 
 // prepare finds the container, and a place that can execute the request.
 func (a *execution) prepare() (*place, error) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	var err error
-	if a.subject, err = a.kubectl.one(ctx, &a.request.selection); err != nil {
+	if a.subject, err = a.kubectl.find(ctx, &a.request.selection); err != nil {
 		return nil, err
 	}
 	if a.subject.note != "" {
@@ -160,10 +173,7 @@ func (a *execution) isTerminal() bool {
 
 // words returns the arguments of kubectl exec.
 func (a *execution) words(at *place, extra ...string) []string {
-	args := append(at.exec(), at.command("ask", a.subject)...)
-	of := a.subject
-	args = append(args, "--pod="+of.Metadata.Namespace+"/"+of.Metadata.Name+"/"+of.container.Name)
-	args = append(args, "--node="+of.Spec.NodeName)
+	args := at.ask(a.subject)
 	width, out := columns(a.out)
 	switch {
 	case a.isTerminal():

@@ -59,9 +59,7 @@ func newRun(t *testing.T, c cluster, args ...string) *run {
 	for _, name := range []string{"kubectl", Name} {
 		require.NoError(t, os.Symlink(self, filepath.Join(r.directory, name)))
 	}
-	b, err := json.Marshal(c)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(r.directory, "cluster.json"), b, 0o600))
+	require.NoError(t, saveCluster(r.directory, &c))
 	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
 	t.Cleanup(cancel)
 	r.command = exec.CommandContext(ctx, filepath.Join(r.directory, Name), args...)

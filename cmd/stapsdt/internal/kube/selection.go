@@ -21,7 +21,7 @@ type selection struct {
 	// pod is [NAMESPACE/]POD[/CONTAINER]. It is "" if the other fields select the pods.
 	pod string
 	// kind and workload name an object that owns pods.
-	kind     *kind
+	kind     *objectKind
 	workload string
 	// labels is the value of -l. everywhere means that the pods may be in any namespace.
 	labels     string
@@ -36,19 +36,19 @@ func (s *selection) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "with -l, the pods of all namespaces")
 }
 
-// kind is a kind of objects that kubectl names in TYPE/NAME.
-type kind struct {
+// objectKind is a kind of objects that kubectl names in TYPE/NAME.
+type objectKind struct {
 	name  string   // as in ownerReferences
 	names []string // as kubectl takes them; the first one asks for all objects of the kind
 }
 
 var (
-	podKind        = &kind{"Pod", []string{"pods", "pod", "po"}}
-	deploymentKind = &kind{"Deployment", []string{"deployments", "deployment", "deploy"}}
-	replicaSetKind = &kind{"ReplicaSet", []string{"replicasets", "replicaset", "rs"}}
-	jobKind        = &kind{"Job", []string{"jobs", "job"}}
-	cronJobKind    = &kind{"CronJob", []string{"cronjobs", "cronjob", "cj"}}
-	kinds          = []*kind{
+	podKind        = &objectKind{"Pod", []string{"pods", "pod", "po"}}
+	deploymentKind = &objectKind{"Deployment", []string{"deployments", "deployment", "deploy"}}
+	replicaSetKind = &objectKind{"ReplicaSet", []string{"replicasets", "replicaset", "rs"}}
+	jobKind        = &objectKind{"Job", []string{"jobs", "job"}}
+	cronJobKind    = &objectKind{"CronJob", []string{"cronjobs", "cronjob", "cj"}}
+	kinds          = []*objectKind{
 		podKind, deploymentKind, replicaSetKind, jobKind, cronJobKind,
 		{"StatefulSet", []string{"statefulsets", "statefulset", "sts"}},
 		{"DaemonSet", []string{"daemonsets", "daemonset", "ds"}},
@@ -56,9 +56,9 @@ var (
 )
 
 // kindNamed returns the kind of a TYPE, such as deploy or deployment.apps, or nil.
-func kindNamed(name string) *kind {
+func kindNamed(name string) *objectKind {
 	name, _, _ = strings.Cut(strings.ToLower(name), ".")
-	i := slices.IndexFunc(kinds, func(k *kind) bool { return slices.Contains(k.names, name) })
+	i := slices.IndexFunc(kinds, func(k *objectKind) bool { return slices.Contains(k.names, name) })
 	if i < 0 {
 		return nil
 	}
@@ -151,6 +151,7 @@ type metadata struct {
 	Namespace   string            `json:"namespace"`
 	Annotations map[string]string `json:"annotations"`
 	Owners      []ownerReference  `json:"ownerReferences"`
+	Deletion    string            `json:"deletionTimestamp"`
 }
 
 type ownerReference struct {
@@ -162,7 +163,7 @@ type ownerReference struct {
 // owners are objects of a kind. Workloads may select pods by the same labels, but a pod has at most
 // one controller.
 type owners struct {
-	kind  *kind
+	kind  *objectKind
 	names []string
 }
 
@@ -249,7 +250,7 @@ func (k *kubectl) pods(ctx context.Context, s *selection) ([]pod, error) {
 // list returns the objects of a kind that labels select, or all if labels is "", as far as some
 // objects own them, or all if own is nil. Objects that are not pods only have metadata.
 func (k *kubectl) list(
-	ctx context.Context, s *selection, of *kind, labels string, own *owners,
+	ctx context.Context, s *selection, of *objectKind, labels string, own *owners,
 ) ([]pod, error) {
 	var list struct {
 		Items []pod `json:"items"`
@@ -276,27 +277,10 @@ func (s *selection) scope() []string {
 	return nil
 }
 
-// one returns the container of a selection that has one running pod.
-func (k *kubectl) one(ctx context.Context, s *selection) (*subject, error) {
-	if !s.several() {
-		return k.find(ctx, s)
-	}
+// running returns the running pods of a selection that may have several.
+func (k *kubectl) running(ctx context.Context, s *selection) ([]pod, error) {
 	all, err := k.pods(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for i := range all {
-		if all[i].Status.Phase == "Running" {
-			names = append(names, all[i].Metadata.Name)
-			all[0] = all[i]
-		}
-	}
-	switch len(names) {
-	case 0:
-		return nil, fmt.Errorf("%v has no running pod: %w", s, errNotFound)
-	case 1:
-		return all[0].choose(s.container)
-	}
-	return nil, console.Usagef("%v has the pods %s: give one of them", s, strings.Join(names, ", "))
+	return slices.DeleteFunc(all, func(p pod) bool {
+		return p.Status.Phase != "Running" || p.Metadata.Deletion != ""
+	}), err
 }

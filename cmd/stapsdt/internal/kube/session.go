@@ -27,6 +27,9 @@ const (
 	statusKilled = 128 + int(syscall.SIGKILL)
 )
 
+// ends are the signals that end a request.
+var ends = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+
 type session struct {
 	kubectl  *kubectl
 	terminal bool
@@ -60,6 +63,9 @@ func (s *session) start(args []string) (err error) {
 
 // release ends the command in the pod without a terminal, whatever it waits for.
 func (s *session) release() { s.input.Close() }
+
+// stop ends the command in the pod without a terminal as Ctrl-C does.
+func (s *session) stop() { _, _ = io.WriteString(s.input, "\n") }
 
 // kill ends kubectl. Its command in the pod ends with the connection.
 func (s *session) kill() { _ = s.command.Process.Kill() }
@@ -119,7 +125,7 @@ func (k *kubectl) keepAlive(at *place, token string) (done func(), err error) {
 // catchSignals keeps signals from ending this program. They wait for onSignal.
 func catchSignals() chan os.Signal {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, ends...)
 	return signals
 }
 
@@ -139,7 +145,7 @@ func (s *session) onSignal(signals chan os.Signal) (done func()) {
 				if late != nil {
 					s.kill()
 				}
-				_, _ = io.WriteString(s.input, "\n") // ends the command as Ctrl-C does
+				s.stop()
 				late = time.After(grace)
 			}
 		}
