@@ -192,7 +192,7 @@ static const char *arguments_of(const struct encoder *encoder, const struct sdt_
 static void collect_types(struct encoder *encoder)
 {
 	for (const struct sdt_probe *p = sdt_first(encoder->provider); p; p = sdt_next(p))
-		for (int i = 0; arguments_of(encoder, p) && i < p->list.probe.argCount; i++)
+		for (int i = 0; arguments_of(encoder, p) && i < p->count; i++)
 			use_type(encoder, type_of(p->types[i]));
 }
 
@@ -260,7 +260,7 @@ static void add_site(struct encoder *encoder, const struct sdt_probe *probe)
 	put_uleb(info, probe->index + 1);
 	if (!argument)
 		return;
-	for (int i = 0; i < probe->list.probe.argCount; i++) {
+	for (int i = 0; i < probe->count; i++) {
 		put_number(info, i < MAX_PARAMETERS ? ABBREV_PARAMETER : ABBREV_VARIABLE, 1);
 		put_string(encoder, argument);
 		put_number(info, encoder->at[type_of(probe->types[i])], 4);

@@ -107,8 +107,8 @@ static void fill_notes(const struct sdt_provider *provider, struct sdt_image *im
 	int count = 0;
 
 	for (const struct sdt_probe *p = sdt_first(provider); p; p = sdt_next(p))
-		if (p->list.probe.argCount > count)
-			count = p->list.probe.argCount;
+		if (p->count > count)
+			count = p->count;
 	sdt_arch_operands(image->arch, &operands, (size_t)count);
 	for (const struct sdt_probe *p = sdt_first(provider); p; p = sdt_next(p))
 		sdt_note_add(notes, image->arch, &operands, provider, p);

@@ -249,7 +249,7 @@ typedef struct SDTProbe {
 	ArgType_t argFmt[MAX_ARGUMENTS]; /* up to six types, noarg after the last */
 	void *_fire;                     /* the site, NULL unless loaded */
 	struct SDTProvider *provider;
-	int argCount;                    /* at most SDT_MAX_ARGUMENTS */
+	int argCount;                    /* see probeFire */
 } SDTProbe_t;
 
 /* The probes of a provider, in the order in which they were added. */
@@ -397,6 +397,9 @@ SDT_API void providerDestroy(SDTProvider_t *provider);
  * probeFire reports an event with argCount values. Pass every value as 64 bits,
  * whatever the size of its type: an integer constant needs a cast to uint64_t. A
  * tracer reads as many of the low bytes as the type has.
+ *
+ * A program may lower argCount to pass fewer values. The arguments that it does not
+ * pass are 0. A probe whose argCount exceeds SDT_MAX_ARGUMENTS does not fire.
  */
 SDT_API void probeFire(SDTProbe_t *probe, ...);
 

@@ -20,7 +20,7 @@ static size_t write_arguments(char *out, const struct sdt_operands *operands,
 	const struct sdt_operand *operand;
 	char *start = out;
 
-	for (int i = 0; i < probe->list.probe.argCount; i++) {
+	for (int i = 0; i < probe->count; i++) {
 		int type = sdt_tracer_type(probe->types[i]);
 
 		if (i > 0)

@@ -262,6 +262,7 @@ const struct sdt_name *sdt_names_add(struct sdt_names *names, const struct sdt_n
 struct sdt_probe {
 	SDTProbeList_t list;
 	size_t index, name_size; /* name_size counts the NUL */
+	int count; /* of the arguments: the program may have written to argCount */
 	ArgType_t types[SDT_MAX_ARGUMENTS]; /* sdt_string is a uint64 for tracers */
 	/*
 	 * The names of the arguments, one after the other with a NUL each, or NULL. The

@@ -100,7 +100,7 @@ static __attribute__((noinline)) void clear_recorded(word *values, int count)
 		if (__builtin_expect(into % SDT_SLOT == 0, 1))                                     \
 			break;                                                                     \
 		traced = (void *)(into - into % SDT_SLOT);                                         \
-		sdt_append_fire((probe), into, (values));                                          \
+		sdt_append_fire((probe), into, (values), (probe)->argCount);                       \
 		if (sdt_is_patched(*(const volatile unsigned char *)traced)) {                     \
 			clear_recorded(words, kept->argCount);                                     \
 			call_site(traced, (values), kept->argCount);                               \

@@ -111,7 +111,7 @@ static int check_types(SDTProvider_t *provider, const struct definition *wanted)
 	other = sdt_names_find(&sdt_provider(provider)->names, wanted->name);
 	if (!other)
 		return 0;
-	if (other->list.probe.argCount != wanted->count ||
+	if (other->count != wanted->count ||
 	    (wanted->types && memcmp(other->types, wanted->types, size) != 0))
 		return sdt_fail(provider, elfCreationError,
 				"add probe %s:%s: the provider has it already, with other types",
@@ -184,7 +184,7 @@ static struct sdt_probe *make_probe(const struct definition *wanted)
 	memcpy(probe->name, wanted->name, name_size);
 	probe->name_size = name_size;
 	probe->list.probe.name = probe->name;
-	probe->list.probe.argCount = wanted->count;
+	probe->list.probe.argCount = probe->count = wanted->count;
 	for (int i = 0; i < wanted->count; i++) {
 		probe->types[i] = wanted->types[i];
 		if (i < MAX_ARGUMENTS)

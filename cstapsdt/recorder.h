@@ -273,7 +273,7 @@ void sdt_observe_unload(struct sdt_provider *provider);
 const struct sdt_provider *sdt_observe_next(const struct sdt_provider *provider);
 
 /* append.c: appends a fire of a recorded probe. */
-void sdt_append_fire(const SDTProbe_t *probe, uintptr_t entry, const uint64_t *values);
+void sdt_append_fire(const SDTProbe_t *probe, uintptr_t entry, const uint64_t *values, int count);
 
 /* record.c: the recording in a file, which a forked child begins when it fires. */
 extern uint32_t sdt_record_waits;

@@ -237,24 +237,31 @@ static inline const struct sdt_observation *observation_of(const SDTProbe_t *pro
 
 /*
  * append_to_all appends a fire to several recordings, or in a forked child that has no recording
- * yet.
+ * yet, or with fewer values than arguments: the other arguments are 0, as at the site.
  */
 static __attribute__((noinline)) void append_to_all(const SDTProbe_t *probe, uintptr_t entry,
-						    const uint64_t *values)
+						    const uint64_t *values, int count)
 {
 	uint32_t skipped = __atomic_load_n(&sdt_record_waits, __ATOMIC_RELAXED) ? sdt_record_in_child() : 0;
 	const struct sdt_observation *of = observation_of(probe, entry);
 	uint32_t sinks = __atomic_load_n(&of->sinks, __ATOMIC_ACQUIRE) & ~skipped;
+	uint64_t all[SDT_MAX_ARGUMENTS] = {0};
 
+	if (count < of->count) {
+		for (int i = 0; i < count; i++)
+			all[i] = values[i];
+		values = all;
+	}
 	for (; sinks; sinks &= sinks - 1)
 		append_fire(__builtin_ctz(sinks), of, values);
 }
 
 /*
  * sdt_append_fire appends a fire to the recordings that have its probe. `entry` is the entry of the
- * probe's slot. It reads only public members of the probe, which may be a copy.
+ * probe's slot, and `count` is the number of values. It reads only public members of the probe,
+ * which may be a copy.
  */
-void sdt_append_fire(const SDTProbe_t *probe, uintptr_t entry, const uint64_t *values)
+void sdt_append_fire(const SDTProbe_t *probe, uintptr_t entry, const uint64_t *values, int count)
 {
 	if (__builtin_expect(!__atomic_load_n(&sdt_record_waits, __ATOMIC_RELAXED), 1)) {
 		const struct sdt_observation *of = observation_of(probe, entry);
@@ -262,10 +269,10 @@ void sdt_append_fire(const SDTProbe_t *probe, uintptr_t entry, const uint64_t *v
 
 		if (!sinks)
 			return;
-		if (__builtin_expect(!(sinks & (sinks - 1)), 1)) {
+		if (__builtin_expect(count >= of->count && !(sinks & (sinks - 1)), 1)) {
 			append_fire(__builtin_ctz(sinks), of, values);
 			return;
 		}
 	}
-	append_to_all(probe, entry, values);
+	append_to_all(probe, entry, values, count);
 }

@@ -124,7 +124,7 @@ size_t sdt_describe_probe(const struct sdt_provider *provider, const struct sdt_
 	struct entry entry = {.bytes = bytes, .room = room};
 	const struct sdt_probe *first = sdt_names_find(&provider->names, probe->name);
 	const char *provider_name = provider->name, *name, *names = first ? first->arguments : NULL;
-	int count = probe->list.probe.argCount;
+	int count = probe->count;
 	char unnamed[UNNAMED_SIZE];
 
 	add_number(&entry, 0, 4); /* its size */

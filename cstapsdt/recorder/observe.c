@@ -33,7 +33,7 @@ static void describe_records(struct sdt_observation *o, const struct sdt_probe *
 {
 	o->probe = probe;
 	o->types = probe->types;
-	o->count = (uint8_t)probe->list.probe.argCount;
+	o->count = (uint8_t)probe->count;
 	o->size = (uint32_t)(SDT_RECORD_HEAD_BYTES + 8 * (uint64_t)o->count);
 	for (int i = 0; i < o->count; i++)
 		o->has_texts |= o->types[i] == sdt_string;

@@ -64,6 +64,74 @@ static void values(void)
 	unload();
 }
 
+/* dirty_stack leaves words that no fire may record. */
+static __attribute__((noinline)) void dirty_stack(void)
+{
+	uint64_t words[512];
+
+	memset(words, 0xff, sizeof words);
+	__asm__ volatile("" : : "r"(words) : "memory");
+}
+
+/* An argument that a program does not pass, because it has lowered argCount, is 0. */
+static void fewer_values(void)
+{
+	const uint64_t three[] = {1, 2, 3};
+	struct recording r;
+
+	load();
+	record(0);
+	numbers->argCount = 2;
+	dirty_stack();
+	probeFire(numbers, (uint64_t)1, (uint64_t)2);
+	numbers->argCount = 3;
+	dirty_stack();
+	probeFireV(numbers, three);
+	text->argCount = 2;
+	dirty_stack();
+	probeFire(text, word("text"), (uint64_t)1);
+	stop(&r);
+	CHECK(r.of_probe[0] == 2 && r.of_probe[1] == 1 && rec_total(&r) == 3);
+	for (int i = 0; r.last[0] && i < 8; i++)
+		CHECK(rec_word(r.last[0], i) == (i < 3 ? three[i] : 0));
+	CHECK(r.last[1] && rec_word(r.last[1], 2) == strlen("(null)"));
+	rec_free(&r);
+	unload();
+}
+
+/* What a program writes to argCount changes neither the image nor the description of a probe. */
+static void other_counts(void)
+{
+	const uint64_t twelve[SDT_MAX_ARGUMENTS] = {0};
+	const int counts[] = {0, 1, SDT_MAX_ARGUMENTS, SDT_MAX_ARGUMENTS + 1, 200, 1 << 20, -1};
+	size_t size, other_size;
+	void *image, *other;
+	struct recording r;
+
+	load();
+	CHECK(providerImage(provider, &image, &size) == 0);
+	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+		providerUnload(provider);
+		text->argCount = numbers->argCount = counts[i];
+		CHECK(providerImage(provider, &other, &other_size) == 0);
+		CHECK(size == other_size && memcmp(image, other, size) == 0);
+		free(other);
+		record(0);
+		CHECK(providerLoad(provider) == 0);
+		probeFireV(numbers, twelve);
+		numbers->argCount = 8;
+		fire_number(2);
+		stop(&r);
+		CHECK(r.of_probe[0] == (counts[i] >= 0 && counts[i] <= SDT_MAX_ARGUMENTS ? 2 : 1));
+		CHECK(rec_total(&r) == r.of_probe[0]);
+		for (int k = 0; r.last[0] && k < 8; k++)
+			CHECK(rec_word(r.last[0], k) == 2);
+		rec_free(&r);
+	}
+	free(image);
+	unload();
+}
+
 static void expect_text(const char *given, const char *expected, size_t length)
 {
 	const unsigned char *at;
@@ -328,6 +396,8 @@ static void mapped_again(void)
 
 static const struct test tests[] = {
 	{"values", values},
+	{"fewer values", fewer_values},
+	{"other counts", other_counts},
 	{"texts", texts},
 	{"what is replaced", overwritten},
 	{"providers that are loaded later", later},
