@@ -1,7 +1,9 @@
 package stapsdt
 
 import (
+	"container/list"
 	"fmt"
+	"iter"
 	"runtime"
 	"slices"
 )
@@ -10,28 +12,52 @@ import (
 // same name must therefore have the same arguments in both, and the same argument names if
 // it has names in both.
 
+// namesakes are the loaded providers of one name.
+type namesakes struct {
+	records list.List // in the order of their loads
+	// shared holds what the loaded probes of each name have in common. It is nil until a second
+	// provider is loaded, because a single one has no conflicts.
+	shared map[string]*shared
+}
+
+// shared holds the arguments of the loaded probes of one name, so that a load does not compare a
+// probe with each of them.
+type shared struct {
+	args   []ArgType
+	names  []string // nil while no probe has names
+	owners int      // the number of providers that have the probe
+	// renamed reports whether a probe got names while it was loaded, which may differ from names.
+	renamed bool
+}
+
 // claim adds p, whose lock is held, to the loaded providers and returns nil. If a loaded
 // provider of the same name has a probe with the name of one of p's probes, but with other
 // arguments or argument names, claim adds nothing and returns that probe.
 func (g *registry) claim(p *Provider) (conflict *Probe) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, r := range g.loaded[p.name] {
-		other := r.provider.Value()
-		if other == nil {
-			continue // it is unreachable
-		}
-		for _, probe := range other.claimed {
-			if own := p.byName[probe.name]; own != nil && !own.agrees(probe) {
-				return probe
+	all := g.loaded[p.name]
+	if all == nil {
+		all = new(namesakes)
+	}
+	if all.records.Len() > 0 {
+		all.compare()
+		// If p differs, the probes that it differs from may be unreachable.
+		if !all.admits(p) {
+			if conflict = all.conflict(p); conflict != nil {
+				return conflict
 			}
 		}
 	}
 	p.claimed = slices.Clip(p.probes)
-	if g.loaded == nil {
-		g.loaded = map[string][]*record{}
+	if all.shared != nil {
+		all.include(p)
 	}
-	g.loaded[p.name] = append(g.loaded[p.name], p.record)
+	p.record.loaded = all.records.PushBack(p.record)
+	if g.loaded == nil {
+		g.loaded = map[string]*namesakes{}
+	}
+	g.loaded[p.name] = all
 	return nil
 }
 
@@ -42,20 +68,106 @@ func (g *registry) disclaim(r *record) {
 	if p := r.provider.Value(); p != nil {
 		p.claimed = nil
 	}
-	records := g.loaded[r.name]
-	i := slices.Index(records, r)
-	switch {
-	case i < 0:
-	case len(records) == 1:
+	if r.loaded == nil {
+		return
+	}
+	all := g.loaded[r.name]
+	all.records.Remove(r.loaded)
+	for _, probe := range r.shares {
+		if s := all.shared[probe]; s.owners > 1 {
+			s.owners--
+		} else {
+			delete(all.shared, probe)
+		}
+	}
+	r.loaded, r.shares = nil, nil
+	if all.records.Len() == 0 {
 		delete(g.loaded, r.name)
-	default:
-		g.loaded[r.name] = slices.Delete(records, i, i+1)
 	}
 }
 
-// agrees reports whether two probes of one name can be loaded at the same time.
-func (p *Probe) agrees(other *Probe) bool {
-	return slices.Equal(p.args, other.args) && compatibleNames(p.argNames(), other.argNames())
+// renamed takes note of a loaded probe that has got names.
+func (g *registry) renamed(p *Probe) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if all := g.loaded[p.provider.name]; all != nil && all.shared[p.name] != nil {
+		all.shared[p.name].renamed = true
+	}
+}
+
+// admits reports whether no probe of p can differ from a loaded one. The lock of p is held.
+func (n *namesakes) admits(p *Provider) bool {
+	for name, own := range p.byName {
+		s := n.shared[name]
+		if s == nil {
+			continue
+		}
+		if s.renamed || !own.agrees(s.args, s.names) {
+			return false
+		}
+	}
+	return true
+}
+
+// conflict returns the first loaded probe that differs from one of p's, or nil. The lock of p is
+// held.
+func (n *namesakes) conflict(p *Provider) *Probe {
+	for other := range n.reachable() {
+		for _, probe := range other.claimed {
+			own := p.byName[probe.name]
+			if own != nil && !own.agrees(probe.args, probe.argNames()) {
+				return probe
+			}
+		}
+	}
+	return nil
+}
+
+// include adds the claimed probes of p to n.shared.
+func (n *namesakes) include(p *Provider) {
+	for _, probe := range p.claimed {
+		if probe.first != probe {
+			continue // its name is included
+		}
+		s := n.shared[probe.name]
+		if s == nil {
+			s = new(shared)
+			n.shared[probe.name] = s
+		}
+		s.args, s.owners = probe.args, s.owners+1
+		if names := probe.argNames(); names != nil {
+			s.names = names
+		}
+		p.record.shares = append(p.record.shares, probe.name)
+	}
+}
+
+// compare fills n.shared.
+func (n *namesakes) compare() {
+	if n.shared != nil {
+		return
+	}
+	n.shared = map[string]*shared{}
+	for p := range n.reachable() {
+		n.include(p)
+	}
+}
+
+// reachable returns the providers, in the order of their loads.
+func (n *namesakes) reachable() iter.Seq[*Provider] {
+	return func(yield func(*Provider) bool) {
+		for e := n.records.Front(); e != nil; e = e.Next() {
+			if p := e.Value.(*record).provider.Value(); p != nil && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// agrees reports whether p can be loaded at the same time as a probe of the same name with these
+// arguments.
+func (p *Probe) agrees(args []ArgType, names []string) bool {
+	return slices.Equal(p.args, args) && compatibleNames(p.argNames(), names)
 }
 
 // conflictError returns the error for a provider that conflicts with a loaded probe.

@@ -16,10 +16,21 @@ import (
 func claims(name string) int {
 	providers.mu.Lock()
 	defer providers.mu.Unlock()
-	if list, found := providers.loaded[name]; found && len(list) == 0 {
-		panic("an empty entry is left")
+	all := providers.loaded[name]
+	if all == nil {
+		return 0
 	}
-	return len(providers.loaded[name])
+	owners, shares := 0, 0
+	for _, s := range all.shared {
+		owners += s.owners
+	}
+	for e := all.records.Front(); e != nil; e = e.Next() {
+		shares += len(e.Value.(*record).shares)
+	}
+	if all.records.Len() == 0 || owners != shares {
+		panic("an entry is left")
+	}
+	return all.records.Len()
 }
 
 // TestConflict: a tracer cannot tell two providers of one name apart, so a probe
@@ -114,6 +125,38 @@ func TestNameConflict(t *testing.T) {
 	closeAll(t, first, same)
 	require.NoError(t, other.Load())
 	closeAll(t, none, other)
+}
+
+// TestNameConflictAfterUnload: only what is loaded counts, however many providers of the name were loaded before.
+func TestNameConflictAfterUnload(t *testing.T) {
+	dir := WithDir(t.TempDir() + "/images")
+	var all []*Provider
+	load := func(probe string, names ...string) (*Provider, error) {
+		p := NewProvider("again", dir)
+		NewProbe2[int8, string](p, probe, names...)
+		all = append(all, p)
+		return p, p.Load()
+	}
+	none, err := load("event")
+	require.NoError(t, err)
+	for _, second := range []string{"a", "b", "c"} {
+		named, err := load("event", "id", second)
+		require.NoError(t, err)
+		_, err = load("event", "id", "other")
+		require.ErrorIs(t, err, ErrConflict)
+		_, err = load("another", "id", "other")
+		require.NoError(t, err)
+		require.NoError(t, all[len(all)-1].Unload())
+		require.NoError(t, named.Unload())
+		require.Equal(t, 1, claims("again"))
+	}
+	NewProbe2[int8, string](none, "event", "late", "names") // another site, which is not loaded, names both
+	_, err = load("event", "id", "other")
+	require.ErrorIs(t, err, ErrConflict)
+	_, err = load("event", "late", "names")
+	require.NoError(t, err)
+	closeAll(t, all...)
+	require.Zero(t, claims("again"))
 }
 
 // TestFailedLoadFreesItsName: a provider whose Load failed, for whatever reason, does not keep another one of the same name, with other

@@ -80,10 +80,13 @@ func (p *Provider) setArgNames(probe *Probe, names []string) error {
 }
 
 // setNames names the arguments of all sites of the probe, of which p is the first. The names never
-// change once there are some.
+// change once there are some. The provider's lock is held.
 func (p *Probe) setNames(names []string) {
 	names = slices.Clone(names)
 	p.names.Store(&names)
+	if int(p.index) < p.provider.live {
+		providers.renamed(p)
+	}
 }
 
 // checkArgNames returns an error if the names of a probe's arguments are invalid.

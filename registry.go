@@ -13,9 +13,8 @@ type registry struct {
 	// open holds the records of the providers that are not closed, in the order of their
 	// definition.
 	open list.List
-	// loaded holds the records of the providers that are loaded or being loaded, by
-	// name.
-	loaded map[string][]*record
+	// loaded holds the providers that are loaded or being loaded, by name.
+	loaded map[string]*namesakes
 	// followers holds functions that are called with each provider that is defined.
 	followers list.List
 }
@@ -32,6 +31,8 @@ type record struct {
 	// waiting reports whether the provider was never loaded, so that LoadAll loads it.
 	waiting bool
 	open    *list.Element // element of the registry's open, or nil
+	loaded  *list.Element // element of the records of its namesakes, or nil
+	shares  []string      // the names of the probes that it owns in what its namesakes share
 }
 
 // define records a new provider.

@@ -100,7 +100,7 @@ func startSubject(t *testing.T, program, shape string, n int, more ...string) *e
 // proportional to theirs.
 func TestLibrary(t *testing.T) {
 	program := counted(t, "./subject")
-	for _, shape := range []string{"named", "late", "sites", "late-sites", "named-once", "providers"} {
+	for _, shape := range []string{"named", "late", "sites", "late-sites", "named-once", "providers", "one-provider"} {
 		t.Run(shape, func(t *testing.T) {
 			requireLinear(t, func(n int) *exec.Cmd { return startSubject(t, program, shape, n) })
 		})
