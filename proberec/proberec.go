@@ -154,7 +154,7 @@ func (r *Recorder) WriteJSON(w io.Writer) (int64, error) {
 	if copied == nil {
 		return 0, err
 	}
-	out := &writer{w: w, heads: map[*recording.Probe]*eventjson.Head{}}
+	out := &writer{w: w, times: eventjson.Times(), heads: map[*recording.Probe]*eventjson.Head{}}
 	err = out.write(copied, until)
 	return out.n, err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/eventjson"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/timestamp"
 )
 
 // writer writes events as lines of JSON, and counts their bytes.
@@ -14,6 +15,7 @@ type writer struct {
 	w     io.Writer
 	n     int64
 	lines []byte
+	times timestamp.Formatter
 	heads map[*recording.Probe]*eventjson.Head
 }
 
@@ -50,7 +52,7 @@ func (w *writer) write(file io.ReaderAt, until uint64) error {
 
 func (w *writer) append(e *recording.Event) {
 	h := w.head(e)
-	b := h.Begin(w.lines, time.Unix(0, e.Realtime).UTC())
+	b := h.Begin(w.lines, &w.times, time.Unix(0, e.Realtime))
 	for i, a := range e.Probe.Args {
 		if a.Kind == kind.String {
 			b = h.Text(b, i, string(e.Text(i)))

@@ -24,6 +24,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/described"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/timestamp"
 )
 
 // Encoder writes events of this process. It relates their times, which are monotonic, to the time
@@ -31,6 +32,7 @@ import (
 // is not safe for concurrent use.
 type Encoder struct {
 	epoch time.Time // when the monotonic clock was 0
+	time  timestamp.Formatter
 	heads map[*stapsdt.Probe]*Head
 }
 
@@ -38,6 +40,7 @@ type Encoder struct {
 func NewEncoder() *Encoder {
 	return &Encoder{
 		epoch: time.Now().Add(-clock.Now()).Round(0).UTC(),
+		time:  Times(),
 		heads: map[*stapsdt.Probe]*Head{},
 	}
 }
@@ -45,7 +48,7 @@ func NewEncoder() *Encoder {
 // Append appends an event to dst as JSON, without a newline. It cuts strings of more than most bytes.
 func (enc *Encoder) Append(dst []byte, e *stapsdt.Event, most int) []byte {
 	h := enc.head(e.Probe())
-	dst = h.Begin(dst, enc.epoch.Add(e.Time()))
+	dst = h.Begin(dst, &enc.time, enc.epoch.Add(e.Time()))
 	for i := range e.NumArgs() {
 		switch v := e.Arg(i); v.Kind() {
 		case stapsdt.KindString:
@@ -91,7 +94,7 @@ type Head struct {
 // NewHead returns the Head of a probe's events in a process.
 func NewHead(p *recording.Probe, pid int) *Head {
 	provider, probe := AppendString(nil, p.Provider), AppendString(nil, p.Name)
-	h := &Head{text: fmt.Appendf(nil, `","provider":%s,"probe":%s,"pid":%d,"args":{`, provider, probe, pid), args: p.Args}
+	h := &Head{text: fmt.Appendf(nil, `Z","provider":%s,"probe":%s,"pid":%d,"args":{`, provider, probe, pid), args: p.Args}
 	for i, a := range p.Args {
 		var field []byte
 		if i > 0 {
@@ -102,11 +105,13 @@ func NewHead(p *recording.Probe, pid int) *Head {
 	return h
 }
 
+// Times returns the formatter for the times of events, which the events of all probes share.
+func Times() timestamp.Formatter { return timestamp.Formatter{Layout: timestamp.DateTime} }
+
 // Begin appends the part of an event before its arguments. The caller appends each argument, and
 // then }}.
-func (h *Head) Begin(dst []byte, at time.Time) []byte {
-	dst = append(dst, `{"time":"`...)
-	dst = at.AppendFormat(dst, "2006-01-02T15:04:05.000000000Z07:00")
+func (h *Head) Begin(dst []byte, times *timestamp.Formatter, at time.Time) []byte {
+	dst = times.Append(append(dst, `{"time":"`...), at.UTC())
 	return append(dst, h.text...)
 }
 

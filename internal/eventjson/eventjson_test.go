@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
 )
@@ -61,6 +62,31 @@ func TestAppend(t *testing.T) {
 		`{}}`,
 		`{"arg0":18446744073709551615,"arg1":"-Inf","arg2":-1000000000,"arg3":"0x0","arg4":"x\u2028","arg5":0.5}}`,
 	}, texts)
+}
+
+// TestTimes: each event has its own time, whichever second and probe the event before it had.
+func TestTimes(t *testing.T) {
+	times := Times()
+	heads := []*Head{NewHead(&recording.Probe{Provider: "p", Name: "a"}, 1), NewHead(&recording.Probe{Provider: "p", Name: "b"}, 1)}
+	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.FixedZone("", 3600))
+	for i, d := range []time.Duration{0, 0, 1, time.Second - 1, time.Second, time.Hour, -time.Nanosecond, 1e9, 365 * 24 * time.Hour} {
+		line := heads[i%2].Begin(nil, &times, at.Add(d))
+		want := at.Add(d).UTC().Format(`{"time":"2006-01-02T15:04:05.000000000Z07:00","provider":`)
+		require.Equal(t, want, string(line[:len(want)]))
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	p := stapsdt.NewProvider("bench")
+	probe := stapsdt.NewProbe2[string, int32](p, "event", "path", "status")
+	var event *stapsdt.Event
+	b.Cleanup(p.Observe(func(e *stapsdt.Event) { event = e.Clone() }))
+	probe.Fire("/items/17", 200)
+	enc := NewEncoder()
+	var line []byte
+	for b.Loop() {
+		line = enc.Append(line[:0], event, math.MaxInt)
+	}
 }
 
 // FuzzString: what was written is read back.

@@ -3,12 +3,12 @@ package render
 import (
 	"bytes"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/timestamp"
 )
 
 // Printer prints events in a format.
@@ -75,13 +75,15 @@ type Style struct {
 
 // NewPrinter returns a printer of events in a format.
 func NewPrinter(f query.Format, s Style) Printer {
+	clock := timestamp.Formatter{Layout: timestamp.Clock}
+	dateTime := timestamp.Formatter{Layout: timestamp.DateTime}
 	switch f {
 	case query.Text:
-		return &lines{Style: s, output: output{second: second{layout: clockTime}}}
+		return &lines{Style: s, output: output{stamp: clock}}
 	case query.JSON:
-		return &objects{output{second: second{layout: dateTime}}}
+		return &objects{output{stamp: dateTime}}
 	case query.CSV:
-		return &records{Style: s, output: output{second: second{layout: dateTime}}}
+		return &records{Style: s, output: output{stamp: dateTime}}
 	}
 	panic("events have no printer for " + f.Word())
 }
@@ -89,27 +91,8 @@ func NewPrinter(f query.Format, s Style) Printer {
 // output holds the text that a Printer has added.
 type output struct {
 	buf    []byte
-	second second
+	stamp  timestamp.Formatter
 	origin origin
-}
-
-// second appends times of one zone, whose digits before the fraction it formats once a second.
-type second struct {
-	layout string // the layout of these digits
-	unix   int64  // the second, since the beginning of 1970
-	text   []byte // its digits, or nil
-}
-
-// append appends a time with nine digits of its fraction.
-func (s *second) append(to []byte, at time.Time) []byte {
-	if unix := at.Unix(); unix != s.unix || s.text == nil {
-		s.unix, s.text = unix, at.AppendFormat(s.text[:0], s.layout)
-	}
-	to = append(to, s.text...)
-	point := len(to)
-	to = strconv.AppendUint(to, 1e9+uint64(at.Nanosecond()), 10)
-	to[point] = '.' // in place of the 1
-	return to
 }
 
 // origin is the part of the output about the thread and the process of an event, which are often

@@ -19,7 +19,6 @@ type lines struct {
 }
 
 const (
-	clockTime              = "15:04:05"
 	bold, dim, cyan, plain = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
 	minWidth, maxWidth     = 24, 64
 	maxPodWidth            = 96
@@ -97,7 +96,7 @@ func (l *lines) begin() {
 
 // time adds the time of day to the microsecond.
 func (l *lines) time(at time.Time) {
-	l.buf = l.second.append(l.buf, at)
+	l.buf = l.stamp.Append(l.buf, at)
 	l.buf = l.buf[:len(l.buf)-len("000")]
 }
 

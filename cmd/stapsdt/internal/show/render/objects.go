@@ -27,8 +27,6 @@ func (l *objects) End(n uint64) {
 	}
 }
 
-const dateTime = "2006-01-02T15:04:05"
-
 // Event implements Printer.
 func (l *objects) Event(p *Probe, f *Fired, values Values) {
 	if !p.known {
@@ -37,7 +35,7 @@ func (l *objects) Event(p *Probe, f *Fired, values Values) {
 	if l.origin.changes(f) {
 		l.setOrigin(f)
 	}
-	l.buf = l.second.append(append(l.buf, `{"time":"`...), f.At.UTC())
+	l.buf = l.stamp.Append(append(l.buf, `{"time":"`...), f.At.UTC())
 	l.buf = append(append(append(l.buf, p.head...), l.origin.text...), `,"args":`...)
 	l.buf = p.appendArgs(l.buf, values)
 	if n := len(p.cut); n > 0 {

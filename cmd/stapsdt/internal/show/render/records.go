@@ -95,7 +95,7 @@ func (r *records) Event(p *Probe, f *Fired, values Values) {
 	if r.origin.changes(f) {
 		r.setOrigin(f)
 	}
-	r.buf = r.second.append(r.buf, f.At.UTC())
+	r.buf = r.stamp.Append(r.buf, f.At.UTC())
 	r.buf = append(append(r.buf, p.head...), r.origin.text...)
 	if r.columns == nil {
 		r.args = p.appendArgs(r.args[:0], values)
