@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs the manifests of packaging/kubernetes, and the commands of the guides, on a cluster of one node, which it builds of
-# Kubernetes' own modules and Debian's packages, and starts in namespaces of its own, so that it can run beside another.
+# Runs the manifests of packaging/kubernetes, and the commands of the guides, on a cluster, which it builds of Kubernetes' own
+# modules and Debian's packages, and starts in namespaces of its own, so that it can run beside another.
 #
 #   scripts/kubernetes.sh [CHECK...]
 #
-#   CHECK   agent rules brief pods plugin replicas killed sidecar monitor; by default all
+#   CHECK   agent rules brief pods plugin replicas killed sidecar monitor nodes; by default all
+#           They run in this order. The cluster has one node until nodes adds the second.
 #
 # It needs root, and installs Debian's packages of the runtime. The binaries are kept in $STAPSDT_CACHE, by default
 # ~/.cache/stapsdt. The first run builds them, which takes minutes and 3 GB; later ones start the cluster in seconds.
@@ -17,7 +18,7 @@ bin=${STAPSDT_CACHE:-$HOME/.cache/stapsdt}/kubernetes-$(sed -n 's|^require k8s.i
 . scripts/lib/check.sh
 
 operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
-checks="agent rules brief pods plugin replicas killed sidecar monitor"
+checks="agent rules brief pods plugin replicas killed sidecar monitor nodes"
 
 if [ "${1:-}" != --inside ]; then
 	for one in "$@"; do
@@ -53,17 +54,16 @@ fi
 
 cluster=$2 group=$3
 shift 3
-[ $# -gt 0 ] || set -- $checks
+chosen=" ${*:-$checks} "
 export PATH=$bin:$PATH
-cluster_isolate "$group"
+cluster_isolate
 trap 'cluster_report; cluster_stop' EXIT # until it has started
 cluster_start "$group"
 trap cluster_stop EXIT
-load stapsdt 65532:65532 "$cluster/stapsdt"
-load shop 65532:65532 "$cluster/shop"
-load worker 65532:65532 "$cluster/worker" "$cluster/stapsdt"
-# An image of the tag latest would be pulled.
-ctr -a /run/containerd/sock -n k8s.io images tag docker.io/library/worker:latest docker.io/library/worker:1 >/dev/null
+load stapsdt:latest 65532:65532 "$cluster/stapsdt"
+load shop:latest 65532:65532 "$cluster/shop"
+# An ephemeral container's image of the tag latest would be pulled.
+for tag in latest 1; do load worker:$tag 65532:65532 "$cluster/worker" "$cluster/stapsdt"; done
 export STAPSDT_IMAGE=docker.io/library/worker:1
 mkdir "$cluster/plugins"
 ln -s "$cluster/stapsdt" "$cluster/plugins/kubectl-stapsdt"
@@ -87,14 +87,15 @@ apply_rules() {
 	cat >"$cluster/agent/rules.yaml"
 	kubectl apply -k "$cluster/agent" || return 1
 }
-scrape() { curl -s --max-time 10 "http://$(kubectl -n stapsdt get pods -l app.kubernetes.io/name=stapsdt -o jsonpath='{.items[0].status.podIP}'):9964/metrics"; }
-value() { scrape | awk -v name="$1" '$1 == name {print $2}'; } # value SERIES, without spaces
-is() { [ "$(value "$1")" = "$2" ]; }                             # is SERIES VALUE
-in_force() { [ -n "$(value "stapsdt_events_total{metric=\"$1\"}")" ]; }
+agent_on() { kubectl -n stapsdt get pods -l app.kubernetes.io/name=stapsdt --field-selector "spec.nodeName=$1" -o jsonpath='{.items[0].status.podIP}'; }
+scrape() { curl -s --max-time 10 "http://$(agent_on "${1:-node1}"):9964/metrics"; }     # scrape [NODE]
+value() { scrape "${2:-node1}" | awk -v name="$1" '$1 == name {print $2}'; }            # value SERIES [NODE], without spaces
+is() { [ "$(value "$1")" = "$2" ]; }                                                    # is SERIES VALUE
+in_force() { [ -n "$(value "stapsdt_events_total{metric=\"$1\"}" "${2:-node1}")" ]; } # in_force METRIC [NODE]
 series() { scrape | grep -c "^$1{.*namespace=\"work\"" || true; }
 has_series() { [ "$(series "$1")" = "$2" ]; }
 
-# job NAME COMPLETIONS EVENTS [FIELD [DELAY]] runs a job whose pods fire, and waits until it is complete.
+# job NAME COMPLETIONS EVENTS [FIELD [DELAY]] runs a job whose pods fire, evenly on all nodes, and waits until it is complete.
 job() {
 	kubectl apply -f - <<-YAML
 		apiVersion: batch/v1
@@ -108,6 +109,8 @@ job() {
 		    metadata: {labels: {job: $1}}
 		    spec:
 		      restartPolicy: Never
+		      topologySpreadConstraints:
+		        - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {job: $1}}}
 		      securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
 		      containers:
 		        - name: app
@@ -122,19 +125,28 @@ job() {
 	kubectl -n work wait --for=condition=Complete "job/$1" --timeout=600s
 }
 
-# agent: each of the 100 pods of a job is counted exactly, under its own name.
-agent() {
-	job exact 100 1000 || return 1
-	local pod wrong=0 text
-	text=$(scrape)
-	for pod in $(kubectl -n work get pods -l job=exact --field-selector=status.phase=Succeeded -o jsonpath='{.items[*].metadata.name}'); do
-		if ! grep -qF "work_total{container=\"app\",executable=\"worker\",namespace=\"work\",pod=\"$pod\"} 1000" <<<"$text"; then
-			echo "$pod: $(grep -F "pod=\"$pod\"" <<<"$text" || echo no series)"
+# exact JOB METRIC NODE EVENTS: the agent of a node has counted the events of each pod of a job there, under its own name, and has
+# no series of other pods. It prints the number of the pods.
+exact() {
+	local text pod pods=0 wrong=0
+	text=$(scrape "$3")
+	for pod in $(kubectl -n work get pods -l "job=$1" --field-selector "status.phase=Succeeded,spec.nodeName=$3" -o jsonpath='{.items[*].metadata.name}'); do
+		pods=$((pods + 1))
+		if ! grep -qxF "$2{container=\"app\",executable=\"worker\",namespace=\"work\",pod=\"$pod\"} $4" <<<"$text"; then
+			echo "$pod: $(grep -F "pod=\"$pod\"" <<<"$text" || echo no series)" >&2
 			wrong=$((wrong + 1))
 		fi
 	done
-	echo "$wrong of 100 pods are wrong"
-	[ "$wrong" = 0 ] && has_series work_total 100 && is 'stapsdt_events_total{metric="work_total"}' 100000
+	echo $pods
+	echo "$3: $wrong of $pods pods are wrong" >&2
+	[ $wrong = 0 ] && [ "$(grep -c "^$2{" <<<"$text")" = $pods ] &&
+		grep -qxF "stapsdt_events_total{metric=\"$2\"} $((pods * $4))" <<<"$text"
+}
+
+# agent: each of the 100 pods of a job is counted exactly, under its own name.
+agent() {
+	job exact 100 1000 || return 1
+	[ "$(exact exact work_total node1 1000)" = 100 ]
 }
 
 # rules: changed rules are read, and a rule that stays goes on; wrong ones are refused, and those in force stay.
@@ -316,6 +328,26 @@ monitor() {
 	kubectl apply --dry-run=server --validate=strict -k packaging/kubernetes/podmonitor || return 1
 }
 
+# nodes: the agents of two nodes, count the pods of their own node alone: these run a file that the other node does not have.
+second_node() {
+	[ ! -e "$cluster/node2" ] || return 0
+	cluster_node 2 "$group" || return 1
+	kubectl -n stapsdt rollout status daemonset/stapsdt --timeout=120s
+}
+nodes() {
+	second_node || return 1
+	rules 10m spread_total | apply_rules || return 1
+	local node pods sum=0
+	for node in node1 node2; do try 120 in_force spread_total $node || return 1; done
+	job spread 20 1000 || return 1
+	for node in node1 node2; do
+		pods=$(exact spread spread_total $node 1000) || return 1
+		[ "$pods" -ge 5 ] || return 1
+		sum=$((sum + pods))
+	done
+	[ $sum = 20 ]
+}
+
 kubectl create namespace work >/dev/null
 kubectl label namespace work pod-security.kubernetes.io/enforce=restricted >/dev/null
 agent_is_ready() {
@@ -324,7 +356,8 @@ agent_is_ready() {
 }
 # A step of a check returns 1 by itself: set -e is off there.
 check "the node agent starts" agent_is_ready
-for one; do
+for one in $checks; do
+	[[ $chosen = *" $one "* ]] || continue
 	case $one in
 	agent) check "100 pods of a job are counted exactly, each by its name" agent ;;
 	rules) check "changed rules are read, and wrong ones are refused" changed_rules ;;
@@ -335,6 +368,7 @@ for one; do
 	killed) check "the recording of a container that was killed is read" killed ;;
 	sidecar) check "an exporter beside a service needs no capability" sidecar ;;
 	monitor) check "the PodMonitor agrees with its CRD" monitor ;;
+	nodes) check "the agents of two nodes count the pods of their own" nodes ;;
 	esac
 done
 if [ $failed -gt 0 ]; then

@@ -1,4 +1,4 @@
-# Starts a cluster of Kubernetes with one node, in the mount, network and PID namespaces of the caller; to be
+# Starts a cluster of Kubernetes in the mount, network and PID namespaces of the caller, and each node in namespaces below; to be
 # sourced. Everything about it is in the directory $cluster but the binaries, which are in $bin. It ends with the PID namespace.
 
 cluster=${cluster:-} bin=${bin:?} root=${root:?}
@@ -52,18 +52,16 @@ try() {
 	done
 }
 
-# cluster_isolate hides the machine's own directories of pods, and gives the network namespace an address.
+# cluster_isolate hides the machine's own directories, and makes the network of the nodes: 192.0.2.1 is the control plane, and
+# 192.0.2.1N the node N.
 cluster_isolate() {
 	mount --make-rprivate /
 	mount -t tmpfs none /run
-	mount -t tmpfs none /var/log # not into the machine's, which would then look like a node
-	mkdir /var/log/pods /var/log/containers
 	ip link set lo up
-	ip link add node type bridge # as pods have one, too; not every kernel has dummies
-	ip addr add 192.0.2.1/24 dev node
-	ip link set node up
-	ip route add default via 192.0.2.254
-	cluster_group "$1"
+	ip link add nodes type bridge
+	ip addr add 192.0.2.1/24 dev nodes
+	ip link set nodes up
+	echo 1 >/proc/sys/net/ipv4/ip_forward # between the pods of two nodes
 }
 
 # cluster_group GROUP makes a control group in each hierarchy. A group of version 2 has the controllers that its parent enables:
@@ -91,94 +89,76 @@ cluster_report() {
 	done >&2
 }
 
-# cluster_start GROUP starts the cluster, whose pods are below a control group.
+# cluster_start GROUP starts the cluster with one node. The pods of all nodes are below a control group.
 cluster_start() {
-	mkdir -p "$cluster"/{log,certs,cni}
+	mkdir -p "$cluster"/{log,certs,images}
 	cd "$cluster" || return 1
-	python3 "$root/scripts/lib/cluster/image.py" localhost/pause:1 pause.tar 65535 "$bin/pause"
+	python3 "$root/scripts/lib/cluster/image.py" localhost/pause:1 images/pause.tar 65535 "$bin/pause"
 	openssl genrsa -out certs/sa.key 2048 2>/dev/null
 	local token
 	token=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
 	echo "$token,admin,1,system:masters" >certs/tokens.csv
 	start etcd etcd --data-dir data --listen-client-urls http://127.0.0.1:2399 --advertise-client-urls http://127.0.0.1:2399 --listen-peer-urls http://127.0.0.1:2398
-	start api "$bin/kube-apiserver" --etcd-servers http://127.0.0.1:2399 --secure-port 6443 --bind-address 127.0.0.1 --cert-dir certs \
+	start api "$bin/kube-apiserver" --etcd-servers http://127.0.0.1:2399 --secure-port 6443 --bind-address 192.0.2.1 --cert-dir certs \
 		--service-account-key-file certs/sa.key --service-account-signing-key-file certs/sa.key --service-account-issuer https://kubernetes.default \
 		--token-auth-file certs/tokens.csv --authorization-mode RBAC --service-cluster-ip-range 10.96.0.0/16 \
 		--allow-privileged --kubelet-preferred-address-types InternalIP
 	cat >kubeconfig <<-YAML
 		apiVersion: v1
 		kind: Config
-		clusters: [{name: c, cluster: {server: "https://127.0.0.1:6443", insecure-skip-tls-verify: true}}]
+		clusters: [{name: c, cluster: {server: "https://192.0.2.1:6443", insecure-skip-tls-verify: true}}]
 		users: [{name: u, user: {token: "$token"}}]
 		contexts: [{name: x, context: {cluster: c, user: u}}]
 		current-context: x
 	YAML
 	chmod 600 kubeconfig certs/tokens.csv
 	export KUBECONFIG=$cluster/kubeconfig
-	# A sandbox's oom_score_adj is below 0 by default, which needs CAP_SYS_RESOURCE.
-	cat >containerd.toml <<-TOML
-		version = 2
-		root = "$cluster/containerd"
-		state = "/run/containerd"
-		[grpc]
-		  address = "/run/containerd/sock"
-		[plugins."io.containerd.grpc.v1.cri"]
-		  sandbox_image = "localhost/pause:1"
-		  restrict_oom_score_adj = true
-		  [plugins."io.containerd.grpc.v1.cri".cni]
-		    bin_dir = "/usr/lib/cni"
-		    conf_dir = "$cluster/cni"
-	TOML
-	cat >cni/10-bridge.conflist <<-JSON
-		{"cniVersion": "1.0.0", "name": "pods", "plugins": [
-		  {"type": "bridge", "bridge": "pods", "isGateway": true,
-		   "ipam": {"type": "host-local", "dataDir": "$cluster/ipam", "ranges": [[{"subnet": "10.244.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
-		  {"type": "loopback"}]}
-	JSON
-	start containerd containerd --config containerd.toml
-	try 60 ctr -a /run/containerd/sock version
-	ctr -a /run/containerd/sock -n k8s.io images import pause.tar >/dev/null
-	cat >kubelet.yaml <<-YAML
-		apiVersion: kubelet.config.k8s.io/v1beta1
-		kind: KubeletConfiguration
-		cgroupDriver: cgroupfs
-		cgroupRoot: /$1
-		failCgroupV1: false
-		failSwapOn: false
-		containerRuntimeEndpoint: unix:///run/containerd/sock
-		authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
-		authorization: {mode: AlwaysAllow}
-		enforceNodeAllocatable: []
-		evictionHard: {}
-		imageGCHighThresholdPercent: 100
-		maxPods: 250
-		registryPullQPS: 0
-		syncFrequency: 10s
-	YAML
 	try 120 kubectl get namespace default
-	start kubelet "$bin/kubelet" --config kubelet.yaml --kubeconfig kubeconfig --hostname-override node1 --root-dir "$cluster/kubelet"
 	start controllers "$bin/kube-controller-manager" --kubeconfig kubeconfig --service-account-private-key-file certs/sa.key --leader-elect=false
 	start scheduler "$bin/kube-scheduler" --kubeconfig kubeconfig --leader-elect=false
-	try 120 kubectl get node node1
-	kubectl wait --for=condition=Ready node/node1 --timeout=120s >/dev/null
-	try 120 kubectl get serviceaccount default
 	cd "$root" || return 1
+	cluster_group "$1"
+	cluster_node 1 "$1"
+	try 120 kubectl get serviceaccount default
 }
 
-# load NAME USER PROGRAM... makes an image of programs, which pods can use.
+# cluster_node N GROUP starts node N, from 1 to 9, with the images that have been loaded, and waits until it is ready.
+cluster_node() {
+	local n=$1 group=$2/node$1 image
+	mkdir -p "$cluster/node$n"
+	cluster_group "$group"
+	ip netns add "node$n"
+	ip link add "node$n" type veth peer name eth0 netns "node$n"
+	ip link set "node$n" master nodes up
+	ip route add "10.24$n.0.0/16" via "192.0.2.1$n"
+	start "node$n" nsenter --net="/run/netns/node$n" unshare --mount --pid --fork --kill-child --mount-proc \
+		"$root/scripts/lib/cluster/node.sh" "$n" "$cluster" "$group" "$bin"
+	try 60 ctr -a "$cluster/node$n/sock" version || return 1
+	for image in "$cluster"/images/*; do import "$n" "$image" || return 1; done
+	try 120 kubectl get node "node$n" || return 1
+	kubectl wait --for=condition=Ready "node/node$n" --timeout=120s >/dev/null
+}
+
+# import N IMAGE imports an image into node N.
+import() { ctr -a "$cluster/node$1/sock" -n k8s.io images import "$2" >/dev/null; }
+
+# load NAME USER PROGRAM... makes an image of programs, which the pods of all nodes can use. NAME has a tag: with the tag latest, it
+# would be pulled.
 load() {
-	local name=$1 user=$2
+	local name=$1 user=$2 image=$cluster/images/$1.tar node
 	shift 2
-	python3 scripts/lib/cluster/image.py "docker.io/library/$name:latest" "$cluster/image.tar" "$user" "$@"
-	ctr -a /run/containerd/sock -n k8s.io images import "$cluster/image.tar" >/dev/null
+	python3 "$root/scripts/lib/cluster/image.py" "docker.io/library/$name" "$image" "$user" "$@"
+	for node in "$cluster"/node*; do import "${node##*/node}" "$image"; done
 }
 
 # cluster_stop deletes the pods, and what would stay when the PID namespace ends.
 cluster_stop() {
 	set +e # the status is that of the checks
 	timeout 60 kubectl delete pods --all --all-namespaces --grace-period=1 --wait=false >/dev/null 2>&1
-	local task
-	for task in $(ctr -a /run/containerd/sock -n k8s.io tasks ls -q 2>/dev/null); do
-		timeout 10 ctr -a /run/containerd/sock -n k8s.io tasks kill -s KILL "$task" >/dev/null 2>&1
+	local node task
+	for node in "$cluster"/node*; do
+		for task in $(ctr -a "$node/sock" -n k8s.io tasks ls -q 2>/dev/null); do
+			timeout 10 ctr -a "$node/sock" -n k8s.io tasks kill -s KILL "$task" >/dev/null 2>&1
+		done
 	done
 }
