@@ -7,6 +7,7 @@
 #   CHECK   agent rules brief pods plugin replicas killed sidecar monitor nodes; by default all
 #           They run in this order. The cluster has one node until nodes adds the second.
 #
+# It runs the image that is made like that of a release or, with $STAPSDT_RELEASED, the image in this archive of a release.
 # It needs root, and installs Debian's packages of the runtime. The binaries are kept in $STAPSDT_CACHE, by default
 # ~/.cache/stapsdt. The first run builds them, which takes minutes and 3 GB; later ones start the cluster in seconds.
 set -euo pipefail
@@ -16,6 +17,7 @@ bin=${STAPSDT_CACHE:-$HOME/.cache/stapsdt}/kubernetes-$(sed -n 's|^require k8s.i
 . scripts/lib/install.sh
 . scripts/lib/cluster.sh
 . scripts/lib/check.sh
+. scripts/lib/packages.sh
 
 operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
 checks="agent rules brief pods plugin replicas killed sidecar monitor nodes"
@@ -45,6 +47,11 @@ if [ "${1:-}" != --inside ]; then
 	}
 	trap finish EXIT
 	(cd cmd/stapsdt && CGO_ENABLED=0 go build -trimpath -ldflags=-s -o "$work/stapsdt" .)
+	if [ -n "${STAPSDT_RELEASED:-}" ]; then
+		cp "$STAPSDT_RELEASED" "$work"
+	else
+		command_image v0.0.0-tree none "$work/stapsdt-v0.0.0-tree-image.tar" "$(go env GOARCH)=$work/stapsdt"
+	fi
 	(cd examples/http && CGO_ENABLED=0 go build -trimpath -ldflags=-s -o "$work/shop" .)
 	(cd internal/test && CGO_ENABLED=0 go build -trimpath -ldflags=-s -o "$work/worker" ./cluster/worker)
 	(cd "$work" && GOWORK=off go mod download "$operator")
@@ -60,7 +67,10 @@ cluster_isolate
 trap 'cluster_report; cluster_stop' EXIT # until it has started
 cluster_start "$group"
 trap cluster_stop EXIT
-load stapsdt:latest 65532:65532 "$cluster/stapsdt"
+image=$(echo "$cluster"/stapsdt-v*-image.tar)
+version=${image##*/stapsdt-}
+version=${version%-image.tar}
+load_archive "$image"
 load shop:latest 65532:65532 "$cluster/shop"
 # An ephemeral container's image of the tag latest would be pulled.
 for tag in latest 1; do load worker:$tag 65532:65532 "$cluster/worker" "$cluster/stapsdt"; done
@@ -69,11 +79,14 @@ mkdir "$cluster/plugins"
 ln -s "$cluster/stapsdt" "$cluster/plugins/kubectl-stapsdt"
 export PATH=$cluster/plugins:$PATH
 
-# The node agent is what packaging/kubernetes says, with rules in a kustomization as a user would have one.
-mkdir "$cluster/agent"
+# The node agent is what packaging/kubernetes says, with an image and rules in a kustomization as a user would have one, and so is
+# the sidecar.
+mkdir "$cluster/agent" "$cluster/sidecar"
 cp -r packaging/kubernetes "$cluster/base"
-cat >"$cluster/agent/kustomization.yaml" <<'YAML'
+echo "{resources: [../base/sidecar], images: [{name: stapsdt, newTag: $version}]}" >"$cluster/sidecar/kustomization.yaml"
+cat >"$cluster/agent/kustomization.yaml" <<YAML
 resources: [../base]
+images: [{name: stapsdt, newTag: $version}]
 generatorOptions: {disableNameSuffixHash: true}
 configMapGenerator: [{name: stapsdt, namespace: stapsdt, behavior: replace, files: [rules.yaml]}]
 YAML
@@ -307,7 +320,7 @@ killed() {
 
 # sidecar: an exporter beside a service in a restricted namespace, without any capability.
 sidecar() {
-	kubectl apply -k packaging/kubernetes/sidecar || return 1
+	kubectl apply -k "$cluster/sidecar" || return 1
 	kubectl -n shop rollout status deployment/shop --timeout=120s || return 1
 	local ip
 	for ip in $(kubectl -n shop get pods -o jsonpath='{.items[*].status.podIP}'); do

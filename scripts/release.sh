@@ -7,6 +7,7 @@
 #   stapsdt-VERSION-darwin-ARCH.tar.gz  the command for macOS, without the unit
 #   stapsdt-VERSION-windows-amd64.zip   the command for Windows, and licenses
 #   stapsdt_VERSION_ARCH.deb            that for Linux as a Debian package
+#   stapsdt-VERSION-image.tar           the image of the command for both architectures, as an OCI archive
 #   libstapsdt0_*, libstapsdt-dev_*     the C library
 #   SHA256SUMS
 #
@@ -38,7 +39,7 @@ cd "$work/source"
 . scripts/lib/debian.sh
 # shellcheck source=scripts/lib/packages.sh
 . scripts/lib/packages.sh
-need gcc=gcc dpkg-buildpackage=dpkg-dev dh=debhelper /usr/include/libelf.h=libelf-dev xz=xz-utils zip=zip
+need gcc=gcc dpkg-buildpackage=dpkg-dev dh=debhelper python3=python3 /usr/include/libelf.h=libelf-dev xz=xz-utils zip=zip
 
 host=$(dpkg --print-architecture)
 case $host in
@@ -168,6 +169,8 @@ mkdir "$work/texts"
 texts
 for system in $systems; do archive "$system"; done
 for arch in amd64 arm64; do package $arch; done
+command_image "$version" "$commit" "$work/files/stapsdt-$version-image.tar" \
+	"amd64=$work/linux-amd64/bin/stapsdt,$work/linux-amd64/LICENSES" "arm64=$work/linux-arm64/bin/stapsdt,$work/linux-arm64/LICENSES"
 library
 (cd "$work/files" && sha256sum -- * >SHA256SUMS)
 mkdir -p "$(dirname "$directory")"

@@ -93,7 +93,7 @@ cluster_report() {
 cluster_start() {
 	mkdir -p "$cluster"/{log,certs,images}
 	cd "$cluster" || return 1
-	python3 "$root/scripts/lib/cluster/image.py" localhost/pause:1 images/pause.tar 65535 "$bin/pause"
+	python3 "$root/scripts/lib/image.py" --user 65535 localhost/pause:1 images/pause.tar "$(go env GOARCH)=$bin/pause"
 	openssl genrsa -out certs/sa.key 2048 2>/dev/null
 	local token
 	token=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
@@ -145,9 +145,18 @@ import() { ctr -a "$cluster/node$1/sock" -n k8s.io images import "$2" >/dev/null
 # load NAME USER PROGRAM... makes an image of programs, which the pods of all nodes can use. NAME has a tag: with the tag latest, it
 # would be pulled.
 load() {
-	local name=$1 user=$2 image=$cluster/images/$1.tar node
+	local name=$1 user=$2 programs
 	shift 2
-	python3 "$root/scripts/lib/cluster/image.py" "docker.io/library/$name" "$image" "$user" "$@"
+	programs=$(IFS=, && echo "$*")
+	python3 "$root/scripts/lib/image.py" --user "$user" "docker.io/library/$name" "$cluster/$name.tar" "$(go env GOARCH)=$programs"
+	load_archive "$cluster/$name.tar"
+}
+
+# load_archive FILE moves the archive of an image to those that all nodes have.
+load_archive() {
+	local image node
+	image=$cluster/images/$(basename "$1")
+	mv "$1" "$image"
 	for node in "$cluster"/node*; do import "${node##*/node}" "$image"; done
 }
 

@@ -1,10 +1,12 @@
-# Builds Debian packages; to be sourced.
+# Builds Debian packages and the image; to be sourced.
 #
 #   library_packages ARCH DIRECTORY [SYSROOT DEPENDS]
 #	builds libstapsdt0 and libstapsdt-dev in a new directory, from the sources in cstapsdt. For another
 #	architecture than the host's, libelf is in SYSROOT, and DEPENDS are the packages of the libraries.
 #   command_package ARCH VERSION TREE FILE
 #	packs what is in TREE: the command, its manual pages and completions.
+#   command_image VERSION COMMIT FILE ARCH=PROGRAM[,FILE...]...
+#	makes the image that packaging/Dockerfile describes, of programs that are built.
 
 # Without what the compiler has left among the sources. An exported function that the symbols file
 # does not have is an error, like one that is gone.
@@ -44,3 +46,10 @@ command_package() (
 	(cd "$tree" && find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum) >"$tree/DEBIAN/md5sums"
 	dpkg-deb --root-owner-group -Zxz --build "$tree" "$file" >/dev/null
 )
+
+command_image() {
+	local version=$1 commit=$2 file=$3
+	shift 3
+	python3 scripts/lib/image.py --dockerfile packaging/Dockerfile --label org.opencontainers.image.version="$version" \
+		--label org.opencontainers.image.revision="$commit" "docker.io/library/stapsdt:$version" "$file" "$@"
+}

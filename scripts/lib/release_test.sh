@@ -20,7 +20,7 @@ cd "$(dirname "$0")/../.."
 
 faketime=/usr/lib/$(uname -m)-linux-gnu/faketime/libfaketime.so.1
 need git=git "$faketime=libfaketime" mandoc=mandoc lintian=lintian bash=bash zsh=zsh fish=fish \
-	qemu-aarch64-static=qemu-user-static file=file readelf=binutils unzip=unzip
+	qemu-aarch64-static=qemu-user-static file=file readelf=binutils unzip=unzip skopeo=skopeo
 version=v0.0.0-test.1 number=0.0.0~test.1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -44,9 +44,9 @@ complete() {
 	for arch in amd64 arm64; do
 		(cd "$first" && ls "stapsdt-$version-linux-$arch.tar.gz" "stapsdt_${number}_$arch.deb" libstapsdt{0,-dev}_*_"$arch".deb)
 	done
-	[ "$(find "$first" -type f | wc -l)" -eq 12 ]
+	[ "$(find "$first" -type f | wc -l)" -eq 13 ]
 	(cd "$first" && sha256sum --strict --check SHA256SUMS)
-	[ "$(wc -l <"$first/SHA256SUMS")" -eq 11 ]
+	[ "$(wc -l <"$first/SHA256SUMS")" -eq 12 ]
 }
 
 # unpacked unpacks the archive and the packages of each architecture.
@@ -164,6 +164,29 @@ same_depends() {
 	readelf -sW "$work/arm64/root/usr/lib/aarch64-linux-gnu/libstapsdt.a" | grep -w providerInit
 }
 
+# image: skopeo finds the image of each architecture, which runs the released command as packaging/Dockerfile does.
+image() {
+	local arch archive=oci-archive:$first/stapsdt-$version-image.tar expected layer
+	expected=$(python3 -c 'import json, re
+text = open("packaging/Dockerfile").read()
+print(re.search("^USER (.*)$", text, re.M)[1], *json.loads(re.search("^ENTRYPOINT (.*)$", text, re.M)[1]), *json.loads(re.search("^CMD (.*)$", text, re.M)[1]))')
+	for arch in amd64 arm64; do
+		skopeo --override-arch $arch copy -q "$archive" "dir:$work/image-$arch"
+		skopeo inspect --config "dir:$work/image-$arch" | python3 -c 'import json, sys
+image, (arch, version, commit, expected) = json.load(sys.stdin), sys.argv[1:]
+config = image["config"]
+labels = {k.rsplit(".", 1)[1]: v for k, v in config["Labels"].items()}
+assert image["architecture"] == arch, image
+assert " ".join([config["User"], *config["Entrypoint"], *config["Cmd"]]) == expected, config
+assert (labels["title"], labels["version"], labels["revision"]) == ("stapsdt", version, commit), labels' $arch "$version" "$commit" "$expected"
+		layer=$(skopeo inspect "dir:$work/image-$arch" | python3 -c 'import json, sys; print(json.load(sys.stdin)["Layers"][0].split(":")[1])')
+		mkdir "$work/layer-$arch"
+		tar -xzf "$work/image-$arch/$layer" -C "$work/layer-$arch"
+		cmp "$work/layer-$arch/stapsdt" "$work/$arch/archive/stapsdt"
+		cmp "$work/layer-$arch/LICENSES" "$work/$arch/archive/LICENSES"
+	done
+}
+
 # verify NAME FUNCTION is a check in which each command must succeed, which set -e does outside of
 # conditions only.
 verify() {
@@ -194,6 +217,7 @@ verify "docs/install.md" documented
 verify "manual pages" pages
 verify "completions of bash, zsh and fish" completions
 verify "licenses of the linked modules" licenses
+verify "the image" image
 verify "lintian" clean
 verify "the C library for both architectures" same_depends
 verdict
