@@ -7,6 +7,7 @@
 #   stapsdt-VERSION-darwin-ARCH.tar.gz  the command for macOS, without the unit
 #   stapsdt-VERSION-windows-amd64.zip   the command for Windows, and licenses
 #   stapsdt_VERSION_ARCH.deb            that for Linux as a Debian package
+#   stapsdt.yaml                        the manifest of the plugin of kubectl for krew
 #   stapsdt-VERSION-image.tar           the image of the command for both architectures, as an OCI archive
 #   libstapsdt0_*, libstapsdt-dev_*     the C library
 #   SHA256SUMS
@@ -168,6 +169,7 @@ done
 mkdir "$work/texts"
 texts
 for system in $systems; do archive "$system"; done
+krew_manifest "$version" "$work/files"
 for arch in amd64 arm64; do package $arch; done
 command_image "$version" "$commit" "$work/files/stapsdt-$version-image.tar" \
 	"amd64=$work/linux-amd64/bin/stapsdt,$work/linux-amd64/LICENSES" "arm64=$work/linux-arm64/bin/stapsdt,$work/linux-arm64/LICENSES"

@@ -7,6 +7,8 @@
 #	packs what is in TREE: the command, its manual pages and completions.
 #   command_image VERSION COMMIT FILE ARCH=PROGRAM[,FILE...]...
 #	makes the image that packaging/Dockerfile describes, of programs that are built.
+#   krew_manifest VERSION DIRECTORY
+#	makes the manifest of the plugin, with the checksums of the archives in the directory.
 
 # Without what the compiler has left among the sources. An exported function that the symbols file
 # does not have is an error, like one that is gone.
@@ -52,4 +54,13 @@ command_image() {
 	shift 3
 	python3 scripts/lib/image.py --dockerfile packaging/Dockerfile --label org.opencontainers.image.version="$version" \
 		--label org.opencontainers.image.revision="$commit" "docker.io/library/stapsdt:$version" "$file" "$@"
+}
+
+krew_manifest() {
+	local version=$1 directory=$2 system sum script=s/VERSION/$1/g
+	for system in {linux,darwin}-{amd64,arm64}; do
+		sum=$(sha256sum <"$directory/stapsdt-$version-$system.tar.gz")
+		script+=";s/SHA256-$system\$/${sum%% *}/"
+	done
+	grep -v '^#' packaging/krew/stapsdt.yaml | sed "$script" >"$directory/stapsdt.yaml"
 }

@@ -44,9 +44,9 @@ complete() {
 	for arch in amd64 arm64; do
 		(cd "$first" && ls "stapsdt-$version-linux-$arch.tar.gz" "stapsdt_${number}_$arch.deb" libstapsdt{0,-dev}_*_"$arch".deb)
 	done
-	[ "$(find "$first" -type f | wc -l)" -eq 13 ]
+	[ "$(find "$first" -type f | wc -l)" -eq 14 ]
 	(cd "$first" && sha256sum --strict --check SHA256SUMS)
-	[ "$(wc -l <"$first/SHA256SUMS")" -eq 12 ]
+	[ "$(wc -l <"$first/SHA256SUMS")" -eq 13 ]
 }
 
 # unpacked unpacks the archive and the packages of each architecture.
@@ -187,6 +187,18 @@ assert (labels["title"], labels["version"], labels["revision"]) == ("stapsdt", v
 	done
 }
 
+# krew: its own code accepts the manifest, and installs the plugin from the archive.
+krew() {
+	local module=sigs.k8s.io/krew/cmd archive
+	archive=stapsdt-$version-linux-$(dpkg --print-architecture).tar.gz
+	GOBIN=$work/krew GOFLAGS='' go install $module/krew@v0.4.4 $module/validate-krew-manifest@v0.4.4
+	"$work/krew/validate-krew-manifest" -manifest "$first/stapsdt.yaml" -skip-install
+	[ "$(grep -cE "/$version/stapsdt-$version-(linux|darwin)-(amd64|arm64).tar.gz$" "$first/stapsdt.yaml")" -eq 4 ]
+	export KREW_ROOT=$work/krew/root
+	"$work/krew/krew" install --manifest="$first/stapsdt.yaml" --archive="$first/$archive"
+	"$KREW_ROOT/bin/kubectl-stapsdt" --help | grep -F 'kubectl stapsdt'
+}
+
 # verify NAME FUNCTION is a check in which each command must succeed, which set -e does outside of
 # conditions only.
 verify() {
@@ -218,6 +230,7 @@ verify "manual pages" pages
 verify "completions of bash, zsh and fish" completions
 verify "licenses of the linked modules" licenses
 verify "the image" image
+verify "krew installs the plugin" krew
 verify "lintian" clean
 verify "the C library for both architectures" same_depends
 verdict
