@@ -50,7 +50,7 @@ func one(value float64) numbers { return numbers{{Values: []string{}, Value: val
 
 // ownMetrics describes the exporter itself, by rule.
 type ownMetrics struct {
-	events, lost, sites, problems, series numbers
+	events, lost, unattached, sites, problems, series numbers
 }
 
 func (o *ownMetrics) metric(r metric.Reading) {
@@ -69,6 +69,7 @@ func (o *ownMetrics) rule(r *rule.Base, full uint64) error {
 	o.lost.add(float64(full+stats.Lost), name, "full")
 	o.lost.add(float64(stats.Unevaluated), name, "unevaluated")
 	o.lost.add(float64(stats.Foreign), name, "foreign")
+	o.unattached.add(float64(r.Subscription.Missed()), name)
 	o.sites.add(float64(r.Subscription.Sites()), name)
 	o.problems.add(float64(r.Problems.Load()), name)
 	return nil
@@ -84,6 +85,7 @@ func (o *ownMetrics) families(state *rulesState) []expose.Family {
 	return []expose.Family{
 		{Name: "stapsdt_events_total", Help: "Events that are counted in a metric.", Labels: metric, Series: o.events},
 		{Name: "stapsdt_lost_events_total", Help: "Events that are not in a metric, because a table was full, because an expression could not be evaluated, or because no goroutine fired them.", Labels: []string{"metric", "reason"}, Series: o.lost},
+		{Name: "stapsdt_unattached_processes_total", Help: "Processes that ended before their probes were attached to, judged by the provider in the name of an image that could not be read. Their events are missing.", Labels: metric, Series: o.unattached},
 		{Name: "stapsdt_errors_total", Help: "Errors that kept probes from being attached to.", Labels: metric, Series: o.problems},
 		{Name: "stapsdt_attached_sites", Help: "Sites of probes that are attached to now.", Kind: expose.Gauge, Labels: metric, Series: o.sites},
 		{Name: "stapsdt_series", Help: "Series that a metric has.", Kind: expose.Gauge, Labels: metric, Series: o.series},

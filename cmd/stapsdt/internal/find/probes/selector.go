@@ -83,6 +83,13 @@ func (s *Spec) in(f *target.File) bool {
 // Selects reports whether a site of a file is selected.
 func (s *Selector) Selects(f *target.File, site *sdt.Site) bool { return s.Order(f, site) >= 0 }
 
+// SelectsProvider reports whether a spec that names no file selects probes of a provider.
+func (s *Selector) SelectsProvider(provider string) bool {
+	return slices.ContainsFunc(s.Specs, func(one *Spec) bool {
+		return one.File == "" && one.MatchProvider(provider)
+	})
+}
+
 // Order returns the index of the first spec that selects a site of a file, or -1 if none does.
 func (s *Selector) Order(f *target.File, site *sdt.Site) int {
 	return slices.IndexFunc(s.Specs, func(spec *Spec) bool { return spec.selects(f, site) })

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // A process can outlive its main thread, which is then a zombie (pthread_exit in main). Its
@@ -19,6 +21,13 @@ import (
 func Alive(pid int) bool {
 	state := Stat(pid, 0)
 	return state != "" && state != "X" && (state != "Z" || outlivesMain(pid))
+}
+
+// HasMemory reports whether a process still has the memory of its program, without which it can run
+// nothing of it. A process that exits loses its memory before it becomes a zombie.
+func HasMemory(pid int) bool {
+	_, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", Task(pid)))
+	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH)
 }
 
 // outlivesMain reports whether a process has outlived its main thread, which the kernel counts too.

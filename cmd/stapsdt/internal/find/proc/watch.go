@@ -94,9 +94,12 @@ func (w *Watcher) Close() {
 }
 
 // Mapped returns the processes that have mapped executable files since the last call, except for
-// mappings for which skip returns true. It does not call skip, which costs more than reading a
-// record, for a process that is returned anyway. all is true if the kernel had no room for some records.
-func (w *Watcher) Mapped(skip func(pid int, m *Mapping) bool) (pids []int, all bool) {
+// mappings for which skip returns true. It calls see for each mapping, but it does not call skip,
+// which costs more than reading a record, for a process that is returned anyway. all is true if the
+// kernel had no room for some records.
+func (w *Watcher) Mapped(
+	see func(pid int, m *Mapping), skip func(pid int, m *Mapping) bool,
+) (pids []int, all bool) {
 	told := map[int]bool{}
 	for _, r := range w.rings {
 		r.read(func(kind uint32, body []byte) {
@@ -104,7 +107,12 @@ func (w *Watcher) Mapped(skip func(pid int, m *Mapping) bool) (pids []int, all b
 			case kind == unix.PERF_RECORD_LOST:
 				all = true
 			case kind == unix.PERF_RECORD_MMAP2:
-				if pid, m, ok := parseMmap2(body); ok && !told[pid] && !skip(pid, m) {
+				pid, m, ok := parseMmap2(body)
+				if !ok {
+					return
+				}
+				see(pid, m)
+				if !told[pid] && !skip(pid, m) {
 					told[pid] = true
 				}
 			}

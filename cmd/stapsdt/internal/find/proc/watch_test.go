@@ -43,8 +43,12 @@ func TestMapped(t *testing.T) {
 	for range 100 {
 		mapExecutable(t, file)()
 	}
-	asked := 0
-	pids, all := w.Mapped(func(pid int, _ *Mapping) bool {
+	seen, asked := 0, 0
+	pids, all := w.Mapped(func(pid int, _ *Mapping) {
+		if pid == os.Getpid() {
+			seen++
+		}
+	}, func(pid int, _ *Mapping) bool {
 		if pid == os.Getpid() {
 			asked++
 		}
@@ -53,6 +57,7 @@ func TestMapped(t *testing.T) {
 	assert.LessOrEqual(t, asked, 1)
 	if !all { // other processes have not filled the ring
 		assert.Equal(t, 1, asked)
+		assert.Equal(t, 100, seen)
 		assert.Contains(t, pids, os.Getpid())
 	}
 	assert.True(t, slices.IsSorted(pids), pids)
@@ -77,19 +82,19 @@ func TestWatcher(t *testing.T) {
 	file, err := os.Open("/proc/self/exe")
 	require.NoError(t, err)
 	defer file.Close()
-	none := func(int, *Mapping) bool { return false }
+	unseen, none := func(int, *Mapping) {}, func(int, *Mapping) bool { return false }
 	for i := range 3000 {
 		if i == 1000 { // meanwhile, more than a ring has space for
 			for range 2000 {
 				mapExecutable(t, file)()
 			}
-			w.Mapped(none)
+			w.Mapped(unseen, none)
 			mapExecutable(t, file)() // the kernel says so when there is space again
-			_, all := w.Mapped(none)
+			_, all := w.Mapped(unseen, none)
 			assert.True(t, all, "nothing was lost")
 		}
 		mapExecutable(t, file)()
-		pids, all := w.Mapped(none)
+		pids, all := w.Mapped(unseen, none)
 		if !all {
 			require.Contains(t, pids, os.Getpid(), i)
 		}

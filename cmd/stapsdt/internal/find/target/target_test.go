@@ -54,7 +54,7 @@ func TestKnows(t *testing.T) {
 	require.NoError(t, err)
 	defer mapExecutable(t, file)()
 	seen := false
-	_, all := w.Mapped(func(pid int, m *proc.Mapping) bool {
+	_, all := w.Mapped(func(int, *proc.Mapping) {}, func(pid int, m *proc.Mapping) bool {
 		if m.Path == path {
 			seen = true
 			assert.True(t, f.Knows(pid, m), "%+v is not known", m)

@@ -72,7 +72,7 @@ type Program interface{ Close() error }
 
 // Watcher reports which processes map files. *proc.Watcher implements it.
 type Watcher interface {
-	Mapped(skip func(pid int, m *proc.Mapping) bool) (pids []int, all bool)
+	Mapped(see func(int, *proc.Mapping), skip func(int, *proc.Mapping) bool) (pids []int, all bool)
 	// Pending reports whether Mapped has something to return.
 	Pending() bool
 	// FDs returns descriptors that are readable when something is pending.

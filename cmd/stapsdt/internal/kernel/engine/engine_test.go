@@ -320,6 +320,7 @@ func TestLook(t *testing.T) {
 	require.Equal(t, 1, subscription.Sites())
 	require.EqualValues(t, 1, e.Missed())
 	require.Equal(t, 2, w.asked, "files have to be compared again, although their processes are looked at in any case")
+	require.Zero(t, subscription.Missed(), "nothing tells whether it had probes")
 
 	w.mapped[4], w.overflow = []*target.File{newFile("/b", "a")}, true
 	_, err = e.look()
@@ -452,9 +453,9 @@ type mapping struct {
 
 func (m *mapping) Pending() bool { m.world.pending = []int{2, 2}; return true }
 
-func (m *mapping) Mapped(skip func(int, *proc.Mapping) bool) (pids []int, all bool) {
+func (m *mapping) Mapped(see func(int, *proc.Mapping), skip func(int, *proc.Mapping) bool) (pids []int, all bool) {
 	m.looked()
-	return m.Watcher.Mapped(skip)
+	return m.Watcher.Mapped(see, skip)
 }
 
 // TestPoller: a wait ends when its time has passed, when it is woken before or meanwhile, and when a descriptor is readable. One

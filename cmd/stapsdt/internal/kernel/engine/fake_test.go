@@ -24,6 +24,8 @@ import (
 type world struct {
 	mapped   map[int][]*target.File
 	mappings []proc.Mapping // of each file
+	images   map[int]string // the paths of images that processes have mapped just now
+	dying    map[int]bool   // that end while they are looked at
 	gone     []int          // that List returns, and that have ended
 	listErr  error
 	listing  time.Duration // how long List takes
@@ -119,7 +121,7 @@ func (w *world) Left() bool       { return len(w.mapped) > 0 }
 
 func (w *world) Alive(pid int) bool {
 	_, ok := w.mapped[pid]
-	return ok
+	return ok && !w.dying[pid]
 }
 
 // Kernel
@@ -156,7 +158,10 @@ func (w *world) PerProcess() bool { return true }
 // watcher is the world's Watcher.
 type watcher struct{ *world }
 
-func (w watcher) Mapped(skip func(int, *proc.Mapping) bool) (pids []int, all bool) {
+func (w watcher) Mapped(see func(int, *proc.Mapping), skip func(int, *proc.Mapping) bool) (pids []int, all bool) {
+	for pid, path := range w.images {
+		see(pid, &proc.Mapping{File: proc.File{Inode: 1, Path: path}})
+	}
 	pids = slices.DeleteFunc(w.pending, func(pid int) bool { return skip(pid, nil) })
 	all = w.overflow
 	w.pending, w.overflow = nil, false

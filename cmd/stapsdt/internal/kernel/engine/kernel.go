@@ -74,7 +74,7 @@ type Everyone struct{}
 
 func (Everyone) List() ([]int, error) { return proc.Processes() }
 func (Everyone) Has(int) bool         { return true }
-func (Everyone) Alive(pid int) bool   { return proc.Alive(pid) }
+func (Everyone) Alive(pid int) bool   { return proc.Alive(pid) && proc.HasMemory(pid) }
 func (Everyone) FDs() []int           { return nil }
 func (Everyone) Ended() bool          { return false }
 func (Everyone) Left() bool           { return true }

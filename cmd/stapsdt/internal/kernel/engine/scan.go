@@ -200,15 +200,17 @@ func (e *Engine) look() (waiting bool, err error) {
 	// Ask the kernel before comparing the named files: otherwise a process could have mapped a newer version of one, which would be
 	// taken for a file that the command line does not name.
 	var pids []int
+	mapped := mappers{}
 	if e.watcher != nil {
 		var lost bool
 		scans, asks := e.Scans(), e.asks() // if neither, no mapping matters
-		has := map[int]bool{}
-		pids, lost = e.watcher.Mapped(func(pid int, m *proc.Mapping) bool {
-			if _, asked := has[pid]; !asked {
-				has[pid] = e.processes.Has(pid)
+		see := func(pid int, m *proc.Mapping) {
+			if p := e.selected(mapped, pid); p != nil && (scans || asks) {
+				e.see(p, pid, m)
 			}
-			if !has[pid] { // most are not, and comparing files costs more
+		}
+		pids, lost = e.watcher.Mapped(see, func(pid int, m *proc.Mapping) bool {
+			if e.selected(mapped, pid) == nil { // most are not, and comparing files costs more
 				return true
 			}
 			known := !scans && !asks || e.finder.Knows(pid, m) // Knows also compares the file again
@@ -233,14 +235,17 @@ func (e *Engine) look() (waiting bool, err error) {
 		}
 		found, _ := e.lookAt([]int{pid}, nil) // which fails for named ones only
 		e.retry(found.Short)
-		if !found.Any { // the process cannot be read, or has no probes
-			if !e.processes.Alive(pid) {
+		late := e.unattached(found)
+		if found.Any {
+			if err := e.attachTo(found); err != nil {
+				return waiting, err
+			}
+		}
+		if !e.processes.Alive(pid) {
+			if !found.Any { // the process could not be read, or had no probes
 				e.missed.Add(1)
 			}
-			continue
-		}
-		if err := e.attachTo(found); err != nil {
-			return waiting, err
+			e.miss(mapped[pid], found, late)
 		}
 	}
 	return waiting || len(written) > 0 || e.lost || e.pace.waits(time.Now()), nil

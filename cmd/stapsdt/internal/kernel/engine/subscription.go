@@ -36,6 +36,7 @@ type Subscription struct {
 	id       uint64
 	sections map[string]*bpf.Section // keyed by bpf.Probe.Key; nil after an error, which is reported once
 	sites    atomic.Int64
+	missed   atomic.Uint64
 	removed  bool
 	// excluded and included are the input of Settle.
 	excluded []verdict
@@ -44,6 +45,10 @@ type Subscription struct {
 
 // Sites returns the number of sites that are attached to. It may be called by any goroutine.
 func (s *Subscription) Sites() int { return int(s.sites.Load()) }
+
+// Missed returns the number of processes that ended before their selected probes were attached to,
+// as far as it is known. It may be called by any goroutine.
+func (s *Subscription) Missed() uint64 { return s.missed.Load() }
 
 // section returns the section for a probe, which is nil after an error. After a shortage it can be
 // called again.

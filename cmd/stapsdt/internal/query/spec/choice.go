@@ -30,6 +30,11 @@ func (c *Choice) Match(provider, probe string) bool {
 	return c.Spec.Match(provider, probe) || c.Other.Probe != "" && c.Other.Match(provider, probe)
 }
 
+// MatchProvider is Spec.MatchProvider for both alternatives.
+func (c *Choice) MatchProvider(provider string) bool {
+	return c.Spec.MatchProvider(provider) || c.Other.Probe != "" && c.Other.MatchProvider(provider)
+}
+
 // IsStart reports whether a probe is the start of an operation, and not the end.
 func IsStart(start, end *Choice, provider, probe string) (bool, error) {
 	isStart := start.Match(provider, probe)

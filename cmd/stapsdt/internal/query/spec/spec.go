@@ -97,6 +97,11 @@ func (s Spec) Match(provider, probe string) bool {
 	return match(s.Provider, provider) && match(s.Probe, probe)
 }
 
+// MatchProvider reports whether the spec selects probes of a provider.
+func (s Spec) MatchProvider(provider string) bool {
+	return !s.Functions && match(s.Provider, provider)
+}
+
 // match is path.Match, but treats the slash like any other character.
 func match(pattern, name string) bool {
 	const slash = "\x00"

@@ -1,0 +1,108 @@
+//go:build linux
+
+package engine
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
+)
+
+// mapper is a process that has just mapped files.
+type mapper struct {
+	selected bool     // whether Processes has it
+	images   []string // the providers of its probe images that were not attached to
+}
+
+// mappers are such processes, keyed by PID.
+type mappers map[int]*mapper
+
+// selected returns a process, or nil if it is not selected.
+func (e *Engine) selected(all mappers, pid int) *mapper {
+	p := all[pid]
+	if p == nil {
+		p = &mapper{selected: e.processes.Has(pid)}
+		all[pid] = p
+	}
+	if !p.selected {
+		return nil
+	}
+	return p
+}
+
+// see notes the provider of a mapping, if its name is that of a probe image. The process may end
+// before anything else can be found out.
+func (e *Engine) see(p *mapper, pid int, m *proc.Mapping) {
+	provider := imageProvider(m.Path)
+	if provider == "" || slices.Contains(p.images, provider) || e.attachedTo(m) {
+		return
+	}
+	if !e.finder.Knows(pid, m) {
+		p.images = append(p.images, provider)
+	}
+}
+
+// attachedTo reports whether a mapping has a file that is attached to. The path of a mapping
+// differs with the mounts of the reader.
+func (e *Engine) attachedTo(m *proc.Mapping) bool {
+	id := target.ID{Device: m.Device, Inode: m.Inode}
+	for f, state := range e.files {
+		if f.ID == id && len(state.attachments) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// imageFile matches the name of a file that package region makes for a provider.
+var imageFile = regexp.MustCompile(`^(.+)-[0-9a-f]{32}\.so$`)
+
+// imageProvider returns the provider of a probe image with a path, or "" if it is another file. The
+// name of memory does not tell whether it is an image.
+func imageProvider(name string) string {
+	name = strings.TrimSuffix(name, " (deleted)")
+	if memory, ok := strings.CutPrefix(name, "/memfd:"); ok {
+		if strings.ContainsAny(memory, ":/") { // no provider has such a name
+			return ""
+		}
+		return memory
+	}
+	if !strings.HasSuffix(name, ".so") {
+		return ""
+	}
+	if match := imageFile.FindStringSubmatch(path.Base(name)); match != nil {
+		return match[1]
+	}
+	return ""
+}
+
+// unattached returns the found files that are not attached to.
+func (e *Engine) unattached(found *probes.Found) (late []*target.File) {
+	for _, f := range found.Files {
+		if state := e.files[f]; state != nil && len(state.attachments) == 0 {
+			late = append(late, f)
+		}
+	}
+	return late
+}
+
+// miss counts a process that has ended in the subscriptions for which it was attached to too late,
+// or not at all. late are the files that were not attached to before the process had mapped them.
+func (e *Engine) miss(p *mapper, found *probes.Found, late []*target.File) {
+	has := func(files []*target.File, s *Subscription) bool {
+		return slices.ContainsFunc(files, func(f *target.File) bool {
+			return e.files[f] != nil && e.files[f].has[s]
+		})
+	}
+	for _, s := range e.subscriptions {
+		unseen := p != nil && slices.ContainsFunc(p.images, s.Selector.SelectsProvider)
+		if has(late, s) || unseen && !has(found.Files, s) {
+			s.missed.Add(1)
+		}
+	}
+}
