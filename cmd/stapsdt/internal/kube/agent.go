@@ -23,7 +23,7 @@ func (k *kubectl) agents(ctx context.Context, namespace, node string) ([]pod, er
 	}
 	err := k.get(ctx, &list, args...)
 	if errors.Is(err, errForbidden) {
-		return nil, forbidden("you may not list the pods of the node agent in the namespace %s", namespace)
+		return nil, forbidden("you may not list the pods of the node agent in the namespace %s: %v", namespace, err)
 	}
 	return list.Items, err
 }
@@ -46,7 +46,7 @@ func (k *kubectl) agent(ctx context.Context, namespace, node string) (*place, er
 		if c == nil || all[i].Status.Phase != "Running" {
 			continue
 		}
-		p := newPlace(&all[i], c.Name, quantity(c.Resources.Limits["memory"]))
+		p := newPlace(&all[i], c.Name, c.Resources.memory())
 		p.agent = true
 		return p, nil
 	}

@@ -3,6 +3,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -200,7 +201,8 @@ func (p *place) command(name string, s *subject) []string {
 	case p.agent && p.limit > 0:
 		args = append(args, "--limit="+strconv.FormatInt(p.limit, 10))
 	case p.limit > 0:
-		args = append(args, "--limit="+strconv.FormatInt(quantity(s.container.Resources.Limits["memory"]), 10), "--shared")
+		limit := cmp.Or(s.container.Resources.memory(), p.limit)
+		args = append(args, "--limit="+strconv.FormatInt(limit, 10), "--shared")
 	}
 	if s.alone() && !p.agent {
 		args = append(args, "--alone")

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -71,6 +73,9 @@ func (k *kubectl) get(ctx context.Context, into any, args ...string) error {
 	return nil
 }
 
+// klogLine matches a line of kubectl's log, such as "E1128 05:06:07.123456   17 memcache.go:265] ...".
+var klogLine = regexp.MustCompile(`^[EWIF]\d{4} \d\d:\d\d:`)
+
 // kubectlError returns the error that was printed by kubectl or by the command that it has run in a pod.
 func kubectlError(printed string, err error) error {
 	var said []string
@@ -78,6 +83,10 @@ func kubectlError(printed string, err error) error {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "Warning:") {
 			said = append(said, line)
 		}
+	}
+	// kubectl logs each attempt to reach the server, and then states the error.
+	if last := len(said) - 1; last > 0 && !klogLine.MatchString(said[last]) {
+		said = slices.DeleteFunc(said, klogLine.MatchString)
 	}
 	if len(said) == 0 {
 		return fmt.Errorf("kubectl: %w", err)

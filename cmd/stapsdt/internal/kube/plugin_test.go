@@ -196,7 +196,7 @@ func TestWay(t *testing.T) {
 		"no image":                  {func(c *cluster) { c.Pods = c.Pods[:1] }, "list", 1, "", "stapsdt: no image for the waiting container: give --image or set STAPSDT_IMAGE (there is no node agent in the namespace stapsdt)\n"},
 		"agents unread": {func(c *cluster) {
 			c.Refused = map[string]string{"agents": `Error from server (Forbidden): pods is forbidden`}
-		}, "list", 4, "", "STAPSDT_IMAGE (you may not list the pods of the node agent in the namespace stapsdt)\n"},
+		}, "list", 4, "", "STAPSDT_IMAGE (you may not list the pods of the node agent in the namespace stapsdt: kubectl: pods is forbidden)\n"},
 		"policy": {func(c *cluster) {
 			c.Refused = map[string]string{"debug": `Error from server (Forbidden): pods "shop" is forbidden: violates PodSecurity "restricted:latest": x`}
 			c.Pods = c.Pods[:1]

@@ -20,6 +20,7 @@ type pod struct {
 		ShareProcessNamespace bool                 `json:"shareProcessNamespace"`
 		HostPID               bool                 `json:"hostPID"`
 		SecurityContext       owner                `json:"securityContext"`
+		Resources             resources            `json:"resources"`
 		Containers            []container          `json:"containers"`
 		InitContainers        []container          `json:"initContainers"`
 		EphemeralContainers   []ephemeralContainer `json:"ephemeralContainers"`
@@ -46,13 +47,19 @@ func (o owner) or(other owner) owner {
 }
 
 type container struct {
-	Name            string `json:"name"`
-	Image           string `json:"image"`
-	SecurityContext owner  `json:"securityContext"`
-	Resources       struct {
-		Limits map[string]string `json:"limits"`
-	} `json:"resources"`
+	Name            string    `json:"name"`
+	Image           string    `json:"image"`
+	SecurityContext owner     `json:"securityContext"`
+	Resources       resources `json:"resources"`
 }
+
+// resources are those of a container or, since Kubernetes 1.34, of a pod.
+type resources struct {
+	Limits map[string]string `json:"limits"`
+}
+
+// memory returns the memory limit, or 0 if there is none.
+func (r *resources) memory() int64 { return quantity(r.Limits["memory"]) }
 
 type ephemeralContainer struct {
 	container
@@ -222,9 +229,12 @@ func (s *subject) owner() owner {
 
 // limit returns the memory limit of the pod, which a waiting container shares, or 0 if there is none.
 func (p *pod) limit() int64 {
+	if own := p.Spec.Resources.memory(); own > 0 {
+		return own
+	}
 	var sum int64
 	for _, c := range p.Spec.Containers {
-		n := quantity(c.Resources.Limits["memory"])
+		n := c.Resources.memory()
 		if n == 0 {
 			return 0
 		}

@@ -63,6 +63,8 @@ func TestLimit(t *testing.T) {
 	assert.EqualValues(t, 64<<20+1e6, p.limit())
 	p.Spec.Containers = append(p.Spec.Containers, container{})
 	assert.Zero(t, p.limit())
+	require.NoError(t, json.Unmarshal([]byte(`{"spec": {"resources": {"limits": {"memory": "32Mi"}}}}`), p))
+	assert.EqualValues(t, 32<<20, p.limit(), "the pod's own")
 }
 
 // TestQuantity: quantities as Kubernetes has them.
