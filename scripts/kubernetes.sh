@@ -4,7 +4,7 @@
 #
 #   scripts/kubernetes.sh [CHECK...]
 #
-#   CHECK   agent rules brief pods plugin replicas killed sidecar monitor nodes; by default all
+#   CHECK   agent moment rules brief pods plugin replicas killed sidecar monitor nodes; by default all
 #           They run in this order. The cluster has one node until nodes adds the second.
 #
 # It runs the image that is made like that of a release or, with $STAPSDT_RELEASED, the image in this archive of a release.
@@ -20,7 +20,7 @@ bin=${STAPSDT_CACHE:-$HOME/.cache/stapsdt}/kubernetes-$(sed -n 's|^require k8s.i
 . scripts/lib/packages.sh
 
 operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
-checks="agent rules brief pods plugin replicas killed sidecar monitor nodes"
+checks="agent moment rules brief pods plugin replicas killed sidecar monitor nodes"
 
 if [ "${1:-}" != --inside ]; then
 	for one in "$@"; do
@@ -108,7 +108,8 @@ in_force() { [ -n "$(value "stapsdt_events_total{metric=\"$1\"}" "${2:-node1}")"
 series() { scrape | grep -c "^$1{.*namespace=\"work\"" || true; }
 has_series() { [ "$(series "$1")" = "$2" ]; }
 
-# job NAME COMPLETIONS EVENTS [FIELD [DELAY]] runs a job whose pods fire, evenly on all nodes, and waits until it is complete.
+# job NAME COMPLETIONS EVENTS [FIELD [DELAY [WAIT [VOLUME]]]] runs a job whose pods fire, evenly on all nodes, and waits until it is
+# complete. Without WAIT, a pod waits until it is traced.
 job() {
 	kubectl apply -f - <<-YAML
 		apiVersion: batch/v1
@@ -129,37 +130,71 @@ job() {
 		        - name: app
 		          image: worker
 		          imagePullPolicy: IfNotPresent
-		          args: ["-events", "$3", "-delay", "${5:-0}"]
+		          args: ["-events", "$3", "-delay", "${5:-0}", "-wait=${6:-true}"]
 		          env: [{name: STAPSDT_DIR, value: /probes/app}]
 		          volumeMounts: [{name: probes, mountPath: /probes}]
 		          securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
-		      volumes: [{name: probes, emptyDir: {medium: Memory}}]
+		      volumes: [{name: probes, ${7:-emptyDir: {medium: Memory\}}}]
 	YAML
 	kubectl -n work wait --for=condition=Complete "job/$1" --timeout=600s
 }
 
-# exact JOB METRIC NODE EVENTS: the agent of a node has counted the events of each pod of a job there, under its own name, and has
-# no series of other pods. It prints the number of the pods.
-exact() {
+# counted JOB METRIC NODE EVENTS: the agent of a node has counted the events of each pod of a job there, under its own name. It
+# prints the number of the pods.
+counted() {
 	local text pod pods=0 wrong=0
 	text=$(scrape "$3")
 	for pod in $(kubectl -n work get pods -l "job=$1" --field-selector "status.phase=Succeeded,spec.nodeName=$3" -o jsonpath='{.items[*].metadata.name}'); do
 		pods=$((pods + 1))
-		if ! grep -qxF "$2{container=\"app\",executable=\"worker\",namespace=\"work\",pod=\"$pod\"} $4" <<<"$text"; then
+		if ! grep -qxF "$2{container=\"app\",executable=\"worker\",namespace=\"work\",pod=\"$pod\",workload=\"$1\"} $4" <<<"$text"; then
 			echo "$pod: $(grep -F "pod=\"$pod\"" <<<"$text" || echo no series)" >&2
 			wrong=$((wrong + 1))
 		fi
 	done
 	echo $pods
 	echo "$3: $wrong of $pods pods are wrong" >&2
-	[ $wrong = 0 ] && [ "$(grep -c "^$2{" <<<"$text")" = $pods ] &&
-		grep -qxF "stapsdt_events_total{metric=\"$2\"} $((pods * $4))" <<<"$text"
+	[ $wrong = 0 ]
 }
 
-# agent: each of the 100 pods of a job is counted exactly, under its own name.
+# exact JOB METRIC NODE EVENTS is counted, and the agent has no series of other pods.
+exact() {
+	local text pods
+	text=$(scrape "$3")
+	pods=$(counted "$@") || return 1
+	echo "$pods"
+	[ "$(grep -c "^$2{" <<<"$text")" = "$pods" ] && grep -qxF "stapsdt_events_total{metric=\"$2\"} $((pods * $4))" <<<"$text"
+}
+
+# agent: 100 pods that wait until they are traced.
 agent() {
 	job exact 100 1000 || return 1
 	[ "$(exact exact work_total node1 1000)" = 100 ]
+}
+
+# moment: pods that fire at once, and end. They are counted exactly if they share the directory of their images, and a pod before
+# them was traced. Otherwise the exporter counts processes that it has missed.
+moment() {
+	local missed='stapsdt_unattached_processes_total{metric="work_total"}' was volume="persistentVolumeClaim: {claimName: probes}"
+	install -d -o 65532 -m 700 "$cluster/probes"
+	kubectl apply -f - <<-YAML || return 1
+		apiVersion: v1
+		kind: PersistentVolume
+		metadata: {name: probes}
+		spec: {capacity: {storage: 1Mi}, accessModes: [ReadWriteMany], storageClassName: probes, hostPath: {path: $cluster/probes}}
+		---
+		apiVersion: v1
+		kind: PersistentVolumeClaim
+		metadata: {name: probes, namespace: work}
+		spec: {resources: {requests: {storage: 1Mi}}, accessModes: [ReadWriteMany], storageClassName: probes}
+	YAML
+	job first 1 1 "" 0 true "$volume" || return 1
+	was=$(value "$missed")
+	job shared 10 1000 "" 0 false "$volume" || return 1
+	echo "$(value "$missed") processes are known to be missed, and $was were before"
+	[ "$(counted shared work_total node1 1000)" = 10 ] && is "$missed" "$was" || return 1
+	job alone 10 1000 "" 0 false || return 1
+	echo "$(value "$missed") - $was of 10 pods are known to be missed"
+	[ "$(value "$missed")" -gt "$was" ]
 }
 
 # rules: changed rules are read, and a rule that stays goes on; wrong ones are refused, and those in force stay.
@@ -328,7 +363,7 @@ sidecar() {
 		curl -s "http://$ip:8080/items" "http://$ip:8080/items" "http://$ip:8080/items"
 	done
 	kubectl -n shop get pods -o jsonpath='{range .items[*]}{.metadata.name} {.status.podIP}{"\n"}{end}' | while read -r name ip; do
-		try 30 sh -c "curl -s http://$ip:9964/metrics | grep -F 'container=\"app\",executable=\"\",method=\"GET\",namespace=\"shop\",pod=\"$name\",route=\"GET /items\",status=\"200\"} 3'"
+		try 30 sh -c "curl -s http://$ip:9964/metrics | grep -F 'container=\"app\",executable=\"\",method=\"GET\",namespace=\"shop\",pod=\"$name\",route=\"GET /items\",status=\"200\",workload=\"shop\"} 3'"
 	done
 }
 
@@ -373,6 +408,7 @@ for one in $checks; do
 	[[ $chosen = *" $one "* ]] || continue
 	case $one in
 	agent) check "100 pods of a job are counted exactly, each by its name" agent ;;
+	moment) check "pods that live for a moment are counted, or their loss is" moment ;;
 	rules) check "changed rules are read, and wrong ones are refused" changed_rules ;;
 	brief) check "200 pods come and go, and their series expire" brief ;;
 	pods) check "a command follows pods by their names" named_pods ;;

@@ -1,5 +1,5 @@
 // Command worker is what pods run in scripts/kubernetes.sh. It waits until its probe is traced, fires it so
-// many times, and ends. With -record, it takes memory after that until the kernel kills it; if a recording
+// many times, and ends. With -wait=false, it fires at once. With -record, it takes memory after that until the kernel kills it; if a recording
 // of a process before it is there, it prints the recording's name and waits. With -launch, it starts processes
 // that fire the events of another probe whenever a tracer attaches.
 package main
@@ -21,6 +21,7 @@ const recordBytes = 4 << 20
 
 func main() {
 	events := flag.Int("events", 0, "the number of events")
+	waits := flag.Bool("wait", true, "wait until the probe is traced")
 	delay := flag.Duration("delay", 0, "how long to wait after that")
 	path := flag.String("record", "", "the file of a recording")
 	workers := flag.Int("launch", 0, "how many processes to start")
@@ -42,7 +43,7 @@ func main() {
 		record(*path, provider, func() { fire(done, *events) })
 		return
 	}
-	for end := time.Now().Add(time.Minute); !done.Enabled(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); *waits && !done.Enabled(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			log.Fatal("nothing has traced the probe for a minute")
 		}
