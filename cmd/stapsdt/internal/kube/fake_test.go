@@ -168,6 +168,8 @@ func (f *fake) get(args []string) int {
 		return f.fail(text)
 	}
 	switch {
+	case value(args, "output") == "name":
+		return f.printNames(args, kindNamed(words[0]))
 	case words[0] == "pods":
 		return f.items(slices.DeleteFunc(slices.Clone(f.Pods), func(p pod) bool {
 			node, ok := strings.CutPrefix(value(args, "field-selector"), "spec.nodeName=")
@@ -191,6 +193,21 @@ func (f *fake) get(args []string) int {
 	}
 	f.save()
 	_ = json.NewEncoder(os.Stdout).Encode(p)
+	return 0
+}
+
+// printNames prints the names of the objects of a kind.
+func (f *fake) printNames(args []string, of *objectKind) int {
+	for _, o := range f.Objects {
+		if of != nil && o.Kind == of.name && f.lists(args, &o.Metadata) {
+			fmt.Printf("%s/%s\n", of.names[0], o.Metadata.Name)
+		}
+	}
+	for _, p := range f.Pods {
+		if of == podKind && f.lists(args, &p.Metadata) {
+			fmt.Println("pod/" + p.Metadata.Name)
+		}
+	}
 	return 0
 }
 

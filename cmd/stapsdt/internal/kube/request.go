@@ -4,6 +4,7 @@ package kube
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -99,6 +100,7 @@ and [a-z].`,
 			r.clusterFlags = append(r.clusterFlags, "--"+f.Name+"="+text)
 		})
 	}
+	root.AddCommand(versionCommand(version))
 	for _, v := range Verbs {
 		c := &cobra.Command{
 			Use: strings.Replace(v.Use, v.Name, v.Name+" TARGET", 1), Short: v.Short,
@@ -118,7 +120,19 @@ and [a-z].`,
 		}
 		root.AddCommand(c)
 	}
+	completeNames(root, r)
 	return root
+}
+
+// versionCommand returns the command that prints the version of the plugin.
+func versionCommand(version string) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version of this plugin", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(c.OutOrStdout(), "kubectl stapsdt version %s\n", version)
+			return err
+		},
+	}
 }
 
 func add(flags *pflag.FlagSet, f Flag, tell func(Flag, string)) {
