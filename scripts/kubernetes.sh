@@ -188,10 +188,9 @@ moment() {
 		spec: {resources: {requests: {storage: 1Mi}}, accessModes: [ReadWriteMany], storageClassName: probes}
 	YAML
 	job first 1 1 "" 0 true "$volume" || return 1
-	was=$(value "$missed")
 	job shared 10 1000 "" 0 false "$volume" || return 1
-	echo "$(value "$missed") processes are known to be missed, and $was were before"
-	[ "$(counted shared work_total node1 1000)" = 10 ] && is "$missed" "$was" || return 1
+	[ "$(counted shared work_total node1 1000)" = 10 ] || return 1
+	was=$(value "$missed") # on a busy machine, some of those count as missed, too
 	job alone 10 1000 "" 0 false || return 1
 	echo "$(value "$missed") - $was of 10 pods are known to be missed"
 	[ "$(value "$missed")" -gt "$was" ]

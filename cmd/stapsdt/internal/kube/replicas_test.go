@@ -195,3 +195,24 @@ func TestReplicasList(t *testing.T) {
 	const names = `{"namespace":"default","pod":"web-1-a","container":"app",`
 	assert.Equal(t, names+"\"probe\":\"a\"}\n"+names+"\"probe\":\"b\"}\n", string(l.json()))
 }
+
+// TestLocal: the verb runs here with the flags that are not the pods', by pod unless the user has chosen otherwise.
+func TestLocal(t *testing.T) {
+	for args, want := range map[string]string{
+		"top deploy/web --number 1":                           "top --number=1 --by=pod --",
+		"top -A -l app=web shop:*":                            "top --by=namespace,pod -- shop:*",
+		"hist deploy/web shop:x n --by route --via kernel -v": "hist --by=route -- shop:x n",
+		"latency deploy/web shop:x -d 5s --budget 1%":         "latency --duration=5s --by=pod -- shop:x",
+		"trace deploy/web shop:* -w n>1 -o chrome -O t.json":  "trace --where=n>1 --output=chrome --output-file=t.json -- shop:*",
+		"tree sts/db --slowest 3 -w n>1 -n other":             "tree --slowest=3 --where=n>1 --",
+	} {
+		var got []string
+		c := newCommand("", func(r *Request) error {
+			got = r.local()
+			return nil
+		})
+		c.SetArgs(strings.Fields(args))
+		require.NoError(t, c.Execute(), args)
+		assert.Equal(t, want, strings.Join(got, " "))
+	}
+}
