@@ -8,10 +8,10 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/live"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/list"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/spf13/cobra"
@@ -57,8 +57,10 @@ func tracingStatus(c *cobra.Command, err error) (status int, hint string) {
 func withoutRights(c *cobra.Command) string {
 	if flag := c.Flags().Lookup("pid"); flag != nil {
 		if processes, ok := flag.Value.(processList); ok {
-			for _, r := range list.Recordings(proc.Family(processes.PIDs)) {
-				return fmt.Sprintf("process %d records to %s, which --from reads", r.PID, r.File)
+			for _, r := range recordings.Of(proc.Family(processes.PIDs)) {
+				if !r.Kept {
+					return fmt.Sprintf("process %d records to %s, which --from reads", r.PID, r.File)
+				}
 			}
 		}
 	}

@@ -180,6 +180,17 @@ func Runs(h *recording.Head) bool {
 	return start != 0 && proc.StartSeen(process, start) == h.Start && boot == h.Boot
 }
 
+// Written reports whether a process may write to a recording: its writer has locked it, or has
+// closed all descriptors, as daemons do. Trying the lock could obstruct a process that begins to
+// write, so it is tried last.
+func Written(f *os.File, h *recording.Head) bool {
+	if Runs(h) || unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
+		return true
+	}
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	return false
+}
+
 // lifeOf returns the ID of the boot, and the start time of a process.
 func lifeOf(process string) (boot [16]byte, start uint64) {
 	boot = bootID(string(proc.Read("/proc/sys/kernel/random/boot_id", 64)))

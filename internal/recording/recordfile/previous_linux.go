@@ -255,8 +255,7 @@ func lookAt(name, pattern string) (one earlier, ended, ok bool) {
 	_, _ = f.ReadAt(head[:], 0)
 	le := binary.LittleEndian
 	pid := strconv.FormatUint(uint64(le.Uint32(head[recording.OffPID:])), 10)
-	rest, ok := strings.CutPrefix(name, strings.ReplaceAll(pattern, "%p", pid))
-	if !ok || rest != "" && !isSuffix(rest, pid) {
+	if !IsName(name, pattern, pid) {
 		return one, false, false
 	}
 	one = earlier{name, rankKilled, le.Uint64(head[recording.OffBegin+16:])}
@@ -284,6 +283,13 @@ func remove(name string) bool {
 	}
 	now, err := os.Lstat(name)
 	return err == nil && os.SameFile(info, now) && os.Remove(name) == nil
+}
+
+// IsName reports whether a recording of a process to the path that follows from a pattern can have
+// a name.
+func IsName(name, pattern, pid string) bool {
+	rest, ok := strings.CutPrefix(name, strings.ReplaceAll(pattern, "%p", pid))
+	return ok && (rest == "" || isSuffix(rest, pid))
 }
 
 // isSuffix reports whether the name of a process's recording may end so: with -TIME, .PID or

@@ -43,13 +43,14 @@ func TestListMarks(t *testing.T) {
 	tell(p, "record "+file)
 	kept := file + "-20261126T051447.736571318Z"
 	for name, text := range map[string]string{kept: recording.Magic, file + "-20261126T051447.736571319Z": "other", file + "-x": recording.Magic} {
-		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		require.NoError(t, os.Chown(name, user, user))
 	}
 	r := runByUser(t, "list", "-p", pid(p))
 	require.Zero(t, r.status)
 	require.Contains(t, r.stdout, "  can be watched without root: process "+pid(p)+"\n")
 	require.Contains(t, r.stdout, "  recorded in "+file+" by process "+pid(p)+"\n")
-	require.Contains(t, r.stdout, "  recorded in "+kept+" by an earlier process\n")
+	require.Contains(t, r.stdout, "  recorded in "+kept+" by an earlier process; 8 bytes\n")
 	all := lines[listed](t, runByUser(t, "list", "-o", "json", "-p", pid(p)).stdout)
 	require.NotEmpty(t, all)
 	for _, one := range all {

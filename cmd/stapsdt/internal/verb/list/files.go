@@ -12,6 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
@@ -25,7 +26,7 @@ type lister struct {
 	pods      map[int]cgroup.Container // the containers of the processes that are in a pod
 	options   Options
 	listening []*listener // the processes that listen
-	recording []Recording
+	recording []recordings.Recording
 	functions bool // whether functions are shown instead of probes
 }
 
@@ -45,7 +46,7 @@ func runFiles(to *console.Console, where query.Target, paths []string, o Options
 	l.listening = l.listeners()
 	l.findPods(found)
 	ask(l.listening, found)
-	l.recording = Recordings(l.pids(found))
+	l.recording = recordings.Of(l.pids(found))
 	bySocket := slices.DeleteFunc(slices.Clone(l.listening), func(one *listener) bool {
 		return len(one.probes) == 0
 	})
@@ -56,6 +57,12 @@ func runFiles(to *console.Console, where query.Target, paths []string, o Options
 	}
 	for _, err := range finder.Skips().Unsaid() {
 		to.Warn("%v", err)
+	}
+	if len(found.Files)+len(bySocket) == 0 && len(l.recording) > 0 {
+		if found.Refused != nil {
+			to.Warn("%v", found.Refused)
+		}
+		return Recorded(to, l.recording, o.Format)
 	}
 	if found.Refused != nil {
 		if len(found.Files)+len(bySocket) == 0 {
@@ -93,7 +100,7 @@ func runFiles(to *console.Console, where query.Target, paths []string, o Options
 	return out.Flush()
 }
 
-// pids returns the processes whose probes are shown, without duplicates.
+// pids returns the processes that were named or whose probes are shown, without duplicates.
 func (l *lister) pids(found *probes.Found) (all []int) {
 	for _, uses := range found.Uses {
 		for _, u := range uses {
@@ -102,6 +109,9 @@ func (l *lister) pids(found *probes.Found) (all []int) {
 	}
 	for _, one := range l.listening {
 		all = append(all, one.pids()...)
+	}
+	if !l.target.All {
+		all = append(all, proc.Family(l.target.PIDs)...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

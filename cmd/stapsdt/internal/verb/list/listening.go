@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -94,10 +95,10 @@ func (one *listener) pids() []int {
 }
 
 // shown returns the probes that only the socket shows.
-func (one *listener) shown(recordings []Recording) (all []*probe) {
+func (one *listener) shown(recorded []recordings.Recording) (all []*probe) {
 	for _, p := range one.probes {
 		shown := newProbe(p, one.pids()...)
-		shown.Socket, shown.Listening, shown.Recordings = one.path, one.pids(), recordings
+		shown.Socket, shown.Listening, shown.Recordings = one.path, one.pids(), recorded
 		all = append(all, shown)
 	}
 	return all

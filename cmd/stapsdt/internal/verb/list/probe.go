@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
@@ -25,7 +26,7 @@ type probe struct {
 	// Listening lists the processes that can be watched without root.
 	Listening []int `json:"listening,omitzero"`
 	// Recordings are the files to which the processes record.
-	Recordings []Recording `json:"recordings,omitempty"`
+	Recordings []recordings.Recording `json:"recordings,omitempty"`
 	// Pods lists the containers of the processes that are in a pod.
 	Pods []jsonPod `json:"pods,omitempty"`
 	// Traced is nil if it is unknown.
@@ -65,14 +66,6 @@ func arguments(s *sdt.Site) []argument {
 		all[i] = argument{a.Name, spec.TypeName(a)}
 	}
 	return all
-}
-
-// Recording is the recording of a process.
-type Recording struct {
-	PID  int    `json:"pid"`
-	File string `json:"file"`
-	// Kept means that an earlier process has recorded to the path. The file was renamed since.
-	Kept bool `json:"kept,omitempty"`
 }
 
 // jsonPod is the container of a process in a pod.

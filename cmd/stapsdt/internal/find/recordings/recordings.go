@@ -1,0 +1,140 @@
+//go:build linux
+
+package recordings
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxNames is the maximum number of names in a directory that are compared.
+	maxNames = 16384
+	// maxOpened is the maximum number of files in a directory that are opened.
+	maxOpened = 256
+)
+
+// AnyUser selects files of all users.
+const AnyUser = ^uint32(0)
+
+// In returns the recordings below a root to a path, in which %p stands for any PID, those that
+// began first first. Only files of the user are opened. It returns an error if the directory cannot
+// be read.
+func In(root Root, pattern string, user uint32) ([]Recording, error) {
+	dir, err := root.directory(path.Dir(pattern))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(maxNames)
+	if len(names) == 0 && err != nil && !isEnd(err) {
+		return nil, err
+	}
+	prefix, _, _ := strings.Cut(path.Base(pattern), "%p")
+	var all []Recording
+	opened := 0
+	for _, name := range names {
+		if !strings.HasPrefix(name, prefix) || opened == maxOpened {
+			continue
+		}
+		opened++
+		if r, ok := lookAt(dir, name, path.Base(pattern), user); ok {
+			r.File = path.Join(path.Dir(pattern), name)
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b Recording) int {
+		return cmp.Or(cmp.Compare(a.Began, b.Began), cmp.Compare(a.File, b.File))
+	})
+	return all, nil
+}
+
+// lookAt looks at a file that may be a recording to a path.
+func lookAt(dir *os.File, name, pattern string, user uint32) (r Recording, ok bool) {
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return r, false
+	}
+	found := os.NewFile(uintptr(fd), name)
+	defer found.Close()
+	info, err := found.Stat()
+	if err != nil || user != AnyUser && info.Sys().(*syscall.Stat_t).Uid != user {
+		return r, false
+	}
+	f, err := reopen(found, name)
+	if err != nil {
+		return r, false
+	}
+	defer f.Close()
+	pid, ok := r.read(f)
+	if !ok || !recordfile.IsName(name, pattern, strconv.FormatUint(uint64(pid), 10)) {
+		return r, false
+	}
+	return r, true
+}
+
+// read reads what a file tells about itself, and reports whether it begins like a recording. Kept
+// is set unless a process still writes to it.
+func (r *Recording) read(f *os.File) (pid uint32, ok bool) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, false
+	}
+	b := make([]byte, recording.HeadBytes)
+	n, _ := f.ReadAt(b, 0)
+	if b = b[:n]; !bytes.HasPrefix(b, []byte(recording.Magic)) {
+		return 0, false
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	r.id, r.Size, r.Kept = fileID{st.Dev, st.Ino}, info.Size(), true
+	head, err := recording.DecodeHead(b)
+	if err != nil {
+		return 0, true // its process has not begun, or another version has made it
+	}
+	r.PID, r.Began, r.Closed = int(head.PID), head.Reading.Realtime, head.Ended
+	r.beside = binary.LittleEndian.Uint32(b[recording.OffBeside:]) != 0
+	r.Kept = head.Ended || !recordfile.Written(f, head)
+	r.Last, _ = recording.LastEvent(f, info.Size())
+	return head.PID, true
+}
+
+// Latest returns the recording of the latest earlier process, or nil. A process that was killed
+// comes before one that began while another recorded, such as its child, and before one that has
+// ended its recording.
+func Latest(all []Recording) (latest *Recording) {
+	for i := range all {
+		r := &all[i]
+		if r.Kept && r.Began != 0 && (latest == nil || r.isLater(latest)) {
+			latest = r
+		}
+	}
+	return latest
+}
+
+// isLater reports whether Latest prefers a recording to another.
+func (r *Recording) isLater(other *Recording) bool {
+	order := cmp.Or(cmp.Compare(r.rank(), other.rank()), cmp.Compare(r.Began, other.Began))
+	return order > 0
+}
+
+func (r *Recording) rank() int {
+	switch {
+	case r.Closed:
+		return 0
+	case r.beside:
+		return 1
+	}
+	return 2
+}

@@ -1,0 +1,176 @@
+//go:build linux
+
+package recordings
+
+import (
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// recorded returns a recording of process 7 that began at a second, with an event 3 seconds later.
+func recorded(second int) []byte {
+	r := eventtest.Recording{Realtime: time.Duration(second) * time.Second}
+	p := r.Probe("p", "tick", "n")
+	r.Chunk(0, 0, eventtest.Fired{Probe: p, At: 3 * time.Second, Words: []uint64{1}})
+	return r.Bytes()
+}
+
+// write writes files below a directory, and returns it as a root.
+func write(t *testing.T, files map[string][]byte) Root {
+	t.Helper()
+	dir := t.TempDir()
+	for name, b := range files {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
+	}
+	f, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	return Root{f}
+}
+
+// with returns a recording with a word of its head.
+func with(b []byte, offset int, word uint32) []byte {
+	binary.LittleEndian.PutUint32(b[offset:], word)
+	return b
+}
+
+// TestIn: the recordings to a path are found by their names and heads, with what they tell.
+func TestIn(t *testing.T) {
+	const kept = "-20261126T051447.736571318Z"
+	root := write(t, map[string][]byte{
+		"rec/web.rec":            recorded(50),
+		"rec/web.rec" + kept:     recorded(40),
+		"rec/web.rec.7":          with(recorded(60), recording.OffBeside, 1),
+		"rec/web.rec.7.2":        with(recorded(70), recording.OffEnded, 1),
+		"rec/web.rec.8":          recorded(80), // of another process
+		"rec/web.recx":           recorded(90),
+		"rec/web.rec" + kept[1:]: recorded(90),
+		"rec/web.rec-none":       []byte("other"),
+		"rec/other.rec":          recorded(90),
+	})
+	dir := root.Name()
+	require.NoError(t, os.Symlink("web.rec", filepath.Join(dir, "rec/web.rec-20261126T051447.736571319Z")))
+	require.NoError(t, unix.Mkfifo(filepath.Join(dir, "rec/web.rec.7.3"), 0o600))
+	user := uint32(os.Geteuid())
+	all, err := In(root, "/rec/web.rec", user)
+	require.NoError(t, err)
+	size := int64(len(recorded(0)))
+	want := []Recording{
+		{PID: 7, File: "/rec/web.rec" + kept, Kept: true, Size: size, Began: 40e9, Last: 43e9},
+		{PID: 7, File: "/rec/web.rec", Kept: true, Size: size, Began: 50e9, Last: 53e9},
+		{PID: 7, File: "/rec/web.rec.7", Kept: true, Size: size, Began: 60e9, Last: 63e9, beside: true},
+		{PID: 7, File: "/rec/web.rec.7.2", Kept: true, Closed: true, Size: size, Began: 70e9, Last: 73e9},
+	}
+	for i := range all {
+		all[i].id = fileID{}
+	}
+	require.Equal(t, want, all)
+	assert.Equal(t, "/rec/web.rec", Latest(all).File)
+	assert.Equal(t, "/rec/web.rec.7", Latest(all[2:]).File)
+	assert.Equal(t, "/rec/web.rec.7.2", Latest(all[3:]).File)
+	assert.Nil(t, Latest(nil))
+
+	at := time.Unix(53, 0).Format("2006-01-02 15:04:05.000000")
+	assert.Equal(t, "recorded in /rec/web.rec by an earlier process; last event "+at+"; "+strconv.FormatInt(size, 10)+" bytes", all[1].Text())
+	assert.Contains(t, all[3].Text(), "by an earlier process, which has closed it; last event")
+
+	others, err := In(root, "/rec/web.rec", user+1)
+	require.NoError(t, err)
+	require.Empty(t, others)
+	_, err = In(root, "/none/web.rec", user)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestWritten: a recording that is locked is not kept.
+func TestWritten(t *testing.T) {
+	root := write(t, map[string][]byte{"web.rec": recorded(1)})
+	f, err := os.Open(filepath.Join(root.Name(), "web.rec"))
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
+	all, err := In(root, "/%p.rec", AnyUser)
+	require.NoError(t, err)
+	require.Empty(t, all, "its name has no PID")
+	all, err = In(root, "/web.rec", AnyUser)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.False(t, all[0].Kept)
+	require.Nil(t, Latest(all))
+}
+
+// TestRootStays: links of a hostile container lead nowhere else, with openat2 and without.
+func TestRootStays(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside")
+	require.NoError(t, os.WriteFile(outside, recorded(1), 0o600))
+	root := write(t, map[string][]byte{"rec/web.rec": recorded(2)})
+	dir := root.Name()
+	for name, target := range map[string]string{
+		"absolute": filepath.Dir(outside), "above": "../../../../../../../../../.." + filepath.Dir(outside), "magic": "/proc/self/root", "inside": "/rec",
+		"rec/link": outside, "rec/loop": "loop",
+	} {
+		require.NoError(t, os.Symlink(target, filepath.Join(dir, name)))
+	}
+	require.NoError(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	for name, want := range map[string]error{
+		"/absolute/outside": unix.ENOENT, "/above/outside": unix.ENOENT, "/rec/link": unix.ENOENT, "/rec/loop": unix.ELOOP, "/magic/rec/web.rec": unix.ENOENT,
+		"/../../rec/web.rec": nil, "/inside/web.rec": nil, "/rec": unix.EISDIR, "/pipe": errIrregular, "/none": unix.ENOENT,
+	} {
+		f, err := root.Open(name)
+		if err == nil {
+			f.Close()
+		}
+		assert.ErrorIs(t, err, want, name)
+		fd, err := root.walk(name, unix.O_PATH)
+		if err == nil {
+			var st unix.Stat_t
+			assert.NoError(t, unix.Fstat(fd, &st))
+			unix.Close(fd)
+			if name == "/rec/link" || name == "/rec/loop" {
+				assert.EqualValues(t, unix.S_IFLNK, st.Mode&unix.S_IFMT, "the link itself, which is not opened")
+				continue
+			}
+		}
+		if want == nil && name != "/inside/web.rec" {
+			assert.NoError(t, err, name)
+		} else if want == unix.ENOENT || name == "/inside/web.rec" {
+			assert.Error(t, err, name)
+		}
+	}
+}
+
+// TestOf: a process without a mapped recording leads to those of its environment.
+func TestOf(t *testing.T) {
+	root := write(t, map[string][]byte{"web.rec-20261126T051447.736571318Z": recorded(3)})
+	p := startWith(t, recording.Variable+"="+filepath.Join(root.Name(), "web.rec")+",1M")
+	all := Of([]int{p, p})
+	require.Len(t, all, 1)
+	require.True(t, all[0].Kept)
+	require.Equal(t, p, all[0].PID)
+	require.Equal(t, int64(6e9), all[0].Last)
+}
+
+// startWith starts a process with an environment, and returns its PID.
+func startWith(t *testing.T, environment ...string) int {
+	t.Helper()
+	c := exec.Command("/bin/sleep", "60")
+	c.Env = environment
+	require.NoError(t, c.Start())
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	return c.Process.Pid
+}

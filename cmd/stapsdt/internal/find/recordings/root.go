@@ -1,0 +1,114 @@
+//go:build linux
+
+package recordings
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+
+	"golang.org/x/sys/unix"
+)
+
+// Root is the root directory of a process. Links below it are resolved as the process would resolve
+// them, and never lead out of it.
+type Root struct{ *os.File }
+
+// OpenRoot opens the root directory of a process, or of this one if pid is 0.
+func OpenRoot(pid int) (Root, error) {
+	name := "/"
+	if pid != 0 {
+		name = fmt.Sprintf("/proc/%d/root/", proc.Task(pid))
+	}
+	f, err := os.OpenFile(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return Root{f}, err
+}
+
+// find opens a file or directory below the root as a reference, which has no effect on a device or
+// a pipe. Without openat2, as before Linux 5.6 and in some sandboxes, a path with a link is an error.
+func (r Root) find(name string, flags int) (*os.File, error) {
+	flags |= unix.O_PATH | unix.O_CLOEXEC
+	const inside = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
+	how := unix.OpenHow{Flags: uint64(flags), Resolve: inside}
+	fd, err := unix.Openat2(int(r.Fd()), name, &how)
+	if err == unix.ENOSYS || err == unix.EPERM {
+		fd, err = r.walk(name, flags)
+	}
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// walk opens a file or directory whose path has no links.
+func (r Root) walk(name string, flags int) (fd int, err error) {
+	parts := strings.Split(strings.Trim(path.Clean("/"+name), "/"), "/")
+	at := int(r.Fd())
+	for i, part := range parts {
+		how := unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+		if i == len(parts)-1 {
+			how = flags | unix.O_NOFOLLOW
+		}
+		if part == "" {
+			part = "."
+		}
+		fd, err = unix.Openat(at, part, how, 0)
+		if at != int(r.Fd()) {
+			unix.Close(at)
+		}
+		if err != nil {
+			return -1, err
+		}
+		at = fd
+	}
+	return fd, nil
+}
+
+// errIrregular means that a path leads to something else than a regular file.
+var errIrregular = errors.New("it is not a regular file")
+
+// Open opens a regular file below the root for reading.
+func (r Root) Open(name string) (*os.File, error) {
+	found, err := r.find(name, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	return reopen(found, name)
+}
+
+// reopen opens the regular file that a reference refers to.
+func reopen(found *os.File, name string) (*os.File, error) {
+	switch info, err := found.Stat(); {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, &os.PathError{Op: "open", Path: name, Err: unix.EISDIR}
+	case !info.Mode().IsRegular():
+		return nil, &os.PathError{Op: "open", Path: name, Err: errIrregular}
+	}
+	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", found.Fd()), flags, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// directory opens a directory below the root for reading.
+func (r Root) directory(name string) (*os.File, error) {
+	found, err := r.find(name, unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	fd, err := unix.Openat(int(found.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
