@@ -263,6 +263,19 @@ plugin() {
 	done
 }
 
+# developer makes a user with the role edit of a namespace, and the right of packaging/kubernetes/debug-role.yaml, and
+# a kubeconfig without any other right.
+developer() {
+	[ ! -e "$cluster/developer" ] || return 0
+	kubectl apply -f packaging/kubernetes/debug-role.yaml || return 1
+	kubectl -n work create serviceaccount developer || return 1
+	kubectl -n work create rolebinding developer --clusterrole=edit --serviceaccount=work:developer || return 1
+	local token
+	token=$(kubectl -n work create token developer) || return 1
+	(umask 077 && sed "s|token: \"[^\"]*\"|token: \"$token\"|" "$KUBECONFIG" >"$cluster/developer") || return 1
+	try 30 sh -c "kubectl --kubeconfig='$cluster/developer' -n work auth can-i patch pods/ephemeralcontainers | grep -x yes"
+}
+
 # deployment NAME REPLICAS: each pod fires 1000 events, a second after one attaches.
 deployment() {
 	kubectl apply -f - <<-YAML
@@ -299,13 +312,11 @@ whole() {
 # replicas: the events of all pods of a Deployment are one stream, in which others join, for a user who may only edit. The agents
 # show the same to an administrator.
 replicas() {
-	local user=system:serviceaccount:work:dev seen=$cluster/seen pod
-	kubectl apply -f packaging/kubernetes/debug-role.yaml || return 1
-	kubectl -n work create serviceaccount dev || return 1
-	kubectl -n work create rolebinding dev --clusterrole=edit --serviceaccount=work:dev || return 1
+	local user=--kubeconfig=$cluster/developer seen=$cluster/seen pod
+	developer || return 1
 	deployment web 2 || return 1
-	kubectl stapsdt list -n work deploy/web --as=$user || return 1
-	kubectl stapsdt trace -n work deploy/web worker:asked -o json -d 5m --as=$user >"$seen" 2>"$seen.err" &
+	kubectl stapsdt list -n work deploy/web "$user" || return 1
+	kubectl stapsdt trace -n work deploy/web worker:asked -o json -d 5m "$user" >"$seen" 2>"$seen.err" &
 	local tracing=$!
 	try 60 whole "$seen" 2 || return 1
 	kubectl -n work scale deployment/web --replicas=3 || return 1
@@ -319,7 +330,7 @@ replicas() {
 	whole "$seen" 4 && [ "$(grep -c 'has joined' "$seen.err")" = 2 ] && grep "$pod" "$seen.err" || return 1
 	kubectl stapsdt count -n work -l app=web worker:asked -d 5s -o json --via kernel | tee "$seen" || return 1
 	[ "$(grep -c '"by":{"pod":"web-.*"count":1000}' "$seen")" = 3 ] || return 1
-	kubectl stapsdt record -n work deploy/web worker:asked -d 5s -O "$cluster/recordings/" --as=$user || return 1
+	kubectl stapsdt record -n work deploy/web worker:asked -d 5s -O "$cluster/recordings/" "$user" || return 1
 	for pod in "$cluster"/recordings/web-*.rec; do
 		"$cluster/stapsdt" count --from "$pod" -o json | tee "$seen" || return 1
 		grep -q '"count":1000' "$seen" || return 1
@@ -327,29 +338,73 @@ replicas() {
 	[ "$(ls "$cluster/recordings" | wc -l)" = 3 ]
 }
 
-# killed: a container that the kernel has killed for its memory leaves its recording to the next one.
-killed() {
-	kubectl apply -f - <<-'YAML'
+# crashing NAME HOW starts a pod whose container fires 1000 events into a recording, and ends badly.
+crashing() {
+	kubectl apply -f - <<-YAML
 		apiVersion: v1
 		kind: Pod
-		metadata: {name: killed, namespace: work}
+		metadata: {name: $1, namespace: work}
 		spec:
 		  securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
 		  containers:
 		    - name: app
 		      image: worker
 		      imagePullPolicy: IfNotPresent
-		      args: ["-events", "1000", "-record", "/recordings/worker/last.rec"]
-		      env: [{name: STAPSDT_DIR, value: /recordings/images}]
+		      args: ["-events", "1000", "-crash", "$2"]
+		      env:
+		        - {name: STAPSDT_DIR, value: /run/stapsdt/app}
+		        - {name: STAPSDT_SOCKET, value: "1"}
+		        - {name: STAPSDT_RECORD, value: "/run/stapsdt/rec/app.rec,4M"}
 		      resources: {limits: {memory: 64Mi}}
-		      volumeMounts: [{name: recordings, mountPath: /recordings}]
-		      securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
-		  volumes: [{name: recordings, emptyDir: {medium: Memory}}]
+		      volumeMounts: [{name: stapsdt, mountPath: /run/stapsdt}]
+		      securityContext: {readOnlyRootFilesystem: true, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+		  volumes: [{name: stapsdt, emptyDir: {medium: Memory}}]
 	YAML
+}
+
+# recording POD NAME prints where a file of the directory of recordings is: in the mount namespace of the node.
+recording() {
+	local kubelet
+	kubelet=$(pgrep -f "hostname-override node1 ") || return 1
+	echo "/proc/$kubelet/root$cluster/node1/kubelet/pods/$(kubectl -n work get pod "$1" -o jsonpath='{.metadata.uid}')/volumes/kubernetes.io~empty-dir/stapsdt/rec/$2"
+}
+
+# fetched POD: a developer lists the recording of an earlier life, reads it in the pod, and fetches exactly what is in the volume.
+fetched() {
+	local user=(kubectl stapsdt --kubeconfig "$cluster/developer") out name
+	out=$("${user[@]}" list -p "work/$1") || return 1
+	echo "$out"
+	name=$(sed -n 's|.*recorded in /run/stapsdt/rec/\([^ ]*\) by an earlier process; last event .*|\1|p' <<<"$out" | tail -1)
+	[ -n "$name" ] || return 1
+	"${user[@]}" count -p "work/$1" --from "$name" worker:done -o json | tee "$cluster/counted" || return 1
+	grep -q '"count":1000' "$cluster/counted" || return 1
+	[ "$("${user[@]}" trace -p "work/$1" --from "/run/stapsdt/rec/$name" worker:done -o json | grep -c '"probe":"done"')" = 1000 ] || return 1
+	"${user[@]}" hist -p "work/$1" --from "$name" worker:done number | tee "$cluster/hist" || return 1
+	grep -q 'count 1000  average 499.5 ' "$cluster/hist" || return 1
+	"${user[@]}" top -p "work/$1" --from "$name" || return 1
+	rm -f "$cluster/kept.rec"
+	"${user[@]}" record -p "work/$1" --kept --from "$name" -O "$cluster/kept.rec" || return 1
+	cmp "$cluster/kept.rec" "$(recording "$1" "$name")"
+}
+
+# killed: what a container has recorded before the kernel killed it for its memory is read while the next life runs, and that of a
+# container that crashes again and again while none runs.
+killed() {
+	developer || return 1
+	crashing killed memory || return 1
+	crashing looping status || return 1
 	try 120 sh -c 'kubectl -n work get pod killed -o jsonpath="{.status.containerStatuses[0].lastState.terminated.reason}" | grep -x OOMKilled' || return 1
-	try 60 sh -c 'kubectl -n work logs killed | grep recordings' || return 1
-	kubectl -n work exec killed -- /stapsdt count --from "$(kubectl -n work logs killed | tail -1)" worker:done -o json | tee "$cluster/kept" || return 1
-	grep -q '"count":1000' "$cluster/kept"
+	kubectl -n work wait --for=condition=Ready pod/killed --timeout=60s || return 1
+	fetched killed || return 1
+	cp "$cluster/kept.rec" "$cluster/named.rec"
+	rm "$cluster/kept.rec"
+	kubectl stapsdt --kubeconfig "$cluster/developer" record -p work/killed --kept -O "$cluster/kept.rec" || return 1
+	cmp "$cluster/kept.rec" "$cluster/named.rec" || return 1
+	# Long enough between two lives, so that the first request does not meet one.
+	try 120 sh -c 'kubectl -n work get pod looping -o jsonpath="{.status.containerStatuses[0].state.waiting.message}" | grep "back-off [248]0s\|back-off 1m"' || return 1
+	kubectl stapsdt --kubeconfig "$cluster/developer" count -p work/looping worker:done -d 1s 2>&1 | tee "$cluster/refused"
+	grep -q 'record --kept -p work/looping' "$cluster/refused" || return 1
+	fetched looping
 }
 
 # sidecar: an exporter beside a service in a restricted namespace, without any capability.
@@ -413,7 +468,7 @@ for one in $checks; do
 	pods) check "a command follows pods by their names" named_pods ;;
 	plugin) check "kubectl stapsdt sees the processes below the first, in nested PID namespaces" plugin ;;
 	replicas) check "kubectl stapsdt shows all replicas of a Deployment in one stream" replicas ;;
-	killed) check "the recording of a container that was killed is read" killed ;;
+	killed) check "a developer reads and fetches what containers recorded before they crashed" killed ;;
 	sidecar) check "an exporter beside a service needs no capability" sidecar ;;
 	monitor) check "the PodMonitor agrees with its CRD" monitor ;;
 	nodes) check "the agents of two nodes count the pods of their own" nodes ;;

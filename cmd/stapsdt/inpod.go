@@ -55,17 +55,19 @@ func allowanceFlags(c *cobra.Command, a *inpod.Allowance) {
 
 func lookCommand(to *console.Console) *cobra.Command {
 	var allowance inpod.Allowance
+	var recorded inpod.Recorded
 	c := &cobra.Command{Use: "look", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		if err := inpod.ProtectPod(to, allowance); err != nil {
 			return err
 		}
-		answer, err := inpod.Look(allowance.Container, allowance.Alone)
+		answer, err := lookAt(&allowance, &recorded)
 		if err != nil {
 			return err
 		}
 		return render.NewEncoder(to.Out).Encode(answer)
 	}}
 	allowanceFlags(c, &allowance)
+	recordedFlags(c, &recorded)
 	return c
 }
 
@@ -75,6 +77,7 @@ func askCommand(to *console.Console) *cobra.Command {
 	var reader console.Reader
 	var plain bool
 	var terminal, pod, node string
+	var recorded inpod.Recorded
 	c := &cobra.Command{Use: "ask -- VERB...", Args: cobra.MinimumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
 		if err := inpod.ProtectPod(to, allowance); err != nil {
 			return err
@@ -89,15 +92,13 @@ func askCommand(to *console.Console) *cobra.Command {
 				Workload: workload.Of(names[1], node), Node: node,
 			})
 		}
-		pids, err := inpod.Find(allowance.Container, allowance.Alone)
-		if err != nil {
+		if recorded.Kept { // the recording is sent, not read
+			return holdKept(to, &allowance, &recorded)
+		}
+		verb, err := verbFor(to, &allowance, &recorded, args)
+		if err != nil || verb == nil {
 			return err
 		}
-		var words []string
-		for _, pid := range pids {
-			words = append(words, strconv.Itoa(pid))
-		}
-		verb := append([]string{args[0], "--pid=" + strings.Join(words, ",")}, args[1:]...)
 		if terminal != "" {
 			go func() {
 				inpod.AwaitAlone(terminal)
@@ -113,6 +114,7 @@ func askCommand(to *console.Console) *cobra.Command {
 		return recordInMemory(c.Context(), to, allowance, gone, verb)
 	}}
 	allowanceFlags(c, &allowance)
+	recordedFlags(c, &recorded)
 	c.Flags().StringVar(&terminal, "terminal", "", "standard input is a terminal, and the keepalive has this `TOKEN`")
 	c.Flags().StringVar(&pod, "pod", "", "the names `NAMESPACE/POD/CONTAINER` of the container")
 	c.Flags().StringVar(&node, "node", "", "the `NAME` of its node")

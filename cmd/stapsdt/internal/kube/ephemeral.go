@@ -66,7 +66,7 @@ func (s *subject) waiting() (all []string) {
 		running := slices.ContainsFunc(s.Status.EphemeralContainerStatuses, func(status containerStatus) bool {
 			return status.Name == c.Name && status.State.Running != nil
 		})
-		if running && strings.HasPrefix(c.Name, prefix) && c.TargetContainerName == s.container.Name {
+		if running && strings.HasPrefix(c.Name, prefix) && s.isServedBy(&c) {
 			all = append(all, c.Name)
 		}
 	}
@@ -77,7 +77,7 @@ func (s *subject) waiting() (all []string) {
 // start adds a waiting container to a pod, and returns it once it runs.
 func (k *kubectl) start(ctx context.Context, s *subject, image string, o owner, patience time.Duration) (*place, error) {
 	at := newPlace(s.pod, prefix+strings.ToLower(rand.Text()[:5]), s.limit())
-	custom, err := writeCustom(o)
+	custom, err := writeCustom(o, s.mounts)
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +86,12 @@ func (k *kubectl) start(ctx context.Context, s *subject, image string, o owner, 
 	if o.User != nil && *o.User == 0 { // the restricted profile does not admit root
 		profile = "baseline"
 	}
-	_, err = k.run(ctx, append([]string{"debug", "--namespace=" + s.Metadata.Namespace, s.Metadata.Name, "--image=" + image, "--image-pull-policy=IfNotPresent",
-		"--target=" + s.container.Name, "--container=" + at.container, "--profile=" + profile, "--custom=" + custom, "--attach=false", "--quiet",
-		"--"}, at.command("wait", s)...)...)
+	_, err = k.run(ctx, slices.Concat(
+		[]string{"debug", "--namespace=" + s.Metadata.Namespace, s.Metadata.Name},
+		[]string{"--image=" + image, "--image-pull-policy=IfNotPresent"}, s.targetFlag(),
+		[]string{"--container=" + at.container, "--profile=" + profile, "--custom=" + custom},
+		[]string{"--attach=false", "--quiet",
+			"--"}, at.command("wait", s))...)
 	switch {
 	case err == nil:
 	case errors.Is(err, errForbidden) && strings.Contains(err.Error(), "ephemeralcontainers"):
@@ -102,12 +105,16 @@ func (k *kubectl) start(ctx context.Context, s *subject, image string, o owner, 
 }
 
 // writeCustom writes a file with the settings that the profile of kubectl debug leaves open.
-func writeCustom(o owner) (path string, err error) {
+func writeCustom(o owner, mounts []volumeMount) (path string, err error) {
 	context := struct {
 		owner
 		Escalation bool `json:"allowPrivilegeEscalation"`
 	}{owner: o}
-	b, err := json.Marshal(map[string]any{"securityContext": context, "terminationMessagePolicy": "FallbackToLogsOnError"})
+	custom := map[string]any{"securityContext": context, "terminationMessagePolicy": "FallbackToLogsOnError"}
+	if mounts != nil {
+		custom["volumeMounts"] = mounts
+	}
+	b, err := json.Marshal(custom)
 	if err != nil {
 		return "", err
 	}
@@ -169,7 +176,7 @@ func statuses(p *pod) []containerStatus {
 // look returns a place's view of the container: its processes, and how they can be
 // watched.
 func (k *kubectl) look(ctx context.Context, at *place, s *subject) (*inpod.Answer, error) {
-	out, err := k.run(ctx, slices.Concat([]string{"exec"}, at.exec(), at.command("look", s))...)
+	out, err := k.run(ctx, slices.Concat([]string{"exec"}, at.exec(), at.command("look", s), s.recorded)...)
 	switch {
 	case errors.Is(err, errForbidden):
 		return nil, forbidden("you may not run commands in pods of the namespace %s: %v", at.namespace, err)
@@ -204,7 +211,7 @@ func (p *place) command(name string, s *subject) []string {
 		limit := cmp.Or(s.container.Resources.memory(), p.limit)
 		args = append(args, "--limit="+strconv.FormatInt(limit, 10), "--shared")
 	}
-	if s.alone() && !p.agent {
+	if s.alone() && s.mounts == nil && !p.agent {
 		args = append(args, "--alone")
 	}
 	return args
@@ -213,7 +220,8 @@ func (p *place) command(name string, s *subject) []string {
 // ask returns the arguments of kubectl exec for a request about a container, without its verb.
 func (p *place) ask(of *subject) []string {
 	pod := "--pod=" + of.Metadata.Namespace + "/" + of.Metadata.Name + "/" + of.container.Name
-	return slices.Concat(p.exec(), p.command("ask", of), []string{pod, "--node=" + of.Spec.NodeName})
+	names := []string{pod, "--node=" + of.Spec.NodeName}
+	return slices.Concat(p.exec(), p.command("ask", of), of.recorded, names)
 }
 
 // lookAtUser reads the container's user and group in the container itself, if it has cat. Many images have no programs.

@@ -6,6 +6,8 @@ import (
 	"bufio"
 	"cmp"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -47,8 +49,8 @@ type cluster struct {
 	Listens, Hidden bool
 	// Cat means that the program's image has it.
 	Cat bool
-	// Short is how many transfers of a recording are cut.
-	Short int
+	// Short is how many transfers of a recording are cut, and Changed how many after that have a wrong byte.
+	Short, Changed int
 	// Behind is by how many versions all containers are behind.
 	Behind int
 }
@@ -239,7 +241,8 @@ func (f *fake) getObjects(args, words []string) int {
 
 func (f *fake) debug(args []string) int {
 	var custom struct {
-		SecurityContext owner `json:"securityContext"`
+		SecurityContext owner         `json:"securityContext"`
+		VolumeMounts    []volumeMount `json:"volumeMounts"`
 	}
 	b, err := os.ReadFile(value(args, "custom"))
 	if err == nil {
@@ -252,6 +255,7 @@ func (f *fake) debug(args []string) int {
 	}
 	f.log("custom " + string(b))
 	added := ephemeralContainer{TargetContainerName: value(args, "target")}
+	added.VolumeMounts = custom.VolumeMounts
 	added.Name, added.SecurityContext, added.Image = value(args, "container"), custom.SecurityContext, value(args, "image")
 	p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, added)
 	var state containerState
@@ -324,8 +328,11 @@ func (f *fake) ask(command []string) int {
 	case slices.Contains(rest, "--"+inpod.Increments):
 		return f.increments(command, in)
 	case rest[0] == "record":
-		_, _ = in.ReadString('\n')
-		_ = json.NewEncoder(os.Stdout).Encode(inpod.Recording{PID: 7, FD: 3, Size: int64(len(recordingBytes))})
+		if !slices.Contains(command, "--kept") {
+			_, _ = in.ReadString('\n')
+		}
+		sum := sha256.Sum256(recordingBytes)
+		_ = json.NewEncoder(os.Stdout).Encode(inpod.Recording{PID: 7, FD: 3, Size: int64(len(recordingBytes)), SHA256: hex.EncodeToString(sum[:]), Path: "/rec/web.rec"})
 		_, _ = io.Copy(io.Discard, in)
 		f.log("held until the input ended")
 		return 0
@@ -364,6 +371,10 @@ func (f *fake) send() int {
 		f.Short--
 		f.save()
 		b = b[:len(b)/2]
+	} else if f.Changed > 0 {
+		f.Changed--
+		f.save()
+		b = slices.Concat(b[:9], []byte("R"), b[10:])
 	}
 	_, _ = w.Write(b)
 	_ = w.Close()

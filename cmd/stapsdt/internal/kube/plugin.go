@@ -117,8 +117,12 @@ func (a *execution) prepare() (*place, error) {
 	defer stop()
 	var err error
 	if a.subject, err = a.kubectl.find(ctx, &a.request.selection); err != nil {
+		a.subject, err = a.stopped(ctx, err)
+	}
+	if err != nil {
 		return nil, err
 	}
+	a.subject.recorded = append(a.subject.recorded, a.request.recorded()...)
 	if a.subject.note != "" {
 		a.warn("%s", a.subject.note)
 	}

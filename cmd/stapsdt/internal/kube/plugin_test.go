@@ -293,10 +293,17 @@ func TestKilled(t *testing.T) {
 
 // TestRecording: a recording that does not arrive whole is fetched again, and is otherwise not there.
 func TestRecording(t *testing.T) {
-	for name, test := range map[string]struct{ short, status int }{"whole": {0, 0}, "short twice": {2, 0}, "always short": {100, 1}} {
+	for name, test := range map[string]struct {
+		short, changed, status int
+		said                   string
+	}{
+		"whole": {}, "short twice": {short: 2}, "changed once": {changed: 1},
+		"always short":   {100, 0, 1, "fetch the recording: it arrived incomplete: 45000 of 90000 bytes"},
+		"always changed": {0, 100, 1, "fetch the recording: it arrived changed: its SHA-256 is "},
+	} {
 		t.Run(name, func(t *testing.T) {
 			c := testCluster()
-			c.Short = test.short
+			c.Short, c.Changed = test.short, test.changed
 			c.Pods[0].Spec.Containers[0].Resources.Limits = map[string]string{"memory": "64Mi"}
 			r := newRun(t, c, "record", "-p", "shop", "shop:*", "-O", "shop.rec")
 			require.NoError(t, r.command.Start())
@@ -310,12 +317,12 @@ func TestRecording(t *testing.T) {
 			assert.Empty(t, left)
 			if test.status != 0 {
 				assert.ErrorIs(t, err, os.ErrNotExist)
-				assert.Contains(t, r.err.String(), "fetch the recording: it arrived incomplete: 45000 of 90000 bytes")
+				assert.Contains(t, r.err.String(), test.said)
 				return
 			}
 			require.NoError(t, err)
 			assert.Equal(t, recordingBytes, got)
-			assert.Equal(t, test.short, strings.Count(r.err.String(), "fetching the recording again"))
+			assert.Equal(t, test.short+test.changed, strings.Count(r.err.String(), "fetching the recording again"))
 		})
 	}
 }
@@ -351,7 +358,9 @@ func TestUsage(t *testing.T) {
 		"trace x:* -A":                               "-A alone would add a container to every pod of the cluster",
 		"trace -p a/b/c x:* -c d":                    "-c cannot be combined with a container in -p",
 		"trace -a x:*":                               "-a is for the command on a node: give POD, TYPE/NAME such as deploy/web, or -l SELECTOR",
-		"count -p shop x:* --from f":                 "--from is for a file on this machine",
+		"count -p shop x:* --from f --via kernel":    "--from reads a recording, which takes no --via",
+		"record -p shop x:* --kept -O f":             "--kept fetches a recording as it is: leave out x:*",
+		"record -p shop --kept":                      "no file: give -O FILE",
 		"trace -p shop x:* --wher y":                 "unknown flag: --wher: see kubectl stapsdt trace --help",
 		"trace -p shop x:* -O f":                     "-O is for -o chrome and -o perfetto",
 		"count -p shop go:main.* --via=socket":       "go:main.* takes --via kernel",

@@ -47,10 +47,12 @@ func (o owner) or(other owner) owner {
 }
 
 type container struct {
-	Name            string    `json:"name"`
-	Image           string    `json:"image"`
-	SecurityContext owner     `json:"securityContext"`
-	Resources       resources `json:"resources"`
+	Name            string        `json:"name"`
+	Image           string        `json:"image"`
+	SecurityContext owner         `json:"securityContext"`
+	Env             []variable    `json:"env,omitempty"`
+	VolumeMounts    []volumeMount `json:"volumeMounts,omitempty"`
+	Resources       resources     `json:"resources"`
 }
 
 // resources are those of a container or, since Kubernetes 1.34, of a pod.
@@ -67,10 +69,11 @@ type ephemeralContainer struct {
 }
 
 type containerStatus struct {
-	Name        string         `json:"name"`
-	ContainerID string         `json:"containerID"`
-	State       containerState `json:"state"`
-	User        *struct {
+	Name         string         `json:"name"`
+	ContainerID  string         `json:"containerID"`
+	RestartCount int            `json:"restartCount"`
+	State        containerState `json:"state"`
+	User         *struct {
 		Linux *struct {
 			UID int64 `json:"uid"`
 			GID int64 `json:"gid"`
@@ -99,6 +102,10 @@ type subject struct {
 	container container
 	status    containerStatus
 	note      string // a message that names the container that was chosen, if the user named none
+	// recorded are the flags that select recordings, and mounts the volumes to mount if the
+	// container does not run, or nil.
+	recorded []string
+	mounts   []volumeMount
 }
 
 // id returns the ID of the container in the runtime.
@@ -187,7 +194,7 @@ func (p *pod) choose(name string) (*subject, error) {
 		}
 	}
 	if s.status.State.Running == nil {
-		return nil, fmt.Errorf("the container %s of the pod %v is not running: %s", s.container.Name, p, s.status.State.text())
+		return nil, &notRunning{s}
 	}
 	return s, nil
 }

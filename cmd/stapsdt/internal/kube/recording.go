@@ -5,6 +5,8 @@ package kube
 import (
 	"bufio"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -48,9 +50,13 @@ func recordingSize(text string, limit int64) (int64, error) {
 
 // record records in the pod's memory, and fetches the recording.
 func (a *execution) record(at *place) (int, error) {
-	size, err := recordingSize(a.request.values[sizeFlag], at.limit)
-	if err != nil {
-		return 0, err
+	var extra []string
+	if !a.request.readsRecording() {
+		size, err := recordingSize(a.request.values[sizeFlag], at.limit)
+		if err != nil {
+			return 0, err
+		}
+		extra = append(extra, "--size="+strconv.FormatInt(size, 10))
 	}
 	path := a.request.values[fileFlag]
 	if err := outfile.Check(path, recording.Magic); err != nil {
@@ -65,26 +71,27 @@ func (a *execution) record(at *place) (int, error) {
 	reader, writer := io.Pipe()
 	s := &session{kubectl: a.kubectl, out: writer, problems: &filter{to: a.err}}
 	signals := catchSignals()
-	if err := s.start(a.words(at, "--size="+strconv.FormatInt(size, 10))); err != nil {
+	if err := s.start(a.words(at, extra...)); err != nil {
 		return 0, err
 	}
 	done := s.onSignal(signals)
 	defer done()
+	var fetched inpod.Recording
 	made := make(chan error, 1)
 	go func() {
 		defer s.release()
 		line, err := bufio.NewReader(reader).ReadBytes('\n')
 		if err == nil {
 			done() // another signal ends this program
-			err = a.fetch(at, f, line)
+			fetched, err = a.fetch(at, f, line)
 		}
 		go func() { _, _ = io.Copy(io.Discard, reader) }()
 		made <- err
 	}()
 	status, err := s.wait()
 	writer.Close()
-	if fetched := <-made; err == nil && status == 0 {
-		err = fetched
+	if fetchErr := <-made; err == nil && status == 0 {
+		err = fetchErr
 	}
 	if err != nil || status != 0 {
 		return status, err
@@ -95,26 +102,29 @@ func (a *execution) record(at *place) (int, error) {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return 0, err
 	}
-	a.warn("the recording is in %s", path)
+	if a.request.readsRecording() {
+		a.warn("%s of the container is in %s: %d bytes, SHA-256 %s", fetched.Path, path, fetched.Size, fetched.SHA256)
+	} else {
+		a.warn("the recording is in %s", path)
+	}
 	return 0, nil
 }
 
 // fetch fetches the recording from the place that the command in the pod has printed, and retries
-// if it arrives incomplete.
-func (a *execution) fetch(at *place, f *os.File, said []byte) (err error) {
-	var r inpod.Recording
+// if it does not arrive exactly.
+func (a *execution) fetch(at *place, f *os.File, said []byte) (r inpod.Recording, err error) {
 	if err := json.Unmarshal(said, &r); err != nil {
-		return fmt.Errorf("the command in the pod did not report where the recording is: %.100q", said)
+		return r, fmt.Errorf("the command in the pod did not report where the recording is: %.100q", said)
 	}
 	for n := range fetches {
 		if n > 0 {
 			a.warn("fetching the recording again: %v", err)
 		}
 		if err = a.fetchOnce(at, f, &r); err == nil {
-			return nil
+			return r, nil
 		}
 	}
-	return fmt.Errorf("fetch the recording: %w", err)
+	return r, fmt.Errorf("fetch the recording: %w", err)
 }
 
 func (a *execution) fetchOnce(at *place, f *os.File, r *inpod.Recording) error {
@@ -137,9 +147,10 @@ func (a *execution) fetchOnce(at *place, f *os.File, r *inpod.Recording) error {
 		return err
 	}
 	var n int64
+	sum := sha256.New()
 	unpacked, err := gzip.NewReader(out)
 	if err == nil {
-		n, err = io.Copy(f, io.LimitReader(unpacked, r.Size+1))
+		n, err = io.Copy(io.MultiWriter(f, sum), io.LimitReader(unpacked, r.Size+1))
 	}
 	_, _ = io.Copy(io.Discard, out)
 	if exitErr := c.Wait(); exitErr != nil {
@@ -148,6 +159,9 @@ func (a *execution) fetchOnce(at *place, f *os.File, r *inpod.Recording) error {
 	}
 	if err == nil && n != r.Size {
 		err = fmt.Errorf("%d of %d bytes", n, r.Size)
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); err == nil && got != r.SHA256 {
+		return fmt.Errorf("it arrived changed: its SHA-256 is %s, not %s", got, r.SHA256)
 	}
 	if err != nil {
 		return fmt.Errorf("it arrived incomplete: %w", err)

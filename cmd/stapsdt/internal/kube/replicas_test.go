@@ -77,7 +77,7 @@ func TestReplicas(t *testing.T) {
 		if test.via != "" {
 			via = test.via + " "
 		}
-		assert.Contains(t, r.calls(), "/app -- record --size=4194304 --increments --strlen=4000 --where=n>=0 "+via+"-- shop:done\n")
+		assert.Contains(t, r.calls(), " -- record --size=4194304 --increments --strlen=4000 --where=n>=0 "+via+"-- shop:done\n")
 		assert.Contains(t, r.calls(), "sent all of web-1-a\n")
 	}
 }

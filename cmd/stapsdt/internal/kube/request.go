@@ -50,7 +50,7 @@ func (f *flagValue) Set(text string) error {
 // machine.
 func (r *Request) pass(f Flag, text string) {
 	r.values[f.Name] = text
-	if f.Name != fileFlag && f.Name != sizeFlag {
+	if !slices.Contains(ownFlags, f.Name) {
 		r.passed = append(r.passed, "--"+f.Name+"="+text)
 	}
 }
@@ -149,8 +149,6 @@ func flagError(c *cobra.Command, err error) error {
 		switch unknown.GetSpecifiedName() {
 		case "a", "all":
 			return console.Usagef("-a is for the command on a node: give POD, TYPE/NAME such as deploy/web, or -l SELECTOR")
-		case "from":
-			return console.Usagef("--from is for a file on this machine, which stapsdt reads without a cluster")
 		}
 	}
 	return console.Usagef("%w: see %s --help", err, c.CommandPath())
@@ -170,6 +168,10 @@ func (r *Request) check() error {
 		return console.Usagef("no file: give -O FILE")
 	case file != "" && r.verb == "trace" && !isTimeline:
 		return console.Usagef("-O is for -o chrome and -o perfetto")
+	case r.values[fromFlag] != "" && via != "":
+		return console.Usagef("--from reads a recording, which takes no --via")
+	case r.isKept() && len(r.args) > 0:
+		return console.Usagef("--kept fetches a recording as it is: leave out %s", strings.Join(r.args, " "))
 	case via != "" && via != "kernel" && via != "socket":
 		return console.Usagef("--via takes kernel or socket, not %q", via)
 	}
@@ -179,7 +181,7 @@ func (r *Request) check() error {
 		}
 		r.values["via"] = "kernel"
 	}
-	if len(r.args) == 0 && (r.verb != "list" && r.verb != "top" && r.verb != "tree") {
+	if len(r.args) == 0 && !r.readsRecording() && (r.verb != "list" && r.verb != "top" && r.verb != "tree") {
 		return console.Usagef("no probes: give PROVIDER:PROBE, such as 'myapp:*'")
 	}
 	return nil

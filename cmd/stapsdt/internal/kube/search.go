@@ -32,9 +32,7 @@ type search struct {
 // locate returns the place for a request: the first of these that can execute it.
 func (k *kubectl) locate(ctx context.Context, r *Request, s *subject) (*place, error) {
 	w := &search{kubectl: k, request: r, subject: s, user: s.owner()}
-	for _, candidate := range []func(context.Context) (*place, error){
-		w.waiting, w.added, w.addedForUser, w.onNode,
-	} {
+	for _, candidate := range w.candidates() {
 		at, err := candidate(ctx)
 		switch {
 		case err == nil && at != nil:
@@ -46,6 +44,16 @@ func (k *kubectl) locate(ctx context.Context, r *Request, s *subject) (*place, e
 		}
 	}
 	return nil, w.inside
+}
+
+// candidates returns the places in the order in which they are tried. The agent does not see the
+// volumes of a container that does not run.
+func (w *search) candidates() []func(context.Context) (*place, error) {
+	in := []func(context.Context) (*place, error){w.waiting, w.added, w.addedForUser}
+	if w.subject.mounts != nil {
+		return in
+	}
+	return append(in, w.onNode)
 }
 
 // demands reports whether the request demands a route: kernel or socket.
@@ -83,6 +91,9 @@ func (w *search) waiting(ctx context.Context) (*place, error) {
 func (w *search) added(ctx context.Context) (*place, error) {
 	if w.demands("kernel") || w.inside != nil {
 		return nil, nil
+	}
+	if w.subject.mounts != nil {
+		return w.start(ctx, w.user)
 	}
 	if w.tryAgent(ctx) == nil && !isListening(w.answer) {
 		return nil, errSilent
@@ -190,13 +201,17 @@ var errOwner = errors.New("the program runs as another user or group")
 // the request.
 func suits(r *Request, a *inpod.Answer) (owner, error) {
 	for _, p := range a.Processes {
-		if p.Readable && (p.Listens || r.verb == "list") {
+		if p.Readable && (p.Listens || r.verb == "list" || r.readsRecording()) {
 			return owner{}, nil
 		}
 	}
 	isOthers := func(p inpod.Process) bool { return p.UID != a.UID || p.GID != a.GID }
 	if i := slices.IndexFunc(a.Processes, isOthers); i >= 0 {
 		p := a.Processes[i]
+		if p.PID == 0 {
+			return ownerOf(p), fmt.Errorf("%w: the directory of its recordings belongs to %d:%d, but the container runs as %d:%d",
+				errOwner, p.UID, p.GID, a.UID, a.GID)
+		}
 		return ownerOf(p), fmt.Errorf("%w: process %d runs as %d:%d, but the container as %d:%d",
 			errOwner, p.PID, p.UID, p.GID, a.UID, a.GID)
 	}

@@ -87,6 +87,6 @@ func TestTarget(t *testing.T) {
 			assert.Contains(t, r.err.String(), want, args)
 			continue
 		}
-		assert.Contains(t, r.calls(), " --pod=default/"+want+" -- list", "%s: %s", args, &r.err)
+		assert.Contains(t, r.calls(), " --pod=default/"+want+" --node=n1 -- list", "%s: %s", args, &r.err)
 	}
 }

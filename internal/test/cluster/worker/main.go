@@ -1,29 +1,27 @@
 // Command worker is what pods run in scripts/kubernetes.sh. It waits until its probe is traced, fires it so
-// many times, and ends. With -wait=false, it fires at once. With -record, it takes memory after that until the kernel kills it; if a recording
-// of a process before it is there, it prints the recording's name and waits. With -launch, it starts processes
+// many times, and ends. With -wait=false, it fires at once. With -crash, it fires at once into the recording
+// that its environment asks for, and then takes memory until the kernel kills it, or ends with status 1; if
+// the first life of its container has crashed so, it waits. With -launch, it starts processes
 // that fire the events of another probe whenever a tracer attaches.
 package main
 
 import (
 	"flag"
-	"fmt"
 	"log"
 	"os"
-	"path/filepath"
 	"runtime"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/probeenv"
 	"github.com/go-stapsdt/stapsdt/proberec"
 )
-
-const recordBytes = 4 << 20
 
 func main() {
 	events := flag.Int("events", 0, "the number of events")
 	waits := flag.Bool("wait", true, "wait until the probe is traced")
 	delay := flag.Duration("delay", 0, "how long to wait after that")
-	path := flag.String("record", "", "the file of a recording")
+	crash := flag.String("crash", "", "how to end: memory, then wait in the next life, or status")
 	workers := flag.Int("launch", 0, "how many processes to start")
 	serves := flag.Bool("serve", false, "fire the other probe, as one of them")
 	flag.Parse()
@@ -36,11 +34,11 @@ func main() {
 	}
 	provider := stapsdt.NewProvider("worker")
 	done := stapsdt.NewProbe2[int, string](provider, "done", "number", "text")
-	if err := provider.Load(); err != nil {
+	if err := probeenv.Load(); err != nil {
 		log.Fatal(err)
 	}
-	if *path != "" {
-		record(*path, provider, func() { fire(done, *events) })
+	if *crash != "" {
+		endBadly(*crash, func() { fire(done, *events) })
 		return
 	}
 	for end := time.Now().Add(time.Minute); *waits && !done.Enabled(); time.Sleep(time.Millisecond) {
@@ -58,22 +56,19 @@ func fire(done *stapsdt.Probe2[int, string], events int) {
 	}
 }
 
-// record fires into a recording, and takes memory until the process is killed. The next process of the
-// container finds the recording.
-func record(path string, provider *stapsdt.Provider, work func()) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		log.Fatal(err)
-	}
-	r, err := proberec.Create(path, recordBytes, provider)
+// endBadly records work, and ends without closing the recording.
+func endBadly(how string, work func()) {
+	r, err := proberec.FromEnvironment() // which Load has made
 	if err != nil {
 		log.Fatal(err)
 	}
-	r.Start()
-	if kept := r.Previous(); kept != "" {
-		fmt.Println(kept)
+	if how == "memory" && r.Previous() != "" {
 		time.Sleep(time.Hour)
 	}
 	work()
+	if how == "status" {
+		os.Exit(1)
+	}
 	var memory [][]byte
 	for {
 		part := make([]byte, 1<<20)

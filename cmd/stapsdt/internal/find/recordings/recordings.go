@@ -110,6 +110,13 @@ func (r *Recording) read(f *os.File) (pid uint32, ok bool) {
 	return head.PID, true
 }
 
+// IsKept reports whether a file is a recording, and whether no process writes to it.
+func IsKept(f *os.File) (kept, ok bool) {
+	var r Recording
+	_, ok = r.read(f)
+	return r.Kept, ok
+}
+
 // Latest returns the recording of the latest earlier process, or nil. A process that was killed
 // comes before one that began while another recorded, such as its child, and before one that has
 // ended its recording.

@@ -29,7 +29,8 @@ func OpenRoot(pid int) (Root, error) {
 }
 
 // find opens a file or directory below the root as a reference, which has no effect on a device or
-// a pipe. Without openat2, as before Linux 5.6 and in some sandboxes, a path with a link is an error.
+// a pipe. Without openat2, as before Linux 5.6 and in some sandboxes, a path with a link is an
+// error.
 func (r Root) find(name string, flags int) (*os.File, error) {
 	flags |= unix.O_PATH | unix.O_CLOEXEC
 	const inside = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
@@ -111,4 +112,29 @@ func (r Root) directory(name string) (*os.File, error) {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	return os.NewFile(uintptr(fd), name), nil
+}
+
+// Directory describes a directory below the root, or the nearest one above it that this process can
+// see, and reports whether it can be read.
+func (r Root) Directory(name string) (info os.FileInfo, isReadable bool, err error) {
+	for {
+		found, err := r.find(name, unix.O_DIRECTORY)
+		if err != nil && name != "/" {
+			name = path.Dir(name)
+			continue
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		info, err = found.Stat()
+		found.Close()
+		if err != nil {
+			return nil, false, err
+		}
+		dir, err := r.directory(name)
+		if err == nil {
+			dir.Close()
+		}
+		return info, err == nil, nil
+	}
 }

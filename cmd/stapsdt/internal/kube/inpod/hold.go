@@ -5,6 +5,8 @@ package inpod
 import (
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,13 +34,22 @@ func NewMemory(a Allowance, size int64) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "/dev/fd/"+fmt.Sprint(fd)), nil
 }
 
-// Hold prints the place of the recording in a file of this process, and keeps it until gone is done or HoldTime has passed.
+// Hold prints the place and the checksum of the recording in a file of this process, and keeps it
+// until gone is done or HoldTime has passed.
 func Hold(gone context.Context, out io.Writer, f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	if err := json.NewEncoder(out).Encode(Recording{PID: os.Getpid(), FD: int(f.Fd()), Size: info.Size()}); err != nil {
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, info.Size())); err != nil {
+		return err
+	}
+	r := Recording{
+		PID: os.Getpid(), FD: int(f.Fd()), Size: info.Size(), Path: f.Name(),
+		SHA256: hex.EncodeToString(sum.Sum(nil)),
+	}
+	if err := json.NewEncoder(out).Encode(r); err != nil {
 		return err
 	}
 	select {
@@ -49,7 +60,7 @@ func Hold(gone context.Context, out io.Writer, f *os.File) error {
 }
 
 // Send writes the recording that another process of this container holds. It compresses the
-// recording, because most of it may be empty, and because gzip adds a checksum.
+// recording, because most of it may be empty.
 func Send(out io.Writer, pid, fd int) error {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
 	if err != nil {

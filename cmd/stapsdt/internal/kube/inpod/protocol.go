@@ -39,7 +39,8 @@ type Answer struct {
 	Processes []Process `json:"processes"`
 }
 
-// Process is a process of the selected container.
+// Process is a process of the selected container. If the container does not run, it has the PID 0
+// and the owner of the container's recordings.
 type Process struct {
 	PID int    `json:"pid"`
 	UID uint32 `json:"uid"` // the effective UID; GID is effective too
@@ -50,10 +51,13 @@ type Process struct {
 	Listens  bool `json:"listens"`
 }
 
-// Recording locates a recording that waits to be fetched, in the memory of the process that made
-// it.
+// Recording locates a recording that waits to be fetched: a file that a process has open.
 type Recording struct {
 	PID  int   `json:"pid"`
 	FD   int   `json:"fd"`
 	Size int64 `json:"size"`
+	// SHA256 is the checksum of the file in hexadecimal digits.
+	SHA256 string `json:"sha256"`
+	// Path is the path as the container sees it, or that of a descriptor for a file in memory.
+	Path string `json:"path"`
 }

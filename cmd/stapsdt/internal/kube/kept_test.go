@@ -1,0 +1,88 @@
+//go:build unix
+
+package kube
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// crashed returns a cluster whose container waits for its next life, and records to a volume.
+func crashed() cluster {
+	c := testCluster()
+	err := json.Unmarshal([]byte(`{"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}, "running": null}}`), &c.Pods[0].Status.ContainerStatuses[0])
+	if err == nil {
+		err = json.Unmarshal([]byte(`{
+			"env": [{"name": "STAPSDT_RECORD", "value": "/rec/web/web.rec,1M"}],
+			"volumeMounts": [{"name": "rec", "mountPath": "/rec"}, {"name": "part", "mountPath": "/part", "subPath": "x"},
+				{"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true}]}`), &c.Pods[0].Spec.Containers[0])
+	}
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// TestBetweenLives: the recordings of a container that does not run are read in a container that has its volumes and no target, and that
+// is used again.
+func TestBetweenLives(t *testing.T) {
+	r := newRun(t, crashed(), "list", "-p", "shop")
+	require.Zero(t, r.wait(), r.err.String())
+	calls := r.calls()
+	assert.NotContains(t, calls, "--target=")
+	assert.Contains(t, calls, `"volumeMounts":[{"name":"rec","mountPath":"/rec","readOnly":true}]}`)
+	assert.Contains(t, calls, " --mounted --record=/rec/web/web.rec,1M --pod=default/shop/app --node=n1 -- list --")
+	assert.Contains(t, calls, "inpod look --container="+shopID+" --memory=67108864 --mounted --record=/rec/web/web.rec,1M\n")
+
+	out, status := r.again("top", "-p", "shop", "--from", "web.rec-x", "--since", "1s")
+	require.Zero(t, status, out)
+	assert.Equal(t, "top --since=1s --\n", out)
+	assert.Contains(t, r.calls(), "--mounted --record=/rec/web/web.rec,1M --from=web.rec-x --pod=default/shop/app --node=n1 -- top")
+	assert.Equal(t, 1, strings.Count(r.calls(), " inpod wait "), "it was used again")
+	out, status = r.again("record", "-p", "shop", "--kept", "-O", "kept.rec")
+	require.Zero(t, status, out)
+	assert.Contains(t, r.calls(), "--mounted --record=/rec/web/web.rec,1M --kept --pod=default/shop/app --node=n1 -- record")
+	got, err := os.ReadFile(filepath.Join(r.directory, "kept.rec"))
+	require.NoError(t, err)
+	assert.Equal(t, recordingBytes, got)
+	assert.Contains(t, out, "stapsdt: /rec/web.rec of the container is in kept.rec: 90000 bytes, SHA-256 ")
+}
+
+// TestKeptRunning: a running container's recordings are read in a container with its PID namespace, whether or not it listens.
+func TestKeptRunning(t *testing.T) {
+	c := testCluster()
+	c.Listens = false
+	c.Pods = c.Pods[:1]
+	r := newRun(t, c, "record", "-p", "shop", "--from", "/rec/web.rec", "-O", "kept.rec", "--image", "i")
+	require.Zero(t, r.wait(), r.err.String())
+	assert.Contains(t, r.calls(), "--target=app")
+	assert.Contains(t, r.calls(), "--alone --from=/rec/web.rec --kept --pod=default/shop/app --node=n1 -- record --")
+}
+
+// TestNotKept: why the recordings of a container that does not run cannot be read.
+func TestNotKept(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*pod)
+		args   string
+		said   string
+	}{
+		"other request": {func(*pod) {}, "trace shop:*", "is not running: CrashLoopBackOff; list -p default/shop shows what its earlier lives have recorded, and record --kept -p default/shop -O FILE fetches it"},
+		"finished":      {func(p *pod) { p.Status.Phase = "Failed" }, "list", "the pod default/shop has ended (Failed): no container can be added to it"},
+		"no volume":     {func(p *pod) { p.Spec.Containers[0].VolumeMounts = nil }, "list", "it has no volume that another container can mount"},
+		"no variable":   {func(p *pod) { p.Spec.Containers[0].Env = nil }, "list", "its specification does not set STAPSDT_RECORD to a path: give --from PATH"},
+		"a reference":   {func(p *pod) { p.Spec.Containers[0].Env[0].Value = "$(DIR)/x.rec" }, "record --kept -O f", "give --from PATH"},
+	} {
+		c := crashed()
+		test.change(&c.Pods[0])
+		r := newRun(t, c, append(strings.Fields(test.args), "-p", "shop")...)
+		assert.Equal(t, 1, r.wait(), name)
+		assert.Contains(t, r.err.String(), test.said, name)
+		assert.NotContains(t, r.calls(), "debug", name)
+	}
+}
