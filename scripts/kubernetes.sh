@@ -381,7 +381,8 @@ fetched() {
 	[ "$("${user[@]}" trace -p "work/$1" --from "/run/stapsdt/rec/$name" worker:done -o json | grep -c '"probe":"done"')" = 1000 ] || return 1
 	"${user[@]}" hist -p "work/$1" --from "$name" worker:done number | tee "$cluster/hist" || return 1
 	grep -q 'count 1000  average 499.5 ' "$cluster/hist" || return 1
-	"${user[@]}" top -p "work/$1" --from "$name" || return 1
+	"${user[@]}" top -p "work/$1" --from "$name" | tee "$cluster/top" || return 1
+	grep -q 'worker:life' "$cluster/top" || return 1
 	rm -f "$cluster/kept.rec"
 	"${user[@]}" record -p "work/$1" --kept --from "$name" -O "$cluster/kept.rec" || return 1
 	cmp "$cluster/kept.rec" "$(recording "$1" "$name")"

@@ -41,12 +41,16 @@ type cluster struct {
 	Objects []object
 	// Refused is what kubectl says of a verb, as "exec", or of "agents" or "look", if it is refused.
 	Refused map[string]string
+	// Back is after how many looks the container of the first pod runs again, or 0 for never, and Late after how many the program listens.
+	Back, Late int
 	// Start is what becomes of a container that is added, and Polls how often it is only being created before.
 	Start containerState
 	Polls int
 	// User and Group are those of the program, which Listens; Hidden means that nobody may look at it.
 	User, Group     int64
 	Listens, Hidden bool
+	// Asked means that the program's environment asks it to listen.
+	Asked bool
 	// Cat means that the program's image has it.
 	Cat bool
 	// Short is how many transfers of a recording are cut, and Changed how many after that have a wrong byte.
@@ -193,6 +197,11 @@ func (f *fake) get(args []string) int {
 			}
 		}
 	}
+	if f.Back > 0 {
+		if f.Back--; f.Back == 0 {
+			f.Pods[0].Status.ContainerStatuses[0].State = f.Start
+		}
+	}
 	f.save()
 	_ = json.NewEncoder(os.Stdout).Encode(p)
 	return 0
@@ -300,7 +309,12 @@ func (f *fake) exec(args []string) int {
 }
 
 func (f *fake) look(p *pod, container string) int {
-	answer := inpod.Answer{Protocol: inpod.Protocol - f.Behind, Processes: []inpod.Process{{PID: 1, UID: uint32(f.User), GID: uint32(f.Group), Readable: true, Listens: f.Listens}}}
+	if f.Late > 0 {
+		f.Late--
+		f.Listens = f.Late == 0
+		f.save()
+	}
+	answer := inpod.Answer{Protocol: inpod.Protocol - f.Behind, Processes: []inpod.Process{{PID: 1, UID: uint32(f.User), GID: uint32(f.Group), Readable: true, Listens: f.Listens, Asked: f.Asked}}}
 	for _, c := range p.Spec.EphemeralContainers {
 		if c.Name != container {
 			continue

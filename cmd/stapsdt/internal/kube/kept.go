@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -15,6 +16,8 @@ import (
 const (
 	// fromFlag is the flag for the path of a recording in the pod.
 	fromFlag = "from"
+	// waitFlag is the flag that waits for the next life of a container.
+	waitFlag = "wait"
 	// keptFlag is the flag of record for a recording of an earlier life of the container.
 	keptFlag = "kept"
 )
@@ -37,6 +40,8 @@ type volumeMount struct {
 
 func (r *Request) isKept() bool { return r.values[keptFlag] == "true" }
 
+func (r *Request) waits() bool { return r.values[waitFlag] == "true" }
+
 // readsRecording reports whether the request is about a recording in the pod.
 func (r *Request) readsRecording() bool { return r.isKept() || r.values[fromFlag] != "" }
 
@@ -57,7 +62,7 @@ type notRunning struct{ *subject }
 func (e *notRunning) Error() string {
 	text := fmt.Sprintf("the container %s of the pod %v is not running: %s", e.container.Name, e.pod, e.status.State.text())
 	if e.isBetween() {
-		text += fmt.Sprintf("; list -p %[1]v shows what its earlier lives have recorded, and record --kept -p %[1]v -O FILE fetches it", e.pod)
+		text += fmt.Sprintf("; list -p %[1]v shows what its earlier lives have recorded, record --kept -p %[1]v -O FILE fetches it, and --wait waits for the next life", e.pod)
 	}
 	return text
 }
@@ -73,12 +78,19 @@ func (p *pod) isFinished() bool { return p.Status.Phase == "Succeeded" || p.Stat
 
 // stopped returns the subject for a container that does not run, whose recordings are to be read in
 // its volumes. problem is the error of finding it.
-func (a *execution) stopped(_ context.Context, problem error) (*subject, error) {
+func (a *execution) stopped(ctx context.Context, problem error) (*subject, error) {
 	var e *notRunning
-	if !errors.As(problem, &e) || a.request.verb != "list" && !a.request.readsRecording() {
+	if !errors.As(problem, &e) {
 		return nil, problem
 	}
 	s := e.subject
+	if a.request.verb != "list" && !a.request.readsRecording() {
+		if !a.request.waits() || s.isFinished() {
+			return nil, problem
+		}
+		a.warn("waiting for the next life of the container %s of the pod %v", s.container.Name, s.pod)
+		return a.kubectl.awaitLife(ctx, s)
+	}
 	if s.isFinished() {
 		return nil, fmt.Errorf("the pod %v has ended (%s): no container can be added to it to read its volumes, so that only root on the node %s can read them, until the pod is deleted", s.pod, s.Status.Phase, s.Spec.NodeName)
 	}
@@ -140,4 +152,27 @@ func (s *subject) targetFlag() []string {
 		return nil
 	}
 	return []string{"--target=" + s.container.Name}
+}
+
+// lifeInterval is the interval between two looks at a container whose next life is awaited.
+const lifeInterval = 200 * time.Millisecond
+
+// awaitLife returns a container as soon as it runs.
+func (k *kubectl) awaitLife(ctx context.Context, s *subject) (*subject, error) {
+	for {
+		p, err := k.pod(ctx, s.Metadata.Namespace, s.Metadata.Name)
+		if err != nil {
+			return nil, err
+		}
+		next, err := p.choose(s.container.Name)
+		var e *notRunning
+		if err == nil || !errors.As(err, &e) || p.isFinished() {
+			return next, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(lifeInterval):
+		}
+	}
 }

@@ -72,7 +72,7 @@ func TestNotKept(t *testing.T) {
 		args   string
 		said   string
 	}{
-		"other request": {func(*pod) {}, "trace shop:*", "is not running: CrashLoopBackOff; list -p default/shop shows what its earlier lives have recorded, and record --kept -p default/shop -O FILE fetches it"},
+		"other request": {func(*pod) {}, "trace shop:*", "is not running: CrashLoopBackOff; list -p default/shop shows what its earlier lives have recorded, record --kept -p default/shop -O FILE fetches it, and --wait waits for the next life"},
 		"finished":      {func(p *pod) { p.Status.Phase = "Failed" }, "list", "the pod default/shop has ended (Failed): no container can be added to it"},
 		"no volume":     {func(p *pod) { p.Spec.Containers[0].VolumeMounts = nil }, "list", "it has no volume that another container can mount"},
 		"no variable":   {func(p *pod) { p.Spec.Containers[0].Env = nil }, "list", "its specification does not set STAPSDT_RECORD to a path: give --from PATH"},
@@ -85,4 +85,25 @@ func TestNotKept(t *testing.T) {
 		assert.Contains(t, r.err.String(), test.said, name)
 		assert.NotContains(t, r.calls(), "debug", name)
 	}
+}
+
+// TestNextLife: with --wait, a request waits until the container runs, and until its program listens.
+func TestNextLife(t *testing.T) {
+	c := crashed()
+	c.Back, c.Late, c.Listens = 4, 3, false
+	c.Pods = c.Pods[:1]
+	r := newRun(t, c, "count", "-p", "shop", "shop:*", "--wait", "--image", "i")
+	require.Zero(t, r.wait(), r.err.String())
+	assert.Equal(t, "stapsdt: waiting for the next life of the container app of the pod default/shop\n", r.err.String())
+	assert.Equal(t, "count -- shop:*\n", r.out.String())
+	before, _, _ := strings.Cut(r.calls(), "debug ")
+	assert.Equal(t, 4, strings.Count(before, " pod shop "), "until it ran")
+	assert.Equal(t, 3, strings.Count(r.calls(), " inpod look "), "until it listened")
+	assert.Contains(t, r.calls(), "--target=app")
+
+	c = crashed()
+	c.Pods[0].Status.Phase = "Succeeded"
+	r = newRun(t, c, "count", "-p", "shop", "shop:*", "--wait")
+	assert.Equal(t, 1, r.wait())
+	assert.Contains(t, r.err.String(), "is not running")
 }

@@ -8,12 +8,21 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
 )
 
 // errSilent means that the program does not listen.
 var errSilent = errors.New("the program does not listen: start it with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, or let it call probesock.Listen")
+
+// silent returns the errSilent for a container in which no process listens.
+func silent(a *inpod.Answer) error {
+	if slices.ContainsFunc(a.Processes, func(p inpod.Process) bool { return p.Asked }) {
+		return &clusterError{errSilent, "the program does not listen: its environment has STAPSDT_SOCKET=1, but it has not made its socket. Its log has the reason, such as a file system that it may not write to, unless it never calls probeenv.Load. A volume and STAPSDT_DIR give it a directory (docs/kubernetes.md)"}
+	}
+	return errSilent
+}
 
 // search finds a place for a request.
 type search struct {
@@ -61,12 +70,21 @@ func (w *search) demands(via string) bool { return w.request.values["via"] == vi
 
 // try returns an error if a place cannot execute the request.
 func (w *search) try(ctx context.Context, at *place) error {
-	answer, err := w.look(ctx, at, w.subject)
-	if err == nil {
-		w.seen, err = suits(w.request, answer)
+	for began := time.Now(); ; time.Sleep(lifeInterval) {
+		answer, err := w.look(ctx, at, w.subject)
+		if err == nil {
+			w.seen, err = suits(w.request, answer)
+		}
+		// A program that has just begun does not listen yet.
+		tooEarly := w.request.waits() && errors.Is(err, errSilent)
+		if !tooEarly || time.Since(began) > listenPatience || ctx.Err() != nil {
+			return err
+		}
 	}
-	return err
 }
+
+// listenPatience is the time that a program may take to listen if the request waits for it.
+const listenPatience = 10 * time.Second
 
 // waiting returns a container that was added for an earlier request, or nil.
 func (w *search) waiting(ctx context.Context) (*place, error) {
@@ -95,8 +113,8 @@ func (w *search) added(ctx context.Context) (*place, error) {
 	if w.subject.mounts != nil {
 		return w.start(ctx, w.user)
 	}
-	if w.tryAgent(ctx) == nil && !isListening(w.answer) {
-		return nil, errSilent
+	if w.tryAgent(ctx) == nil && !isListening(w.answer) && !w.request.waits() {
+		return nil, silent(w.answer)
 	}
 	if w.answer != nil && len(w.answer.Processes) > 0 {
 		w.user = w.user.or(ownerOf(w.answer.Processes[0]))
@@ -216,7 +234,7 @@ func suits(r *Request, a *inpod.Answer) (owner, error) {
 			errOwner, p.PID, p.UID, p.GID, a.UID, a.GID)
 	}
 	if slices.ContainsFunc(a.Processes, func(p inpod.Process) bool { return p.Readable }) {
-		return owner{}, errSilent
+		return owner{}, silent(a)
 	}
 	return owner{}, errors.New("the program has capabilities, or has forbidden others to look at it, so that its own user may not")
 }

@@ -30,6 +30,7 @@ var (
 	linear   = Flag{"linear", "", "LOW:HIGH:STEP", "buckets of one size"}
 	table    = Flag{"table", "", "", "a table with a row for each value of --by, even for few"}
 	from     = Flag{fromFlag, "", "PATH", "read a recording in the pod: its path as the container sees it, or its name, as list shows it"}
+	wait     = Flag{waitFlag, "", "", "if the container does not run, wait for its next life"}
 	kept     = Flag{keptFlag, "", "", "fetch the recording of an earlier life of the container: the latest, or that of --from"}
 	since    = Flag{"since", "", "TIME", "with --from, only events from this time on, such as 17:28:50, or from that long before the last event on, such as 10s"}
 	until    = Flag{"until", "", "TIME", "with --from, only events until this time"}
@@ -40,40 +41,42 @@ var (
 const fileFlag = "output-file"
 
 // ownFlags are the flags of verbs that the plugin obeys itself.
-var ownFlags = []string{fileFlag, sizeFlag, fromFlag, keptFlag}
+var ownFlags = []string{fileFlag, sizeFlag, fromFlag, keptFlag, waitFlag}
 
 // Verbs are the verbs that work for a pod.
 var Verbs = []Verb{
 	{"list", "list", "List the probes of a container, their arguments, and its recordings", []Flag{verbose, output, from, since, until}},
 	{"trace", "trace SPEC...", "Print a line for each event", []Flag{
-		where, duration, via, budget, from, since, until, verbose, {"output", "o", "FORMAT", "text, json for one object per line, csv for a table, or chrome or perfetto for a timeline in the file of -O"}, file, number,
+		where, duration, wait, via, budget, from, since, until, verbose,
+		{"output", "o", "FORMAT", "text, json for one object per line, csv for a table, or chrome or perfetto for a timeline in the file of -O"}, file, number,
 		{"show", "", "EXPR,...", "the values of Go expressions instead of all arguments"}, strlen,
 	}},
 	{"count", "count SPEC...", "Count events", []Flag{
-		where, duration, via, budget, from, since, until, verbose,
+		where, duration, wait, via, budget, from, since, until, verbose,
 		output, by, number, interval, sort, {"sum", "", "EXPR", "also add the values of the Go expression"},
 	}},
 	{"hist", "hist SPEC EXPR", "Print a histogram and quantiles of a value", []Flag{
-		where, duration, via, budget, from, since, until, verbose,
+		where, duration, wait, via, budget, from, since, until, verbose,
 		output, by, number, interval, sort, linear, table,
 	}},
 	{"latency", "latency START END | SPEC", "Print how long operations take, from one probe to another", []Flag{
-		where, duration, via, budget, from, since, until, verbose,
+		where, duration, wait, via, budget, from, since, until, verbose,
 		output, by, number, interval, sort, linear, table,
 		{"key", "", "EXPR", "what a start and its end have in common: an expression, goroutine, or thread"},
 	}},
 	{"top", "top [SPEC...]", "Show which operations are running, and how long they take", []Flag{
-		where, duration, via, budget, from, since, until, verbose, output, by, number, interval,
+		where, duration, wait, via, budget, from, since, until, verbose,
+		output, by, number, interval,
 	}},
 	{"tree", "tree [SPEC...]", "Print what each operation consists of, when it has ended", []Flag{
-		where, duration, via, budget, from, since, until, verbose, output, number,
+		where, duration, wait, via, budget, from, since, until, verbose, output, number,
 		{"slowest", "", "N", "only the N slowest trees, when the command ends"},
 		{"request", "", "ID", "only the tree of the operation with this ID, which trace and latency show"},
 		{"open", "", "", "also trees whose roots have not ended, when the command or their process ends"},
 		{"errors", "", "", "only trees in which an operation has failed"},
 	}},
 	{"record", "record (SPEC... | --kept) -O FILE", "Record events in a file on this machine", []Flag{
-		where, duration, via, budget, from, kept, verbose, file,
+		where, duration, wait, via, budget, from, kept, verbose, file,
 		{sizeFlag, "", "BYTES", "how many bytes of events it has room for (default 16M, or less in a small pod)"}, number, strlen,
 	}},
 }

@@ -33,12 +33,17 @@ func main() {
 		serve(*events)
 	}
 	provider := stapsdt.NewProvider("worker")
+	life := stapsdt.NewProbe1[int](provider, "life__start", "id")
+	stapsdt.NewProbe1[int](provider, "life__end", "id") // which never fires
 	done := stapsdt.NewProbe2[int, string](provider, "done", "number", "text")
 	if err := probeenv.Load(); err != nil {
 		log.Fatal(err)
 	}
 	if *crash != "" {
-		endBadly(*crash, func() { fire(done, *events) })
+		endBadly(*crash, func() {
+			life.Fire(1)
+			fire(done, *events)
+		})
 		return
 	}
 	for end := time.Now().Add(time.Minute); *waits && !done.Enabled(); time.Sleep(time.Millisecond) {

@@ -30,7 +30,11 @@ func openMapped(pid int, m *proc.Mapping) (*os.File, error) {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.As(err, &leased) {
 		return file, err
 	}
-	op := fmt.Sprintf("opening %s of process %d", strings.TrimSuffix(m.Path, " (deleted)"), pid)
+	name := strings.TrimSuffix(m.Path, " (deleted)")
+	op := fmt.Sprintf("opening %s of process %d", name, pid)
+	if strings.HasPrefix(name, "/memfd:") {
+		op = fmt.Sprintf("process %d has the image %s in memory, not in a directory, which STAPSDT_DIR can name: opening it", pid, name)
+	}
 	if stall.Passes(err) {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}

@@ -11,7 +11,9 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
 
 // Look describes the processes of a container and how they can be watched. If alone is set, the container has its own
@@ -34,6 +36,7 @@ func Look(container string, alone bool) (*Answer, error) {
 		if p.Readable {
 			_, err = socket.Find(pid)
 			p.Listens = err == nil
+			p.Asked, _ = wire.ParseVariable(recordings.Environment(pid, wire.Variable))
 		}
 		a.Processes = append(a.Processes, p)
 	}

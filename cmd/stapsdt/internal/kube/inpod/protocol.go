@@ -49,6 +49,8 @@ type Process struct {
 	// socket.
 	Readable bool `json:"readable"`
 	Listens  bool `json:"listens"`
+	// Asked means that its environment asks it to listen.
+	Asked bool `json:"asked,omitempty"`
 }
 
 // Recording locates a recording that waits to be fetched: a file that a process has open.
