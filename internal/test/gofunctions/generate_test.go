@@ -29,8 +29,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/textproto"
 	"os"
+	"os/exec"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -56,6 +59,13 @@ type (
 	Box[T any] struct{ v T }
 )
 
+// Named is an error that begins with a string, which is not its text.
+type Named struct{ name string }
+
+func (n *Named) Error() string { return "named" }
+
+var syntaxError = json.Unmarshal([]byte("{"), new(int))
+
 func (f Failure) Error() string  { return "failed" }
 func (n Number) String() string  { return "number" }
 
@@ -77,6 +87,19 @@ func text(v reflect.Value) string {
 		return string(b)
 	}
 	return "0x" + hex.EncodeToString(b)
+}
+
+// errorText is what the command shows of an error after its type.
+func errorText(v reflect.Value) string {
+	if v.Type() != reflect.TypeFor[error]() || !v.CanInterface() {
+		return ""
+	}
+	err := v.Interface().(error)
+	switch v.Elem().Type().String() {
+	case "*errors.errorString", "*fmt.wrapError", "*fmt.wrapErrors", "*json.SyntaxError", "textproto.ProtocolError":
+		return " " + strconv.Quote(err.Error())
+	}
+	return ""
 }
 
 // tell adds what the command shows of a value: the fields of structs, bytes, the lengths of other slices, the types in interfaces, and addresses.
@@ -105,7 +128,7 @@ func tell(m map[string]any, name string, v reflect.Value) {
 	case reflect.Interface:
 		m[name] = "nil"
 		if !v.IsNil() {
-			m[name] = v.Elem().Type().String()
+			m[name] = v.Elem().Type().String() + errorText(v)
 		}
 	case reflect.Bool:
 		m[name] = v.Bool()
@@ -168,7 +191,7 @@ func main() {
 	out.Flush()
 	fmt.Println("done")
 	in.ReadString('\n')
-	_, _, _, _ = errors.New, strings.Repeat, unsafe.Pointer(nil), time.Second
+	_, _, _, _, _, _ = exec.Command, textproto.TrimString, errors.New, strings.Repeat, unsafe.Pointer(nil), time.Second
 }
 `
 
@@ -197,7 +220,11 @@ func (g *generator) unsigned(bits int) string { return fmt.Sprint(g.Uint64() >> 
 // value returns a value of a type at random.
 func (g *generator) value() value {
 	smallExpr := func() string { return fmt.Sprintf("Small{%s, %s}", g.integer(8), g.unsigned(16)) }
-	errorExpr := []string{"error(nil)", `errors.New("e")`, "error(Failure{3})", "error(&Failure{4})"}[g.IntN(4)]
+	errorExpr := []string{
+		"error(nil)", "errors.New(" + g.text() + ")", "error(Failure{3})", "error(&Failure{4})", "error(&Named{\"no text\"})",
+		"fmt.Errorf(\"wrapped: %w\", errors.New(" + g.text() + "))", `fmt.Errorf("%w, %w", errors.New("a"), &Failure{1})`, "syntaxError",
+		"error(textproto.ProtocolError(" + g.text() + "))", `error(&exec.Error{Name: "no text", Err: errors.New("e")})`,
+	}[g.IntN(10)]
 	anyExpr := []string{"any(nil)", "any(1)", `any("s")`, "any(&count)", "any(Small{})", "any([]int{1})", "any(map[string]int{})", "any(time.Second)"}[g.IntN(8)]
 	all := []value{
 		{"bool", []string{"true", "false"}[g.IntN(2)]},

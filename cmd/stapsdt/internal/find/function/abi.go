@@ -151,6 +151,7 @@ type reader struct {
 	// pointer is the operand of the pointer to the struct that is read, or nil for a parameter itself.
 	pointer      *sdt.Operand
 	args, fields []Arg
+	errors       []uint64 // the types of errors that begin with their text
 }
 
 const (
@@ -249,8 +250,12 @@ func (r *reader) read(name string, t *goType, offset int64) {
 		r.add(Arg{Arg: one})
 	case reflect.Interface:
 		one.Operand = r.word(offset)
-		r.word(offset + wordSize)
-		r.add(Arg{Arg: one, Dynamic: true, Methods: t.methods})
+		data := r.word(offset + wordSize)
+		dynamic := Arg{Arg: one, Dynamic: true, Methods: t.methods}
+		if t.name == errorName && len(r.errors) > 0 {
+			dynamic.Data, dynamic.Texts = &data, r.errors
+		}
+		r.add(dynamic)
 	case reflect.Struct:
 		for _, f := range t.fields {
 			if r.pointer != nil && f.name == "_" { // it has no name, and takes no register

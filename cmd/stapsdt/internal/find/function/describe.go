@@ -92,7 +92,7 @@ func (p *Program) arguments(fn *Function, s *signature) error {
 	if at >= 0 {
 		places.params = slices.Delete(places.params, at, at+1)
 	}
-	in, out := &reader{abi: a}, &reader{abi: a}
+	in, out := &reader{abi: a, errors: p.errorTypes()}, &reader{abi: a, errors: p.errorTypes()}
 	for i := range s.params {
 		in.parameter("arg", i, &s.params[i], places.params[i])
 	}

@@ -56,6 +56,10 @@ type Arg struct {
 	// Dynamic means that the operand is the first word of an interface. This word points to the type of
 	// the value or, if Methods is set, to a table with the type.
 	Dynamic, Methods bool
+	// Data is the operand of the second word of an error, or nil. It points to a string if the type
+	// is one of Texts, and this string is the result of the method Error.
+	Data  *sdt.Operand
+	Texts []uint64
 	// Alias is the name made from the index of the parameter or result, such as ret0. It is "" if it equals
 	// the name, or if the argument is a part of a parameter.
 	Alias string
@@ -104,6 +108,7 @@ type Program struct {
 	release int // the minor number of the release, such as 26, or 0 if it is unknown
 	debug   *debugging
 	names   map[uint64]string // the names of types, by address
+	errors  []uint64          // the result of errorTypes, or nil
 	found   map[uint64]*Function
 	// allFunctions and allInlined are nil until a pattern is compared with them.
 	allFunctions []gotable.Function

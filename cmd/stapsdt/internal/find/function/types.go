@@ -62,6 +62,7 @@ var (
 type types struct {
 	entries debuginfo.Entries
 	known   map[asked]*answer
+	errorAt dwarf.Offset // the offset of the type error, once it was read
 }
 
 // reach selects the pointers that are followed to the types of their targets.
@@ -117,7 +118,7 @@ func (t *types) readNew(at dwarf.Offset, follow reach, depth int) (*goType, erro
 	typ.kind = reflect.Kind(kind & kindMask)
 	to, hasType := e.Val(dwarf.AttrType).(dwarf.Offset)
 	if e.Tag == dwarf.TagTypedef && hasType {
-		return t.named(typ, to, follow, depth)
+		return t.named(typ, at, to, follow, depth)
 	}
 	if !isGo && e.Tag == dwarf.TagPointerType && !hasType { // unsafe.Pointer, or defined as it
 		typ.kind, isGo = reflect.UnsafePointer, true
@@ -157,7 +158,7 @@ func isPointer(kind reflect.Kind) bool {
 }
 
 // named reads the type for which a name stands. The name runtime.iface identifies an interface with methods.
-func (t *types) named(typ *goType, to dwarf.Offset, follow reach, depth int) (*goType, error) {
+func (t *types) named(typ *goType, at, to dwarf.Offset, follow reach, depth int) (*goType, error) {
 	if typ.kind == reflect.Interface {
 		for range maxNesting {
 			e, err := t.entries.At(to)
@@ -177,6 +178,9 @@ func (t *types) named(typ *goType, to dwarf.Offset, follow reach, depth int) (*g
 				continue
 			}
 			typ.size = 2 * wordSize
+			if typ.name == errorName {
+				t.errorAt = at
+			}
 			return typ, typ.check()
 		}
 		return nil, errType

@@ -11,6 +11,10 @@ const (
 	maxTypeName   = 512
 )
 
+// Types returns the address from which the runtime counts the offsets of types, or 0 if it is
+// unknown.
+func (t *Table) Types() uint64 { return t.types }
+
 // TypeName returns the name of the type at an address, such as *errors.errorString. A very long
 // name is cut. It is an error if there is no type, or if the file cannot be read.
 func (t *Table) TypeName(address uint64) (string, error) {

@@ -296,6 +296,7 @@ func functionArg(f *target.File, site *sdt.Site, a function.Arg) bpf.Arg {
 	}
 	if a.Dynamic {
 		arg.Delta, arg.Names = int64(site.Address), f.TypeNames()
+		arg.Data, arg.Texts = a.Data, a.Texts
 	}
 	return arg
 }

@@ -20,9 +20,14 @@ func details(t *sdt.Type, offset, textSize int) (d *event.Details, size int) {
 	if t == nil || t.Kind != sdt.KindPointer || t.Elem == nil || t.Elem.Kind != sdt.KindStruct || t.Elem.Size <= 0 || len(t.Elem.Fields) == 0 {
 		return nil, 0
 	}
-	d = &event.Details{Type: t.Elem, Offset: offset + 8, Size: int(min(t.Elem.Size, maxDetails))}
+	return layDetails(t.Elem, offset, textSize)
+}
+
+// layDetails lays out a struct of a type at an offset of the record.
+func layDetails(t *sdt.Type, offset, textSize int) (d *event.Details, size int) {
+	d = &event.Details{Type: t, Offset: offset + 8, Size: int(min(t.Size, maxDetails))}
 	size = 8 + (d.Size+7)&^7
-	addTexts(d, t.Elem, 0, 0)
+	addTexts(d, t, 0, 0)
 	for i := range d.Texts {
 		text := &d.Texts[i]
 		text.Offset, text.TextSize = offset+size+8, textSize

@@ -29,6 +29,10 @@ type Arg struct {
 	// Dynamic means that the operand is the first word of a Go interface. The argument is the type of its value, as an
 	// address of the file, or 0 for nil. For an interface with Methods, the type is in a table.
 	Dynamic, Methods bool
+	// Data is the operand of the second word of an interface, or nil. It points to a Go string if
+	// the type is one of Texts.
+	Data  *sdt.Operand
+	Texts []uint64
 	// Names has the names of the types, if the argument is Dynamic.
 	Names event.Names
 	// Alias is another name of the argument, or "".
@@ -91,6 +95,9 @@ func (p *Probe) Key() string {
 		writeLayout(&b, a.Type, true)
 		if a.Length != nil {
 			fmt.Fprintf(&b, " %q", a.Length.Text)
+		}
+		if a.Data != nil {
+			fmt.Fprintf(&b, " %q %x", a.Data.Text, a.Texts)
 		}
 		if a.Pointer != nil {
 			fmt.Fprintf(&b, " *%q", a.Pointer.Text)

@@ -81,6 +81,11 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 			item.Details, size = details(item.Described, item.Offset+8, textSize)
 			item.Size += size
 		}
+		if item.isArg && probe.arg(item.source.arg).Data != nil {
+			var size int
+			item.Details, size = layDetails(dataType, item.Offset+8, textSize)
+			item.Size += size
+		}
 		t.Size += item.Size
 	}
 	if t.Size > maxRecord {
@@ -248,7 +253,9 @@ func (b *builder) itemValue(item *item, offset int16) {
 		b.evaluate(item.expr)
 	}
 	b.add(asm.StoreMem(regRecord, offset, asm.R0, asm.DWord))
-	if item.Details != nil {
+	if item.Details != nil && item.Names != nil {
+		b.errorText(b.probe.arg(item.source.arg), item.Details)
+	} else if item.Details != nil {
 		at := b.alloc(8)
 		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
 		b.details(item.Details, at)

@@ -31,11 +31,11 @@ func AppendText(to []byte, i *event.Item, v *event.Value) []byte {
 			to = append(to, "…"...)
 		}
 		return to
+	case i.Names != nil:
+		return append(to, Printable(i.NameOf(v))...)
 	case v.Struct != nil:
 		f := fields{d: i.Details, v: v}
 		return f.structure(to, i.Details.Type, 0)
-	case i.Names != nil:
-		return append(to, Printable(i.Names.NameOf(v.Bits))...)
 	case v.Bits == 0 && isOperation(i):
 		return append(to, '-')
 	}
@@ -61,11 +61,11 @@ func AppendJSON(to []byte, i *event.Item, v *event.Value) []byte {
 		return append(to, "null"...)
 	case v.Type.Kind == expr.String:
 		return AppendJSONString(to, v.Text)
+	case i.Names != nil:
+		return AppendJSONString(to, i.NameOf(v))
 	case v.Struct != nil:
 		f := fields{d: i.Details, v: v, json: true}
 		return f.structure(to, i.Details.Type, 0)
-	case i.Names != nil:
-		return AppendJSONString(to, i.Names.NameOf(v.Bits))
 	}
 	return AppendJSONNumber(to, v.Type, v.Bits)
 }

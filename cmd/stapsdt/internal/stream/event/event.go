@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/clock"
@@ -51,6 +52,20 @@ type Value struct {
 type Text struct {
 	Text         []byte
 	Cut, Missing bool
+}
+
+// NameOf returns the name that a number has. The name of the type of an error is followed by its
+// text, if this was read.
+func (i *Item) NameOf(v *Value) string {
+	name := i.Names.NameOf(v.Bits)
+	if len(v.Texts) == 0 || v.Texts[0].Missing {
+		return name
+	}
+	name += " " + strconv.Quote(string(v.Texts[0].Text))
+	if v.Texts[0].Cut {
+		name += "…"
+	}
+	return name
 }
 
 // Float returns the value of a float.

@@ -31,7 +31,7 @@ func (k *kernel) add(i int, v *event.Value, item *event.Item, of kind.Kind) {
 	case unreadable:
 		k.body.Text(render.AppendText(nil, item, v))
 	case item.Names != nil:
-		k.body.Text([]byte(item.Names.NameOf(v.Bits)))
+		k.body.Text([]byte(item.NameOf(v)))
 	case v.Cut:
 		k.body.Text(append(v.Text[:len(v.Text):len(v.Text)], "…"...))
 	default:

@@ -157,7 +157,7 @@ func (r *consumer) Event(e *events.Event) error {
 			r.writer.Drop()
 			return nil
 		case items[i].Names != nil:
-			text = items[i].Names.NameOf(v.Bits)
+			text = items[i].NameOf(v)
 		case items[i].Type.Kind == expr.String:
 			text = string(v.Text)
 			if v.Cut {
