@@ -107,6 +107,13 @@ func (c *checker) variable(name string, pos int) (operand, bool) {
 	if i < 0 {
 		return operand{}, false
 	}
+	if v := c.vars[i]; v.Constant != nil {
+		value := constant.MakeUint64(v.Constant.Uint())
+		if v.Type.Kind == Int {
+			value = constant.MakeInt64(v.Constant.Int())
+		}
+		return operand{val: value, untyped: true, pos: pos}, true
+	}
 	return operand{typ: c.vars[i].Type, tree: &Node{Op: Load, Type: c.vars[i].Type, Var: i, Pos: pos}, pos: pos}, true
 }
 

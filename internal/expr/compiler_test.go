@@ -79,7 +79,7 @@ func program() (vars []Var, source string) {
 	var b strings.Builder
 	b.WriteString("package main\n\nimport (\n\t\"fmt\"\n\t\"strings\"\n\t\"time\"\n)\n\nvar _, _ = strings.Contains, fmt.Print\nvar _ time.Duration\n\n")
 	for _, v := range variables {
-		vars = append(vars, Var{v.name, v.typ})
+		vars = append(vars, Var{Name: v.name, Type: v.typ})
 		fmt.Fprintf(&b, "var %s %s\n", v.name, v.goType)
 	}
 	return vars, b.String()

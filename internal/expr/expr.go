@@ -61,6 +61,9 @@ const (
 type Var struct {
 	Name string
 	Type Type
+	// Constant is the value of a name that stands for an integer, or nil. Like a literal, it takes
+	// the type of the other operand.
+	Constant *Value
 }
 
 // Expr is a checked expression. It is immutable, and its methods may be called from any

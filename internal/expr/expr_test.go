@@ -20,7 +20,7 @@ type world struct {
 }
 
 func (w *world) add(name string, t Type, v Value) {
-	w.vars, w.values = append(w.vars, Var{name, t}), append(w.values, v)
+	w.vars, w.values = append(w.vars, Var{Name: name, Type: t}), append(w.values, v)
 }
 
 func (w *world) get(i int) Value { return w.values[i] }
@@ -106,7 +106,7 @@ func TestExactComparison(t *testing.T) {
 		{i64, u64, IntValue(math.MinInt64), UintValue(1 << 63), -1},
 		{i64, u64, IntValue(math.MaxInt64), UintValue(math.MaxInt64), 0},
 	} {
-		vars := []Var{{"x", c.x}, {"y", c.y}}
+		vars := []Var{{Name: "x", Type: c.x}, {Name: "y", Type: c.y}}
 		values := []Value{c.v, c.w}
 		for src, want := range map[string]bool{
 			"x == y": c.want == 0, "x != y": c.want != 0, "x < y": c.want < 0, "x <= y": c.want <= 0, "x > y": c.want > 0, "x >= y": c.want >= 0,
@@ -345,7 +345,10 @@ func TestValues(t *testing.T) {
 
 // TestNames: an argument's name hides Go's names, and the first of a name applies.
 func TestNames(t *testing.T) {
-	vars := []Var{{"true", Type{Kind: Int, Size: 8}}, {"len", Type{Kind: String}}, {"x", Type{Kind: Bool}}, {"x", Type{Kind: String}}}
+	vars := []Var{
+		{Name: "true", Type: Type{Kind: Int, Size: 8}}, {Name: "len", Type: Type{Kind: String}},
+		{Name: "x", Type: Type{Kind: Bool}}, {Name: "x", Type: Type{Kind: String}},
+	}
 	e, err := Parse("true == 7 && len(len) == 3 && x", vars)
 	require.NoError(t, err)
 	match, _ := e.Bool(func(i int) Value { return []Value{IntValue(7), StringValue("abc"), BoolValue(true)}[i] })
@@ -530,4 +533,30 @@ func TestTimes(t *testing.T) {
 	}
 	_, err := ParseNumber("began", w.vars, "a histogram")
 	require.ErrorContains(t, err, "a histogram takes numbers, but this is a time.Time")
+}
+
+// TestNamedConstants: a name of a constant is like a literal, and a variable hides it.
+func TestNamedConstants(t *testing.T) {
+	five, minus, large := UintValue(5), IntValue(-1), UintValue(1<<64-1)
+	vars := []Var{
+		{Name: "r", Type: Type{Kind: Int, Size: 1}}, {Name: "u", Type: Type{Kind: Uint, Size: 8}},
+		{Name: "r", Type: Type{Kind: Int, Size: 1}, Constant: &five},
+		{Name: "Five", Type: Type{Kind: Uint, Size: 8}, Constant: &five},
+		{Name: "Minus", Type: Type{Kind: Int, Size: 1}, Constant: &minus},
+		{Name: "Large", Type: Type{Kind: Uint, Size: 8}, Constant: &large},
+	}
+	values := []Value{IntValue(-1), UintValue(1<<64 - 1)}
+	for _, src := range []string{"r == Minus", "u == Large", "r + Five == 4", "r < Five", "u - Large == 0", "Five == 5"} {
+		e, err := ParseFilter(src, vars)
+		require.NoError(t, err, src)
+		got, fault := e.Eval(func(i int) Value { return values[i] })
+		require.False(t, fault, src)
+		require.True(t, got.Bool(), src)
+	}
+	for src, want := range map[string]string{
+		"r == Large": "overflows int8", "u + Minus > 0": "overflows uint64", "u == Minos": "nearest", "len(Five) > 0": "string",
+	} {
+		_, err := ParseFilter(src, vars)
+		require.ErrorContains(t, err, want, src)
+	}
 }

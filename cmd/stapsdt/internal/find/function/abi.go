@@ -223,7 +223,7 @@ func (r *reader) read(name string, t *goType, offset int64) {
 		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		one.Size, one.Signed = int(t.size), one.Type.Kind == sdt.KindInt
 		one.Operand = r.word(offset)
-		r.add(Arg{Arg: one})
+		r.add(Arg{Arg: one, Constants: t.constants})
 	case reflect.Float32, reflect.Float64:
 		one.Size, one.Float, one.Operand = int(t.size), true, r.floatAt(offset)
 		r.add(Arg{Arg: one})

@@ -36,6 +36,7 @@ func (p *Program) Describe(fns []*Function) {
 			fn.ArgsErr = p.arguments(fn, s)
 		}
 	})
+	p.debug.readConstants(described)
 }
 
 // indescribable returns the reason why the arguments of a function are not where the ABI puts them, or nil.

@@ -40,6 +40,9 @@ type debugging struct {
 	err       error // the reason why there is no DWARF, or nil
 	functions debuginfo.Functions
 	types     types
+	// constants are the packages whose constants were read.
+	constants       map[string]bool
+	constantEntries debuginfo.Entries
 }
 
 func newDebugging(f *elf.File) *debugging {
@@ -50,6 +53,7 @@ func newDebugging(f *elf.File) *debugging {
 		d.err = err
 	case data != nil:
 		d.functions = debuginfo.Functions{Entries: debuginfo.Entries{R: data.Reader(), Left: functionWork}, Data: data, Ranges: rangeWork}
+		d.constantEntries = debuginfo.Entries{R: data.Reader(), Left: constantWork}
 		d.types.known = map[asked]*answer{}
 		d.types.entries = debuginfo.Entries{R: data.Reader(), Left: typeWork}
 	case slices.ContainsFunc(f.Sections, func(s *elf.Section) bool { return strings.HasPrefix(s.Name, ".zdebug_") }):

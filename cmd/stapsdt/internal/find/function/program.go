@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -60,6 +61,8 @@ type Arg struct {
 	// is one of Texts, and this string is the result of the method Error.
 	Data  *sdt.Operand
 	Texts []uint64
+	// Constants are the names of values of a defined type of integers, or nil.
+	Constants event.Constants
 	// Alias is the name made from the index of the parameter or result, such as ret0. It is "" if it equals
 	// the name, or if the argument is a part of a parameter.
 	Alias string

@@ -22,8 +22,9 @@ type goType struct {
 	count       int64   // the length of an array
 	elem        *goType // the element of an array, or the target of a pointer that was followed
 	fields      []goField
-	methods     bool      // an interface with methods
-	bytes       bool      // a slice or an array of bytes
+	methods     bool // an interface with methods
+	bytes       bool // a slice or an array of bytes
+	constants   event.Constants
 	parts       int       // the number of types that it consists of, with itself
 	err         error     // why fields or elements are unknown, or nil
 	shown       *sdt.Type // the result of described
@@ -62,7 +63,9 @@ var (
 type types struct {
 	entries debuginfo.Entries
 	known   map[asked]*answer
-	errorAt dwarf.Offset // the offset of the type error, once it was read
+	// integers are the defined types of integers.
+	integers map[dwarf.Offset]event.Constants
+	errorAt  dwarf.Offset // the offset of the type error, once it was read
 }
 
 // reach selects the pointers that are followed to the types of their targets.
@@ -129,6 +132,7 @@ func (t *types) readNew(at dwarf.Offset, follow reach, depth int) (*goType, erro
 	if isPointer(typ.kind) {
 		typ.size = wordSize
 	}
+	typ.constants = t.constants(at, typ)
 	switch typ.kind {
 	case reflect.Pointer:
 		typ.size = wordSize

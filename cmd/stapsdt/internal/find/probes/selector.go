@@ -292,7 +292,7 @@ func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
 func functionArg(f *target.File, site *sdt.Site, a function.Arg) bpf.Arg {
 	arg := bpf.Arg{
 		Arg: a.Arg, Length: a.Length, InPlace: a.InPlace, Dynamic: a.Dynamic, Methods: a.Methods,
-		Alias: a.Alias, Pointer: a.Pointer,
+		Alias: a.Alias, Pointer: a.Pointer, Constants: a.Constants,
 	}
 	if a.Dynamic {
 		arg.Delta, arg.Names = int64(site.Address), f.TypeNames()

@@ -5,6 +5,7 @@ package bpf
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -35,6 +36,8 @@ type Arg struct {
 	Texts []uint64
 	// Names has the names of the types, if the argument is Dynamic.
 	Names event.Names
+	// Constants are the names of values of the argument's type, or nil. Expressions may use them.
+	Constants event.Constants
 	// Alias is another name of the argument, or "".
 	Alias string
 	// Pointer is the operand with a pointer, or nil if the argument is not reached through one. The operands of the
@@ -93,6 +96,9 @@ func (p *Probe) Key() string {
 		fmt.Fprintf(&b, " %q %d %q %d %t %t %t %t ", a.Operand.Text, a.Delta, a.Name, a.Size, a.Signed, a.Float, a.Dynamic, a.Methods)
 		fmt.Fprintf(&b, "%t ", a.InPlace)
 		writeLayout(&b, a.Type, true)
+		if len(a.Constants) > 0 {
+			fmt.Fprintf(&b, " %v", a.Constants)
+		}
 		if a.Length != nil {
 			fmt.Fprintf(&b, " %q", a.Length.Text)
 		}
@@ -201,7 +207,35 @@ func (p *Probe) variables() *variables {
 	for i, a := range p.Fields {
 		v.addArg(a.Name, a.Arg, len(p.Args)+i)
 	}
+	p.addConstants(v)
 	return v
+}
+
+// addConstants adds the constants of the types of arguments and fields. If types have different
+// constants of one name, it stands for none.
+func (p *Probe) addConstants(v *variables) {
+	all, types := map[string]*expr.Var{}, map[string]bool{}
+	for i := range len(p.Args) + len(p.Fields) {
+		a := p.arg(i)
+		if len(a.Constants) == 0 || types[a.Type.Name] {
+			continue
+		}
+		types[a.Type.Name] = true
+		for bits, name := range a.Constants {
+			value := expr.UintValue(bits)
+			one := &expr.Var{Name: name, Type: ArgType(a.Arg), Constant: &value}
+			if other, taken := all[name]; taken && (other == nil || *other.Constant != value) {
+				one = nil
+			}
+			all[name] = one
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if all[name] != nil {
+			v.vars = append(v.vars, *all[name])
+			v.sources = append(v.sources, origin{})
+		}
+	}
 }
 
 // otherName returns the second name of an argument.

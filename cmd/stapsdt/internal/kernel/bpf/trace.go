@@ -101,6 +101,7 @@ func (p *Probe) argItems() (all []item) {
 			Item: event.Item{
 				Name: p.ArgName(i), Type: ArgType(a.Arg), Described: a.Type, Unreadable: a.Err,
 				IsGo: a.Length != nil, IsBytes: event.IsBytes(a.Type), Names: a.Names,
+				Constants: a.Constants,
 			},
 			source: origin{fromArg, i}, isArg: true,
 		}
@@ -161,7 +162,7 @@ func (p *Probe) item(e *Expr) item {
 			item.isArg = true
 			item.Described = p.arg(s.arg).Type
 			item.Unreadable = p.arg(s.arg).Err
-			item.Names = p.arg(s.arg).Names
+			item.Names, item.Constants = p.arg(s.arg).Names, p.arg(s.arg).Constants
 		case s.kind == fromText:
 			item.isArg = true
 			item.IsGo, item.IsBytes = p.arg(s.arg).Length != nil, event.IsBytes(p.arg(s.arg).Type)

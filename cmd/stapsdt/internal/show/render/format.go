@@ -39,6 +39,9 @@ type Probe struct {
 	// columns are the indexes of the values by the columns of a table, or -1.
 	columns []int
 	cut     []byte // the names of the last event's values that were cut, with a comma after each
+	// constants are the names of the last event's values that have one, as members of an object,
+	// with a comma after each.
+	constants []byte
 }
 
 // Values are the values of an event.

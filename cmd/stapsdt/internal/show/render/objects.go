@@ -41,6 +41,9 @@ func (l *objects) Event(p *Probe, f *Fired, values Values) {
 	if n := len(p.cut); n > 0 {
 		l.buf = append(append(append(l.buf, `,"cut":[`...), p.cut[:n-1]...), ']')
 	}
+	if n := len(p.constants); n > 0 {
+		l.buf = append(append(append(l.buf, `,"names":{`...), p.constants[:n-1]...), '}')
+	}
 	l.buf = append(l.buf, "}\n"...)
 }
 
@@ -78,9 +81,10 @@ func (p *Probe) knowArgs() {
 	}
 }
 
-// appendArgs appends the values of an event as an object of JSON, and sets cut.
+// appendArgs appends the values of an event as an object of JSON, and sets cut and
+// constants.
 func (p *Probe) appendArgs(to []byte, values Values) []byte {
-	p.cut = p.cut[:0]
+	p.cut, p.constants = p.cut[:0], p.constants[:0]
 	if len(p.Items) == 0 {
 		to = append(to, '{')
 	}
@@ -89,6 +93,10 @@ func (p *Probe) appendArgs(to []byte, values Values) []byte {
 		to = AppendJSON(append(to, p.names[i]...), item, v)
 		if v.Cut {
 			p.cut = append(AppendJSONString(p.cut, item.Name), ',')
+		}
+		if name := item.Constants[v.Bits]; name != "" && !isNull(item, v) {
+			p.constants = append(AppendJSONString(p.constants, item.Name), ':')
+			p.constants = append(AppendJSONString(p.constants, name), ',')
 		}
 	}
 	return append(to, '}')

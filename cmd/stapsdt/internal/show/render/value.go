@@ -39,6 +39,10 @@ func AppendText(to []byte, i *event.Item, v *event.Value) []byte {
 	case v.Bits == 0 && isOperation(i):
 		return append(to, '-')
 	}
+	if name := i.Constants[v.Bits]; name != "" {
+		to = append(append(to, Printable(name)...), " ("...)
+		return append(AppendNumber(to, v.Type, v.Bits), ')')
+	}
 	return AppendNumber(to, v.Type, v.Bits)
 }
 

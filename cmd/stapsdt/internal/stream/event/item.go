@@ -35,7 +35,12 @@ type Item struct {
 	Bare bool
 	// Names maps the numbers to names, or is nil.
 	Names Names
+	// Constants are the names of some of the numbers, or nil.
+	Constants Constants
 }
+
+// Constants maps numbers, with their signs extended, to the names of constants.
+type Constants map[uint64]string
 
 // Names maps numbers to the names of the things that they identify, such as the addresses
 // of types.
