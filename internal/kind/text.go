@@ -66,19 +66,19 @@ func Parse(c Class, u Unit, text string) uint64 {
 	return i
 }
 
-// The first and the last second that an int64 of nanoseconds can represent completely.
+// The first and the last second since 1970 that an int64 of nanoseconds can represent completely.
 const (
-	firstSecond = math.MinInt64/1_000_000_000 + 1
-	lastSecond  = math.MaxInt64/1_000_000_000 - 1
+	FirstSecond = math.MinInt64/1_000_000_000 + 1
+	LastSecond  = math.MaxInt64/1_000_000_000 - 1
 )
 
 // FromTime returns a moment as its number. A moment that is too early, such as the zero Time,
 // becomes the smallest number, and a moment that is too late the largest.
 func FromTime(t time.Time) int64 {
 	switch s := t.Unix(); {
-	case s < firstSecond:
+	case s < FirstSecond:
 		return math.MinInt64
-	case s > lastSecond:
+	case s > LastSecond:
 		return math.MaxInt64
 	}
 	return t.UnixNano()

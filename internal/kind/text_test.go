@@ -50,7 +50,7 @@ func TestTexts(t *testing.T) {
 
 // TestMoments: a time that an int64 can hold stays the same moment, and any other is at one of the ends.
 func TestMoments(t *testing.T) {
-	first, last := time.Unix(firstSecond, 0), time.Unix(lastSecond, 999_999_999)
+	first, last := time.Unix(FirstSecond, 0), time.Unix(LastSecond, 999_999_999)
 	all := []time.Time{first, last, time.Unix(0, -1), time.Now()}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {

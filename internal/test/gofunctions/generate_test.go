@@ -29,6 +29,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/textproto"
 	"os"
 	"os/exec"
@@ -53,6 +54,7 @@ type (
 	One     struct{ A [1]int16 }
 	Big     struct{ A, B, C, D, E, F, G, H, I, J int }
 	Mail    struct{ To [4]byte; Body []byte; N int8 }
+	Visit   struct{ N int8; At time.Time; M int8 }
 	Number  int32
 	Text    string
 	Failure struct{ code int }
@@ -104,6 +106,14 @@ func errorText(v reflect.Value) string {
 
 // tell adds what the command shows of a value: the fields of structs, bytes, the lengths of other slices, the types in interfaces, and addresses.
 func tell(m map[string]any, name string, v reflect.Value) {
+	if v.Type() == reflect.TypeFor[time.Time]() && v.CanInterface() {
+		at := v.Interface().(time.Time)
+		m[name] = at.UTC().Format(time.RFC3339Nano)
+		if s := at.Unix(); !at.IsZero() && (s <= math.MinInt64/1_000_000_000 || s >= math.MaxInt64/1_000_000_000) {
+			m[name] = nil
+		}
+		return
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
@@ -207,6 +217,14 @@ func (g *generator) bytes() string {
 	return []string{`"\xff\x00\x01"`, `"\x00\x01\x00"`, `"0xff"`, `"\xc3"`, `"caf\xc3\xa9"`, g.text()}[g.IntN(6)]
 }
 
+// time returns a time, with and without a reading of the monotonic clock.
+func (g *generator) time() string {
+	return []string{
+		"time.Time{}", "time.Now()", "time.Now().Round(0)", fmt.Sprintf("time.Unix(%d, %d)", g.Int64N(1<<33)-1<<32, g.IntN(1e9)),
+		"time.Date(1500, 1, 2, 3, 4, 5, 6, time.UTC)", "time.Date(9000, 1, 2, 3, 4, 5, 6, time.UTC)", "time.Time{}.Add(1)", "time.Unix(-1<<63, 5)", "time.Unix(1<<63-1, 5)",
+	}[g.IntN(9)]
+}
+
 func (g *generator) integer(bits int) string {
 	n := g.Int64() >> (64 - bits)
 	if g.IntN(2) == 0 {
@@ -230,6 +248,7 @@ func (g *generator) value() value {
 		{"bool", []string{"true", "false"}[g.IntN(2)]},
 		{"int", g.integer(64)}, {"int8", g.integer(8)}, {"int16", g.integer(16)}, {"int32", g.integer(32)}, {"int64", g.integer(64)},
 		{"uint", g.unsigned(64)}, {"uint8", g.unsigned(8)}, {"uint16", g.unsigned(16)}, {"uint32", g.unsigned(32)}, {"uint64", g.unsigned(64)},
+		{"time.Time", g.time()}, {"Visit", fmt.Sprintf("Visit{5, %s, 7}", g.time())},
 		{"uintptr", g.unsigned(64)}, {"time.Duration", g.integer(40)}, {"Number", g.integer(32)},
 		{"string", g.text()}, {"Text", g.text()}, {"string", g.text()},
 		{"[]int", []string{"nil", "[]int{}", "[]int{1, 2, 3}"}[g.IntN(3)]}, {"[]string", `[]string{"a"}`},

@@ -257,6 +257,14 @@ func (r *reader) read(name string, t *goType, offset int64) {
 		}
 		r.add(dynamic)
 	case reflect.Struct:
+		if t.isTime() {
+			one.Type, one.Signed = momentType, true
+			one.Operand = r.word(offset)
+			ext := r.word(offset + wordSize)
+			r.word(offset + 2*wordSize)
+			r.add(Arg{Arg: one, Ext: &ext})
+			return
+		}
 		for _, f := range t.fields {
 			if r.pointer != nil && f.name == "_" { // it has no name, and takes no register
 				continue

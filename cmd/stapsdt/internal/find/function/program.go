@@ -61,6 +61,9 @@ type Arg struct {
 	// is one of Texts, and this string is the result of the method Error.
 	Data  *sdt.Operand
 	Texts []uint64
+	// Ext is the operand of the field ext of a time.Time, or nil. The operand of the value is then
+	// that of the field wall.
+	Ext *sdt.Operand
 	// Constants are the names of values of a defined type of integers, or nil.
 	Constants event.Constants
 	// Alias is the name made from the index of the parameter or result, such as ret0. It is "" if it equals

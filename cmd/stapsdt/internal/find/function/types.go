@@ -11,6 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
 	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -376,6 +377,22 @@ var (
 	textType = &sdt.Type{Kind: sdt.KindPointer, Size: 8, Elem: charType}
 	byteType = &sdt.Type{Name: event.ByteName, Kind: sdt.KindUint, Size: 1}
 )
+
+// momentType describes a time.Time that is read as a number of nanoseconds since 1970.
+var momentType = &sdt.Type{Name: kind.Rows[kind.Time].Sent, Kind: sdt.KindInt, Size: wordSize}
+
+// isTime reports whether a type is time.Time.
+func (t *goType) isTime() bool {
+	if t.name != momentType.Name || len(t.fields) != 3 {
+		return false
+	}
+	for i, kind := range []reflect.Kind{reflect.Uint64, reflect.Int64, reflect.Pointer} {
+		if f := t.fields[i]; f.typ.kind != kind || f.offset != int64(i)*wordSize {
+			return false
+		}
+	}
+	return t.fields[0].name == "wall" && t.fields[1].name == "ext"
+}
 
 // bytesOf returns the type of the bytes of a slice or an array, for event.IsBytes.
 func bytesOf(name string) *sdt.Type {

@@ -27,6 +27,11 @@ func (b *builder) argument(i int, unreadable string) error {
 	if a.Dynamic {
 		b.dynamicType(a, unreadable)
 	}
+	if a.Ext != nil {
+		if err := b.moment(a, unreadable); err != nil {
+			return fmt.Errorf("argument %d %w", i, err)
+		}
+	}
 	b.extend(a.Size, a.Signed && !a.Float)
 	return nil
 }

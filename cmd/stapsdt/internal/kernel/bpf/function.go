@@ -3,17 +3,14 @@
 package bpf
 
 import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
-	"github.com/go-stapsdt/stapsdt/sdt"
-
 	"github.com/cilium/ebpf/asm"
 )
 
 // typeInTable is the offset of a value's type in the table of an interface (abi.ITab).
 const typeInTable = 8
 
-// dynamicType replaces the first word of an interface in R0 by the type of its value. The type is an address of the
-// file, so that it is the same in all processes.
+// dynamicType replaces the first word of an interface in R0 by the type of its value. The type is
+// an address of the file, so that it is the same in all processes.
 func (b *builder) dynamicType(a Arg, unreadable string) {
 	none := b.fresh("nil")
 	b.add(asm.JEq.Imm(asm.R0, 0, none))
@@ -27,36 +24,6 @@ func (b *builder) dynamicType(a Arg, unreadable string) {
 	b.label(none)
 }
 
-// dataType describes the string to which the second word of an error points.
-var dataType = &sdt.Type{Kind: sdt.KindStruct, Size: 16, Fields: []sdt.Field{{Type: &sdt.Type{
-	Kind: sdt.KindStruct, Size: 16, Fields: []sdt.Field{
-		{Name: "str", Type: &sdt.Type{Kind: sdt.KindPointer, Size: 8}},
-		{Name: "len", Type: &sdt.Type{Kind: sdt.KindInt, Size: 8}, Offset: 8},
-	},
-}}}}
-
-// errorText reads the string to which the second word of an error points, if R0 is one of the types
-// that have one.
-func (b *builder) errorText(a *Arg, d *event.Details) {
-	depth := b.depth
-	defer func() { b.depth = depth }()
-	addr := b.alloc(8)
-	has, none, done := b.fresh("text"), b.fresh("none"), b.fresh("error")
-	for _, t := range a.Texts {
-		b.constant(asm.R1, int64(t))
-		b.add(asm.JEq.Reg(asm.R0, asm.R1, has))
-	}
-	b.jump(none)
-	b.label(has)
-	b.fail(b.operand(*a.Data, *a, none))
-	b.add(asm.StoreMem(asm.RFP, addr, asm.R0, asm.DWord))
-	b.details(d, addr)
-	b.jump(done)
-	b.label(none)
-	b.add(asm.Mov.Imm(asm.R0, 1), asm.StoreMem(regRecord, int16(d.Offset)-8, asm.R0, asm.DWord))
-	b.label(done)
-}
-
 // stringLength puts the length of a Go string on the stack and returns its offset.
 func (b *builder) stringLength(i int, unreadable string) (at int16, err error) {
 	a := *b.probe.arg(i)
@@ -68,8 +35,9 @@ func (b *builder) stringLength(i int, unreadable string) (at int16, err error) {
 	return at, nil
 }
 
-// readString reads up to most bytes of the Go string whose address and length are on the stack to an offset from a
-// register. R0 is the number of bytes plus 1, as readText counts, or negative if the string cannot be read.
+// readString reads up to most bytes of the Go string whose address and length are on the stack to
+// an offset from a register. R0 is the number of bytes plus 1, as readText counts, or negative if
+// the string cannot be read.
 func (b *builder) readString(to asm.Register, offset int16, most int32, addr, length int16) {
 	done := b.fresh("string")
 	b.atMost(asm.RFP, length, most)
@@ -97,8 +65,8 @@ func (b *builder) readBytes(to asm.Register, offset, addr int16) {
 	b.orFetch(addr, true)
 }
 
-// onlyCalls leaves the program if the branch of a stack check is taken, because the function starts again then. It is
-// taken if the flag C is clear or Z is set.
+// onlyCalls leaves the program if the branch of a stack check is taken, because the function starts
+// again then. It is taken if the flag C is clear or Z is set.
 func (b *builder) onlyCalls() {
 	const flagC, flagZ = 1 << 29, 1 << 30
 	b.add(

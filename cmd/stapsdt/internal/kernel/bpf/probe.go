@@ -36,6 +36,9 @@ type Arg struct {
 	Texts []uint64
 	// Names has the names of the types, if the argument is Dynamic.
 	Names event.Names
+	// Ext is the operand of the field ext of a time.Time, or nil. The argument's operand is then
+	// the field wall, and the argument is a number of nanoseconds since 1970.
+	Ext *sdt.Operand
 	// Constants are the names of values of the argument's type, or nil. Expressions may use them.
 	Constants event.Constants
 	// Alias is another name of the argument, or "".
@@ -104,6 +107,9 @@ func (p *Probe) Key() string {
 		}
 		if a.Data != nil {
 			fmt.Fprintf(&b, " %q %x", a.Data.Text, a.Texts)
+		}
+		if a.Ext != nil {
+			fmt.Fprintf(&b, " time %q", a.Ext.Text)
 		}
 		if a.Pointer != nil {
 			fmt.Fprintf(&b, " *%q", a.Pointer.Text)
