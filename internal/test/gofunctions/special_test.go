@@ -55,10 +55,24 @@ func loop() int {
 
 func small(n int) int { return len(os.Getenv("NOTHING")) + n }
 
+// part is inlined in two functions, where its call leaves instructions of its own.
+func part(n int) int { return len(os.Getenv("PART")) * n }
+
+//go:noinline
+func first(n int) int { return part(n) + 1 }
+
+//go:noinline
+func second(n int) int { return part(n) * 2 }
+
+var byValue = part
+
 func main() {
 	in := bufio.NewReader(os.Stdin)
 	in.ReadString('\n')
 	sum := deep(7, L40{}, true, "last") + long(strings.Repeat("x", 400), nil) + loop() + small(1) + yaml.Decode("text")
+	for i := range 3 {
+		sum += first(i) + second(i) + byValue(i)
+	}
 	for _, text := range []string{"one", "one", "two"} {
 		sum += single([1]string{text}, [1]pair{{len(text), 2}})
 	}
@@ -160,6 +174,21 @@ func TestSomeInlined(t *testing.T) {
 	out, err := exec.Command(stapsdt(t), "count", "-p", fmt.Sprint(s.PID()), "go:main.small", "-d", "1ms").CombinedOutput()
 	assert.Error(t, err)
 	assert.Contains(t, string(out), "no such probe: go:main.small")
+}
+
+// TestPartlyInlined: a warning counts the functions with inlined calls of a function, and calls by a
+// function value are counted.
+func TestPartlyInlined(t *testing.T) {
+	testenv.NeedsRoot(t)
+	s := launchSpecial(t)
+	all := s.list("go:main.part")
+	require.Len(t, all, 1)
+	assert.Equal(t, 2, all[0].Inlined)
+	c := s.command([]string{"go:main.part"}, "count", "go:main.part")
+	s.Say("")
+	s.Expect("done", testenv.Patience)
+	assert.Regexp(t, `3 +go:main\.part`, strings.Join(stop(t, c), "\n"))
+	assert.Contains(t, c.Dump(), "not every call is seen, because the compiler has inlined functions in others, at least main.part in 2")
 }
 
 // TestListOtherPrograms: only the functions of the named file are read, and the reason is that of the file.
