@@ -37,7 +37,7 @@ func main() {
 	n := 0
 	for _, p := range [][]byte{
 		[]byte("GET /orders"), []byte("a\x00b\x00GET"), []byte("\xff\xfeGET /"), nil, []byte("GET"),
-		bytes.Repeat([]byte("é"), 40), bytes.Repeat([]byte{0xff}, 80),
+		append(make([]byte, 0, 100), bytes.Repeat([]byte("é"), 40)...), bytes.Repeat([]byte{0xff}, 80),
 	} {
 		n += write(p, [4]octet{'a', 'b', 'c', octet(len(p))}, &frame{[4]octet{'k', 0, 'd', 1}, p})
 	}
@@ -79,6 +79,8 @@ func TestBytes(t *testing.T) {
 		assert.Contains(t, lines[1], `p="éé"… kind="abcP" `)
 		assert.Contains(t, lines[1], `f={kind="k\x00d\x01" body="éé"…}`)
 		assert.Contains(t, lines[2], `p="0xffffffffff"… kind="abcP" `)
+		assert.True(t, strings.HasSuffix(lines[1], " cap(p)=100"), lines[1])
+		assert.True(t, strings.HasSuffix(lines[2], " cap(p)=80"), lines[2])
 	})
 	t.Run("keys", func(t *testing.T) {
 		counts := map[string]int{}

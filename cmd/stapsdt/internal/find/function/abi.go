@@ -210,6 +210,16 @@ func (r *reader) through(name string, pointer sdt.Operand, t *goType) {
 	r.pointer = nil
 }
 
+// capacity adds the capacity of a slice to the fields, because few users ask for it. Those of
+// slices in the target of a pointer are left out.
+func (r *reader) capacity(name string, at sdt.Operand) {
+	if r.pointer == nil && len(r.fields) < maxFields {
+		one := sdt.Arg{Name: "cap(" + name + ")", Type: intType, Size: wordSize, Signed: true}
+		one.Operand = at
+		r.fields = append(r.fields, Arg{Arg: one, Capacity: true})
+	}
+}
+
 // read adds the arguments of a value of type t at an offset in the parameter.
 func (r *reader) read(name string, t *goType, offset int64) {
 	one := sdt.Arg{Name: name, Type: t.described(), Size: wordSize}
@@ -240,14 +250,14 @@ func (r *reader) read(name string, t *goType, offset int64) {
 		if t.bytes {
 			one.Operand = first
 			length := r.word(offset + wordSize)
-			r.word(offset + 2*wordSize)
 			r.add(Arg{Arg: one, Length: &length})
+			r.capacity(name, r.word(offset+2*wordSize))
 			return
 		}
 		one.Name, one.Type = "len("+name+")", intType
 		one.Operand, one.Signed = r.word(offset+wordSize), true
-		r.word(offset + 2*wordSize)
 		r.add(Arg{Arg: one})
+		r.capacity(name, r.word(offset+2*wordSize))
 	case reflect.Interface:
 		one.Operand = r.word(offset)
 		data := r.word(offset + wordSize)

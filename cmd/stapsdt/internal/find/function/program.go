@@ -66,6 +66,8 @@ type Arg struct {
 	Ext *sdt.Operand
 	// Constants are the names of values of a defined type of integers, or nil.
 	Constants event.Constants
+	// Capacity means that the value is the capacity of a slice.
+	Capacity bool
 	// Alias is the name made from the index of the parameter or result, such as ret0. It is "" if it equals
 	// the name, or if the argument is a part of a parameter.
 	Alias string

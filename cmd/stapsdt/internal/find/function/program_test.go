@@ -119,14 +119,15 @@ func TestSelect(t *testing.T) {
 		checked, leaf     Place
 		method, returned  string
 		instance, instant string
+		capacity          string
 	}{
 		{
 			"amd64", AtPush, AtEntry, "p@%rax arg1@%rbx q.a@%rcx q.b@%rdi+%rsi len(xs)@%r9 err@8(%rsp) f@%xmm0", "n@%rax s@%rbx+%rcx",
-			"v@%rbx+%rcx n@%rdi", "ret0@%rax+%rbx",
+			"v@%rbx+%rcx n@%rdi", "ret0@%rax+%rbx", "%r10",
 		},
 		{
 			"arm64", AtBranch, AtEntry, "p@x0 arg1@x1 q.a@x2 q.b@x3+x4 len(xs)@x6 err@x8 f@v0", "n@x0 s@x1+x2",
-			"v@x1+x2 n@x3", "ret0@x0+x1",
+			"v@x1+x2 n@x3", "ret0@x0+x1", "x7",
 		},
 	} {
 		t.Run(c.goarch, func(t *testing.T) {
@@ -135,7 +136,7 @@ func TestSelect(t *testing.T) {
 			assert.Equal(t, c.method, operands(method.Args))
 			assert.Equal(t, c.returned, operands(method.Results))
 			pointer := method.Args[0].Operand.Text
-			assert.Equal(t, fmt.Sprintf("p.a@0(*%[1]s) p.b@8(*%[1]s)+16(*%[1]s)", pointer), operands(method.Fields))
+			assert.Equal(t, fmt.Sprintf("p.a@0(*%[1]s) p.b@8(*%[1]s)+16(*%[1]s) cap(xs)@%[2]s", pointer, c.capacity), operands(method.Fields))
 			assert.Equal(t, "(p *main.pair, arg1 int, q main.pair, xs []string, err error, f float64) (n int, s string)", method.Signature)
 			assert.Equal(t, c.checked, method.Place)
 			assert.Greater(t, method.Call.Address, method.Entry)

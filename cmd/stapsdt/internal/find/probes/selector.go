@@ -293,7 +293,7 @@ func functionArg(f *target.File, site *sdt.Site, a function.Arg) bpf.Arg {
 	arg := bpf.Arg{
 		Arg: a.Arg, Length: a.Length, InPlace: a.InPlace, Dynamic: a.Dynamic, Methods: a.Methods,
 		Alias: a.Alias, Pointer: a.Pointer, Constants: a.Constants,
-		Ext: a.Ext,
+		Ext: a.Ext, Capacity: a.Capacity,
 	}
 	if a.Dynamic {
 		arg.Delta, arg.Names = int64(site.Address), f.TypeNames()

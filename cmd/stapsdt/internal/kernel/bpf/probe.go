@@ -41,6 +41,8 @@ type Arg struct {
 	Ext *sdt.Operand
 	// Constants are the names of values of the argument's type, or nil. Expressions may use them.
 	Constants event.Constants
+	// Capacity means that the argument is the capacity of a slice, which only details show.
+	Capacity bool
 	// Alias is another name of the argument, or "".
 	Alias string
 	// Pointer is the operand with a pointer, or nil if the argument is not reached through one. The operands of the

@@ -65,6 +65,9 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 	}
 	if len(show) == 0 {
 		t.items = probe.argItems()
+		if deep {
+			t.items = append(t.items, probe.capacities(MaxItems-len(t.items))...)
+		}
 	}
 	if len(t.items) > MaxItems {
 		return nil, fmt.Errorf("%v has %d values, at most %d can be shown", probe, len(t.items), MaxItems)
@@ -109,6 +112,19 @@ func (p *Probe) argItems() (all []item) {
 			item.Unreadable = fmt.Errorf("the kernel does not show the register %s", a.Operand.Text)
 		}
 		all = append(all, item)
+	}
+	return all
+}
+
+// capacities returns items of at most most capacities of slices.
+func (p *Probe) capacities(most int) (all []item) {
+	for i, a := range p.Fields {
+		if a.Capacity && len(all) < most {
+			all = append(all, item{
+				Item:   event.Item{Name: a.Name, Type: ArgType(a.Arg), Described: a.Type},
+				source: origin{fromArg, len(p.Args) + i}, isArg: true,
+			})
+		}
 	}
 	return all
 }
