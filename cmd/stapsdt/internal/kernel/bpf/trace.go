@@ -47,6 +47,9 @@ const maxRecord = 32000
 // MaxItems is the maximum number of values in a record.
 const MaxItems = 64
 
+// ownItems is the number of items that a Trace leaves for those that are not values of the probe.
+const ownItems = 8
+
 // NewTrace lays out the records of a probe: all arguments, or the values of the expressions in
 // show. textSize is the number of bytes of a string that are shown. If deep is true, structs that
 // arguments point to are recorded too.
@@ -66,7 +69,7 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 	if len(show) == 0 {
 		t.items = probe.argItems()
 		if deep {
-			t.items = append(t.items, probe.capacities(MaxItems-len(t.items))...)
+			t.items = append(t.items, probe.capacities(MaxItems-ownItems-len(t.items))...)
 		}
 	}
 	if len(t.items) > MaxItems {

@@ -56,6 +56,8 @@ type Fired struct {
 	PID  uint32
 	TID  int64 // -1 if unknown
 	Comm []byte
+	// Goroutine is the ID of the goroutine, or 0 if it is not shown or unknown.
+	Goroutine uint64
 	// Pod is the pod of the process, or nil if it is not shown, or there is none.
 	Pod *recording.Pod
 }
@@ -66,6 +68,8 @@ type Style struct {
 	Color bool
 	// Pods adds the pod.
 	Pods bool
+	// Goroutines adds the goroutine.
+	Goroutines bool
 	// Terminal means that the output is a terminal.
 	Terminal bool
 	// Open means that probes of further programs may come.
@@ -101,11 +105,12 @@ type output struct {
 // origin is the part of the output about the thread and the process of an event, which are often
 // those of the event before.
 type origin struct {
-	pid  uint32
-	tid  int64
-	comm []byte
-	pod  recording.Pod // the zero value if there is none
-	text []byte        // nil before the first event
+	pid       uint32
+	tid       int64
+	goroutine uint64
+	comm      []byte
+	pod       recording.Pod // the zero value if there is none
+	text      []byte        // nil before the first event
 }
 
 // changes reports whether an event has another origin than the one before. The caller then sets the
@@ -116,10 +121,10 @@ func (o *origin) changes(f *Fired) bool {
 		pod = *f.Pod
 	}
 	if o.text != nil && o.pid == f.PID && o.tid == f.TID && o.pod == pod &&
-		bytes.Equal(o.comm, f.Comm) {
+		o.goroutine == f.Goroutine && bytes.Equal(o.comm, f.Comm) {
 		return false
 	}
-	*o = origin{f.PID, f.TID, append(o.comm[:0], f.Comm...), pod, o.text[:0]}
+	*o = origin{f.PID, f.TID, f.Goroutine, append(o.comm[:0], f.Comm...), pod, o.text[:0]}
 	return true
 }
 

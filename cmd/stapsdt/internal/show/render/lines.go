@@ -89,6 +89,9 @@ func (l *lines) begin() {
 	if l.Pods {
 		l.buf = fmt.Appendf(l.buf, "%-*s ", l.podWidth, "POD")
 	}
+	if l.Goroutines {
+		l.buf = append(l.buf, "GOROUTINE "...)
+	}
 	l.buf = fmt.Appendf(l.buf, "%-*s ARGUMENTS", l.width, "PROBE")
 	l.paint(plain)
 	l.buf = append(l.buf, '\n')
@@ -119,6 +122,13 @@ func (l *lines) setOrigin(f *Fired) {
 		l.podWidth = min(max(l.podWidth, minWidth, len(pod)), maxPodWidth)
 		pod = Printable(pod)
 		text = append(pad(append(text, pod...), l.podWidth-len(pod)), ' ')
+	}
+	if l.Goroutines {
+		id := []byte{'-'}
+		if f.Goroutine != 0 {
+			id = strconv.AppendUint(nil, f.Goroutine, 10)
+		}
+		text = append(append(pad(text, len("GOROUTINE")-len(id)), id...), ' ')
 	}
 	l.origin.text = text
 }

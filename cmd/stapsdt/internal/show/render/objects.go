@@ -54,6 +54,9 @@ func (l *objects) setOrigin(f *Fired) {
 	if f.TID >= 0 {
 		text = strconv.AppendInt(append(text, `,"tid":`...), f.TID, 10)
 	}
+	if f.Goroutine != 0 {
+		text = strconv.AppendUint(append(text, `,"goroutine":`...), f.Goroutine, 10)
+	}
 	text = AppendJSONString(append(text, `,"comm":`...), f.Comm)
 	if p := f.Pod; p != nil {
 		for i, name := range []string{p.Namespace, p.Name, p.Container} {

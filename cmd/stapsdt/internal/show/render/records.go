@@ -68,6 +68,9 @@ func (r *records) begin() {
 	if r.Pods {
 		all = append(all, podColumns...)
 	}
+	if r.Goroutines {
+		all = append(all, "goroutine")
+	}
 	own := r.columns
 	if own == nil {
 		own = []string{"args"}
@@ -122,6 +125,12 @@ func (r *records) setOrigin(f *Fired) {
 		for _, name := range []string{pod.Namespace, pod.Name, pod.Container} {
 			text = append(r.quote(text, []byte(name)), ',')
 		}
+	}
+	if r.Goroutines {
+		if f.Goroutine != 0 {
+			text = strconv.AppendUint(text, f.Goroutine, 10)
+		}
+		text = append(text, ',')
 	}
 	r.origin.text = text
 }

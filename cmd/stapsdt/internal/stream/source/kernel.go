@@ -153,7 +153,7 @@ func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if k.show != nil && len(show.Exprs) == 0 {
 		k.argsMissing(p)
 	}
-	if k.goroutines != nil {
+	if k.goroutines != nil && len(tr.Items) < bpf.MaxItems {
 		s.goroutine = len(tr.Items)
 		tr.AddGoroutine()
 	}

@@ -4,9 +4,11 @@ package trace
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
@@ -47,8 +49,9 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		return err
 	}
 	t := &trace{Console: to, options: &o}
+	t.goroutines = !o.From.Given() && slices.ContainsFunc(config.AllSpecs(), isFunctions)
 	t.stream, err = source.Open(to, &config, events.Options{
-		From: o.From, Needs: o.needs(),
+		From: o.From, Needs: o.needs(), Goroutines: t.goroutines,
 		Show: &events.Show{Exprs: o.Show, TextSize: o.TextSize, Verbose: o.Verbose},
 	})
 	if err != nil {
@@ -59,7 +62,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		Color: console.Colored(to.Out), Terminal: console.IsTerminal(to.Out), Pods: t.stream.Pods,
 		Open: config.All || len(config.Pods) > 0 || config.Await || o.From.Follow ||
 			o.From.Replicas != nil,
-		Shown: o.Show, Warn: to.Warn,
+		Shown: o.Show, Warn: to.Warn, Goroutines: t.goroutines,
 	}
 	t.printer = render.NewPrinter(config.Format, style)
 	t.stream.Announce()
@@ -67,6 +70,12 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		return err
 	}
 	return t.report()
+}
+
+// isFunctions reports whether a spec selects functions.
+func isFunctions(name string) bool {
+	s, err := spec.Parse(name)
+	return err == nil && s.Functions
 }
 
 // needs returns the requirements for a program's own events. Only the kernel reads the data that an
@@ -94,6 +103,8 @@ type trace struct {
 	shown   uint64
 	lost    uint64 // events that were reported, or shown where they are missing
 	warned  time.Time
+	// goroutines means that the goroutine of each event is shown.
+	goroutines bool
 }
 
 func (t *trace) Know(p *recording.Probe) { t.printer.Know(p) }
@@ -109,6 +120,9 @@ func (t *trace) Event(e *events.Event) error {
 	f.At, f.PID, f.TID, f.Comm = events.At(e.Event), e.PID, -1, e.Comm()
 	if e.TID != 0 {
 		f.TID = int64(e.TID)
+	}
+	if t.goroutines {
+		f.Goroutine = e.Goroutine
 	}
 	if f.Pod = nil; t.stream.Pods {
 		f.Pod = e.Pod
