@@ -108,6 +108,7 @@ static bool take_chunk(struct sdt_writer *writer, struct sdt_slot *slot)
 	sdt_put_reading(chunk + SDT_OFF_READING, &reading);
 	sdt_put_u64(chunk + SDT_OFF_COMMITTED, 0);
 	sdt_store64(chunk + SDT_OFF_SEQUENCE, sequence);
+	sdt_store64(writer->memory.bytes + SDT_OFF_LATEST, sequence);
 
 	if (before)
 		slot->retired = (int64_t)((uint64_t)(before - chunk_at(writer, 0)) / SDT_CHUNK_BYTES);

@@ -54,7 +54,7 @@ void sdt_describe_process(unsigned char *head)
 {
 	sdt_put_u64(head + SDT_OFF_START, sdt_start_time());
 	put_boot(head + SDT_OFF_BOOT);
-	put_executable(head + SDT_OFF_EXECUTABLE, SDT_HEAD_BYTES - SDT_OFF_EXECUTABLE);
+	put_executable(head + SDT_OFF_EXECUTABLE, SDT_OFF_LATEST - SDT_OFF_EXECUTABLE);
 }
 
 enum { UNNAMED_SIZE = 16 };

@@ -87,19 +87,25 @@ func (s *source) chunkHead(index uint64) (c chunkHead, ok bool, err error) {
 
 // has reports whether a word of the file has a value.
 func (s *source) has(offset int64, value uint64) (bool, error) {
-	b := s.buf[:8]
-	err := readFull(s.file, b, offset)
-	return err == nil && binary.LittleEndian.Uint64(b) == value, err
+	word, err := s.word(offset)
+	return err == nil && word == value, err
 }
 
-// sequence reads the sequence number of a chunk. If it has changed, the caller reads the whole head.
-func (s *source) sequence(index uint64) (uint64, error) {
+// word reads a word of the file.
+func (s *source) word(offset int64) (uint64, error) {
 	b := s.buf[:8]
-	if err := readFull(s.file, b, s.head.ChunkOffset(index)+OffSequence); err != nil {
+	if err := readFull(s.file, b, offset); err != nil {
 		return 0, err
 	}
-	barrier.Load()
 	return binary.LittleEndian.Uint64(b), nil
+}
+
+// sequence reads the sequence number of a chunk. If it has changed, the caller reads the whole
+// head.
+func (s *source) sequence(index uint64) (uint64, error) {
+	sequence, err := s.word(s.head.ChunkOffset(index) + OffSequence)
+	barrier.Load()
+	return sequence, err
 }
 
 func (s *source) readHead(index uint64) (chunkHead, error) {

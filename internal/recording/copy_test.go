@@ -171,7 +171,7 @@ func TestCopyUntil(t *testing.T) {
 	until := all[len(all)/2].at
 	r, err := NewReader(bytes.NewReader(file))
 	require.NoError(t, err)
-	_, err = r.MoreUntil(time.Duration(until))
+	_, err = r.MoreUntil(time.Duration(until), true)
 	require.NoError(t, err)
 	_, events, err := r.Copy(make([]byte, ChunkBytes), destination())
 	require.NoError(t, err)

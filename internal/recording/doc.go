@@ -25,7 +25,7 @@ const Magic = "stapsdt\x1a"
 // does not know.
 const (
 	Major = 1
-	Minor = 0
+	Minor = 1
 )
 
 // The sizes of the format.
@@ -73,7 +73,15 @@ const (
 	OffEnded      = 104 // 4 bytes: 1 after the writer has ended
 	OffBeside     = 108 // 4 bytes: 1 if another process recorded to the path when this one began
 	offExecutable = 112 // 2 bytes for the length, and the path of the executable
+	// OffLatest is the sequence number of the latest chunk that has become readable, or 0. A writer
+	// stores it before it commits the chunk's first record. If two shards begin chunks at the same
+	// time, it may be the number of either, but it never has an earlier value again. A recording of
+	// minor version 0 may have the end of a path there.
+	OffLatest = HeadBytes - 8
 )
+
+// latestMinor is the first minor version with OffLatest.
+const latestMinor = 1
 
 // The offsets of a chunk's head.
 const (

@@ -89,7 +89,7 @@ func (h *Head) Encode() []byte {
 		b[OffEnded] = 1
 	}
 	path := h.Executable
-	path = path[max(0, len(path)-(HeadBytes-offExecutable-2)):]
+	path = path[max(0, len(path)-(OffLatest-offExecutable-2)):]
 	le.PutUint16(b[offExecutable:], uint16(len(path)))
 	copy(b[offExecutable+2:], path)
 	return b

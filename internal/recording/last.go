@@ -9,7 +9,7 @@ func LastEvent(file io.ReaderAt, size int64) (last int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := r.find(); err != nil {
+	if err := r.findParts(); err != nil {
 		return 0, err
 	}
 	for i := range r.shards {

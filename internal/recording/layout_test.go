@@ -18,7 +18,7 @@ var layout = map[string]uint64{
 	"OFF_MAJOR": offMajor, "OFF_MINOR": offMinor, "OFF_CLOCK": offClock, "OFF_TABLE_BYTES": offTableBytes,
 	"OFF_TABLE_USED": OffTableUsed, "OFF_CHUNKS": OffChunks, "OFF_SHARDS": offShards, "OFF_PID": OffPID,
 	"OFF_START": offStart, "OFF_BOOT": offBoot, "OFF_HEAD_READING": OffBegin, "OFF_DROPPED": OffDropped,
-	"OFF_ENDED": OffEnded, "OFF_BESIDE": OffBeside, "OFF_EXECUTABLE": offExecutable,
+	"OFF_ENDED": OffEnded, "OFF_BESIDE": OffBeside, "OFF_EXECUTABLE": offExecutable, "OFF_LATEST": OffLatest,
 	"OFF_SEQUENCE": OffSequence, "OFF_SHARD": OffShard, "OFF_PROCESS": OffProcess, "OFF_BEFORE": OffBefore,
 	"OFF_READING": OffReading, "OFF_COMMITTED": OffCommitted,
 	"READING_RECORD": ReadingRecord,

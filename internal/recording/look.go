@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording/barrier"
 )
 
 // knownChunk is the Reader's copy of a chunk's head. It is empty if its sequence number is 0.
@@ -13,10 +15,12 @@ type knownChunk struct {
 	full bool // its shard had gone on to another chunk before the head was read
 }
 
-// find finds the parts of chunks that were not read yet. While it looks at the heads of all chunks, a shard may go on from a chunk that
-// find has looked at to a later one: the events that are committed between the two looks would seem to be lost. Therefore, if there are
-// new chunks, find looks at all heads again, and takes no chunk that is newer than the chunks of the first look: all older ones are then full.
-func (r *Reader) find() error {
+// findParts finds the parts of chunks that were not read yet. While it looks at the heads of all
+// chunks, a shard may go on from a chunk that findParts has looked at to a later one: the events
+// that are committed between the two looks would seem to be lost. Therefore, if there are new
+// chunks, findParts looks at all heads again, and takes no chunk that is newer than the chunks of
+// the first look: all older ones are then full.
+func (r *Reader) findParts() error {
 	for i := range r.shards {
 		r.shards[i].newest = math.MaxUint64
 	}
@@ -56,7 +60,12 @@ func (r *Reader) find() error {
 
 // look returns the parts of chunks that were not read yet and are not newer than the newest of their shards.
 func (r *Reader) look() ([]place, error) {
-	r.found, r.behind = r.found[:0], false
+	r.found, r.behind, r.current = r.found[:0], false, r.current[:0]
+	var err error
+	if r.latest, err = r.src.word(OffLatest); err != nil {
+		return nil, err
+	}
+	barrier.Load()
 	changed := r.readings == nil
 	for i := range r.src.chunks() {
 		if i == uint64(len(r.chunks)) { // only chunks in the file take memory, whatever the head claims
@@ -70,6 +79,9 @@ func (r *Reader) look() ([]place, error) {
 		}
 		if !ok {
 			continue
+		}
+		if !known.full {
+			r.current = append(r.current, i)
 		}
 		changed = changed || known.sequence != before && r.isNew(known.reading)
 		s := &r.shards[known.shard]
@@ -107,23 +119,42 @@ func (r *Reader) renew(known *knownChunk, index uint64) (ok bool, err error) {
 }
 
 const (
-	// spareChunks is the number of unused chunks at which isQuiet looks. A writer takes them in
-	// their order, but a thread can be interrupted before its chunk is readable, while those of
+	// spareChunks is the number of unused chunks at which areChunksQuiet looks. A writer takes them
+	// in their order, but a thread can be interrupted before its chunk is readable, while those of
 	// others are: every thoroughQuiet-th time, it looks at all.
 	spareChunks   = 2
 	thoroughQuiet = 10
 )
 
-// isQuiet reports whether nothing was committed or dropped since find looked at all chunks, after
-// which all events were read. It reads a word of each, because a command may wait for thousands of
-// silent programs.
-func (r *Reader) isQuiet() (bool, error) {
-	if r.behind || len(r.chunks) == 0 || uint64(len(r.chunks)) < r.src.chunks() {
+// isQuiet reports whether nothing was committed or dropped since findParts looked at all chunks,
+// after which all events were read. A command may wait for thousands of silent programs: isQuiet
+// reads two words of the head and the sizes of those chunks that may grow. The head of an early
+// version lacks one of the words: then it reads a word of each chunk that was used, and reports
+// false if it has to be thorough.
+func (r *Reader) isQuiet(thorough bool) (bool, error) {
+	if r.behind {
 		return false, nil
 	}
 	if same, err := r.src.has(OffDropped, r.head.Dropped); !same {
 		return false, err
 	}
+	if r.head.Minor < latestMinor {
+		if thorough || len(r.chunks) == 0 || uint64(len(r.chunks)) < r.src.chunks() {
+			return false, nil
+		}
+		return r.areChunksQuiet()
+	}
+	same, err := r.src.has(OffLatest, r.latest)
+	for i := 0; same && i < len(r.current); i++ {
+		c := r.current[i]
+		same, err = r.src.has(r.head.ChunkOffset(c)+OffCommitted, r.chunks[c].committed)
+	}
+	return same, err
+}
+
+// areChunksQuiet is isQuiet for chunks, without OffLatest. It looks at some of the unused chunks
+// only.
+func (r *Reader) areChunksQuiet() (bool, error) {
 	spare := spareChunks
 	if r.quiet++; r.quiet%thoroughQuiet == 0 {
 		spare = len(r.chunks)

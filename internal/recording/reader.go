@@ -36,8 +36,10 @@ type Reader struct {
 	// kept for the next call.
 	chunks   []knownChunk
 	found    []place
-	quiet    int  // counts the calls of isQuiet
-	behind   bool // find has left out a chunk that is newer than those of its first look
+	quiet    int      // counts the calls of isQuiet
+	latest   uint64   // the word at OffLatest before the heads of all chunks were read last
+	current  []uint64 // the indexes of the chunks whose shards may append to them
+	behind   bool     // findParts has left out a chunk that is newer than those of its first look
 	readings []Reading
 	learned  int64         // the time by CLOCK_MONOTONIC of the latest reading from which the rate was learned
 	until    time.Duration // a time by CLOCK_MONOTONIC: Next returns no later event
@@ -68,7 +70,7 @@ type shard struct {
 	at      place   // the place that was read last; the Reader continues at its from
 	reading Reading // the latest Reading before the next record
 	until   Reading // the Reading after it, or zeros if there is none yet
-	newest  uint64  // the sequence number of its newest chunk, as far as find has to look
+	newest  uint64  // the sequence number of its newest chunk, as far as findParts has to look
 	begun   uint64  // the sequence number of its newest chunk before the heads are looked at
 	pending []place // the places that More has found, in their order
 	buf     []byte  // records that were read
@@ -226,21 +228,35 @@ func (r *Reader) readTable() error {
 
 // More finds the events that have been committed since it was called last, and reports whether
 // there are any that Next has not returned.
-func (r *Reader) More() (bool, error) { return r.MoreUntil(math.MaxInt64) }
+func (r *Reader) More() (bool, error) {
+	r.until = math.MaxInt64
+	if err := r.advance(); err != nil {
+		return false, err
+	}
+	return r.find()
+}
 
-// MoreUntil is More, but until the next call, Next returns no event later than until, by CLOCK_MONOTONIC. An
-// event is committed a moment after its time: if until is a little before the present, the events of
-// all calls are in the order of their times.
-func (r *Reader) MoreUntil(until time.Duration) (bool, error) {
+// MoreUntil is More, but until the next call, Next returns no event later than until, by
+// CLOCK_MONOTONIC. An event is committed a moment after its time: if until is a little before the
+// present, the events of all calls are in the order of their times. The recording must be memory
+// that its writer shares, not a file, of which a failure of the power may have left an older head.
+// If it is not thorough, it may leave events that a writer of an early version has committed after
+// a silence to the next calls, and takes less time.
+func (r *Reader) MoreUntil(until time.Duration, thorough bool) (bool, error) {
 	r.until = until
 	if err := r.advance(); err != nil {
 		return false, err
 	}
-	if until != math.MaxInt64 && len(r.active)+len(r.lapped) == 0 {
-		if quiet, err := r.isQuiet(); quiet || err != nil {
+	if len(r.active)+len(r.lapped) == 0 {
+		if quiet, err := r.isQuiet(thorough); quiet || err != nil {
 			return false, err
 		}
 	}
+	return r.find()
+}
+
+// find finds the committed events, and reports whether there is one that Next may return.
+func (r *Reader) find() (bool, error) {
 	if err := r.readTable(); err != nil {
 		return false, err
 	}
@@ -261,7 +277,7 @@ func (r *Reader) MoreUntil(until time.Duration) (bool, error) {
 
 // findAll finds the committed events, and makes each shard that has events active.
 func (r *Reader) findAll() error {
-	if err := r.find(); err != nil {
+	if err := r.findParts(); err != nil {
 		return err
 	}
 	for i := range r.shards {

@@ -44,6 +44,12 @@ func (b *builder) bytes() []byte {
 	b.head.TableBytes, b.head.TableUsed = 4096, uint64(len(b.table))
 	b.head.Chunks = uint64(len(b.chunks))
 	out := append(b.head.Encode(), append(b.table, make([]byte, 4096-len(b.table))...)...)
+	if b.head.Minor >= latestMinor {
+		for _, c := range b.chunks {
+			latest := max(binary.LittleEndian.Uint64(out[OffLatest:]), decodeChunkHead(c).sequence)
+			binary.LittleEndian.PutUint64(out[OffLatest:], latest)
+		}
+	}
 	return append(out, bytes.Join(b.chunks, nil)...)
 }
 
@@ -77,17 +83,24 @@ func newRecord(number uint32, ticks uint64, text string, words ...uint64) []byte
 
 // more looks for more events of p:n, and returns their first arguments, and whether there were any.
 func more(t *testing.T, r *Reader) (list []uint64, more bool) {
-	return moreUntil(t, r, math.MaxInt64)
+	more, err := r.More()
+	require.NoError(t, err)
+	return listed(t, r), more
 }
 
-// moreUntil is more for events until a time.
+// moreUntil is more for events until a time, with a look that is not thorough.
 func moreUntil(t *testing.T, r *Reader, until time.Duration) (list []uint64, more bool) {
-	more, err := r.MoreUntil(until)
+	more, err := r.MoreUntil(until, false)
 	require.NoError(t, err)
+	return listed(t, r), more
+}
+
+// listed returns the first arguments of the events that were found.
+func listed(t *testing.T, r *Reader) (list []uint64) {
 	for {
 		e, err := r.Next()
 		if err == io.EOF {
-			return list, more
+			return list
 		}
 		require.NoError(t, err)
 		list = append(list, e.Word(0))
@@ -361,14 +374,81 @@ func TestQuiet(t *testing.T) {
 	require.Equal(t, []uint64{3}, list)
 }
 
+// TestQuietLatest: a reader reads two words of the head of a recording whose chunks are unused, also when no order limits the events,
+// and the committed size of each chunk in use. It finds what is committed then, in whichever chunk it is.
+func TestQuietLatest(t *testing.T) {
+	for _, until := range []time.Duration{time.Hour, math.MaxInt64} {
+		b := newBuilder(Monotonic)
+		b.head.Minor = latestMinor
+		for range 8 {
+			b.chunk(chunkHead{})
+		}
+		data := b.bytes()
+		file := &counting{Reader: bytes.NewReader(data)}
+		r, err := NewReader(file)
+		require.NoError(t, err)
+		file.reads, file.furthest = 0, 0
+		quiet := func(reads int, thorough bool) {
+			t.Helper()
+			file.reads = 0
+			found, err := r.MoreUntil(until, thorough)
+			require.NoError(t, err)
+			require.False(t, found)
+			require.Equal(t, reads, file.reads)
+		}
+		put := func(index int, c chunkHead, records ...[]byte) {
+			one := newBuilder(Monotonic)
+			one.chunk(c, records...)
+			copy(data[len(data)-(8-index)*ChunkBytes:], one.chunks[0])
+			binary.LittleEndian.PutUint64(data[OffLatest:], c.sequence)
+		}
+		for range 2 * thoroughQuiet {
+			quiet(2, false)
+			quiet(2, true)
+		}
+		require.Less(t, file.furthest, int64(HeadBytes), "no page of the chunks is read")
+		put(6, chunkHead{sequence: 1, shard: 1}, newRecord(0, 1, "", 1))
+		list, _ := moreUntil(t, r, until)
+		require.Equal(t, []uint64{1}, list)
+		quiet(3, false)
+		put(6, chunkHead{sequence: 1, shard: 1}, newRecord(0, 1, "", 1), newRecord(0, 2, "", 2))
+		list, _ = moreUntil(t, r, until)
+		require.Equal(t, []uint64{2}, list)
+		quiet(3, true)
+		put(0, chunkHead{sequence: 2}, newRecord(0, 3, "", 3))
+		list, _ = moreUntil(t, r, until)
+		require.Equal(t, []uint64{3}, list)
+		quiet(4, false)
+		binary.LittleEndian.PutUint64(data[OffDropped:], 5)
+		_, found := moreUntil(t, r, until)
+		require.False(t, found)
+		require.EqualValues(t, 5, r.Lost())
+	}
+}
+
+// TestQuietFile: a failure of the power can leave a file with an older head, of which More reads all chunks nevertheless.
+func TestQuietFile(t *testing.T) {
+	b := newBuilder(Monotonic)
+	b.head.Minor = latestMinor
+	b.chunk(chunkHead{sequence: 1, process: 1}, newRecord(0, 1, "", 1))
+	data := b.bytes()
+	binary.LittleEndian.PutUint64(data[OffLatest:], 0)
+	r, err := NewReader(bytes.NewReader(data))
+	require.NoError(t, err)
+	list, _ := more(t, r)
+	require.Equal(t, []uint64{1}, list)
+}
+
 // counting counts the reads, and the heads of chunks that are read.
 type counting struct {
 	*bytes.Reader
 	reads, heads int
+	furthest     int64 // the largest offset that was read
 }
 
 func (c *counting) ReadAt(b []byte, offset int64) (int, error) {
 	c.reads++
+	c.furthest = max(c.furthest, offset)
 	if len(b) == ChunkHeadBytes {
 		c.heads++
 	}

@@ -31,6 +31,7 @@ func (w *Writer) nextChunk(s *slot, shard uint64, process uint32) bool {
 	w.store64(at+recording.OffReading+16, uint64(reading.Realtime))
 	w.store64(at+recording.OffCommitted, 0)
 	w.store64(at+recording.OffSequence, sequence)
+	w.store64(recording.OffLatest, sequence)
 	if s.end != 0 {
 		w.retire(s)
 	}

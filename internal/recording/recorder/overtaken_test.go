@@ -51,8 +51,8 @@ func TestOvertaken(t *testing.T) {
 		require.NoError(t, err)
 		next := map[uint64]uint64{}
 		seen := uint64(0)
-		read := func(until time.Duration) {
-			_, err := r.MoreUntil(until)
+		read := func(until time.Duration, thorough bool) {
+			_, err := r.MoreUntil(until, thorough)
 			require.NoError(t, err)
 			for e := range eventtest.Events(t, r) {
 				g, n := e.Word(0), e.Word(1)
@@ -68,11 +68,11 @@ func TestOvertaken(t *testing.T) {
 		for end := time.Now().Add(duration); seen < enough || r.Lost() == 0 || time.Now().Before(end); {
 			// While the chunks are looked at, a goroutine can go on to another shard, whose later events are
 			// found first: their order is that of their times before the present.
-			read(clock.Now() - time.Millisecond)
+			read(clock.Now()-time.Millisecond, false)
 		}
 		stop.Store(true)
 		group.Wait()
-		read(math.MaxInt64)
+		read(math.MaxInt64, true)
 		all := uint64(0)
 		for _, n := range fired {
 			all += n

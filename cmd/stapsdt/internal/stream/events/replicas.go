@@ -203,7 +203,7 @@ func (f *replicas) deliver(d *Delivery, whole bool) error {
 	}
 	visit := func(e *recording.Event, file *replay.File) error { return d.Event(e, file) }
 	for range rounds {
-		_, failed, err := f.MoreUntil(math.MaxInt64)
+		_, failed, err := f.MoreUntil(math.MaxInt64, true)
 		f.know(d.Consumer)
 		f.Begin(f.to) // warns of probes that are left out, once
 		for err == nil {

@@ -244,7 +244,7 @@ func (l *look) pause() time.Duration {
 // deliverRecent delivers the events whose order is final by now, and returns the look.
 func (f *Feed) deliverRecent(ctx context.Context, c Receiver) (*look, error) {
 	before, _ := f.Position()
-	if _, err := f.deliver(ctx, c, clock.Now()-slack); err != nil {
+	if _, err := f.deliver(ctx, c, clock.Now()-slack, false); err != nil {
 		return nil, err
 	}
 	after, more := f.Position()
@@ -259,15 +259,18 @@ func (f *Feed) deliverRecent(ctx context.Context, c Receiver) (*look, error) {
 	return l, nil
 }
 
-// deliver delivers the events until a time, or all if their order does not matter. It reports
-// whether there were any.
-func (f *Feed) deliver(ctx context.Context, c Receiver, until time.Duration) (found bool, err error) {
+// deliver delivers the events until a time, or all if their order does not matter. If it is not
+// thorough, it may leave events of programs that were silent to the next calls. It reports whether
+// there were any events.
+func (f *Feed) deliver(
+	ctx context.Context, c Receiver, until time.Duration, thorough bool,
+) (found bool, err error) {
 	if f.Taker != nil {
 		until = math.MaxInt64
 	}
 	began := time.Now()
-	more, failed, err := f.MoreUntil(until)
-	for ; err != nil; more, failed, err = f.MoreUntil(until) {
+	more, failed, err := f.MoreUntil(until, thorough)
+	for ; err != nil; more, failed, err = f.MoreUntil(until, thorough) {
 		f.drop(failed, err)
 	}
 	f.took = time.Since(began)
@@ -295,11 +298,12 @@ func (f *Feed) deliver(ctx context.Context, c Receiver, until time.Duration) (fo
 // deliverAll delivers all events that exist.
 func (f *Feed) deliverAll(c Receiver) error {
 	for range 2 { // in the first round, some files may only return events that were read before
-		if _, err := f.deliver(context.Background(), c, math.MaxInt64); err != nil {
+		if _, err := f.deliver(context.Background(), c, math.MaxInt64, true); err != nil {
 			return err
 		}
 	}
-	_, err := f.deliver(context.Background(), c, clock.Now()) // delivers nothing, but records the time until which events were delivered
+	// This delivers nothing, but records the time until which events were delivered.
+	_, err := f.deliver(context.Background(), c, clock.Now(), false)
 	return err
 }
 

@@ -93,7 +93,7 @@ func (r *reading) apply(t *testing.T, f *Frame) {
 	}
 	for more := true; more; {
 		var err error
-		more, err = r.reader.More()
+		more, err = r.reader.MoreUntil(math.MaxInt64, false)
 		require.NoError(t, err)
 		for {
 			e, err := r.reader.Next()

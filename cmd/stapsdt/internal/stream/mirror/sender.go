@@ -217,6 +217,9 @@ func (s *Sender) addChunk(c chunk) error {
 	}
 	// The head may have been read after more records were committed.
 	s.addWord(at+recording.OffCommitted, c.committed)
+	if c.sequence != sent.sequence {
+		s.addWord(recording.OffLatest, c.sequence)
+	}
 	*sent = c
 	return nil
 }

@@ -114,6 +114,14 @@ func read(f *os.File) (*recording.Reader, error) {
 	return reader, nil
 }
 
+// more finds the events of the recording until a time.
+func (f *File) more(until time.Duration, thorough bool) (bool, error) {
+	if f.file != nil {
+		return f.More()
+	}
+	return f.MoreUntil(until, thorough)
+}
+
 // at returns the time by which the file's event is ordered among the events of all files.
 func (f *File) at(r *Reader) time.Duration { return r.Clock(f.event) }
 

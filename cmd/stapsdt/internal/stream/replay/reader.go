@@ -215,15 +215,19 @@ func Unevaluated(to *console.Console, n uint64) {
 
 // More finds the events that were written since the last call, and reports whether there are any.
 func (r *Reader) More() (bool, error) {
-	more, failed, err := r.MoreUntil(math.MaxInt64)
+	more, failed, err := r.MoreUntil(math.MaxInt64, true)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", failed.Path, err)
 	}
 	return more, nil
 }
 
-// MoreUntil is More for events until a time of CLOCK_MONOTONIC. If err is not nil, failed is the recording that caused it.
-func (r *Reader) MoreUntil(until time.Duration) (found bool, failed *File, err error) {
+// MoreUntil is More for events until a time of CLOCK_MONOTONIC. If it is not thorough, it may leave
+// events of recordings that were silent to the next calls. If err is not nil, failed is the
+// recording that caused it.
+func (r *Reader) MoreUntil(until time.Duration, thorough bool) (
+	found bool, failed *File, err error,
+) {
 	r.active, r.taken = r.active[:0], false
 	for _, f := range r.files {
 		if f.held { // Next was not called to the end: the events that the file still has come first
@@ -234,7 +238,7 @@ func (r *Reader) MoreUntil(until time.Duration) (found bool, failed *File, err e
 		if until != math.MaxInt64 {
 			f.last = until
 		}
-		more, err := f.MoreUntil(until)
+		more, err := f.more(until, thorough)
 		if err == nil && more && r.Taker == nil {
 			more, err = f.advance(r)
 		}
