@@ -13,16 +13,16 @@ import (
 // Evaluator evaluates expressions for the events of a probe.
 type Evaluator struct {
 	probe *recording.Probe
-	vars  []expr.Var
+	vars  []expr.Var // see variables
 	event *recording.Event
 	get   func(i int) expr.Value
 }
 
 // NewEvaluator returns the evaluator of a probe.
 func NewEvaluator(p *recording.Probe) *Evaluator {
-	v := &Evaluator{probe: p, vars: Variables(p)}
+	v := &Evaluator{probe: p}
 	v.get = func(i int) expr.Value {
-		if i < len(p.Args) && v.vars[i].Type.IsInteger() { // most variables are
+		if i < len(p.Args) && v.variables()[i].Type.IsInteger() { // most variables are
 			return expr.UintValue(v.event.Integer(i))
 		}
 		return Variable(v.event, i)
@@ -30,20 +30,31 @@ func NewEvaluator(p *recording.Probe) *Evaluator {
 	return v
 }
 
+// variables returns the variables of the probe. They are made for the first expression, because a
+// command may have thousands of probes and no expression.
+func (v *Evaluator) variables() []expr.Var {
+	if v.vars == nil {
+		v.vars = Variables(v.probe)
+	}
+	return v.vars
+}
+
 // At sets the event for which expressions are evaluated.
 func (v *Evaluator) At(e *recording.Event) { v.event = e }
 
 // Parse parses an expression. The error names the probe.
-func (v *Evaluator) Parse(src string) (*expr.Expr, error) { return v.named(expr.Parse(src, v.vars)) }
+func (v *Evaluator) Parse(src string) (*expr.Expr, error) {
+	return v.named(expr.Parse(src, v.variables()))
+}
 
 // ParseFilter is Parse for a condition.
 func (v *Evaluator) ParseFilter(src string) (*expr.Expr, error) {
-	return v.named(expr.ParseFilter(src, v.vars))
+	return v.named(expr.ParseFilter(src, v.variables()))
 }
 
 // ParseInteger is Parse for an integer expression. what names its user in the error, such as "a histogram".
 func (v *Evaluator) ParseInteger(src, what string) (*expr.Expr, error) {
-	return v.named(expr.ParseInteger(src, v.vars, what))
+	return v.named(expr.ParseInteger(src, v.variables(), what))
 }
 
 // evaluation parses an expression, and returns it with the item that describes its values.
@@ -75,7 +86,7 @@ func (v *Evaluator) named(e *expr.Expr, err error) (*expr.Expr, error) {
 
 // Has reports whether the probe has all variables of an expression.
 func (v *Evaluator) Has(src string) bool {
-	_, err := expr.Parse(src, v.vars)
+	_, err := expr.Parse(src, v.variables())
 	return err == nil
 }
 

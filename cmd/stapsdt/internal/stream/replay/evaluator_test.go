@@ -105,3 +105,14 @@ func TestShown(t *testing.T) {
 		require.Equal(t, "id=3", Join(ShowAll(Arguments{}.Of(e, "text2", "text", "n"))))
 	})
 }
+
+// TestNoExpression: a probe without expressions takes no memory for variables, of which each of thousands of programs
+// would have its own.
+func TestNoExpression(t *testing.T) {
+	m, err := NewMeasure(&recording.Probe{Args: []recording.Arg{{Name: "n", Type: 8}}}, query.Counting{})
+	require.NoError(t, err)
+	counts, fault := m.Take(&recording.Event{})
+	require.True(t, counts)
+	require.False(t, fault)
+	require.Nil(t, m.vars)
+}

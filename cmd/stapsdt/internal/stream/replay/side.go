@@ -114,7 +114,7 @@ func (s *side) detail(p *Pairs) {
 		} else {
 			for j, a := range s.probe.Args {
 				if a.Name == name {
-					one = evaluation{arg: j, item: NewItem(name, s.vars[j].Type)}
+					one = evaluation{arg: j, item: NewItem(name, s.variables()[j].Type)}
 					one.item.Bare = a.Bare
 					one.item.TextSize = cmp.Or(p.plan.TextSize, event.TextSize)
 				}

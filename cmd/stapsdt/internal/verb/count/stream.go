@@ -106,8 +106,8 @@ func (c *streamCounter) Gone(f *replay.File) {
 }
 
 // fits returns an error if a probe lacks a variable that the expressions use.
-func (c *streamCounter) fits(p *recording.Probe) error {
-	_, err := c.probe(p)
+func (e *Expressions) fits(p *recording.Probe) error {
+	_, err := replay.NewMeasure(p, e.counting())
 	return err
 }
 
@@ -117,7 +117,7 @@ func (o *Options) needs() replay.Needs {
 	if o.Value != "" {
 		exprs = append(exprs, o.Value)
 	}
-	return replay.Needs{Exprs: exprs, Fits: newStreamCounter(o).fits}
+	return replay.Needs{Exprs: exprs, Fits: o.Expressions.fits}
 }
 
 func (c *streamCounter) Report(what string) error {
