@@ -29,14 +29,18 @@ func inpodCommand(to *console.Console) *cobra.Command {
 	c.RunE = func(*cobra.Command, []string) error {
 		return console.Usagef("%s is for kubectl stapsdt", inpod.Verb)
 	}
-	c.AddCommand(waitCommand(to), lookCommand(to), askCommand(to), sendCommand(to), accompanyCommand(to))
+	c.AddCommand(
+		waitCommand(to), lookCommand(to), askCommand(to), sendCommand(to), accompanyCommand(to),
+	)
 	return c
 }
 
 func waitCommand(to *console.Console) *cobra.Command {
 	var idle time.Duration
 	allowance := inpod.Allowance{Interval: 500 * time.Millisecond}
-	c := &cobra.Command{Use: "wait", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+	c := &cobra.Command{Use: "wait", Args: cobra.NoArgs, RunE: func(
+		c *cobra.Command, _ []string,
+	) error {
 		return inpod.Wait(c.Context(), to, allowance, idle)
 	}}
 	allowanceFlags(c, &allowance)
@@ -78,7 +82,9 @@ func askCommand(to *console.Console) *cobra.Command {
 	var plain bool
 	var terminal, pod, node string
 	var recorded inpod.Recorded
-	c := &cobra.Command{Use: "ask -- VERB...", Args: cobra.MinimumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "ask -- VERB...", Args: cobra.MinimumNArgs(1), RunE: func(
+		c *cobra.Command, args []string,
+	) error {
 		if err := inpod.ProtectPod(to, allowance); err != nil {
 			return err
 		}
@@ -161,7 +167,9 @@ func recordInMemory(
 }
 
 func sendCommand(to *console.Console) *cobra.Command {
-	return &cobra.Command{Use: "send PID FD", Args: cobra.ExactArgs(2), RunE: func(_ *cobra.Command, args []string) error {
+	return &cobra.Command{Use: "send PID FD", Args: cobra.ExactArgs(2), RunE: func(
+		_ *cobra.Command, args []string,
+	) error {
 		pid, pidErr := strconv.Atoi(args[0])
 		fd, fdErr := strconv.Atoi(args[1])
 		if err := errors.Join(pidErr, fdErr); err != nil {

@@ -168,6 +168,10 @@ func (r *Request) check() error {
 		return console.Usagef("no file: give -O FILE")
 	case file != "" && r.verb == "trace" && !isTimeline:
 		return console.Usagef("-O is for -o chrome and -o perfetto")
+	case r.selection.several() && r.readsRecording():
+		return console.Usagef("--from and --kept are for the recordings of one pod: give POD")
+	case r.selection.several() && r.waits():
+		return console.Usagef("--wait is for one pod: those of %v join when they start", &r.selection)
 	case r.values[fromFlag] != "" && via != "":
 		return console.Usagef("--from reads a recording, which takes no --via")
 	case r.isKept() && len(r.args) > 0:
