@@ -121,22 +121,27 @@ func (r *Reader) renew(known *knownChunk, index uint64) (ok bool, err error) {
 const (
 	// spareChunks is the number of unused chunks at which areChunksQuiet looks. A writer takes them
 	// in their order, but a thread can be interrupted before its chunk is readable, while those of
-	// others are: every thoroughQuiet-th time, it looks at all.
+	// others are: every thoroughQuiet-th time, it looks at all. isQuiet looks at the number of
+	// dropped events as often.
 	spareChunks   = 2
 	thoroughQuiet = 10
 )
 
 // isQuiet reports whether nothing was committed or dropped since findParts looked at all chunks,
 // after which all events were read. A command may wait for thousands of silent programs: isQuiet
-// reads two words of the head and the sizes of those chunks that may grow. The head of an early
-// version lacks one of the words: then it reads a word of each chunk that was used, and reports
-// false if it has to be thorough.
+// reads one word of the head, sometimes two, and the sizes of those chunks that may grow. The head
+// of an early version lacks one of the words: then it reads a word of each chunk that was used, and
+// reports false if it has to be thorough.
 func (r *Reader) isQuiet(thorough bool) (bool, error) {
 	if r.behind {
 		return false, nil
 	}
-	if same, err := r.src.has(OffDropped, r.head.Dropped); !same {
-		return false, err
+	r.quiet++
+	// In silence, dropped events may be counted later.
+	if thorough || r.quiet%thoroughQuiet == 0 || r.head.Minor < latestMinor {
+		if same, err := r.src.has(OffDropped, r.head.Dropped); !same {
+			return false, err
+		}
 	}
 	if r.head.Minor < latestMinor {
 		if thorough || len(r.chunks) == 0 || uint64(len(r.chunks)) < r.src.chunks() {
@@ -156,7 +161,7 @@ func (r *Reader) isQuiet(thorough bool) (bool, error) {
 // only.
 func (r *Reader) areChunksQuiet() (bool, error) {
 	spare := spareChunks
-	if r.quiet++; r.quiet%thoroughQuiet == 0 {
+	if r.quiet%thoroughQuiet == 0 {
 		spare = len(r.chunks)
 	}
 	for i := range r.chunks {

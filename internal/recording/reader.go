@@ -39,6 +39,8 @@ type Reader struct {
 	quiet    int      // counts the calls of isQuiet
 	latest   uint64   // the word at OffLatest before the heads of all chunks were read last
 	current  []uint64 // the indexes of the chunks whose shards may append to them
+	still    bool     // nothing was committed since passed was computed
+	passed   uint64   // see Position
 	behind   bool     // findParts has left out a chunk that is newer than those of its first look
 	readings []Reading
 	learned  int64         // the time by CLOCK_MONOTONIC of the latest reading from which the rate was learned
@@ -155,10 +157,13 @@ func (r *Reader) Origins() (threads, goroutines bool) {
 // Position returns the number of events that Next has returned or that were lost in their shards, and whether more events are known,
 // which Next will return after a later MoreUntil.
 func (r *Reader) Position() (passed uint64, more bool) {
-	for i := range r.shards {
-		passed += r.shards[i].next
+	if !r.still {
+		r.passed = 0
+		for i := range r.shards {
+			r.passed += r.shards[i].next
+		}
 	}
-	return passed, len(r.active) > 0
+	return r.passed, len(r.active) > 0
 }
 
 // Cut returns the sizes of the file and of the recording if the file lacks the end, and otherwise 0 and 0.
@@ -248,7 +253,12 @@ func (r *Reader) MoreUntil(until time.Duration, thorough bool) (bool, error) {
 		return false, err
 	}
 	if len(r.active)+len(r.lapped) == 0 {
-		if quiet, err := r.isQuiet(thorough); quiet || err != nil {
+		quiet, err := r.isQuiet(thorough)
+		if quiet && !r.still {
+			r.Position()
+			r.still = true
+		}
+		if quiet || err != nil {
 			return false, err
 		}
 	}
@@ -257,6 +267,7 @@ func (r *Reader) MoreUntil(until time.Duration, thorough bool) (bool, error) {
 
 // find finds the committed events, and reports whether there is one that Next may return.
 func (r *Reader) find() (bool, error) {
+	r.still = false
 	if err := r.readTable(); err != nil {
 		return false, err
 	}

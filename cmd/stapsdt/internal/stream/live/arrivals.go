@@ -102,9 +102,10 @@ func (f *Feed) await(patience time.Duration, take func(arrival) error) (err erro
 func (f *Feed) dial(all []*socket.Process) {
 	now := time.Now()
 	f.refused.purge(all, now)
+	f.stale.purge(all, now)
 	var fresh []*socket.Process
 	for _, p := range all {
-		if k := p.Key(); f.programs[k] == nil && !f.refused.has(k, now) {
+		if k := p.Key(); f.programs[k] == nil && !f.refused.has(k, now) && !f.stale.has(k, now) {
 			f.programs[k] = &program{}
 			fresh = append(fresh, p)
 		}
@@ -185,9 +186,15 @@ func (f *Feed) takeAll(a arrival) {
 	}
 }
 
-// refuse warns once that a process is not watched, and schedules another attempt unless the process is gone.
+// refuse warns once that a process is not watched, and schedules another attempt unless the process
+// is gone. A socket on which no process listens is tried again too, but without a warning, because
+// a program may not listen yet. Killed programs leave such sockets.
 func (f *Feed) refuse(p *socket.Process, err error) {
-	if errors.Is(err, socket.ErrStale) || !p.Elsewhere && !proc.Alive(p.PID) {
+	switch {
+	case errors.Is(err, socket.ErrStale):
+		f.stale.add(p.Key(), time.Now())
+		return
+	case !p.Elsewhere && !proc.Alive(p.PID):
 		return
 	}
 	if f.refused.add(p.Key(), time.Now()) {

@@ -44,8 +44,11 @@ const (
 	lookLimit = time.Millisecond
 	// slack is the maximum delay with which an event may be found in the memory and still be put in order.
 	slack = 5 * time.Millisecond
-	// scanInterval is the interval between searches for other programs.
-	scanInterval = time.Second
+	// scanInterval is the minimum interval between searches for other programs, and maxScanInterval
+	// the maximum. In between, the searches take a part of the time, as 1/scanShare.
+	scanInterval    = time.Second
+	maxScanInterval = 3 * time.Second
+	scanShare       = 100
 	// startPatience is the time for which a start waits for programs that do not answer.
 	startPatience = 3 * time.Second
 	// beginPatience is the time for which Begin waits: the events of other programs are not read
@@ -79,8 +82,9 @@ type Feed struct {
 
 	programs  map[socket.Key]*program
 	refused   refusals
-	named     family // the processes of -p
-	family    family // the family for scans
+	stale     refusals // sockets on which no process listens
+	named     family   // the processes of -p
+	family    family   // the family for scans
 	dialer    socket.Dialer
 	newcomers socket.Newcomers
 	arrivals  chan arrival
@@ -102,7 +106,8 @@ func newFeed(
 	alarm, err := newAlarm()
 	return &Feed{
 		Reader: reader, Console: to, config: c, patterns: patterns,
-		programs: map[socket.Key]*program{}, refused: refusals{}, named: family{}, family: family{},
+		programs: map[socket.Key]*program{}, refused: refusals{}, stale: refusals{},
+		named: family{}, family: family{},
 		arrivals: make(chan arrival), scans: make(chan []*socket.Process, 1), wake: make(chan struct{}, 1), closed: make(chan struct{}), alarm: alarm,
 	}, err
 }
@@ -143,7 +148,7 @@ func (f *Feed) Run(ctx context.Context, c Receiver) error {
 
 // follow delivers events until there is a reason to end the run.
 func (f *Feed) follow(ctx context.Context, c Receiver) error {
-	wait, scanned := minPause, time.Now()
+	wait, scanned, scanWait := minPause, time.Now(), scanInterval
 	for found := scanned; ctx.Err() == nil; {
 		l, err := f.deliverRecent(ctx, c)
 		if err != nil {
@@ -160,9 +165,10 @@ func (f *Feed) follow(ctx context.Context, c Receiver) error {
 		if err != nil || !left {
 			return err
 		}
-		if time.Since(scanned) >= scanInterval && !f.scanning {
+		if time.Since(scanned) >= scanWait && !f.scanning {
 			scanned = time.Now()
 			f.scan()
+			scanWait = scanPause(time.Since(scanned))
 		}
 		if l.events > 0 || l.more {
 			found = time.Now()
@@ -182,7 +188,7 @@ func (f *Feed) follow(ctx context.Context, c Receiver) error {
 		case a := <-f.arrivals:
 			f.takeAll(a)
 		case all := <-f.scans:
-			f.scanning = false
+			f.scanning, scanWait = false, scanPause(time.Since(scanned))
 			f.dial(all)
 		case <-rang:
 		}
@@ -209,6 +215,11 @@ func (f *Feed) scan() {
 			f.scans <- f.family.listening() // only scans use the family
 		}
 	}()
+}
+
+// scanPause returns the time from the beginning of a search for programs to the next search.
+func scanPause(took time.Duration) time.Duration {
+	return min(max(scanInterval, scanShare*took), maxScanInterval)
 }
 
 // look is a search of the programs' memory for events.

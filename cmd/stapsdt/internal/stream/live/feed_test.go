@@ -3,11 +3,17 @@
 package live
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
 
 	"github.com/stretchr/testify/require"
@@ -42,6 +48,44 @@ func TestPause(t *testing.T) {
 		c.look.programs = max(c.look.programs, 1)
 		require.Equal(t, c.want, c.look.pause(), c.what)
 	}
+}
+
+// TestScanPause: searches for programs take a hundredth of the time, unless they would be too rare.
+func TestScanPause(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: time.Second, 10 * time.Millisecond: time.Second, 20 * time.Millisecond: 2 * time.Second, time.Second: 3 * time.Second,
+	} {
+		require.Equal(t, want, scanPause(took), took)
+	}
+}
+
+// TestStale: a socket that a killed program has left is not tried again in each search.
+func TestStale(t *testing.T) {
+	dir := fakes(t)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, fmt.Sprintf("1000-%d.sock", fakeStart)), Net: "unix"})
+	require.NoError(t, err)
+	l.SetUnlinkOnClose(false)
+	require.NoError(t, l.Close())
+	reader, err := replay.New(nil, "", nil)
+	require.NoError(t, err)
+	said := &warnings{}
+	feed, err := newFeed(&console.Console{Err: said}, &query.Config{Target: query.Target{All: true}}, reader, nil)
+	require.NoError(t, err)
+	defer feed.Close()
+	all := processes(nil)
+	require.Len(t, all, 1)
+	feed.connectAll()
+	require.Empty(t, feed.programs)
+	require.Len(t, feed.stale, 1)
+	feed.dial(all)
+	require.Empty(t, feed.programs, "it is not tried again")
+	require.Empty(t, feed.refused, "a run may say that no process listens")
+	require.Empty(t, said.b.String())
+	later := feed.stale[all[0].Key()]
+	later.until = time.Now()
+	feed.stale[all[0].Key()] = later
+	feed.dial(all)
+	require.Len(t, feed.programs, 1, "it is tried again later")
 }
 
 func TestAlarm(t *testing.T) {
