@@ -229,6 +229,7 @@ func (f *Feed) add(a arrival) (err error) {
 		return fmt.Errorf("%v: %w", p.Process, err)
 	}
 	p.state, p.gone = watched, make(chan struct{})
+	f.watches = nil
 	go f.awaitEnd(p)
 	say(f.Console, f.config, fmt.Sprintf("%v is watched by its socket", p.Process))
 	return nil
@@ -238,6 +239,7 @@ func (f *Feed) add(a arrival) (err error) {
 func (f *Feed) awaitEnd(p *program) {
 	_ = p.Gone()
 	close(p.gone)
+	f.ended.Store(true)
 	select {
 	case f.wake <- struct{}{}:
 	default:

@@ -81,6 +81,7 @@ type Feed struct {
 	Copy func(*replay.File) error
 
 	programs  map[socket.Key]*program
+	watches   *watches // nil after a program was added or removed
 	refused   refusals
 	stale     refusals // sockets on which no process listens
 	named     family   // the processes of -p
@@ -93,6 +94,7 @@ type Feed struct {
 	closed    chan struct{} // closed when the feed no longer takes arrivals
 	alarm     *alarm
 	took      time.Duration // duration of the last look at the memory
+	ended     atomic.Bool   // whether connections may have ended since purge looked
 	exited    bool          // whether the named processes have exited, which has ended the run
 
 	seen    atomic.Int64  // number of programs that were watched at the last look
@@ -228,8 +230,13 @@ type look struct {
 	ago        time.Duration // time since events were last found
 	events     uint64        // number of events found, selected or not
 	more       bool          // some events are too recent to be delivered
-	size       int           // size of the smallest memory
-	programs   int
+	watches
+}
+
+// watches describes the watched programs.
+type watches struct {
+	programs int
+	size     int // size of the smallest memory
 }
 
 // pause returns the time until the next look. While events come, about a 16th of the memory is filled in it. The
@@ -259,11 +266,14 @@ func (f *Feed) deliverRecent(ctx context.Context, c Receiver) (*look, error) {
 		return nil, err
 	}
 	after, more := f.Position()
-	l := &look{took: f.took, more: more, size: math.MaxInt}
-	for _, p := range f.in(watched) {
-		l.programs++
-		l.size = min(l.size, p.size)
+	if f.watches == nil {
+		f.watches = &watches{size: math.MaxInt}
+		for _, p := range f.in(watched) {
+			f.watches.programs++
+			f.watches.size = min(f.watches.size, p.size)
+		}
 	}
+	l := &look{took: f.took, more: more, watches: *f.watches}
 	if after > before { // the number falls if a program was dropped
 		l.events = after - before
 	}
@@ -331,6 +341,7 @@ func (f *Feed) drop(file *replay.File, err error) {
 // remove ends the watch of a program.
 func (f *Feed) remove(k socket.Key, p *program) {
 	delete(f.programs, k)
+	f.watches = nil
 	p.Close()
 	f.Remove(p.file)
 	if f.Gone != nil {
@@ -342,11 +353,13 @@ func (f *Feed) remove(k socket.Key, p *program) {
 // remain or may come.
 func (f *Feed) purge(c Receiver) (left bool, err error) {
 	var gone []socket.Key
-	for k, p := range f.in(watched) {
-		select {
-		case <-p.gone:
-			gone = append(gone, k)
-		default:
+	if f.ended.Swap(false) {
+		for k, p := range f.in(watched) {
+			select {
+			case <-p.gone:
+				gone = append(gone, k)
+			default:
+			}
 		}
 	}
 	if len(gone) > 0 {

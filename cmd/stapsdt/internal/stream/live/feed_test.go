@@ -32,14 +32,14 @@ func TestPause(t *testing.T) {
 		{"five million a second", look{last: 8 * ms, events: 40_000, took: 50 * µs}, 6553600 * time.Nanosecond},
 		{"few events", look{last: ms, events: 10, took: 50 * µs}, 2 * ms},
 		{"few events, for a while", look{last: 25 * ms, events: 80, took: 50 * µs}, 25 * ms},
-		{"few events, for a while, in little memory", look{last: 8 * ms, events: 80, took: 50 * µs, size: roomySize - 1}, 8 * ms},
+		{"few events, for a while, in little memory", look{last: 8 * ms, events: 80, took: 50 * µs, watches: watches{size: roomySize - 1}}, 8 * ms},
 		{"an event that is too young", look{last: 50 * ms, more: true, took: 50 * µs}, ms},
 		{"none", look{last: ms, took: 10 * µs, ago: 2 * ms}, 2 * ms},
 		{"none for a while", look{last: 32 * ms, took: 10 * µs, ago: 100 * ms}, 50 * ms},
 		{"none for long", look{last: 50 * ms, took: 10 * µs, ago: time.Minute}, 100 * ms},
-		{"none for long, in little memory", look{last: 50 * ms, took: 10 * µs, ago: time.Minute, size: roomySize - 1}, 50 * ms},
-		{"events of one of many programs", look{last: ms, events: 10, took: ms, programs: 1000}, 10 * ms},
-		{"many programs", look{last: 50 * ms, took: 30 * ms, ago: 100 * ms, programs: 1000}, 300 * ms},
+		{"none for long, in little memory", look{last: 50 * ms, took: 10 * µs, ago: time.Minute, watches: watches{size: roomySize - 1}}, 50 * ms},
+		{"events of one of many programs", look{last: ms, events: 10, took: ms, watches: watches{programs: 1000}}, 10 * ms},
+		{"many programs", look{last: 50 * ms, took: 30 * ms, ago: 100 * ms, watches: watches{programs: 1000}}, 300 * ms},
 		{"the look had to wait, and the memory fills", look{last: ms, events: 10_000_000, took: 30 * ms}, ms},
 	} {
 		if c.look.size == 0 {

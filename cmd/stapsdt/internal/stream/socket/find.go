@@ -228,9 +228,17 @@ type entry struct {
 	paths []string
 }
 
+// longest returns the time after which the process is read again, because it may have another user
+// or network namespace. The socket of a process that was found stays where it is.
+func (e *entry) longest() time.Duration {
+	if e.found != nil && len(e.found.places) > 0 {
+		return longestFound
+	}
+	return longestUnseen
+}
+
 // entries returns the processes of users to which this user may connect. It reads those again that
-// it did not know, or has not read for longestUnseen: few of them change their user or network
-// namespace.
+// it did not know, or has not read for long: few of them change their user or network namespace.
 func (n *Newcomers) entries() map[int]*entry {
 	pids, err := proc.Processes()
 	if err != nil {
@@ -244,7 +252,7 @@ func (n *Newcomers) entries() map[int]*entry {
 			continue
 		}
 		e := n.known[pid]
-		if e == nil || now.Sub(e.read) >= longestUnseen || !same(e.directory, directory) {
+		if e == nil || now.Sub(e.read) >= e.longest() || !same(e.directory, directory) {
 			e = &entry{directory: directory, read: now}
 			if e.process, err = readProcess(pid); err != nil {
 				continue
@@ -333,8 +341,13 @@ func Find(pid int) (*Process, error) {
 	return p, nil
 }
 
-// longestUnseen is the maximum time until a process that listens in another, existing network namespace is found.
-const longestUnseen = 10 * time.Second
+const (
+	// longestUnseen is the maximum time until a process that listens in another, existing network
+	// namespace is found.
+	longestUnseen = 10 * time.Second
+	// longestFound is the time after which a process whose socket was found is read again.
+	longestFound = time.Minute
+)
 
 // Newcomers decides when to look for processes again, which is expensive if there are many. The zero value is ready to use.
 type Newcomers struct {

@@ -45,6 +45,9 @@ func TestNewcomers(t *testing.T) {
 
 	first.read = first.read.Add(-longestUnseen)
 	require.True(t, found(n))
+	require.Same(t, first, n.known[pid])
+	first.read = first.read.Add(-longestFound)
+	require.True(t, found(n))
 	require.NotSame(t, first, n.known[pid])
 	second := n.known[pid]
 	second.directory = n.known[os.Getpid()].directory
