@@ -257,18 +257,24 @@ func (n *Newcomers) entries() map[int]*entry {
 			if e.process, err = readProcess(pid); err != nil {
 				continue
 			}
-			e.namespace, err = os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
-			if err != nil {
-				// The process may be in another user namespace: its socket may still be in reach,
-				// or is reported.
-				e.namespace = fmt.Sprint(pid)
-			}
+			e.namespace = network(pid)
 		}
 		if all[pid] = e; e.process != nil && e.process.UID != own && own != 0 {
 			e.process = nil
 		}
 	}
 	return all
+}
+
+// network returns the network namespace of a process. If it cannot be read, the process has one of
+// its own: it may be in another user namespace, and its socket may still be in reach, or is
+// reported.
+func network(pid int) string {
+	namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		return fmt.Sprint(pid)
+	}
+	return namespace
 }
 
 // same reports whether two directories in /proc are of one process, with the same user.
@@ -292,7 +298,13 @@ func (n *Newcomers) Processes() []*Process {
 		}
 		sockets := byNamespace[e.namespace]
 		if sockets == nil {
-			sockets = listening(pid)
+			// The process may have entered another namespace, whose sockets must not stand for
+			// those of its former neighbors.
+			if e.namespace = network(pid); byNamespace[e.namespace] != nil {
+				sockets = byNamespace[e.namespace]
+			} else {
+				sockets = listening(pid)
+			}
 			byNamespace[e.namespace] = sockets
 		}
 		paths := sockets[e.process.name()]
