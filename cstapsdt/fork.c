@@ -95,6 +95,9 @@ struct sdt_mapping *sdt_fork_guard(const struct sdt_mapping *from, const char *p
 	memcpy(mapping->path, path, path_size);
 	pthread_mutex_lock(&mappings_lock);
 	mapping->next = mappings;
+	mapping->link = &mappings;
+	if (mappings)
+		mappings->link = &mapping->next;
 	mappings = mapping;
 	pthread_mutex_unlock(&mappings_lock);
 	return mapping;
@@ -103,14 +106,12 @@ struct sdt_mapping *sdt_fork_guard(const struct sdt_mapping *from, const char *p
 /* sdt_fork_release must be called before the pages are unmapped or replaced. */
 void sdt_fork_release(struct sdt_mapping *mapping)
 {
-	struct sdt_mapping **link = &mappings;
-
 	if (!mapping)
 		return;
 	pthread_mutex_lock(&mappings_lock);
-	while (*link != mapping)
-		link = &(*link)->next;
-	*link = mapping->next;
+	*mapping->link = mapping->next;
+	if (mapping->next)
+		mapping->next->link = mapping->link;
 	pthread_mutex_unlock(&mappings_lock);
 	free(mapping);
 }

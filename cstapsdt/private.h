@@ -180,7 +180,7 @@ const char *sdt_nop_name(void);
 
 /* fork.c: the executable pages of an image, which a forked child maps again. */
 struct sdt_mapping {
-	struct sdt_mapping *next;
+	struct sdt_mapping *next, **link; /* link points to the pointer to this mapping */
 	void *start;
 	size_t size;     /* whole pages */
 	uint64_t offset; /* in the file */
@@ -289,7 +289,7 @@ struct sdt_provider {
 	/* The state of observe.c: see recorder.h. */
 	struct sdt_observation *observed;
 	uintptr_t sites; /* the address of the first site, or 0 */
-	struct sdt_provider *next;
+	struct sdt_provider *next, **link; /* link points to the pointer to this provider, or is NULL */
 	size_t name_size;
 	char name[];
 };

@@ -108,6 +108,29 @@ static void move_probes(struct sdt_provider *provider)
 	}
 }
 
+/*
+ * link_provider and unlink_provider store in an order such that a provider that a forked child does
+ * not find in the list has no link there. sdt_observe_forked sets the links of the others.
+ */
+static void link_provider(struct sdt_provider *provider)
+{
+	provider->next = loaded_providers;
+	__atomic_store_n(&loaded_providers, provider, __ATOMIC_RELEASE);
+	__atomic_store_n(&provider->link, &loaded_providers, __ATOMIC_RELEASE);
+	if (provider->next)
+		provider->next->link = &provider->next;
+}
+
+static void unlink_provider(struct sdt_provider *provider)
+{
+	struct sdt_provider **link = provider->link;
+
+	provider->link = NULL;
+	__atomic_store_n(link, provider->next, __ATOMIC_RELEASE);
+	if (provider->next)
+		provider->next->link = link;
+}
+
 /* sdt_observe_load publishes the sites of a provider. It returns -1 if there is no memory. */
 int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites)
 {
@@ -123,8 +146,7 @@ int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites)
 		provider->sites = sites;
 		for (int i = 0; i < SDT_SINKS; i++)
 			observe_provider(&sdt_sinks[i], provider);
-		provider->next = loaded_providers;
-		__atomic_store_n(&loaded_providers, provider, __ATOMIC_RELEASE); /* for a fork */
+		link_provider(provider);
 		move_probes(provider);
 	}
 	sdt_observe_unlock();
@@ -134,15 +156,11 @@ int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites)
 /* sdt_observe_unload hides the sites of a provider. */
 void sdt_observe_unload(struct sdt_provider *provider)
 {
-	struct sdt_provider **link = &loaded_providers;
-
 	sdt_observe_lock();
 	for (SDTProbeList_t *p = provider->api.probes; p; p = p->next)
 		__atomic_store_n(&p->probe._fire, NULL, __ATOMIC_RELEASE);
-	while (*link && *link != provider)
-		link = &(*link)->next;
-	if (*link) /* it is missing if its load has failed */
-		*link = provider->next;
+	if (provider->link) /* its load has not failed */
+		unlink_provider(provider);
 	sdt_observe_unlock();
 }
 
@@ -207,8 +225,8 @@ void sdt_observe_drop(int index, uint64_t count)
  * handler may call.
  *
  * Another thread of the parent may have held the lock, perhaps while it waited for a disk, and a
- * fork does not wait for it. Whatever that thread was doing, the list of providers is consistent,
- * and everything else is set here.
+ * fork does not wait for it. Whatever that thread was doing, the list of providers is consistent in
+ * the direction of `next`, and everything else is set here.
  */
 void sdt_observe_forked(uint32_t kept)
 {
@@ -220,7 +238,8 @@ void sdt_observe_forked(uint32_t kept)
 		sdt_sinks[i].active = false;
 		sdt_sinks[i].patterns = NULL;
 	}
-	for (struct sdt_provider *p = loaded_providers; p; p = p->next) {
+	for (struct sdt_provider **link = &loaded_providers, *p; (p = *link); link = &p->next) {
+		p->link = link;
 		for (size_t k = 0; p->observed && k < p->count; k++)
 			p->observed[k].sinks = kept;
 		move_probes(p);
