@@ -145,7 +145,7 @@ struct sdt_memory {
 uint64_t sdt_recording_chunks(uint64_t bytes);
 uint64_t sdt_recording_size(uint64_t chunks);
 struct sdt_writer *sdt_writer_make(void);
-int sdt_writer_begin(struct sdt_writer *writer, const struct sdt_memory *memory);
+int sdt_writer_begin(struct sdt_writer *writer, const struct sdt_memory *memory, int sink);
 void sdt_writer_start(struct sdt_writer *writer);
 bool sdt_writer_stop(struct sdt_writer *writer);
 void sdt_writer_exit(const struct sdt_writer *writer);
@@ -251,10 +251,10 @@ extern struct sdt_sink sdt_sinks[SDT_SINKS];
  * sites, or none.
  */
 struct sdt_observation {
-	uint32_t sinks; /* a bit for each sink that has the probe */
-	uint32_t size; /* of a record without the texts */
+	struct sdt_writer *only; /* the writer of the only sink that has the probe, or NULL */
+	uint32_t sinks;          /* a bit for each sink that has the probe */
+	uint32_t size;           /* of a record without the texts */
 	const struct sdt_probe *probe;
-	const ArgType_t *types;
 	uint8_t count; /* of its arguments */
 	bool has_texts;
 	uint32_t numbers[SDT_SINKS]; /* they change only while no fire is in the writer */

@@ -47,7 +47,7 @@ static __attribute__((noinline)) uint32_t measure_texts(const struct sdt_observa
 	for (int i = 0; i < of->count; i++) {
 		const char *text = (const char *)(uintptr_t)values[i];
 
-		if (of->types[i] != sdt_string)
+		if (of->probe->types[i] != sdt_string)
 			continue;
 		lengths[i] = (uint32_t)(text ? strnlen(text, MAX_TEXT) : sizeof null_text - 1);
 		size += (lengths[i] + 8) & ~UINT32_C(7);
@@ -65,7 +65,7 @@ static __attribute__((noinline)) void put_texts(unsigned char *to, const struct 
 		const char *from = (const char *)(uintptr_t)values[i];
 		size_t padded;
 
-		if (of->types[i] != sdt_string)
+		if (of->probe->types[i] != sdt_string)
 			continue;
 		padded = ((size_t)lengths[i] + 8) & ~(size_t)7;
 		sdt_put_u64(to + 8 * i, lengths[i]);
@@ -78,7 +78,7 @@ static __attribute__((noinline)) void put_texts(unsigned char *to, const struct 
 /* put_arguments writes the words, each extended to 64 bits, and the texts. */
 static inline void put_arguments(unsigned char *to, const struct event *event)
 {
-	const ArgType_t *types = event->of->types;
+	const ArgType_t *types = event->of->probe->types;
 
 	for (size_t i = 0, count = event->of->count; i < count; i++) {
 		uint64_t sign = signs[8 + types[i]];
@@ -199,10 +199,9 @@ static inline bool enter_owned(struct sdt_writer *writer, uint32_t self, struct 
 
 /* append_fire appends a fire to a recording, unless its writer is stopped. It never waits. */
 static inline __attribute__((always_inline)) void
-append_fire(int sink, const struct sdt_observation *of, const uint64_t *values)
+append_fire(struct sdt_writer *writer, const struct sdt_observation *of, const uint64_t *values)
 {
-	struct sdt_writer *writer = __atomic_load_n(&sdt_sinks[sink].writer, __ATOMIC_RELAXED);
-	const uint32_t *number = &of->numbers[sink];
+	const uint32_t *number = &of->numbers[__atomic_load_n(&writer->sink, __ATOMIC_RELAXED)];
 	uint32_t lengths[SDT_MAX_ARGUMENTS];
 	const struct event event = {of, values, lengths,
 				    of->has_texts ? measure_texts(of, values, lengths) : of->size,
@@ -212,8 +211,6 @@ append_fire(int sink, const struct sdt_observation *of, const uint64_t *values)
 #ifdef __clang_analyzer__
 	memset(lengths, 0, sizeof lengths); /* the compiler does not know that has_texts is constant */
 #endif
-	if (__builtin_expect(!writer, 0))
-		return;
 	if (__builtin_expect(enter_owned(writer, event.thread, &slot), 1)) {
 		uint32_t known = __atomic_load_n(number, __ATOMIC_RELAXED);
 		bool done = known < SDT_NOT_ASKED ? append_to(writer, slot, known, &event)
@@ -252,8 +249,13 @@ static __attribute__((noinline)) void append_to_all(const SDTProbe_t *probe, uin
 			all[i] = values[i];
 		values = all;
 	}
-	for (; sinks; sinks &= sinks - 1)
-		append_fire(__builtin_ctz(sinks), of, values);
+	for (; sinks; sinks &= sinks - 1) {
+		const struct sdt_sink *sink = &sdt_sinks[__builtin_ctz(sinks)];
+		struct sdt_writer *writer = __atomic_load_n(&sink->writer, __ATOMIC_RELAXED);
+
+		if (writer)
+			append_fire(writer, of, values);
+	}
 }
 
 /*
@@ -265,12 +267,10 @@ void sdt_append_fire(const SDTProbe_t *probe, uintptr_t entry, const uint64_t *v
 {
 	if (__builtin_expect(!__atomic_load_n(&sdt_record_waits, __ATOMIC_RELAXED), 1)) {
 		const struct sdt_observation *of = observation_of(probe, entry);
-		uint32_t sinks = __atomic_load_n(&of->sinks, __ATOMIC_ACQUIRE);
+		struct sdt_writer *only = __atomic_load_n(&of->only, __ATOMIC_ACQUIRE);
 
-		if (!sinks)
-			return;
-		if (__builtin_expect(count >= of->count && !(sinks & (sinks - 1)), 1)) {
-			append_fire(__builtin_ctz(sinks), of, values);
+		if (__builtin_expect(only && count >= of->count, 1)) {
+			append_fire(only, of, values);
 			return;
 		}
 	}

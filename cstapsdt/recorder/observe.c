@@ -32,11 +32,10 @@ static bool is_observed(void)
 static void describe_records(struct sdt_observation *o, const struct sdt_probe *probe)
 {
 	o->probe = probe;
-	o->types = probe->types;
 	o->count = (uint8_t)probe->count;
 	o->size = (uint32_t)(SDT_RECORD_HEAD_BYTES + 8 * (uint64_t)o->count);
 	for (int i = 0; i < o->count; i++)
-		o->has_texts |= o->types[i] == sdt_string;
+		o->has_texts |= probe->types[i] == sdt_string;
 }
 
 /* reserve_observations makes room for all probes of a provider. It returns -1 if there is no memory. */
@@ -56,6 +55,17 @@ static int reserve_observations(struct sdt_provider *provider)
 	return 0;
 }
 
+/* set_sinks sets the sinks of a probe, and finds the only one. */
+static void set_sinks(struct sdt_observation *o, uint32_t sinks)
+{
+	struct sdt_writer *only = NULL;
+
+	if (sinks && !(sinks & (sinks - 1)))
+		only = sdt_sinks[__builtin_ctz(sinks)].writer;
+	__atomic_store_n(&o->sinks, sinks, __ATOMIC_RELEASE);
+	__atomic_store_n(&o->only, only, __ATOMIC_RELEASE);
+}
+
 /* number_probe gives a probe its number in a sink. Probes of one name share a number. */
 static void number_probe(const struct sdt_sink *sink, struct sdt_provider *provider, size_t index)
 {
@@ -69,7 +79,7 @@ static void number_probe(const struct sdt_sink *sink, struct sdt_provider *provi
 			 first->index == index ? sdt_writer_add(sink->writer, provider, o->probe)
 					       : provider->observed[first->index].numbers[i],
 			 __ATOMIC_RELAXED);
-	__atomic_or_fetch(&o->sinks, UINT32_C(1) << i, __ATOMIC_RELEASE);
+	set_sinks(o, o->sinks | UINT32_C(1) << i);
 }
 
 /*
@@ -83,7 +93,7 @@ static void observe_provider(const struct sdt_sink *sink, struct sdt_provider *p
 	for (size_t k = 0; provider->observed && k < provider->count; k++) {
 		struct sdt_observation *o = &provider->observed[k];
 
-		__atomic_and_fetch(&o->sinks, ~(UINT32_C(1) << i), __ATOMIC_RELAXED);
+		set_sinks(o, o->sinks & ~(UINT32_C(1) << i));
 		/*
 		 * A fire may have read the bit before, and then finds that the sink is in use
 		 * again.
@@ -174,7 +184,7 @@ int sdt_observe_begin(int index, const struct sdt_memory *memory, const struct s
 
 	if (!sink->writer)
 		__atomic_store_n(&sink->writer, sdt_writer_make(), __ATOMIC_RELAXED);
-	if (!sink->writer || sdt_writer_begin(sink->writer, memory) != 0)
+	if (!sink->writer || sdt_writer_begin(sink->writer, memory, index) != 0)
 		return -1;
 	sink->patterns = patterns;
 	sink->active = true;
@@ -241,7 +251,7 @@ void sdt_observe_forked(uint32_t kept)
 	for (struct sdt_provider **link = &loaded_providers, *p; (p = *link); link = &p->next) {
 		p->link = link;
 		for (size_t k = 0; p->observed && k < p->count; k++)
-			p->observed[k].sinks = kept;
+			set_sinks(&p->observed[k], kept);
 		move_probes(p);
 	}
 }

@@ -94,12 +94,13 @@ static void count_shards(struct sdt_writer *writer)
  * sdt_writer_begin writes the head of a recording to its memory, which is filled with zeros. The
  * writer is not alive yet. It returns -1 if there is no memory.
  */
-int sdt_writer_begin(struct sdt_writer *writer, const struct sdt_memory *memory)
+int sdt_writer_begin(struct sdt_writer *writer, const struct sdt_memory *memory, int sink)
 {
 	unsigned char *table = map_private(private_size(memory));
 
 	if (!table)
 		return -1;
+	__atomic_store_n(&writer->sink, sink, __ATOMIC_RELAXED);
 	writer->memory = *memory;
 	writer->table_bytes = sdt_table_size(memory->chunks);
 	writer->table = table;

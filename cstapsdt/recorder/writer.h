@@ -48,6 +48,7 @@ struct sdt_writer {
 	uint32_t shards;     /* the number of shards that the recording can have */
 	uint32_t reserve;    /* the number of shards for shared slots */
 	uint32_t given;      /* the number of shards that have a slot */
+	int sink;            /* the index of its sink */
 	struct sdt_clock clock;
 	struct sdt_memory memory;
 
