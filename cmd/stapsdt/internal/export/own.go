@@ -85,7 +85,7 @@ func (o *ownMetrics) families(state *rulesState) []expose.Family {
 	return []expose.Family{
 		{Name: "stapsdt_events_total", Help: "Events that are counted in a metric.", Labels: metric, Series: o.events},
 		{Name: "stapsdt_lost_events_total", Help: "Events that are not in a metric, because a table was full, because an expression could not be evaluated, or because no goroutine fired them.", Labels: []string{"metric", "reason"}, Series: o.lost},
-		{Name: "stapsdt_unattached_processes_total", Help: "Processes that ended before their probes were attached to, judged by the provider in the name of an image that could not be read. Their events are missing.", Labels: metric, Series: o.unattached},
+		{Name: "stapsdt_unattached_processes_total", Help: "Processes that ended before their probes were attached to, judged by the provider in the name of an image that could not be read. On a busy machine, the events of some of them were counted.", Labels: metric, Series: o.unattached},
 		{Name: "stapsdt_errors_total", Help: "Errors that kept probes from being attached to.", Labels: metric, Series: o.problems},
 		{Name: "stapsdt_attached_sites", Help: "Sites of probes that are attached to now.", Kind: expose.Gauge, Labels: metric, Series: o.sites},
 		{Name: "stapsdt_series", Help: "Series that a metric has.", Kind: expose.Gauge, Labels: metric, Series: o.series},
