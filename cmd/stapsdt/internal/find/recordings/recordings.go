@@ -24,6 +24,9 @@ const (
 	maxNames = 16384
 	// maxOpened is the maximum number of files in a directory that are opened.
 	maxOpened = 256
+	// maxBytes is the size of the largest file of which the last event is looked for. No process
+	// makes a larger one of itself, and a hostile one could let that take hours.
+	maxBytes = 2 * recording.MaxBytes
 )
 
 // AnyUser selects files of all users.
@@ -106,7 +109,9 @@ func (r *Recording) read(f *os.File) (pid uint32, ok bool) {
 	r.PID, r.Began, r.Closed = int(head.PID), head.Reading.Realtime, head.Ended
 	r.beside = binary.LittleEndian.Uint32(b[recording.OffBeside:]) != 0
 	r.Kept = head.Ended || !recordfile.Written(f, head)
-	r.Last, _ = recording.LastEvent(f, info.Size())
+	if info.Size() <= maxBytes {
+		r.Last, _ = recording.LastEvent(f, info.Size())
+	}
 	return head.PID, true
 }
 

@@ -47,6 +47,16 @@ func with(b []byte, offset int, word uint32) []byte {
 	return b
 }
 
+// TestSparse: a file that is larger than any recording of a process is named without a look at its chunks.
+func TestSparse(t *testing.T) {
+	root := write(t, map[string][]byte{"web.rec": recorded(40)})
+	require.NoError(t, os.Truncate(filepath.Join(root.Name(), "web.rec"), maxBytes+1))
+	all, err := In(root, "/web.rec", AnyUser)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, [2]int64{40e9, 0}, [2]int64{all[0].Began, all[0].Last})
+}
+
 // TestIn: the recordings to a path are found by their names and heads, with what they tell.
 func TestIn(t *testing.T) {
 	const kept = "-20261126T051447.736571318Z"
