@@ -181,5 +181,9 @@ func runAll(t *testing.T, enough func(*Feed) bool) (feed *Feed, said *warnings) 
 	return feed, said
 }
 
-// fakeStart is when all fakes were started.
-const fakeStart = 7
+// fakeStart is when all fakes were started, and fakePID the first of their PIDs. No process of this machine has one of them: the PID of
+// this process would make it refuse its own connections.
+const (
+	fakeStart = 7
+	fakePID   = 5_000_000 // the largest PID of Linux is 4,194,304
+)

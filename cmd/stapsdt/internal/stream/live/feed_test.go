@@ -62,7 +62,7 @@ func TestScanPause(t *testing.T) {
 // TestStale: a socket that a killed program has left is not tried again in each search.
 func TestStale(t *testing.T) {
 	dir := fakes(t)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, fmt.Sprintf("1000-%d.sock", fakeStart)), Net: "unix"})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, fmt.Sprintf("%d-%d.sock", fakePID, fakeStart)), Net: "unix"})
 	require.NoError(t, err)
 	l.SetUnlinkOnClose(false)
 	require.NoError(t, l.Close())

@@ -19,9 +19,9 @@ import (
 func TestHangingWatch(t *testing.T) {
 	dir := fakes(t)
 	for pid := range 20 {
-		(&fake{deaf: wire.KindWatch}).listen(t, dir, 1000+pid)
+		(&fake{deaf: wire.KindWatch}).listen(t, dir, fakePID+pid)
 	}
-	(&fake{}).listen(t, dir, 2000)
+	(&fake{}).listen(t, dir, fakePID+1000)
 	late := -1 // how many had let their time pass when the one that answers was watched
 	_, said := runAll(t, func(f *Feed) bool {
 		if late < 0 && f.count(watched) == 1 {
@@ -30,7 +30,7 @@ func TestHangingWatch(t *testing.T) {
 		return len(f.refused) == 20
 	})
 	require.Zero(t, late)
-	require.Equal(t, 1, said.count("process 1007 of another PID namespace: it has not answered within 2s"))
+	require.Equal(t, 1, said.count("process 5000007 of another PID namespace: it has not answered within 2s"))
 }
 
 // TestRefusedOnce: a program that is busy is named once, and watched when it no longer is.
@@ -38,11 +38,11 @@ func TestRefusedOnce(t *testing.T) {
 	dir := fakes(t)
 	busy := &fake{refusal: wire.KindWatch}
 	busy.grants.Store(2)
-	busy.listen(t, dir, 1000)
+	busy.listen(t, dir, fakePID)
 	began := time.Now()
 	_, said := runAll(t, func(f *Feed) bool { return f.count(watched) == 1 })
 	require.Greater(t, time.Since(began), 2*time.Second, "it was left alone for 1 s, and for 2 s")
-	require.Equal(t, 1, said.count("process 1000 of another PID namespace: 8 processes watch it already"))
+	require.Equal(t, 1, said.count("process 5000000 of another PID namespace: 8 processes watch it already"))
 	require.Zero(t, said.count("listens yet"), "one does")
 }
 
@@ -51,7 +51,7 @@ func TestListRefused(t *testing.T) {
 	dir := fakes(t)
 	busy := &fake{refusal: wire.KindList}
 	busy.grants.Store(1)
-	busy.listen(t, dir, 1000)
+	busy.listen(t, dir, fakePID)
 	_, said := runAll(t, func(f *Feed) bool { return f.count(watched) == 1 })
 	require.Equal(t, 1, said.count("8 processes watch it already"))
 }
@@ -60,7 +60,7 @@ func TestListRefused(t *testing.T) {
 func TestWatchLate(t *testing.T) {
 	dir := fakes(t)
 	slow := &fake{late: make(chan struct{})}
-	slow.listen(t, dir, 1000)
+	slow.listen(t, dir, fakePID)
 	looks := 0 // since it was asked
 	_, said := runAll(t, func(f *Feed) bool {
 		if slow.watched.Load() > 0 {
@@ -78,7 +78,7 @@ func TestWatchLate(t *testing.T) {
 func TestArrivalsAfterEnd(t *testing.T) {
 	dir := fakes(t)
 	for pid := range 20 {
-		(&fake{deaf: wire.KindWatch}).listen(t, dir, 1000+pid)
+		(&fake{deaf: wire.KindWatch}).listen(t, dir, fakePID+pid)
 	}
 	runAll(t, func(*Feed) bool { return true })
 	left := func() string {
@@ -93,7 +93,7 @@ func watchMany(t *testing.T, programs int) {
 	dir := fakes(t)
 	all := make([]fake, programs)
 	for i := range all {
-		all[i].listen(t, dir, 1000+i)
+		all[i].listen(t, dir, fakePID+i)
 	}
 	_, said := runAll(t, func(f *Feed) bool { return f.count(watched) == programs })
 	require.Zero(t, said.count("of another PID namespace"))
