@@ -108,6 +108,16 @@ func (f *files) deliver(ctx context.Context, d *Delivery, whole bool) (found boo
 	if whole {
 		ctx = context.Background()
 	}
+	tick := func() error {
+		_, more, err := d.Tick()
+		if err == nil && !more {
+			err = replay.ErrEnough
+		}
+		return err
+	}
+	if f.follow {
+		f.Between = tick
+	}
 	n := 0
 	_, err = f.Each(ctx, func(e *recording.Event, file *replay.File) error {
 		if err := d.Event(e, file); err != nil || !f.follow {
@@ -116,11 +126,7 @@ func (f *files) deliver(ctx context.Context, d *Delivery, whole bool) (found boo
 		if n++; n%perTick != 0 {
 			return nil
 		}
-		_, more, err := d.Tick()
-		if err == nil && !more {
-			err = replay.ErrEnough
-		}
-		return err
+		return tick()
 	})
 	return true, err
 }

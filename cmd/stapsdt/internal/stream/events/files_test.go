@@ -181,3 +181,34 @@ func TestRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, s, "the processes are the source")
 }
+
+// eager is a Taker that ends the run at the first tick after it has taken events.
+type eager struct {
+	notes
+	taken int
+}
+
+func (e *eager) Taker(*recording.Probe) func(*recording.Event) {
+	return func(*recording.Event) { e.taken++ }
+}
+
+func (e *eager) Tick() (next time.Duration, more bool, err error) { return 0, e.taken == 0, nil }
+
+// TestTicks: a Taker that follows a long recording ticks before it has taken all of its events.
+func TestTicks(t *testing.T) {
+	const chunks = 10
+	for follow, want := range map[bool]int{true: 2, false: 2 * chunks} {
+		var r eventtest.Recording
+		p := r.Probe("p", "x", "n")
+		for i := range chunks {
+			fired := eventtest.Fired{Probe: p, At: time.Duration(i) * time.Second, Words: []uint64{1}}
+			r.Chunk(0, uint64(2*i), fired, fired)
+		}
+		path := filepath.Join(t.TempDir(), "a")
+		require.NoError(t, os.WriteFile(path, r.Bytes(), 0o600))
+		s, _ := opened(t, query.Config{}, replay.From{Paths: []string{path}, Follow: follow})
+		e := &eager{}
+		require.NoError(t, s.Source.Run(t.Context(), e))
+		require.Equal(t, want, e.taken, "follow: %v", follow)
+	}
+}

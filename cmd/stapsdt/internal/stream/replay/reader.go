@@ -22,7 +22,10 @@ type Reader struct {
 	// Faults counts the events that were left out because the condition could not be evaluated.
 	Faults uint64
 	// Taker, if it is not nil, returns the function that takes the events of a probe, in any order.
-	Taker    func(*recording.Probe) func(*recording.Event)
+	Taker func(*recording.Probe) func(*recording.Event)
+	// Between, if it is not nil, is called now and then while the Taker's functions take events.
+	// Its error ends Each, which returns it.
+	Between  func() error
 	files    []*File
 	gone     uint64 // events that removed recordings had lost
 	specs    []spec.Spec
@@ -308,7 +311,13 @@ func (r *Reader) Next() (*recording.Event, *File, error) {
 func (r *Reader) Each(
 	ctx context.Context, visit func(*recording.Event, *File) error,
 ) (failed *File, err error) {
-	goOn := func() bool { return ctx.Err() == nil }
+	var between error
+	goOn := func() bool {
+		if ctx.Err() == nil && r.Between != nil {
+			between = r.Between()
+		}
+		return ctx.Err() == nil && between == nil
+	}
 	for r.Taker != nil && len(r.active) > 0 && goOn() {
 		f := r.active[0]
 		r.active = r.active[1:]
@@ -316,6 +325,9 @@ func (r *Reader) Each(
 		if err := f.Reader.Each(of, goOn); err != nil {
 			return f, fmt.Errorf("%s: %w", f.Path, err)
 		}
+	}
+	if between != nil {
+		return nil, between
 	}
 	for n := 0; n%1024 != 0 || ctx.Err() == nil; n++ {
 		e, f, err := r.Next()
