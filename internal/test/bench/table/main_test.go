@@ -43,6 +43,9 @@ func BenchmarkTable(t *testing.B) {
 		progress("command")
 		r.measureCommand(t, rounds(9))
 		publish(t, "command", processors, r.command(machine))
+		progress("programs")
+		r.measurePrograms(t, 3)
+		publish(t, "programs", processors, r.programs(machine))
 	}
 	if all || *onlyFunctions {
 		progress("functions")
