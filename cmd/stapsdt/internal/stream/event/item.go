@@ -148,8 +148,9 @@ func IsGoString(t *sdt.Type) bool {
 // field bytes, and their number. C has no struct of this size with two such fields.
 func IsBytes(t *sdt.Type) bool { return t != nil && isText(t, "bytes", 24) }
 
-// ByteName is the name of the type of the elements of a Go array of bytes.
-const ByteName = "uint8"
+// ByteName is the name of the type of the elements of an array of bytes in a function's values. The
+// arrays of a probe's structs have elements of the type uint8, which are shown as numbers.
+const ByteName = "byte"
 
 // isText reports whether a type has a pointer of a name, and then a length.
 func isText(t *sdt.Type, name string, size int64) bool {
