@@ -4,7 +4,7 @@
 #
 #   scripts/kubernetes.sh [CHECK...]
 #
-#   CHECK   agent moment rules brief pods plugin replicas killed sidecar monitor nodes; by default all
+#   CHECK   agent moment rules brief pods plugin replicas killed later sidecar verbs monitor nodes; by default all
 #           They run in this order. The cluster has one node until nodes adds the second.
 #
 # It runs the image that is made like that of a release or, with $STAPSDT_RELEASED, the image in this archive of a release.
@@ -20,7 +20,7 @@ bin=${STAPSDT_CACHE:-$HOME/.cache/stapsdt}/kubernetes-$(sed -n 's|^require k8s.i
 . scripts/lib/packages.sh
 
 operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
-checks="agent moment rules brief pods plugin replicas killed sidecar monitor nodes"
+checks="agent moment rules brief pods plugin replicas killed later sidecar verbs monitor nodes"
 
 if [ "${1:-}" != --inside ]; then
 	for one in "$@"; do
@@ -289,6 +289,8 @@ deployment() {
 		    metadata: {labels: {app: $1}}
 		    spec:
 		      terminationGracePeriodSeconds: 1
+		      topologySpreadConstraints:
+		        - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: $1}}}
 		      securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
 		      containers:
 		        - name: app
@@ -408,6 +410,45 @@ killed() {
 	fetched looping
 }
 
+# later: a developer waits for the next life of a container that has crashed twice.
+later() {
+	developer || return 1
+	crashing twice twice || return 1
+	try 60 sh -c 'kubectl -n work get pod twice -o jsonpath="{.status.containerStatuses[0].state.waiting.reason}" | grep CrashLoopBackOff' || return 1
+	kubectl stapsdt --kubeconfig "$cluster/developer" trace -n work twice worker:asked --wait --number 1000 -d 2m -o json >"$cluster/life" || return 1
+	[ "$(grep -o '"number":[0-9]*' "$cluster/life" | sort -u | wc -l)" = 1000 ]
+}
+
+# shown OUTPUT COMMAND... runs a verb for the pod $pod of the service as a developer, and finds the output.
+shown() {
+	local output=$1 began=$EPOCHREALTIME
+	shift
+	kubectl stapsdt --kubeconfig "$cluster/developer" "$1" -n shop "$pod" "${@:2}" >"$cluster/shown" || return 1
+	echo "$* took $(echo "$EPOCHREALTIME $began" | awk '{print $1 - $2}') s"
+	head -3 "$cluster/shown"
+	grep -q "$output" "$cluster/shown"
+}
+
+# verbs: each verb for a service that is busy.
+verbs() {
+	developer || return 1
+	kubectl apply -k "$cluster/sidecar" || return 1
+	kubectl -n shop rollout status deployment/shop --timeout=120s || return 1
+	kubectl -n shop create rolebinding developer --clusterrole=edit --serviceaccount=work:developer || return 1
+	local pod ip busy
+	pod=$(kubectl -n shop get pods -o jsonpath='{.items[0].metadata.name}')
+	ip=$(kubectl -n shop get pod "$pod" -o jsonpath='{.status.podIP}')
+	while sleep 0.02; do curl -s "http://$ip:8080/items"; done >/dev/null &
+	busy=$!
+	shown 'shop:request__end(' list && shown '"status":200' trace shop:request__end --number 5 -o json &&
+		shown 'shop:request__end' count 'shop:*' -d 1s && shown 'p99' hist shop:request__end nanoseconds -d 1s &&
+		shown 'shop:request ' latency shop:request -d 1s && shown 'shop:request ' top --number 1 &&
+		shown 'shop:query' tree -w 'path == "/items"' --number 1 && shown '' record 'shop:*' -d 1s -O "$cluster/shop.rec"
+	local status=$?
+	kill $busy
+	[ $status = 0 ] && "$cluster/stapsdt" tree --from "$cluster/shop.rec" --slowest 1 | tee "$cluster/shown" && grep -q 'shop:query' "$cluster/shown"
+}
+
 # sidecar: an exporter beside a service in a restricted namespace, without any capability.
 sidecar() {
 	kubectl apply -k "$cluster/sidecar" || return 1
@@ -448,7 +489,11 @@ nodes() {
 		[ "$pods" -ge 5 ] || return 1
 		sum=$((sum + pods))
 	done
-	[ $sum = 20 ]
+	[ $sum = 20 ] || return 1
+	deployment everywhere 4 || return 1
+	kubectl stapsdt count -n work deploy/everywhere worker:asked -d 5s -o json --via kernel -v | tee "$cluster/seen" || return 1
+	[ "$(grep -c '"by":{"pod":"everywhere-.*"count":1000}' "$cluster/seen")" = 4 ] &&
+		[ "$(kubectl -n work get pods -l app=everywhere -o jsonpath='{.items[*].spec.nodeName}' | tr ' ' '\n' | sort -u | wc -l)" = 2 ]
 }
 
 kubectl create namespace work >/dev/null
@@ -470,7 +515,9 @@ for one in $checks; do
 	plugin) check "kubectl stapsdt sees the processes below the first, in nested PID namespaces" plugin ;;
 	replicas) check "kubectl stapsdt shows all replicas of a Deployment in one stream" replicas ;;
 	killed) check "a developer reads and fetches what containers recorded before they crashed" killed ;;
+	later) check "a developer waits for the next life of a container" later ;;
 	sidecar) check "an exporter beside a service needs no capability" sidecar ;;
+	verbs) check "each verb of kubectl stapsdt answers a developer" verbs ;;
 	monitor) check "the PodMonitor agrees with its CRD" monitor ;;
 	nodes) check "the agents of two nodes count the pods of their own" nodes ;;
 	esac
