@@ -415,7 +415,7 @@ later() {
 	developer || return 1
 	crashing twice twice || return 1
 	try 60 sh -c 'kubectl -n work get pod twice -o jsonpath="{.status.containerStatuses[0].state.waiting.reason}" | grep CrashLoopBackOff' || return 1
-	kubectl stapsdt --kubeconfig "$cluster/developer" trace -n work twice worker:asked --wait --number 1000 -d 2m -o json >"$cluster/life" || return 1
+	kubectl stapsdt --kubeconfig "$cluster/developer" trace -n work twice worker:done --wait --number 1000 -d 2m -o json >"$cluster/life" || return 1
 	[ "$(grep -o '"number":[0-9]*' "$cluster/life" | sort -u | wc -l)" = 1000 ]
 }
 
@@ -442,7 +442,7 @@ verbs() {
 	busy=$!
 	shown 'shop:request__end(' list && shown '"status":200' trace shop:request__end --number 5 -o json &&
 		shown 'shop:request__end' count 'shop:*' -d 1s && shown 'p99' hist shop:request__end nanoseconds -d 1s &&
-		shown 'shop:request ' latency shop:request -d 1s && shown 'shop:request ' top --number 1 &&
+		shown 'shop:request__start' latency shop:request -d 1s && shown 'shop:request ' top --number 1 &&
 		shown 'shop:query' tree -w 'path == "/items"' --number 1 && shown '' record 'shop:*' -d 1s -O "$cluster/shop.rec"
 	local status=$?
 	kill $busy
