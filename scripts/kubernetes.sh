@@ -442,7 +442,7 @@ verbs() {
 	busy=$!
 	shown 'shop:request__end(' list && shown '"status":200' trace shop:request__end --number 5 -o json &&
 		shown 'shop:request__end' count 'shop:*' -d 1s && shown 'p99' hist shop:request__end nanoseconds -d 1s &&
-		shown 'shop:request__start' latency shop:request -d 1s && shown 'shop:request ' top --number 1 &&
+		shown 'shop:request__start' latency shop:request -d 1s && shown 'shop:request$' top --number 1 &&
 		shown 'shop:query' tree -w 'path == "/items"' --number 1 && shown '' record 'shop:*' -d 1s -O "$cluster/shop.rec"
 	local status=$?
 	kill $busy
