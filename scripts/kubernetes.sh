@@ -305,7 +305,7 @@ deployment() {
 	kubectl -n work rollout status "deployment/$1" --timeout=60s
 }
 
-# whole FILE PODS: so many pods have fired 1000 different events each.
+# whole FILE PODS: the file has 1000 different events of each of so many pods, and no others.
 whole() {
 	[ "$(grep -o '"pod":"[^"]*"\|"number":[0-9]*' "$1" | paste - - | sort -u | cut -f1 | uniq -c | awk '$1 == 1000' | wc -l)" = "$2" ] &&
 		[ "$(wc -l <"$1")" = "${2}000" ]

@@ -90,8 +90,7 @@ func (k *kubectl) start(ctx context.Context, s *subject, image string, o owner, 
 		[]string{"debug", "--namespace=" + s.Metadata.Namespace, s.Metadata.Name},
 		[]string{"--image=" + image, "--image-pull-policy=IfNotPresent"}, s.targetFlag(),
 		[]string{"--container=" + at.container, "--profile=" + profile, "--custom=" + custom},
-		[]string{"--attach=false", "--quiet",
-			"--"}, at.command("wait", s))...)
+		[]string{"--attach=false", "--quiet", "--"}, at.command("wait", s))...)
 	switch {
 	case err == nil:
 	case errors.Is(err, errForbidden) && strings.Contains(err.Error(), "ephemeralcontainers"):

@@ -27,6 +27,11 @@ type fan struct {
 	request *Request
 	out     *os.File
 	err     io.Writer
+	slots   chan struct{} // has an element for each search that is going on
+}
+
+func newFan(k *kubectl, r *Request, out *os.File, err io.Writer) fan {
+	return fan{kubectl: k, request: r, out: out, err: err, slots: make(chan struct{}, searches)}
 }
 
 func (f *fan) warn(format string, args ...any) { warn(f.err, format, args...) }
@@ -111,9 +116,9 @@ func (s *selection) none(all []podError, say func(podError)) error {
 	return &podsError{fmt.Sprintf("none of %s of %v can be asked", text.Number(len(all), "pod"), s), status}
 }
 
-// each calls do for each running pod of the selection, a few at a time. It says the errors of pods,
+// each calls do with the index of each pod, for all at the same time. It says the errors of pods,
 // and returns an error if there is one for each.
-func (f *fan) each(all []pod, do func(context.Context, *pod, io.Writer) error) error {
+func (f *fan) each(all []pod, do func(ctx context.Context, i int, problems io.Writer) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	lines := &lines{to: f.err}
@@ -122,7 +127,7 @@ func (f *fan) each(all []pod, do func(context.Context, *pod, io.Writer) error) e
 	var group sync.WaitGroup
 	for i := range all {
 		group.Go(func() {
-			err := do(ctx, &all[i], lines.of(all[i].String()))
+			err := do(ctx, i, lines.of(all[i].String()))
 			if mu.Lock(); err != nil {
 				failed = append(failed, podError{all[i].String(), err})
 			}
@@ -146,8 +151,16 @@ func (f *fan) place(ctx context.Context, p *pod) (*subject, *place, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	at, err := f.kubectl.locate(ctx, f.request, s)
+	at, err := f.locate(ctx, s)
 	return s, at, err
+}
+
+// locate finds a place that can execute the request for a container, when few other searches are
+// going on.
+func (f *fan) locate(ctx context.Context, s *subject) (*place, error) {
+	f.slots <- struct{}{}
+	defer func() { <-f.slots }()
+	return f.kubectl.locate(ctx, f.request, s)
 }
 
 // errStatus returns the error for the exit status of a command in a pod that has printed its error.

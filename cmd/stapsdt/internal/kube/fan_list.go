@@ -20,12 +20,11 @@ func (f *fan) list() error {
 		return err
 	}
 	found := make([]*listing, len(all))
-	slots := make(chan struct{}, searches)
-	err = f.each(all, func(ctx context.Context, p *pod, problems io.Writer) (err error) {
+	slots := make(chan struct{}, searches) // for the commands in the pods too, which are short
+	err = f.each(all, func(ctx context.Context, i int, problems io.Writer) (err error) {
 		slots <- struct{}{}
 		defer func() { <-slots }()
-		i := slices.IndexFunc(all, func(other pod) bool { return other.String() == p.String() })
-		found[i], err = f.listPod(ctx, p, problems)
+		found[i], err = f.listPod(ctx, &all[i], problems)
 		return err
 	})
 	if err != nil {

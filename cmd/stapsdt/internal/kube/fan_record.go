@@ -33,12 +33,12 @@ func (f *fan) record() error {
 			return err
 		}
 	}
-	return f.each(all, func(ctx context.Context, p *pod, problems io.Writer) error {
+	return f.each(all, func(ctx context.Context, i int, problems io.Writer) error {
 		file := path
 		if isDirectory {
-			file = filepath.Join(path, s.fileName(p))
+			file = filepath.Join(path, s.fileName(&all[i]))
 		}
-		return f.recordPod(ctx, p, file, problems)
+		return f.recordPod(ctx, &all[i], file, problems)
 	})
 }
 

@@ -97,7 +97,7 @@ func execute(r *Request, verb localVerb, stdout, stderr *os.File) (status int, e
 		return 0, err
 	}
 	if r.selection.several() {
-		f := &fan{kubectl: k, request: r, out: stdout, err: stderr}
+		f := newFan(k, r, stdout, stderr)
 		return f.execute(verb)
 	}
 	a := &execution{request: r, kubectl: k, out: stdout, err: stderr}

@@ -17,9 +17,7 @@ import (
 // follow asks a pod for its events, and passes on its frames until it has ended. begin is called
 // with the first one. The error is nil if the pod has sent all of its events.
 func (f *replicas) follow(m *member, s *subject, begin func(outcome)) error {
-	f.slots <- struct{}{}
-	at, err := f.kubectl.locate(f.search, f.request, s)
-	<-f.slots
+	at, err := f.locate(f.search, s)
 	if err != nil {
 		return err
 	}

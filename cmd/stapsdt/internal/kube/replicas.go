@@ -45,7 +45,6 @@ type replicas struct {
 	cancel  context.CancelFunc
 	search  context.Context // of searches for pods and places
 	cease   context.CancelFunc
-	slots   chan struct{}
 	updates chan replay.Update
 	group   sync.WaitGroup // of all goroutines that send updates
 
@@ -66,7 +65,7 @@ type member struct {
 
 func newReplicas(k *kubectl, r *Request) *replicas {
 	f := &replicas{
-		fan: fan{kubectl: k, request: r}, slots: make(chan struct{}, searches),
+		fan:     newFan(k, r, nil, nil),
 		updates: make(chan replay.Update), members: map[string]*member{}, said: map[string]bool{},
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())

@@ -195,7 +195,7 @@ func frame(patches ...any) []byte {
 	return out.Bytes()
 }
 
-// TestHostile: whatever a pod sends, it takes no more memory than was asked for, and is an error.
+// TestHostile: whatever a pod sends takes no more memory than was asked for, and is an error.
 func TestHostile(t *testing.T) {
 	head := &recording.Head{Major: recording.Major, Clock: recording.Monotonic, Chunks: 4, Shards: 1, TableBytes: 4096}
 	whole := head.Encode()
