@@ -159,7 +159,7 @@ func runFlags(c *cobra.Command, config *query.Config) {
 	targetFlags(c, &config.Target)
 	c.Flags().StringVarP(&config.Where, "where", "w", "", "only events for which the Go expression `EXPR` is true, such as 'status >= 500'")
 	c.Flags().DurationVarP(&config.Duration, "duration", "d", 0, "end after this time, such as 10s")
-	c.Flags().BoolVar(&config.Await, "wait", false, "with -p, wait for probes that no process has yet, such as those of a library that it loads later")
+	c.Flags().BoolVar(&config.Await, "wait", false, "wait for probes that no process or file has yet, such as those of a library that a process loads later")
 	c.Flags().BoolVar(&config.Single, "single", false, "attach to each site on its own, as on kernels before 6.6")
 	_ = c.Flags().MarkHidden("single")
 	viaFlag(c, &config.Via, "the program's socket if it can do all that is asked, or else the kernel")

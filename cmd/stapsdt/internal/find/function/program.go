@@ -194,6 +194,10 @@ func (p *Program) NameOf(address uint64) string {
 	return name
 }
 
+// Release returns the minor number of the release that built the program, such as 26, or 0 if it is
+// unknown.
+func (p *Program) Release() int { return p.release }
+
 // Release returns the minor number of a release, such as 26 for go1.26.8, or 0 if the version is unknown or has
 // experiments, which can change anything.
 func Release(version string) int {

@@ -3,9 +3,9 @@
 package probes
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -37,8 +37,9 @@ type Spec struct {
 
 	near  *nearest.Name // the nearest name among the probes that were not selected
 	file  *target.File  // nil while it is being written
-	path  string        // where the file was found
-	wrong os.FileInfo   // a later file at path that could not be opened, or nil
+	path  string        // where the file was found, or is waited for
+	waits bool          // whether there is no file with a selected probe yet
+	wrong os.FileInfo   // a file at path that is not the one, or nil
 }
 
 // NewSelector parses specs. others maps a spec to its alternative.
@@ -169,7 +170,9 @@ func (s *Selector) Files() (files []*target.File) {
 
 // Closed reports whether a file that a spec names is not open, because it is being written.
 func (s *Selector) Closed() bool {
-	return slices.ContainsFunc(s.Specs, func(spec *Spec) bool { return spec.File != "" && spec.file == nil })
+	return slices.ContainsFunc(s.Specs, func(spec *Spec) bool {
+		return spec.File != "" && spec.file == nil && !spec.waits
+	})
 }
 
 // Drop notes that a file was closed. Reopen opens it again.
@@ -187,44 +190,46 @@ const writeRetry = 20 * time.Millisecond
 // opening opens a file with probes. The method Open of a *target.Finder is one.
 type opening = func(path string) (*target.File, error)
 
-// Open opens the files that the specs name. Each must have the probes that its spec names.
-func (s *Selector) Open(open opening) error {
+// Open opens the files that the specs name. Each must have the probes that its spec names, unless
+// await is set: then Reopen opens the first file that has them. It is no error either if a file has
+// no function of a spec: its Finder knows the reason.
+func (s *Selector) Open(open opening, await bool) error {
 	for _, spec := range s.Specs {
 		if spec.File == "" {
 			continue
 		}
-		f, err := open(spec.File)
-		hint := spec.functionHint()
-		for errors.Is(err, lease.ErrWritten) {
-			time.Sleep(writeRetry)
-			f, err = open(spec.File)
-		}
-		if errors.Is(err, sdt.ErrNoProbes) && hint != "" {
-			return fmt.Errorf("%w%s", err, hint)
-		}
-		if errors.Is(err, sdt.ErrNoProbes) {
-			return fmt.Errorf("%w; if it is a program that loads its probes at run time, use -p or -a", err)
-		}
-		if err != nil {
-			return err
-		}
-		spec.file, spec.path = f, f.Path
-		if !spec.in(f) {
-			s.Find(f)
-			hint = cmp.Or(hint, spec.near.Hint())
-			return fmt.Errorf("%w: %s has no %s:%s%s", query.ErrNothing, spec.File, spec.Provider, spec.Probe, hint)
+		spec.path = target.Locate(spec.File)
+		if err := s.open(spec, open); err != nil {
+			none := errors.Is(err, query.ErrNothing) || errors.Is(err, sdt.ErrNoProbes)
+			if !(none && spec.Functions) && !(await && (none || errors.Is(err, fs.ErrNotExist))) {
+				return err
+			}
+			spec.file, spec.waits = nil, true
+			spec.wrong, _ = stall.Stat(spec.path)
 		}
 	}
 	return nil
 }
 
-// functionHint returns a suggestion to append to the error for a missing probe if its spec looks as
-// if it selected functions, or "".
-func (s *Spec) functionHint() string {
-	if s.Functions || s.Provider != spec.FunctionProvider {
-		return ""
+// open opens the file that a spec names, and checks that it has a selected probe.
+func (s *Selector) open(spec *Spec, open opening) error {
+	f, err := open(spec.File)
+	for errors.Is(err, lease.ErrWritten) {
+		time.Sleep(writeRetry)
+		f, err = open(spec.File)
 	}
-	return fmt.Sprintf("; functions are looked for in running processes: give -p PID and %s:%s, without FILE", s.Provider, s.Probe)
+	if errors.Is(err, sdt.ErrNoProbes) {
+		return fmt.Errorf("%w; if it is a program that loads its probes at run time, use -p or -a", err)
+	}
+	if err != nil {
+		return err
+	}
+	if spec.file, spec.path = f, f.Path; !spec.in(f) {
+		s.Find(f)
+		return fmt.Errorf("%w: %s has no %s:%s%s", query.ErrNothing,
+			spec.File, spec.Provider, spec.Probe, spec.near.Hint())
+	}
+	return nil
 }
 
 // minAge is the age from which a file that cannot be read is an error: a younger one may be
@@ -245,7 +250,11 @@ func (s *Selector) Reopen(open opening) (reopened bool, problems []error) {
 		f, err := open(spec.path)
 		switch {
 		case err == nil:
-			spec.file, spec.wrong, reopened = f, nil, true
+			if spec.file = f; spec.waits && !spec.in(f) {
+				spec.file, spec.wrong = nil, now
+				continue
+			}
+			spec.wrong, spec.waits, reopened = nil, false, true
 			if !spec.in(f) {
 				problems = append(problems, fmt.Errorf("%s was replaced, and no longer has %s:%s", spec.path, spec.Provider, spec.Probe))
 			}
@@ -254,8 +263,9 @@ func (s *Selector) Reopen(open opening) (reopened bool, problems []error) {
 			if later, statErr := stall.Stat(spec.path); statErr != nil || !SameContent(later, now) {
 				continue // the file was still incomplete
 			}
-			spec.wrong = now
-			problems = append(problems, fmt.Errorf("another file was found: %w", err))
+			if spec.wrong = now; !spec.waits || !errors.Is(err, sdt.ErrNoProbes) {
+				problems = append(problems, fmt.Errorf("another file was found: %w", err))
+			}
 		}
 	}
 	return reopened, problems
@@ -277,7 +287,9 @@ func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
 		p.Nop = f.Nop(&site)
 		return p
 	}
-	p.Function = &bpf.FunctionSite{Return: fn.Return, Push: fn.Place == function.AtPush && !fn.Return}
+	p.Function = &bpf.FunctionSite{
+		Return: fn.Return, Push: fn.Place == function.AtPush && !fn.Return, Goid: fn.Goid,
+	}
 	p.ArgsErr, p.Restarts = fn.ArgsErr, fn.Place == function.AtBranch && !fn.Return
 	for i, a := range fn.Args {
 		p.Args[i] = functionArg(f, &site, a)

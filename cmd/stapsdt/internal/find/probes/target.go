@@ -38,8 +38,10 @@ func Select(t *query.Target, specs []string, others map[string]string) (*Selecto
 	if err != nil {
 		return nil, console.Usagef("%w", err)
 	}
-	if len(selector.FunctionSpecs()) > 0 && len(t.PIDs) == 0 {
-		return nil, console.Usagef("%v selects functions, which are looked for in the processes that -p names; for probes of a provider named go, give FILE:", selector.FunctionSpecs()[0])
+	for _, spec := range selector.FunctionSpecs() {
+		if spec.File == "" && len(t.PIDs) == 0 {
+			return nil, console.Usagef("%v selects functions, which are looked for in the processes that -p names, or in a file, as in FILE:%v", spec, spec)
+		}
 	}
 	for i, spec := range selector.Specs {
 		if spec.File == "" && !t.Given() {

@@ -56,7 +56,8 @@ type File struct {
 
 	functions *functions // nil if none were looked for or found
 
-	// Lower is the file that an overlay has copied to this one, or nil. Processes can have mapped either.
+	// Lower is the file that an overlay has copied to this one, or nil. Processes can have mapped
+	// either.
 	Lower *File
 }
 
@@ -71,8 +72,9 @@ func newStamp(stat *unix.Stat_t) stamp {
 	return stamp{ID{stat.Dev, stat.Ino}, stat.Size, stat.Mtim, stat.Ctim}
 }
 
-// Hold holds and returns the lease of the file. Until Let, a guarded file stays as it was when its probes were read. If the file is
-// changed later, everything that the lease keeps is detached. The error is lease.ErrBroken if the file was changed already.
+// Hold holds and returns the lease of the file. Until Let, a guarded file stays as it was when its
+// probes were read. If the file is changed later, everything that the lease keeps is detached. The
+// error is lease.ErrBroken if the file was changed already.
 func (f *File) Hold() (*lease.Lease, error) {
 	if f.Changed() {
 		return nil, lease.ErrBroken
@@ -84,7 +86,8 @@ func (f *File) Hold() (*lease.Lease, error) {
 // Changed detects a change later. Guarded also reports true if nothing will be attached.
 func (f *File) Guarded() bool { return f.lease == nil || f.lease.Held() || f.nameless }
 
-// Changed reports whether the file is being changed, or has been. If so, everything is detached from it.
+// Changed reports whether the file is being changed, or has been. If so, everything is detached
+// from it.
 func (f *File) Changed() bool {
 	if f.lease == nil || f.lease.Broken() {
 		return f.lease != nil
@@ -102,8 +105,9 @@ func (f *File) Changed() bool {
 	return true
 }
 
-// Copied reports whether an overlay has copied the file, as it does for any change, even of the mode. The content is the same,
-// but processes that map the file from now on map the copy, to which nothing is attached.
+// Copied reports whether an overlay has copied the file, as it does for any change, even of the
+// mode. The content is the same, but processes that map the file from now on map the copy, to which
+// nothing is attached.
 func (f *File) Copied() bool {
 	if !f.overlaid || f.birth == (unix.StatxTimestamp{}) {
 		return false
@@ -119,7 +123,8 @@ func (f *File) AttachPath() string { return fmt.Sprintf("/proc/self/fd/%d", f.co
 // Stalled reports whether the file system did not answer when the probes or their types were read.
 func (f *File) Stalled() bool { return f.content != nil && f.content.stalled.Load() }
 
-// Answers returns the key of the file system for package stall. The error is stall.Err if the file system does not answer.
+// Answers returns the key of the file system for package stall. The error is stall.Err if the file
+// system does not answer.
 func (f *File) Answers() (key any, err error) {
 	if _, err = f.content.stat(); err == stall.Err { // content's key is of the user for whom it was opened
 		f.content.stalled.Store(true)
@@ -127,7 +132,8 @@ func (f *File) Answers() (key any, err error) {
 	return f.owner.stallKey(f.ID), err
 }
 
-// Again is a second descriptor of a file, for attaching to it. The lease is kept until Close, so that no process can change the file.
+// Again is a second descriptor of a file, for attaching to it. The lease is kept until Close, so
+// that no process can change the file.
 type Again struct {
 	// Path is valid until Close.
 	Path string
@@ -136,7 +142,8 @@ type Again struct {
 	end  func()
 }
 
-// Reopen returns another descriptor of the file. The error is lease.ErrBroken if the file is being changed.
+// Reopen returns another descriptor of the file. The error is lease.ErrBroken if the file is being
+// changed.
 func (f *File) Reopen() (*Again, error) {
 	path, same, err := f.content.reopen()
 	if err != nil {
@@ -202,25 +209,33 @@ func (f *File) Close() error {
 	return f.content.Close()
 }
 
-// find opens a file, and returns the path that it opened. It looks up a name without a slash in
-// $PATH if there is no such file in the current directory.
+// find opens a file, and returns the path that Locate returns.
 func find(path string) (string, *Content, error) {
-	open := func() (*Content, error) { return openContent(path, func() (*os.File, error) { return open(path) }) }
-	content, err := open()
-	if errors.Is(err, fs.ErrNotExist) && !strings.Contains(path, "/") {
-		if found, lookErr := exec.LookPath(path); lookErr == nil {
-			path = found
-			content, err = open()
-		}
-	}
+	path = Locate(path)
+	content, err := openContent(path, func() (*os.File, error) { return open(path) })
 	if err == stall.Err {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return path, content, err
 }
 
-// leasedError means that another process has a write lease on a file, which an open for reading would wait for.
-// No other process can have the file open meanwhile, and so none can run it.
+// Locate returns the path at which Open finds a file: a name without a slash is looked up in $PATH
+// if there is no such file in the current directory.
+func Locate(path string) string {
+	if strings.Contains(path, "/") {
+		return path
+	}
+	if _, err := stall.Stat(path); err == nil {
+		return path
+	}
+	if found, err := exec.LookPath(path); err == nil {
+		return found
+	}
+	return path
+}
+
+// leasedError means that another process has a write lease on a file, which an open for reading
+// would wait for. No other process can have the file open meanwhile, and so none can run it.
 type leasedError struct {
 	ID
 	path string
@@ -230,7 +245,8 @@ func (e *leasedError) Error() string {
 	return e.path + ": another process has a write lease on the file"
 }
 
-// open opens a regular file. It checks the type first, because opening other files can have side effects.
+// open opens a regular file. It checks the type first, because opening other files can have side
+// effects.
 func open(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -256,8 +272,8 @@ func open(path string) (*os.File, error) {
 }
 
 // guard keeps the file from being changed from now on, if that is possible. The error is
-// lease.ErrWritten if another process may be writing it. No lease is taken on a foreign file, because
-// it would not hold back writers elsewhere.
+// lease.ErrWritten if another process may be writing it. No lease is taken on a foreign file,
+// because it would not hold back writers elsewhere.
 func (f *File) guard(leases *lease.Leases) (err error) {
 	foreign, overlaid, err := f.content.system()
 	if f.overlaid = overlaid; overlaid {
@@ -312,8 +328,8 @@ func (f *File) identify() error {
 	return nil
 }
 
-// once removes sites that have the same probe and offset as an earlier one. A linker leaves such sites when it merges identical
-// functions (--icf), and a fire there is one event.
+// once removes sites that have the same probe and offset as an earlier one. A linker leaves such
+// sites when it merges identical functions (--icf), and a fire there is one event.
 func once(sites []sdt.Site) []sdt.Site {
 	type place struct {
 		provider, name string
@@ -328,7 +344,8 @@ func once(sites []sdt.Site) []sdt.Site {
 	})
 }
 
-// read reads the probes, without their types, and the functions that the finder looks for. The error wraps sdt.ErrNoProbes if there are none.
+// read reads the probes, without their types, and the functions that the finder looks for. The
+// error wraps sdt.ErrNoProbes if there are none.
 func (f *File) read(finder *Finder) error {
 	if err := f.identify(); err != nil {
 		return err

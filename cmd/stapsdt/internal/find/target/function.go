@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
@@ -24,6 +25,8 @@ type FunctionSite struct {
 	// Args are the arguments of the site in the file, with the details that only functions have. Fields are the fields of
 	// the structs to which they point.
 	Args, Fields []function.Arg
+	// Goid is the offset of goid in a g of the program, or 0 if it is unknown.
+	Goid uint32
 
 	specs map[string]bool // the specs that select the site
 }
@@ -32,7 +35,8 @@ type FunctionSite struct {
 type functions struct {
 	program *function.Program
 	sites   map[string]*FunctionSite // by functionKey
-	inlined map[string]int           // number of functions that have inlined a function, by its name
+	goid    uint32
+	inlined map[string]int // number of functions that have inlined a function, by its name
 }
 
 // functionKey identifies the site of a function.
@@ -57,7 +61,8 @@ func (f *File) Selects(s spec.Spec, p *sdt.Site) bool {
 }
 
 // SelectFunctions makes the finder look for the functions that specs select, in files that it has not
-// found yet. It keeps the reasons why earlier specs selected none.
+// found yet: in the file that a spec names, or else in all. It keeps the reasons why earlier specs
+// selected none.
 func (f *Finder) SelectFunctions(specs []spec.Spec) {
 	f.specs = slices.DeleteFunc(slices.Clone(specs), func(s spec.Spec) bool { return !s.Functions })
 	if f.reasons == nil {
@@ -77,10 +82,27 @@ func (f *Finder) explain(s spec.Spec, err error) {
 	}
 }
 
+// functionSpecs returns the specs whose functions are looked for in a file.
+func (f *Finder) functionSpecs(file *File) []spec.Spec {
+	return slices.DeleteFunc(slices.Clone(f.specs), func(s spec.Spec) bool {
+		return s.File != "" && !file.isAt(s.File)
+	})
+}
+
+// isAt reports whether a path leads to the file, as Open finds it.
+func (f *File) isAt(path string) bool {
+	info, err := stall.Stat(Locate(path))
+	return err == nil && f.Is(info)
+}
+
 // readFunctions adds the functions that specs select to the probes of a file. It keeps the reasons why
 // specs select none, unless the file could not be read.
 func (f *File) readFunctions(finder *Finder) {
 	f.functions = nil
+	specs := finder.functionSpecs(f)
+	if len(specs) == 0 {
+		return
+	}
 	explain := func(s spec.Spec, err error) {
 		if !f.Stalled() {
 			finder.explain(s, err)
@@ -91,8 +113,8 @@ func (f *File) readFunctions(finder *Finder) {
 		err = program.Runs(machine)
 	}
 	found := &functions{sites: map[string]*FunctionSite{}, inlined: map[string]int{}}
-	selected := make([][]*function.Function, len(finder.specs))
-	for i, one := range finder.specs {
+	selected := make([][]*function.Function, len(specs))
+	for i, one := range specs {
 		reason := err
 		if reason == nil {
 			selected[i], reason = program.Find(one.Pattern, finder.MaxFunctions)
@@ -103,8 +125,9 @@ func (f *File) readFunctions(finder *Finder) {
 	}
 	if err == nil {
 		program.Describe(slices.Concat(selected...))
+		found.goid = goidOffsets[program.Release()]
 	}
-	for i, one := range finder.specs {
+	for i, one := range specs {
 		for _, fn := range selected[i] {
 			if fn.Inlined > 0 {
 				found.inlined[fn.Name] = fn.Inlined
@@ -141,7 +164,10 @@ func (f *File) addFunction(found *functions, fn *function.Function, by spec.Spec
 		}
 		key := functionKey(&site)
 		if found.sites[key] == nil {
-			found.sites[key] = &FunctionSite{Function: fn, Return: by.Returns, Args: args, Fields: fields, specs: map[string]bool{}}
+			found.sites[key] = &FunctionSite{
+				Function: fn, Return: by.Returns, Args: args, Fields: fields,
+				Goid: found.goid, specs: map[string]bool{},
+			}
 			f.Probes = append(f.Probes, site)
 		}
 		found.sites[key].specs[by.String()] = true

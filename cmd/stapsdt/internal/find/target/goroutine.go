@@ -25,8 +25,8 @@ import (
 var ErrNoGoid = errors.New("goroutines cannot be told apart")
 
 // goidOffsets are the offsets of goid in runtime.g on 64-bit architectures, by the minor
-// number of the release. Older versions cannot build programs with the probes of this library.
-var goidOffsets = map[int]uint32{25: 152, 26: 152, 27: 152}
+// number of the release.
+var goidOffsets = map[int]uint32{22: 152, 23: 160, 24: 160, 25: 152, 26: 152, 27: 152}
 
 // machine is the machine on which this program runs.
 var machine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]

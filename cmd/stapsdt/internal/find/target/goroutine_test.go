@@ -27,7 +27,7 @@ func TestGoidOffset(t *testing.T) {
 	program := filepath.Join(dir, "program")
 	build := func(t *testing.T, version string) (goid uint32) {
 		cmd := exec.Command("go", "build", "-o", program, filepath.Join(dir, "main.go"))
-		cmd.Env = append(os.Environ(), "GOTOOLCHAIN="+version)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOTOOLCHAIN="+version, "GOWORK=off", "CGO_ENABLED=0")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		file, err := elf.Open(program)
@@ -38,7 +38,7 @@ func TestGoidOffset(t *testing.T) {
 		require.Equal(t, goid, goidOffsets[function.Release(version)], "the table is wrong about %s", version)
 		return goid
 	}
-	for _, version := range []string{"go1.25.0", "go1.27.4"} {
+	for _, version := range []string{"go1.22.12", "go1.23.12", "go1.24.6", "go1.25.0", "go1.27.4"} {
 		t.Run(version, func(t *testing.T) {
 			testenv.Long(t, "it builds a program by another version of Go")
 			build(t, version)

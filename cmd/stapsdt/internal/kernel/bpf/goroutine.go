@@ -17,12 +17,8 @@ func NewGoroutines() (*ebpf.Map, error) {
 // runtime/runtime2.go: "offset known to runtime/cgo").
 func (b *builder) goroutine(foreign string) {
 	g, bounds := b.alloc(8), b.alloc(16)
-	b.pidTgid()
-	b.add(asm.RSh.Imm(asm.R0, 32), asm.StoreMem(asm.RFP, b.word, asm.R0, asm.Word))
-	b.lookup(b.env.Goroutines.FD(), b.word)
+	b.goidOffset(foreign)
 	b.add(
-		asm.JEq.Imm(asm.R0, 0, foreign),
-		asm.LoadMem(asm.R1, asm.R0, 0, asm.Word),
 		asm.LoadMem(asm.R3, regContext, registers[goroutineRegister], asm.DWord),
 		asm.Add.Reg(asm.R1, asm.R3),
 		asm.StoreMem(asm.RFP, g, asm.R1, asm.DWord),
@@ -31,6 +27,19 @@ func (b *builder) goroutine(foreign string) {
 	b.add(asm.LoadMem(asm.R3, asm.RFP, g, asm.DWord))
 	b.readWord(8, foreign)
 	b.add(asm.JEq.Imm(asm.R0, 0, foreign))
+}
+
+// goidOffset leaves the offset of goid in R1. A function's file tells it, so that it is known for a
+// process from its first instruction on.
+func (b *builder) goidOffset(foreign string) {
+	if fn := b.probe.Function; fn != nil && fn.Goid != 0 {
+		b.add(asm.Mov.Imm(asm.R1, int32(fn.Goid)))
+		return
+	}
+	b.pidTgid()
+	b.add(asm.RSh.Imm(asm.R0, 32), asm.StoreMem(asm.RFP, b.word, asm.R0, asm.Word))
+	b.lookup(b.env.Goroutines.FD(), b.word)
+	b.add(asm.JEq.Imm(asm.R0, 0, foreign), asm.LoadMem(asm.R1, asm.R0, 0, asm.Word))
 }
 
 // stackBounds reads the bounds of the stack of the g at the address in R3 to a stack offset. For a thread on another

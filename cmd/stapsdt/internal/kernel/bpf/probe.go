@@ -88,6 +88,8 @@ type Probe struct {
 type FunctionSite struct {
 	// Return means that the place is a return of the function. Push means that it is the push after the stack check.
 	Return, Push bool
+	// Goid is the offset of goid in a g of the program, or 0 if it is unknown.
+	Goid uint32
 }
 
 // Key is equal for probes that differ only in their sites: a program that was generated for one of them reads the
@@ -96,6 +98,9 @@ type FunctionSite struct {
 func (p *Probe) Key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %q %q %t", p.Instruction(), p.Provider, p.Name, p.Restarts)
+	if p.Function != nil {
+		fmt.Fprintf(&b, " %d", p.Function.Goid)
+	}
 	for i := range len(p.Args) + len(p.Fields) {
 		a := p.arg(i)
 		fmt.Fprintf(&b, " %q %d %q %d %t %t %t %t ", a.Operand.Text, a.Delta, a.Name, a.Size, a.Signed, a.Float, a.Dynamic, a.Methods)

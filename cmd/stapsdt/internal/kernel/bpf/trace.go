@@ -139,7 +139,7 @@ func (p *Probe) ArgItems() []event.Item { return itemsOf(p.argItems()) }
 func (t *Trace) AddCgroup() { t.add("cgroup", fromCgroup, 8) }
 
 // AddGoroutine adds the ID of the goroutine that fires to the records. It is missing if the event is not fired by a
-// goroutine of a program in Env.Goroutines.
+// goroutine, or by that of a program that is neither the function's nor in Env.Goroutines.
 func (t *Trace) AddGoroutine() { t.add(query.Goroutine, fromGoroutine, 8) }
 
 // AddCall adds two words to the records that identify a call of a function: the address of its goroutine's g and the

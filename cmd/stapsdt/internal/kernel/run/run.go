@@ -143,7 +143,7 @@ func (r *Run) Began() bool { return r.began }
 func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 	defer r.Slow("attaching to probes")()
 	r.subscription = r.engine.Add(s, engine.Selection{Selector: r.Selector, Together: r.Together, ProcessFound: found})
-	if err := r.Selector.Open(r.finder.Open); err != nil {
+	if err := r.Selector.Open(r.finder.Open, r.Await); err != nil {
 		return err
 	}
 	for _, f := range r.Selector.Files() {
@@ -161,7 +161,7 @@ func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 		return err
 	}
 	shows := r.subscription.Sites() > 0 || r.engine.Short() || r.cost.exhausted()
-	waits := len(r.Pods) > 0 || (r.processes == nil || r.Await) && r.engine.Scans()
+	waits := r.Await || len(r.Pods) > 0 || r.processes == nil && r.engine.Scans()
 	if !shows && !waits && !r.engine.Incomplete() {
 		return r.nothing()
 	}
@@ -171,12 +171,27 @@ func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 	if shows || len(r.engine.LeftOut()) > 0 {
 		return nil
 	}
-	of, missing := "", cmp.Or(r.Selector.Missing(), "the selected probes")
-	if len(r.Pods) > 0 {
-		of = fmt.Sprintf(" of %s", r.pods)
-	}
-	r.Warn("no process%s has %s yet; waiting for one%s", of, missing, r.Selector.Nearest())
+	r.warnWaits()
 	return nil
+}
+
+// warnWaits warns that nothing is traced yet.
+func (r *Run) warnWaits() {
+	of, missing := "process", cmp.Or(r.Selector.Missing(), "the selected probes")
+	switch {
+	case len(r.Pods) > 0:
+		of = fmt.Sprintf("process of %s", r.pods)
+	case !r.engine.Scans():
+		of = "file"
+	}
+	hint := r.Selector.Nearest()
+	for _, spec := range r.Selector.Specs {
+		if err := r.finder.FunctionProblem(spec.Spec); err != nil && spec.First == nil {
+			hint = fmt.Sprintf(": %v", err)
+			break
+		}
+	}
+	r.Warn("no %s has %s yet; waiting for one%s", of, missing, hint)
 }
 
 // scan attaches to the files that the processes have mapped.
@@ -218,13 +233,13 @@ func (r *Run) noFunction(finder *target.Finder) error {
 		}
 		err := finder.FunctionProblem(spec.Spec)
 		switch {
-		case err == nil:
-			return r.nothing()
 		case others && !r.Together && errors.Is(err, function.ErrInlined):
 			r.Warn("%v: %v", spec, err)
 			continue
 		case r.Await:
-			err = fmt.Errorf("%w; --wait waits for probes, not for functions", err)
+			continue
+		case err == nil:
+			return r.nothing()
 		}
 		return fmt.Errorf("%w: %v: %w", query.ErrNothing, spec, err)
 	}

@@ -1,4 +1,5 @@
-// Package spec parses the specifications of probes on command lines, and formats the signatures of probes.
+// Package spec parses the specifications of probes on command lines, and formats the signatures of
+// probes.
 package spec
 
 import (
@@ -12,29 +13,34 @@ import (
 )
 
 const (
-	// FunctionProvider is the provider of the functions of Go programs, which are probes without notes.
+	// FunctionProvider is the provider of the functions of Go programs, which are probes without
+	// notes.
 	FunctionProvider = "go"
 	// ReturnSuffix follows the name of a function in the name of its returns.
 	ReturnSuffix = ":return"
 )
 
-// functionSpec returns the pattern of a spec of functions, and whether it is about their returns.
-// The names of functions have no escapes, and neither has the pattern.
-func functionSpec(text string) (pattern function.Pattern, returns, ok bool) {
-	rest, ok := strings.CutPrefix(text, FunctionProvider+":")
-	if !ok {
-		return "", false, false
+// parseFunctions reads a spec of functions, [FILE:]go:PATTERN or [FILE:]go:PATTERN:return, and
+// reports whether the text is one. The names of functions have no colons and no escapes, and
+// neither has the pattern.
+func (s *Spec) parseFunctions(text string) bool {
+	rest, returns := strings.CutSuffix(text, ReturnSuffix)
+	place, name, _ := cutLast(rest)
+	file, provider, named := cutLast(place)
+	if !named {
+		file, provider = "", place
 	}
-	name, returns := strings.CutSuffix(rest, ReturnSuffix)
-	if strings.Contains(name, ":") { // text begins with a FILE of this name
-		return "", false, false
+	if provider != FunctionProvider {
+		return false
 	}
-	return function.Pattern(gotable.Unescape(name)), returns, true
+	s.File, s.Provider, s.Probe = file, provider, text[len(place)+1:]
+	s.Functions, s.Pattern, s.Returns = true, function.Pattern(gotable.Unescape(name)), returns
+	return true
 }
 
 // Spec selects probes: [FILE:]PROVIDER:PROBE. The provider and the probe may be globs, with *, ?
-// and [a-z]. As go:PATTERN it selects calls of functions of Go programs, and as go:PATTERN:return their
-// returns.
+// and [a-z]. As [FILE:]go:PATTERN it selects calls of functions of Go programs, and as
+// [FILE:]go:PATTERN:return their returns.
 type Spec struct {
 	File            string // "" means the files of the selected processes
 	Provider, Probe string
@@ -49,13 +55,11 @@ type Spec struct {
 // Parse reads a Spec. The file may contain colons.
 func Parse(text string) (Spec, error) {
 	s := Spec{text: text}
-	if pattern, returns, ok := functionSpec(text); ok {
-		s.Provider, s.Probe, _ = strings.Cut(text, ":")
-		s.Functions, s.Pattern, s.Returns = true, pattern, returns
-		if pattern == "" {
+	if s.parseFunctions(text) {
+		if s.Pattern == "" {
 			return s, fmt.Errorf("%q names no function: use go:PATTERN, such as 'go:main.*'", text)
 		}
-		return s, nil
+		return s, s.checkFile()
 	}
 	rest, probe, ok := cutLast(text)
 	if !ok {
@@ -65,8 +69,8 @@ func Parse(text string) (Spec, error) {
 	s.Provider = rest
 	if file, provider, ok := cutLast(rest); ok {
 		s.File, s.Provider = file, provider
-		if file == "" {
-			return s, fmt.Errorf("%q has an empty FILE", text)
+		if err := s.checkFile(); err != nil {
+			return s, err
 		}
 	}
 	for _, glob := range []string{s.Provider, s.Probe} {
@@ -78,6 +82,14 @@ func Parse(text string) (Spec, error) {
 		}
 	}
 	return s, nil
+}
+
+// checkFile returns an error if the text begins with a colon.
+func (s *Spec) checkFile() error {
+	if strings.HasPrefix(s.text, ":") {
+		return fmt.Errorf("%q has an empty FILE", s.text)
+	}
+	return nil
 }
 
 func cutLast(s string) (before, after string, found bool) {

@@ -23,6 +23,27 @@ func TestParse(t *testing.T) {
 		assert.Equal(t, want, got)
 		assert.Equal(t, text, got.String())
 	}
+	for text, want := range map[string]Spec{
+		"go:main.f":            {Probe: "main.f", Pattern: "main.f"},
+		"go:main.f:return":     {Probe: "main.f:return", Pattern: "main.f", Returns: true},
+		"./a:go:*.v3.*":        {File: "./a", Probe: "*.v3.*", Pattern: "*.v3.*"},
+		"/a:b:go:yaml%2ev3.f":  {File: "/a:b", Probe: "yaml%2ev3.f", Pattern: "yaml.v3.f"},
+		"go:go:main.f:return":  {File: "go", Probe: "main.f:return", Pattern: "main.f", Returns: true},
+		"bin/x:go:(*t).return": {File: "bin/x", Probe: "(*t).return", Pattern: "(*t).return"},
+	} {
+		got, err := Parse(text)
+		want.text, want.Provider, want.Functions = text, FunctionProvider, true
+		assert.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	// A provider of this name needs a pattern.
+	got, err := Parse("/bin/x:[g]o:b")
+	assert.NoError(t, err)
+	assert.Equal(t, Spec{File: "/bin/x", Provider: "[g]o", Probe: "b", text: "/bin/x:[g]o:b"}, got)
+	for _, text := range []string{"go:", "x:go:", ":go:x", "go::return", "go:return"} {
+		got, err := Parse(text)
+		assert.Error(t, err, "%q: %+v", text, got)
+	}
 	for _, text := range []string{"", "a", "a:", ":b", "::b", ":a:b", "a:[b", "[:b", "x:a:"} {
 		got, err := Parse(text)
 		assert.Error(t, err, "%q: %+v", text, got)

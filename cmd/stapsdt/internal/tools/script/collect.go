@@ -76,7 +76,7 @@ func Run(to *console.Console, where query.Target, specs []string, o Options) err
 func collect(
 	to *console.Console, where query.Target, finder *target.Finder, selector *probes.Selector,
 ) (sites []Site, err error) {
-	if err := selector.Open(finder.Open); err != nil {
+	if err := selector.Open(finder.Open, false); err != nil {
 		return nil, err
 	}
 	found := &probes.Found{}

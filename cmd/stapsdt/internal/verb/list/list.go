@@ -61,7 +61,9 @@ func functionSpecs(args []string) (specs []spec.Spec, paths []string, err error)
 		case spec.Functions && err != nil:
 			return nil, nil, console.Usagef("%w", err)
 		case spec.Functions:
-			specs = append(specs, spec)
+			if specs = append(specs, spec); spec.File != "" && !slices.Contains(paths, spec.File) {
+				paths = append(paths, spec.File)
+			}
 		default:
 			paths = append(paths, arg)
 		}
