@@ -31,6 +31,9 @@ func completeSpecs(root *cobra.Command) {
 // completeSpec completes a SPEC: with the probes of the recordings of --from, of the processes of -p or -a, or of the FILE
 // that the word begins with. Without any of them the word is the beginning of a FILE.
 func completeSpec(c *cobra.Command, args []string, word string) (all []string, _ cobra.ShellCompDirective) {
+	if _, command := cutCommand(c, args); len(command) > 0 { // cobra has added dashes at the end
+		return nil, cobra.ShellCompDirectiveDefault
+	}
 	probes, directive := offered(c, word)
 	switch {
 	case probes == nil:

@@ -12,11 +12,12 @@ func countCommand(to *console.Console) *cobra.Command {
 	var config query.Config
 	var options count.Options
 	c := &cobra.Command{
-		Use:   "count (SPEC... (-p PID | -a | with FILE in each SPEC) | --from FILE [SPEC...] | http://HOST/debug/probes/ [SPEC...])",
+		Use:   "count (SPEC... (-p PID | -a | with FILE in each SPEC | -- COMMAND) | --from FILE [SPEC...] | http://HOST/debug/probes/ [SPEC...])",
 		Short: "Count events",
 		Long: `Count the events of the probes in the kernel, until Ctrl-C, and print the numbers.
 
-SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
+SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes, or they are COMMAND,
+which is started, and what it starts.`,
 		Example: `  stapsdt count -p 1234 'myapp:*' -d 10s
   stapsdt count -a myapp:request__done --by status,pid -i 1s
   stapsdt count -p 1234 myapp:request__done --by path --sum bytes --sort sum
@@ -31,7 +32,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 			return count.Run(c.Context(), to, config, options)
 		},
 	}
-	runFlags(c, &config)
+	runFlags(c, to, &config)
 	verboseFlag(c, &config)
 	countFlags(c, &config, &options)
 	c.Flags().StringVar(&options.Value, "sum", "", "also add the values of the Go expression `EXPR`")

@@ -154,8 +154,10 @@ func targetFlags(c *cobra.Command, t *query.Target) {
 	_ = c.RegisterFlagCompletionFunc("pid", completePID)
 }
 
-// runFlags adds the flags of the commands that attach to probes.
-func runFlags(c *cobra.Command, config *query.Config) {
+// runFlags adds the flags of the commands that attach to probes. They take a COMMAND after two
+// dashes.
+func runFlags(c *cobra.Command, to *console.Console, config *query.Config) {
+	launches(c, to, config)
 	targetFlags(c, &config.Target)
 	c.Flags().StringVarP(&config.Where, "where", "w", "", "only events for which the Go expression `EXPR` is true, such as 'status >= 500'")
 	c.Flags().DurationVarP(&config.Duration, "duration", "d", 0, "end after this time, such as 10s")

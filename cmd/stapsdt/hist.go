@@ -17,12 +17,13 @@ func histCommand(to *console.Console) *cobra.Command {
 	var config query.Config
 	options := count.Options{Expressions: count.Expressions{Buckets: query.Powers{}}}
 	c := &cobra.Command{
-		Use:   "hist [http://HOST/debug/probes/] SPEC EXPR (-p PID | -a | --from FILE | with FILE in SPEC)",
+		Use:   "hist [http://HOST/debug/probes/] SPEC EXPR (-p PID | -a | --from FILE | with FILE in SPEC | -- COMMAND)",
 		Short: "Print a histogram and quantiles of a value",
 		Long: `Collect the values of a Go expression in the kernel, until Ctrl-C, and print a histogram
 and quantiles. The buckets are powers of two, or of one size with --linear.
 
-SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
+SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes, or they are COMMAND,
+which is started, and what it starts.`,
 		Example: `  stapsdt hist -p 1234 myapp:request__done elapsed
   stapsdt hist -a myapp:request__done elapsed/time.Millisecond --by path --linear 0:100:10`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -37,7 +38,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 			return count.Run(c.Context(), to, config, options)
 		},
 	}
-	runFlags(c, &config)
+	runFlags(c, to, &config)
 	verboseFlag(c, &config)
 	countFlags(c, &config, &options)
 	linearFlag(c, &options.Buckets)

@@ -14,7 +14,7 @@ func latencyCommand(to *console.Console) *cobra.Command {
 	var key string
 	options := count.Options{Expressions: count.Expressions{Buckets: query.Powers{}}}
 	c := &cobra.Command{
-		Use:   "latency [http://HOST/debug/probes/] (START END | SPEC) (-p PID | -a | --from FILE | with FILE in each)",
+		Use:   "latency [http://HOST/debug/probes/] (START END | SPEC) (-p PID | -a | --from FILE | with FILE in each | -- COMMAND)",
 		Short: "Print how long operations take, from one probe to another",
 		Long: `Pair the events of two probes in the kernel, until Ctrl-C, and print a histogram and
 quantiles of the time between, the numbers of starts and ends that have no counterpart, and
@@ -31,7 +31,7 @@ A single go:PATTERN stands for the calls of functions and their returns.`,
 			return latency.Run(c.Context(), to, config, cutAddress(args, &options.From), key, options)
 		},
 	}
-	runFlags(c, &config)
+	runFlags(c, to, &config)
 	verboseFlag(c, &config)
 	countFlags(c, &config, &options)
 	linearFlag(c, &options.Buckets)

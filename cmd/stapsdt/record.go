@@ -21,7 +21,7 @@ func recordCommand(to *console.Console) *cobra.Command {
 	options := record.Options{Size: 64 << 20}
 	increments := false
 	c := &cobra.Command{
-		Use:   "record SPEC... (-p PID | -a | with FILE in each SPEC) -O FILE",
+		Use:   "record SPEC... -O FILE (-p PID | -a | with FILE in each SPEC | -- COMMAND)",
 		Short: "Record events in a file",
 		Long: `Record the events of the probes in a file, until Ctrl-C. The other commands read it with --from FILE.
 
@@ -29,7 +29,8 @@ The file has its full size from the beginning. When it is full, the oldest event
 counted. It can be read at any time, even after this command was killed. An earlier recording of
 the same name is renamed.
 
-SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
+SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes, or they are COMMAND,
+which is started, and what it starts.`,
 		Example: `  stapsdt record -p 1234 'myapp:*' -O myapp.rec
   stapsdt record -a 'http:*' -w 'status >= 500' -O errors.rec --size 256M -d 1h
   stapsdt trace --from myapp.rec`,
@@ -40,7 +41,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 			return record.Run(c.Context(), to, config, options)
 		},
 	}
-	runFlags(c, &config)
+	runFlags(c, to, &config)
 	verboseFlag(c, &config)
 	c.Flags().StringVarP(&options.Path, "output-file", "O", "", "the `FILE`")
 	c.Flags().Func("size", "how many `BYTES` of events the file has room for, such as 64M", func(text string) error {

@@ -144,6 +144,7 @@ describes what -w and --by take.
 		return flagError(c, err)
 	})
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
+		args, _ = cutCommand(c, args)
 		return errors.Join(checkStrayPID(c, args), checkStrayAddress(c, args), checkWindow(c))
 	}
 	root.AddCommand(

@@ -12,8 +12,9 @@ import (
 // ends are the signals that end a command.
 var ends = []os.Signal{os.Interrupt, unix.SIGTERM, unix.SIGHUP}
 
-// ignoreReaders makes the end of a reader ("| head") an error of Write, and not a signal.
-func ignoreReaders() { signal.Ignore(unix.SIGPIPE) }
+// ignoreReaders makes the end of a reader ("| head") an error of Write, and not a signal. A command
+// that is started would inherit a signal that is ignored.
+func ignoreReaders() { signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) }
 
 // brokenPipes are the errors of writing to a pipe whose reader has ended.
 var brokenPipes = []error{unix.EPIPE}

@@ -16,12 +16,13 @@ func stackCommand(to *console.Console) *cobra.Command {
 	var options stack.Options
 	var from replay.From
 	c := &cobra.Command{
-		Use:   "stack SPEC... (-p PID | -a | with FILE in each SPEC)",
+		Use:   "stack SPEC... (-p PID | -a | with FILE in each SPEC | -- COMMAND)",
 		Short: "Count the stacks from which events come",
 		Long: `Count in the kernel from which stacks of functions the probes are fired, until Ctrl-C, and
 print the most frequent ones, or all of them for a flame graph.
 
-SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
+SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes, or they are COMMAND,
+which is started, and what it starts.`,
 		Example: `  stapsdt stack -p 1234 myapp:request__done -d 10s
   stapsdt stack -p 1234 myapp:request__done -w 'status >= 500' -o folded | flamegraph.pl > graph.svg
   stapsdt stack -p 1234 'myapp:*' --by status -o pprof -O fired.pb.gz && go tool pprof -top fired.pb.gz`,
@@ -33,7 +34,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 			return stack.Run(c.Context(), to, config, options)
 		},
 	}
-	runFlags(c, &config)
+	runFlags(c, to, &config)
 	byFlag(c, &options.By)
 	c.Flags().BoolVarP(&options.Verbose, "verbose", "v", false, "also show the frames of the stapsdt library")
 	options.Format = stack.Formats[0]

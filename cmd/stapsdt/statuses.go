@@ -24,7 +24,7 @@ var statusMeanings = []struct {
 	status  int
 	meaning string
 }{
-	{0, "done; also after Ctrl-C or SIGTERM, and when the reader of a pipe has ended"},
+	{0, "done; also after Ctrl-C or SIGTERM, and when the reader of a pipe has ended. With a COMMAND, its status as a shell has it, unless the verb fails"},
 	{exitFailure, "something failed, for example a file that is not ELF"},
 	{exitUsage, "the command line, an expression or a file of rules is wrong"},
 	{exitNothing, "no such probe, process or file"},

@@ -33,7 +33,7 @@ output is no terminal, one screen follows another.`,
 			return top.Run(c.Context(), to, config, cutAddress(args, &options.From), options)
 		},
 	}
-	runFlags(c, &config)
+	runFlags(c, to, &config)
 	verboseFlag(c, &config)
 	outputFlag(c, &config.Format)
 	fromFlag(c, &options.From)

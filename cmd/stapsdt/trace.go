@@ -26,11 +26,12 @@ func traceCommand(to *console.Console) *cobra.Command {
 	}
 	words = append(words, slices.Sorted(maps.Keys(outfile.Timelines))...)
 	c := &cobra.Command{
-		Use:   "trace (SPEC... (-p PID | -a | with FILE in each SPEC) | --from FILE [SPEC...] | http://HOST/debug/probes/ [SPEC...])",
+		Use:   "trace (SPEC... (-p PID | -a | with FILE in each SPEC | -- COMMAND) | --from FILE [SPEC...] | http://HOST/debug/probes/ [SPEC...])",
 		Short: "Print a line for each event",
 		Long: `Print a line for each event of the probes, in the order of their times, until Ctrl-C.
 
-SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.
+SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes, or they are COMMAND,
+which is started, and what it starts.
 
 With --from, the events are those of recordings: see proberec.Create. This needs no root.
 
@@ -50,7 +51,8 @@ time axis. -w then applies to an operation as a whole, as in latency.`,
   stapsdt trace -a myapp:request__done -w 'status >= 500'
   stapsdt trace -p 1234 myapp:request__done -d 5s -o csv >requests.csv
   stapsdt trace -p 1234 'myapp:*' -d 5s -o perfetto -O myapp.trace
-  stapsdt trace postgres:postgresql:query__start --show 'pid,str(arg0)'`,
+  stapsdt trace postgres:postgresql:query__start --show 'pid,str(arg0)'
+  stapsdt trace 'go:main.*' -- ./myapp --port 80`,
 		RunE: func(c *cobra.Command, args []string) error {
 			config.Specs = cutAddress(args, &options.From)
 			if outfile.Timelines[format] != "" {
@@ -67,7 +69,7 @@ time axis. -w then applies to an operation as a whole, as in latency.`,
 			return trace.Run(c.Context(), to, config, options)
 		},
 	}
-	runFlags(c, &config)
+	runFlags(c, to, &config)
 	choiceFlag(c, func(to string) { format = to }, "output", "o", format, "`FORMAT`: text, json for one object per line, csv for a table, or chrome or perfetto for a timeline in the file of -O", words...)
 	c.Flags().StringVarP(&path, "output-file", "O", "", "the `FILE` of -o chrome or perfetto, or - for standard output")
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")

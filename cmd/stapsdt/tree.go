@@ -12,7 +12,7 @@ func treeCommand(to *console.Console) *cobra.Command {
 	var config query.Config
 	var options tree.Options
 	c := &cobra.Command{
-		Use:   "tree [SPEC...] (-p PID | -a | --from FILE)",
+		Use:   "tree [SPEC...] (-p PID | -a | --from FILE | -- COMMAND)",
 		Short: "Print what each operation consists of, when it has ended",
 		Long: `Print a tree for each operation that has no parent, such as a request, when it has ended: the
 operations within it, how long each took, how much of this time was its own, and its part of
@@ -35,7 +35,7 @@ process ends. With --from, they are always shown.`,
 			return tree.Run(c.Context(), to, config, cutAddress(args, &options.From), options)
 		},
 	}
-	runFlags(c, &config)
+	runFlags(c, to, &config)
 	verboseFlag(c, &config)
 	outputFlag(c, &config.Format)
 	sourceFlags(c, &options.From)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,6 +95,65 @@ func TestFile(t *testing.T) {
 	for pid, names := range seen {
 		require.Equal(t, want, names, pid)
 	}
+}
+
+// TestLaunched: each call of a command that stapsdt starts is counted, from the first on, and its status
+// is passed on: of the program itself, of one that a shell starts, and of a library that is loaded later.
+func TestLaunched(t *testing.T) {
+	testenv.NeedsRoot(t)
+	path := build(t, brief, nil)
+	const calls = 21
+	twice := fmt.Sprintf("%s %d; exec %s %d", path, calls, path, calls)
+	library := filepath.Join(filepath.Dir(path), "brief.so")
+	for _, c := range []struct {
+		name, file string
+		command    []string
+		count      int
+	}{
+		{"program", "", []string{path, fmt.Sprint(calls)}, calls},
+		{"named", path + ":", []string{path, fmt.Sprint(calls)}, calls},
+		{"shell", path + ":", []string{"sh", "-c", twice}, 2 * calls},
+		{"library", library + ":", []string{loads(t, library), fmt.Sprint(calls)}, calls},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := append([]string{"count", "-o", "json", c.file + "go:main.work", "--"}, c.command...)
+			for range runs() {
+				out, err := exec.Command(stapsdt(t), args...).Output()
+				var ended *exec.ExitError
+				require.ErrorAs(t, err, &ended, "%s", out)
+				require.Equal(t, calls%5, ended.ExitCode(), "%s%s", out, ended.Stderr)
+				_, objects, _ := strings.Cut(string(out), "{")
+				all := rows(t, []string{"{" + strings.TrimSpace(objects)})
+				require.Len(t, all, 1, "%s", out)
+				require.Equal(t, c.count, all[0].Count, "%s", out)
+			}
+		})
+	}
+}
+
+// loads builds a library from the program brief, and a program in C that loads it and calls its main.
+func loads(t *testing.T, library string) (program string) {
+	gcc := testenv.NeedsTool(t, "gcc", "gcc")
+	source := strings.NewReplacer(
+		"func main() {\n", "func main() {}\n\n//export Run\nfunc Run(n int) {\n",
+		"n, _ := strconv.Atoi(os.Args[1])", "",
+		"import (", "import \"C\"\nimport (",
+	).Replace(brief)
+	built := buildFiles(t, map[string]string{"main.go": source, "go.mod": "module generated\n\ngo 1.22\n"},
+		[]string{"CGO_ENABLED=1"}, "-buildmode=c-shared")
+	require.NoError(t, os.Rename(built, library))
+	program = filepath.Join(filepath.Dir(library), "loads")
+	cmd := exec.Command(gcc, "-x", "c", "-o", program, "-", "-ldl")
+	cmd.Stdin = strings.NewReader(fmt.Sprintf(`#include <dlfcn.h>
+#include <stdlib.h>
+int main(int count, char **args) {
+	void *library = dlopen(%q, RTLD_NOW);
+	((void (*)(long))dlsym(library, "Run"))(atol(args[1]));
+	return 9;
+}`, library))
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return program
 }
 
 // TestLaterFile: --wait waits for a file that does not exist yet, and for a function that it gets later.

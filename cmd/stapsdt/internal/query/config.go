@@ -11,6 +11,13 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 )
 
+// Command is a command that was started for a run. It is held until Release.
+type Command interface {
+	Release() error
+	// Ended reports whether it has ended.
+	Ended() bool
+}
+
 // Config selects the processes and events of a command, and determines when it ends.
 type Config struct {
 	Target
@@ -23,8 +30,11 @@ type Config struct {
 	Where string
 	// Duration is the duration of the run, or 0 for a run until Ctrl-C.
 	Duration time.Duration
-	// Await waits for probes that the named processes do not have yet.
+	// Await waits for probes that the named processes and files do not have yet.
 	Await bool
+	// Command is the command that the user has given, or nil. Its process is the only one of PIDs,
+	// and its end ends the run.
+	Command Command
 	// Single attaches to each site on its own, as before Linux 6.6.
 	Single bool
 	// Via selects how events are delivered: ViaKernel or ViaSocket, or "" for either.
@@ -39,6 +49,9 @@ type Config struct {
 	// Format is the format of the output.
 	Format Format
 }
+
+// Awaits reports whether the processes may have no selected probe yet.
+func (c *Config) Awaits() bool { return c.Await || c.Command != nil }
 
 // The values of Config.Via.
 const (

@@ -95,6 +95,15 @@ func (f Family) List() ([]int, error) { return f.Processes.List(), nil }
 func (Family) Alive(pid int) bool     { return proc.Alive(pid) }
 func (f Family) Left() bool           { return f.Purge() }
 
+// Launched is a command that was started, and its descendants. The end of the command is the end.
+type Launched struct {
+	Family
+	// Command has ended if it returns true.
+	Command interface{ Ended() bool }
+}
+
+func (l Launched) Left() bool { return l.Family.Left() && !l.Command.Ended() }
+
 // WatchProcesses is an Options.Watch for the machine's processes.
 func WatchProcesses() (Watcher, error) { return proc.NewWatcher() }
 

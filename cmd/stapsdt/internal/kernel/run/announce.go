@@ -33,6 +33,9 @@ func (r *Run) Announce() {
 
 // stopped warns of stopped processes, which fire nothing.
 func (r *Run) stopped() {
+	if r.Command != nil { // which is held
+		return
+	}
 	for _, pid := range r.PIDs {
 		if state := proc.Stat(pid, 0); state == "T" || state == "t" {
 			r.Warn("process %d is stopped, by a signal or a debugger, and fires nothing until it continues", pid)

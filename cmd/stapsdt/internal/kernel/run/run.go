@@ -126,7 +126,11 @@ func (r *Run) open() (err error) {
 			return err
 		}
 		r.Env.Processes, r.Env.Roots = r.processes.Set, r.PIDs
-		o.Processes, o.Scan, o.Named = engine.Family{Processes: r.processes}, true, r.PIDs
+		family := engine.Family{Processes: r.processes}
+		o.Processes, o.Scan, o.Named = family, true, r.PIDs
+		if r.Command != nil {
+			o.Processes = engine.Launched{Family: family, Command: r.Command}
+		}
 	}
 	r.engine, err = engine.New(o)
 	return err
@@ -161,7 +165,7 @@ func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 		return err
 	}
 	shows := r.subscription.Sites() > 0 || r.engine.Short() || r.cost.exhausted()
-	waits := r.Await || len(r.Pods) > 0 || r.processes == nil && r.engine.Scans()
+	waits := r.Awaits() || len(r.Pods) > 0 || r.processes == nil && r.engine.Scans()
 	if !shows && !waits && !r.engine.Incomplete() {
 		return r.nothing()
 	}
@@ -236,7 +240,7 @@ func (r *Run) noFunction(finder *target.Finder) error {
 		case others && !r.Together && errors.Is(err, function.ErrInlined):
 			r.Warn("%v: %v", spec, err)
 			continue
-		case r.Await:
+		case r.Await || r.Awaits() && spec.File == "":
 			continue
 		case err == nil:
 			return r.nothing()
@@ -250,7 +254,8 @@ func (r *Run) noFunction(finder *target.Finder) error {
 // because it is better than err, which may report missing rights. Otherwise it returns err.
 func (r *Run) orNothing(err error) error {
 	var refused *rights.Error
-	if !errors.As(err, &refused) || r.All || len(r.Pods) > 0 || r.Await || r.Selector.NamesFiles() {
+	if !errors.As(err, &refused) || r.All || len(r.Pods) > 0 || r.Awaits() ||
+		r.Selector.NamesFiles() {
 		return err
 	}
 	finder := target.NewFinder()
@@ -279,6 +284,11 @@ func (r *Run) orNothing(err error) error {
 func (r *Run) Wait(ctx context.Context, c engine.Ticker) error {
 	r.began = true
 	r.stopped()
+	if r.Command != nil {
+		if err := r.Command.Release(); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := r.WithDuration(ctx)
 	defer cancel()
 	if r.pods != nil {
@@ -312,7 +322,7 @@ func (r *Run) Report(stats layout.Stats) {
 	if n := stats.Foreign; n > 0 {
 		r.Warn("%d events are not included, because no goroutine of a known program fired them", n)
 	}
-	if r.processes != nil && r.processes.Exited() {
+	if r.processes != nil && r.processes.Exited() && r.Command == nil {
 		r.WarnExited(r.Console)
 	}
 }

@@ -125,7 +125,9 @@ func choose(to *console.Console, c *query.Config, n *replay.Needs) (Route, error
 	if c.Budget > 0 {
 		n.Kernel = "--budget"
 	}
-	if c.Await {
+	if c.Command != nil {
+		n.Kernel = "a COMMAND"
+	} else if c.Await {
 		n.Kernel = "--wait"
 	}
 	for _, text := range c.Specs {

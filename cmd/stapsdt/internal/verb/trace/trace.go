@@ -60,7 +60,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	defer t.stream.Close()
 	style := render.Style{
 		Color: console.Colored(to.Out), Terminal: console.IsTerminal(to.Out), Pods: t.stream.Pods,
-		Open: config.All || len(config.Pods) > 0 || config.Await || o.From.Follow ||
+		Open: config.All || len(config.Pods) > 0 || config.Awaits() || o.From.Follow ||
 			o.From.Replicas != nil,
 		Shown: o.Show, Warn: to.Warn, Goroutines: t.goroutines,
 	}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/launch"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+)
+
+// ending is the time after which a user is told that a COMMAND outlives the verb.
+const ending = time.Second
+
+// runWith starts a COMMAND, runs a verb with it, and waits for its end. Unless the verb fails, the
+// error has the status of the COMMAND.
+func runWith(to *console.Console, config *query.Config, argv []string, verb func() error) error {
+	command, err := launch.Start(argv)
+	var failed *launch.Error
+	if errors.As(err, &failed) {
+		to.Warn("%v", err)
+		return statusError(failed.Status())
+	}
+	config.PIDs, config.Command = []int{command.Pid}, command
+	err = verb()
+	to.Stay()
+	waits := time.AfterFunc(ending, func() {
+		to.Warn("%s, process %d, goes on; stapsdt ends with it", argv[0], command.Pid)
+	})
+	status, waitErr := command.End()
+	waits.Stop()
+	switch {
+	case err != nil:
+		return err
+	case waitErr != nil:
+		return waitErr
+	case status != 0:
+		return statusError(status)
+	}
+	return nil
+}
