@@ -80,7 +80,7 @@ func offered(c *cobra.Command, word string) ([]completion, cobra.ShellCompDirect
 	recordings := recordingsOf(c)
 	if recordings == nil || len(recordings.Paths) == 0 {
 		var named query.Target
-		_ = processList{&named}.Set(c.Flags().Lookup("pid").Value.String())
+		_ = newProcessList(&named).Set(c.Flags().Lookup("pid").Value.String())
 		named.All, _ = c.Flags().GetBool("all")
 		return offeredByFiles(&named, word)
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -171,6 +172,21 @@ func TestNames(t *testing.T) {
 	}
 	want := fmt.Sprintf("-p is not unique: 2 processes are called %q, with the PIDs %d,%d", name, pids[0], pids[1])
 	require.Contains(t, refused(t, "trace", "-p", name, "a:b"), want)
+	settle := func(flags ...string) (target query.Target) {
+		c := &cobra.Command{}
+		targetFlags(c, &target)
+		require.NoError(t, c.ParseFlags(flags))
+		require.NoError(t, settleTarget(c))
+		return target
+	}
+	slices.Sort(pids)
+	for _, flags := range [][]string{{"-a", "-p", name}, {"-p", "a-name-that-*", "-a"}, {"-p", "a-name-that-*"}} {
+		got := settle(flags...)
+		slices.Sort(got.PIDs)
+		require.Equal(t, query.Target{PIDs: pids}, got, "a verb that looks once takes those of now")
+	}
+	require.Contains(t, refused(t, "trace", "-a", "-p", "1,"+name, "a:b"), "for names only")
+	require.Contains(t, refused(t, "trace", "-a", "-p", "a-name[", "a:b"), "takes the name of a process with *")
 }
 
 // TestOddNames: -p takes a name with spaces, commas and slashes, and before its parts.
@@ -192,8 +208,9 @@ func TestOddNames(t *testing.T) {
 	}
 	take := func(text string) (query.Target, error) {
 		var target query.Target
-		err := processList{&target}.Set(text)
-		return target, err
+		list := newProcessList(&target)
+		err := list.Set(text)
+		return target, cmp.Or(err, *list.err)
 	}
 	here := hasPods
 	t.Cleanup(func() { hasPods = here })

@@ -32,6 +32,12 @@ func processCalled(name string) (int, error) { return proc.Called(name) }
 // processesLike returns the processes whose names match a pattern.
 func processesLike(pattern string) ([]int, error) { return proc.CalledLike(pattern) }
 
+// checkName returns an error if a pattern of names is not valid.
+func checkName(pattern string) error { return proc.CheckPattern(pattern) }
+
+// isAmbiguous reports whether an error means that several processes have a name.
+func isAmbiguous(err error) bool { return errors.Is(err, proc.ErrSeveral) }
+
 func isNoProcess(err error) bool { return errors.Is(err, proc.ErrNoProcess) }
 
 // hasPods reports whether this machine is a node of Kubernetes, where a name with a slash names a

@@ -26,6 +26,10 @@ func processCalled(string) (int, error) { return 0, console.ErrLinux }
 
 func processesLike(string) ([]int, error) { return nil, console.ErrLinux }
 
+func checkName(string) error { return console.ErrLinux }
+
+func isAmbiguous(error) bool { return false }
+
 func isNoProcess(error) bool { return false }
 
 // hasPods returns true: a name with a slash is a pod, because processes cannot be searched

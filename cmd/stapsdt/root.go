@@ -145,6 +145,9 @@ describes what -w and --by take.
 	})
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
 		args, _ = cutCommand(c, args)
+		if err := settleTarget(c); err != nil {
+			return err
+		}
 		return errors.Join(checkStrayPID(c, args), checkStrayAddress(c, args), checkWindow(c))
 	}
 	root.AddCommand(

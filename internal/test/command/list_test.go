@@ -142,7 +142,7 @@ func TestUsage(t *testing.T) {
 	}{
 		{"list", "list takes one of -p PID, -a, FILE... and http://HOST/debug/probes/", 2},
 		{"list -p nothing-has-this-name", `-p: no such process: none is called "nothing-has-this-name"`, 3},
-		{"list -p 1 -a", "-p and -a cannot be combined", 2},
+		{"list -p 1 -a", "-p and -a can be combined for names only", 2},
 		{"trace", "no probes: give", 2},
 		{"trace a:b", "no processes: give", 2},
 		{"trace -p 1 a", `"a" is not [FILE:]PROVIDER:PROBE: for any provider, give '*:a'`, 2},

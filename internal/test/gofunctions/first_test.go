@@ -178,6 +178,39 @@ func TestLaterFile(t *testing.T) {
 	}
 }
 
+// TestCalled: -a with a name in -p traces the functions of every process of this name, also of those that
+// start later, and of what they start, and no others.
+func TestCalled(t *testing.T) {
+	testenv.NeedsRoot(t)
+	source := `package main
+
+import "time"
+
+//go:noinline
+func work(n int) int { return n * 2 }
+
+func main() {
+	for n := 0; ; n = work(n) { time.Sleep(time.Millisecond) }
+}
+`
+	built := build(t, source, nil)
+	start := func(path string) *subject {
+		replace(t, built, path)
+		return launch(t, path)
+	}
+	name := fmt.Sprintf("called-%d", os.Getpid())
+	first, other := start(filepath.Join(t.TempDir(), name)), start(filepath.Join(t.TempDir(), "other"))
+	c := tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "-p", name[:len(name)-1]+"?", "go:main.work"))
+	c.WaitLine(fmt.Sprintf(`"pid":%d,`, first.PID()), testenv.Patience)
+	second := start(filepath.Join(t.TempDir(), name)) // another file
+	c.WaitLine(fmt.Sprintf(`"pid":%d,`, second.PID()), testenv.Patience)
+	third := launch(t, second.path)
+	c.WaitLine(fmt.Sprintf(`"pid":%d,`, third.PID()), testenv.Patience)
+	c.Signal(os.Interrupt)
+	require.NoError(t, c.Wait(testenv.Patience))
+	assert.NotContains(t, strings.Join(c.Lines(), "\n"), fmt.Sprintf(`"pid":%d,`, other.PID()))
+}
+
 // replace puts a copy of a file in the place of another.
 func replace(t *testing.T, from, to string) {
 	t.Helper()

@@ -9,6 +9,9 @@ type Target struct {
 	// Pods select the processes of pods, including later ones.
 	Pods []PodPattern
 	All  bool
+	// Names are patterns of path.Match for the names of processes. With All, they select the
+	// processes, including later ones, and what those have forked.
+	Names []string
 }
 
 // Given reports whether the target selects any processes.
@@ -18,7 +21,7 @@ func (t *Target) Given() bool { return t.All || len(t.PIDs)+len(t.Pods) > 0 }
 func (t *Target) Check() error {
 	switch {
 	case t.All && len(t.PIDs)+len(t.Pods) > 0:
-		return console.Usagef("-p and -a cannot be combined")
+		return console.Usagef("-p and -a can be combined for names only, which then select later processes too")
 	case len(t.PIDs) > 0 && len(t.Pods) > 0:
 		return console.Usagef("-p takes processes or pods, not both")
 	}

@@ -3,6 +3,7 @@
 package probes
 
 import (
+	"os"
 	"slices"
 	"strconv"
 	"unsafe"
@@ -65,6 +66,33 @@ func Follow(pids []int, ns *bpf.Namespace) (p *Processes, err error) {
 		}
 		known = len(family)
 	}
+}
+
+// Called are the processes with some names, also later ones, and what they have forked.
+type Called struct {
+	*Processes
+	Names []string
+}
+
+// List returns the processes, and adds those that are new.
+func (c Called) List() ([]int, error) {
+	all, err := proc.Processes()
+	for _, pid := range all {
+		c.Has(pid)
+	}
+	return c.Processes.List(), err
+}
+
+// Has reports whether a process is one of them, and adds it if it is new.
+func (c Called) Has(pid int) bool {
+	if c.Processes.Has(pid) {
+		return true
+	}
+	if pid == os.Getpid() || !proc.IsCalled(pid, c.Names) {
+		return false
+	}
+	_ = c.add(proc.Family([]int{pid})) // it may be full
+	return c.Processes.Has(pid)
 }
 
 // add adds processes.

@@ -39,7 +39,7 @@ func Select(t *query.Target, specs []string, others map[string]string) (*Selecto
 		return nil, console.Usagef("%w", err)
 	}
 	for _, spec := range selector.FunctionSpecs() {
-		if spec.File == "" && len(t.PIDs) == 0 {
+		if spec.File == "" && len(t.PIDs)+len(t.Names) == 0 {
 			return nil, console.Usagef("%v selects functions, which are looked for in the processes that -p names, or in a file, as in FILE:%v", spec, spec)
 		}
 	}

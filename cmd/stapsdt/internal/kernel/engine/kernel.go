@@ -104,6 +104,19 @@ type Launched struct {
 
 func (l Launched) Left() bool { return l.Family.Left() && !l.Command.Ended() }
 
+// Called is the processes with some names, also later ones, and their descendants.
+type Called struct{ probes.Called }
+
+func (Called) Alive(pid int) bool { return proc.Alive(pid) }
+func (Called) FDs() []int         { return nil }
+func (Called) Ended() bool        { return false }
+
+// Left removes the processes that have ended. Others can come.
+func (c Called) Left() bool {
+	c.Purge()
+	return true
+}
+
 // WatchProcesses is an Options.Watch for the machine's processes.
 func WatchProcesses() (Watcher, error) { return proc.NewWatcher() }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
@@ -116,7 +117,7 @@ func (r *Run) open() (err error) {
 	if r.pods != nil {
 		o.Processes = engine.Pods{Follower: r.pods}
 	}
-	if len(r.PIDs) > 0 {
+	if len(r.PIDs)+len(r.Names) > 0 {
 		for _, pid := range r.PIDs {
 			if err := r.Env.Identifies(pid); err != nil {
 				return err
@@ -128,8 +129,12 @@ func (r *Run) open() (err error) {
 		r.Env.Processes, r.Env.Roots = r.processes.Set, r.PIDs
 		family := engine.Family{Processes: r.processes}
 		o.Processes, o.Scan, o.Named = family, true, r.PIDs
-		if r.Command != nil {
+		switch {
+		case r.Command != nil:
 			o.Processes = engine.Launched{Family: family, Command: r.Command}
+		case len(r.Names) > 0:
+			called := probes.Called{Processes: r.processes, Names: r.Names}
+			o.Processes = engine.Called{Called: called}
 		}
 	}
 	r.engine, err = engine.New(o)
@@ -165,7 +170,7 @@ func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 		return err
 	}
 	shows := r.subscription.Sites() > 0 || r.engine.Short() || r.cost.exhausted()
-	waits := r.Awaits() || len(r.Pods) > 0 || r.processes == nil && r.engine.Scans()
+	waits := r.Awaits() || len(r.Pods)+len(r.Names) > 0 || r.processes == nil && r.engine.Scans()
 	if !shows && !waits && !r.engine.Incomplete() {
 		return r.nothing()
 	}
@@ -183,6 +188,8 @@ func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 func (r *Run) warnWaits() {
 	of, missing := "process", cmp.Or(r.Selector.Missing(), "the selected probes")
 	switch {
+	case len(r.Names) > 0:
+		of = "process called " + strings.Join(r.Names, " or ")
 	case len(r.Pods) > 0:
 		of = fmt.Sprintf("process of %s", r.pods)
 	case !r.engine.Scans():
@@ -240,7 +247,7 @@ func (r *Run) noFunction(finder *target.Finder) error {
 		case others && !r.Together && errors.Is(err, function.ErrInlined):
 			r.Warn("%v: %v", spec, err)
 			continue
-		case r.Await || r.Awaits() && spec.File == "":
+		case r.Await || spec.File == "" && (r.Awaits() || len(r.Names) > 0):
 			continue
 		case err == nil:
 			return r.nothing()
@@ -322,7 +329,7 @@ func (r *Run) Report(stats layout.Stats) {
 	if n := stats.Foreign; n > 0 {
 		r.Warn("%d events are not included, because no goroutine of a known program fired them", n)
 	}
-	if r.processes != nil && r.processes.Exited() && r.Command == nil {
+	if len(r.PIDs) > 0 && r.processes.Exited() && r.Command == nil {
 		r.WarnExited(r.Console)
 	}
 }

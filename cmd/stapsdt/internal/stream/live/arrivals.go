@@ -105,6 +105,9 @@ func (f *Feed) dial(all []*socket.Process) {
 	f.stale.purge(all, now)
 	var fresh []*socket.Process
 	for _, p := range all {
+		if names := f.config.Names; len(names) > 0 && !proc.IsCalled(p.PID, names) {
+			continue
+		}
 		if k := p.Key(); f.programs[k] == nil && !f.refused.has(k, now) && !f.stale.has(k, now) {
 			f.programs[k] = &program{}
 			fresh = append(fresh, p)
