@@ -170,8 +170,9 @@ func TestRefusals(t *testing.T) {
 		{[]string{"trace", "-p", pid, handle, "--via", "socket"}, "a function in a SPEC"},
 		{[]string{"trace", "-p", pid, "go:main.(*server).handel"}, "main.(*server).handle"},
 		{[]string{"trace", "-p", pid, "go:main.handle"}, "there is main.(*server).handle"},
-		{[]string{"trace", "--wait", "-p", pid, "go:main.nope"}, "; --wait waits for probes, not for functions"},
-		{[]string{"count", s.path + ":go:main.main"}, "functions are looked for in running processes: give -p PID and go:main.main, without FILE"},
+		{[]string{"count", s.path + ":go:main.(*server).handel"}, "main.(*server).handle"},
+		{[]string{"count", "/bin/sh:go:main.main"}, "it is not a Go program"},
+		{[]string{"count", "./nothing:go:main.main"}, "no such file"},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)

@@ -61,7 +61,7 @@ func (p *Program) nearest(pattern Pattern) (names []string) {
 		part := lastPart(f.Name)
 		n := most + 1
 		switch {
-		case f.Wrapper:
+		case f.Wrapper || strings.HasPrefix(f.Name, "type:"): // those of the compiler are of no use
 		case len(part) <= len(last)+most && len(part)+most >= len(last):
 			n = nearest.Distance(last, part)
 		case pattern.IsGlob() && strings.Contains(part, last):

@@ -88,16 +88,19 @@ func (c Called) Has(pid int) bool {
 	if c.Processes.Has(pid) {
 		return true
 	}
-	if pid == os.Getpid() || !proc.IsCalled(pid, c.Names) {
+	if !proc.IsCalled(pid, c.Names) {
 		return false
 	}
 	_ = c.add(proc.Family([]int{pid})) // it may be full
 	return c.Processes.Has(pid)
 }
 
-// add adds processes.
+// add adds processes, but not this one, which is a descendant of the shell that started it.
 func (p *Processes) add(pids []int) error {
 	for _, pid := range pids {
+		if pid == os.Getpid() {
+			continue
+		}
 		if err := p.Set.Put(uint32(pid), uint8(1)); err != nil {
 			return err
 		}

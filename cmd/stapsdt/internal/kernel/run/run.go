@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -69,10 +70,11 @@ type Run struct {
 	processes    *probes.Processes // nil unless they are named
 	cost         *cost
 	pods         *pods.Follower // nil unless the machine has pods
+	reasons      []string       // why functions are missing, as far as that was said
 }
 
-// New prepares everything that does not depend on the probes. It returns an error if the command line
-// is invalid, a process does not exist, or rights are missing.
+// New prepares everything that does not depend on the probes. It returns an error if the command
+// line is invalid, a process does not exist, or rights are missing.
 func New(to *console.Console, c query.Config) (*Run, error) {
 	r := &Run{Config: c, Console: to}
 	if err := r.open(); err != nil {
@@ -196,11 +198,9 @@ func (r *Run) warnWaits() {
 		of = "file"
 	}
 	hint := r.Selector.Nearest()
-	for _, spec := range r.Selector.Specs {
-		if err := r.finder.FunctionProblem(spec.Spec); err != nil && spec.First == nil {
-			hint = fmt.Sprintf(": %v", err)
-			break
-		}
+	for _, err := range r.missingFunctions() {
+		hint = fmt.Sprintf(": %v", err)
+		break
 	}
 	r.Warn("no %s has %s yet; waiting for one%s", of, missing, hint)
 }
@@ -231,6 +231,23 @@ func (r *Run) nothing() error {
 	missing := cmp.Or(r.Selector.Missing(), "a selected probe that can be traced")
 	nearest := r.Selector.Nearest(r.PIDs...)
 	return fmt.Errorf("%w: no file of the process has %s%s", query.ErrNothing, missing, nearest)
+}
+
+// missingFunctions yields the specs of functions that have none yet, with the reasons. It yields a
+// reason once.
+func (r *Run) missingFunctions() iter.Seq2[*probes.Spec, error] {
+	return func(yield func(*probes.Spec, error) bool) {
+		for _, spec := range r.Selector.Specs {
+			err := r.finder.FunctionProblem(spec.Spec)
+			if err == nil || spec.First != nil || slices.Contains(r.reasons, err.Error()) {
+				continue
+			}
+			r.reasons = append(r.reasons, err.Error())
+			if !yield(spec, err) {
+				return
+			}
+		}
+	}
 }
 
 // noFunction returns an error if a function spec selects no function. It only warns of a function
@@ -286,8 +303,8 @@ func (r *Run) orNothing(err error) error {
 }
 
 // Wait lets the consumer take the events of the probes until ctx is done, the time is over or the
-// processes have exited, and attaches to probes that appear meanwhile. It then detaches: the maps have
-// all events that were fired.
+// processes have exited, and attaches to probes that appear meanwhile. It then detaches: the maps
+// have all events that were fired.
 func (r *Run) Wait(ctx context.Context, c engine.Ticker) error {
 	r.began = true
 	r.stopped()
@@ -320,9 +337,12 @@ func (r *Run) Wait(ctx context.Context, c engine.Ticker) error {
 	return r.engine.Detach()
 }
 
-// Report warns of the events that could not be evaluated, and prints that the processes have
-// exited.
+// Report warns of the events that could not be evaluated and of functions that never came, and
+// prints that the processes have exited.
 func (r *Run) Report(stats layout.Stats) {
+	for spec, err := range r.missingFunctions() {
+		r.Warn("no function was found for %v: %v", spec, err)
+	}
 	if n := stats.Unevaluated; n > 0 {
 		r.Warn("%d events are not included, because an expression could not be evaluated: memory that was not readable, a text that was cut, or a division by 0", n)
 	}
