@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/root"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -79,12 +80,12 @@ func Beside(pid int, pattern string) ([]Recording, error) {
 		}
 	}
 	return stall.Do(fmt.Sprintf("/proc/%d/root%s", pid, path.Dir(pattern)), func() ([]Recording, error) {
-		root, err := OpenRoot(pid)
+		from, err := root.Of(pid)
 		if err != nil {
 			return nil, err
 		}
-		defer root.Close()
-		return In(root, path.Clean(pattern), user)
+		defer from.Close()
+		return In(from, path.Clean(pattern), user)
 	}, nil)
 }
 
@@ -103,12 +104,12 @@ func mapped(pid int) (all []Recording, paths []string) {
 		}
 		opened++
 		r, err := stall.Do(m.Device, func() (r Recording, err error) {
-			root, err := OpenRoot(pid)
+			from, err := root.Of(pid)
 			if err != nil {
 				return r, err
 			}
-			defer root.Close()
-			f, err := root.Open(m.Path)
+			defer from.Close()
+			f, err := from.Open(m.Path)
 			if err != nil {
 				return r, err
 			}

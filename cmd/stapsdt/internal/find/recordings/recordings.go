@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/root"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
 
@@ -35,8 +36,8 @@ const AnyUser = ^uint32(0)
 // In returns the recordings below a root to a path, in which %p stands for any PID, those that
 // began first first. Only files of the user are opened. It returns an error if the directory cannot
 // be read.
-func In(root Root, pattern string, user uint32) ([]Recording, error) {
-	dir, err := root.directory(path.Dir(pattern))
+func In(from root.Root, pattern string, user uint32) ([]Recording, error) {
+	dir, err := from.OpenDirectory(path.Dir(pattern))
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func lookAt(dir *os.File, name, pattern string, user uint32) (r Recording, ok bo
 	if err != nil || user != AnyUser && info.Sys().(*syscall.Stat_t).Uid != user {
 		return r, false
 	}
-	f, err := reopen(found, name)
+	f, err := root.Reopen(found, name)
 	if err != nil {
 		return r, false
 	}

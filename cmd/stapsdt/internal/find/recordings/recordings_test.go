@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/root"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
@@ -28,7 +29,7 @@ func recorded(second int) []byte {
 }
 
 // write writes files below a directory, and returns it as a root.
-func write(t *testing.T, files map[string][]byte) Root {
+func write(t *testing.T, files map[string][]byte) root.Root {
 	t.Helper()
 	dir := t.TempDir()
 	for name, b := range files {
@@ -38,7 +39,7 @@ func write(t *testing.T, files map[string][]byte) Root {
 	f, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
-	return Root{f}
+	return root.Root{File: f}
 }
 
 // with returns a recording with a word of its head.
@@ -119,46 +120,6 @@ func TestWritten(t *testing.T) {
 	require.Len(t, all, 1)
 	require.False(t, all[0].Kept)
 	require.Nil(t, Latest(all))
-}
-
-// TestRootStays: links of a hostile container lead nowhere else, with openat2 and without.
-func TestRootStays(t *testing.T) {
-	outside := filepath.Join(t.TempDir(), "outside")
-	require.NoError(t, os.WriteFile(outside, recorded(1), 0o600))
-	root := write(t, map[string][]byte{"rec/web.rec": recorded(2)})
-	dir := root.Name()
-	for name, target := range map[string]string{
-		"absolute": filepath.Dir(outside), "above": "../../../../../../../../../.." + filepath.Dir(outside), "magic": "/proc/self/root", "inside": "/rec",
-		"rec/link": outside, "rec/loop": "loop",
-	} {
-		require.NoError(t, os.Symlink(target, filepath.Join(dir, name)))
-	}
-	require.NoError(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
-	for name, want := range map[string]error{
-		"/absolute/outside": unix.ENOENT, "/above/outside": unix.ENOENT, "/rec/link": unix.ENOENT, "/rec/loop": unix.ELOOP, "/magic/rec/web.rec": unix.ENOENT,
-		"/../../rec/web.rec": nil, "/inside/web.rec": nil, "/rec": unix.EISDIR, "/pipe": errIrregular, "/none": unix.ENOENT,
-	} {
-		f, err := root.Open(name)
-		if err == nil {
-			f.Close()
-		}
-		assert.ErrorIs(t, err, want, name)
-		fd, err := root.walk(name, unix.O_PATH)
-		if err == nil {
-			var st unix.Stat_t
-			assert.NoError(t, unix.Fstat(fd, &st))
-			unix.Close(fd)
-			if name == "/rec/link" || name == "/rec/loop" {
-				assert.EqualValues(t, unix.S_IFLNK, st.Mode&unix.S_IFMT, "the link itself, which is not opened")
-				continue
-			}
-		}
-		if want == nil && name != "/inside/web.rec" {
-			assert.NoError(t, err, name)
-		} else if want == unix.ENOENT || name == "/inside/web.rec" {
-			assert.Error(t, err, name)
-		}
-	}
 }
 
 // TestOf: a process without a mapped recording leads to those of its environment.

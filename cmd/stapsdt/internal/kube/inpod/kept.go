@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/root"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -43,12 +44,12 @@ func (r *Recorded) All(pids []int) ([]recordings.Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := recordings.OpenRoot(0)
+	from, err := root.Of(0)
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	all, err := recordings.In(root, path.Clean("/"+pattern), uint32(os.Geteuid()))
+	defer from.Close()
+	all, err := recordings.In(from, path.Clean("/"+pattern), uint32(os.Geteuid()))
 	if err == nil && len(all) == 0 {
 		err = fmt.Errorf("there is no recording to %s: %w", pattern, fs.ErrNotExist)
 	}
@@ -100,12 +101,12 @@ func (r *Recorded) choose(all []recordings.Recording) (string, error) {
 }
 
 func openBelow(pid int, name string) (*os.File, error) {
-	root, err := recordings.OpenRoot(pid)
+	from, err := root.Of(pid)
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	return root.Open(name)
+	defer from.Close()
+	return from.Open(name)
 }
 
 // errWritten means that a recording is still being written, so that a copy would not be exact.
@@ -135,12 +136,12 @@ func (r *Recorded) LookAtMounts() (*Answer, error) {
 		}
 		name = pattern
 	}
-	root, err := recordings.OpenRoot(0)
+	from, err := root.Of(0)
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	info, isReadable, err := root.Directory(path.Dir(path.Clean("/" + name)))
+	defer from.Close()
+	info, isReadable, err := from.Directory(path.Dir(path.Clean("/" + name)))
 	if err != nil {
 		return nil, err
 	}

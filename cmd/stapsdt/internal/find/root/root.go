@@ -1,6 +1,7 @@
 //go:build linux
 
-package recordings
+// Package root opens files as a process sees them, which may be hostile.
+package root
 
 import (
 	"errors"
@@ -18,8 +19,8 @@ import (
 // them, and never lead out of it.
 type Root struct{ *os.File }
 
-// OpenRoot opens the root directory of a process, or of this one if pid is 0.
-func OpenRoot(pid int) (Root, error) {
+// Of opens the root directory of a process, or of this one if pid is 0.
+func Of(pid int) (Root, error) {
 	name := "/"
 	if pid != 0 {
 		name = fmt.Sprintf("/proc/%d/root/", proc.Task(pid))
@@ -28,10 +29,10 @@ func OpenRoot(pid int) (Root, error) {
 	return Root{f}, err
 }
 
-// find opens a file or directory below the root as a reference, which has no effect on a device or
+// Find opens a file or directory below the root as a reference, which has no effect on a device or
 // a pipe. Without openat2, as before Linux 5.6 and in some sandboxes, a path with a link is an
 // error.
-func (r Root) find(name string, flags int) (*os.File, error) {
+func (r Root) Find(name string, flags int) (*os.File, error) {
 	flags |= unix.O_PATH | unix.O_CLOEXEC
 	const inside = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
 	how := unix.OpenHow{Flags: uint64(flags), Resolve: inside}
@@ -74,16 +75,16 @@ var errIrregular = errors.New("it is not a regular file")
 
 // Open opens a regular file below the root for reading.
 func (r Root) Open(name string) (*os.File, error) {
-	found, err := r.find(name, 0)
+	found, err := r.Find(name, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer found.Close()
-	return reopen(found, name)
+	return Reopen(found, name)
 }
 
-// reopen opens the regular file that a reference refers to.
-func reopen(found *os.File, name string) (*os.File, error) {
+// Reopen opens the regular file that a reference refers to.
+func Reopen(found *os.File, name string) (*os.File, error) {
 	switch info, err := found.Stat(); {
 	case err != nil:
 		return nil, err
@@ -100,9 +101,9 @@ func reopen(found *os.File, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// directory opens a directory below the root for reading.
-func (r Root) directory(name string) (*os.File, error) {
-	found, err := r.find(name, unix.O_DIRECTORY)
+// OpenDirectory opens a directory below the root for reading.
+func (r Root) OpenDirectory(name string) (*os.File, error) {
+	found, err := r.Find(name, unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func (r Root) directory(name string) (*os.File, error) {
 // see, and reports whether it can be read.
 func (r Root) Directory(name string) (info os.FileInfo, isReadable bool, err error) {
 	for {
-		found, err := r.find(name, unix.O_DIRECTORY)
+		found, err := r.Find(name, unix.O_DIRECTORY)
 		if err != nil && name != "/" {
 			name = path.Dir(name)
 			continue
@@ -131,7 +132,7 @@ func (r Root) Directory(name string) (info os.FileInfo, isReadable bool, err err
 		if err != nil {
 			return nil, false, err
 		}
-		dir, err := r.directory(name)
+		dir, err := r.OpenDirectory(name)
 		if err == nil {
 			dir.Close()
 		}
