@@ -42,13 +42,19 @@ type Unit struct {
 // sections are the sections that describe types and the places of functions. Ranges are last: without them, more units are read.
 var sections = []string{".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_addr", ".debug_ranges", ".debug_rnglists"}
 
+// In reports whether a file has DWARF.
+func In(f *elf.File) bool {
+	s := elffile.DebugSection(f, sections[0])
+	return s != nil && s.Size > 0
+}
+
 // Read reads the DWARF of a file, which may have at most limit bytes. It returns nil if there is
 // none.
 func Read(f *elf.File, limit uint64) (*Data, error) {
 	contents := map[string][]byte{}
 	for _, name := range sections {
-		s := f.Section(name)
-		if s == nil || s.Type == elf.SHT_NOBITS {
+		s := elffile.DebugSection(f, name)
+		if s == nil {
 			continue
 		}
 		data, err := elffile.Data(s, limit)

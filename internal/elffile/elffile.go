@@ -3,7 +3,10 @@
 package elffile
 
 import (
+	"bytes"
+	"compress/zlib"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -130,6 +133,9 @@ const maxExpansion = 32
 
 // Data returns the contents of a section, or an error if they exceed the limit.
 func Data(s *elf.Section, limit uint64) ([]byte, error) {
+	if strings.HasPrefix(s.Name, oldPrefix+"debug") {
+		return expand(s, limit)
+	}
 	if s.Flags&elf.SHF_COMPRESSED != 0 {
 		limit = min(limit, maxExpansion*min(s.FileSize, limit))
 	}
@@ -137,6 +143,46 @@ func Data(s *elf.Section, limit uint64) ([]byte, error) {
 		return nil, fmt.Errorf("section %.32q: %d bytes exceed the limit of %d", s.Name, max(s.Size, s.FileSize), limit)
 	}
 	data, err := s.Data()
+	if err != nil {
+		return nil, fmt.Errorf("section %.32q: %w", s.Name, err)
+	}
+	return data, nil
+}
+
+// DebugSection returns a section of debug information, such as .debug_info, or nil. Old tools
+// name it .zdebug_info if it is compressed.
+func DebugSection(f *elf.File, name string) *elf.Section {
+	s := f.Section(name)
+	if s == nil {
+		s = f.Section(oldPrefix + strings.TrimPrefix(name, "."))
+	}
+	if s == nil || s.Type == elf.SHT_NOBITS {
+		return nil
+	}
+	return s
+}
+
+const oldPrefix = ".z"
+
+// expand returns the contents of a section that old tools have compressed. debug/elf would do so
+// without a limit, and by the header that the file has then.
+func expand(s *elf.Section, limit uint64) ([]byte, error) {
+	const magic, header = "ZLIB", 12 // followed by the size
+	if s.ReaderAt == nil || s.FileSize > limit {
+		return nil, fmt.Errorf("section %.32q: %d bytes exceed the limit of %d", s.Name, s.FileSize, limit)
+	}
+	data := ReadSome(s.ReaderAt, 0, s.FileSize)
+	if len(data) < header || string(data[:len(magic)]) != magic {
+		return nil, fmt.Errorf("section %.32q has an unsupported compression", s.Name)
+	}
+	size := binary.BigEndian.Uint64(data[len(magic):])
+	if limit = min(limit, maxExpansion*uint64(len(data))); size > limit {
+		return nil, fmt.Errorf("section %.32q: %d bytes exceed the limit of %d", s.Name, size, limit)
+	}
+	r, err := zlib.NewReader(bytes.NewReader(data[header:]))
+	if err == nil {
+		data, err = io.ReadAll(io.LimitReader(r, int64(size)))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("section %.32q: %w", s.Name, err)
 	}

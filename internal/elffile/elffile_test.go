@@ -56,6 +56,46 @@ func TestCompressedNames(t *testing.T) {
 	require.ErrorIs(t, err, errTooLarge)
 }
 
+// TestOldCompression: sections of the name .zdebug_info are expanded, unless they are much larger
+// than the file, or larger than the limit.
+func TestOldCompression(t *testing.T) {
+	for _, c := range []struct {
+		claimed, content int
+		fits             bool
+	}{{5000, 5000, true}, {5000, 6000, true}, {1 << 40, 5000, false}, {32 << 20, 32 << 20, false}} {
+		content := make([]byte, c.content)
+		for i := range min(len(content), 6000) {
+			content[i] = byte(i * i >> 3)
+		}
+		b := bytes.NewBuffer(binary.BigEndian.AppendUint64([]byte("ZLIB"), uint64(c.claimed)))
+		w := zlib.NewWriter(b)
+		_, err := w.Write(content)
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		file := sparse.File(t, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: 64},
+			elf.Section64{Name: 1, Type: uint32(elf.SHT_PROGBITS), Size: uint64(b.Len())})
+		_, err = file.WriteAt([]byte("\x00.zdebug_info\x00"), 1<<20)
+		require.NoError(t, err)
+		_, err = file.WriteAt(b.Bytes(), 1<<20+64)
+		require.NoError(t, err)
+		f, err := New(file)
+		require.NoError(t, err)
+		sparse.Cost(t, func() {
+			s := DebugSection(f, ".debug_info")
+			require.NotNil(t, s)
+			for range 2 {
+				data, err := Data(s, 64<<20)
+				require.Equal(t, c.fits, err == nil, err)
+				if c.fits {
+					require.Equal(t, content[:c.claimed], data)
+				}
+				_, err = Data(s, uint64(c.claimed-1))
+				require.Error(t, err)
+			}
+		})
+	}
+}
+
 // changing is a file whose headers change after the first read.
 type changing struct {
 	io.ReaderAt
