@@ -45,11 +45,37 @@ func recordingsOf(c *cobra.Command) *replay.From {
 	return list.From
 }
 
+// debugFlag adds the flag of the commands that read the debug information of programs.
+func debugFlag(c *cobra.Command, t *query.Target) {
+	c.Flags().StringArrayVar(&t.DebugFiles, debugFile, nil, "a `FILE` with the debug information that was separated from a program or library; may be given several times")
+	_ = c.RegisterFlagCompletionFunc(debugFile, completeFile)
+}
+
+const debugFile = "debug-file"
+
+// completeFile completes the name of a file.
+func completeFile(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+// checkDebugFile returns an error if debug files are given for anything but programs of this
+// machine.
+func checkDebugFile(c *cobra.Command, args []string) error {
+	if !c.Flags().Changed(debugFile) {
+		return nil
+	}
+	if c.Flags().Changed("from") || slices.ContainsFunc(args, remote.IsAddress) {
+		return console.Usagef("--debug-file is for the programs of processes, not for recordings and addresses")
+	}
+	return nil
+}
+
 // runFlags adds the flags of the commands that attach to probes. They take a COMMAND after two
 // dashes.
 func runFlags(c *cobra.Command, to *console.Console, config *query.Config) {
 	launches(c, to, config)
 	targetFlags(c, &config.Target)
+	debugFlag(c, &config.Target)
 	c.Flags().StringVarP(&config.Where, "where", "w", "", "only events for which the Go expression `EXPR` is true, such as 'status >= 500'")
 	c.Flags().DurationVarP(&config.Duration, "duration", "d", 0, "end after this time, such as 10s")
 	c.Flags().BoolVar(&config.Await, "wait", false, "wait for probes that no process or file has yet, such as those of a library that a process loads later")
@@ -114,9 +140,7 @@ func fromFlag(c *cobra.Command, from *replay.From) {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	c.Flags().Var(recordingList{from}, "from", "read the recording `FILE` in place of processes; may be given several times")
-	_ = c.RegisterFlagCompletionFunc("from", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return nil, cobra.ShellCompDirectiveDefault
-	})
+	_ = c.RegisterFlagCompletionFunc("from", completeFile)
 }
 
 // sourceFlags adds the flags of the commands that can read events from recordings and from the page

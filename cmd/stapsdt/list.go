@@ -31,6 +31,7 @@ At an address, a Go program lists its probes itself, by package debugprobe.`,
 		RunE: func(c *cobra.Command, args []string) error { return list.Run(c.Context(), to, where, args, options) },
 	}
 	targetFlags(c, &where)
+	debugFlag(c, &where)
 	fromFlag(c, &options.From)
 	c.Flags().BoolVarP(&options.Verbose, "verbose", "v", false, "show each site: its offset, its semaphore and the operands of its arguments")
 	outputFlag(c, &options.Format)

@@ -148,7 +148,8 @@ describes what -w and --by take.
 		if err := settleTarget(c); err != nil {
 			return err
 		}
-		return errors.Join(checkStrayPID(c, args), checkStrayAddress(c, args), checkWindow(c))
+		return errors.Join(checkStrayPID(c, args), checkStrayAddress(c, args),
+			checkWindow(c), checkDebugFile(c, args))
 	}
 	root.AddCommand(
 		listCommand(to), traceCommand(to), countCommand(to), histCommand(to), latencyCommand(to),

@@ -12,6 +12,8 @@ type Target struct {
 	// Names are patterns of path.Match for the names of processes. With All, they select the
 	// processes, including later ones, and what those have forked.
 	Names []string
+	// DebugFiles are files with the debug information of the processes' programs.
+	DebugFiles []string
 }
 
 // Given reports whether the target selects any processes.

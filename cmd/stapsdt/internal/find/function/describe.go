@@ -22,8 +22,11 @@ func (p *Program) Describe(fns []*Function) {
 		}
 		return
 	}
+	if len(fns) == 0 {
+		return
+	}
 	if p.debug == nil {
-		p.debug = newDebugging(p.file)
+		p.debug = newDebugging(p.file, p.separate)
 	}
 	var described []*Function
 	for _, fn := range fns {

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
 	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
 )
 
@@ -38,6 +38,7 @@ type param struct {
 // debugging reads the DWARF of a program.
 type debugging struct {
 	err       error // the reason why there is no DWARF, or nil
+	separate  bool  // it is in a file of its own
 	functions debuginfo.Functions
 	types     types
 	// constants are the packages whose constants were read.
@@ -45,23 +46,50 @@ type debugging struct {
 	constantEntries debuginfo.Entries
 }
 
-func newDebugging(f *elf.File) *debugging {
+// Separate lends the file with the debug information that was separated from a program to use.
+// Otherwise the error tells where it was looked for.
+type Separate func(program *elf.File, use func(debug *elf.File)) error
+
+// newDebugging reads the DWARF of a program or, if the program has none, that of its debug file,
+// unless separate is nil.
+func newDebugging(f *elf.File, separate Separate) *debugging {
 	d := &debugging{}
+	if debuginfo.In(f) {
+		d.read(f)
+		return d
+	}
+	d.err = errNoDWARF
+	if separate == nil {
+		return d
+	}
+	err := separate(f, func(debug *elf.File) {
+		d.err, d.separate = nil, true
+		d.read(debug)
+	})
+	if err != nil {
+		d.err = fmt.Errorf("%w; %w", errNoDWARF, err)
+	}
+	return d
+}
+
+func (d *debugging) read(f *elf.File) {
 	data, err := debuginfo.Read(f, maxDWARF)
 	switch {
 	case err != nil:
 		d.err = err
-	case data != nil:
-		d.functions = debuginfo.Functions{Entries: debuginfo.Entries{R: data.Reader(), Left: functionWork}, Data: data, Ranges: rangeWork}
-		d.constantEntries = debuginfo.Entries{R: data.Reader(), Left: constantWork}
-		d.types.known = map[asked]*answer{}
-		d.types.entries = debuginfo.Entries{R: data.Reader(), Left: typeWork}
-	case slices.ContainsFunc(f.Sections, func(s *elf.Section) bool { return strings.HasPrefix(s.Name, ".zdebug_") }):
-		d.err = errors.New("its DWARF has an unsupported compression")
-	default:
+	case data == nil:
 		d.err = errNoDWARF
+	default:
+		entries := func(work int) debuginfo.Entries {
+			return debuginfo.Entries{R: data.Reader(), Left: work}
+		}
+		d.functions = debuginfo.Functions{
+			Entries: entries(functionWork), Data: data, Ranges: rangeWork,
+		}
+		d.constantEntries = entries(constantWork)
+		d.types.known = map[asked]*answer{}
+		d.types.entries = entries(typeWork)
 	}
-	return d
 }
 
 // signatures reads the signatures of functions, and calls found with each, or with the reason why there is none.
@@ -83,6 +111,9 @@ func (d *debugging) signatures(fns []*Function, found func(*Function, *signature
 					return err
 				}
 				if fn := left[at]; fn != nil {
+					if d.separate {
+						err = cmp.Or(d.names(e, fn), err)
+					}
 					found(fn, s, err)
 					delete(left, at)
 				}
@@ -93,6 +124,24 @@ func (d *debugging) signatures(fns []*Function, found func(*Function, *signature
 	for _, fn := range left {
 		found(fn, nil, cmp.Or(err, errors.New("its DWARF does not describe the function")))
 	}
+}
+
+var errOther = errors.New("its debug file describes another function at this address")
+
+// names returns an error unless an entry of a debug file has the name of a function, as the
+// program's own table of functions has it.
+func (d *debugging) names(e *dwarf.Entry, fn *Function) error {
+	if origin, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset); ok {
+		abstract, err := d.types.entries.At(origin)
+		if err != nil || abstract == nil {
+			return cmp.Or(err, errOther)
+		}
+		e = abstract
+	}
+	if name, _ := e.Val(dwarf.AttrName).(string); gotable.Unescape(name) != fn.Name {
+		return errOther
+	}
+	return nil
 }
 
 // signature reads all children of a function's entry, including its parameters, which come next.

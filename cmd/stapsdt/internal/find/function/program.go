@@ -114,10 +114,12 @@ type Program struct {
 	table   *gotable.Table
 	version string
 	release int // the minor number of the release, such as 26, or 0 if it is unknown
-	debug   *debugging
-	names   map[uint64]string // the names of types, by address
-	errors  []uint64          // the result of errorTypes, or nil
-	found   map[uint64]*Function
+	// separate finds the program's debug file, or is nil.
+	separate Separate
+	debug    *debugging
+	names    map[uint64]string // the names of types, by address
+	errors   []uint64          // the result of errorTypes, or nil
+	found    map[uint64]*Function
 	// allFunctions and allInlined are nil until a pattern is compared with them.
 	allFunctions []gotable.Function
 	allInlined   []inlinedCall
@@ -132,9 +134,9 @@ const maxCode = 8 << 20
 // The supported releases of Go.
 const firstRelease, lastRelease = 22, 27
 
-// Open reads the function table of a program. The error wraps gotable.ErrNoTable if the program was not
-// built by Go.
-func Open(r io.ReaderAt) (*Program, error) {
+// Open reads the function table of a program. separate finds its debug file, unless it is nil.
+// The error wraps gotable.ErrNoTable if the program was not built by Go.
+func Open(r io.ReaderAt, separate Separate) (*Program, error) {
 	f, err := elffile.New(r)
 	if err != nil {
 		return nil, err
@@ -145,7 +147,7 @@ func Open(r io.ReaderAt) (*Program, error) {
 	if abis[f.Machine] == nil {
 		return nil, machineError(f.Machine)
 	}
-	p := &Program{file: f, found: map[uint64]*Function{}}
+	p := &Program{file: f, separate: separate, found: map[uint64]*Function{}}
 	if info, err := buildinfo.Read(r); err == nil {
 		p.version, p.release = info.GoVersion, Release(info.GoVersion)
 	}

@@ -65,7 +65,7 @@ func builtFrom(t *testing.T, source, goarch string, flags ...string) *Program {
 	f, err := os.Open(compile(t, source, goarch, flags...))
 	require.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
-	p, err := Open(f)
+	p, err := Open(f, nil)
 	require.NoError(t, err)
 	return p
 }
@@ -277,7 +277,7 @@ func TestUnknownFormat(t *testing.T) {
 	file, err := elf.NewFile(bytes.NewReader(content))
 	require.NoError(t, err)
 	content[file.Section(".gopclntab").Offset] ^= 1
-	_, err = Open(bytes.NewReader(content))
+	_, err = Open(bytes.NewReader(content), nil)
 	assert.ErrorIs(t, err, gotable.ErrFormat)
 	assert.ErrorContains(t, err, fmt.Sprintf("the program was built by %q", runtime.Version()))
 }
@@ -331,7 +331,7 @@ func TestSparseFunctions(t *testing.T) {
 	_, err := file.WriteAt([]byte("\x00.gopclntab\x00"), 1<<20)
 	require.NoError(t, err)
 	sparse.Cost(t, func() {
-		_, err := Open(file)
+		_, err := Open(file, nil)
 		assert.Error(t, err)
 	})
 }
@@ -343,7 +343,7 @@ func FuzzProgram(f *testing.F) {
 	f.Add(sparse.Bytes(f, table, elf.Section64{Name: 96 + 1, Type: uint32(elf.SHT_PROGBITS)}, elf.Section64{Name: 96 + 12, Type: uint32(elf.SHT_PROGBITS)}))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		sparse.Cost(t, func() {
-			p, err := Open(bytes.NewReader(file))
+			p, err := Open(bytes.NewReader(file), nil)
 			if err != nil {
 				return
 			}

@@ -57,7 +57,7 @@ func (g *Goroutines) Find(env *bpf.Env, pid int) error {
 	if err == nil && g.visited[pid] != nil && os.SameFile(exe, g.visited[pid]) {
 		return nil
 	}
-	offset, err := target.GoidOffset(pid)
+	offset, err := target.GoidOffset(pid, env.Debug)
 	if errors.Is(err, proc.ErrNoProcess) {
 		return nil
 	}

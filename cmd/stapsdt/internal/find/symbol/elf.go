@@ -12,6 +12,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
@@ -28,6 +29,7 @@ type Module struct {
 	content io.ReaderAt // nil if it could not be opened
 	left    *int64      // the number of bytes that may still be read from this and other modules
 	close   func() error
+	debug   func(*elf.File) (*debugfile.File, error) // nil without a file
 	tables  *tables
 }
 
@@ -87,7 +89,7 @@ func (m *Module) read() *tables {
 	}
 	t, in := &tables{}, &budget{ReaderAt: m.content, left: m.left}
 	if m.content != nil {
-		t.read(in)
+		t.read(in, m.debug)
 	}
 	if !in.stalled {
 		m.tables = t
@@ -95,7 +97,9 @@ func (m *Module) read() *tables {
 	return t
 }
 
-func (t *tables) read(in *budget) {
+// read reads the tables. debug finds the file with the symbols that were stripped, unless it is
+// nil.
+func (t *tables) read(in *budget, debug func(*elf.File) (*debugfile.File, error)) {
 	f, err := elffile.New(in)
 	if err != nil {
 		return
@@ -103,17 +107,14 @@ func (t *tables) read(in *budget) {
 	t.file = f
 	t.go_, _ = gotable.New(f) // symbols are used instead
 	t.isImage = f.Section(".symtab") == nil && f.Section(".init") == nil && f.Section(".plt") == nil
-	if id := elffile.Loaded(f, ".note.gnu.build-id"); id != nil {
-		const header = 16 // sizes, type, and "GNU\0"
-		if data, err := elffile.Data(id, 256); err == nil && len(data) > header {
-			t.buildID = hex.EncodeToString(data[header:])
-		}
-	}
+	t.buildID = hex.EncodeToString(debugfile.BuildID(f))
 	files := []*elf.File{f}
-	if f.Section(".symtab") == nil {
-		if debug := debugFile(t.buildID); debug != nil {
-			defer debug.Close()
-			files = append(files, debug)
+	if debug != nil && !debugfile.Symbols.In(f) {
+		if symbols, err := debug(f); err == nil {
+			defer symbols.Close()
+			if more, err := elffile.New(&budget{ReaderAt: symbols, left: in.left}); err == nil {
+				files = append(files, more)
+			}
 		}
 	}
 	t.symbols = elfSymbols(files...)
@@ -141,19 +142,6 @@ const (
 	maxSymbols = 48 << 20
 	maxTables  = 512 << 20
 )
-
-// debugFile returns the file with the symbols that a distribution has stripped from the file
-// with a build ID, or nil. It is a file of this machine, for containers too.
-func debugFile(buildID string) *elf.File {
-	if len(buildID) < 3 {
-		return nil
-	}
-	f, err := elf.Open("/usr/lib/debug/.build-id/" + buildID[:2] + "/" + buildID[2:] + ".debug")
-	if err != nil {
-		return nil
-	}
-	return f
-}
 
 // address converts an offset in the file to an address of the file.
 func (m *Module) address(offset uint64) (uint64, bool) {

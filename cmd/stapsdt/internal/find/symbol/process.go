@@ -4,11 +4,13 @@ package symbol
 
 import (
 	"bytes"
+	"debug/elf"
 	"fmt"
 	"os"
 	"slices"
 	"sort"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/deputy"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
@@ -23,6 +25,7 @@ type Symbolizer struct {
 	// perfMaps and tables are the bytes left for the maps of just-in-time compilers and for the
 	// tables of files. They are limited because any user of the machine can make large ones.
 	perfMaps, tables int64
+	debug            *debugfile.Finder
 	// Verbose keeps the frames of this library.
 	Verbose bool
 }
@@ -37,9 +40,13 @@ type process struct {
 	vdso *Module
 }
 
-// NewSymbolizer returns a Symbolizer that knows no process.
-func NewSymbolizer() *Symbolizer {
-	return &Symbolizer{byPID: map[int]*process{}, modules: map[proc.File]*Module{}, perfMaps: maxPerfMaps, tables: maxTables}
+// NewSymbolizer returns a Symbolizer that knows no process. debug finds files with symbols that
+// were stripped.
+func NewSymbolizer(debug *debugfile.Finder) *Symbolizer {
+	return &Symbolizer{
+		byPID: map[int]*process{}, modules: map[proc.File]*Module{},
+		perfMaps: maxPerfMaps, tables: maxTables, debug: debug,
+	}
 }
 
 // Close closes the files.
@@ -96,6 +103,13 @@ func (s *Symbolizer) open(pid int, m *proc.Mapping) {
 	s.modules[m.File] = module
 	if f, err := target.OpenMapping(pid, *m); err == nil {
 		module.content, module.close = f, f.Close
+		module.debug = func(headers *elf.File) (*debugfile.File, error) {
+			p, err := f.Program(headers, pid, m.Path)
+			if err != nil {
+				return nil, err
+			}
+			return s.debug.Find(p, debugfile.Symbols)
+		}
 	}
 }
 

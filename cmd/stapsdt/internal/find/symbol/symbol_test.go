@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -35,7 +36,7 @@ func own(t testing.TB) proc.Mapping {
 func TestGoTable(t *testing.T) {
 	testenv.NeedsOptimization(t, "nothing is inlined then")
 	code := own(t)
-	p := NewSymbolizer()
+	p := NewSymbolizer(debugfile.New())
 	defer p.Close()
 	compared, inlined, wrappers := 0, 0, 0
 	for pc := code.Start; pc < code.End; pc += 307 {
@@ -82,7 +83,7 @@ func TestGoTableTop(t *testing.T) {
 	for _, pc := range pcs[:runtime.Callers(0, pcs)] {
 		addresses = append(addresses, uint64(pc))
 	}
-	p := NewSymbolizer()
+	p := NewSymbolizer(debugfile.New())
 	defer p.Close()
 	s := p.Stack(os.Getpid(), "p", addresses, 127)
 	last := s.Frames[len(s.Frames)-1]
@@ -144,7 +145,7 @@ func TestPerfMapOwner(t *testing.T) {
 
 // TestExited: of a process that has exited before it was looked at, the addresses are shown.
 func TestExited(t *testing.T) {
-	s := NewSymbolizer().Stack(1<<30, "p", []uint64{0x1000, 0x2000}, 127)
+	s := NewSymbolizer(debugfile.New()).Stack(1<<30, "p", []uint64{0x1000, 0x2000}, 127)
 	assert.True(t, s.Exited, s)
 	assert.Equal(t, "0x1000\x000x2000\x00", s.Key(), s)
 	assert.Equal(t, Whole, s.Cut, s)
@@ -153,7 +154,7 @@ func TestExited(t *testing.T) {
 // TestOtherProgram: the memory map from which the addresses are is used, and not that of the
 // program that the process ran later.
 func TestOtherProgram(t *testing.T) {
-	p := NewSymbolizer()
+	p := NewSymbolizer(debugfile.New())
 	defer p.Close()
 	pid := os.Getpid()
 	p.Look(pid)

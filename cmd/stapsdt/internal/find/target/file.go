@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/lease"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -30,7 +31,12 @@ type ID struct{ Device, Inode uint64 }
 // process sees.
 type File struct {
 	// Path is for messages. It may be a path in another mount namespace.
-	Path   string
+	Path string
+	// pid is a process that sees the path, or 0 for this process. uid owns the file, and debug
+	// finds the file with its debug information.
+	pid    int
+	uid    uint32
+	debug  *debugfile.Finder
 	ID     ID
 	Probes []sdt.Site
 	// Problem is the error from reading notes or types, or nil if all could be read. The types of
@@ -317,7 +323,7 @@ func (f *File) identify() error {
 	if err != nil {
 		return err
 	}
-	f.stamp, f.ID = newStamp(&stat), ID{stat.Dev, stat.Ino}
+	f.stamp, f.ID, f.uid = newStamp(&stat), ID{stat.Dev, stat.Ino}, stat.Uid
 	var magic [len(elf.ELFMAG)]byte
 	if _, err := f.content.ReadAt(magic[:], 0); err != nil && err != io.EOF {
 		return err

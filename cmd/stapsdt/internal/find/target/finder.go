@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
@@ -37,6 +38,8 @@ type Finder struct {
 	written map[ID]*openWriter
 	// MaxFunctions is the maximum number of functions that a spec may select.
 	MaxFunctions int
+	// Debug finds the files with the debug information of others.
+	Debug *debugfile.Finder
 	// specs select functions. reasons maps the string of a spec to the reason why it selects none.
 	specs   []spec.Spec
 	reasons map[string]error
@@ -74,7 +77,7 @@ func NewFinder() *Finder {
 	return &Finder{
 		known: map[proc.File]*entry{}, mounts: mounts{}, byID: map[ID]*File{},
 		named: map[ID]bool{}, written: map[ID]*openWriter{},
-		MaxFunctions: function.MaxMatches,
+		MaxFunctions: function.MaxMatches, Debug: debugfile.New(),
 	}
 }
 
@@ -91,6 +94,7 @@ func NewTracer() *Finder {
 func (f *Finder) Limit() {
 	if f.owners == nil {
 		f.owners = newOwners(&f.skips)
+		f.Debug.Limit()
 	}
 }
 
@@ -303,7 +307,7 @@ func (f *Finder) refuses(o *owner, now time.Time) bool {
 
 // readMapped returns the File of an opened file that a process has mapped, or nil.
 func (f *Finder) readMapped(pid int, key proc.File, opened *Content, o *owner) (*File, error) {
-	file, err := f.read(key.Path, opened, o)
+	file, err := f.read(pid, key.Path, opened, o)
 	switch {
 	case err == nil:
 		f.known[key] = &entry{file: file, stamp: file.stamp}
@@ -326,11 +330,13 @@ func (f *Finder) readMapped(pid int, key proc.File, opened *Content, o *owner) (
 // errManyProbes means that the files of a user have too many probes.
 var errManyProbes = errors.New("too many probes")
 
-// read returns the File of an open file: the one that exists already, or a new one with its
-// probes. It closes opened unless a new File keeps it. The error is lease.ErrWritten if the
-// file must not be attached to yet.
-func (f *Finder) read(path string, opened *Content, o *owner) (file *File, err error) {
-	file = &File{Path: path, content: opened}
+// read returns the File of an open file, whose path a process sees, or this one if pid is 0: the
+// one that exists already, or a new one with its probes. It closes opened unless a new File
+// keeps it. The error is lease.ErrWritten if the file must not be attached to yet.
+func (f *Finder) read(
+	pid int, path string, opened *Content, o *owner,
+) (file *File, err error) {
+	file = &File{Path: path, pid: pid, debug: f.Debug, content: opened}
 	defer func() {
 		if file.content != opened || err != nil {
 			opened.Close()
@@ -417,7 +423,7 @@ func (f *Finder) Open(path string) (*File, error) {
 		opened.Close()
 		return nil, fmt.Errorf("%s has only debugging information and no code to attach to: give the program or library that it belongs to", path)
 	}
-	file, err := f.read(path, opened, nil)
+	file, err := f.read(0, path, opened, nil)
 	f.named[file.ID] = true // even if it is being written
 	if err != nil {
 		return nil, err

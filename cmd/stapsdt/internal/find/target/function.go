@@ -108,7 +108,7 @@ func (f *File) readFunctions(finder *Finder) {
 			finder.explain(s, err)
 		}
 	}
-	program, err := function.Open(f.content)
+	program, err := function.Open(f.content, f.separate)
 	if err == nil && finder.leases != nil {
 		err = program.Runs(machine)
 	}

@@ -20,7 +20,7 @@ func FuzzGoid(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) {
 		sparse.Cost(t, func() {
 			onlyDebugging(bytes.NewReader(file))
-			_, _ = goidOffset(bytes.NewReader(file))
+			_, _ = goidOffset(bytes.NewReader(file), noDebug)
 			if opened, err := elffile.New(bytes.NewReader(file)); err == nil {
 				_, _ = goidFromDWARF(opened)
 			}

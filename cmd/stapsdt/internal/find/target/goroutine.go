@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
@@ -42,8 +43,9 @@ func StatExe(pid int) (os.FileInfo, error) {
 
 // GoidOffset returns the offset of the goroutine's ID in the runtime.g of a process: from a
 // table, if the table has the program's Go version, and otherwise from the program's debug
-// information. The error is ErrNoGoid if neither has it, ErrNoProcess or a *rights.Error.
-func GoidOffset(pid int) (uint32, error) {
+// information, which debug finds if it was separated. The error is ErrNoGoid if neither has it,
+// ErrNoProcess or a *rights.Error.
+func GoidOffset(pid int, debug *debugfile.Finder) (uint32, error) {
 	exe, err := openExe(pid)
 	if errors.Is(err, fs.ErrPermission) {
 		return 0, rights.New(fmt.Sprintf("opening the program of process %d", pid), err, rights.Ptrace)
@@ -52,7 +54,15 @@ func GoidOffset(pid int) (uint32, error) {
 		return 0, proc.Wrap(pid, err)
 	}
 	defer exe.Close()
-	offset, err := goidOffset(exe)
+	path, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", proc.Task(pid)))
+	separate := func(headers *elf.File) (*debugfile.File, error) {
+		p, err := exe.Program(headers, pid, path)
+		if err != nil {
+			return nil, err
+		}
+		return debug.Find(p, debugfile.DWARF)
+	}
+	offset, err := goidOffset(exe, separate)
 	if err != nil && exe.stalled.Load() {
 		return 0, proc.Wrap(pid, stall.Err)
 	}
@@ -82,7 +92,9 @@ func IsGo(pid int) bool {
 	return err == nil
 }
 
-func goidOffset(exe io.ReaderAt) (uint32, error) {
+func goidOffset(
+	exe io.ReaderAt, separate func(*elf.File) (*debugfile.File, error),
+) (uint32, error) {
 	file, err := elffile.New(exe)
 	if err != nil {
 		return 0, err
@@ -96,6 +108,12 @@ func goidOffset(exe io.ReaderAt) (uint32, error) {
 	}
 	if offset, ok := goidOffsets[function.Release(info.GoVersion)]; ok {
 		return offset, nil
+	}
+	if !debuginfo.In(file) {
+		if debug, err := separate(file); err == nil {
+			defer debug.Close()
+			file = debug.ELF
+		}
 	}
 	offset, err := goidFromDWARF(file)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -18,6 +19,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+func noDebug(*elf.File) (*debugfile.File, error) { return nil, os.ErrNotExist }
 
 // TestGoidOffset: the table is what the debug information of a program says that this
 // toolchain builds, and a program without a known version is an error.
@@ -49,16 +52,16 @@ func TestGoidOffset(t *testing.T) {
 	require.NoError(t, err)
 	// The same program, built by a version that the table does not have.
 	unknown := strings.NewReader(strings.ReplaceAll(string(content), runtime.Version(), strings.Repeat("x", len(runtime.Version()))))
-	got, err := goidOffset(unknown)
+	got, err := goidOffset(unknown, noDebug)
 	assert.Equal(t, want, got)
 	assert.NoError(t, err)
-	_, err = GoidOffset(os.Getpid())
+	_, err = GoidOffset(os.Getpid(), debugfile.New())
 	assert.NoError(t, err)
-	_, err = GoidOffset(1 << 30)
+	_, err = GoidOffset(1<<30, debugfile.New())
 	assert.ErrorIs(t, err, proc.ErrNoProcess)
 	sleep := exec.Command("sleep", "100")
 	require.NoError(t, sleep.Start())
 	defer func() { _ = sleep.Process.Kill(); _ = sleep.Wait() }()
-	_, err = GoidOffset(sleep.Process.Pid)
+	_, err = GoidOffset(sleep.Process.Pid, debugfile.New())
 	assert.ErrorIs(t, err, ErrNoGoid)
 }

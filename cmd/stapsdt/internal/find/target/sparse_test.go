@@ -37,7 +37,7 @@ func TestSparseSymbols(t *testing.T) {
 func TestSparseNames(t *testing.T) {
 	file := sparse.File(t, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: sparse.Size})
 	sparse.Cost(t, func() {
-		_, err := goidOffset(file)
+		_, err := goidOffset(file, noDebug)
 		assert.Error(t, err)
 		assert.False(t, onlyDebugging(file))
 	})

@@ -4,8 +4,11 @@ package target
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
+	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
+	"github.com/go-stapsdt/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -45,5 +48,27 @@ func (f *File) describeAll() {
 // readTypes reads the types of some probes. It writes to their Args, which copies of the sites share.
 func (f *File) readTypes(of func(*sdt.Site) bool) {
 	sites := slices.DeleteFunc(f.notes(), func(p sdt.Site) bool { return !of(&p) })
-	f.Problem = errors.Join(f.Problem, sdt.ReadTypes(f.content, sites))
+	f.Problem = errors.Join(f.Problem, f.readTypesOf(sites))
+}
+
+func (f *File) readTypesOf(sites []sdt.Site) error {
+	if !slices.ContainsFunc(sites, func(p sdt.Site) bool { return len(p.Args) > 0 }) {
+		return nil
+	}
+	file, err := elffile.New(f.content)
+	if err != nil {
+		return err
+	}
+	if debuginfo.In(file) {
+		return sdt.ReadTypes(f.content, sites)
+	}
+	debug, err := f.findDebug(file)
+	if err != nil {
+		return nil // the types of the notes are shown
+	}
+	defer debug.Close()
+	if err := sdt.ReadTypes(debug, sites); err != nil && debug.Named {
+		return fmt.Errorf("%s: %w", debug.Path, err)
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 
@@ -50,6 +51,8 @@ type Env struct {
 	Namespace *Namespace
 	// Stats is the array of the counters in layout.Stats.
 	Stats *ebpf.Map
+	// Debug finds files with debug information that was separated from programs.
+	Debug *debugfile.Finder
 	// Goroutines maps the PID of a Go program to the offset of goid in a g, a uint32. It is nil if
 	// no program of the run uses the goroutine.
 	Goroutines *ebpf.Map
@@ -155,7 +158,7 @@ func NewMachine(single bool) (m *Machine, err error) {
 
 // Env creates the data that the programs of a run share.
 func (m *Machine) Env() (env *Env, err error) {
-	env = &Env{Kernel: m.Kernel, Namespace: m.Namespace}
+	env = &Env{Kernel: m.Kernel, Namespace: m.Namespace, Debug: debugfile.New()}
 	if env.Stats, err = layout.NewStats(); err != nil {
 		return nil, MapError(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
@@ -67,6 +68,7 @@ type Run struct {
 	finder       *target.Finder
 	engine       *engine.Engine
 	subscription *engine.Subscription
+	debug        *debugfile.Finder
 	processes    *probes.Processes // nil unless they are named
 	cost         *cost
 	pods         *pods.Follower // nil unless the machine has pods
@@ -94,6 +96,9 @@ func (r *Run) open() (err error) {
 			return fmt.Errorf("process %d: %w", pid, proc.ErrNoProcess)
 		}
 	}
+	if r.debug, err = debugfile.Named(r.DebugFiles); err != nil {
+		return err
+	}
 	machine, err := bpf.NewMachine(r.Single)
 	if err == nil {
 		r.Env, err = machine.Env()
@@ -101,7 +106,9 @@ func (r *Run) open() (err error) {
 	if err != nil {
 		return r.orNothing(err)
 	}
+	r.Env.Debug = r.debug
 	r.finder = target.NewTracer()
+	r.finder.Debug = r.debug
 	r.finder.SelectFunctions(r.Selector.FunctionSpecs())
 	if r.All || len(r.Pods) > 0 {
 		r.finder.Limit()
@@ -157,6 +164,9 @@ func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 	if err := r.Selector.Open(r.finder.Open, r.Await); err != nil {
 		return err
 	}
+	if err := r.checkDebugFiles(); err != nil {
+		return err
+	}
 	for _, f := range r.Selector.Files() {
 		if !r.engine.Everywhere(f) {
 			r.Warn("%s: others can change it while it is traced, because a lease needs CAP_LEASE and a local file system, so stapsdt looks for its processes", f.Path)
@@ -203,6 +213,20 @@ func (r *Run) warnWaits() {
 		break
 	}
 	r.Warn("no %s has %s yet; waiting for one%s", of, missing, hint)
+}
+
+// checkDebugFiles returns an error if a debug file that the user has named belongs to no program
+// that the user has named. Some programs and libraries can come later.
+func (r *Run) checkDebugFiles() error {
+	later := r.Config.All || len(r.Pods) > 0 || r.Await || r.Command != nil
+	if len(r.DebugFiles) == 0 || later {
+		return nil
+	}
+	target.NoteDebug(r.debug, proc.Family(r.PIDs))
+	for _, f := range r.Selector.Files() {
+		f.NoteDebug()
+	}
+	return r.debug.Stray()
 }
 
 // scan attaches to the files that the processes have mapped.
@@ -284,6 +308,7 @@ func (r *Run) orNothing(err error) error {
 	}
 	finder := target.NewFinder()
 	defer finder.Close()
+	finder.Debug = r.debug
 	finder.SelectFunctions(r.Selector.FunctionSpecs())
 	found, scanErr := probes.LookAt(&r.Target, finder)
 	if scanErr != nil || found.Refused != nil || found.PutOff != nil {
@@ -361,6 +386,9 @@ func (r *Run) Close() {
 	}
 	if r.finder != nil {
 		r.finder.Close()
+	}
+	if r.debug != nil {
+		r.debug.Close()
 	}
 	if r.processes != nil {
 		r.processes.Close()

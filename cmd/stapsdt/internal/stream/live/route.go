@@ -130,6 +130,9 @@ func choose(to *console.Console, c *query.Config, n *replay.Needs) (Route, error
 	} else if c.Await {
 		n.Kernel = "--wait"
 	}
+	if len(c.DebugFiles) > 0 {
+		n.Kernel = "--debug-file"
+	}
 	for _, text := range c.Specs {
 		if spec, err := spec.Parse(text); err == nil && spec.File != "" {
 			n.Kernel = "a FILE in a SPEC"

@@ -3,6 +3,7 @@
 package count
 
 import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/symbol"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
@@ -24,13 +25,15 @@ type stackOf struct {
 	probe   string
 }
 
-// NewStacks creates the tables of stacks in the kernel. verbose also shows the frames of the stapsdt library.
-func NewStacks(verbose bool) (*Stacks, error) {
+// NewStacks creates the tables of stacks in the kernel. debug finds stripped symbols. verbose also
+// shows the frames of the stapsdt library.
+func NewStacks(debug *debugfile.Finder, verbose bool) (*Stacks, error) {
 	kernel, err := layout.NewStackTable()
 	if err != nil {
 		return nil, bpf.MapError(err)
 	}
-	s := &Stacks{kernel: kernel, processes: symbol.NewSymbolizer(), known: map[stackOf]*symbol.Stack{}}
+	s := &Stacks{kernel: kernel, known: map[stackOf]*symbol.Stack{}}
+	s.processes = symbol.NewSymbolizer(debug)
 	s.processes.Verbose = verbose
 	return s, nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
@@ -33,9 +34,16 @@ type lister struct {
 // runFiles shows the probes of the processes of a target, or of files.
 func runFiles(to *console.Console, where query.Target, paths []string, o Options) error {
 	l := &lister{target: where, options: o}
-	finder := target.NewFinder()
+	finder, err := newFinder(&where)
+	if err != nil {
+		return err
+	}
+	defer finder.Debug.Close()
 	defer finder.Close()
 	found, err := l.find(finder, paths)
+	if err == nil {
+		err = l.checkDebugFiles(finder, found)
+	}
 	if err != nil {
 		return err
 	}
@@ -98,6 +106,30 @@ func runFiles(to *console.Console, where query.Target, paths []string, o Options
 		out.group(heading, l.recordingLines(pids), one.shown(l.recordingOf(pids)))
 	}
 	return out.Flush()
+}
+
+// newFinder returns a finder that knows the debug files that the user has named.
+func newFinder(where *query.Target) (*target.Finder, error) {
+	debug, err := debugfile.Named(where.DebugFiles)
+	if err != nil {
+		return nil, err
+	}
+	finder := target.NewFinder()
+	finder.Debug = debug
+	return finder, nil
+}
+
+// checkDebugFiles returns an error if a debug file that the user has named belongs to no program
+// that the user has named.
+func (l *lister) checkDebugFiles(finder *target.Finder, found *probes.Found) error {
+	if len(l.target.DebugFiles) == 0 || l.target.All || len(l.target.Pods) > 0 {
+		return nil
+	}
+	for _, f := range found.Files {
+		f.NoteDebug()
+	}
+	target.NoteDebug(finder.Debug, proc.Family(l.target.PIDs))
+	return finder.Debug.Stray()
 }
 
 // pids returns the processes that were named or whose probes are shown, without duplicates.

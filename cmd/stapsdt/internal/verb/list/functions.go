@@ -31,11 +31,18 @@ func runFunctions(
 		return console.Usagef("list looks for the functions %v in either -p PID or FILE...", specs[0])
 	}
 	l := &lister{target: where, options: o, functions: true}
-	finder := target.NewFinder()
+	finder, err := newFinder(&where)
+	if err != nil {
+		return err
+	}
+	defer finder.Debug.Close()
 	defer finder.Close()
 	finder.SelectFunctions(specs)
 	finder.MaxFunctions = maxListed
 	found, err := l.find(finder, paths)
+	if err == nil {
+		err = l.checkDebugFiles(finder, found)
+	}
 	if err != nil {
 		return err
 	}

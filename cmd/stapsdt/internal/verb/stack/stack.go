@@ -106,7 +106,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		return live.Refuse(err, "stack")
 	}
 	defer r.Close()
-	stacks, err := count.NewStacks(o.Verbose)
+	stacks, err := count.NewStacks(r.Env.Debug, o.Verbose)
 	if err != nil {
 		return err
 	}
