@@ -141,6 +141,51 @@ func TestStackC(t *testing.T) {
 	}, got)
 }
 
+// strippedStacker builds the program in C whose stacks are known, and separates its debug information
+// from it.
+func strippedStacker(t testing.TB) (program, debug string) {
+	t.Helper()
+	program = cStackerPath(t, append([]string{"-g"}, withFrames...)...)
+	debug = filepath.Join(t.TempDir(), "stack.debug")
+	objcopy := testenv.NeedsTool(t, "objcopy", "binutils")
+	runTool(t, exec.Command(objcopy, "--only-keep-debug", program, debug))
+	runTool(t, exec.Command(testenv.NeedsTool(t, "strip", "binutils"), program))
+	runTool(t, exec.Command(objcopy, "--add-gnu-debuglink="+debug, program))
+	return program, debug
+}
+
+// TestStackStripped: static functions of a stripped program have their names from a debug file that
+// the user names, or that is in the mount namespace of the program.
+func TestStackStripped(t *testing.T) {
+	testenv.NeedsRoot(t)
+	program, debug := strippedStacker(t)
+	stacks := func(t *testing.T, p *tracetest.Process, args ...string) (own map[string]int) {
+		args = append([]string{"stack", "-o", "folded", "cstack:hit", "--by", "pid"}, args...)
+		tr := startTrace(t, p, args...)
+		tell(p, "call 3")
+		own = map[string]int{}
+		for stack, n := range tr.stopFolding() {
+			if after, is := strings.CutPrefix(stack, "cstack:hit;pid="+pid(p)+";"); is {
+				own[regexp.MustCompile(`^.*;main;`).ReplaceAllString(after, "main;")] += n
+			}
+		}
+		return own
+	}
+	want := map[string]int{"main;outer;shop::order(int);inner": 3}
+	t.Run("named", func(t *testing.T) {
+		p := startProcess(t, exec.Command(program))
+		require.NotEqual(t, want, stacks(t, p, "-p", pid(p)))
+		require.Equal(t, want, stacks(t, p, "-p", pid(p), "--debug-file", debug))
+	})
+	t.Run("container", func(t *testing.T) {
+		inside := t.TempDir()
+		script := fmt.Sprintf("mount -t tmpfs none %[1]s; mkdir %[1]s/.debug; cp %[2]s %[1]s; cp %[3]s %[1]s/.debug", inside, program, debug)
+		p := startProcess(t, inNamespaces(t, "--mount", script, exec.Command(inside+"/stack")))
+		require.NoFileExists(t, inside+"/stack")
+		require.Equal(t, want, stacks(t, p, "-a"))
+	})
+}
+
 // TestStackCut: without frame pointers there are no callers, and the stack says so.
 func TestStackCut(t *testing.T) {
 	t.Parallel()

@@ -118,14 +118,21 @@ func TestValues(t *testing.T) {
 		functions int
 		env       []string
 		flags     []string
+		// prepare changes the program, and returns flags of the command.
+		prepare func(t testing.TB, path string) []string
 	}{
-		{"plain", false, 100, nil, nil},
-		{"many", true, 1000, nil, nil},
-		{"unoptimized", true, 100, nil, []string{"-gcflags=all=-N -l"}},
-		{"PIE", true, 100, nil, []string{"-buildmode=pie"}},
-		{"Go 1.22", true, 100, []string{"GOTOOLCHAIN=go1.22.12"}, nil},
-		{"Go 1.24", true, 100, []string{"GOTOOLCHAIN=go1.24.0"}, nil},
-		{"Go 1.27", true, 100, []string{"GOTOOLCHAIN=go1.27.0"}, nil},
+		{name: "plain", functions: 100},
+		{name: "many", long: true, functions: 1000},
+		{name: "unoptimized", long: true, functions: 100, flags: []string{"-gcflags=all=-N -l"}},
+		{name: "PIE", long: true, functions: 100, flags: []string{"-buildmode=pie"}},
+		{name: "Go 1.22", long: true, functions: 100, env: []string{"GOTOOLCHAIN=go1.22.12"}},
+		{name: "Go 1.24", long: true, functions: 100, env: []string{"GOTOOLCHAIN=go1.24.0"}},
+		{name: "Go 1.27", long: true, functions: 100, env: []string{"GOTOOLCHAIN=go1.27.0"}},
+		{name: "debug file", functions: 100, prepare: linkDebugFile},
+		{name: "named debug file", functions: 30, prepare: nameDebugFile},
+		{name: "debug file, unoptimized PIE", long: true, functions: 100, flags: []string{"-buildmode=pie", "-gcflags=all=-N -l"}, prepare: linkDebugFile},
+		{name: "debug file, Go 1.22", long: true, functions: 100, env: []string{"GOTOOLCHAIN=go1.22.12"}, prepare: linkDebugFile},
+		{name: "debug file, Go 1.27", long: true, functions: 100, env: []string{"GOTOOLCHAIN=go1.27.0"}, prepare: linkDebugFile},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.long {
@@ -139,7 +146,11 @@ func TestValues(t *testing.T) {
 				spec := fmt.Sprintf("go:main.*Q%c*", 'a'+i)
 				specs = append(specs, spec, spec+":return")
 			}
-			said, traced := trace(t, path, specs)
+			var flags []string
+			if c.prepare != nil {
+				flags = c.prepare(t, path)
+			}
+			said, traced := trace(t, path, specs, flags...)
 			requireSame(t, said, traced)
 		})
 	}

@@ -3,6 +3,7 @@ package function
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
 	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -258,6 +260,55 @@ func TestStripped(t *testing.T) {
 	assert.NotEmpty(t, method.Returns)
 	assert.Empty(t, method.Args)
 	assert.ErrorIs(t, method.ArgsErr, errNoDWARF)
+}
+
+// TestSeparate: the arguments of a stripped program are those that its debug file describes. A file
+// that has another function at an address describes nothing there.
+func TestSeparate(t *testing.T) {
+	arguments := func(p *Program) map[string]string {
+		fns, err := find(p, "main.*")
+		require.NoError(t, err)
+		all := map[string]string{}
+		for _, fn := range fns {
+			all[fn.Name] = fmt.Sprint(fn.Signature, operands(fn.Args), operands(fn.Results), fn.ArgsErr)
+		}
+		return all
+	}
+	open := func(path string, separate Separate) *Program {
+		f, err := os.Open(path)
+		require.NoError(t, err)
+		t.Cleanup(func() { f.Close() })
+		p, err := Open(f, separate)
+		require.NoError(t, err)
+		return p
+	}
+	lend := func(path string) Separate {
+		return func(_ *elf.File, use func(*elf.File)) error {
+			debug, err := elf.Open(path)
+			require.NoError(t, err)
+			use(debug)
+			return debug.Close()
+		}
+	}
+	path := compile(t, source, "amd64")
+	want := arguments(open(path, func(*elf.File, func(*elf.File)) error {
+		assert.Fail(t, "the program has its own DWARF")
+		return nil
+	}))
+	stripped := path + ".stripped"
+	out, err := exec.Command(testenv.NeedsTool(t, "objcopy", "binutils"), "--strip-debug", path, stripped).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, want["main.leaf"], "(n int) (ret0 int)")
+	require.Equal(t, want, arguments(open(stripped, lend(path))))
+
+	renamed := compile(t, strings.ReplaceAll(source, "leaf", "loaf"), "amd64")
+	leaf := one(t, open(stripped, lend(renamed)), "main.leaf")
+	assert.ErrorIs(t, leaf.ArgsErr, errOther)
+	assert.Empty(t, leaf.Args)
+	assert.Empty(t, leaf.Signature)
+
+	none := open(stripped, func(*elf.File, func(*elf.File)) error { return errors.New("there is no X") })
+	assert.EqualError(t, one(t, none, "main.leaf").ArgsErr, errNoDWARF.Error()+"; there is no X")
 }
 
 // TestVersions: what depends on an unknown version of Go is refused.

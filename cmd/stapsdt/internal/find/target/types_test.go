@@ -54,3 +54,35 @@ func TestTypesByNeed(t *testing.T) {
 	f.Deltas(probe("kinds"))
 	check("t", "b", "a")
 }
+
+// TestSeparateTypes: the types of a library whose debug information stands in a file beside it are
+// those that the library had.
+func TestSeparateTypes(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "described.so")
+	run := func(name string, args ...string) {
+		t.Helper()
+		tool := testenv.NeedsTool(t, name, "gcc, binutils")
+		out, err := exec.Command(tool, args...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	args := func() map[string][]sdt.Arg {
+		finder := NewFinder()
+		defer finder.Close()
+		f, err := finder.Open(path)
+		require.NoError(t, err)
+		all := map[string][]sdt.Arg{}
+		for _, p := range f.Probes {
+			all[p.Name] = p.Args
+		}
+		return all
+	}
+	run("gcc", "-g", "-O2", "-shared", "-fPIC", "-o", path, "../../../../../sdt/testdata/described.c")
+	want := args()
+	require.Equal(t, "t", want["strings"][0].Name)
+	run("objcopy", "--only-keep-debug", path, path+".debug")
+	run("strip", "--strip-unneeded", "--remove-section=.comment", path)
+	require.Empty(t, args()["strings"][0].Name)
+	run("objcopy", "--add-gnu-debuglink="+path+".debug", path)
+	require.Equal(t, want, args())
+}
