@@ -43,7 +43,7 @@ var checks = []check{
 }
 
 // kernelOnly lists the causes that do not keep stapsdt from watching a process that listens.
-const kernelOnly = " user capability not-loaded lockdown seccomp sys uprobes kernel "
+const kernelOnly = " user capability not-loaded seccomp sys uprobes kernel "
 
 // Diagnose returns the findings of the checks, in their order.
 func Diagnose(f *Facts) (all []Finding) {

@@ -132,7 +132,13 @@ var diagnoses = []struct {
 		f.asks("/x:shop:order")
 		f.Named, f.Trial = Named{Err: &fs.PathError{Op: "open", Path: "/x", Err: unix.ENOENT}, InRoot: true}, Trial{}
 	}, []string{"file fault the file /proc/12/root/x"}, 6},
-	{"lockdown", func(f *Facts) { f.Host.Lockdown, f.Trial.BPF = "confidentiality", unix.EPERM }, []string{"lockdown fault lockdown=integrity"}, 6},
+	{"lockdown", func(f *Facts) { f.Host.Lockdown = "confidentiality" }, []string{"lockdown note conditions and keys with executable are refused"}, 0},
+	{"lockdown in the other mode", func(f *Facts) { f.Host.Lockdown = "integrity" }, nil, 0},
+	{"a refusal under lockdown", func(f *Facts) { f.Host.Lockdown, f.Trial.BPF = "confidentiality", unix.EPERM },
+		[]string{"capability fault The kernel refuses to trace here", "lockdown note no program can read its memory"}, 4},
+	{"a filter under lockdown", func(f *Facts) {
+		f.Host.Lockdown, f.Self.Seccomp, f.Trial.BPF = "confidentiality", true, unix.EPERM
+	}, []string{"lockdown note no program can read its memory", "seccomp fault operation not permitted."}, 6},
 	{"a filter", func(f *Facts) { f.Self.Seccomp, f.Trial.BPF = true, unix.EPERM }, []string{"seccomp fault operation not permitted."}, 6},
 	{"a filter that lies", func(f *Facts) { f.Self.Seccomp, f.Trial.Attach = true, unix.ENOSYS }, []string{"seccomp fault function not implemented."}, 6},
 	{"a filter that allows", func(f *Facts) { f.Self.Seccomp = true }, nil, 0},
@@ -168,10 +174,8 @@ var diagnoses = []struct {
 	{"deleted", func(f *Facts) { f.Process.Socket = socket.ErrDeleted }, []string{"socket note call Listen again"}, 0},
 	{"out of reach", func(f *Facts) { f.Process.Socket = socket.ErrRefused }, []string{"socket note in its container"}, 0},
 	{"too new", func(f *Facts) { f.Process.Socket = wire.ErrVersion }, []string{"socket note the same major version"}, 0},
-	{"lockdown that lets trace", func(f *Facts) { f.Host.Lockdown = "confidentiality" }, []string{"lockdown note no program may read the kernel's memory"}, 0},
-	{"listens under lockdown", func(f *Facts) {
-		f.Process.Socket, f.Host.Lockdown, f.Trial.BPF = nil, "confidentiality", unix.EPERM
-	}, []string{"lockdown note the process listens"}, 0},
+	{"listens under lockdown", func(f *Facts) { f.Process.Socket, f.Host.Lockdown = nil, "confidentiality" },
+		[]string{"lockdown note no program can read its memory"}, 0},
 	{"listens to an ordinary user", func(f *Facts) {
 		f.Process.Socket, f.Self.Missing = nil, []rights.Capability{rights.BPF}
 	}, []string{"capability note only what needs the kernel"}, 0},

@@ -46,7 +46,7 @@ func capability(f *Facts) (all []Finding) {
 			remedy += " Or start the program with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey: its own user needs no rights then."
 		}
 		all = fault(StatusRights, lack.Error()+".", remedy)
-	case !f.refused() || f.Host.Lockdown == confidentiality || f.Self.Seccomp: // see other checks
+	case !f.refused() || f.Self.Seccomp: // see other checks
 	case f.Self.InUserNamespace:
 		all = fault(StatusRights, "The kernel refuses to trace here: the capabilities of this process are those of a user namespace, but tracing takes capabilities in the initial one.",
 			"Run stapsdt on the host, or in a container without a user namespace.")
@@ -71,24 +71,20 @@ func capability(f *Facts) (all []Finding) {
 	return all
 }
 
-const confidentiality = "confidentiality"
-
+// lockdown checks whether programs may read the kernel's memory. They can trace in either mode.
 func lockdown(f *Facts) []Finding {
-	const remedy = "Boot with lockdown=integrity or lockdown=none."
-	switch {
-	case f.Host.Lockdown == confidentiality && f.refused():
-		return fault(StatusFault, "The kernel is locked down in the mode confidentiality, and refuses to trace.", remedy)
-	case f.Host.Lockdown == confidentiality:
-		return note("The kernel is locked down in the mode confidentiality: no program may read the kernel's memory, as executable, the names of pods and most metrics of export require.", remedy)
+	if f.Host.Lockdown == "confidentiality" {
+		return note("The kernel is locked down (lockdown=confidentiality), so that no program can read its memory. Tracing works, with strings, but conditions and keys with executable are refused, export leaves out the label executable, and processes that a traced process forks are found late.",
+			"To use these, boot with lockdown=integrity or lockdown=none.")
 	}
-	return fine("The kernel has no lockdown that forbids tracing.")
+	return fine("The kernel has no lockdown that restricts tracing.")
 }
 
 func seccomp(f *Facts) []Finding {
 	switch {
 	case !f.Self.Seccomp:
 		return fine("There is no seccomp filter.")
-	case f.refused() && len(f.missing()) == 0 && f.Host.Lockdown != confidentiality:
+	case f.refused() && len(f.missing()) == 0:
 		return fault(StatusFault, fmt.Sprintf("A seccomp filter refuses the system calls of tracers, although no capability is missing: %v.", errors.Join(f.Trial.BPF, f.Trial.Attach)),
 			"Add bpf and perf_event_open to the profile of this container (docker run --security-opt seccomp=FILE). The traced program needs neither.")
 	}
