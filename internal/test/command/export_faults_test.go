@@ -83,14 +83,16 @@ func TestExportRemoved(t *testing.T) {
 // noRules selects probes that no program has.
 const noRules = "metrics: [{name: fires_total, probe: 'a:b', counter: 1}]\n"
 
-// TestExportRefuses: what cannot be done is reported before anything is attached to.
-func TestExportRefuses(t *testing.T) {
+// TestExportLabelLeftOut: a label that programs in the kernel cannot read is reported once, and the exporter works.
+func TestExportLabelLeftOut(t *testing.T) {
 	const hide = "[ ! -d /sys/kernel/btf ] || mount -t tmpfs none /sys/kernel/btf"
-	e := newExporter(t, "", noRules, func(args ...string) *exec.Cmd {
+	const two = "metrics: [{name: fires_total, probe: 'a:b', counter: 1}, {name: others_total, probe: 'a:c', counter: 1}]\n"
+	e := newExporter(t, "", two, func(args ...string) *exec.Cmd {
 		return inNamespaces(t, "--mount", hide, exec.Command(stapsdt(t), args...))
 	})
-	require.Error(t, e.Wait(testenv.Patience))
-	require.Contains(t, e.Dump(), "fires_total: this kernel does not report which executable a process has, because it has no BTF: give labels: [namespace, pod, container]")
+	e.waitForMessage("the label executable is left out: programs in the kernel cannot read which executable a process has: the kernel does not describe its types")
+	e.waitUntilServing()
+	require.Equal(t, 1, strings.Count(e.Dump(), "is left out: programs"), "it is reported once for both metrics")
 }
 
 // TestExportNamespace: an exporter that cannot see the machine's processes warns of it.

@@ -80,6 +80,9 @@ func (e *exporter) open() (err error) {
 	}
 	if e.made, err = bpf.FollowGroups(); err != nil {
 		e.made = nil
+		if errors.Is(err, bpf.ErrLockdown) {
+			e.Warn("a container that ends before its control group is read has no name: %v", err)
+		}
 	}
 	e.Cgroups = cgroup.New(e.made.Path, cgroup.NewPods(cgroup.Links))
 	e.finder = target.NewTracer()

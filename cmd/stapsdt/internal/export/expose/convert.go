@@ -111,7 +111,8 @@ func (f *Family) labels(s *Series) (names, values []string) {
 		if !s.Overflow {
 			value = s.Values[i]
 		}
-		left := isContainer && value == "" && (name == ContainerID || name == Workload)
+		optional := name == ContainerID || name == Workload || name == Executable
+		left := isContainer && value == "" && optional
 		if left || s.Overflow && !isContainer {
 			continue
 		}

@@ -18,11 +18,12 @@ const (
 	Histogram = dto.MetricType_HISTOGRAM
 )
 
-// The names of the labels with the ID of a container and with the workload of a pod. A series lacks
-// such a label if the value is empty.
+// The names of the labels with the ID of a container, with the workload of a pod, and with the
+// program. A series lacks such a label if the value is empty.
 const (
 	ContainerID = "container_id"
 	Workload    = "workload"
+	Executable  = "executable"
 )
 
 // Family is a metric, with all of its series.

@@ -43,13 +43,19 @@ type definition struct {
 	perContainer bool
 }
 
-func define(text rules.Metric) definition {
+// define returns the definition of a rule. If the executable is unknown, its label is one of
+// containers, and empty.
+func define(text rules.Metric, knowsExecutable bool) definition {
 	m := definition{Metric: text}
 	for _, label := range m.By {
 		m.by, m.labels = append(m.by, label.Expr), append(m.labels, label.Name)
 	}
-	if m.asks(rules.Executable) {
+	switch {
+	case !m.asks(rules.Executable):
+	case knowsExecutable:
 		m.by, m.labels = append(m.by, rule.Executable), append(m.labels, rules.Executable)
+	default:
+		m.containers = append(m.containers, rules.Executable)
 	}
 	for _, name := range rules.ProcessLabels {
 		own := slices.ContainsFunc(m.By, func(by rules.Label) bool { return by.Name == name })
@@ -71,7 +77,7 @@ func (m *definition) appendContainer(values []string, c *cgroup.Container) []str
 	for _, name := range m.containers {
 		value := ""
 		switch {
-		case !m.asks(name):
+		case !m.asks(name), name == rules.Executable:
 		case name == rules.Namespace:
 			value = c.Namespace
 		case name == rules.Workload:

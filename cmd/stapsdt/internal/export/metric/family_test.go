@@ -60,7 +60,7 @@ func TestReadAgain(t *testing.T) {
 		require.NoError(t, err)
 		defer table.Close()
 		m := &Traced{
-			definition: define(rules.Metric{Kind: kind, By: []rules.Label{{Name: "n", Expr: "n"}}}), group: -1,
+			definition: define(rules.Metric{Kind: kind, By: []rules.Label{{Name: "n", Expr: "n"}}}, true), group: -1,
 			tables: map[string]*layout.Tables{"": table}, series: map[string]*tracedSeries{}, known: map[rowKey]*knownRow{},
 		}
 		for range 2 { // the rows of two programs
@@ -136,7 +136,7 @@ func TestWorkloadExpires(t *testing.T) {
 	groups := cgroup.New(func(group uint64) string { return "/kubepods/pod" + uid + "/" + id(group) }, cgroup.NewPods(dir))
 	m := &Traced{
 		Base:       rule.Base{Host: &rule.Host{Cgroups: groups}},
-		definition: define(rules.Metric{Process: []string{rules.Workload}, Series: 1, Expire: time.Minute}), group: 0,
+		definition: define(rules.Metric{Process: []string{rules.Workload}, Series: 1, Expire: time.Minute}, true), group: 0,
 		tables: map[string]*layout.Tables{"": table}, series: map[string]*tracedSeries{}, known: map[rowKey]*knownRow{},
 		history: history{retired: map[rowKey]retiredRow{}},
 	}

@@ -4,7 +4,6 @@
 package metric
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,11 +60,12 @@ func (m *Traced) processFound(pid int) error {
 // New returns the metric of a rule. It checks everything that does not depend on the probes.
 func New(h *rule.Host, text rules.Metric) (*Traced, error) {
 	m := &Traced{
-		definition: define(text), started: time.Now(), group: -1,
+		definition: define(text, bpf.CheckExecutable() == nil), started: time.Now(), group: -1,
 		tables: map[string]*layout.Tables{}, history: history{retired: map[rowKey]retiredRow{}},
 		series: map[string]*tracedSeries{}, known: map[rowKey]*knownRow{},
 	}
-	if slices.ContainsFunc(m.containers, m.asks) {
+	ofContainer := func(name string) bool { return name != rules.Executable && m.asks(name) }
+	if slices.ContainsFunc(m.containers, ofContainer) {
 		m.group = len(m.by)
 		m.by = append(m.by, rule.Cgroup)
 	}
@@ -77,8 +77,8 @@ func New(h *rule.Host, text rules.Metric) (*Traced, error) {
 }
 
 func (m *Traced) open(h *rule.Host) error {
-	if m.asks(rules.Executable) && !bpf.KnowsExecutable() {
-		return errors.New("this kernel does not report which executable a process has, because it has no BTF: give labels: [namespace, pod, container], or labels: []")
+	if err := bpf.CheckExecutable(); m.asks(rules.Executable) && err != nil {
+		h.Complaints.Complain(fmt.Sprintf("the label executable is left out: %v", err))
 	}
 	if m.Probe == "" {
 		m.Selection.Together = true

@@ -77,7 +77,11 @@ type recordedValue struct {
 // NewRecorded returns the metric of a rule for events since created. of is the container of the programs,
 // if it is known. problem is called with the reason why the events of a probe are not counted.
 func NewRecorded(text rules.Metric, of cgroup.Container, created time.Time, problem func(error)) (m *Recorded, err error) {
-	m = &Recorded{definition: define(text), of: of, created: created, probes: map[*recording.Probe]*recordedProbe{}, series: map[string]*recordedSeries{}, retired: map[string]*recordedSeries{}}
+	m = &Recorded{
+		definition: define(text, true), of: of, created: created,
+		probes: map[*recording.Probe]*recordedProbe{},
+		series: map[string]*recordedSeries{}, retired: map[string]*recordedSeries{},
+	}
 	m.problem = func(err error) { problem(fmt.Errorf("%s: %w", m.Name, err)) }
 	if m.User != "" || m.Cgroup != "" {
 		m.problem(errors.New("neither users nor control groups are known here: the events of all are included"))

@@ -70,7 +70,11 @@ func (b *Base) Open(h *Host, label string, s *rules.Select, specs []string) (err
 		}
 		b.Env.User = &uid
 	}
-	b.Env.Executable = bpf.NewPattern(s.Executable)
+	if b.Env.Executable = bpf.NewPattern(s.Executable); b.Env.Executable != nil {
+		if err := bpf.CheckExecutable(); err != nil {
+			return fmt.Errorf("executable: %w", err)
+		}
+	}
 	if s.Cgroup != "" {
 		b.cgroups = s.Cgroup
 		if b.Env.Cgroups, err = bpf.NewCgroups(); err != nil {

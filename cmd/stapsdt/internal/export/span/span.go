@@ -90,10 +90,7 @@ func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
 		return nil, fmt.Errorf("it has no argument id, which the spans of package span have")
 	}
 	if part != spanContext {
-		show = append(show, rule.Cgroup)
-		if bpf.KnowsExecutable() {
-			show = append(show, rule.Executable)
-		}
+		show = append(show, rule.Cgroup, rule.Executable)
 	}
 	trace, err := bpf.NewTrace(p, where, show, spanText, false)
 	if err != nil {

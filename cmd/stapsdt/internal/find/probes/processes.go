@@ -3,6 +3,7 @@
 package probes
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -23,7 +24,10 @@ type Processes struct {
 	prog *ebpf.Program
 	ends []int // descriptors of the named processes that have not ended
 	link link.Link
-	poll bool // whether children are looked for in /proc, because the kernel does not follow forks
+	// poll is the error that keeps the kernel from following forks, so that children are looked for
+	// in /proc, or nil.
+	poll    error
+	problem func(error)
 	// exited means that the last Purge found no process.
 	exited bool
 }
@@ -32,9 +36,10 @@ type Processes struct {
 const maxProcesses = 16384
 
 // Follow returns the processes with some PIDs, and those that they have forked. The kernel adds the
-// processes that they fork from now on.
-func Follow(pids []int, ns *bpf.Namespace) (p *Processes, err error) {
-	p = &Processes{}
+// processes that they fork from now on. If it cannot, Purge looks for them in /proc, and calls
+// problem with the reason when it finds the first one.
+func Follow(pids []int, ns *bpf.Namespace, problem func(error)) (p *Processes, err error) {
+	p = &Processes{problem: problem}
 	defer func() {
 		if err != nil {
 			p.Close()
@@ -52,8 +57,7 @@ func Follow(pids []int, ns *bpf.Namespace) (p *Processes, err error) {
 			p.ends = append(p.ends, fd)
 		}
 	}
-	p.prog, p.link, err = bpf.FollowForks(p.Set, ns)
-	p.poll = err != nil
+	p.prog, p.link, p.poll = bpf.FollowForks(p.Set, ns)
 	// The kernel adds what a process in the set forks: a process that was forked while the last
 	// ones were added is found in the next round.
 	for known := 0; ; {
@@ -147,7 +151,7 @@ func isProcess(pid int) bool {
 // Purge removes processes that have exited and the IDs of threads, and reports whether a process
 // is left.
 func (p *Processes) Purge() (left bool) {
-	if p.poll {
+	if p.poll != nil {
 		p.addChildren()
 	}
 	for _, id := range p.ids() {
@@ -183,7 +187,13 @@ func (p *Processes) Ended() (ended bool) {
 
 // addChildren adds the processes whose parents are in the set, and their children.
 func (p *Processes) addChildren() {
-	_ = p.add(proc.Family(p.List()))
+	family := proc.Family(p.List())
+	isNew := func(pid int) bool { return !p.Has(pid) }
+	if i := slices.IndexFunc(family, isNew); i >= 0 && p.problem != nil {
+		p.problem(fmt.Errorf("process %d was forked: its first events may be missing: %w", family[i], p.poll))
+		p.problem = nil // it is the same for others
+	}
+	_ = p.add(family)
 }
 
 // Detach stops following forks.

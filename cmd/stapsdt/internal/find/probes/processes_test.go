@@ -15,6 +15,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestPollForks: where the kernel does not follow forks, children are found, and the reason is reported once.
+func TestPollForks(t *testing.T) {
+	testenv.NeedsRoot(t)
+	var reported []error
+	p, err := Follow([]int{os.Getpid()}, nil, func(err error) { reported = append(reported, err) })
+	require.NoError(t, err)
+	defer p.Close()
+	p.Detach()
+	p.poll = bpf.ErrLockdown
+	require.True(t, p.Purge())
+	require.Empty(t, reported, "there is no child that the set lacks")
+	for range 2 {
+		child := exec.Command("sleep", "60")
+		require.NoError(t, child.Start())
+		defer child.Wait()
+		defer child.Process.Kill()
+		require.False(t, p.Has(child.Process.Pid))
+		require.True(t, p.Purge())
+		require.True(t, p.Has(child.Process.Pid))
+		require.Len(t, reported, 1)
+		require.ErrorIs(t, reported[0], bpf.ErrLockdown)
+	}
+}
+
 // TestGoroutinesPurge: processes that have ended leave room for others.
 func TestGoroutinesPurge(t *testing.T) {
 	testenv.NeedsRoot(t)

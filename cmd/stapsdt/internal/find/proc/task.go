@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,6 +29,19 @@ func Alive(pid int) bool {
 func HasMemory(pid int) bool {
 	_, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", Task(pid)))
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH)
+}
+
+// Executable returns the path of a process's program, or "" if it is unknown. The path of a file
+// that was deleted stays the same.
+func Executable(pid int) string {
+	path, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", Task(pid)))
+	return strings.TrimSuffix(path, " (deleted)")
+}
+
+// Comm returns the name of a thread, or "" if it has ended.
+func Comm(pid, tid int) string {
+	comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
+	return strings.TrimSuffix(string(comm), "\n")
 }
 
 // outlivesMain reports whether a process has outlived its main thread, which the kernel counts too.

@@ -3,7 +3,6 @@
 package bpf
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -20,8 +19,8 @@ import (
 // taken for others.
 func TestFollowGroups(t *testing.T) {
 	testenv.NeedsRoot(t)
-	if !KnowsExecutable() {
-		testenv.Needs(t, "the types of the kernel (BTF)", errors.ErrUnsupported)
+	if err := CheckExecutable(); err != nil {
+		testenv.Needs(t, "the types of the kernel (BTF)", err)
 	}
 	g, err := FollowGroups()
 	require.NoError(t, err)

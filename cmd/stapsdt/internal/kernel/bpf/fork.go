@@ -31,6 +31,9 @@ func FollowForks(processes *ebpf.Map, ns *Namespace) (*ebpf.Program, link.Link, 
 	if rawErr == nil {
 		return prog, l, nil
 	}
+	if errors.Is(rawErr, ErrLockdown) { // which is why tracefs cannot be read either
+		return nil, nil, rawErr
+	}
 	return nil, nil, errors.Join(err, rawErr)
 }
 

@@ -16,14 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errLockdown means that a program reads the kernel's memory, and the kernel is locked down.
-var errLockdown = errors.New("the kernel is locked down in the mode confidentiality, and lets no program read its memory, as executable, the names of pods and most metrics of export require")
+// ErrLockdown means that something needs the kernel's memory, and the kernel is locked down.
+var ErrLockdown = errors.New("the kernel is locked down (lockdown=confidentiality), so that no program can read its memory")
 
 // isLockedDown reports whether the kernel lets no program read its memory. The helper in question
-// exists on amd64 and arm64 otherwise, and package ebpf does not replace it.
-func isLockedDown() bool {
+// exists on amd64 and arm64 otherwise, and package ebpf does not replace it. Tests replace the
+// function.
+var isLockedDown = func() bool {
 	err := features.HaveProgramHelper(ebpf.Kprobe, asm.FnProbeRead)
-	return errors.Is(err, ebpf.ErrNotSupported)
+	return errors.Is(err, ebpf.ErrNotSupported) && features.HaveProgramType(ebpf.Kprobe) == nil
 }
 
 // loadLockedDown loads a program while the kernel is locked down. ebpf.NewProgram mistakes this for
@@ -32,7 +33,7 @@ func isLockedDown() bool {
 func loadLockedDown(spec *ebpf.ProgramSpec) (*ebpf.Program, error) {
 	for _, in := range spec.Instructions {
 		if in.IsBuiltinCall() && readsKernel(asm.BuiltinFunc(in.Constant)) {
-			return nil, errLockdown
+			return nil, ErrLockdown
 		}
 	}
 	var code bytes.Buffer

@@ -74,10 +74,10 @@ func (b *builder) ownText(s origin, unreadable string) error {
 // executable reads the name of the file of the process's program, without its directory, to
 // an offset from a register, and leaves its length with the NUL in R0.
 func (b *builder) executable(to asm.Register, offset int16, size int32, unreadable string) error {
-	chain, err := executableName()
-	if err != nil {
-		return fmt.Errorf("the executable is unknown: %w", err)
+	if err := CheckExecutable(); err != nil {
+		return err
 	}
+	chain, _ := executableName()
 	b.add(asm.FnGetCurrentTask.Call())
 	for _, at := range chain {
 		b.readKernel(at, 8, unreadable)
@@ -110,9 +110,13 @@ var executableName = sync.OnceValues(func() ([]int32, error) {
 	return kernelOffsets("task_struct.mm", "mm_struct.exe_file", "file.f_path.dentry", "dentry.d_name.name")
 })
 
-// kernelOffsets returns the offsets of members, each given as STRUCT.MEMBER or STRUCT.MEMBER.MEMBER, in the structs of
-// this kernel.
+// kernelOffsets returns the offsets of members in the structs of this kernel. Each member is given
+// as STRUCT.MEMBER or STRUCT.MEMBER.MEMBER. The error is ErrLockdown if programs cannot read them.
+// All code that reads the kernel's structs calls it first.
 func kernelOffsets(members ...string) (offsets []int32, err error) {
+	if isLockedDown() {
+		return nil, ErrLockdown
+	}
 	kernel, err := btf.LoadKernelSpec()
 	if err != nil {
 		return nil, fmt.Errorf("the kernel does not describe its types: %w", err)
@@ -161,8 +165,10 @@ func memberOffset(t btf.Type, path ...string) (uint32, error) {
 	return 0, fmt.Errorf("no such member: %s of %s", path[0], t.TypeName())
 }
 
-// KnowsExecutable reports whether expressions can ask for the executable.
-func KnowsExecutable() bool {
-	_, err := executableName()
-	return err == nil
+// CheckExecutable returns an error if programs cannot read the name of the executable.
+func CheckExecutable() error {
+	if _, err := executableName(); err != nil {
+		return fmt.Errorf("programs in the kernel cannot read which executable a process has: %w", err)
+	}
+	return nil
 }

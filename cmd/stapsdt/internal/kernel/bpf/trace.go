@@ -19,6 +19,7 @@ type item struct {
 	event.Item
 	source origin
 	isArg  bool
+	absent bool // the program marks it as missing
 	expr   *Expr
 }
 
@@ -35,6 +36,9 @@ type Trace struct {
 	// Items are the values in a record, in order. A record has Size bytes.
 	Items []event.Item
 	Size  int
+	// Executables are the indexes of the items that the reader of the records sets to the name of
+	// the executable, because programs cannot read it.
+	Executables []int
 
 	items  []item
 	probe  *Probe
@@ -91,6 +95,10 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 			var size int
 			item.Details, size = layDetails(dataType, item.Offset+8, textSize)
 			item.Size += size
+		}
+		if item.source.kind == fromExecutable && CheckExecutable() != nil {
+			item.absent = true
+			t.Executables = append(t.Executables, i)
 		}
 		t.Size += item.Size
 	}
@@ -251,7 +259,7 @@ func (b *builder) item(item *item, number int) {
 func (b *builder) itemValue(item *item, offset int16) {
 	isText := item.Type.Kind == expr.String
 	switch at, fetched := b.nums[item.source]; {
-	case item.Unreadable != nil:
+	case item.Unreadable != nil || item.absent:
 		b.jump(b.fault)
 		return
 	case item.source.kind == fromGoroutine:

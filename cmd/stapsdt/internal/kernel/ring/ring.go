@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
@@ -25,7 +27,7 @@ import (
 type Ring struct {
 	env     *bpf.Env
 	events  *ebpf.Map
-	sizes   []int // the sizes of the records, by program ID
+	traces  []*bpf.Trace // by program ID
 	reader  *ringbuf.Reader
 	pending []*event.Event
 	free    []*event.Event
@@ -59,9 +61,9 @@ func (r *Ring) Close() {
 
 // Add returns a section that sends a program's events to the ring. Their ID is the number of programs added before.
 func (r *Ring) Add(tr *bpf.Trace) (*bpf.Section, error) {
-	section, err := tr.Section(r.env, r.events, uint32(len(r.sizes)))
+	section, err := tr.Section(r.env, r.events, uint32(len(r.traces)))
 	if err == nil {
-		r.sizes = append(r.sizes, tr.Size)
+		r.traces = append(r.traces, tr)
 	}
 	return section, err
 }
@@ -146,9 +148,25 @@ func (r *Ring) decode(e *event.Event) error {
 		e.Time = layout.At(word(event.EventTime))
 		e.ID = uint32(word(event.EventID))
 		e.TID, e.PID = uint32(word(event.EventPID)), uint32(word(event.EventPID)>>32)
-		if int(e.ID) < len(r.sizes) && len(e.Raw) == r.sizes[e.ID] {
+		if int(e.ID) < len(r.traces) && len(e.Raw) == r.traces[e.ID].Size {
+			fillIn(e, r.traces[e.ID])
 			return nil
 		}
 	}
 	return fmt.Errorf("read events: a record has %d bytes", len(e.Raw))
+}
+
+// fillIn adds the executable of the process to an event. It stays missing if the thread has ended
+// or has been renamed since the event: the process may have executed another program.
+func fillIn(e *event.Event, tr *bpf.Trace) {
+	if len(tr.Executables) == 0 || e.PID == 0 {
+		return
+	}
+	file := proc.Executable(int(e.PID))
+	if file == "" || proc.Comm(int(e.PID), int(e.TID)) != string(e.Comm()) {
+		return
+	}
+	for _, i := range tr.Executables {
+		e.SetText(tr.Items, i, path.Base(file))
+	}
 }

@@ -132,7 +132,7 @@ func (r *Run) open() (err error) {
 				return err
 			}
 		}
-		if r.processes, err = probes.Follow(r.PIDs, r.Env.Namespace); err != nil {
+		if r.processes, err = probes.Follow(r.PIDs, r.Env.Namespace, r.Problem); err != nil {
 			return err
 		}
 		r.Env.Processes, r.Env.Roots = r.processes.Set, r.PIDs

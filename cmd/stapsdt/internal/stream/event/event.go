@@ -112,6 +112,18 @@ func (e *Event) Value(items []Item, i int) Value {
 	return v
 }
 
+// SetText sets the i-th item of a record, a string.
+func (e *Event) SetText(items []Item, i int, text string) {
+	item := &items[i]
+	raw := e.Raw[item.Offset:][:item.Size]
+	n := copy(raw[TextHeader:][:item.TextSize+1], text) // a longer string counts as cut
+	raw[TextHeader+n] = 0
+	binary.NativeEndian.PutUint64(raw, 1) // not null
+	binary.NativeEndian.PutUint64(raw[8:], uint64(n+1))
+	missing := e.Raw[EventMissing:]
+	binary.NativeEndian.PutUint64(missing, binary.NativeEndian.Uint64(missing)&^(1<<i))
+}
+
 // Second returns the second word of the i-th item of a record. The item must have two words.
 func (e *Event) Second(items []Item, i int) uint64 {
 	return binary.NativeEndian.Uint64(e.Raw[items[i].Offset+8:])

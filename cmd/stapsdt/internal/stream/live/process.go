@@ -51,7 +51,7 @@ func NewProcess(pid int) *replay.Process {
 	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil {
 		p.Comm = strings.TrimSuffix(string(b), "\n")
 	}
-	p.Executable, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", proc.Task(pid)))
+	p.Executable = proc.Executable(pid)
 	FindPod(p, 1)
 	return p
 }

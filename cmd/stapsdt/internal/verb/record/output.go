@@ -46,7 +46,7 @@ func create(to *console.Console, options *Options, pids []int) (o *output, err e
 	w.Head.Executable, w.Head.Start = "", 0
 	if len(pids) == 1 {
 		w.Head.PID = uint32(pids[0])
-		w.Head.Executable, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", proc.Task(pids[0])))
+		w.Head.Executable = proc.Executable(pids[0])
 	}
 	o.writer = recorder.New(o.file.Memory, o.file.Chunks, w)
 	return o, nil
