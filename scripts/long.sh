@@ -29,6 +29,7 @@ c               the C library: sanitizers, valgrind, arm64, the wrappers of othe
 architectures   the tests that need no tracer on every architecture, emulated
 lint            staticcheck, govulncheck, checkptr, sanitizers, linters of scripts and workflows
 kernels         other kernels, under qemu
+lockdown        each verb on kernels that are locked down, under qemu
 packages        Debian packages, a release made twice, builds with and without libelf
 soak            what was fired equals what was seen, for a while
 fresh           README's two commands, on machines that have only Go, git and gcc
@@ -140,6 +141,7 @@ long_c() { make -C cstapsdt test; }
 long_architectures() { scripts/lib/architectures.sh; }
 long_lint() { scripts/lib/lint.sh; }
 long_kernels() { scripts/lib/kernels.sh --quick; }
+long_lockdown() { scripts/lib/lockdown.sh; }
 long_packages() { steps "scripts/lib/deb.sh --quick" "scripts/lib/release_test.sh --quick" "scripts/lib/builders.sh"; }
 long_soak() { scripts/lib/soak.sh 20 5m; } # the time that a busy machine may take for it
 long_fresh() { scripts/lib/fresh.sh; }

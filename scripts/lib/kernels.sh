@@ -17,6 +17,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/lib/install.sh
 . scripts/lib/debian.sh
+. scripts/lib/debian_kernel.sh
 . scripts/lib/guest.sh
 . scripts/lib/put_table.sh
 
@@ -48,39 +49,6 @@ cache=$(cd "$cache" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# suite_of prints the Debian release that has a kernel.
-suite_of() {
-	case ${1#*-} in
-	5.10) echo bullseye ;;
-	6.1) echo bookworm ;;
-	6.12) echo trixie ;;
-	*) echo sid ;; # which goes on to later kernels: the table says which it was
-	esac
-}
-
-# kernel_package SUITE ARCH prints the name of the package with the newest kernel.
-# In sid that is one that the image depends on.
-kernel_package() {
-	local package=linux-image-cloud-$2 next
-	while next=$(foreign_apt "$cache/apt/$1-$2" "$1" "$2" apt-cache depends "$package" |
-		awk '$1 == "Depends:" && $2 ~ /^linux-(image|binary)-[0-9]/ { print $2 }') && [ -n "$next" ]; do
-		package=$next
-	done
-	echo "$package"
-}
-
-# fetch_kernel NAME SUITE ARCH downloads a kernel.
-fetch_kernel() {
-	local kernel=$cache/kernel-$1 package new=$work/kernel
-	[ ! -e "$kernel" ] || return 0
-	package=$(kernel_package "$2" "$3") || return
-	echo "Downloading $package" >&2
-	rm -rf "$new" && mkdir "$new" || return
-	(cd "$new" && foreign_apt "$cache/apt/$2-$3" "$2" "$3" apt-get -qq download "$package") || return
-	dpkg-deb --fsys-tarfile "$new"/*.deb | tar -x -C "$new" --wildcards --transform 's|.*/||' '*/vmlinuz*' || return
-	mv "$new"/vmlinuz* "$kernel.new" && mv "$kernel.new" "$kernel"
-}
-
 # fetch_bpftrace SUITE ARCH makes an initramfs of the bpftrace of a release.
 fetch_bpftrace() {
 	local tree=$cache/bpftrace-$1-$2
@@ -95,10 +63,7 @@ fetch_bpftrace() {
 # has the command.
 build() {
 	[ ! -e "$work/$1.cpio" ] || return 0
-	mkdir -p "$work/$1/usr/bin" &&
-		CGO_ENABLED=0 GOARCH=$1 go build -trimpath -ldflags='-s -w' -o "$work/$1/usr/bin/stapsdt" ./cmd/stapsdt &&
-		CGO_ENABLED=0 GOARCH=$1 go test -c -trimpath -ldflags='-s -w' -o "$work/$1/init" ./internal/test/kernels &&
-		initramfs "$work/$1" >"$work/$1.cpio"
+	test_guest "$work/$1" "$1" && initramfs "$work/$1" >"$work/$1.cpio"
 }
 
 passed=0 failed=0 unfetched=0
@@ -131,7 +96,7 @@ declare -A boots
 start() {
 	local suite arch=${1%%-*} flags=-test.short status=0
 	suite=$(suite_of "$1")
-	{ fetch_kernel "$1" "$suite" "$arch" && build "$arch" && { [ -n "$quick" ] || fetch_bpftrace "$suite" "$arch"; }; } || status=$?
+	{ fetch_kernel "$1" "$cache" && build "$arch" && { [ -n "$quick" ] || fetch_bpftrace "$suite" "$arch"; }; } || status=$?
 	if [ $status -ne 0 ]; then
 		if [ $status -eq "$debian_fault" ]; then unfetched=$((unfetched + 1)); else failed=$((failed + 1)); fi
 		return

@@ -3,7 +3,7 @@
 //
 //	go test ./internal/test/kernels
 //
-// and scripts/lib/kernels.sh runs them on other kernels. There the test binary is the
+// and scripts/lib/kernels.sh and lockdown.sh run them on other kernels. There the test binary is the
 // first process of a guest: it mounts what the tests need, runs them in a second
 // process, and powers the guest off.
 package kernels

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		runGuest()
 		return
 	}
-	tracetest.Main(m, map[string]func([]string){"subject": runSubject, "server": runServer})
+	tracetest.Main(m, map[string]func([]string){"subject": runSubject, "server": runServer, "shop": runShop})
 }
 
 // release returns the kernel's release, as uname -r prints it.
@@ -97,6 +97,7 @@ func mountAll() error {
 	unix.Mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, "")
 	unix.Mount("debugfs", "/sys/kernel/debug", "debugfs", 0, "")
 	unix.Mount("bpf", "/sys/fs/bpf", "bpf", 0, "")
+	unix.Mount("securityfs", "/sys/kernel/security", "securityfs", 0, "")
 	os.Symlink("/proc/self/fd", "/dev/fd")
 	return loopback()
 }

@@ -158,11 +158,11 @@ func TestCommandExport(t *testing.T) {
 }
 
 // startExporter starts an exporter, and waits until it has attached to all sites of its metrics, which it does one after another.
-func startExporter(t *testing.T, rules string, all int) *tracetest.Process {
+func startExporter(t *testing.T, rules string, all int, flags ...string) *tracetest.Process {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(rules), 0o600))
-	exporter := tracetest.Command(t, exec.Command(commandPath(t), "export", "-c", file, "--listen", "127.0.0.1:0"))
+	exporter := tracetest.Command(t, exec.Command(commandPath(t), append([]string{"export", "-c", file, "--listen", "127.0.0.1:0"}, flags...)...))
 	attached := regexp.MustCompile(`^stapsdt_attached_sites\{.*\} (\d)$`)
 	await(t, "the exporter", exporter, func() bool {
 		sites := 0
