@@ -45,7 +45,9 @@ func Follow(pids []int, ns *bpf.Namespace, problem func(error)) (p *Processes, e
 			p.Close()
 		}
 	}()
-	p.Set, err = ebpf.NewMap(&ebpf.MapSpec{Name: "processes", Type: ebpf.Hash, KeySize: 4, ValueSize: 1, MaxEntries: maxProcesses})
+	p.Set, err = ebpf.NewMap(&ebpf.MapSpec{
+		Name: "processes", Type: ebpf.Hash, KeySize: 4, ValueSize: 1, MaxEntries: maxProcesses,
+	})
 	if err != nil {
 		return p, bpf.MapError(err)
 	}
@@ -53,7 +55,7 @@ func Follow(pids []int, ns *bpf.Namespace, problem func(error)) (p *Processes, e
 		return p, err
 	}
 	for _, pid := range pids {
-		if fd, err := unix.PidfdOpen(pid, 0); err == nil { // without a descriptor, the end is noticed later
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil { // else the end is noticed later
 			p.ends = append(p.ends, fd)
 		}
 	}
@@ -61,14 +63,14 @@ func Follow(pids []int, ns *bpf.Namespace, problem func(error)) (p *Processes, e
 	// The kernel adds what a process in the set forks: a process that was forked while the last
 	// ones were added is found in the next round.
 	for known := 0; ; {
-		family := proc.Family(pids)
-		if err := p.add(family); err != nil {
+		all := family(pids)
+		if err := p.add(all); err != nil {
 			return p, err
 		}
-		if len(family) <= known {
+		if len(all) <= known {
 			return p, nil
 		}
-		known = len(family)
+		known = len(all)
 	}
 }
 
@@ -95,16 +97,19 @@ func (c Called) Has(pid int) bool {
 	if !proc.IsCalled(pid, c.Names) {
 		return false
 	}
-	_ = c.add(proc.Family([]int{pid})) // it may be full
+	_ = c.add(family([]int{pid})) // it may be full
 	return c.Processes.Has(pid)
 }
 
-// add adds processes, but not this one, which is a descendant of the shell that started it.
+// family returns processes and their descendants, but not this one, which is a descendant of the
+// shell that started it.
+func family(pids []int) []int {
+	return slices.DeleteFunc(proc.Family(pids), func(pid int) bool { return pid == os.Getpid() })
+}
+
+// add adds processes.
 func (p *Processes) add(pids []int) error {
 	for _, pid := range pids {
-		if pid == os.Getpid() {
-			continue
-		}
 		if err := p.Set.Put(uint32(pid), uint8(1)); err != nil {
 			return err
 		}
@@ -187,13 +192,13 @@ func (p *Processes) Ended() (ended bool) {
 
 // addChildren adds the processes whose parents are in the set, and their children.
 func (p *Processes) addChildren() {
-	family := proc.Family(p.List())
+	all := family(p.List())
 	isNew := func(pid int) bool { return !p.Has(pid) }
-	if i := slices.IndexFunc(family, isNew); i >= 0 && p.problem != nil {
-		p.problem(fmt.Errorf("process %d was forked: its first events may be missing: %w", family[i], p.poll))
+	if i := slices.IndexFunc(all, isNew); i >= 0 && p.problem != nil {
+		p.problem(fmt.Errorf("process %d was forked: its first events may be missing: %w", all[i], p.poll))
 		p.problem = nil // it is the same for others
 	}
-	_ = p.add(family)
+	_ = p.add(all)
 }
 
 // Detach stops following forks.

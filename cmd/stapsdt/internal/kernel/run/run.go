@@ -120,8 +120,10 @@ func (r *Run) open() (err error) {
 		return err
 	}
 	o := engine.Options{
-		Files: r.finder, Skips: r.finder.Skips(), Broken: r.finder.Broken(), Kernel: metered{engine.BPF{Kernel: machine.Kernel}, r.cost}, Processes: engine.Everyone{},
-		Scan: r.All || len(r.Pods) > 0, Watch: engine.WatchProcesses, Problem: r.Problem,
+		Files: r.finder, Skips: r.finder.Skips(), Broken: r.finder.Broken(),
+		Kernel:    metered{engine.BPF{Kernel: machine.Kernel}, r.cost},
+		Processes: engine.Everyone{},
+		Scan:      r.All || len(r.Pods) > 0, Watch: engine.WatchProcesses, Problem: r.Problem,
 	}
 	if r.pods != nil {
 		o.Processes = engine.Pods{Follower: r.pods}
@@ -160,7 +162,9 @@ func (r *Run) Began() bool { return r.began }
 // Attach attaches a subscriber to the probes that exist. found is engine.Selection's ProcessFound.
 func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 	defer r.Slow("attaching to probes")()
-	r.subscription = r.engine.Add(s, engine.Selection{Selector: r.Selector, Together: r.Together, ProcessFound: found})
+	r.subscription = r.engine.Add(s, engine.Selection{
+		Selector: r.Selector, Together: r.Together, ProcessFound: found,
+	})
 	if err := r.Selector.Open(r.finder.Open, r.Await); err != nil {
 		return err
 	}
