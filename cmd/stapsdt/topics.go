@@ -24,6 +24,7 @@ Its names are those of the arguments, arg0, arg1 and so on, and:
   cpu, uid        the processor and the user
   cgroup          the number of the control group of version 2
   goroutine       the goroutine, in recordings of programs
+  failed          at a return of a function: whether a result of type error is not nil
   namespace, pod, container    those of Kubernetes, or ""
   workload, node    the pod's workload, derived from its name, and its node, or ""
 

@@ -300,6 +300,10 @@ func (b *builder) variable(s origin, unreadable string) error {
 		if err := b.operand(*a.Length, *a, unreadable); err != nil {
 			return err
 		}
+	} else if s.kind == fromFailed {
+		if err := b.hasFailed(unreadable); err != nil {
+			return err
+		}
 	} else if s.kind != fromArg {
 		b.processNumber(s.kind)
 	} else if err := b.argument(s.arg, unreadable); err != nil {

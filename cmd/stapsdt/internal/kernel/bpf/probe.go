@@ -105,6 +105,9 @@ func (p *Probe) Key() string {
 		a := p.arg(i)
 		fmt.Fprintf(&b, " %q %d %q %d %t %t %t %t ", a.Operand.Text, a.Delta, a.Name, a.Size, a.Signed, a.Float, a.Dynamic, a.Methods)
 		fmt.Fprintf(&b, "%t ", a.InPlace)
+		if a.Dynamic {
+			fmt.Fprintf(&b, "%p ", a.Names)
+		}
 		writeLayout(&b, a.Type, true)
 		if len(a.Constants) > 0 {
 			fmt.Fprintf(&b, " %v", a.Constants)
@@ -173,6 +176,7 @@ const (
 	fromNode
 	fromGoroutine // only in records
 	fromCall      // only in records
+	fromFailed    // whether a function has returned an error
 )
 
 // origin is the origin of a variable's value.
@@ -217,6 +221,7 @@ func (p *Probe) variables() *variables {
 		}
 	}
 	v.addProcess()
+	p.addFailed(v)
 	for i, a := range p.Fields {
 		v.addArg(a.Name, a.Arg, len(p.Args)+i)
 	}

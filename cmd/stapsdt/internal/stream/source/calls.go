@@ -34,8 +34,8 @@ func addCall(c *events.Calls, t *bpf.Trace, p *bpf.Probe) (items callItems, err 
 			return items, err
 		}
 	}
-	for i, a := range p.Args {
-		if p.Function.Return && a.Dynamic && a.Type.Name == "error" {
+	for i := range p.Args {
+		if p.IsError(i) {
 			items.errors = append(items.errors, i)
 		}
 	}
