@@ -17,3 +17,11 @@ type Totals struct {
 	// Full counts the starts for which there was no room.
 	Full uint64
 }
+
+// Add adds the operations of another kind.
+func (t *Totals) Add(other Totals) {
+	t.Starts += other.Starts
+	t.Pairs += other.Pairs
+	t.Ends += other.Ends
+	t.Full += other.Full
+}

@@ -185,6 +185,9 @@ func (p *Program) NameOf(address uint64) string {
 	if known {
 		return name
 	}
+	if p.table == nil {
+		return "?"
+	}
 	name, err := p.table.TypeName(address)
 	if err != nil {
 		return "?" // and tried again, because the file may be readable later
@@ -194,6 +197,17 @@ func (p *Program) NameOf(address uint64) string {
 	}
 	p.names[address] = name
 	return name
+}
+
+// Forget releases the memory for finding functions, which Find and Describe need again.
+func (p *Program) Forget() {
+	p.debug, p.found, p.allFunctions, p.allInlined = nil, map[uint64]*Function{}, nil, nil
+}
+
+// Close releases everything but the names of types that are known.
+func (p *Program) Close() {
+	p.Forget()
+	p.table, p.file = nil, nil
 }
 
 // Release returns the minor number of the release that built the program, such as 26, or 0 if it is

@@ -68,6 +68,13 @@ func (s *Selector) FunctionSpecs() (specs []spec.Spec) {
 	return specs
 }
 
+// In limits the functions that specs select to files whose name matches a pattern: see spec.Spec.
+func (s *Selector) In(executable string) {
+	for _, of := range s.Specs {
+		of.Spec.Executable, of.Other.Executable = executable, executable
+	}
+}
+
 // selects reports whether the spec selects a site of a file.
 func (s *Spec) selects(f *target.File, site *sdt.Site) bool {
 	if s.File != "" && s.file != f {

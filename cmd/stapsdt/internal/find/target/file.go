@@ -18,6 +18,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/lease"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"golang.org/x/sys/unix"
@@ -60,12 +61,19 @@ type File struct {
 	owner    *owner              // the user whose budget is charged, or nil
 	kinds    map[string]bool
 
-	functions *functions // nil if none were looked for or found
+	functions *functions  // nil if none were looked for or found
+	asked     []spec.Spec // those whose functions were looked for
 
 	// Lower is the file that an overlay has copied to this one, or nil. Processes can have mapped
 	// either.
 	Lower *File
 }
+
+// Version identifies a file and its content.
+type Version struct{ stamp }
+
+// Version returns the version of the file whose probes were read.
+func (f *File) Version() Version { return Version{f.stamp} }
 
 // stamp identifies a file and its content: if the stamp differs, the file was changed or replaced.
 type stamp struct {
@@ -211,6 +219,9 @@ func (f *File) Unreachable() bool {
 func (f *File) Close() error {
 	if f.lease != nil {
 		f.lease.Break()
+	}
+	if f.functions != nil {
+		f.functions.program.Close()
 	}
 	return f.content.Close()
 }
@@ -359,15 +370,7 @@ func (f *File) read(finder *Finder) error {
 	f.Probes, f.Problem = sdt.Read(f.content)
 	f.Probes = once(f.Probes)
 	preferFastNops(f.content, f.Probes)
-	if len(finder.specs) > 0 {
-		f.readFunctions(finder)
-	}
-	if f.functions != nil {
-		if errors.Is(f.Problem, sdt.ErrNoProbes) {
-			f.Problem = nil
-		}
-		f.Problem = errors.Join(f.Problem, inlinedProblem(f.functions.inlined))
-	}
+	f.readFunctions(finder)
 	if f.Stalled() {
 		return stall.Err
 	}

@@ -43,6 +43,9 @@ type Finder struct {
 	// specs select functions. reasons maps the string of a spec to the reason why it selects none.
 	specs   []spec.Spec
 	reasons map[string]error
+	// Lacks is called with each file in which a spec selects no function, and the reason. It can be
+	// called twice with the same. It may be nil.
+	Lacks func(*File, spec.Spec, error)
 }
 
 // PutOff is the error of a file that cannot be read yet. The next call of Process looks at it
@@ -320,11 +323,15 @@ func (f *Finder) readMapped(pid int, key proc.File, opened *Content, o *owner) (
 		w.pids = append(w.pids, pid)
 	case errors.Is(err, errManyProbes):
 		// The file is not remembered, because other users can map it too.
-		f.skips.add(skipProbes, "%v has files with more than %d probes: the others are left out", o.id, maxProbes)
+		f.manyProbes(o)
 	default:
 		f.remember(key, file.stamp, o)
 	}
 	return nil, nil
+}
+
+func (f *Finder) manyProbes(o *owner) {
+	f.skips.add(skipProbes, "%v has files with more than %d probes: the others are left out", o.id, maxProbes)
 }
 
 // errManyProbes means that the files of a user have too many probes.

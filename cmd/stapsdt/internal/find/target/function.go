@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
@@ -22,13 +25,13 @@ type FunctionSite struct {
 	*function.Function
 	// Return means that the function returns at the site.
 	Return bool
-	// Args are the arguments of the site in the file, with the details that only functions have. Fields are the fields of
-	// the structs to which they point.
+	// Args are the arguments of the site in the file, with the details that only functions have.
+	// Fields are the fields of the structs to which they point.
 	Args, Fields []function.Arg
 	// Goid is the offset of goid in a g of the program, or 0 if it is unknown.
 	Goid uint32
 
-	specs map[string]bool // the specs that select the site
+	specs map[spec.Spec]bool // the specs that select the site
 }
 
 // functions are the functions of a file that specs select.
@@ -36,13 +39,13 @@ type functions struct {
 	program *function.Program
 	sites   map[string]*FunctionSite // by functionKey
 	goid    uint32
-	inlined map[string]int // number of functions that have inlined a function, by its name
 }
 
 // functionKey identifies the site of a function.
 func functionKey(p *sdt.Site) string { return fmt.Sprintf("%x %s", p.Offset, p.Name) }
 
-// Function returns the FunctionSite of a site, or nil if the site is not in a function that was selected.
+// Function returns the FunctionSite of a site, or nil if the site is not in a function that was
+// selected.
 func (f *File) Function(p *sdt.Site) *FunctionSite {
 	if f.functions == nil || p.Provider != spec.FunctionProvider {
 		return nil
@@ -50,23 +53,26 @@ func (f *File) Function(p *sdt.Site) *FunctionSite {
 	return f.functions.sites[functionKey(p)]
 }
 
-// Selects reports whether a spec selects a site of the file. A spec of functions selects only functions, and
-// no other spec selects functions.
+// Selects reports whether a spec selects a site of the file. A spec of functions selects only
+// functions, and no other spec selects functions.
 func (f *File) Selects(s spec.Spec, p *sdt.Site) bool {
 	fn := f.Function(p)
 	if fn != nil || s.Functions {
-		return fn != nil && fn.specs[s.String()]
+		return fn != nil && fn.specs[s]
 	}
 	return s.Match(p.Provider, p.Name)
 }
 
-// SelectFunctions makes the finder look for the functions that specs select, in files that it has not
-// found yet: in the file that a spec names, or else in all. It keeps the reasons why earlier specs
-// selected none.
+// SelectFunctions makes the finder look for the functions that specs select: in the file that a
+// spec names, or else in all. It keeps the reasons why earlier specs selected none. An open file
+// gets the functions of new specs, and keeps the others.
 func (f *Finder) SelectFunctions(specs []spec.Spec) {
 	f.specs = slices.DeleteFunc(slices.Clone(specs), func(s spec.Spec) bool { return !s.Functions })
 	if f.reasons == nil {
 		f.reasons = map[string]error{}
+	}
+	for _, file := range f.byID {
+		file.extend(f)
 	}
 }
 
@@ -85,7 +91,8 @@ func (f *Finder) explain(s spec.Spec, err error) {
 // functionSpecs returns the specs whose functions are looked for in a file.
 func (f *Finder) functionSpecs(file *File) []spec.Spec {
 	return slices.DeleteFunc(slices.Clone(f.specs), func(s spec.Spec) bool {
-		return s.File != "" && !file.isAt(s.File)
+		elsewhere := s.File != "" && !file.isAt(s.File)
+		return elsewhere || s.Executable != "" && !file.isNamed(s.Executable)
 	})
 }
 
@@ -95,56 +102,101 @@ func (f *File) isAt(path string) bool {
 	return err == nil && f.Is(info)
 }
 
-// readFunctions adds the functions that specs select to the probes of a file. It keeps the reasons why
-// specs select none, unless the file could not be read.
+// isNamed reports whether a pattern matches the name of the file, without its directory. A file
+// that was deleted has the name that it had.
+func (f *File) isNamed(pattern string) bool {
+	ok, _ := path.Match(pattern, path.Base(strings.TrimSuffix(f.Path, " (deleted)")))
+	return ok
+}
+
+// readFunctions adds the functions that specs select to the probes of a file.
 func (f *File) readFunctions(finder *Finder) {
-	f.functions = nil
-	specs := finder.functionSpecs(f)
+	f.functions, f.asked = nil, finder.functionSpecs(f)
+	f.addFunctions(finder, f.asked)
+}
+
+// extend adds the functions of specs that the finder has got since the file was read.
+func (f *File) extend(finder *Finder) {
+	more := slices.DeleteFunc(finder.functionSpecs(f), func(s spec.Spec) bool {
+		return slices.Contains(f.asked, s)
+	})
+	if len(more) == 0 || f.Changed() {
+		return
+	}
+	defer f.Charge(time.Now())
+	before := len(f.Probes)
+	f.addFunctions(finder, more)
+	f.asked = append(f.asked, more...)
+	o := f.owner
+	if o == nil {
+		return
+	}
+	if o.probes+len(f.Probes)-before > maxProbes {
+		f.Probes = f.Probes[:before]
+		finder.manyProbes(o)
+	}
+	o.probes += len(f.Probes) - before
+}
+
+// addFunctions adds the functions that specs select to the probes of a file. It keeps the reasons
+// why specs select none, unless the file could not be read.
+func (f *File) addFunctions(finder *Finder, specs []spec.Spec) {
 	if len(specs) == 0 {
 		return
 	}
-	explain := func(s spec.Spec, err error) {
-		if !f.Stalled() {
-			finder.explain(s, err)
+	found := f.functions
+	var err error
+	if found == nil {
+		found = &functions{sites: map[string]*FunctionSite{}}
+		found.program, err = function.Open(f.content, f.separate)
+		if err == nil && finder.leases != nil {
+			err = found.program.Runs(machine)
 		}
 	}
-	program, err := function.Open(f.content, f.separate)
-	if err == nil && finder.leases != nil {
-		err = program.Runs(machine)
-	}
-	found := &functions{sites: map[string]*FunctionSite{}, inlined: map[string]int{}}
-	selected := make([][]*function.Function, len(specs))
+	selected, reasons := make([][]*function.Function, len(specs)), make([]error, len(specs))
 	for i, one := range specs {
-		reason := err
-		if reason == nil {
-			selected[i], reason = program.Find(one.Pattern, finder.MaxFunctions)
-		}
-		if reason != nil {
-			explain(one, reason)
+		if reasons[i] = err; err == nil {
+			selected[i], reasons[i] = found.program.Find(one.Pattern, finder.MaxFunctions)
 		}
 	}
 	if err == nil {
-		program.Describe(slices.Concat(selected...))
-		found.goid = goidOffsets[program.Release()]
+		found.program.Describe(slices.Concat(selected...))
+		found.goid = goidOffsets[found.program.Release()]
+		defer found.program.Forget()
 	}
+	inlined := map[string]int{}
 	for i, one := range specs {
+		has := false
 		for _, fn := range selected[i] {
 			if fn.Inlined > 0 {
-				found.inlined[fn.Name] = fn.Inlined
+				inlined[fn.Name] = fn.Inlined
 			}
 			if err := f.addFunction(found, fn, one); err != nil {
-				explain(one, fmt.Errorf("the returns of %s are not seen: %w", fn.Name, err))
+				reasons[i] = fmt.Errorf("the returns of %s are not seen: %w", fn.Name, err)
+				continue
 			}
+			has = true
+		}
+		if reasons[i] == nil || f.Stalled() {
+			continue
+		}
+		finder.explain(one, reasons[i])
+		if !has && finder.Lacks != nil {
+			finder.Lacks(f, one, reasons[i])
 		}
 	}
 	if len(found.sites) == 0 {
 		return
 	}
-	found.program = program
 	f.functions = found
+	if errors.Is(f.Problem, sdt.ErrNoProbes) {
+		f.Problem = nil
+	}
+	f.Problem = errors.Join(f.Problem, inlinedProblem(inlined))
 }
 
-// TypeNames returns the names of the file's Go types, by their addresses. The file must have selected functions.
+// TypeNames returns the names of the file's Go types, by their addresses. The file must have
+// selected functions.
 func (f *File) TypeNames() event.Names { return f.functions.program }
 
 // addFunction adds the sites of a function that a spec selects.
@@ -158,7 +210,10 @@ func (f *File) addFunction(found *functions, fn *function.Function, by spec.Spec
 		fields = fn.ResultFields
 	}
 	for _, place := range at {
-		site := sdt.Site{Provider: spec.FunctionProvider, Name: name, Address: place.Address, Offset: place.Offset}
+		site := sdt.Site{
+			Provider: spec.FunctionProvider, Name: name,
+			Address: place.Address, Offset: place.Offset,
+		}
 		for _, a := range args {
 			site.Args = append(site.Args, a.Arg)
 		}
@@ -166,16 +221,17 @@ func (f *File) addFunction(found *functions, fn *function.Function, by spec.Spec
 		if found.sites[key] == nil {
 			found.sites[key] = &FunctionSite{
 				Function: fn, Return: by.Returns, Args: args, Fields: fields,
-				Goid: found.goid, specs: map[string]bool{},
+				Goid: found.goid, specs: map[spec.Spec]bool{},
 			}
 			f.Probes = append(f.Probes, site)
 		}
-		found.sites[key].specs[by.String()] = true
+		found.sites[key].specs[by] = true
 	}
 	return nil
 }
 
-// inlinedProblem returns an error that names the functions with calls that are not seen, or nil if there are none.
+// inlinedProblem returns an error that names the functions with calls that are not seen, or nil
+// if there are none.
 func inlinedProblem(callers map[string]int) error {
 	if len(callers) == 0 {
 		return nil
@@ -189,5 +245,7 @@ func inlinedProblem(callers map[string]int) error {
 
 // notes returns the probes that are not functions.
 func (f *File) notes() []sdt.Site {
-	return slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return f.Function(&p) != nil })
+	return slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool {
+		return f.Function(&p) != nil
+	})
 }

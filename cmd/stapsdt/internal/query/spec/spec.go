@@ -48,6 +48,9 @@ type Spec struct {
 	Functions bool
 	Pattern   function.Pattern
 	Returns   bool
+	// Executable is a pattern for the names, without directories, of the files in which the
+	// functions are looked for, or "" for all.
+	Executable string
 
 	text string
 }
