@@ -40,6 +40,7 @@ type exporter struct {
 	spans   []*span.Rule
 	traces  *span.Traces
 	state   rulesState
+	lacking lacking
 }
 
 // anyRule is a metric or a rule for spans.
@@ -87,6 +88,7 @@ func (e *exporter) open() (err error) {
 	e.Cgroups = cgroup.New(e.made.Path, cgroup.NewPods(cgroup.Links))
 	e.finder = target.NewTracer()
 	e.finder.Limit()
+	e.finder.Lacks = e.lacks
 	e.engine, err = engine.New(engine.Options{
 		Files: e.finder, Skips: e.finder.Skips(), Broken: e.finder.Broken(),
 		Kernel: engine.BPF{Kernel: e.Machine.Kernel}, Processes: engine.Everyone{}, Scan: true,
@@ -139,6 +141,7 @@ func (e *exporter) load() error {
 	e.mu.Lock()
 	e.metrics, e.spans, e.state.at = metrics, spans, time.Now()
 	e.mu.Unlock()
+	e.selectFunctions()
 	var ended []*engine.Subscription
 	for _, r := range gone {
 		ended = append(ended, r.Common().Subscription)

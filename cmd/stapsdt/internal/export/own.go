@@ -50,7 +50,7 @@ func one(value float64) numbers { return numbers{{Values: []string{}, Value: val
 
 // ownMetrics describes the exporter itself, by rule.
 type ownMetrics struct {
-	events, lost, unattached, sites, problems, series numbers
+	events, lost, unattached, sites, problems, series, lacks numbers
 }
 
 func (o *ownMetrics) metric(r metric.Reading) {
@@ -72,6 +72,9 @@ func (o *ownMetrics) rule(r *rule.Base, full uint64) error {
 	o.unattached.add(float64(r.Subscription.Missed()), name)
 	o.sites.add(float64(r.Subscription.Sites()), name)
 	o.problems.add(float64(r.Problems.Load()), name)
+	if len(r.Selection.Selector.FunctionSpecs()) > 0 {
+		o.lacks.add(float64(r.Lacks.Load()), name)
+	}
 	return nil
 }
 
@@ -88,6 +91,7 @@ func (o *ownMetrics) families(state *rulesState) []expose.Family {
 		{Name: "stapsdt_unattached_processes_total", Help: "Processes that ended before their probes were attached to, judged by the provider in the name of an image that could not be read. On a busy machine, the events of some of them were counted.", Labels: metric, Series: o.unattached},
 		{Name: "stapsdt_errors_total", Help: "Errors that kept probes from being attached to.", Labels: metric, Series: o.problems},
 		{Name: "stapsdt_attached_sites", Help: "Sites of probes that are attached to now.", Kind: expose.Gauge, Labels: metric, Series: o.sites},
+		{Name: "stapsdt_files_without_function_total", Help: "Files of programs that have the name in the rule, and lack a function that it selects.", Labels: metric, Series: o.lacks},
 		{Name: "stapsdt_series", Help: "Series that a metric has.", Kind: expose.Gauge, Labels: metric, Series: o.series},
 		{Name: "stapsdt_rules_reload_success", Help: "Whether the last reload of the rules file succeeded.", Kind: expose.Gauge, Series: one(success)},
 		{Name: "stapsdt_rules_reload_time_seconds", Help: "When the rules in force were read.", Unit: "seconds", Kind: expose.Gauge, Series: one(float64(state.at.UnixMilli()) / 1000)},

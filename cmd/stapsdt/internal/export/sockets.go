@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,6 +54,12 @@ func (e *socketExporter) read(before *watch) (*watch, error) {
 		return nil, err
 	}
 	w := &watch{exporter: e}
+	all.Metrics = slices.DeleteFunc(all.Metrics, func(text rules.Metric) bool {
+		if text.Functions() {
+			e.problem(fmt.Errorf("%s is left out, because only the kernel shows functions", text.Name))
+		}
+		return text.Functions()
+	})
 	w.metrics, err = renewed(all.Metrics, before.metrics, (*metric.Recorded).Follows, func(text rules.Metric) (*metric.Recorded, error) {
 		return metric.NewRecorded(text, cgroup.Sidecar(), time.Now(), e.problem)
 	})

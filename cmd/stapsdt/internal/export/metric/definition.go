@@ -14,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -119,6 +120,9 @@ func labelOf(v *replay.Value) string {
 		text, _, _ := strings.Cut(v.Text, "\x00") // where the kernel ends it
 		return expose.Repaired(text)
 	}
+	if name := v.Item.Constants[v.Bits]; name != "" {
+		return expose.Repaired(name)
+	}
 	return string(render.AppendNumber(nil, v.Item.Type, v.Bits))
 }
 
@@ -127,11 +131,14 @@ func (m *definition) isOne() bool { return len(m.by) == 0 && len(m.OpenLabels())
 
 func (m *definition) openLabels(provider, probe string) (values []string) {
 	for _, name := range m.OpenLabels() {
-		if name == "provider" {
-			values = append(values, expose.Repaired(provider))
-		} else {
-			values = append(values, expose.Repaired(probe))
+		value := probe
+		switch name {
+		case "provider":
+			value = provider
+		case "function":
+			value = strings.TrimSuffix(probe, spec.ReturnSuffix)
 		}
+		values = append(values, expose.Repaired(value))
 	}
 	return values
 }

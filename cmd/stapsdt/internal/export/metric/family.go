@@ -38,7 +38,7 @@ func (m *Traced) Read() (Reading, error) {
 	var totals query.Totals
 	var err, totalsErr error
 	if m.pairs != nil && m.pairs.Plan != nil {
-		totals, totalsErr = layout.ReadTotals(m.pairs.Tables.Totals, 0)
+		totals, totalsErr = m.totals()
 	}
 	switch m.Kind {
 	case rules.InFlight:

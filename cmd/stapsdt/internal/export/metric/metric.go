@@ -5,6 +5,7 @@ package metric
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ type Traced struct {
 	tables map[string]*layout.Tables // keyed by layout
 
 	pairs   *pairTables // nil for a metric of Probe
+	kinds   []string    // the functions whose calls are paired, by the IDs of their kinds
 	history history
 
 	// The last call of Read is the reads-th. It has found these series, and rows with known labels.
@@ -108,6 +110,9 @@ func (m *Traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkKeys(a.Keys); err != nil {
+		return nil, err
+	}
 	scale, err := m.scaleOf(a.Value)
 	if err != nil {
 		return nil, err
@@ -118,6 +123,17 @@ func (m *Traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 		return nil, err
 	}
 	return a.Section(m.Env, s.tables, id)
+}
+
+// checkKeys returns an error if a label is the type of a value: its name is known only while the
+// program's file is open.
+func checkKeys(keys []event.Item) error {
+	for i := range keys {
+		if keys[i].Names != nil {
+			return fmt.Errorf("the label %s is an interface: use failed, or a comparison such as {no_error: %s == 0}", keys[i].Name, keys[i].Name)
+		}
+	}
+	return nil
 }
 
 // isSpanEnd reports whether a probe is the end of a span, with its ID as the first argument.
@@ -155,7 +171,7 @@ func (m *Traced) shape(s *shape) (id uint32, err error) {
 func (s *shape) equal(other *shape) bool {
 	return s.tables == other.tables && s.Value == other.Value && slices.Equal(s.probe, other.probe) &&
 		slices.EqualFunc(s.Keys, other.Keys, func(a, b event.Item) bool {
-			return a.Type == b.Type && a.Offset == b.Offset
+			return a.Type == b.Type && a.Offset == b.Offset && maps.Equal(a.Constants, b.Constants)
 		})
 }
 

@@ -3,6 +3,10 @@
 package metric
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
@@ -31,7 +35,11 @@ func (m *Traced) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := bpf.Operations{OperationTables: o.Tables}
+	kind, err := m.kind(p)
+	if err != nil {
+		return nil, err
+	}
+	of := bpf.Operations{OperationTables: o.Tables, Kind: kind}
 	switch {
 	case isStart:
 		return o.Plan.Start(m.Env, of, p)
@@ -42,12 +50,32 @@ func (m *Traced) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &shape{Aggregate: end, scale: m.Scale}
+	if err := checkKeys(end.Keys); err != nil {
+		return nil, err
+	}
+	s := &shape{Aggregate: end, probe: m.openLabels(p.Provider, p.Name), scale: m.Scale}
 	id, err := m.shape(s)
 	if err != nil {
 		return nil, err
 	}
 	return o.Plan.End(m.Env, of, end, s.tables, id)
+}
+
+// kind returns the ID of the operations that a probe starts or ends: of the calls of its
+// function, or of all operations.
+func (m *Traced) kind(p *bpf.Probe) (uint32, error) {
+	if _, ok := m.Calls(); !ok {
+		return 0, nil
+	}
+	name := strings.TrimSuffix(p.Name, spec.ReturnSuffix)
+	if i := slices.Index(m.kinds, name); i >= 0 {
+		return uint32(i), nil
+	}
+	if len(m.kinds) == query.MaxKinds {
+		return 0, fmt.Errorf("too many different functions: the times of at most %d are measured", query.MaxKinds)
+	}
+	m.kinds = append(m.kinds, name)
+	return uint32(len(m.kinds) - 1), nil
 }
 
 // prepare creates the tables once there are a start and an end.
@@ -67,6 +95,18 @@ func (m *Traced) prepare() error {
 		return bpf.MapError(err)
 	}
 	return nil
+}
+
+// totals returns the sums of the totals of all kinds of operations.
+func (m *Traced) totals() (sum query.Totals, err error) {
+	for kind := range max(1, len(m.kinds)) {
+		one, err := layout.ReadTotals(m.pairs.Tables.Totals, uint32(kind))
+		if err != nil {
+			return sum, err
+		}
+		sum.Add(one)
+	}
+	return sum, nil
 }
 
 // Stop ends the pairing of operations, before the programs are detached.

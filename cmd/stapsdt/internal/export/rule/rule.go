@@ -49,6 +49,8 @@ type Base struct {
 	Subscription *engine.Subscription
 	// Problems is the number of problems.
 	Problems atomic.Uint64
+	// Lacks counts the files that have the name of the executable and lack a selected function.
+	Lacks atomic.Uint64
 
 	cgroups string // the pattern of the control groups that the rule selects
 }
@@ -60,6 +62,7 @@ func (b *Base) Open(h *Host, label string, s *rules.Select, specs []string) (err
 	if b.Selection.Selector, err = probes.NewSelector(specs, nil); err != nil {
 		return err
 	}
+	b.Selection.Selector.In(s.Executable)
 	if b.Env, err = h.Machine.Env(); err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 // object is an object of Grafana's JSON model.
 type object = map[string]any
 
-// query is a query of a panel.
-type query struct {
+// panelQuery is a query of a panel.
+type panelQuery struct {
 	RefID        string `json:"refId"`
 	Expr         string `json:"expr"`
 	LegendFormat string `json:"legendFormat"`
@@ -22,7 +22,7 @@ type query struct {
 // Dashboard returns a dashboard for Grafana, in JSON: a panel for each metric, and four panels about the exporter.
 func Dashboard(f *File) []byte {
 	var panels []object
-	add := func(title, description, unit string, queries ...query) { // two panels in a row
+	add := func(title, description, unit string, queries ...panelQuery) { // two panels in a row
 		const width, height = 12, 8
 		n := len(panels)
 		panels = append(panels, object{
@@ -56,29 +56,30 @@ func Dashboard(f *File) []byte {
 }
 
 // sumQuery returns a query for a sum by labels. The legend has the labels.
-func sumQuery(id string, labels []string, vector string) query {
+func sumQuery(id string, labels []string, vector string) panelQuery {
 	var legend []string
 	for _, l := range labels {
 		legend = append(legend, "{{"+l+"}}")
 	}
-	return query{id, by(labels, vector), strings.Join(legend, " ")}
+	return panelQuery{id, by(labels, vector), strings.Join(legend, " ")}
 }
 
 // queries returns the queries of a metric's panel: rates, values, or quantiles.
-func (m *Metric) queries() (all []query) {
+func (m *Metric) queries() (all []panelQuery) {
 	const window = "$__rate_interval"
 	switch m.Kind {
 	case Counter:
-		return []query{sumQuery("A", m.labelNames(), fmt.Sprintf("rate(%s[%s])", m.Name, window))}
+		return []panelQuery{sumQuery("A", m.labelNames(), fmt.Sprintf("rate(%s[%s])", m.Name, window))}
 	case Gauge, InFlight:
-		return []query{sumQuery("A", m.labelNames(), m.Name)}
+		return []panelQuery{sumQuery("A", m.labelNames(), m.Name)}
 	}
 	legend := ""
 	for _, l := range m.programs() {
 		legend = " {{" + l + "}}"
 	}
 	for i, q := range []float64{0.5, 0.9, 0.99} {
-		all = append(all, query{string(rune('A' + i)), m.quantile(q, window), fmt.Sprintf("p%v%s", 100*q, legend)})
+		id, name := string(rune('A'+i)), fmt.Sprintf("p%v%s", 100*q, legend)
+		all = append(all, panelQuery{id, m.quantile(q, window), name})
 	}
 	return all
 }

@@ -47,6 +47,7 @@ func (r *reader) metric(n *yaml.Node, named map[string]*yaml.Node) (m Metric, ok
 	r.buckets(n, fields, &m)
 	m.Where = r.expr(fields["where"])
 	m.Select = r.selection(fields)
+	r.functions(fields, &m.Select, m.Probe, m.Start, m.End)
 	r.labels(fields, &m)
 	r.series(fields["series"], &m)
 	r.expire(fields["expire"], &m)
@@ -90,6 +91,13 @@ func (r *reader) kind(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) boo
 func (r *reader) probes(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) {
 	m.Probe, m.Start, m.End = r.probe(fields["probe"]), r.probe(fields["start"]), r.probe(fields["end"])
 	paired := m.Kind == Duration || m.Kind == InFlight
+	if m.Kind == InFlight {
+		r.notInFlight(fields, m)
+	}
+	if m.Kind == Duration && IsFunction(m.Probe) {
+		r.calls(fields, m)
+		return
+	}
 	wanted, foreign := []string{"probe"}, []string{"start", "end", "key"}
 	if paired {
 		wanted, foreign = []string{"start", "end"}, []string{"probe"}
@@ -119,6 +127,10 @@ func (r *reader) key(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) {
 	if m.Key = r.expr(fields["key"]); fields["key"] != nil {
 		return
 	}
+	if IsFunction(m.Start) && m.End == m.Start+spec.ReturnSuffix {
+		r.errorf(n, "the start and the end are the calls and the returns of one function: give probe: %s in their place", m.Start)
+		return
+	}
 	start, ok1 := strings.CutSuffix(m.Start, "_start")
 	end, ok2 := strings.CutSuffix(m.End, "_end")
 	if !ok1 || !ok2 || start != end {
@@ -137,8 +149,8 @@ func (r *reader) probe(n *yaml.Node) string {
 	switch {
 	case err != nil:
 		r.errorf(n, "%s", strings.Replace(err.Error(), "[FILE:]", "", 1))
-	case spec.Functions:
-		r.errorf(n, "%q selects functions, which are not exported: give a probe", text)
+	case spec.File != "" && spec.Functions:
+		r.errorf(n, "%q has a file: give go:FUNCTION, and the file's name as executable", text)
 	case spec.File != "":
 		r.errorf(n, "%q has a file: give PROVIDER:PROBE, and the file's name as executable", text)
 	default:
@@ -232,6 +244,9 @@ func (m *Metric) help() string {
 	case Histogram:
 		return fmt.Sprintf("Distribution of %s of %s%s.", m.Value, m.Probe, in)
 	case Duration:
+		if name, ok := m.Calls(); ok {
+			return fmt.Sprintf("Time of the calls of %s%s.", name, in)
+		}
 		return fmt.Sprintf("Time from %s to %s%s.", m.Start, m.End, in)
 	}
 	return fmt.Sprintf("Operations that %s has started and %s has not ended.", m.Start, m.End)

@@ -3,6 +3,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -133,15 +134,23 @@ func (m *Metric) badLabel(name string) string {
 	case name == "le" && (m.Kind == Histogram || m.Kind == Duration):
 		return "the label le is reserved for the buckets of a histogram"
 	case slices.Contains(m.OpenLabels(), name):
-		return fmt.Sprintf("the label %s is set already, to the text that matches the pattern %s", name, m.Probe)
+		return fmt.Sprintf("the label %s is set already, to the text that matches the pattern %s", name, cmp.Or(m.Probe, m.Start))
 	case name == Executable && slices.Contains(m.Process, name), slices.ContainsFunc(m.By, func(l Label) bool { return l.Name == name }):
 		return fmt.Sprintf("duplicate label %s", name)
 	}
 	return ""
 }
 
-// OpenLabels returns the labels for the parts of a probe's name that the rule does not fix, "provider" and "probe".
+// OpenLabels returns the labels for the parts of a probe's name that the rule does not fix:
+// "provider" and "probe", or "function".
 func (m *Metric) OpenLabels() (names []string) {
+	calls, _ := m.Calls()
+	if IsFunction(m.Probe) || calls != "" && m.Probe == "" {
+		if openFunction(m.Probe) || openFunction(calls) {
+			names = []string{"function"}
+		}
+		return names
+	}
 	provider, probe, _ := strings.Cut(m.Probe, ":")
 	if strings.ContainsAny(provider, "*?[") {
 		names = append(names, "provider")

@@ -195,5 +195,8 @@ func (r *reader) span(n *yaml.Node) (s Span, ok bool) {
 	}
 	s.Where = r.expr(fields["where"])
 	s.Select = r.selection(fields)
+	if IsFunction(s.Probe) {
+		r.errorf(fields["probe"], "%q selects functions, which have no spans: give a probe", s.Probe)
+	}
 	return s, true
 }

@@ -115,7 +115,7 @@ func TestDashboard(t *testing.T) {
 			ID      int
 			Title   string
 			GridPos struct{ X, Y int }
-			Targets []query
+			Targets []panelQuery
 		}
 	}
 	require.NoError(t, json.Unmarshal(text, &d))
