@@ -23,10 +23,12 @@ type file struct {
 	*target.File
 	has         map[*Subscription]bool // whether it has probes that a subscription selects
 	attachments []*attachment
-	used        time.Time    // when a process that maps the file was last seen
-	retry       time.Time    // the earliest time of the next attempt after a shortage, or zero
-	twice       map[int]bool // the processes that have mapped it twice, which was reported
-	leftOut     bool         // whether it was reported that its code is moved
+	used        time.Time       // when a process that maps the file was last seen
+	retry       time.Time       // the earliest time of the next attempt after a shortage, or zero
+	twice       map[int]bool    // the processes that have mapped it twice, which was reported
+	leftOut     bool            // whether it was reported that its code is moved
+	number      uint64          // differs for all files so far
+	withdrawn   map[string]bool // the probes that WithdrawFrom has detached, by bpf.Probe.Key
 }
 
 // attachment records the programs that were attached to a file for some subscriptions at the same time.
@@ -267,40 +269,6 @@ func (a *attachment) detachFrom(ended func(pid int) bool) (all Links) {
 	return all
 }
 
-// Withdraw detaches the programs of some probes, by their bpf.Probe.Key. They are not attached again,
-// even to files that are found later.
-func (e *Engine) Withdraw(keys map[string]bool) error {
-	for _, all := range e.loaded {
-		for _, p := range all {
-			p.withdrawn = p.withdrawn || keys[p.probe.Key()]
-		}
-	}
-	var links Links
-	for _, f := range e.files {
-		for _, a := range f.attachments {
-			links = append(links, a.withdraw()...)
-		}
-	}
-	return links.Close()
-}
-
-// withdraw removes the links of the groups whose programs are withdrawn, and returns them for the
-// caller to close.
-func (a *attachment) withdraw() (all Links) {
-	for i, g := range a.groups {
-		if !g.withdrawn {
-			continue
-		}
-		for _, links := range a.links {
-			if i < len(links) {
-				all = append(all, links[i])
-			}
-		}
-		g.add(-g.attached)
-	}
-	return all
-}
-
 // drop detaches from a file, and closes it. The file is attached to again if a process that maps it is found.
 func (e *Engine) drop(f *file) {
 	defer f.Charge(time.Now())
@@ -308,6 +276,7 @@ func (e *Engine) drop(f *file) {
 		_ = a.detach().Close()
 	}
 	delete(e.files, f.File)
+	e.unload(f)
 	for _, s := range e.subscriptions {
 		s.Selector.Drop(f.File)
 	}

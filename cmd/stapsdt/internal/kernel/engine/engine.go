@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
@@ -50,8 +51,12 @@ type Processes interface {
 
 // Kernel loads programs, and attaches them to sites.
 type Kernel interface {
-	// Load loads the program of a probe.
-	Load(p *bpf.Probe, sections []*bpf.Section) (Program, error)
+	// Load loads the program of a probe of a file. It serves other files too, unless PerFile
+	// reports true.
+	Load(p *bpf.Probe, f *target.File, sections []*bpf.Section) (Program, error)
+	// PerFile reports whether each file has programs of its own for a probe, so that WithdrawFrom
+	// can detach it from one file.
+	PerFile(p *bpf.Probe) bool
 	// Shape returns a string that is equal for probes of which one program can serve all, and the
 	// cookie by which the program knows the sites of this one. A probe that can be withdrawn alone
 	// shares no program.
@@ -96,6 +101,12 @@ type Options struct {
 	Scan bool
 	// Watch starts watching processes. If that is not permitted, the engine polls them.
 	Watch func() (Watcher, error)
+	// Found receives the processes that a look has found to use files with selected probes, before
+	// anything is attached for them. all means that the look was at all processes. It may be nil.
+	Found func(found *probes.Found, all bool)
+	// Follows reports whether to look at each process that maps a file, although the file is known.
+	// It may be nil.
+	Follows func(m *proc.Mapping) bool
 	// Daemon means that no error ends the engine after it has begun: an error is a problem of the
 	// subscriptions that it concerns.
 	Daemon bool
@@ -115,6 +126,7 @@ type Engine struct {
 	running       bool    // whether Run was called; from then on, a bad probe is a problem, not an error
 	subscriptions []*Subscription
 	added         uint64 // the number of subscriptions added so far, including removed ones
+	numbered      uint64 // the number of files so far
 	files         map[*target.File]*file
 	loaded        map[string][]*sharedProgram // keyed by the shape and the subscriptions
 	refused       map[string]bool             // by probe and subscriptions: the kernel rejects it

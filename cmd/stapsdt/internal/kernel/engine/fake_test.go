@@ -42,6 +42,7 @@ type world struct {
 
 	loadErr   func(sections int) error
 	attachErr error
+	perFile   bool  // whether each file has programs of its own
 	alike     bool  // the programs of all probes, whose cookies are the lengths of their names
 	skipped   error // of Process
 	skips     target.Skips
@@ -133,7 +134,7 @@ func (w *world) Shape(p *bpf.Probe, sections []*bpf.Section) (string, uint64) {
 	return p.Key(), 0
 }
 
-func (w *world) Load(_ *bpf.Probe, sections []*bpf.Section) (Program, error) {
+func (w *world) Load(_ *bpf.Probe, _ *target.File, sections []*bpf.Section) (Program, error) {
 	if w.loadErr != nil {
 		if err := w.loadErr(len(sections)); err != nil {
 			return nil, err
@@ -153,7 +154,8 @@ func (w *world) Attach(p Program, _ *target.File, sites []Site, _ int) (Links, e
 	return Links{fakeLink{p.(*fakeProgram)}}, nil
 }
 
-func (w *world) PerProcess() bool { return true }
+func (w *world) PerProcess() bool        { return true }
+func (w *world) PerFile(*bpf.Probe) bool { return w.perFile }
 
 // watcher is the world's Watcher.
 type watcher struct{ *world }

@@ -27,9 +27,12 @@ import (
 type BPF struct{ bpf.Kernel }
 
 // Load loads a program.
-func (b BPF) Load(p *bpf.Probe, sections []*bpf.Section) (Program, error) {
+func (b BPF) Load(p *bpf.Probe, _ *target.File, sections []*bpf.Section) (Program, error) {
 	return b.Kernel.Load(p.Name, sections...)
 }
+
+// PerFile reports false: programs serve all files.
+func (b BPF) PerFile(*bpf.Probe) bool { return false }
 
 // Shape implements Kernel.
 func (b BPF) Shape(_ *bpf.Probe, sections []*bpf.Section) (string, uint64) {

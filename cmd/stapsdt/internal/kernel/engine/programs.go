@@ -27,7 +27,9 @@ type sharedProgram struct {
 	Program
 	probe         *bpf.Probe
 	subscriptions []*Subscription
-	withdrawn     bool // never attached again
+	withdrawn     bool // not attached again
+	// file is the only file that it serves, or nil.
+	file *file
 	// part means that it has a part of the sections of one probe, because the kernel rejected a
 	// program with all, and that cookie is the cookie of the probe's sites.
 	part   bool
@@ -89,6 +91,7 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 			continue
 		}
 		c := newCandidate(f, *site, uses)
+		c.alone = e.kernel.PerFile(c.Probe)
 		if f.Stalled() {
 			return stall.Err // the types are missing
 		}
@@ -144,6 +147,9 @@ func (e *Engine) programs(
 	}
 	shape, cookie := e.kernel.Shape(c.Probe, sections)
 	subscribers := "\x00" + strings.Join(ids, "\x00")
+	if c.alone {
+		subscribers = fmt.Sprintf("%s\x00file %d", subscribers, c.file.number)
+	}
 	id, own := shape+subscribers, probe+subscribers
 	if len(with) == 0 || e.refused[own] {
 		return nil, 0, nil
@@ -181,12 +187,15 @@ func (e *Engine) programs(
 // load loads one program with all sections. If that fails, it loads two with half of them each:
 // a program can use 64 maps, and each rule of an exporter uses seven or more.
 func (e *Engine) load(c candidate, with []*Subscription, sections []*bpf.Section) ([]*sharedProgram, error) {
-	prog, err := e.kernel.Load(c.Probe, sections)
+	prog, err := e.kernel.Load(c.Probe, c.file.File, sections)
 	switch {
 	case err == nil:
 		e.include(c, with)
 		_, cookie := e.kernel.Shape(c.Probe, sections)
 		p := &sharedProgram{Program: prog, probe: c.Probe, subscriptions: with, cookie: cookie}
+		if c.alone {
+			p.file, p.withdrawn = c.file, c.file.withdrawn[c.key]
+		}
 		return []*sharedProgram{p}, nil
 	case stall.Passes(err):
 		return nil, err

@@ -53,6 +53,7 @@ func (e *Engine) Scan() (found *probes.Found, err error) {
 		return &probes.Found{}, err
 	}
 	e.complete(found)
+	e.tellFound(found, true)
 	return found, e.attachTo(found)
 }
 
@@ -100,7 +101,8 @@ func (e *Engine) lookAt(pids, named []int) (*probes.Found, error) {
 func (e *Engine) match(f *target.File) {
 	state := e.files[f]
 	if state == nil {
-		state = &file{File: f, has: map[*Subscription]bool{}}
+		e.numbered++
+		state = &file{File: f, has: map[*Subscription]bool{}, number: e.numbered}
 		e.files[f] = state
 	}
 	for _, s := range e.subscriptions {
@@ -214,7 +216,7 @@ func (e *Engine) look() (waiting bool, err error) {
 				return true
 			}
 			known := !scans && !asks || e.finder.Knows(pid, m) // Knows also compares the file again
-			return known && !asks
+			return known && !asks && !e.follows(m)
 		})
 		e.lost = e.lost || lost
 	}
@@ -237,6 +239,7 @@ func (e *Engine) look() (waiting bool, err error) {
 		e.retry(found.Short)
 		late := e.unattached(found)
 		if found.Any {
+			e.tellFound(found, false)
 			if err := e.attachTo(found); err != nil {
 				return waiting, err
 			}
@@ -249,6 +252,16 @@ func (e *Engine) look() (waiting bool, err error) {
 		}
 	}
 	return waiting || len(written) > 0 || e.lost || e.pace.waits(time.Now()), nil
+}
+
+func (e *Engine) tellFound(found *probes.Found, all bool) {
+	if e.options.Found != nil {
+		e.options.Found(found, all)
+	}
+}
+
+func (e *Engine) follows(m *proc.Mapping) bool {
+	return e.options.Follows != nil && e.options.Follows(m)
 }
 
 // named returns the files that specs name.

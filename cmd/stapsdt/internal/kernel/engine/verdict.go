@@ -20,13 +20,15 @@ type candidate struct {
 	*bpf.Probe
 	key   string // bpf.Probe.Key
 	place string // the file and a process
+	file  *file
+	alone bool // whether the file has programs of its own for the probe
 }
 
 // name returns the name of the probe, and its place.
 func (c candidate) name() string { return fmt.Sprintf("%v in %s", c.Probe, c.place) }
 
 func newCandidate(f *file, site sdt.Site, uses []probes.Use) candidate {
-	c := candidate{Probe: probes.NewProbe(f.File, site), place: f.Path}
+	c := candidate{Probe: probes.NewProbe(f.File, site), place: f.Path, file: f}
 	c.key = c.Key()
 	if len(uses) > 0 {
 		c.place += fmt.Sprintf(" (process %d)", uses[0].PID)

@@ -5,6 +5,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 
@@ -67,4 +68,52 @@ func TestWithdrawWhileAttaching(t *testing.T) {
 	require.NoError(t, e.scan())
 	require.Equal(t, 1, subscription.Sites())
 	require.Equal(t, 1, w.attached())
+}
+
+// TestWithdrawFrom: what is withdrawn from one file stays attached in others. It is attached again when
+// it is restored, but not for a subscription that comes before. A dropped file has no programs.
+func TestWithdrawFrom(t *testing.T) {
+	one, two := newFile("/app", "a", "b"), newFile("/app2", "a")
+	w := &world{perFile: true, mapped: map[int][]*target.File{1: {one}, 2: {two}}}
+	var found []int
+	e := newEngine(t, w, Options{Found: func(f *probes.Found, all bool) {
+		require.True(t, all)
+		for _, file := range f.Files {
+			found = append(found, f.Uses[file][0].PID)
+		}
+	}})
+	first := e.add(subscribe(t, "app:*"))
+	require.NoError(t, e.scan())
+	require.Equal(t, []int{1, 2}, found)
+	require.Len(t, w.loaded, 3)
+	keys := map[string]bool{probeKey("a"): true}
+	require.NoError(t, e.WithdrawFrom(one, keys))
+	require.Equal(t, 2, first.Sites())
+	require.Equal(t, 2, w.attached())
+
+	second := e.add(subscribe(t, "app:a"))
+	require.NoError(t, e.scan())
+	require.Equal(t, 1, second.Sites(), "in the other file")
+	require.Equal(t, 3, w.attached())
+
+	require.NoError(t, e.Restore(one, keys))
+	require.Equal(t, []int{3, 2}, []int{first.Sites(), second.Sites()})
+	require.Equal(t, 5, w.attached())
+	require.NoError(t, e.WithdrawFrom(one, keys))
+	require.Equal(t, 3, w.attached())
+
+	require.True(t, e.Holds(one))
+	e.drop(e.files[one])
+	require.False(t, e.Holds(one))
+	require.Equal(t, 2, w.attached())
+	open := 0
+	for _, p := range w.loaded {
+		if !p.closed {
+			open++
+		}
+	}
+	require.Equal(t, 2, open)
+	require.NoError(t, e.WithdrawFrom(one, keys))
+	require.NoError(t, e.Restore(one, keys))
+	require.Equal(t, 2, w.attached())
 }

@@ -78,12 +78,14 @@ type metered struct {
 	cost *cost
 }
 
-func (m metered) Load(p *bpf.Probe, sections []*bpf.Section) (engine.Program, error) {
+func (m metered) Load(
+	p *bpf.Probe, f *target.File, sections []*bpf.Section,
+) (engine.Program, error) {
 	sections, err := m.cost.sections(p, sections)
 	if err != nil {
 		return nil, err
 	}
-	return m.Kernel.Load(p, sections)
+	return m.Kernel.Load(p, f, sections)
 }
 
 // Attach checks the budget too: attaching to many probes takes long, and meanwhile the
