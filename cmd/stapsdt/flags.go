@@ -83,7 +83,7 @@ func runFlags(c *cobra.Command, to *console.Console, config *query.Config) {
 	_ = c.Flags().MarkHidden("single")
 	viaFlag(c, &config.Via, "the program's socket if it can do all that is asked, or else the kernel")
 	c.Flags().Func("budget", "detach from the most expensive probes if all together take more than `PERCENT` of the processes' time, such as 1%", func(text string) (err error) {
-		config.Budget, err = parseShare(text)
+		config.Budget, err = query.ParseShare(text)
 		return err
 	})
 	_ = c.RegisterFlagCompletionFunc("budget", cobra.NoFileCompletions)
@@ -93,16 +93,6 @@ func runFlags(c *cobra.Command, to *console.Console, config *query.Config) {
 		}
 		return nil
 	}
-}
-
-// parseShare parses a part in percent.
-func parseShare(text string) (float64, error) {
-	number, ok := strings.CutSuffix(text, "%")
-	percent, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if !ok || err != nil || !(percent > 0 && percent <= 100) {
-		return 0, fmt.Errorf("takes more than 0%% and at most 100%%, such as 1%%, not %q", text)
-	}
-	return percent / 100, nil
 }
 
 // choiceFlag defines a flag with a fixed set of values. now is the default, for which set is not

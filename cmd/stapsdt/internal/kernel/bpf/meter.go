@@ -13,9 +13,11 @@ import (
 type Meter struct {
 	env  Env
 	hits *ebpf.Map
+	// Room is the maximum number of programs.
+	Room int
 }
 
-// MaxMetered is the maximum number of programs of a meter.
+// MaxMetered is the maximum number of programs of a meter that are of use.
 const MaxMetered = 4096
 
 // measured is the number of runs per measured run, a power of two. Reading the clock twice takes a tenth of the time of
@@ -26,13 +28,19 @@ const measured = 16
 // page, which takes none of its processor time.
 const maxRun = 32_000
 
-// NewMeter returns a meter for the programs of a run. Each program has a slot of its own.
-func NewMeter(env *Env) (*Meter, error) {
-	hits, err := ebpf.NewMap(&ebpf.MapSpec{Name: "hits", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: layout.HitsSize, MaxEntries: MaxMetered})
+// NewMeter returns a meter for at most room programs of a run. Each program has a slot of its own.
+func NewMeter(env *Env, room int) (*Meter, error) {
+	hits, err := ebpf.NewMap(&ebpf.MapSpec{
+		Name: "hits", Type: ebpf.PerCPUArray,
+		KeySize: 4, ValueSize: layout.HitsSize, MaxEntries: uint32(room),
+	})
 	if err != nil {
 		return nil, MapError(err)
 	}
-	return &Meter{env: Env{Kernel: env.Kernel, Processes: env.Processes, Roots: env.Roots, Namespace: env.Namespace}, hits: hits}, nil
+	of := Env{
+		Kernel: env.Kernel, Processes: env.Processes, Roots: env.Roots, Namespace: env.Namespace,
+	}
+	return &Meter{env: of, hits: hits, Room: room}, nil
 }
 
 // Close releases the counters.

@@ -14,7 +14,8 @@ const window = time.Second
 // Budget is the share of the programs' processor time that their probes may take.
 type Budget struct {
 	share   float64
-	history []sample // the samples of the last window, the oldest first
+	least   time.Duration // the cost in a window that never exceeds the budget
+	history []sample      // the samples of the last window, the oldest first
 }
 
 // sample is a measurement at a time.
@@ -54,7 +55,7 @@ func (b *Budget) Check(now time.Time, used time.Duration, units []*Unit) (over [
 	}
 	used -= first.used
 	allowed := time.Duration(b.share * float64(used) * max(1, window.Seconds()/elapsed.Seconds()))
-	if total <= allowed {
+	if total <= max(allowed, b.least) {
 		return nil, 0
 	}
 	taken = min(1, float64(total)/float64(max(used, 1)))

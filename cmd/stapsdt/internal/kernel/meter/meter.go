@@ -52,9 +52,9 @@ type program struct {
 	last  layout.Hits
 }
 
-// New returns a meter for the programs of a run. Without prices, it only counts.
-func New(env *bpf.Env, prices price.Table) (*Meter, error) {
-	counters, err := bpf.NewMeter(env)
+// New returns a meter for at most room programs of a run. Without prices, it only counts.
+func New(env *bpf.Env, prices price.Table, room int) (*Meter, error) {
+	counters, err := bpf.NewMeter(env, room)
 	if err != nil {
 		return nil, err
 	}
@@ -68,13 +68,13 @@ func (m *Meter) Close() error { return m.counters.Close() }
 func (m *Meter) Units() []*Unit { return m.units }
 
 // Full reports whether there is no room for another program.
-func (m *Meter) Full() bool { return len(m.programs) == bpf.MaxMetered }
+func (m *Meter) Full() bool { return len(m.programs) == m.counters.Room }
 
 // Sections adds the sections that meter a probe's program to the program's sections.
 func (m *Meter) Sections(p *bpf.Probe, sections []*bpf.Section) ([]*bpf.Section, error) {
 	slot, known := m.slots[p.Key()]
 	if !known && m.Full() {
-		return nil, fmt.Errorf("there are too many different probes: the cost of at most %d is measured", bpf.MaxMetered)
+		return nil, fmt.Errorf("there are too many different probes: the cost of at most %d is measured", m.counters.Room)
 	}
 	if !known {
 		slot = len(m.programs)

@@ -119,7 +119,7 @@ func (c *cost) sections(p *bpf.Probe, sections []*bpf.Section) (_ []*bpf.Section
 		return sections, nil
 	}
 	if c.meter == nil {
-		if c.meter, err = meter.New(c.run.Env, c.prices); err != nil {
+		if c.meter, err = meter.New(c.run.Env, c.prices, bpf.MaxMetered); err != nil {
 			return nil, err
 		}
 		c.meter.Whole = c.run.Whole
