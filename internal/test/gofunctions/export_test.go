@@ -30,6 +30,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
 type request struct { Path string; N int }
@@ -48,6 +49,7 @@ func pack(n int) int { return n + len(os.Args) }
 func main() {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
+		for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); {} // work that the calls are a part of
 		for i := range 100 { NAME(&request{[]string{"/a", "/b"}[i%2], i + 1}, "c" + fmt.Sprint(i)) }
 		fmt.Println("ok")
 	}
@@ -55,6 +57,7 @@ func main() {
 `
 
 const orderRules = `
+budget: 100%
 metrics:
   - {name: calls_total, probe: "go:main.handle", counter: 1, by: [{path: r.Path}], executable: orders, labels: []}
   - {name: classes_total, probe: "go:main.handle", counter: 1, by: [class], series: 5, executable: orders, labels: []}
@@ -190,6 +193,7 @@ func TestExportReload(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "orders")
 	replace(t, build(t, strings.ReplaceAll(orders, "NAME", "handle"), nil), path)
 	const rules = `
+budget: 100%
 metrics:
   - {name: calls_total, probe: "go:main.handle", counter: 1, executable: orders, labels: []}
 `
@@ -203,4 +207,90 @@ metrics:
 	e.waits(map[string]string{`stapsdt_attached_sites{metric="packs_total"}`: "1"})
 	handles(p)
 	e.waits(map[string]string{"calls_total": "200", "packs_total": "4315"})
+}
+
+// stormy is a program that calls hot all the time or, after the line calm, now and then.
+const stormy = `package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	calm atomic.Bool
+	sink int
+)
+
+//go:noinline
+func hot(n int) int { return leaf(n) + leaf(n+1) }
+
+//go:noinline
+func leaf(n int) int { return n*3 + 1 }
+
+func main() {
+	go func() {
+		for {
+			until := 0
+			if calm.Load() {
+				for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); { sink = leaf(sink) }
+			} else {
+				until = 1000
+			}
+			for n := range until + 1 { sink += hot(n) }
+		}
+	}()
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); fmt.Println("ok") { calm.Store(in.Text() == "calm") }
+}
+`
+
+// TestExportBudget: a function that exceeds the budget is detached from, and comes back when it has become
+// cheap. A copy of the program that another process runs keeps its own functions.
+func TestExportBudget(t *testing.T) {
+	testenv.NeedsRoot(t)
+	dir := t.TempDir()
+	program := build(t, stormy, nil)
+	path, other := filepath.Join(dir, "stormy"), filepath.Join(dir, "stormy-2")
+	replace(t, program, path)
+	replace(t, program, other)
+	quiet := launch(t, other)
+	quiet.Say("calm")
+	quiet.Expect("ok", testenv.Patience)
+	e := exportFunctions(t, `
+budget: 1%
+metrics:
+  - {name: hot_total, probe: "go:main.hot", counter: 1, executable: "stormy*", labels: [executable]}
+  - {name: hot_seconds, probe: "go:main.hot", duration: true, buckets: [1000], executable: stormy, labels: []}
+`)
+	p := launch(t, path)
+	e.waits(map[string]string{
+		`stapsdt_detached_functions{metric="hot_total"}`: "1", `stapsdt_detached_functions{metric="hot_seconds"}`: "1",
+		`stapsdt_attached_sites{metric="hot_total"}`: "1", `stapsdt_attached_sites{metric="hot_seconds"}`: "0",
+	})
+	e.WaitSaid(regexp.MustCompile(`/stormy: detached from go:main\.hot, because functions took .* but the budget is 1 %`), testenv.Patience)
+	stormed := e.number(`hot_total{executable="stormy"}`)
+	assert.Positive(t, stormed)
+	before := e.number(`hot_total{executable="stormy-2"}`)
+	require.Eventually(t, func() bool { return e.number(`hot_total{executable="stormy-2"}`) > before }, testenv.Patience, 20*time.Millisecond)
+
+	p.Say("calm")
+	p.Expect("ok", testenv.Patience)
+	e.waits(map[string]string{
+		`stapsdt_detached_functions{metric="hot_total"}`: "0", `stapsdt_detached_functions{metric="hot_seconds"}`: "0",
+		`stapsdt_attached_sites{metric="hot_total"}`: "2", `stapsdt_attached_sites{metric="hot_seconds"}`: "2",
+	})
+	before = e.number("hot_seconds_count")
+	require.Eventually(t, func() bool { return e.number("hot_seconds_count") > before }, testenv.Patience, 20*time.Millisecond)
+	cost, used := e.number("stapsdt_function_cost_seconds_total"), e.number("stapsdt_function_programs_seconds_total")
+	assert.Positive(t, cost)
+	assert.Less(t, cost, 0.02*used)
+}
+
+// number returns the value of a series, or 0.
+func (e *functionExporter) number(name string) float64 {
+	n, _ := strconv.ParseFloat(e.values()[name], 64)
+	return n
 }

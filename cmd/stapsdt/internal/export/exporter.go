@@ -41,6 +41,7 @@ type exporter struct {
 	traces  *span.Traces
 	state   rulesState
 	lacking lacking
+	cost    cost
 }
 
 // anyRule is a metric or a rule for spans.
@@ -49,14 +50,19 @@ type anyRule interface {
 	Common() *rule.Base
 	// Purge removes the data of processes that have ended.
 	Purge() error
+	// Unwatched removes what is open of the calls of functions in processes, because their ends are
+	// not seen. probes are the names of the probes.
+	Unwatched(probes []string, pids map[int]bool)
 	Close()
 }
 
 func newExporter(to *console.Console, file string) *exporter {
-	return &exporter{
+	e := &exporter{
 		Host:  &rule.Host{Console: to, Complaints: rule.NewComplaints(to), File: file, Spans: func(expose.Span) {}},
 		state: rulesState{path: file}, traces: span.NewTraces(),
 	}
+	e.cost = cost{exporter: e, metered: map[*target.File]*metered{}}
+	return e
 }
 
 func (e *exporter) rules() []anyRule { return allRules(e.metrics, e.spans) }
@@ -91,7 +97,8 @@ func (e *exporter) open() (err error) {
 	e.finder.Lacks = e.lacks
 	e.engine, err = engine.New(engine.Options{
 		Files: e.finder, Skips: e.finder.Skips(), Broken: e.finder.Broken(),
-		Kernel: engine.BPF{Kernel: e.Machine.Kernel}, Processes: engine.Everyone{}, Scan: true,
+		Kernel:    meteredKernel{engine.BPF{Kernel: e.Machine.Kernel}, &e.cost},
+		Processes: engine.Everyone{}, Scan: true, Found: e.cost.found, Follows: e.cost.follows,
 		Watch: engine.WatchProcesses, Daemon: true, Problem: func(err error) { e.Complaints.Complain(err.Error()) },
 	})
 	if err != nil {
@@ -119,6 +126,9 @@ func (e *exporter) open() (err error) {
 func (e *exporter) load() error {
 	file, err := rules.Read(e.File)
 	if err != nil {
+		return err
+	}
+	if err := e.cost.prepare(file); err != nil {
 		return err
 	}
 	metrics, err := renewed(file.Metrics, e.metrics, (*metric.Traced).Follows, func(text rules.Metric) (*metric.Traced, error) { return metric.New(e.Host, text) })
@@ -219,10 +229,11 @@ func (e *exporter) Tick() (next time.Duration, more bool, err error) {
 		e.purged = time.Now()
 		e.purge()
 	}
-	return next, true, nil
+	return min(next, e.cost.check(true)), true, nil
 }
 
 func (e *exporter) purge() {
+	e.cost.purge()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, r := range e.rules() {
@@ -271,6 +282,7 @@ func (e *exporter) close() {
 	for _, r := range e.rules() {
 		r.Close()
 	}
+	e.cost.close()
 	if e.made != nil {
 		e.made.Close()
 	}

@@ -65,6 +65,18 @@ func (e *exporter) selectFunctions() {
 	e.finder.SelectFunctions(specs)
 }
 
+// executables returns the patterns of the executables whose functions rules select.
+func (e *exporter) executables() (all []string) {
+	for _, r := range e.rules() {
+		for _, s := range r.Common().Selection.Selector.FunctionSpecs() {
+			if !slices.Contains(all, s.Executable) {
+				all = append(all, s.Executable)
+			}
+		}
+	}
+	return all
+}
+
 // lacks counts a file in which a spec selects no function, once for each rule, and reports it
 // once for its calls and its returns.
 func (e *exporter) lacks(f *target.File, s spec.Spec, reason error) {

@@ -35,7 +35,28 @@ func (e *exporter) Collect() ([]expose.Family, error) {
 		expose.Family{Name: "stapsdt_missed_processes_total", Help: "Processes that ended before it was known whether they have probes.", Series: one(float64(e.engine.Missed()))},
 		expose.Family{Name: "stapsdt_skipped_files_total", Help: "Files that were skipped or postponed, by reason.", Labels: []string{"reason"}, Series: skips},
 		expose.Family{Name: "stapsdt_scan_seconds_total", Help: "Time that was spent on looking at processes.", Unit: "seconds", Series: one(e.engine.ScanTime().Seconds())})
+	all = append(all, e.costFamilies()...)
 	return append(all, own.families(&e.state)...), errors.Join(errs...)
+}
+
+// costFamilies returns the metrics about the cost of functions, if rules select any.
+func (e *exporter) costFamilies() []expose.Family {
+	if e.cost.prices == nil {
+		return nil
+	}
+	now := e.cost.now
+	var detached numbers
+	for _, r := range e.rules() {
+		if base := r.Common(); len(base.Selection.Selector.FunctionSpecs()) > 0 {
+			detached.add(float64(now.detached[base.Label]), base.Label)
+		}
+	}
+	return []expose.Family{
+		{Name: "stapsdt_detached_functions", Help: "Functions that are detached from now to keep the budget.", Kind: expose.Gauge, Labels: []string{"metric"}, Series: detached},
+		{Name: "stapsdt_function_detachments_total", Help: "How often functions were detached from to keep the budget.", Series: one(float64(now.detaches))},
+		{Name: "stapsdt_function_cost_seconds_total", Help: "Processor time of programs that the events of their functions have taken.", Unit: "seconds", Series: one(now.cost.Seconds())},
+		{Name: "stapsdt_function_programs_seconds_total", Help: "Processor time of the programs with functions that are attached to.", Unit: "seconds", Series: one(now.used.Seconds())},
+	}
 }
 
 // numbers holds the series of one of the exporter's own metrics.

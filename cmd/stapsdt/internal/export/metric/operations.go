@@ -78,6 +78,26 @@ func (m *Traced) kind(p *bpf.Probe) (uint32, error) {
 	return uint32(len(m.kinds) - 1), nil
 }
 
+// Unwatched removes the open calls of functions in processes: a later return at the same depth
+// would be taken for theirs.
+func (m *Traced) Unwatched(functions []string, pids map[int]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pairs == nil || m.pairs.Plan == nil {
+		return
+	}
+	if _, ok := m.Calls(); !ok {
+		return
+	}
+	err := m.pairs.Remove(func(o *layout.Open) bool {
+		of := spec.FunctionProvider + ":" + m.kinds[o.Kind]
+		return pids[o.PID] && slices.Contains(functions, of)
+	})
+	if err != nil {
+		m.Problem(err)
+	}
+}
+
 // prepare creates the tables once there are a start and an end.
 func (m *Traced) prepare() error {
 	o := m.pairs

@@ -20,6 +20,9 @@ metrics:
   - {name: e_seconds, start: "go:main.begin", end: "go:main.end", key: goroutine, duration: true, executable: shop}
   - {name: f, probe: "shop:x", gauge: y}
 `)
+	assert.Equal(t, 0.01, file.Budget)
+	assert.True(t, file.Functions())
+	assert.False(t, parsed(t, everything).Functions())
 	var got [][]string
 	for _, m := range file.Metrics {
 		calls, isCalls := m.Calls()

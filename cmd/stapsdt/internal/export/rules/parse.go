@@ -14,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 
 	"go.yaml.in/yaml/v3"
@@ -151,11 +152,12 @@ func (r *reader) find(text string) (line, column int) {
 }
 
 func (r *reader) file(root *yaml.Node, file *File) {
-	fields := r.mapping(root, "the file", "metrics", "spans")
+	fields := r.mapping(root, "the file", "metrics", "spans", "budget")
 	if fields == nil {
 		return
 	}
-	if len(fields) == 0 && len(r.errs) == 0 {
+	r.budget(fields["budget"], file)
+	if fields["metrics"] == nil && fields["spans"] == nil && len(r.errs) == 0 {
 		r.errorf(root, "there are no rules: give metrics or spans")
 	}
 	named := map[string]*yaml.Node{}
@@ -177,6 +179,20 @@ func (r *reader) file(root *yaml.Node, file *File) {
 		}
 		file.Spans = append(file.Spans, s)
 	}
+}
+
+// budget reads the share of the processor time that functions may take.
+func (r *reader) budget(n *yaml.Node, file *File) {
+	file.Budget = defaultBudget
+	if n == nil {
+		return
+	}
+	share, err := query.ParseShare(r.text(n))
+	if err != nil {
+		r.errorf(n, "budget %v", err)
+		return
+	}
+	file.Budget = share
 }
 
 func (r *reader) span(n *yaml.Node) (s Span, ok bool) {

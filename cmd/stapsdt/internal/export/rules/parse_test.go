@@ -47,6 +47,7 @@ metrics:
     end: shop:done
     key: goroutine
     in_flight: true
+budget: 0.5%
 spans:
   - probe: shop:request
     where: error != ""
@@ -60,6 +61,7 @@ func TestEverything(t *testing.T) {
 	require.NoError(t, err)
 	both := ProcessLabels
 	want := &File{
+		Budget: 0.005,
 		Metrics: []Metric{
 			{Name: "shop_request_seconds", Help: "Time to serve a request.", Probe: "shop:request__end", Kind: Histogram, Value: "nanoseconds", Scale: 1e-9, Unit: "seconds",
 				Bounds: defaultBounds["seconds"], By: []Label{{"method", "method"}, {"route", "route"}, {"class", "status / 100"}},
@@ -104,10 +106,12 @@ var wrong = []struct {
 	{"", []string{"1:1: there are no rules: give metrics or spans"}},
 	{"# nothing\n", []string{"1:1: there are no rules: give metrics or spans"}},
 	{"{}", []string{"1:1: there are no rules: give metrics or spans"}},
-	{"- a\n", []string{"1:1: the file must be keys with values, of metrics, spans"}},
+	{"- a\n", []string{"1:1: the file must be keys with values, of metrics, spans, budget"}},
+	{"budget: 1%\n", []string{"1:1: there are no rules: give metrics or spans"}},
+	{"budget: 1\n" + metric(`name: a, gauge: c, probe: "a:b"`), []string{`1:9: budget takes more than 0% and at most 100%, such as 1%, not "1"`}},
 	{"metrics:\n", []string{"1:1: the key metrics has no value"}},
 	{"metric: []\n", []string{`1:1: unknown key "metric"; the nearest is metrics`}},
-	{"elephants: []\n", []string{`1:1: unknown key "elephants"; the keys are metrics, spans`}},
+	{"elephants: []\n", []string{`1:1: unknown key "elephants"; the keys are metrics, spans, budget`}},
 	{"metrics: {}\n", []string{"1:10: metrics must be a list"}},
 	{"metrics: [5]\n", []string{"1:11: a rule for a metric must be keys with values, of name,"}},
 	{"metrics: []\n---\nmetrics: []\n", []string{"2:1: only one YAML document is allowed"}},

@@ -3,12 +3,27 @@
 // Package rules reads the file that defines the metrics and spans of probes.
 package rules
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // File is a file of rules.
 type File struct {
 	Metrics []Metric
 	Spans   []Span
+	// Budget is the share of the processor time of a program's processes that the probes of its
+	// functions may take.
+	Budget float64
+}
+
+// defaultBudget is the budget of a file that sets none.
+const defaultBudget = 0.01
+
+// Functions reports whether a rule selects functions.
+func (f *File) Functions() bool {
+	return slices.ContainsFunc(f.Metrics, func(m Metric) bool { return m.Functions() }) ||
+		slices.ContainsFunc(f.Spans, func(s Span) bool { return IsFunction(s.Probe) })
 }
 
 // Metric is a rule for one metric. It counts the events of Probe, or the operations from an event of Start to an event

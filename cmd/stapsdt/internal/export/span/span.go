@@ -243,6 +243,9 @@ func attribute(v event.Value) any {
 	return v.Bits
 }
 
+// Unwatched does nothing: the ends of spans of probes are always seen.
+func (s *Rule) Unwatched([]string, map[int]bool) {}
+
 // Purge removes the spans that will not end.
 func (s *Rule) Purge() error {
 	s.open.purge()

@@ -53,6 +53,9 @@ func (f *File) Function(p *sdt.Site) *FunctionSite {
 	return f.functions.sites[functionKey(p)]
 }
 
+// HasFunctions reports whether the file has functions that specs select.
+func (f *File) HasFunctions() bool { return f.functions != nil }
+
 // Selects reports whether a spec selects a site of the file. A spec of functions selects only
 // functions, and no other spec selects functions.
 func (f *File) Selects(s spec.Spec, p *sdt.Site) bool {

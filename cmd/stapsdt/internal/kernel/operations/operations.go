@@ -102,6 +102,20 @@ func (o *Operations) Purge() error {
 	return o.Tables.Shares.Set(counts)
 }
 
+// Remove removes open operations.
+func (o *Operations) Remove(which func(*layout.Open) bool) error {
+	all, err := layout.ReadOpen(o.Tables.Open)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if which(&all[i]) {
+			_ = o.Tables.Open.Delete(all[i].Key) // it may have ended meanwhile
+		}
+	}
+	return nil
+}
+
 // Close releases the tables.
 func (o *Operations) Close() {
 	o.Tables.Close()
