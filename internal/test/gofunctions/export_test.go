@@ -76,11 +76,12 @@ type functionExporter struct {
 	rules string // the path of its rules
 }
 
-func exportFunctions(t testing.TB, rules string) *functionExporter {
+func exportFunctions(t testing.TB, rules string, args ...string) *functionExporter {
 	t.Helper()
 	e := &functionExporter{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml")}
 	require.NoError(t, os.WriteFile(e.rules, []byte(rules), 0o600))
-	e.Process = tracetest.Command(t, exec.Command(stapsdt(t), "export", "-c", e.rules, "--listen", "localhost:0"))
+	args = append([]string{"export", "-c", e.rules, "--listen", "localhost:0"}, args...)
+	e.Process = tracetest.Command(t, exec.Command(stapsdt(t), args...))
 	e.addr = e.WaitSaid(regexp.MustCompile(`metrics are at (http://\S+/metrics)`), testenv.Patience)[1]
 	return e
 }

@@ -56,7 +56,8 @@ func TestWrongFunctions(t *testing.T) {
 		metric(`name: a_seconds, duration: true, start: "go:f", end: "go:f:return", executable: a`):          "f:2:3: the start and the end are the calls and the returns of one function: give probe: go:f in their place",
 		metric(`name: a, in_flight: true, start: "go:f", end: "b:c", key: goroutine, executable: a`):         "f:2:37: calls in flight cannot be counted, because calls that a panic unwinds do not return",
 		metric(`name: a_seconds, duration: true, probe: "go:main.*", executable: a, by: [{function: arg0}]`): "f:2:78: the label function is set already, to the text that matches the pattern go:main.*",
-		"spans: [{probe: 'go:main.f'}]": `f:1:17: "go:main.f" selects functions, which have no spans: give a probe`,
+		"spans: [{probe: 'go:main.f'}]":                       `f:1:17: "go:main.f" selects functions: name the program with executable`,
+		"spans: [{probe: 'go:main.f:return', executable: a}]": "f:1:17: a span pairs calls with their returns: give go:main.f",
 	} {
 		_, err := Parse("f", []byte(text))
 		require.Error(t, err, text)

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 
 	"go.yaml.in/yaml/v3"
@@ -201,7 +202,7 @@ func (r *reader) span(n *yaml.Node) (s Span, ok bool) {
 		return s, false
 	}
 	if fields["probe"] == nil {
-		r.errorf(n, "the rule needs a probe, PROVIDER:NAME without __start and __end")
+		r.errorf(n, "the rule needs a probe, PROVIDER:NAME without __start and __end, or go:FUNCTION")
 	}
 	s.Probe = r.probe(fields["probe"])
 	for _, end := range []string{"__start", "__end"} {
@@ -211,8 +212,10 @@ func (r *reader) span(n *yaml.Node) (s Span, ok bool) {
 	}
 	s.Where = r.expr(fields["where"])
 	s.Select = r.selection(fields)
-	if IsFunction(s.Probe) {
-		r.errorf(fields["probe"], "%q selects functions, which have no spans: give a probe", s.Probe)
+	r.functions(fields, &s.Select, s.Probe)
+	name, returns := strings.CutSuffix(s.Probe, spec.ReturnSuffix)
+	if returns && IsFunction(s.Probe) {
+		r.errorf(fields["probe"], "a span pairs calls with their returns: give %s", name)
 	}
 	return s, true
 }

@@ -127,10 +127,11 @@ func (o *openSpan) took(end time.Duration, nanoseconds uint64) {
 // longestSpan is the time for which the start of a span is kept.
 const longestSpan = 10 * time.Minute
 
-// purge removes the spans of processes that have ended, and spans that take too long.
-func (o *openSpans) purge() {
+// purge removes the spans of processes that have ended, and spans that take too long. It reports
+// whether it was time for that.
+func (o *openSpans) purge() bool {
 	if time.Since(o.purged) < operations.PurgeInterval {
-		return
+		return false
 	}
 	o.purged = time.Now()
 	lives, now := probes.Lives{}, clock.Now()
@@ -145,6 +146,7 @@ func (o *openSpans) purge() {
 		}
 	}
 	maps.DeleteFunc(o.owned, func(_ proc.Owner, spans int) bool { return spans == 0 })
+	return true
 }
 
 // Traces holds the traces of the spans of package span, for all rules: of the open spans, and of

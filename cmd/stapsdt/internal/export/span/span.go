@@ -17,6 +17,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/ring"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
@@ -35,12 +36,14 @@ type Rule struct {
 	open    openSpans
 	clock   event.Clock
 	held    []heldSpan
+	calls   calls
 }
 
 type spanSource struct {
 	*bpf.Trace
 	provider, name string // the names of the span
 	part           string
+	call           *callSource    // nil unless it is a function
 	items          map[string]int // the indexes of its values
 }
 
@@ -58,7 +61,12 @@ const spanRing = 1 << 20
 // checks everything that does not depend on the probes.
 func New(h *rule.Host, traces *Traces, text rules.Span) (*Rule, error) {
 	s := &Rule{Span: text, open: newOpenSpans(traces)}
-	err := s.Open(h, s.Probe, &s.Select, []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd})
+	s.calls = calls{map[goroutine]*callStack{}, map[string]*fits{}}
+	specs := []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd}
+	if rules.IsFunction(s.Probe) {
+		specs = []string{s.Probe, s.Probe + spec.ReturnSuffix}
+	}
+	err := s.Open(h, s.Probe, &s.Select, specs)
 	if err == nil {
 		s.Ring, err = ring.NewRing(s.Env, "spans", spanRing)
 	}
@@ -77,6 +85,9 @@ func (s *Rule) Follows(text rules.Span) bool { return s.Span == text }
 
 // Section implements engine.Subscriber.
 func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
+	if p.Function != nil {
+		return s.functionSection(p)
+	}
 	part := p.Name[strings.LastIndex(p.Name, "__"):]
 	where := ""
 	if part == spanEnd {
@@ -161,6 +172,10 @@ func (v values) text(name string) string { return string(v.value(name).Text) }
 
 func (s *Rule) event(source *spanSource, e *event.Event) {
 	v := values{source, e}
+	if source.call != nil {
+		s.called(v)
+		return
+	}
 	key := spanKey{e.PID, v.number("id")}
 	switch source.part {
 	case spanStart:
@@ -243,12 +258,11 @@ func attribute(v event.Value) any {
 	return v.Bits
 }
 
-// Unwatched does nothing: the ends of spans of probes are always seen.
-func (s *Rule) Unwatched([]string, map[int]bool) {}
-
 // Purge removes the spans that will not end.
 func (s *Rule) Purge() error {
-	s.open.purge()
+	if s.open.purge() {
+		s.calls.purge()
+	}
 	return nil
 }
 
