@@ -26,6 +26,10 @@ const (
 	// comparison takes at most 1/costShare of a processor.
 	costInterval = 50 * time.Millisecond
 	costShare    = 50
+	// freshInterval is the interval for a time of freshTime after a function was attached to: it may
+	// be called millions of times a second.
+	freshInterval = 5 * time.Millisecond
+	freshTime     = 100 * time.Millisecond
 )
 
 // cost keeps the cost of functions within the budget, for each file alone: users of the machine can
@@ -37,6 +41,7 @@ type cost struct {
 	metered  map[*target.File]*metered
 	checked  time.Time
 	wait     time.Duration // the time until the next check
+	attached time.Time     // when a function was last attached to
 	past     spent         // of files that are closed
 	now      costs         // for Collect, guarded by the exporter's mu
 }
@@ -161,7 +166,11 @@ func (c *cost) check(restore bool) (next time.Duration) {
 			verdicts[f] = v
 		}
 	}
-	c.wait = max(costInterval, costShare*time.Since(now))
+	c.wait = costInterval
+	if now.Sub(c.attached) < freshTime {
+		c.wait = freshInterval
+	}
+	c.wait = max(c.wait, costShare*time.Since(now))
 	for f, v := range verdicts {
 		c.obey(f, v, restore)
 	}
@@ -325,5 +334,10 @@ func (m meteredKernel) Attach(
 	p engine.Program, f *target.File, sites []engine.Site, pid int,
 ) (engine.Links, error) {
 	m.check(false)
-	return m.Kernel.Attach(p, f, sites, pid)
+	links, err := m.Kernel.Attach(p, f, sites, pid)
+	if f.HasFunctions() {
+		m.attached = time.Now()
+		m.wait = min(m.wait, freshInterval)
+	}
+	return links, err
 }
