@@ -26,8 +26,8 @@ const (
 	// comparison takes at most 1/costShare of a processor.
 	costInterval = 50 * time.Millisecond
 	costShare    = 50
-	// freshInterval is the interval for a time of freshTime after a function was attached to: it may
-	// be called millions of times a second.
+	// freshInterval is the interval for a time of freshTime after a function was attached to: it
+	// may be called millions of times a second.
 	freshInterval = 5 * time.Millisecond
 	freshTime     = 100 * time.Millisecond
 )

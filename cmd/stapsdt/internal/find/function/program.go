@@ -111,7 +111,8 @@ type Function struct {
 // Program is a Go program.
 type Program struct {
 	file    *elf.File
-	table   *gotable.Table
+	table   *gotable.Table // without functions if forgot is set
+	forgot  bool
 	version string
 	release int // the minor number of the release, such as 26, or 0 if it is unknown
 	// separate finds the program's debug file, or is nil.
@@ -199,15 +200,16 @@ func (p *Program) NameOf(address uint64) string {
 	return name
 }
 
-// Forget releases the memory for finding functions, which Find and Describe need again.
+// Forget releases the memory for finding functions, which Find reads again.
 func (p *Program) Forget() {
 	p.debug, p.found, p.allFunctions, p.allInlined = nil, map[uint64]*Function{}, nil, nil
+	p.table, p.forgot = p.table.OnlyTypes(), true
 }
 
 // Close releases everything but the names of types that are known.
 func (p *Program) Close() {
 	p.Forget()
-	p.table, p.file = nil, nil
+	p.table, p.file, p.found = nil, nil, nil
 }
 
 // Release returns the minor number of the release that built the program, such as 26, or 0 if it is
@@ -240,6 +242,13 @@ var errFIPS = errors.New("in FIPS mode, the program hashes the code of " + fips 
 // most. Describe adds their arguments. Call it once for all of them, because reading the DWARF of a
 // package takes the same time for one function as for many.
 func (p *Program) Find(pattern Pattern, most int) ([]*Function, error) {
+	if p.forgot {
+		table, err := gotable.New(p.file)
+		if err != nil {
+			return nil, err
+		}
+		p.table, p.forgot = table, false
+	}
 	matches, err := p.matches(pattern, most)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,11 @@ const (
 // unknown.
 func (t *Table) Types() uint64 { return t.types }
 
+// OnlyTypes returns a table that has the names of types, and no functions. It holds little memory.
+func (t *Table) OnlyTypes() *Table {
+	return &Table{order: t.order, types: t.types, memory: &memory{file: t.memory.file}}
+}
+
 // TypeName returns the name of the type at an address, such as *errors.errorString. A very long
 // name is cut. It is an error if there is no type, or if the file cannot be read.
 func (t *Table) TypeName(address uint64) (string, error) {
