@@ -48,6 +48,13 @@ func measure(s server, w watch) (f figures, err error) {
 			return f, err
 		}
 	}
+	var e *exporter
+	if w.export != nil {
+		if e, err = export(w.export); err != nil {
+			return f, err
+		}
+		defer stop(e.Cmd)
+	}
 	warm, err := s.load(address, 1, 0)
 	if err != nil {
 		return f, err
@@ -66,6 +73,11 @@ func measure(s server, w watch) (f figures, err error) {
 			return f, err
 		}
 		f.seen, f.lost = f.seen+seen, f.lost+lost
+	}
+	if e != nil {
+		if f.seen, err = e.seen(); err != nil {
+			return f, err
+		}
 	}
 	stop(cmd)
 	if w.record {

@@ -26,6 +26,7 @@ type watch struct {
 	specs     []string // what is counted, if it is not the server's probes
 	flags     []string // of stapsdt count
 	other     bool     // the number of events does not follow from that of requests
+	export    []string // functions whose calls an exporter times
 }
 
 // instrumented are the ways of a server with probes, next to its peer of OpenTelemetry.
@@ -47,12 +48,20 @@ func functions() []watch {
 	const client = "go:github.com/nats-io/nats-server/v2/server.(*client)."
 	kernel, message := []string{"kernel"}, client+"processInboundMsg"
 	both := []string{message, message + ":return"}
+	var ten []string
+	for _, name := range []string{
+		"parse", "processPub", "processInboundMsg", "processInboundClientMsg", "processMsgResults",
+		"deliverMsg", "flushOutbound", "flushClients", "processPing", "closeConnection",
+	} {
+		ten = append(ten, client+name)
+	}
 	return []watch{
 		{name: "nothing"},
 		{name: "what a client sends at once, counted (`parse`)", count: kernel, specs: []string{client + "parse"}, other: true},
 		{name: "each message counted (`processInboundMsg`)", count: kernel, specs: both[:1]},
 		{name: "each message and its return counted", count: kernel, specs: both},
 		{name: "the same with `--budget 1%`", count: kernel, specs: both, flags: []string{"--budget", "1%"}, other: true},
+		{name: "the times of ten functions in `export`, with `budget: 1%`", export: ten},
 		{name: "each message in the server's own log (`-V`)", way: "-V"},
 	}
 }
