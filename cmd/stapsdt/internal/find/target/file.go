@@ -59,7 +59,7 @@ type File struct {
 	symbols  *symbols            // read when an operand names a symbol
 	types    *types              // nil if all were read
 	owner    *owner              // the user whose budget is charged, or nil
-	kinds    map[string]bool
+	kinds    map[string]int      // the descriptors that are released with the file, by bpf.Probe.Key
 
 	functions *functions  // nil if none were looked for or found
 	asked     []spec.Spec // those whose functions were looked for

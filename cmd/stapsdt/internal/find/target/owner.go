@@ -78,27 +78,33 @@ func maxDescriptors() int {
 }
 
 // Spend reports whether the budget of the file's owner allows attaching to probes of a kind. If so, it
-// counts their descriptors.
-func (f *File) Spend(kind string) bool {
+// counts their descriptors. If alone is true, the program of the kind serves this file only, and is
+// released with the file.
+func (f *File) Spend(kind string, alone bool) bool {
 	o := f.owner
-	if o == nil || f.kinds[kind] {
+	if o == nil || f.kinds[kind] > 0 {
 		return true
 	}
-	cost := 1
-	if !o.kinds[kind] {
+	cost, isNew := 1, !alone && !o.kinds[kind]
+	if alone || isNew {
 		cost++
 	}
-	if o.descriptors+cost > maxDescriptors() || cost > 1 && len(o.kinds) == maxKinds {
+	if o.descriptors+cost > maxDescriptors() || isNew && len(o.kinds) == maxKinds {
 		o.outOfDescriptors()
 		return false
 	}
 	if f.kinds == nil {
-		f.kinds = map[string]bool{}
+		f.kinds = map[string]int{}
+	}
+	if f.kinds[kind] = 1; alone {
+		f.kinds[kind] = 2
 	}
 	if o.kinds == nil {
 		o.kinds = map[string]bool{}
 	}
-	f.kinds[kind], o.kinds[kind] = true, true
+	if isNew {
+		o.kinds[kind] = true
+	}
 	o.descriptors += cost
 	return true
 }
@@ -120,7 +126,10 @@ func (o *owner) open(f *File) {
 func (o *owner) close(f *File) {
 	if o != nil {
 		o.files--
-		o.descriptors -= 1 + len(f.kinds)
+		o.descriptors--
+		for _, descriptors := range f.kinds {
+			o.descriptors -= descriptors
+		}
 		o.probes -= len(f.Probes)
 	}
 }

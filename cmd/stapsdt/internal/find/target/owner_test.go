@@ -134,17 +134,32 @@ func TestLimits(t *testing.T) {
 	file := &File{}
 	o.open(file)
 	spent := 0
-	for file.Spend(fmt.Sprint(spent)) {
+	for file.Spend(fmt.Sprint(spent), false) {
 		spent++
 	}
 	require.Equal(t, min((maxDescriptors()-1)/2, maxKinds), spent)
-	require.True(t, file.Spend("0"), "it has that already")
+	require.True(t, file.Spend("0", false), "it has that already")
 	o.close(file)
 	o.debt, o.at = 0, time.Now()
 	file.Charge(time.Now().Add(-timeBurst))
 	require.GreaterOrEqual(t, o.debt, timeBurst, "the time of closing it counts")
 	require.Equal(t, spent, o.descriptors, "the programs remain")
-	require.True(t, new(File).Spend("any"), "root of the machine may")
+	require.True(t, new(File).Spend("any", false), "root of the machine may")
+
+	// The programs that serve one file alone are released with it, however many files there are.
+	o.kinds, o.descriptors = nil, 0
+	for range 3 {
+		version := &File{}
+		o.open(version)
+		for i := range 5 {
+			require.True(t, version.Spend(fmt.Sprint(i), true))
+			require.True(t, version.Spend(fmt.Sprint(i), true))
+		}
+		require.Equal(t, 1+2*5, o.descriptors)
+		o.close(version)
+		require.Zero(t, o.descriptors)
+		require.Empty(t, o.kinds)
+	}
 
 	for i := range 2 * maxIgnored / entrySize {
 		f.remember(proc.File{Inode: uint64(i)}, stamp{}, o)

@@ -95,7 +95,7 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 		if f.Stalled() {
 			return stall.Err // the types are missing
 		}
-		if !f.Spend(c.key) {
+		if !f.Spend(c.key, c.alone) {
 			continue
 		}
 		programs, cookie, err := e.programs(c, selecting)

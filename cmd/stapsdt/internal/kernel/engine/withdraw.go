@@ -109,7 +109,8 @@ func (e *Engine) mark(f *file) {
 	}
 }
 
-// unload closes the programs that serve a file alone.
+// unload closes the programs that serve a file alone, and drops their sections: later versions of
+// the file have others.
 func (e *Engine) unload(f *file) {
 	for key, all := range e.loaded {
 		if len(all) == 0 || all[0].file != f {
@@ -117,6 +118,9 @@ func (e *Engine) unload(f *file) {
 		}
 		for _, p := range all {
 			p.Close()
+			for _, s := range p.subscriptions {
+				delete(s.sections, p.probe.Key())
+			}
 		}
 		delete(e.loaded, key)
 	}
