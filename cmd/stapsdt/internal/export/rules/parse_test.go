@@ -214,6 +214,22 @@ func TestManifest(t *testing.T) {
 	}
 }
 
+// TestGuide: the rules in the guide about functions are right, and have alerts and a dashboard.
+func TestGuide(t *testing.T) {
+	text, err := os.ReadFile("../../../../../docs/functions.md")
+	require.NoError(t, err)
+	_, block, found := strings.Cut(string(text), "```yaml\n")
+	require.True(t, found)
+	block, _, _ = strings.Cut(block, "```")
+	file := parsed(t, block)
+	assert.Len(t, file.Metrics, 3)
+	assert.Len(t, file.Spans, 1)
+	assert.True(t, file.Functions())
+	assert.Contains(t, string(Alerts(file)), `shop_call_seconds_bucket`)
+	assert.Contains(t, string(Alerts(file)), `failed="true"`)
+	assert.Contains(t, string(Dashboard(file)), "sum by (executable, path) (rate(shop_calls_total[$__rate_interval]))")
+}
+
 func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	_, err := Read(path)
