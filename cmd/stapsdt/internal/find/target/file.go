@@ -59,7 +59,8 @@ type File struct {
 	symbols  *symbols            // read when an operand names a symbol
 	types    *types              // nil if all were read
 	owner    *owner              // the user whose budget is charged, or nil
-	kinds    map[string]int      // the descriptors that are released with the file, by bpf.Probe.Key
+	// kinds are the descriptors that are released with the file, by bpf.Probe.Key.
+	kinds map[string]int
 
 	functions *functions  // nil if none were looked for or found
 	asked     []spec.Spec // those whose functions were looked for
