@@ -26,8 +26,9 @@ const (
 	// comparison takes at most 1/costShare of a processor.
 	costInterval = 50 * time.Millisecond
 	costShare    = 50
-	// freshInterval is the interval for a time of freshTime after a function was attached to: it
-	// may be called millions of times a second.
+	// freshInterval is the interval for a time of freshTime after a function was attached to,
+	// which may be called millions of times a second, or detached from, which others may have to
+	// follow.
 	freshInterval = 5 * time.Millisecond
 	freshTime     = 100 * time.Millisecond
 )
@@ -41,7 +42,7 @@ type cost struct {
 	metered  map[*target.File]*metered
 	checked  time.Time
 	wait     time.Duration // the time until the next check
-	attached time.Time     // when a function was last attached to
+	changed  time.Time     // when a function was last attached to or detached from
 	past     spent         // of files that are closed
 	now      costs         // for Collect, guarded by the exporter's mu
 }
@@ -167,15 +168,21 @@ func (c *cost) check(restore bool) (next time.Duration) {
 		}
 	}
 	c.wait = costInterval
-	if now.Sub(c.attached) < freshTime {
+	if now.Sub(c.changed) < freshTime {
 		c.wait = freshInterval
 	}
 	c.wait = max(c.wait, costShare*time.Since(now))
 	for f, v := range verdicts {
 		c.obey(f, v, restore)
+		c.fresh()
 	}
 	c.show(sum, len(verdicts) > 0)
 	return c.wait
+}
+
+// fresh shortens the interval for a while.
+func (c *cost) fresh() {
+	c.changed, c.wait = time.Now(), min(c.wait, freshInterval)
 }
 
 // verdict is the result of a Guard's Check.
@@ -336,8 +343,7 @@ func (m meteredKernel) Attach(
 	m.check(false)
 	links, err := m.Kernel.Attach(p, f, sites, pid)
 	if f.HasFunctions() {
-		m.attached = time.Now()
-		m.wait = min(m.wait, freshInterval)
+		m.fresh()
 	}
 	return links, err
 }
