@@ -17,8 +17,9 @@ func exportCommand(to *console.Console) *cobra.Command {
 		Use:   "export -c FILE [--listen ADDR] [--otlp ENDPOINT]",
 		Short: "Make metrics of probes for Prometheus, and metrics and spans for OpenTelemetry",
 		Long: `Count in the kernel the events of the probes that a file of rules names, in every process on
-the machine, in containers too. Rules can name functions of Go programs (go:FUNCTION) as well. Prometheus asks for the metrics at /metrics. With --otlp, the
-metrics and the spans that the rules name are sent by the OpenTelemetry protocol.
+the machine, in containers too. Rules can name functions of Go programs (go:FUNCTION) as well.
+Prometheus asks for the metrics at /metrics. With --otlp, the metrics and the spans that the rules
+name are sent by the OpenTelemetry protocol.
 
 The file is read again when it changes, and on SIGHUP. A rule that stays the same goes on
 counting. If the file is wrong, the rules in force stay.`,

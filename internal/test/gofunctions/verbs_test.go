@@ -157,7 +157,7 @@ func TestRefusals(t *testing.T) {
 		{[]string{"top", "-p", pid, handle}, "top shows operations with two probes: stapsdt latency shows how long functions take"},
 		{[]string{"script", "--for", "bpftrace", "-p", pid, handle}, "selects functions, but scripts are written for probes"},
 		{[]string{"doctor", "-p", pid, handle}, "selects functions, but doctor checks probes only"},
-		{[]string{"export", "-c", rules}, "selects functions, which are not exported"},
+		{[]string{"export", "-c", rules}, "selects functions: name the program with executable"},
 		{[]string{"trace", "-a", handle}, "functions, which are looked for in the processes that -p names"},
 		{[]string{"trace", "-p", pid, "-o", "chrome", "-O", "-", handle}, "a timeline shows the operations of probes, not of functions"},
 		{[]string{"tree", "-p", pid, handle, "http:*"}, "http:* selects probes, but other SPECs select functions: give SPECs of one kind"},
