@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"weak"
+
+	"github.com/go-stapsdt/stapsdt/internal/tracer"
 )
 
 // registry lists the process's providers without keeping them alive.
@@ -131,20 +133,30 @@ func (g *registry) forget(r *record) {
 //		}
 //		...
 //	}
+//
+// LoadAll waits once, after all loads, for a tracer that has started the program: see
+// [Provider.Load].
 func LoadAll() error {
 	var errs []error
+	loads := false
 	for _, p := range providers.reachable(true) {
-		errs = append(errs, p.loadFirst())
+		loaded, err := p.loadFirst()
+		loads = loads || loaded
+		errs = append(errs, err)
+	}
+	if loads {
+		tracer.Await()
 	}
 	return errors.Join(errs...)
 }
 
 // loadFirst loads a provider, unless it was loaded or closed in the meantime.
-func (p *Provider) loadFirst() error {
+func (p *Provider) loadFirst() (loaded bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !providers.waits(p.record) {
-		return nil
+		return false, nil
 	}
-	return p.load()
+	err = p.load()
+	return err == nil, err
 }

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 	"weak"
 
+	"github.com/go-stapsdt/stapsdt/internal/tracer"
 	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
@@ -231,10 +232,23 @@ func checkName(name string) error {
 //     same name with other arguments or argument names, because a tracer takes the two for one;
 //   - ErrPlace or ErrMap, with the reason for each place tried;
 //   - otherwise an *Error without a sentinel.
+//
+// If stapsdt has started the program (stapsdt trace SPEC -- COMMAND), Load waits until stapsdt has
+// attached to the probes, so that it sees the first event, for at most a second. stapsdt requests
+// this by the environment variable STAPSDT_TRACER. A program that gained rights when it was started
+// ignores it.
 func (p *Provider) Load() error {
 	if p.zero() {
 		return p.fail("load", "", errZero)
 	}
+	err := p.lockAndLoad()
+	if err == nil {
+		tracer.Await()
+	}
+	return err
+}
+
+func (p *Provider) lockAndLoad() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.load()
