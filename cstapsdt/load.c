@@ -89,6 +89,8 @@ void sdt_observe_unload(struct sdt_provider *provider)
 }
 
 void sdt_program_prepare(void) {}
+
+void sdt_tracer_await(void) {}
 #endif
 
 /* show_members copies the state of the provider to the public members that wrappers read. */
@@ -236,9 +238,11 @@ int providerLoad(SDTProvider_t *provider)
 	if (sdt_image_host(sdt_provider(provider), &image) != 0)
 		return -1;
 	status = load_image(sdt_provider(provider), &image);
-	if (status == 0)
-		report_place(provider, image.nop);
 	free(image.bytes);
+	if (status == 0) {
+		report_place(provider, image.nop);
+		sdt_tracer_await();
+	}
 	return status;
 }
 

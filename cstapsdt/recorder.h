@@ -294,6 +294,9 @@ void sdt_socket_after_fork(void);
 void sdt_socket_forked(void);
 void sdt_socket_remove(void);
 
+/* tracer.c: the tracer that has started the program. */
+void sdt_tracer_await(void);
+
 /* program.c: the requests of the program and its environment. */
 void sdt_program_prepare(void);
 
