@@ -15,11 +15,14 @@ const ending = time.Second
 // runWith starts a COMMAND, runs a verb with it, and waits for its end. Unless the verb fails, the
 // error has the status of the COMMAND.
 func runWith(to *console.Console, config *query.Config, argv []string, verb func() error) error {
-	command, err := launch.Start(argv)
+	command, unheard, err := launch.Start(argv)
 	var failed *launch.Error
 	if errors.As(err, &failed) {
 		to.Warn("%v", err)
 		return statusError(failed.Status())
+	}
+	if unheard != nil {
+		to.Warn("the first events of probes that a program loads can be missed: %v", unheard)
 	}
 	config.PIDs, config.Command = []int{command.Pid}, command
 	err = verb()

@@ -14,6 +14,13 @@ import (
 // Command is a command that was started for a run. It is held until Release.
 type Command interface {
 	Release() error
+	// FDs returns descriptors that are readable when Loaded has something to return. Loaded returns
+	// the PIDs of processes that have loaded probes, and wait until proceed is called. They may be
+	// processes that the command has not started.
+	FDs() []int
+	Loaded() (pids []int, proceed func())
+	// Leave lets these processes go on, and makes no other process wait.
+	Leave()
 	// Ended reports whether it has ended.
 	Ended() bool
 }

@@ -41,10 +41,13 @@ type Processes interface {
 	Has(pid int) bool
 	// Alive reports whether a process exists, even if Has reports false for it.
 	Alive(pid int) bool
-	// FDs returns descriptors that become readable when a process ends, if the kernel reports that.
-	// Ended reports whether a process has ended.
+	// FDs returns descriptors that become readable when a process ends, if the kernel reports that,
+	// or when Loaded has something to return. Ended reports whether a process has ended.
 	FDs() []int
 	Ended() bool
+	// Loaded returns processes that have loaded probes, and wait for the engine to attach to them.
+	// proceed lets these processes go on. Anyone may be among them.
+	Loaded() (pids []int, proceed func())
 	// Left removes the processes that have ended, and reports whether events can still come.
 	Left() bool
 }

@@ -27,6 +27,8 @@ type world struct {
 	images   map[int]string // the paths of images that processes have mapped just now
 	dying    map[int]bool   // that end while they are looked at
 	gone     []int          // that List returns, and that have ended
+	waiting  []int          // that have loaded probes
+	went     []int          // that had waited, and have gone on
 	listErr  error
 	listing  time.Duration // how long List takes
 
@@ -119,6 +121,11 @@ func (w *world) FDs() []int       { return nil }
 func (w *world) Ended() bool      { return false }
 func (w *world) Has(pid int) bool { return !w.foreign[pid] }
 func (w *world) Left() bool       { return len(w.mapped) > 0 }
+
+func (w *world) Loaded() (pids []int, proceed func()) {
+	pids, w.waiting = w.waiting, nil
+	return pids, func() { w.went = append(w.went, pids...) }
+}
 
 func (w *world) Alive(pid int) bool {
 	_, ok := w.mapped[pid]

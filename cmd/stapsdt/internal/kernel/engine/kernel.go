@@ -17,6 +17,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -75,12 +76,13 @@ func (b BPF) PerProcess() bool { return b.Multi }
 // because there are always other processes to come.
 type Everyone struct{}
 
-func (Everyone) List() ([]int, error) { return proc.Processes() }
-func (Everyone) Has(int) bool         { return true }
-func (Everyone) Alive(pid int) bool   { return proc.Alive(pid) && proc.HasMemory(pid) }
-func (Everyone) FDs() []int           { return nil }
-func (Everyone) Ended() bool          { return false }
-func (Everyone) Left() bool           { return true }
+func (Everyone) List() ([]int, error)    { return proc.Processes() }
+func (Everyone) Has(int) bool            { return true }
+func (Everyone) Alive(pid int) bool      { return proc.Alive(pid) && proc.HasMemory(pid) }
+func (Everyone) FDs() []int              { return nil }
+func (Everyone) Ended() bool             { return false }
+func (Everyone) Loaded() ([]int, func()) { return nil, func() {} }
+func (Everyone) Left() bool              { return true }
 
 // Pods are the processes of pods, or all processes of a machine that has pods. New processes can always appear.
 type Pods struct {
@@ -94,25 +96,28 @@ func (p Pods) Has(pid int) bool     { return p.Follower.Has(pid) }
 // Family is the named processes and their descendants.
 type Family struct{ *probes.Processes }
 
-func (f Family) List() ([]int, error) { return f.Processes.List(), nil }
-func (Family) Alive(pid int) bool     { return proc.Alive(pid) }
-func (f Family) Left() bool           { return f.Purge() }
+func (f Family) List() ([]int, error)  { return f.Processes.List(), nil }
+func (Family) Alive(pid int) bool      { return proc.Alive(pid) }
+func (Family) Loaded() ([]int, func()) { return nil, func() {} }
+func (f Family) Left() bool            { return f.Purge() }
 
 // Launched is a command that was started, and its descendants. The end of the command is the end.
 type Launched struct {
 	Family
-	// Command has ended if it returns true.
-	Command interface{ Ended() bool }
+	Command query.Command
 }
 
-func (l Launched) Left() bool { return l.Family.Left() && !l.Command.Ended() }
+func (l Launched) FDs() []int              { return append(l.Command.FDs(), l.Family.FDs()...) }
+func (l Launched) Loaded() ([]int, func()) { return l.Command.Loaded() }
+func (l Launched) Left() bool              { return l.Family.Left() && !l.Command.Ended() }
 
 // Called is the processes with some names, also later ones, and their descendants.
 type Called struct{ probes.Called }
 
-func (Called) Alive(pid int) bool { return proc.Alive(pid) }
-func (Called) FDs() []int         { return nil }
-func (Called) Ended() bool        { return false }
+func (Called) Alive(pid int) bool      { return proc.Alive(pid) }
+func (Called) FDs() []int              { return nil }
+func (Called) Ended() bool             { return false }
+func (Called) Loaded() ([]int, func()) { return nil, func() {} }
 
 // Left removes the processes that have ended. Others can come.
 func (c Called) Left() bool {

@@ -56,6 +56,11 @@ func (e *Engine) Run(ctx context.Context, c Ticker) error {
 			}
 			tick = time.Now().Add(next)
 		}
+		if e.poller.ready { // a process that waits does not wait for the end of a pause
+			if err = e.attachLoaded(); err != nil {
+				return err
+			}
+		}
 		if (look || e.isDue()) && !time.Now().Before(pausing) {
 			if look, err = e.look(); err != nil {
 				return err

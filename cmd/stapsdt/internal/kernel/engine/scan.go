@@ -264,6 +264,26 @@ func (e *Engine) follows(m *proc.Mapping) bool {
 	return e.options.Follows != nil && e.options.Follows(m)
 }
 
+// attachLoaded attaches to the probes that processes have loaded, and lets these go on.
+func (e *Engine) attachLoaded() error {
+	pids, proceed := e.processes.Loaded()
+	defer proceed()
+	for _, pid := range pids {
+		if !e.processes.Has(pid) {
+			continue
+		}
+		found, _ := e.lookAt([]int{pid}, nil) // which fails for named ones only
+		e.retry(found.Short)
+		if found.Any {
+			e.tellFound(found, false)
+			if err := e.attachTo(found); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // named returns the files that specs name.
 func (e *Engine) named() (files []*target.File) {
 	for _, s := range e.subscriptions {

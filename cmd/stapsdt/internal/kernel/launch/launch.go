@@ -48,30 +48,35 @@ func (e *Error) Status() int {
 // Command is a command that was started. Its program is loaded, and none of it runs before Release.
 type Command struct {
 	*os.Process
+	*socket
 	release  chan struct{} // closed by Release
 	released chan error    // has the result of Release
 	running  bool
 	signals  chan os.Signal
 }
 
-// Start starts a command with the standard files of this process, and holds it.
-func Start(argv []string) (*Command, error) {
+// Start starts a command with the standard files of this process, and holds it. Programs that load
+// probes wait until proceed of Loaded is called, unless unheard is not nil: then there is no socket
+// by which to report a load.
+func Start(argv []string) (c *Command, unheard, err error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
-		return nil, &Error{argv[0], errors.Unwrap(err)}
+		return nil, nil, &Error{argv[0], errors.Unwrap(err)}
 	}
-	c := &Command{
+	c = &Command{
 		release: make(chan struct{}), released: make(chan error, 1),
 		signals: make(chan os.Signal, 1),
 	}
+	c.socket, unheard = listen()
 	started := make(chan error)
 	go c.hold(path, argv, started)
 	if err := <-started; err != nil {
-		return nil, &Error{argv[0], err}
+		c.Leave()
+		return nil, nil, &Error{argv[0], err}
 	}
 	signal.Notify(c.signals, unix.SIGTERM, unix.SIGHUP)
 	go c.forward()
-	return c, nil
+	return c, unheard, nil
 }
 
 // hold starts the command, and lets it run after Release. A new program stops after execve, because
@@ -80,7 +85,8 @@ func (c *Command) hold(path string, argv []string, started chan<- error) {
 	runtime.LockOSThread() // and the thread ends with the goroutine
 	var err error
 	c.Process, err = os.StartProcess(path, argv, &os.ProcAttr{
-		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: &syscall.SysProcAttr{Ptrace: true},
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Env: c.environment(),
+		Sys: &syscall.SysProcAttr{Ptrace: true},
 	})
 	if err != nil {
 		var op *fs.PathError
@@ -129,6 +135,7 @@ func (c *Command) End() (status int, err error) {
 		signal.Stop(c.signals)
 		close(c.signals)
 	}()
+	c.Leave()
 	if !c.running {
 		_ = c.Kill()
 	}

@@ -348,6 +348,9 @@ func (r *Run) Wait(ctx context.Context, c engine.Ticker) error {
 		c = newPodTicker(c, r.pods, len(r.PIDs) > 0)
 	}
 	err := r.engine.Run(ctx, watched{c, r.cost})
+	if r.Command != nil {
+		r.Command.Leave()
+	}
 	if err == nil && r.Ending != nil {
 		err = r.Ending()
 	}

@@ -1,0 +1,31 @@
+//go:build linux
+
+package engine
+
+import (
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestLoaded: a process that has loaded probes goes on after they are attached to, also if attaching
+// fails. Processes that are not selected go on too, and are not looked at.
+func TestLoaded(t *testing.T) {
+	w := &world{mapped: map[int][]*target.File{}, foreign: map[int]bool{0: true, 2: true}}
+	e := newEngine(t, w, Options{})
+	subscription := e.add(subscribe(t, "app:a"))
+	e.running = true
+	w.mapped[1] = []*target.File{newFile("/app", "a")}
+	w.mapped[2] = []*target.File{newFile("/other", "a")}
+	w.waiting = []int{0, 2, 1, 7}
+	require.NoError(t, e.attachLoaded())
+	require.Equal(t, 1, subscription.Sites())
+	require.Equal(t, []int{0, 2, 1, 7}, w.went)
+
+	w.mapped[3] = []*target.File{newFile("/more", "a")}
+	w.waiting, w.attachErr = []int{3}, errRefused
+	require.ErrorIs(t, e.attachLoaded(), errRefused)
+	require.Equal(t, []int{0, 2, 1, 7, 3}, w.went)
+}

@@ -1,0 +1,118 @@
+//go:build linux
+
+package launch
+
+import (
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/tracer"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// backlog is the number of processes that can wait until they are accepted. Others go on.
+	backlog = 1024
+	// maxAccepted is the number of processes that Loaded returns at a time.
+	maxAccepted = 64
+)
+
+// socket is the socket by which the programs of a command report that they have loaded probes: see
+// package tracer.
+type socket struct {
+	dir, path string
+	fd        int // -1 unless it is open
+}
+
+// listen opens a socket. Only the programs of the command know its path, which others cannot guess,
+// so they may have changed their user. If listen fails, the socket is not open.
+func listen() (s *socket, err error) {
+	s = &socket{fd: -1}
+	if s.dir, err = os.MkdirTemp("", "stapsdt-tracer-"); err != nil {
+		return s, err
+	}
+	defer func() {
+		if err != nil {
+			s.Leave()
+			err = &os.PathError{Op: "listen", Path: s.path, Err: err}
+		}
+	}()
+	s.path = filepath.Join(s.dir, rand.Text())
+	if err := os.Chmod(s.dir, 0o711); err != nil {
+		return s, err
+	}
+	s.fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		s.fd = -1
+		return s, err
+	}
+	if err := unix.Bind(s.fd, &unix.SockaddrUnix{Name: s.path}); err != nil {
+		return s, err
+	}
+	if err := os.Chmod(s.path, 0o666); err != nil {
+		return s, err
+	}
+	return s, unix.Listen(s.fd, backlog)
+}
+
+// environment returns the environment of the command.
+func (s *socket) environment() []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, tracer.Variable+"=")
+	})
+	if s.fd >= 0 {
+		env = append(env, tracer.Variable+"="+s.path)
+	}
+	return env
+}
+
+// FDs returns the descriptor of the socket, or nothing if it is not open.
+func (s *socket) FDs() (fds []int) {
+	if s.fd >= 0 {
+		fds = append(fds, s.fd)
+	}
+	return fds
+}
+
+// Loaded returns the PIDs of processes that have loaded probes. They wait until proceed is called,
+// but no longer than tracer.Patience. Any process that knows the path may be among them.
+func (s *socket) Loaded() (pids []int, proceed func()) {
+	var connections []int
+	for s.fd >= 0 && len(connections) < maxAccepted {
+		fd, _, err := unix.Accept4(s.fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		if err == unix.ECONNABORTED || err == unix.EINTR {
+			continue
+		}
+		if err == unix.EAGAIN {
+			break
+		}
+		if err != nil { // a shortage would make the socket readable again at once
+			s.Leave()
+			break
+		}
+		connections = append(connections, fd)
+		peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err == nil && !slices.Contains(pids, int(peer.Pid)) {
+			pids = append(pids, int(peer.Pid)) // 0 if it is not visible from here
+		}
+	}
+	return pids, func() {
+		for _, fd := range connections {
+			unix.Close(fd)
+		}
+	}
+}
+
+// Leave closes and removes the socket. All processes that wait go on, and none waits from now on.
+func (s *socket) Leave() {
+	if s.fd >= 0 {
+		unix.Close(s.fd)
+		s.fd = -1
+	}
+	_ = os.RemoveAll(s.dir)
+	s.dir = ""
+}

@@ -1,0 +1,126 @@
+//go:build linux
+
+package launch
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/internal/tracer"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// connect connects to a socket as a program does.
+func connect(t *testing.T, s *socket) (fd int, err error) {
+	t.Helper()
+	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	require.NoError(t, err)
+	return fd, unix.Connect(fd, &unix.SockaddrUnix{Name: s.path})
+}
+
+// isOpen reports whether the other side has not closed a connection.
+func isOpen(t *testing.T, fd int) bool {
+	t.Helper()
+	n, err := unix.Read(fd, make([]byte, 1))
+	require.True(t, n == 0 && err == nil || err == unix.EAGAIN || err == unix.ECONNRESET, err)
+	return err == unix.EAGAIN
+}
+
+// TestSocket: however many connections there are, few are accepted at a time. All are closed in the
+// end, and nothing remains.
+func TestSocket(t *testing.T) {
+	t.Setenv("TMPDIR", "/tmp")
+	before := testenv.Descriptors()
+	s, err := listen()
+	require.NoError(t, err)
+	const most = 2*maxAccepted + 10
+	var all []int
+	for range most {
+		fd, err := connect(t, s)
+		require.NoError(t, err)
+		all = append(all, fd)
+	}
+	open := func() (n int) {
+		for _, fd := range all {
+			if isOpen(t, fd) {
+				n++
+			}
+		}
+		return n
+	}
+	pids, proceed := s.Loaded()
+	require.Equal(t, []int{os.Getpid()}, pids)
+	require.Equal(t, most, open())
+	proceed()
+	require.Equal(t, most-maxAccepted, open())
+	_, proceed = s.Loaded()
+	s.Leave()
+	require.Equal(t, maxAccepted, open())
+	proceed()
+	require.Zero(t, open())
+	for _, fd := range all {
+		unix.Close(fd)
+	}
+	pids, proceed = s.Loaded()
+	proceed()
+	require.Empty(t, pids)
+	require.Empty(t, s.FDs())
+	s.Leave()
+	require.NoFileExists(t, s.path)
+	require.Equal(t, before, testenv.Descriptors())
+}
+
+// TestShortage: without a descriptor for a connection, the socket is closed.
+func TestShortage(t *testing.T) {
+	t.Setenv("TMPDIR", "/tmp")
+	s, err := listen()
+	require.NoError(t, err)
+	fd, err := connect(t, s)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	none := limit
+	none.Cur = 0
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
+	pids, proceed := s.Loaded()
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	proceed()
+	require.Empty(t, pids)
+	require.Empty(t, s.FDs())
+	require.False(t, isOpen(t, fd))
+}
+
+// TestEnvironment: the command finds the socket of its own tracer, and none if there is none.
+func TestEnvironment(t *testing.T) {
+	found := func(s *socket) (all []string) {
+		for _, v := range s.environment() {
+			if value, ok := strings.CutPrefix(v, tracer.Variable+"="); ok {
+				all = append(all, value)
+			}
+		}
+		return all
+	}
+	dir := t.TempDir()
+	t.Setenv(tracer.Variable, "/outer")
+	t.Setenv("TMPDIR", "/tmp")
+	s, err := listen()
+	require.NoError(t, err)
+	require.Equal(t, []string{s.path}, found(s))
+	s.Leave()
+	t.Setenv("TMPDIR", "/none")
+	s, err = listen()
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.Empty(t, found(s))
+	dir += "/" + strings.Repeat("x", 100) // too long for an address
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	t.Setenv("TMPDIR", dir)
+	s, err = listen()
+	require.ErrorIs(t, err, unix.EINVAL)
+	require.Empty(t, found(s))
+	require.Zero(t, testenv.Entries(dir))
+}
