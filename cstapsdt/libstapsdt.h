@@ -142,10 +142,12 @@
  * standard error reports. STAPSDT_DIR names the directory for files, instead of /tmp: see
  * providerLoad. STAPSDT_SITE chooses the nop: see providerUseSite. With STAPSDT_DEBUG=1,
  * each load writes one line to standard error, with the provider, the path and the nop,
- * and each function that fails writes the line of providerError. A program that runs with
- * privileges of its own, such as a set-user-ID program, ignores all of them. sdtRecord
- * and sdtListen take precedence over the variables: they replace the recording or the
- * socket that a variable has begun, and after them a variable begins nothing.
+ * and each function that fails writes the line of providerError. With STAPSDT_TRACER=PATH,
+ * which stapsdt sets for a command that it starts, each load waits until stapsdt has
+ * attached to the probes, for at most a second. A program that runs with privileges of
+ * its own, such as a set-user-ID program, ignores all of them. sdtRecord and sdtListen
+ * take precedence over the variables: they replace the recording or the socket that a
+ * variable has begun, and after them a variable begins nothing.
  *
  * Tracers. bcc, gdb, and bpftrace -p before version 0.25 find a loaded provider
  * both in memory and in a file. perf and later versions of bpftrace need a file:

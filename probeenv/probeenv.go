@@ -8,9 +8,10 @@
 //		...
 //	}
 //
-// With STAPSDT_RECORD=FILE or FILE,SIZE, the last events of all providers are kept in a file, which survives the program
-// (package proberec). With STAPSDT_SOCKET=1, processes of the same user watch the probes without root (package
-// probesock). Programs in other languages obey the same variables. Without them, Load is [stapsdt.LoadAll].
+// With STAPSDT_RECORD=FILE or FILE,SIZE, the last events of all providers are kept in a file, which
+// survives the program (package proberec). With STAPSDT_SOCKET=1, processes of the same user watch
+// the probes without root (package probesock). Programs in other languages obey the same variables.
+// Without them, Load is [stapsdt.LoadAll], which obeys STAPSDT_TRACER: see [stapsdt.Provider.Load].
 //
 //	$ STAPSDT_SOCKET=1 STAPSDT_RECORD=/dev/shm/myapp-%p.rec,16M ./myapp
 //
