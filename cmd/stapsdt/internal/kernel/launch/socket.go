@@ -37,8 +37,8 @@ func listen() (s *socket, err error) {
 	}
 	defer func() {
 		if err != nil {
-			s.Leave()
 			err = &os.PathError{Op: "listen", Path: s.path, Err: err}
+			s.Leave()
 		}
 	}()
 	s.path = filepath.Join(s.dir, rand.Text())
@@ -113,6 +113,7 @@ func (s *socket) Leave() {
 		unix.Close(s.fd)
 		s.fd = -1
 	}
-	_ = os.RemoveAll(s.dir)
-	s.dir = ""
+	_ = os.Remove(s.path) // os.RemoveAll needs descriptors, which may be short
+	_ = os.Remove(s.dir)
+	s.dir, s.path = "", ""
 }

@@ -37,6 +37,7 @@ func TestSocket(t *testing.T) {
 	before := testenv.Descriptors()
 	s, err := listen()
 	require.NoError(t, err)
+	dir := s.dir
 	const most = 2*maxAccepted + 10
 	var all []int
 	for range most {
@@ -70,7 +71,7 @@ func TestSocket(t *testing.T) {
 	require.Empty(t, pids)
 	require.Empty(t, s.FDs())
 	s.Leave()
-	require.NoFileExists(t, s.path)
+	require.NoDirExists(t, dir)
 	require.Equal(t, before, testenv.Descriptors())
 }
 
@@ -79,6 +80,7 @@ func TestShortage(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
 	s, err := listen()
 	require.NoError(t, err)
+	dir := s.dir
 	fd, err := connect(t, s)
 	require.NoError(t, err)
 	defer unix.Close(fd)
@@ -93,6 +95,7 @@ func TestShortage(t *testing.T) {
 	require.Empty(t, pids)
 	require.Empty(t, s.FDs())
 	require.False(t, isOpen(t, fd))
+	require.NoDirExists(t, dir)
 }
 
 // TestEnvironment: the command finds the socket of its own tracer, and none if there is none.
