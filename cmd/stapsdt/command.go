@@ -21,6 +21,14 @@ func cutCommand(c *cobra.Command, args []string) (specs, command []string) {
 // launching is the annotation of the verbs that take a COMMAND.
 const launching = "launching"
 
+// launchesNone lets the verbs take no COMMAND. What follows two dashes is then an argument, even if
+// it begins with a dash.
+func launchesNone(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		delete(c.Annotations, launching)
+	}
+}
+
 // launches lets a verb take a COMMAND.
 func launches(c *cobra.Command, to *console.Console, config *query.Config) {
 	run := c.RunE

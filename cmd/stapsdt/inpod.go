@@ -135,6 +135,7 @@ func interrupt() { _ = unix.Kill(os.Getpid(), unix.SIGTERM) }
 
 func runVerb(ctx context.Context, to *console.Console, args []string) error {
 	root := rootCommand(to)
+	launchesNone(root)
 	root.SetArgs(args)
 	root.SetOut(to.Out)
 	root.SetErr(to.Err)

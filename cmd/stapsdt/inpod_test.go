@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -60,4 +61,13 @@ func takes(value bool) string {
 		return "VALUE"
 	}
 	return ""
+}
+
+// TestPodCommand: a verb for a pod takes what follows two dashes as probes, and starts no command.
+func TestPodCommand(t *testing.T) {
+	ran := filepath.Join(t.TempDir(), "ran")
+	to := &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}
+	err := runVerb(t.Context(), to, []string{"count", "a:b", "--", "touch", ran})
+	require.ErrorContains(t, err, `"touch" is not [FILE:]PROVIDER:PROBE`)
+	require.NoFileExists(t, ran)
 }

@@ -46,6 +46,7 @@ func executeFor(pods replay.Replicas, args []string, stdout, stderr io.Writer) i
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	if pods != nil {
+		launchesNone(root)
 		readPods(root, args, pods)
 	}
 	c, err := root.ExecuteContextC(ctx)
