@@ -198,23 +198,32 @@ func (e *Engine) attachProcess(f *file, a *attachment, pid int) error {
 		}
 		kept := held.Keep(links)
 		a.links[pid] = append(a.links[pid], kept) // Withdraw finds it there
-		switch {
-		case g.withdrawn: // before the attempt, or during it
-			_ = kept.Close()
-			continue
-		case err == nil:
-			g.count(len(g.sites))
-			continue
-		}
-		g.count(len(links)) // each site has a link of its own if they could not all be attached to at once
-		if gone {
+		if gone && !g.withdrawn {
+			g.count(len(links))
 			return nil
 		}
-		if err := e.refuse(f, g, err); err != nil {
+		if err := e.attached(f, g, kept, len(links), err); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// attached records the result of an attempt to attach to the sites of a group: its links, which are
+// kept, and their number, or the error.
+func (e *Engine) attached(
+	f *file, g *group, kept *lease.Attachment, links int, err error,
+) error {
+	switch {
+	case g.withdrawn: // before the attempt, or during it
+		_ = kept.Close()
+		return nil
+	case err == nil:
+		g.count(len(g.sites))
+		return nil
+	}
+	g.count(links) // each site has its own if they could not all be attached to at once
+	return e.refuse(f, g, err)
 }
 
 // refuse tells the subscriptions of a group that some of its sites could not be attached to. If the error is a refusal, it may end

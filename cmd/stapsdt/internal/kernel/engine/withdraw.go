@@ -76,17 +76,9 @@ func (e *Engine) restore(f *file, a *attachment, pid int, keys map[string]bool) 
 			_ = links.Close()
 			continue
 		}
-		a.links[pid][i] = held.Keep(links)
-		if g.withdrawn { // while it was attached to
-			_ = a.links[pid][i].Close()
-			continue
-		}
-		if err == nil {
-			g.count(len(g.sites))
-			continue
-		}
-		g.count(len(links))
-		if err := e.refuse(f, g, err); err != nil {
+		kept := held.Keep(links)
+		a.links[pid][i] = kept
+		if err := e.attached(f, g, kept, len(links), err); err != nil {
 			return err
 		}
 	}
