@@ -185,7 +185,9 @@ func TestNames(t *testing.T) {
 		slices.Sort(got.PIDs)
 		require.Equal(t, query.Target{PIDs: pids}, got, "a verb that looks once takes those of now")
 	}
-	require.Contains(t, refused(t, "trace", "-a", "-p", "1,"+name, "a:b"), "for names only")
+	for _, numbers := range []string{"1," + name, "1 22"} {
+		require.Contains(t, refused(t, "trace", "-a", "-p", numbers, "a:b"), "for names only")
+	}
 	require.Contains(t, refused(t, "trace", "-a", "-p", "a-name[", "a:b"), "takes the name of a process with *")
 }
 

@@ -54,7 +54,9 @@ func (l processList) Set(text string) error {
 
 func (l processList) set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
-		*l.words = append(*l.words, strings.TrimSpace(word))
+		if word = strings.TrimSpace(word); word != "" {
+			*l.words = append(*l.words, word)
+		}
 	}
 	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	if len(words) == 0 {
@@ -136,6 +138,12 @@ func processOf(word string) (int, error) {
 // isNumber reports whether a word consists of digits.
 func isNumber(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
 
+// areNumbers reports whether a text consists of numbers, as pgrep prints them.
+func areNumbers(text string) bool {
+	isName := func(word string) bool { return !isNumber(word) }
+	return !slices.ContainsFunc(strings.Fields(text), isName)
+}
+
 func newProcessList(t *query.Target) processList {
 	return processList{t, new([]string), new(error)}
 }
@@ -153,7 +161,7 @@ func settleTarget(c *cobra.Command) error {
 		return nil
 	case !l.All:
 		return processError(flag, *l.err)
-	case len(l.Pods) > 0 || slices.ContainsFunc(*l.words, isNumber):
+	case len(l.Pods) > 0 || slices.ContainsFunc(*l.words, areNumbers):
 		return l.Check()
 	}
 	l.PIDs = nil
