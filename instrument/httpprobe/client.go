@@ -164,10 +164,9 @@ func (t *transport) fetch(r *http.Request) (*http.Response, error) {
 		return t.next.RoundTrip(r)
 	}
 	f := &fetch{span: s, method: r.Method, host: r.URL.Host, began: clock.Now(), sent: t.sent}
-	given := f.begin(r, f.tracing(ctx))
+	f.begin(r, f.tracing(ctx))
 	err := errPanicked
 	defer func() {
-		f.giveBack(given)
 		if err != nil {
 			f.end(err)
 		}

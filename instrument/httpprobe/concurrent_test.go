@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/probetest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -51,9 +52,56 @@ func TestGoroutines(t *testing.T) {
 			}()
 			handler.ServeHTTP(httptest.NewRecorder(), r)
 			<-done
-			seen.Addf("%s %s", r.Pattern, r.Host)
+			seen.Addf("%s %s %v", r.Pattern, r.PathValue("id"), r.Form)
 		}
 	})
+}
+
+// TestLeft: a goroutine that a handler or a transport leaves sets fields of its request, and outer code, which waits for the
+// goroutine, finds the request as it was. The race detector sees whether a field was read meanwhile, which could be half set.
+func TestLeft(t *testing.T) {
+	p := eventtest.Provider(t, "httpprobe")
+	probetest.Record(t, p)
+	long := strings.Repeat("long", 1<<10)
+	leave := func(r *http.Request) (end func()) {
+		began, returned, ended := make(chan bool), make(chan bool), make(chan bool)
+		go func() {
+			defer close(ended)
+			for i := 0; ; i++ {
+				for _, text := range []string{"a", long} {
+					r.Method, r.Host, r.RemoteAddr, r.RequestURI = text, text, text, text
+					r.Body, r.TransferEncoding = io.NopCloser(strings.NewReader(text)), []string{text}[:i&1]
+				}
+				if i == 0 {
+					close(began)
+				}
+				select {
+				case <-returned:
+					return
+				default:
+				}
+			}
+		}()
+		<-began
+		return func() { close(returned); <-ended }
+	}
+	var end func()
+	handler := NewServer(p).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { end = leave(r) }))
+	through := NewClient(p).Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
+		end = leave(r)
+		return &http.Response{Body: http.NoBody}, nil
+	}))
+	for range 100 {
+		r := httptest.NewRequest("GET", "/", nil)
+		before := *r
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+		end()
+		require.Equal(t, before, *r)
+		_, err := through.RoundTrip(r)
+		end()
+		require.NoError(t, err)
+		require.Equal(t, before, *r)
+	}
 }
 
 // TestToggled: requests that begin or end when a tracer attaches or detaches get the same

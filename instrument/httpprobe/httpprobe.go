@@ -16,8 +16,9 @@
 //
 // A program does the same whether it is traced or not. The wrappers call only methods that the
 // program would have called. Handlers and transports get copies of requests, with the span's
-// context. What they have changed in a copy is in the original when they return: a goroutine that a
-// handler leaves behind must not set fields meanwhile, as a first FormValue does. Beyond that, a
+// context. When a handler returns, the pattern, its path values and the forms are in the original
+// too: a goroutine that the handler leaves behind must not set these meanwhile, as a first
+// FormValue does. Other fields that a handler or a transport sets stay in the copy. Beyond that, a
 // program can notice types: contexts have types of this package, and so has a handler's
 // ResponseWriter, by which http.MaxBytesReader then cannot close the connection, unless
 // [ServerProbes.PlainHandler] made the handler. docs/instrumentation.md has the complete list.
@@ -76,8 +77,9 @@ func NewServer(p *stapsdt.Provider, opts ...span.Option) *ServerProbes {
 // Handler returns a handler that serves requests with next and reports them. While nothing
 // traces them, it only calls next. While they are traced, next gets
 //
-//   - a copy of the request with the span's context. The changes that next makes in it are
-//     in the original when next returns or panics, and not before.
+//   - a copy of the request with the span's context. The pattern, its path values and the forms
+//     that next sets are in the original when next returns or panics, and not before. Other fields
+//     that next sets stay in the copy.
 //   - a ResponseWriter that has the same methods as the server's. If middleware passed a
 //     ResponseWriter that is not net/http's, it has the same optional methods Flush, FlushError,
 //     Hijack, CloseNotify, Push, ReadFrom and WriteString, and an http.ResponseController finds all
@@ -150,13 +152,13 @@ func (s *ServerProbes) serve(next http.Handler, w http.ResponseWriter, r *http.R
 		return
 	}
 	shareTrailer(r)
-	given := x.begin(r, ctx)
+	before := x.begin(r, ctx)
 	if plain = plain || w == nil; !plain {
 		x.sent.ResponseWriter = w
 		w = x.sent.writer()
 	}
 	err := errPanicked
-	defer func() { sp.End(x.end(given), err) }()
+	defer func() { sp.End(x.end(before), err) }()
 	next.ServeHTTP(w, &x.mine)
 	err = failure(outer)
 	if !plain {
@@ -165,9 +167,8 @@ func (s *ServerProbes) serve(next http.Handler, w http.ResponseWriter, r *http.R
 }
 
 // end ends the exchange and returns the fields of its report.
-func (x *exchange) end(given *http.Request) requestEnd {
-	x.giveBack(given)
-	route := x.mine.Pattern
+func (x *exchange) end(before *http.Request) requestEnd {
+	route := x.giveBack(before)
 	if found := x.route.Load(); found != nil {
 		route = *found
 	}

@@ -20,6 +20,9 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/probetest"
+
+	"github.com/stretchr/testify/require"
 )
 
 // wrap is ServerProbes.Handler or ServerProbes.PlainHandler.
@@ -58,36 +61,62 @@ func state(r *http.Request) string {
 
 type stateKey struct{}
 
-// changes are what handlers may do to a request.
+// changes are what handlers may do to a request, and outer code sees when they have returned.
 var changes = map[string]func(r *http.Request){
-	"nothing":    func(*http.Request) {},
+	"nothing":  func(*http.Request) {},
+	"path":     func(r *http.Request) { r.URL.Path = "/changed" },
+	"header":   func(r *http.Request) { r.Header.Set("A", "b") },
+	"form":     func(r *http.Request) { r.Form = url.Values{"a": {"b"}} },
+	"forms":    func(r *http.Request) { r.FormValue("q") },
+	"pattern":  func(r *http.Request) { r.Pattern = "/{mine}" },
+	"read":     func(r *http.Request) { io.ReadAll(r.Body) },
+	"trailers": func(r *http.Request) { io.ReadAll(r.Body); r.Header.Set("Seen", fmt.Sprint(r.Trailer)) },
+	"mux":      func(r *http.Request) { mux.ServeHTTP(httptest.NewRecorder(), r) },
+	"mux in mux": func(r *http.Request) {
+		mux.ServeHTTP(httptest.NewRecorder(), r)
+		r.Pattern = "/{id}/{$}"
+		r.SetPathValue("id", "8")
+	},
+	"own request": func(r *http.Request) { r = r.WithContext(context.Background()); r.Method = "NONE" },
+}
+
+// kept are what handlers may do to a request that stays in the copy while it is reported.
+var kept = map[string]func(r *http.Request){
 	"method":     func(r *http.Request) { r.Method = "PUT" },
 	"URL":        func(r *http.Request) { r.URL = &url.URL{Path: "/other"} },
-	"path":       func(r *http.Request) { r.URL.Path = "/changed" },
 	"header":     func(r *http.Request) { r.Header = http.Header{"A": {"b"}} },
-	"body":       func(r *http.Request) { r.Body = http.NoBody },
+	"body":       func(r *http.Request) { r.Body = io.NopCloser(r.Body) },
 	"length":     func(r *http.Request) { r.ContentLength = -1 << 40 },
 	"encoding":   func(r *http.Request) { r.TransferEncoding = []string{"mine"} },
 	"close":      func(r *http.Request) { r.Close = true },
 	"host":       func(r *http.Request) { r.Host = "" },
-	"form":       func(r *http.Request) { r.Form = url.Values{"a": {"b"}} },
-	"forms":      func(r *http.Request) { r.FormValue("q") },
 	"trailer":    func(r *http.Request) { r.Trailer = http.Header{"T": {"u"}} },
 	"remote":     func(r *http.Request) { r.RemoteAddr = "" },
 	"URI":        func(r *http.Request) { r.RequestURI = "x" },
-	"pattern":    func(r *http.Request) { r.Pattern = "/{mine}" },
 	"path value": func(r *http.Request) { r.SetPathValue("own", "value") },
 	"context":    func(r *http.Request) { *r = *r.WithContext(context.WithValue(r.Context(), stateKey{}, "v")) },
 	"other":      func(r *http.Request) { *r = http.Request{URL: &url.URL{}, Body: http.NoBody} },
-	"read":       func(r *http.Request) { io.ReadAll(r.Body) },
-	"trailers":   func(r *http.Request) { io.ReadAll(r.Body); r.Header.Set("Seen", fmt.Sprint(r.Trailer)) },
-	"mux":        func(r *http.Request) { mux.ServeHTTP(httptest.NewRecorder(), r) },
-	"mux in mux": func(r *http.Request) {
-		mux.ServeHTTP(httptest.NewRecorder(), r)
-		r.Pattern = "/{id}"
-		r.SetPathValue("id", "8")
-	},
-	"own request": func(r *http.Request) { r = r.WithContext(context.Background()); r.Method = "NONE" },
+}
+
+// TestKept: outer code sees the request as it was, whatever handlers and transports set in it except what a mux sets.
+func TestKept(t *testing.T) {
+	p := eventtest.Provider(t, "httpprobe")
+	probetest.Record(t, p)
+	for name, change := range kept {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest("GET", "/", nil)
+			before := *r
+			NewServer(p).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { change(r) })).ServeHTTP(httptest.NewRecorder(), r)
+			require.Equal(t, before, *r)
+			through := NewClient(p).Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
+				change(r)
+				return &http.Response{Body: http.NoBody}, nil
+			}))
+			_, err := through.RoundTrip(r)
+			require.NoError(t, err)
+			require.Equal(t, before, *r)
+		})
+	}
 }
 
 var mux = func() *http.ServeMux {
