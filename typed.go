@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
 // Arg is the constraint on the argument types of typed probes. A tracer sees a bool as an unsigned
@@ -39,7 +41,7 @@ func argTypeOf(typ reflect.Type) ArgType {
 		}
 	case reflect.Struct:
 		// A comparison with the type would keep its methods in every program: 70 KB.
-		if typ.PkgPath() == "time" && typ.String() == "time.Time" {
+		if typ.PkgPath() == "time" && typ.String() == kind.TimeName {
 			return Time
 		}
 	case reflect.Float32:

@@ -85,7 +85,7 @@ func (t ArgType) String() string {
 	case t == String:
 		return "string"
 	case t == Time:
-		return "time.Time"
+		return kind.TimeName
 	case t.Size() == 0:
 		return "ArgType(" + strconv.Itoa(int(t)) + ")"
 	case t.float():

@@ -2,20 +2,64 @@
 #include "private.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+/*
+ * allow_owner gives this user the permissions that the umask has removed from a directory that
+ * was just made. It removes none, because another user may have moved another directory of ours to
+ * the name.
+ */
+static void allow_owner(int directory)
+{
+	struct stat status;
+	char name[32];
+
+	if (fstat(directory, &status) != 0 || status.st_uid != geteuid() ||
+	    (~status.st_mode & 0700) == 0)
+		return;
+	snprintf(name, sizeof name, "/proc/self/fd/%d", directory);
+	(void)chmod(name, (status.st_mode & 07777) | 0700);
+}
+
+/*
+ * sdt_open_made opens a directory that was just made, as a reference, which needs no permission.
+ * Where others may write, the name can lead elsewhere at once, so it follows no link.
+ */
+int sdt_open_made(int at, const char *name)
+{
+	int fd = openat(at, name, O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0)
+		allow_owner(fd);
+	return fd;
+}
+
+/*
+ * sdt_make_directory makes a directory for this user alone unless it exists, and returns 0 or the
+ * reason.
+ */
+int sdt_make_directory(const char *directory)
+{
+	int fd;
+
+	if (mkdir(directory, 0700) != 0)
+		return errno == EEXIST ? 0 : errno;
+	fd = sdt_open_made(AT_FDCWD, directory);
+	if (fd >= 0)
+		close(fd);
+	return 0;
+}
+
 /* resolve_directory creates the directory if it does not exist, and writes its absolute path. */
 static bool resolve_directory(const char *directory, char path[])
 {
-	int reason = 0;
+	int reason = sdt_make_directory(directory);
 
-	if (mkdir(directory, 0700) == 0)
-		(void)chmod(directory, 0700); /* the umask may have removed some bits */
-	else if (errno != EEXIST)
-		reason = errno;
 	if (realpath(directory, path))
 		return true;
 	if (reason)

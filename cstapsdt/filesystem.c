@@ -43,6 +43,14 @@ static const struct {
 	{0x7c7c6673, "prl_fs"},
 };
 
+static const char *name_remote(const struct statfs *status)
+{
+	for (size_t i = 0; i < sizeof remote_filesystems / sizeof *remote_filesystems; i++)
+		if (remote_filesystems[i].type == (uint32_t)status->f_type)
+			return remote_filesystems[i].name;
+	return NULL;
+}
+
 /*
  * sdt_remote_filesystem returns the name of the file system that the path is on if it is
  * one of these, or NULL.
@@ -51,10 +59,13 @@ const char *sdt_remote_filesystem(const char *path)
 {
 	struct statfs status;
 
-	if (statfs(path, &status) != 0)
-		return NULL;
-	for (size_t i = 0; i < sizeof remote_filesystems / sizeof *remote_filesystems; i++)
-		if (remote_filesystems[i].type == (uint32_t)status.f_type)
-			return remote_filesystems[i].name;
-	return NULL;
+	return statfs(path, &status) == 0 ? name_remote(&status) : NULL;
+}
+
+/* sdt_remote_filesystem_of does the same for an open file. */
+const char *sdt_remote_filesystem_of(int fd)
+{
+	struct statfs status;
+
+	return fstatfs(fd, &status) == 0 ? name_remote(&status) : NULL;
 }

@@ -63,8 +63,11 @@ static int create_file(const char *directory, const char *name, char **path)
 	*path = make_pattern(directory, name);
 	if (*path)
 		fd = mkostemps(*path, (int)strlen(SUFFIX), O_CLOEXEC);
-	if (fd > STDERR_FILENO)
+	if (fd > STDERR_FILENO) {
+		/* so that programs that clean by age (tmpfiles.d(5)) leave it */
+		(void)fchmod(fd, 0600 | S_ISVTX);
 		return fd;
+	}
 	reason = errno;
 	if (fd >= 0)
 		unlink(*path);

@@ -110,14 +110,13 @@
  * /dev/shm. A forked child begins a recording of its own when it first fires, of a
  * sixteenth of the size: that fire makes the file, and takes more than a millisecond. A
  * recording that has no name of its own, by %p, is called FILE.PID, or FILE.PID.2 and so
- * on if that is in use. If the file cannot be made, the program continues, and one line
+ * on if that is taken. If the file cannot be made, the program continues, and one line
  * on standard error gives the reason. A child made by a raw clone(2) records nothing. A
- * recording that an earlier process has left as FILE is renamed to FILE-TIME. Five
- * recordings of processes that have ended are kept, whatever PID %p stands for.
- * Recordings that exit or sdtStopRecording has ended are removed first, then those that
- * began while another process recorded to FILE, and then the oldest. A FILE of the user
- * that is not a recording stays, and is an error; a file of another user stays, and
- * FILE.PID is used.
+ * recording that an earlier process has left as FILE is renamed to FILE-TIME. The five
+ * newest recordings of ended processes are kept, whatever PID %p stands for, except that a
+ * crash outlives what exit or sdtStopRecording has ended, and a service outlives processes
+ * that began while it recorded. A FILE of the user that is not a recording stays, and is an
+ * error; a file of another user stays, and FILE.PID is used.
  *
  * Watchers. With STAPSDT_SOCKET=1 in its environment, a program lets its own user and
  * root watch its probes, without the kernel: stapsdt list, trace and the other commands

@@ -1,5 +1,5 @@
 /* Loading an image into the process, and unloading it. */
-#include "recorder.h"
+#include "private.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -234,11 +234,14 @@ uint64_t sdt_file_limit(void);
 int sdt_file_memory(const char *name, unsigned flag);
 bool sdt_all_users_mapped(void);
 
-/* directory.c: the directory for files. */
+/* directory.c: the directory for files, and how directories are made. */
 int sdt_directory(SDTProvider_t *provider, char path[]);
+int sdt_make_directory(const char *directory);
+int sdt_open_made(int at, const char *name);
 
 /* filesystem.c: the file systems that could make a probe wait. */
 const char *sdt_remote_filesystem(const char *path);
+const char *sdt_remote_filesystem_of(int fd);
 
 /* names.c: a table of names, which it does not copy, and of their owners. */
 struct sdt_name {
@@ -286,7 +289,7 @@ struct sdt_provider {
 	struct sdt_home home;
 	struct sdt_mapping *fork_mapping; /* the pages that forked children map again, or NULL */
 	struct sdt_process loader; /* the process that removes a file */
-	/* The state of observe.c: see recorder.h. */
+	/* The state of observe.c: see recorder/recorder.h. */
 	struct sdt_observation *observed;
 	uintptr_t sites; /* the address of the first site, or 0 */
 	struct sdt_provider *next, **link; /* link points to the pointer to this provider, or is NULL */
@@ -341,6 +344,16 @@ void sdt_note_add(struct sdt_buffer *notes, const struct sdt_arch *arch,
 		  const struct sdt_probe *probe);
 void sdt_notes_address(struct sdt_buffer *notes, const struct sdt_arch *arch, uint64_t sites,
 		       uint64_t base);
+
+/*
+ * What loads and fires need of recorder/ and socket/, which a Go program does not compile, because
+ * go mod vendor takes no folder without a Go file. A recorded fire calls sdt_append_fire.
+ */
+int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites);
+void sdt_observe_unload(struct sdt_provider *provider);
+void sdt_append_fire(const SDTProbe_t *probe, uintptr_t entry, const uint64_t *values, int count);
+void sdt_program_prepare(void);
+void sdt_tracer_await(void);
 
 #include "image.h"
 

@@ -1,5 +1,5 @@
 /* Firing a probe, and asking whether it is enabled. */
-#include "recorder.h"
+#include "private.h"
 
 #include <stdarg.h>
 

@@ -286,7 +286,7 @@ func TestRefused(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o777))
 	for value, want := range map[string]string{
-		"/missing/deep/x.rec":             "proberec: create /missing/deep/x.rec: mkdir /missing/deep: no such file or directory",
+		"/missing/deep/x.rec":             "proberec: create /missing/deep/x.rec: open /missing: no such file or directory",
 		"/missing/%p/x.rec":               "no such file or directory",
 		dir + "/x.rec":                    "proberec: create " + dir + "/x.rec: " + dir + ": other users may write to it",
 		dir + "/x\x1b[31m\u0085\n.rec,1M": `proberec: STAPSDT_RECORD="` + dir + `/x\x1b[31m\u0085\n.rec,1M": the path has control characters`,

@@ -23,20 +23,23 @@ import (
 // If the last directory of the path is missing, Create makes it, with mode 0700, unless its path
 // has a %p.
 //
-// If this or another process already records to the path, or the path is a file of another user, the file is called PATH.PID, or
-// PATH.PID.2 and so on if that is in use. If the path is a recording that an earlier process has left, Create renames it: the
-// new name has the present time, and [Recorder.Previous] returns it.
+// If this or another process already records to the path, or the path is a file of another user,
+// the file is called PATH.PID, or PATH.PID.2 and so on if that is taken. If the path is a recording
+// that an earlier process has left, Create renames it: the new name has the present time, and
+// [Recorder.Previous] returns it.
 //
-// Create keeps five recordings to the path whose processes have ended. If there are more, it
-// removes first those that Close has ended, then those of processes that began while another
-// recorded to the path, such as its children, and then those that began first. Create renames and
-// removes only files of this user that begin like a recording.
+// Create keeps the five newest recordings of ended processes to the path, except that a crash
+// outlives what Close has ended, and a service outlives processes that began while it recorded,
+// such as its children. Create renames and removes only files of this user that begin like a
+// recording.
 //
-// Create fails if the path is a file of the user that is not a recording, and if a recording could not be kept safely: in a directory in
-// which other users could replace the file, or that they could replace; on a network or FUSE file system, or one that cannot reserve space
-// (btrfs, zfs); if there is not enough space, or memory on tmpfs; and with [stapsdt.ErrUnsupported] on
-// systems other than Linux. Choose tmpfs, such as /dev/shm, if the program must not wait for a disk: a fire
-// that writes to a page of a file while the kernel writes this page to the disk can wait for it.
+// Create fails if the path is a file of the user that is not a recording, and if a recording could
+// not be kept safely: in a directory in which other users could replace the file, or to which a
+// directory or a link of theirs leads; on a network or FUSE file system, or one that cannot reserve
+// space (btrfs, zfs); if there is not enough space, or memory on tmpfs; and with
+// [stapsdt.ErrUnsupported] on systems other than Linux. Choose tmpfs, such as /dev/shm, if the
+// program must not wait for a disk: a fire that writes to a page of a file while the kernel writes
+// this page to the disk can wait for it.
 //
 // If the file is truncated or its disk fails, the recording ends, and the program continues: see [Recorder.Err].
 func Create(path string, size int64, providers ...*stapsdt.Provider) (*Recorder, error) {
@@ -66,16 +69,11 @@ func create(pattern string, size int64, providers []*stapsdt.Provider) (*Recorde
 }
 
 // newFile makes the file of a recording and, on demand, the last directory of its path.
-func newFile(path string, size int64, directory bool) (*recordfile.File, error) {
+func newFile(path string, size int64, makes bool) (*recordfile.File, error) {
 	if size > recording.MaxBytes {
 		return nil, fmt.Errorf("a recording has at most %d bytes", recording.MaxBytes)
 	}
-	if directory {
-		if err := recordfile.MakeDirectory(path); err != nil {
-			return nil, err
-		}
-	}
-	return recordfile.Create(path, size)
+	return recordfile.Create(path, size, makes)
 }
 
 // Path returns the path of the file to which the recorder writes, or "" if it has none.

@@ -2,7 +2,9 @@ package proberec
 
 import (
 	"runtime"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
@@ -25,7 +27,8 @@ func TestRecorderMemory(t *testing.T) {
 	})
 }
 
-// flight records many operations that are in flight at once, and calls figure at each stage of the recorder's life.
+// flight records many operations that are in flight at once, by more threads than can own a shard, and calls figure at each
+// stage of the recorder's life.
 func flight(t *testing.T, figure func(name string, most float64)) {
 	const operations, size = 20_000, 1 << 20
 	p := stapsdt.NewProvider("p")
@@ -36,22 +39,26 @@ func flight(t *testing.T, figure func(name string, most float64)) {
 	r := New(size, p)
 	r.Start()
 	fire := func(f func(id uint64)) {
-		done := make(chan struct{})
-		for from := range uint64(4) { // goroutines, which use several shards
-			go func() {
-				for id := from; id < operations; id += 4 {
+		const threads = 4
+		var running, done sync.WaitGroup
+		running.Add(threads)
+		for from := range uint64(threads) {
+			done.Go(func() {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				running.Done()
+				running.Wait()
+				for id := from; id < operations; id += threads {
 					f(id)
 				}
-				done <- struct{}{}
-			}()
+			})
 		}
-		for range 4 {
-			<-done
-		}
+		done.Wait()
 	}
 	fire(func(id uint64) { start.Fire(id, "SELECT") })
 	figure("a recorder", size+128<<10)
-	require.Zero(t, testenv.Goroutines())
+	// The recorder looks for shards of threads that have ended at most once a second, in a goroutine that ends soon.
+	require.Eventually(t, func() bool { return testenv.Goroutines() == 0 }, testenv.Patience, time.Millisecond)
 	require.LessOrEqual(t, testenv.Descriptors(), descriptors)
 	fire(func(id uint64) { end.Fire(id) })
 	r.Stop()

@@ -48,7 +48,7 @@ func TestOnlyRecordings(t *testing.T) {
 		require.NoError(t, err)
 		second, err := Create(path, 1)
 		require.NoError(t, err)
-		require.Equal(t, fmt.Sprint(path, ".", os.Getpid(), ".2"), second.Path())
+		require.Regexp(t, fmt.Sprintf(`^%s\.%d\.\d+$`, path, os.Getpid()), second.Path())
 		if previous := first.Previous(); previous != "" {
 			kept = append(kept, previous)
 		}
@@ -161,8 +161,10 @@ func TestWay(t *testing.T) {
 	sub := mkdir(0, 0o700, "theirs/sub")
 	refuses(sub, theirs+": it belongs to user 20001")
 	open := mkdir(0, 0o777, "open")
-	sub = mkdir(0, 0o700, "open/sub")
-	refuses(sub, open+": other users may write to it")
+	accepts(mkdir(0, 0o700, "open/sub"))
+	refuses(open, open+": other users may write to it, and could replace a recording: chmod go-w keeps them out; or record to a directory of its own in it, such as "+open+"/rec")
+	refuses(mkdir(stranger, 0o700, "open/theirs"), open+"/theirs: it belongs to user 20001")
+	refuses(mkdir(0, 0o777, "open/open"), open+"/open: other users may write to it")
 	mkdir(0, 0o775, "group")
 	accepts(mkdir(0, 0o700, "group/sub"))
 	refuses(mkdir(0, 0o775, "group/last"), "other users may write to it")
@@ -180,9 +182,67 @@ func TestWay(t *testing.T) {
 	refuses(link(0, "theirs/../good", "through"), theirs+": it belongs to user 20001")
 	accepts(link(0, "../sticky//./../good", "sticky/own"))
 
-	// A volume of Kubernetes: everyone may write to it.
-	require.NoError(t, unix.Mount("none", open, "tmpfs", 0, "size=4m,mode=0777"))
-	t.Cleanup(func() { unix.Unmount(open, unix.MNT_DETACH) })
-	accepts(mkdir(0, 0o700, "open/sub"))
-	refuses(open, open+": other users may write to it")
+	refuses(link(0, mkdir(0, 0o700, "empty"), "open/link"), open+"/link: other users may write to "+open+", and could replace this link: name the directory to which it leads")
+	accepts(open + "/sub/../../good")
+}
+
+// TestRecordingInEmptyDir: a directory of root to which everyone may write, as a volume of Kubernetes on a disk, is enough for a
+// recording in a directory of its own there, which Create makes. What another user has put there instead is refused.
+func TestRecordingInEmptyDir(t *testing.T) {
+	testenv.NeedsRoot(t)
+	testenv.NotEmulated(t, "it starts itself as another program")
+	const user, stranger = 20002, 20001
+	volume := filepath.Join(t.TempDir(), "volume")
+	require.NoError(t, os.Chmod(filepath.Dir(volume), 0o755))
+	require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(volume)), 0o755))
+	require.NoError(t, os.Mkdir(volume, 0o700))
+	require.NoError(t, os.Chmod(volume, 0o777))
+	rec := filepath.Join(volume, "rec")
+	path := filepath.Join(rec, "shop.rec")
+
+	require.Equal(t, path, killed(t, path, user))
+	require.NotZero(t, checkKilled(t, path))
+	info, err := os.Stat(rec)
+	require.NoError(t, err)
+	require.Equal(t, os.ModeDir|0o700, info.Mode())
+	require.EqualValues(t, user, info.Sys().(*syscall.Stat_t).Uid)
+	require.Equal(t, path, killed(t, path, user))
+	kept, err := filepath.Glob(path + "-20*")
+	require.NoError(t, err)
+	require.Len(t, kept, 1)
+	require.NotZero(t, checkKilled(t, kept[0]))
+
+	for kind, plant := range map[string]struct {
+		make func() error
+		want string
+	}{
+		"directory": {func() error { return os.Mkdir(rec, 0o777) }, rec + ": it belongs to user 20001, who could replace a recording"},
+		"link":      {func() error { return os.Symlink("/etc", rec) }, rec + ": it belongs to user 20001, who could replace a recording"},
+		"FIFO":      {func() error { return unix.Mkfifo(rec, 0o777) }, rec + ": it belongs to user 20001, who could replace a recording"},
+	} {
+		require.NoError(t, os.Rename(rec, rec+"-before-"+kind))
+		require.NoError(t, plant.make())
+		require.NoError(t, os.Lchown(rec, stranger, stranger))
+		_, err := Create(path, 1)
+		require.EqualError(t, err, "proberec: create "+path+": "+plant.want)
+		require.NoFileExists(t, "/etc/shop.rec")
+	}
+}
+
+// TestUnlistedDirectory: in a directory that its user may not list, a process records, and keeps the recording of the last one.
+func TestUnlistedDirectory(t *testing.T) {
+	testenv.NeedsRoot(t)
+	testenv.NotEmulated(t, "it starts itself as another program")
+	const user = 20002
+	spool := filepath.Join(t.TempDir(), "spool")
+	require.NoError(t, os.Chmod(filepath.Dir(spool), 0o711))
+	require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(spool)), 0o711))
+	require.NoError(t, os.Mkdir(spool, 0o700))
+	require.NoError(t, os.Chmod(spool, os.ModeSticky|0o733))
+	path := filepath.Join(spool, "shop.rec")
+	for range 2 {
+		require.Equal(t, path, killed(t, path, user))
+		require.NotZero(t, checkKilled(t, path))
+	}
+	require.Equal(t, 2, testenv.Entries(spool))
 }

@@ -35,12 +35,15 @@ const (
 	// made a younger one. staleTicks is the same in the ticks of start times.
 	staleAge   = time.Minute
 	staleTicks = 60 * 100
-	// maxWatchers is the maximum number of connections that watch at a time, maxRing the maximum bytes of chunks
-	// of each, and minChunks the minimum number of chunks. maxMemory is the maximum memory of all connections.
+	// maxWatchers is the maximum number of connections that watch at a time, maxRing the maximum
+	// bytes of chunks of each, and minChunks the minimum number of chunks. maxMemory is the maximum
+	// memory of all connections, and maxUnknown the same if the process may have a limit that it
+	// does not see.
 	maxWatchers = 8
 	maxRing     = 64 << 20
 	minChunks   = 4
 	maxMemory   = 128 << 20
+	maxUnknown  = 8 << 20
 )
 
 // listener serves the watchers of this process.
@@ -144,7 +147,7 @@ func (l *listener) open(dir string, fd int) error {
 			return err
 		}
 	}
-	if err := os.Chmod(at, 0o600); err != nil {
+	if err := protect(at); err != nil {
 		socket.Close()
 		_ = os.Remove(at)
 		return err
@@ -153,10 +156,20 @@ func (l *listener) open(dir string, fd int) error {
 	return nil
 }
 
+// protect admits only this user to a socket, and sets the sticky bit, which protects it from
+// programs that clean directories by age (systemd's tmpfiles.d(5)): these know the sockets of their
+// own namespaces only. If the bit cannot be set, this is no reason to fail.
+func protect(at string) error {
+	if os.Chmod(at, 0o600|os.ModeSticky) == nil {
+		return nil
+	}
+	return os.Chmod(at, 0o600)
+}
+
 // listens reports whether a process listens on a socket. A process that has just made the socket will listen in a moment.
 func listens(address string) bool {
 	for range 10 {
-		if !refuses(address) {
+		if !wire.Refuses(address) {
 			return true
 		}
 		time.Sleep(time.Millisecond)
@@ -193,7 +206,7 @@ func (l *listener) tidy() {
 		if err != nil || time.Since(info.ModTime()) < staleAge {
 			continue
 		}
-		if refuses(address(dir, fd, e.Name())) {
+		if wire.Refuses(address(dir, fd, e.Name())) {
 			_ = os.Remove(path.Join(dir, e.Name()))
 		}
 		if l.isClosed() {
@@ -272,22 +285,31 @@ func (l *listener) remove(c *connection) {
 // reserve takes memory for a watcher that asks for a number of bytes of chunks, and returns the number of
 // chunks that it gets. It refuses the watcher if there are too many.
 func (l *listener) reserve(bytes uint64) (chunks uint64, size int64, err error) {
-	room, _ := recordfile.MemoryRoom()
+	return l.reserveIn(recordfile.MemoryRoom(), bytes)
+}
+
+func (l *listener) reserveIn(
+	room recordfile.Room, bytes uint64,
+) (chunks uint64, size int64, err error) {
+	most := int64(maxMemory)
+	if room.Unknown {
+		most = maxUnknown
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.watchers >= maxWatchers {
 		return 0, 0, &wire.Error{Code: wire.CodeBusy, Text: fmt.Sprintf("%d processes watch it already", l.watchers)}
 	}
 	later := int64(maxWatchers-l.watchers-1) * recorder.Size(minChunks) // for later watchers
-	room = min(room/16, maxMemory-l.memory-later)
+	left := min(room.Bytes/16, most-l.memory-later)
 	for chunks = recorder.Chunks(int64(min(bytes, maxRing))); ; chunks = max(chunks/2, minChunks) {
-		if size = recorder.Size(chunks); size <= room {
+		if size = recorder.Size(chunks); size <= left {
 			l.watchers++
 			l.memory += size
 			return chunks, size, nil
 		}
 		if chunks == minChunks {
-			return 0, 0, &wire.Error{Code: wire.CodeMemory, Text: fmt.Sprintf("it has no memory for another watcher: %d bytes are left for them", max(room, 0))}
+			return 0, 0, &wire.Error{Code: wire.CodeMemory, Text: fmt.Sprintf("it has no memory for another watcher: %d bytes are left for them", max(left, 0))}
 		}
 	}
 }

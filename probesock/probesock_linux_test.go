@@ -462,6 +462,34 @@ func TestMemory(t *testing.T) {
 	require.ErrorContains(t, err, "no memory for another watcher")
 }
 
+// TestMemoryOfContainer: the memory of a watcher is a share of what the process sees, and small if it may have a limit that it does not
+// see.
+func TestMemoryOfContainer(t *testing.T) {
+	const request = 32 << 20 / recording.ChunkBytes // chunks
+	for name, test := range map[string]struct {
+		room recordfile.Room
+		used int64
+		want []uint64 // chunks of watchers that come one after another, 0 for none
+	}{
+		"the machine's":     {recordfile.Room{Bytes: 8 << 30}, 0, []uint64{request, request, request, request / 2}},
+		"a limit":           {recordfile.Room{Bytes: 128 << 20, Group: "memory.max"}, 0, []uint64{request / 8}},
+		"a small limit":     {recordfile.Room{Bytes: 4 << 20, Group: "memory.max"}, 0, []uint64{0}},
+		"unknown":           {recordfile.Room{Bytes: 8 << 30, Unknown: true}, 0, []uint64{64, 16, 16, 4, 4, 4, 4, 4, 0}},
+		"unknown and short": {recordfile.Room{Bytes: 32 << 20, Unknown: true}, 0, []uint64{16}},
+	} {
+		l := &listener{}
+		for i, want := range test.want {
+			chunks, size, err := l.reserveIn(test.room, request*recording.ChunkBytes)
+			require.Equal(t, want == 0, err != nil, "%s: %v", name, err)
+			require.Equal(t, want, chunks, "%s: watcher %d", name, i)
+			if test.room.Unknown {
+				require.LessOrEqual(t, size, int64(maxUnknown)/2+maxUnknown/16, name)
+				require.LessOrEqual(t, l.memory, int64(maxUnknown), name)
+			}
+		}
+	}
+}
+
 func TestAdmitted(t *testing.T) {
 	yes, no := func() bool { return true }, func() bool { return false }
 	require.True(t, isAdmitted(1000, 1000, no))
@@ -510,7 +538,7 @@ func TestFiles(t *testing.T) {
 	path := closer.Path()
 	info, err := os.Stat(path)
 	require.NoError(t, err)
-	require.Equal(t, os.ModeSocket|0o600, info.Mode())
+	require.Equal(t, os.ModeSocket|os.ModeSticky|0o600, info.Mode())
 	_, err = Listen()
 	require.ErrorIs(t, err, errListens)
 	p := stapsdt.NewProvider("files")

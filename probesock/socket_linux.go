@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"github.com/go-stapsdt/stapsdt/internal/region"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,17 +30,6 @@ func listenAt(path string) (*os.File, error) {
 		return nil, &os.PathError{Op: "listen", Path: path, Err: err}
 	}
 	return os.NewFile(uintptr(fd), path), nil
-}
-
-// refuses reports whether a socket refuses connections: no process listens on it. If its queue is
-// full, one does.
-func refuses(path string) bool {
-	fd, err := unix.Socket(unix.AF_UNIX, socketFlags, 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	return unix.Connect(fd, &unix.SockaddrUnix{Name: path}) == unix.ECONNREFUSED
 }
 
 // accept waits for a connection. It returns an error when the socket is closed.
@@ -93,14 +83,7 @@ func sendDescriptor(c *os.File, message []byte, descriptor int) error {
 }
 
 // admitted reports whether the other side is a process of this user, or of root.
-func admitted(c *os.File) (ok bool) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return false
-	}
-	_ = raw.Control(func(fd uintptr) {
-		peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-		ok = err == nil && isAdmitted(peer.Uid, uint32(os.Geteuid()), region.AllUsersMapped)
-	})
-	return ok
+func admitted(c *os.File) bool {
+	peer, err := wire.Peer(c)
+	return err == nil && isAdmitted(peer.Uid, uint32(os.Geteuid()), region.AllUsersMapped)
 }

@@ -2,11 +2,12 @@
 # Measures what probes cost when idle, when traced, and to load, next to the alternatives,
 # and prints a table in Markdown.
 #
-#   scripts/bench.sh [--quick] [--write] [--check] [--functions | --command]
+#   scripts/bench.sh [--quick] [--write] [--check] [--recorded | --functions | --command]
 #
 #   --quick       measures fewer rounds
 #   --write       also puts the tables into docs/cost.md, between their marks
 #   --check       also compares the figures with the targets, and fails if one is missed
+#   --recorded    measures only recorded events, by the processor's counter and by another clock
 #   --functions   measures only the functions of programs without probes
 #   --command     measures only what the command takes
 set -euo pipefail
@@ -15,7 +16,7 @@ cd "$(dirname "$0")/.."
 
 for option in "$@"; do
 	case $option in
-	--quick | --write | --check | --functions | --command) ;;
+	--quick | --write | --check | --recorded | --functions | --command) ;;
 	*)
 		sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
 		exit 2

@@ -4,7 +4,8 @@
 #
 #   scripts/kubernetes.sh [CHECK...]
 #
-#   CHECK   agent moment rules brief pods plugin replicas killed later sidecar verbs monitor nodes; by default all
+#   CHECK   agent moment rules brief pods plugin replicas killed later limited sidecar verbs monitor nodes;
+#           by default all
 #           They run in this order. The cluster has one node until nodes adds the second.
 #
 # It runs the image that is made like that of a release or, with $STAPSDT_RELEASED, the image in this archive of a release.
@@ -13,14 +14,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
-bin=${STAPSDT_CACHE:-$HOME/.cache/stapsdt}/kubernetes-$(sed -n 's|^require k8s.io/kubernetes ||p' scripts/lib/cluster/go.mod)
+bin=${STAPSDT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/stapsdt}/kubernetes-$(sed -n 's|^require k8s.io/kubernetes ||p' scripts/lib/cluster/go.mod)
 . scripts/lib/install.sh
 . scripts/lib/cluster.sh
 . scripts/lib/check.sh
 . scripts/lib/packages.sh
 
 operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
-checks="agent moment rules brief pods plugin replicas killed later sidecar verbs monitor nodes"
+checks="agent moment rules brief pods plugin replicas killed later limited sidecar verbs monitor nodes"
 
 if [ "${1:-}" != --inside ]; then
 	for one in "$@"; do
@@ -419,6 +420,33 @@ later() {
 	[ "$(grep -o '"number":[0-9]*' "$cluster/life" | sort -u | wc -l)" = 1000 ]
 }
 
+# limited: a request leaves a program alive that has little left of a limit of the pod itself, which its container cannot see.
+limited() {
+	developer || return 1
+	kubectl apply -f - <<-'YAML' || return 1
+		apiVersion: v1
+		kind: Pod
+		metadata: {name: limited, namespace: work}
+		spec:
+		  resources: {limits: {memory: 128Mi}}
+		  securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+		  containers:
+		    - name: app
+		      image: worker
+		      imagePullPolicy: IfNotPresent
+		      args: ["-take", "90", "-launch", "1", "-events", "1000"]
+		      env: [{name: STAPSDT_SOCKET, value: "1"}, {name: STAPSDT_DIR, value: /probes/app}]
+		      volumeMounts: [{name: probes, mountPath: /probes}]
+		      securityContext: {readOnlyRootFilesystem: true, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+		  volumes: [{name: probes, emptyDir: {medium: Memory}}]
+	YAML
+	kubectl -n work wait --for=condition=Ready pod/limited --timeout=60s || return 1
+	[ "$(kubectl -n work get pod limited -o jsonpath='{.spec.resources.limits.memory}')" = 128Mi ] || return 1
+	kubectl stapsdt --kubeconfig "$cluster/developer" count -p work/limited worker:asked -d 5s -o json | tee "$cluster/counted" || return 1
+	grep -q '"count":1000' "$cluster/counted" || return 1
+	[ "$(kubectl -n work get pod limited -o jsonpath='{.status.containerStatuses[0].restartCount}')" = 0 ]
+}
+
 # shown OUTPUT COMMAND... runs a verb for the pod $pod of the service as a developer, and finds the output.
 shown() {
 	local output=$1 began=$EPOCHREALTIME
@@ -516,6 +544,7 @@ for one in $checks; do
 	replicas) check "kubectl stapsdt shows all replicas of a Deployment in one stream" replicas ;;
 	killed) check "a developer reads and fetches what containers recorded before they crashed" killed ;;
 	later) check "a developer waits for the next life of a container" later ;;
+	limited) check "a request leaves a program alive that the pod's own limit leaves little memory" limited ;;
 	sidecar) check "an exporter beside a service needs no capability" sidecar ;;
 	verbs) check "each verb of kubectl stapsdt answers a developer" verbs ;;
 	monitor) check "the PodMonitor agrees with its CRD" monitor ;;

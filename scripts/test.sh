@@ -6,8 +6,8 @@
 #
 # Only a defect can fail the gate. Nothing in it depends on the network once the tools and modules are there, on how long
 # something takes, or on what else the machine does, and nothing is run again. The tests themselves say where they run: see
-# internal/testenv. With CI=true a test fails, and is not skipped, if a tool or root is missing. .ci/run runs the gate with an
-# empty module cache.
+# internal/testenv. With CI=true a test fails, and is not skipped, if a tool or root is missing. What the machine itself lacks skips a
+# test also then, and is listed at the end. .ci/run runs the gate with an empty module cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,6 +26,7 @@ esac
 # shellcheck source=scripts/lib/raced.sh
 . scripts/lib/raced.sh
 temp=$(mktemp -d)
+export STAPSDT_LACKING=$temp/machine
 trap 'rm -rf "$temp"' EXIT
 
 # step NAME COMMAND... runs the command in a shell of its own that stops at the first failure, prints its output when it has
@@ -48,10 +49,11 @@ step() {
 	printf '%s %5d s  %s\n' "$([ "$status" -eq 0 ] && echo 'ok    ' || echo 'FAILED')" "$((SECONDS - start))" "$name" >>"$temp/steps"
 }
 
-# finish prints the steps, and fails if one failed.
+# finish prints the tests for which the machine lacks something, and the steps, and fails if one failed.
 finish() {
 	local failed
 	printf '\n'
+	[ ! -e "$STAPSDT_LACKING" ] || { echo "not run, because of what this machine lacks:"; sort -u "$STAPSDT_LACKING"; }
 	cat "$temp/steps"
 	failed=$(grep -c '^FAILED' "$temp/steps" || true)
 	printf '%d s\n%d passed, %d failed\n' "$SECONDS" "$(($(wc -l <"$temp/steps") - failed))" "$failed"
@@ -146,8 +148,8 @@ step "tools" installed
 wait
 mapfile -t modules < <(GOPROXY=off go list -m -f '{{.Dir}}')
 export GOPROXY=off # a module that is missing now is a defect of scripts/lib/modules.sh
-# Two lanes: most tests wait for a tracer most of the time, and compilers do not. The first package takes longest.
-step "go test" tested 1 ./internal/test/command ./internal/test/... ./instrument/{grpc,otel}probe/... ./... &
+# Two lanes: most tests wait for a tracer most of the time, and compilers do not. The first packages take longest.
+step "go test" tested 1 ./internal/test/{command,gofunctions} ./internal/test/... ./instrument/{grpc,otel}probe/... ./... &
 step "tree" tidy
 step "gofmt" formatted
 step "columns" scripts/lib/columns.sh

@@ -58,9 +58,9 @@ as on overlayfs or without CAP_LEASE for another user's file, the file is left.`
 func nameDirectories(opts *clean.Options, paths []string) error {
 	switch {
 	case opts.Older < 0:
-		return console.Usagef("the time %v is negative", opts.Older)
+		return query.Usagef("the time %v is negative", opts.Older)
 	case opts.All && len(paths) > 0:
-		return console.Usagef("clean takes either -a or DIRECTORY")
+		return query.Usagef("clean takes either -a or DIRECTORY")
 	}
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -68,7 +68,7 @@ func nameDirectories(opts *clean.Options, paths []string) error {
 			return err
 		}
 		if !info.IsDir() {
-			return console.Usagef("%s is not a directory", path)
+			return query.Usagef("%s is not a directory", path)
 		}
 		if path, err = filepath.Abs(path); err != nil {
 			return err

@@ -2,8 +2,8 @@ package main
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/remote"
 
 	"github.com/spf13/cobra"
 )
@@ -50,13 +50,13 @@ func checkCommand(c *cobra.Command, config *query.Config, specs, command []strin
 	from := recordingsOf(c)
 	switch {
 	case len(command) == 0:
-		return console.Usagef("two dashes are followed by a COMMAND and its arguments")
+		return query.Usagef("two dashes are followed by a COMMAND and its arguments")
 	case c.Name() == "top":
-		return console.Usagef("top needs the terminal for itself: give -p PID, and start the command elsewhere")
+		return query.Usagef("top needs the terminal for itself: give -p PID, and start the command elsewhere")
 	case config.Given():
-		return console.Usagef("a COMMAND after two dashes is the process, so -p and -a cannot be given")
-	case from != nil && from.Given(), len(specs) > 0 && remote.IsAddress(specs[0]):
-		return console.Usagef("a COMMAND after two dashes is the process, so there is no other source of events")
+		return query.Usagef("a COMMAND after two dashes is the process, so -p and -a cannot be given")
+	case from != nil && from.Given(), len(specs) > 0 && spec.IsAddress(specs[0]):
+		return query.Usagef("a COMMAND after two dashes is the process, so there is no other source of events")
 	}
 	return nil
 }

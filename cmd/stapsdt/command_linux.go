@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"os"
+	"os/signal"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/launch"
@@ -12,9 +14,16 @@ import (
 // ending is the time after which a user is told that a COMMAND outlives the verb.
 const ending = time.Second
 
+// ignoresInterrupt reports whether SIGINT was ignored when this process began, as it then is in a
+// COMMAND.
+var ignoresInterrupt = signal.Ignored(os.Interrupt)
+
 // runWith starts a COMMAND, runs a verb with it, and waits for its end. Unless the verb fails, the
 // error has the status of the COMMAND.
 func runWith(to *console.Console, config *query.Config, argv []string, verb func() error) error {
+	if ignoresInterrupt {
+		signal.Ignore(os.Interrupt)
+	}
 	command, unheard, err := launch.Start(argv)
 	var failed *launch.Error
 	if errors.As(err, &failed) {
@@ -25,6 +34,7 @@ func runWith(to *console.Console, config *query.Config, argv []string, verb func
 		to.Warn("the first events of probes that a program loads can be missed: %v", unheard)
 	}
 	config.PIDs, config.Command = []int{command.Pid}, command
+	to.Share()
 	err = verb()
 	to.Stay()
 	waits := time.AfterFunc(ending, func() {
@@ -33,6 +43,9 @@ func runWith(to *console.Console, config *query.Config, argv []string, verb func
 	status, waitErr := command.End()
 	waits.Stop()
 	switch {
+	case status != 0 && errors.Is(err, query.ErrNothing): // its own status says more
+		to.Warn("%v", err)
+		return statusError(status)
 	case err != nil:
 		return err
 	case waitErr != nil:

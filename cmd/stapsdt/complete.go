@@ -9,6 +9,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 
 	"github.com/spf13/cobra"
@@ -45,7 +47,7 @@ func completeSpec(c *cobra.Command, args []string, word string) (all []string, _
 		name := p.before + p.provider + ":" + p.name
 		if c.Name() == "top" || c.Name() == "tree" { // these take operations, which have the arguments of their starts
 			var isStart bool
-			if name, isStart = replay.NameOf(name); !isStart {
+			if name, isStart = pairing.NameOf(name); !isStart {
 				continue
 			}
 		}
@@ -91,9 +93,9 @@ func offered(c *cobra.Command, word string) ([]completion, cobra.ShellCompDirect
 	defer source.Close()
 	all := []completion{}
 	for _, p := range source.Probes() {
-		one := completion{provider: p.Provider, name: p.Name, signature: replay.Signature(p)}
+		one := completion{provider: p.Provider, name: p.Name, signature: evaluate.Signature(p)}
 		for i := range p.Args {
-			name, kind := replay.Argument(p, i)
+			name, kind := evaluate.Argument(p, i)
 			one.add(name, kind)
 		}
 		all = append(all, one)

@@ -12,8 +12,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 
 	"github.com/spf13/cobra"
 )
@@ -98,10 +98,10 @@ func offeredByFiles(named *query.Target, word string) ([]completion, cobra.Shell
 func appendFile(all []completion, f *target.File, before string) []completion {
 	for _, p := range f.Probes {
 		one := completion{
-			before: before, provider: p.Provider, name: p.Name, signature: spec.Signature(p),
+			before: before, provider: p.Provider, name: p.Name, signature: text.Signature(p),
 		}
 		for _, a := range p.Args {
-			one.add(a.Name, spec.TypeName(a))
+			one.add(a.Name, text.TypeName(a))
 		}
 		all = append(all, one)
 	}

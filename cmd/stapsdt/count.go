@@ -22,8 +22,10 @@ which is started, and what it starts.`,
   stapsdt count -a myapp:request__done --by status,pid -i 1s
   stapsdt count -p 1234 myapp:request__done --by path --sum bytes --sort sum
   stapsdt count postgres:postgresql:query__start --by 'str(arg0)'`,
-		RunE: func(c *cobra.Command, args []string) error {
-			config.Specs = cutAddress(args, &options.From)
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if config.Specs, err = parseSpecs(cutAddress(args, &options.From), nil); err != nil {
+				return err
+			}
 			if c.Flags().Changed("sum") {
 				if err := query.CheckSyntax(options.Value); err != nil {
 					return err

@@ -61,28 +61,27 @@ func processAndSpec(process string, args []string) (pid int, only *spec.Spec, er
 	words := strings.FieldsFunc(process, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	switch {
 	case len(words) == 0:
-		return 0, nil, console.Usagef("no process: give -p PID")
+		return 0, nil, query.Usagef("no process: give -p PID")
 	case len(words) > 1 || len(args) > 0 && isNumber(args[0]): // the output of pgrep, with quotes or without
-		return 0, nil, console.Usagef("-p takes one process here; pgrep -nx NAME prints the newest of this name")
+		return 0, nil, query.Usagef("-p takes one process here; pgrep -nx NAME prints the newest of this name")
 	}
 	switch pid, err = processOf(words[0]); {
 	case errors.Is(err, proc.ErrNoProcess):
 		return 0, nil, fmt.Errorf("-p: %w", err)
 	case err != nil:
-		return 0, nil, console.Usagef("-p %w", err)
+		return 0, nil, query.Usagef("-p %w", err)
 	}
 	if len(args) > 1 {
-		return 0, nil, console.Usagef("doctor takes one SPEC")
+		return 0, nil, query.Usagef("doctor takes one SPEC")
 	}
 	if len(args) == 1 {
-		s, err := spec.Parse(args[0])
+		specs, err := parseSpecs(args, nil)
 		if err != nil {
-			return 0, nil, console.Usagef("%w", err)
+			return 0, nil, err
 		}
-		if s.Functions {
-			return 0, nil, console.Usagef("%v selects functions, but doctor checks probes only: stapsdt list -v %v shows how a function is seen", s, s)
+		if only = &specs[0].Spec; only.Functions {
+			return 0, nil, query.Usagef("%v selects functions, but doctor checks probes only: stapsdt list -v %[1]v shows how a function is seen", only)
 		}
-		only = &s
 	}
 	return pid, only, nil
 }

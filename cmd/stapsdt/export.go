@@ -5,6 +5,7 @@ package main
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rules"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 
 	"github.com/spf13/cobra"
@@ -29,14 +30,14 @@ counting. If the file is wrong, the rules in force stay.`,
   stapsdt export -c rules.yaml --print alerts >alerts.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return console.Usagef("export takes no arguments: the rules name the probes")
+				return query.Usagef("export takes no argument %s: give the file of rules as -c %[1]s, and name the probes there", args[0])
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case options.Rules == "":
-				return console.Usagef("no rules: give -c FILE")
+				return query.Usagef("no rules: give -c FILE")
 			case print != "":
 				return printRules(to, options.Rules, print)
 			}

@@ -4,15 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/internal/nearest"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -64,8 +66,8 @@ func checkDebugFile(c *cobra.Command, args []string) error {
 	if !c.Flags().Changed(debugFile) {
 		return nil
 	}
-	if c.Flags().Changed("from") || slices.ContainsFunc(args, remote.IsAddress) {
-		return console.Usagef("--debug-file is for the programs of processes, not for recordings and addresses")
+	if c.Flags().Changed("from") || slices.ContainsFunc(args, spec.IsAddress) {
+		return query.Usagef("--debug-file is for the programs of processes, not for recordings and addresses")
 	}
 	return nil
 }
@@ -89,7 +91,7 @@ func runFlags(c *cobra.Command, to *console.Console, config *query.Config) {
 	_ = c.RegisterFlagCompletionFunc("budget", cobra.NoFileCompletions)
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if config.Duration == 0 && c.Flags().Changed("duration") {
-			return console.Usagef("a duration of 0 would count nothing: leave out -d to go on until Ctrl-C")
+			return query.Usagef("a duration of 0 would count nothing: leave out -d to go on until Ctrl-C")
 		}
 		return nil
 	}
@@ -140,9 +142,18 @@ func sourceFlags(c *cobra.Command, from *replay.From) {
 	c.Flags().BoolVar(&from.Follow, "follow", false, "with --from, go on with what is written from now on, until Ctrl-C")
 }
 
+// parseSpecs parses SPECs. others maps a SPEC to its alternative.
+func parseSpecs(words []string, others map[string]string) ([]spec.Choice, error) {
+	specs, err := spec.ParseChoices(words, others)
+	if err != nil {
+		return nil, query.Usagef("%w", err)
+	}
+	return specs, nil
+}
+
 // cutAddress removes the address of a page from the arguments, if it is the first one.
 func cutAddress(args []string, from *replay.From) []string {
-	if len(args) > 0 && remote.IsAddress(args[0]) {
+	if len(args) > 0 && spec.IsAddress(args[0]) {
 		from.Address = args[0]
 		return args[1:]
 	}
@@ -153,7 +164,7 @@ func cutAddress(args []string, from *replay.From) []string {
 func checkWindow(c *cobra.Command) error {
 	for _, name := range []string{"since", "until", "follow"} {
 		if f := c.Flags().Lookup(name); f != nil && f.Changed && !c.Flags().Changed("from") {
-			return console.Usagef("--%s is for recordings: give --from FILE", name)
+			return query.Usagef("--%s is for recordings: give --from FILE", name)
 		}
 	}
 	return nil
@@ -182,19 +193,35 @@ func checkStrayPID(c *cobra.Command, args []string) error {
 		return nil
 	}
 	given := slices.ContainsFunc([]string{"pid", "all", "from"}, c.Flags().Changed)
-	if !isNumber(args[0]) {
-		if c.Name() != "list" && !given && !strings.ContainsAny(args[0], ":/") {
-			return console.Usagef("%q is not [FILE:]PROVIDER:PROBE: for the process of this name, give -p %s", args[0], args[0])
-		}
+	switch isNumber := isNumber(args[0]); {
+	case !isNumber && (given || strings.ContainsAny(args[0], ":/")):
 		return nil
-	}
-	if _, err := os.Stat(args[0]); c.Name() == "list" && !flag.Changed && err != nil {
-		return console.Usagef("there is no file %s; -p %s lists the probes of a process", args[0], args[0])
+	case c.Name() == "list" && !given:
+		return checkStrayFile(args[0])
+	case !given && isNumber:
+		return query.Usagef("%q is not [FILE:]PROVIDER:PROBE: for the process with this PID, give -p %s", args[0], args[0])
+	case !given:
+		return query.Usagef("%q is not [FILE:]PROVIDER:PROBE: for the process of this name, give -p %s", args[0], args[0])
 	}
 	if pids, ok := flag.Value.(processList); ok && len(pids.PIDs) > 0 {
-		return console.Usagef("-p takes several processes as one value, as in -p %v,%s or -p \"$(pgrep -x NAME)\" with the quotes", pids, args[0])
+		return query.Usagef("-p takes several processes as one value, as in -p %v,%s or -p \"$(pgrep -x NAME)\" with the quotes", pids, args[0])
 	}
 	return nil
+}
+
+// checkStrayFile returns an error if list is to list a file that does not exist and has the PID or
+// the name of a process.
+func checkStrayFile(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if _, err := exec.LookPath(path); err == nil {
+		return nil // as target.Locate finds it
+	}
+	if _, err := processCalled(path); !isNumber(path) && err != nil && !isAmbiguous(err) {
+		return nil
+	}
+	return query.Usagef("there is no file %s; -p %s lists the probes of a process", path, path)
 }
 
 // schemeless matches an address without http://. No probe has a name of digits.
@@ -211,9 +238,9 @@ func checkStrayAddress(c *cobra.Command, args []string) error {
 	for _, arg := range args {
 		switch {
 		case schemeless.MatchString(arg):
-			return console.Usagef("%s is not a SPEC: the address of a page of probes begins with http://, as in http://%s", arg, arg)
-		case remote.IsAddress(arg) && !readsPages(c):
-			return console.Usagef("%s does not read events from a page, such as the one at %s: list, trace, count, hist, latency, top and tree do", c.Name(), arg)
+			return query.Usagef("%s is not a SPEC: the address of a page of probes begins with http://, as in http://%s", arg, arg)
+		case spec.IsAddress(arg) && !readsPages(c):
+			return query.Usagef("%s does not read events from a page, such as the one at %s: list, trace, count, hist, latency, top and tree do", c.Name(), arg)
 		}
 	}
 	return nil
@@ -226,20 +253,55 @@ func flagError(c *cobra.Command, err error) error {
 	var valueless *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
 	switch {
-	case errors.As(err, &invalid) && errors.Is(invalid.Unwrap(), console.ErrLinux):
+	case errors.As(err, &invalid) && errors.Is(invalid.Unwrap(), query.ErrLinux):
 		return invalid.Unwrap()
 	case errors.As(err, &invalid):
-		return console.Usagef("%s %s", flagName(invalid.GetFlag()), invalidValue(invalid))
+		return query.Usagef("%s %s", flagName(invalid.GetFlag()), invalidValue(invalid))
 	case errors.As(err, &valueless):
-		return console.Usagef("%s needs a value: see %s --help", flagName(valueless.GetFlag()), c.CommandPath())
+		return query.Usagef("%s needs a value: see %s --help", flagName(valueless.GetFlag()), c.CommandPath())
 	case errors.As(err, &unknown):
-		name := "--" + unknown.GetSpecifiedName()
+		name, near := "--"+unknown.GetSpecifiedName(), nearest.To("--"+unknown.GetSpecifiedName())
 		if unknown.GetSpecifiedShortnames() != "" {
-			name = "-" + unknown.GetSpecifiedName()
+			name, near = "-"+unknown.GetSpecifiedName(), nearest.To("")
 		}
-		return console.Usagef("there is no flag %s: see %s --help", name, c.CommandPath())
+		c.Flags().VisitAll(func(f *pflag.Flag) { near.See("--" + f.Name) })
+		hint := near.Hint()
+		ours := c.Flags().Lookup(otherFlags[strings.TrimPrefix(name, "--")])
+		if ours != nil && hint == "" {
+			hint = "; the flag for that is " + flagName(ours)
+		}
+		return query.Usagef("there is no flag %s%s: see %s --help", name, hint, c.CommandPath())
 	}
-	return console.Usagef("%w", err)
+	return query.Usagef("%w", err)
+}
+
+// singleDash matches a long flag with one dash.
+var singleDash = regexp.MustCompile(`^-([a-z][a-z-]+)(=|$)`)
+
+// checkDashes returns an error if a long flag has one dash: -output would be -o with the value
+// utput.
+func checkDashes(root *cobra.Command, args []string) error {
+	c, _, err := root.Find(args)
+	if err != nil {
+		return nil // of another word
+	}
+	for _, arg := range args {
+		if arg == "--" {
+			break
+		}
+		found := singleDash.FindStringSubmatch(arg)
+		if found != nil && c.Flags().Lookup(found[1]) != nil {
+			return query.Usagef("%s has one dash, but this flag has two: give -%s", arg, arg)
+		}
+	}
+	return nil
+}
+
+// otherFlags maps flags of other tools to flags of this command.
+var otherFlags = map[string]string{
+	"json": "output", "format": "output", "limit": "number", "count": "number", "max": "number",
+	"filter": "where", "group-by": "by", "timeout": "duration", "time": "duration",
+	"fields": "show", "process": "pid", "file": "from", "rules": "config",
 }
 
 // flagName returns the short name of a flag, if it has one, or else its long name.

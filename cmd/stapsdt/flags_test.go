@@ -47,6 +47,26 @@ func TestWrongFlags(t *testing.T) {
 		want string
 	}{
 		{[]string{"trac", "-p", "1"}, `there is no command "trac"; the nearest name is trace: see stapsdt help`},
+		{[]string{"ls"}, `there is no command "ls"; the command for that is list: see stapsdt help`},
+		{[]string{"ps", "-p", "1"}, `there is no command "ps"; the command for that is list`},
+		{[]string{"help", "watch"}, `there is no command "watch"; the command for that is top`},
+		{[]string{"myapp:request__done"}, `there is no command "myapp:request__done"; to trace these probes, give stapsdt trace 'myapp:request__done'`},
+		{[]string{"count", "-p", me, "a:b", "-by", "c"}, "-by has one dash, but this flag has two: give --by"},
+		{append(trace, "-output=json"), "-output=json has one dash, but this flag has two: give --output=json"},
+		{[]string{"trace", "-pid", me, "a:b"}, "-pid has one dash, but this flag has two: give --pid"},
+		{append(trace, "--form", "x"), "there is no flag --form; the nearest name is --from: see stapsdt trace --help"},
+		{append(trace, "--filter", "x"), "there is no flag --filter; the flag for that is -w: see stapsdt trace --help"},
+		{append(trace, "--json"), "there is no flag --json; the flag for that is -o"},
+		{[]string{"count", "-p", me, "a:b", "--group-by", "c"}, "there is no flag --group-by; the flag for that is --by"},
+		{[]string{"trace", me, "a:b"}, `is not [FILE:]PROVIDER:PROBE: for the process with this PID, give -p ` + me},
+		{append(trace, "-o", "json", "-O", "x.json"), "-O x.json is for -o chrome and -o perfetto: for -o json, write >x.json"},
+		{append(trace, "-w", "status", "=", "404"), `"=" is not [FILE:]PROVIDER:PROBE: an expression with spaces needs quotes, as in -w 'status == 404'`},
+		{[]string{"trace", "-p", me, "main.f"}, `"main.f" is not [FILE:]PROVIDER:PROBE: for a function of a Go program, give go:main.f`},
+		{[]string{"trace", "-p", me, "usdt:*:a:b"}, `"usdt:*:a:b" is in the notation of bpftrace: give a:b`},
+		{[]string{"export", "rules.yaml"}, "export takes no argument rules.yaml: give the file of rules as -c rules.yaml"},
+		{[]string{"hist", "-p", me, "elapsed", "a:b"}, "hist takes the SPEC before the expression: give a:b elapsed"},
+		{append(trace, "-w", "path =~ /x/"), `=~ is not an operator: use strings.Contains(path, "x")`},
+		{append(trace, "-w", "elapsed > 10 ms"), "a duration has no space: 10ms instead of 10 ms"},
 		{[]string{"nothing-like-it"}, `there is no command "nothing-like-it": see stapsdt help`},
 		{[]string{"help", "nothing"}, `there is no command "nothing": see stapsdt help`},
 		{[]string{"completion", "tcsh"}, `there is no completion for "tcsh"`},
@@ -172,6 +192,7 @@ func TestNames(t *testing.T) {
 	}
 	want := fmt.Sprintf("-p is not unique: 2 processes are called %q, with the PIDs %d,%d", name, pids[0], pids[1])
 	require.Contains(t, refused(t, "trace", "-p", name, "a:b"), want)
+	require.Contains(t, refused(t, "list", name), "there is no file "+name+"; -p "+name+" lists the probes of a process")
 	settle := func(flags ...string) (target query.Target) {
 		c := &cobra.Command{}
 		targetFlags(c, &target)

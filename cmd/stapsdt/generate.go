@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/outfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tools/dlang"
@@ -45,13 +46,13 @@ A definition that D allows but a probe in Go cannot have is an error with its fi
 
 func (g *generator) run(files []string) error {
 	if len(files) != 1 {
-		return console.Usagef("generate takes one file in D, or - for the standard input")
+		return query.Usagef("generate takes one file in D, or - for the standard input")
 	}
 	if g.pkg == "" {
 		g.pkg = "main"
 	}
 	if !token.IsIdentifier(g.pkg) || g.pkg == "_" {
-		return console.Usagef("%q is not a valid package name", g.pkg)
+		return query.Usagef("%q is not a valid package name", g.pkg)
 	}
 	name, data, err := g.read(files[0])
 	if err != nil {
@@ -87,7 +88,7 @@ func (g *generator) read(file string) (name string, data []byte, err error) {
 		return file, data, err
 	}
 	if g.out == "" {
-		return "", nil, console.Usagef("generate does not know which file to write for the standard input: use --out FILE")
+		return "", nil, query.Usagef("generate does not know which file to write for the standard input: use --out FILE")
 	}
 	data, err = io.ReadAll(os.Stdin)
 	return "<stdin>", data, err

@@ -26,13 +26,19 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes, o
 which is started, and what it starts.`,
 		Example: `  stapsdt hist -p 1234 myapp:request__done elapsed
   stapsdt hist -a myapp:request__done elapsed/time.Millisecond --by path --linear 0:100:10`,
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) (err error) {
 			args = cutAddress(args, &options.From)
 			if len(args) != 2 {
-				return console.Usagef("hist takes a SPEC and an expression, such as myapp:request__done elapsed")
+				return query.Usagef("hist takes a SPEC and an expression, such as myapp:request__done elapsed")
 			}
-			config.Specs, options.Value = args[:1], args[1]
+			options.Value = args[1]
 			if err := query.CheckSyntax(options.Value); err != nil {
+				if strings.Contains(args[1], ":") && !strings.Contains(args[0], ":") {
+					err = query.Usagef("hist takes the SPEC before the expression: give %s %s", args[1], args[0])
+				}
+				return err
+			}
+			if config.Specs, err = parseSpecs(args[:1], nil); err != nil {
 				return err
 			}
 			return count.Run(c.Context(), to, config, options)

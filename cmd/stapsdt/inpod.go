@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/workload"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/live"
@@ -27,10 +28,11 @@ import (
 func inpodCommand(to *console.Console) *cobra.Command {
 	c := &cobra.Command{Use: inpod.Verb, Short: "Serve kubectl stapsdt in a pod", Hidden: true}
 	c.RunE = func(*cobra.Command, []string) error {
-		return console.Usagef("%s is for kubectl stapsdt", inpod.Verb)
+		return query.Usagef("%s is for kubectl stapsdt", inpod.Verb)
 	}
 	c.AddCommand(
 		waitCommand(to), lookCommand(to), askCommand(to), sendCommand(to), accompanyCommand(to),
+		resumeCommand(to),
 	)
 	return c
 }
@@ -81,6 +83,7 @@ func askCommand(to *console.Console) *cobra.Command {
 	var reader console.Reader
 	var plain bool
 	var terminal, pod, node string
+	var resume time.Duration
 	var recorded inpod.Recorded
 	c := &cobra.Command{Use: "ask -- VERB...", Args: cobra.MinimumNArgs(1), RunE: func(
 		c *cobra.Command, args []string,
@@ -92,12 +95,7 @@ func askCommand(to *console.Console) *cobra.Command {
 			os.Setenv("NO_COLOR", "1")
 		}
 		console.SetReader(reader)
-		if names := strings.Split(pod, "/"); len(names) == 3 {
-			live.SetPod(recording.Pod{
-				Namespace: names[0], Name: names[1], Container: names[2],
-				Workload: workload.Of(names[1], node), Node: node,
-			})
-		}
+		setPod(pod, node)
 		if recorded.Kept { // the recording is sent, not read
 			return holdKept(to, &allowance, &recorded)
 		}
@@ -110,18 +108,22 @@ func askCommand(to *console.Console) *cobra.Command {
 				inpod.AwaitAlone(terminal)
 				interrupt()
 			}()
-			return runVerb(c.Context(), to, verb)
+			return runVerb(c.Context(), to, &allowance, verb)
+		}
+		if resume > 0 {
+			return recordStream(c.Context(), to, allowance, resume, verb)
 		}
 		stopped, gone := inpod.ReadInput(os.Stdin)
 		context.AfterFunc(stopped, interrupt)
 		if args[0] != "record" {
-			return runVerb(c.Context(), to, verb)
+			return runVerb(c.Context(), to, &allowance, verb)
 		}
 		return recordInMemory(c.Context(), to, allowance, gone, verb)
 	}}
 	allowanceFlags(c, &allowance)
 	recordedFlags(c, &recorded)
 	c.Flags().StringVar(&terminal, "terminal", "", "standard input is a terminal, and the keepalive has this `TOKEN`")
+	c.Flags().DurationVar(&resume, inpod.Resume, 0, "how long to record after the connection was lost")
 	c.Flags().StringVar(&pod, "pod", "", "the names `NAMESPACE/POD/CONTAINER` of the container")
 	c.Flags().StringVar(&node, "node", "", "the `NAME` of its node")
 	c.Flags().IntVar(&reader.Columns, "columns", 0, "how wide the reader's terminal is")
@@ -130,10 +132,30 @@ func askCommand(to *console.Console) *cobra.Command {
 	return c
 }
 
+// setPod sets the names of the container, NAMESPACE/POD/CONTAINER, and of its node, if known.
+func setPod(pod, node string) {
+	if names := strings.Split(pod, "/"); len(names) == 3 {
+		live.SetPod(recording.Pod{
+			Namespace: names[0], Name: names[1], Container: names[2],
+			Workload: workload.Of(names[1], node), Node: node,
+		})
+	}
+}
+
 // interrupt ends a verb as Ctrl-C does.
 func interrupt() { _ = unix.Kill(os.Getpid(), unix.SIGTERM) }
 
-func runVerb(ctx context.Context, to *console.Console, args []string) error {
+// runVerb runs a verb, which may watch programs.
+func runVerb(
+	ctx context.Context, to *console.Console, a *inpod.Allowance, args []string,
+) error {
+	if args[0] != "list" && !slices.ContainsFunc(args, isFrom) {
+		limit, err := a.RingLimit()
+		if err != nil {
+			return err
+		}
+		live.SetRingLimit(limit)
+	}
 	root := rootCommand(to)
 	launchesNone(root)
 	root.SetArgs(args)
@@ -141,6 +163,9 @@ func runVerb(ctx context.Context, to *console.Console, args []string) error {
 	root.SetErr(to.Err)
 	return root.ExecuteContext(ctx)
 }
+
+// isFrom reports whether an argument is a recording to read.
+func isFrom(arg string) bool { return strings.HasPrefix(arg, "--from=") }
 
 // recordInMemory records into memory, and keeps the recording to be fetched until gone is done,
 // unless it was sent while it was made.
@@ -159,12 +184,28 @@ func recordInMemory(
 		return err
 	}
 	defer f.Close()
-	err = runVerb(ctx, to, slices.Insert(args, 1, "--output-file="+f.Name()))
+	err = runVerb(ctx, to, &allowance, slices.Insert(args, 1, "--output-file="+f.Name()))
 	if err != nil || slices.Contains(args, "--"+inpod.Increments) {
 		return err
 	}
 	to.Stay() // a signal ends the recording, not this command
 	return inpod.Hold(gone, to.Out, f)
+}
+
+// recordStream records into memory, and sends the recording while it is made. It goes on for a
+// while without a connection.
+func recordStream(
+	ctx context.Context, to *console.Console, allowance inpod.Allowance, patience time.Duration,
+	args []string,
+) error {
+	stream, err := inpod.NewStream(patience, interrupt)
+	if err != nil {
+		return err
+	}
+	to.Out = stream
+	err = recordInMemory(ctx, to, allowance, ctx, args)
+	stream.Close(err == nil)
+	return err
 }
 
 func sendCommand(to *console.Console) *cobra.Command {
@@ -174,7 +215,7 @@ func sendCommand(to *console.Console) *cobra.Command {
 		pid, pidErr := strconv.Atoi(args[0])
 		fd, fdErr := strconv.Atoi(args[1])
 		if err := errors.Join(pidErr, fdErr); err != nil {
-			return console.Usagef("%w", err)
+			return query.Usagef("%w", err)
 		}
 		if err := inpod.ProtectPod(to, inpod.Allowance{}); err != nil {
 			return err
@@ -193,4 +234,18 @@ func accompanyCommand(to *console.Console) *cobra.Command {
 		return err
 	}
 	return &cobra.Command{Use: use, Args: cobra.ExactArgs(1), RunE: run}
+}
+
+func resumeCommand(to *console.Console) *cobra.Command {
+	run := func(*cobra.Command, []string) error {
+		if err := inpod.ProtectPod(to, inpod.Allowance{}); err != nil {
+			return err
+		}
+		err := inpod.ResumeStream(os.Stdin, os.Stdout, os.Stderr)
+		if errors.Is(err, inpod.ErrCut) {
+			return statusError(exitFailure) // the request has reported why
+		}
+		return err
+	}
+	return &cobra.Command{Use: inpod.Resume, Args: cobra.NoArgs, RunE: run}
 }

@@ -67,7 +67,7 @@ func takes(value bool) string {
 func TestPodCommand(t *testing.T) {
 	ran := filepath.Join(t.TempDir(), "ran")
 	to := &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}
-	err := runVerb(t.Context(), to, []string{"count", "a:b", "--", "touch", ran})
+	err := runVerb(t.Context(), to, &inpod.Allowance{}, []string{"count", "a:b", "--", "touch", ran})
 	require.ErrorContains(t, err, `"touch" is not [FILE:]PROVIDER:PROBE`)
 	require.NoFileExists(t, ran)
 }

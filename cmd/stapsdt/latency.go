@@ -27,8 +27,14 @@ A single go:PATTERN stands for the calls of functions and their returns.`,
   stapsdt latency -p 1234 myapp:query__start myapp:query__end --by 'text,error != ""'
   stapsdt latency -p 1234 myapp:begin myapp:done --key goroutine
   stapsdt latency postgres:postgresql:query__start postgres:postgresql:query__done --key thread`,
-		RunE: func(c *cobra.Command, args []string) error {
-			return latency.Run(c.Context(), to, config, cutAddress(args, &options.From), key, options)
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if args = cutAddress(args, &options.From); len(args) != 1 && len(args) != 2 {
+				return query.Usagef("latency takes the probes of the start and of the end, or the name that their __start and __end follow")
+			}
+			if config.Specs, err = parseSpecs(args, nil); err != nil {
+				return err
+			}
+			return latency.Run(c.Context(), to, config, key, options)
 		},
 	}
 	runFlags(c, to, &config)

@@ -5,13 +5,17 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/spf13/cobra"
@@ -52,23 +56,43 @@ func tracingStatus(c *cobra.Command, err error) (status int, hint string) {
 	case errors.Is(err, live.ErrKernel):
 		return exitRights, ""
 	case errors.As(err, &refused):
-		return exitRights, "; " + withoutRights(c)
+		return exitRights, withoutRights(c)
 	case errors.Is(err, sdt.ErrNoProbes), isNoProcess(err):
 		return exitNothing, ""
 	}
 	return 0, ""
 }
 
-// withoutRights returns a hint about a source of events that needs no rights.
+// withoutSocket returns a process whose environment asks it to listen, but which does not, or 0.
+func withoutSocket(pids []int) int {
+	for _, pid := range pids {
+		if isAsked, _ := wire.ParseVariable(recordings.Environment(pid, wire.Variable)); !isAsked {
+			continue
+		}
+		if _, err := socket.Find(pid); err != nil {
+			return pid
+		}
+	}
+	return 0
+}
+
+// withoutRights returns a hint about a source of events that needs no rights. Functions have none.
 func withoutRights(c *cobra.Command) string {
+	if slices.ContainsFunc(c.Flags().Args(), spec.IsFunction) {
+		return ": see stapsdt help rights"
+	}
 	if flag := c.Flags().Lookup("pid"); flag != nil {
 		if processes, ok := flag.Value.(processList); ok {
-			for _, r := range recordings.Of(proc.Family(processes.PIDs)) {
+			family := proc.Family(processes.PIDs)
+			for _, r := range recordings.Of(family) {
 				if !r.Kept {
-					return fmt.Sprintf("process %d records to %s, which --from reads", r.PID, r.File)
+					return fmt.Sprintf("; process %d records to %s, which --from reads", r.PID, r.File)
 				}
+			}
+			if pid := withoutSocket(family); pid != 0 {
+				return fmt.Sprintf("; the environment of process %d has %s=1, but it has not made its socket: its log has the reason, unless it never calls probeenv.Load", pid, wire.Variable)
 			}
 		}
 	}
-	return "to need none, start the program with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, and watch it as its own user: see stapsdt help rights"
+	return "; to need none, start the program with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, and watch it as its own user: see stapsdt help rights"
 }

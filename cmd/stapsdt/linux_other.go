@@ -15,18 +15,18 @@ func linuxCommands(*console.Console) (all []*cobra.Command) {
 		all = append(all, &cobra.Command{
 			Use: name, Short: "(needs Linux)", DisableFlagParsing: true,
 			RunE: func(c *cobra.Command, _ []string) error {
-				return console.Usagef("%s works on Linux only", name)
+				return query.Usagef("%s works on Linux only", name)
 			},
 		})
 	}
 	return all
 }
 
-func processCalled(string) (int, error) { return 0, console.ErrLinux }
+func processCalled(string) (int, error) { return 0, query.ErrLinux }
 
-func processesLike(string) ([]int, error) { return nil, console.ErrLinux }
+func processesLike(string) ([]int, error) { return nil, query.ErrLinux }
 
-func checkName(string) error { return console.ErrLinux }
+func checkName(string) error { return query.ErrLinux }
 
 func isAmbiguous(error) bool { return false }
 
@@ -47,5 +47,5 @@ func offeredByFiles(*query.Target, string) ([]completion, cobra.ShellCompDirecti
 func tracingStatus(*cobra.Command, error) (status int, hint string) { return 0, "" }
 
 func runWith(*console.Console, *query.Config, []string, func() error) error {
-	return console.ErrLinux
+	return query.ErrLinux
 }

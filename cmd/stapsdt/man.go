@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
@@ -26,7 +26,7 @@ func manCommand() *cobra.Command {
 		Example: `  sudo stapsdt man /usr/local/share/man/man1`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return console.Usagef("man takes a directory, such as /usr/local/share/man/man1")
+				return query.Usagef("man takes a directory, such as /usr/local/share/man/man1")
 			}
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err

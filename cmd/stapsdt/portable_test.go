@@ -13,14 +13,14 @@ import (
 // portable are the packages that only ask, read events and show what they say. They know nothing of
 // the kernel.
 var portable = []string{
-	"query", "query/spec", "stream/event", "stream/events", "stream/replay", "stream/remote",
-	"show/render", "show/console", "show/outfile", "show/text",
+	"query", "query/spec", "query/value", "stream/evaluate", "stream/events", "stream/pairing",
+	"stream/replay", "stream/remote", "show/render", "show/console", "show/outfile", "show/text",
 }
 
 // portableVerbs are the packages of commands that read events of any source. On Linux, they may import what opens
 // processes; elsewhere they import nothing but portable packages.
 var portableVerbs = []string{
-	"stream/source", "verb/list", "verb/count", "verb/latency", "verb/trace", "verb/tree",
+	"kernel/source", "verb/list", "verb/count", "verb/latency", "verb/trace", "verb/tree",
 	"verb/timeline", "verb/top",
 }
 

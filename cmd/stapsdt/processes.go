@@ -10,7 +10,6 @@ import (
 	"unicode"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -45,7 +44,7 @@ func (l processList) String() string {
 // Set looks the processes up.
 func (l processList) Set(text string) error {
 	err := l.set(text)
-	if errors.Is(err, console.ErrLinux) || !isNoProcess(err) && !isAmbiguous(err) {
+	if errors.Is(err, query.ErrLinux) || !isNoProcess(err) && !isAmbiguous(err) {
 		return err
 	}
 	*l.err = cmp.Or(*l.err, err)
@@ -193,7 +192,7 @@ func processError(flag *pflag.Flag, err error) error {
 	case isNoProcess(err):
 		return fmt.Errorf("%s: %w", flagName(flag), err)
 	}
-	return console.Usagef("%s %w", flagName(flag), err)
+	return query.Usagef("%s %w", flagName(flag), err)
 }
 
 // targetFlags adds the flags that select the processes in which a command looks for probes.

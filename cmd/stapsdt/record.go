@@ -19,7 +19,7 @@ import (
 func recordCommand(to *console.Console) *cobra.Command {
 	var config query.Config
 	options := record.Options{Size: 64 << 20}
-	increments := false
+	increments, alternatives := false, map[string]string{}
 	c := &cobra.Command{
 		Use:   "record SPEC... -O FILE (-p PID | -a | with FILE in each SPEC | -- COMMAND)",
 		Short: "Record events in a file",
@@ -34,8 +34,11 @@ which is started, and what it starts.`,
 		Example: `  stapsdt record -p 1234 'myapp:*' -O myapp.rec
   stapsdt record -a 'http:*' -w 'status >= 500' -O errors.rec --size 256M -d 1h
   stapsdt trace --from myapp.rec`,
-		RunE: func(c *cobra.Command, args []string) error {
-			if config.Specs = args; increments {
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if config.Specs, err = parseSpecs(args, alternatives); err != nil {
+				return err
+			}
+			if increments {
 				options.Increments = to.Out
 			}
 			return record.Run(c.Context(), to, config, options)
@@ -54,10 +57,9 @@ which is started, and what it starts.`,
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")
 	c.Flags().IntVar(&options.TextSize, "strlen", 256, fmt.Sprintf("record at most `N` bytes of a text, up to %d", record.MaxText))
 	c.Flags().BoolVar(&increments, inpod.Increments, false, "send the recording to standard output while it is made")
-	config.Others = map[string]string{}
 	c.Flags().Func(inpod.Alternative, "also select the probes of the second `SPEC=SPEC`", func(text string) error {
 		one, other, _ := strings.Cut(text, "=")
-		config.Others[one] = other
+		alternatives[one] = other
 		return nil
 	})
 	for _, name := range []string{inpod.Increments, inpod.Alternative} {

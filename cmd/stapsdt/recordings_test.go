@@ -37,7 +37,7 @@ var argTypes = []recording.Arg{
 	{Type: 1, Kind: kind.Uint64}, {Type: 2, Kind: kind.Uint64}, {Type: 4, Kind: kind.Uint64}, {Type: 8, Kind: kind.Uint64},
 	{Type: kind.TypeFloat32, Kind: kind.Float64}, {Type: kind.TypeFloat32 + 4, Kind: kind.Float64},
 	{Type: kind.TypeString, Kind: kind.String}, {Type: 1, Kind: kind.Bool}, {Type: -8, Kind: kind.Duration},
-	{Type: 4, Kind: kind.Pointer}, {Type: 8, Kind: kind.Pointer},
+	{Type: 4, Kind: kind.Pointer}, {Type: 8, Kind: kind.Pointer}, {Type: -8, Kind: kind.Time},
 }
 
 // control is a name that would control a terminal: by ESC, CR, DEL, and CSI as one byte and as a rune of UTF-8.
@@ -181,6 +181,29 @@ func TestRecordingVerbs(t *testing.T) {
 	}
 }
 
+// TestRecordingTimes: every verb ends, and neither a duration nor a rate overflows, at either end of the times that a damaged
+// recording can have.
+func TestRecordingTimes(t *testing.T) {
+	dir := t.TempDir()
+	for name, at := range map[string][2]time.Duration{
+		"latest":   {5, math.MaxInt64},
+		"second":   {5, math.MaxInt64 - time.Second},
+		"earliest": {math.MinInt64, 5},
+		"ends":     {math.MinInt64, math.MaxInt64},
+		"minute":   {math.MaxInt64 - time.Minute, math.MaxInt64},
+	} {
+		var r eventtest.Recording
+		start, end := r.Probe("p", "op__start", "id", "a"), r.Probe("p", "op__end", "id", "a")
+		r.Chunk(0, 0, eventtest.Fired{Probe: start, At: at[0], Words: []uint64{1, 1}})
+		r.Chunk(1, 0, eventtest.Fired{Probe: end, At: at[1], Words: []uint64{1, 1}}, eventtest.Fired{Probe: start, At: at[1], Words: []uint64{2, 2}})
+		for _, verb := range append(recordingVerbs(dir), []string{"trace", "--since", "1s"}, []string{"trace", "--since", "2000000h"}) {
+			out, said, status := readRecording(t, r.Bytes(), verb...)
+			require.Zero(t, status, "%s %v: %s", name, verb, said)
+			require.NotContains(t, out, `nanoseconds":-`, "%s %v", name, verb)
+		}
+	}
+}
+
 // mutant returns a damaged copy of a recording. Most of the damage is where it matters: in the heads, the table and the beginnings of records.
 func mutant(r *rand.Rand, b []byte) []byte {
 	b = bytes.Clone(b)
@@ -310,6 +333,9 @@ func TestRecordingSentences(t *testing.T) {
 		{[]string{"tree", "-w", "rows > 1"}, whole, `p:query`, `stapsdt: 2 of 4 probes have no rows and are left out\n`, 0, 0},
 		{[]string{"trace", "-o", "perfetto", "-O", filepath.Join(t.TempDir(), "timeline"), "-w", "rows > 1"}, whole, ``, `stapsdt: 2 of 4 probes have no rows and are left out\n`, 0, 0},
 		{[]string{"latency", "p:*", "--by", "key"}, whole, `(?s)p:cache__start → p:cache__end key=77`, `^stapsdt: 2 of 4 probes have no key`, 0, 0},
+		{[]string{"latency", "p:query__start", "p:nope"}, whole, ``, `no such probe: .*p:nope`, 3, 1},
+		{[]string{"latency", "p:query__start", "p:query__ned"}, whole, ``, `no such probe: .*p:query__ned`, 3, 1},
+		{[]string{"latency", "p:query__start", "q:other"}, whole, ``, `^stapsdt: no key pairs p:query__start with q:other: give --key arg0`, 2, 1},
 		{[]string{"count", "*:*", "-w", "tid > 4"}, whole, ``, `undefined: tid.* goroutine`, 2, 0},
 		{[]string{"trace", "-d", "5s"}, whole, ``, `-d`, 2, 1},
 		{[]string{"count", "*:*", "-d", "1s"}, whole, ``, `-d`, 2, 1},

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
@@ -34,7 +36,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 // executeFor is execute for a verb that takes the events of pods, unless pods is nil.
 func executeFor(pods replay.Replicas, args []string, stdout, stderr io.Writer) int {
 	ignoreReaders()
-	ctx, stop := signal.NotifyContext(context.Background(), ends...)
+	ctx, stop := signal.NotifyContext(context.Background(), console.Ends()...)
 	defer stop()
 	to := &console.Console{Out: stdout, Err: stderr}
 	defer context.AfterFunc(ctx, func() {
@@ -49,7 +51,10 @@ func executeFor(pods replay.Replicas, args []string, stdout, stderr io.Writer) i
 		launchesNone(root)
 		readPods(root, args, pods)
 	}
-	c, err := root.ExecuteContextC(ctx)
+	c, err := root, checkDashes(root, args)
+	if err == nil {
+		c, err = root.ExecuteContextC(ctx)
+	}
 	if err == nil || isReaderGone(err) {
 		return 0
 	}
@@ -81,12 +86,13 @@ func fail(to *console.Console, c *cobra.Command, err error) int {
 		return int(status)
 	}
 	var pods interface{ ExitStatus() int }
-	said, exit := console.ErrorText(err), remoteStatus(err)
+	err = console.Explain(err)
+	said, exit := err.Error(), remoteStatus(err)
 	tracing, hint := tracingStatus(c, err)
 	switch {
 	case errors.As(err, &pods):
 		exit = pods.ExitStatus()
-	case errors.Is(err, console.ErrUsage), errors.As(err, &wrong):
+	case errors.Is(err, query.ErrUsage), errors.As(err, &wrong):
 		exit = exitUsage
 	case tracing != 0:
 		said += hint
@@ -97,6 +103,8 @@ func fail(to *console.Console, c *cobra.Command, err error) int {
 		exit = exitRights
 	}
 	to.Warn("%s", said)
+	v := c.Flags().Lookup("verbose")
+	to.WarnRaw(err, v != nil && v.Value.String() == "true")
 	return exit
 }
 
@@ -105,7 +113,24 @@ func noCommand(root *cobra.Command, word string) error {
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
 	}
-	return console.Usagef("there is no command %q%s: see stapsdt help", word, nearest.Hint(word, names...))
+	hint := nearest.Hint(word, names...)
+	for verb, words := range otherWords {
+		if slices.Contains(strings.Fields(words), word) && slices.Contains(names, verb) {
+			hint = "; the command for that is " + verb
+		}
+	}
+	if strings.Contains(word, ":") {
+		hint = fmt.Sprintf("; to trace these probes, give stapsdt trace '%s'", word)
+	}
+	return query.Usagef("there is no command %q%s: see stapsdt help", word, hint)
+}
+
+// otherWords are the words of other tools for what a command does.
+var otherWords = map[string]string{
+	"list": "ls ps probes show", "trace": "tail attach events run", "count": "stat stats funccount",
+	"hist": "histogram argdist", "latency": "time funclatency", "top": "watch monitor", "tree": "spans traces",
+	"stack": "stacks profile flame flamegraph", "record": "dump capture", "export": "metrics serve exporter",
+	"script": "bpftrace", "doctor": "check diagnose debug", "clean": "rm prune gc",
 }
 
 // onlyLinux are the names of the commands that need Linux.
@@ -179,7 +204,7 @@ func refuseOthers(root *cobra.Command) {
 		case "completion":
 			c.Args, c.RunE = cobra.ArbitraryArgs, func(c *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return console.Usagef("there is no completion for %q: see stapsdt completion --help", args[0])
+					return query.Usagef("there is no completion for %q: see stapsdt completion --help", args[0])
 				}
 				return c.Help()
 			}

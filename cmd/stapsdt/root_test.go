@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/proberec"
 
@@ -33,6 +33,13 @@ func TestWithoutRights(t *testing.T) {
 	refused := rights.New("attaching", unix.EPERM)
 	require.Equal(t, exitRights, fail(to, c, refused))
 	require.Contains(t, said.String(), "see stapsdt help rights\n")
+	list, _, err := root.Find([]string{"list"})
+	require.NoError(t, err)
+	require.NoError(t, list.ParseFlags([]string{"-p", "1", "go:main.*"}))
+	said.Reset()
+	require.Equal(t, exitRights, fail(to, list, refused))
+	require.Contains(t, said.String(), "see stapsdt help rights\n")
+	require.NotContains(t, said.String(), "STAPSDT_SOCKET", "no socket shows functions")
 	recorder, err := proberec.Create(filepath.Join(t.TempDir(), "recording"), 1<<20, stapsdt.NewProvider("recorded"))
 	require.NoError(t, err)
 	defer recorder.Close()
@@ -64,3 +71,25 @@ func TestOnlyLinux(t *testing.T) {
 	}
 	require.Equal(t, names, onlyLinux)
 }
+
+// TestKernelError: -v adds the kernel's error to the sentence about a refusal.
+func TestKernelError(t *testing.T) {
+	for verbose, want := range map[string]string{
+		"false": "stapsdt: the map: it is too large\n",
+		"true":  "stapsdt: the map: it is too large\nstapsdt: the kernel's error: create: argument list too long\n",
+	} {
+		var said bytes.Buffer
+		to := &console.Console{Out: io.Discard, Err: &said}
+		c, _, err := rootCommand(to).Find([]string{"count"})
+		require.NoError(t, err)
+		require.NoError(t, c.Flags().Set("verbose", verbose))
+		fail(to, c, refusal{})
+		require.Equal(t, want, said.String())
+	}
+}
+
+// refusal is an error with the text of the kernel.
+type refusal struct{}
+
+func (refusal) Error() string { return "the map: it is too large" }
+func (refusal) Raw() string   { return "create: argument list too long" }

@@ -22,7 +22,13 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes. T
 script has the probes that exist when it is made.`,
 		Example: `  stapsdt script -p 1234 'myapp:*' --for bpftrace >myapp.bt
   stapsdt script postgres:postgresql:query__start --for tracefs --str arg0 >query.sh`,
-		RunE: func(_ *cobra.Command, args []string) error { return script.Run(to, where, args, options) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			specs, err := parseSpecs(args, nil)
+			if err != nil {
+				return err
+			}
+			return script.Run(to, where, specs, options)
+		},
 	}
 	targetFlags(c, &where)
 	choiceFlag(c, func(to string) { options.Tracer = to }, "for", "", "", "the `TRACER`: bpftrace, or tracefs for a shell script", "bpftrace", "tracefs")

@@ -9,9 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ends are the signals that end a command.
-var ends = []os.Signal{os.Interrupt, unix.SIGTERM, unix.SIGHUP}
-
 // ignoreReaders makes the end of a reader ("| head") an error of Write, and not a signal. A command
 // that is started would inherit a signal that is ignored.
 func ignoreReaders() { signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) }

@@ -1,14 +1,6 @@
 package main
 
-import (
-	"os"
-	"syscall"
-
-	"golang.org/x/sys/windows"
-)
-
-// ends are the signals that end a command: Ctrl-C, and the end of the console or of the session.
-var ends = []os.Signal{os.Interrupt, syscall.SIGTERM}
+import "golang.org/x/sys/windows"
 
 // ignoreReaders does nothing: the end of a reader ("| more") is an error of Write.
 func ignoreReaders() {}

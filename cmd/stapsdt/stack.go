@@ -26,10 +26,12 @@ which is started, and what it starts.`,
 		Example: `  stapsdt stack -p 1234 myapp:request__done -d 10s
   stapsdt stack -p 1234 myapp:request__done -w 'status >= 500' -o folded | flamegraph.pl > graph.svg
   stapsdt stack -p 1234 'myapp:*' --by status -o pprof -O fired.pb.gz && go tool pprof -top fired.pb.gz`,
-		RunE: func(c *cobra.Command, args []string) error {
-			config.Specs = args
+		RunE: func(c *cobra.Command, args []string) (err error) {
 			if from.Given() {
-				return console.Usagef("stack needs the kernel, because recordings have no stacks: list, trace, count, hist, latency, top and tree take --from")
+				return query.Usagef("stack needs the kernel, because recordings have no stacks: list, trace, count, hist, latency, top and tree take --from")
+			}
+			if config.Specs, err = parseSpecs(args, nil); err != nil {
+				return err
 			}
 			return stack.Run(c.Context(), to, config, options)
 		},

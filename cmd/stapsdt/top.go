@@ -29,8 +29,11 @@ output is no terminal, one screen follows another.`,
   stapsdt top -p shop 'shop:*' --by route
   stapsdt top -a -n 1 -o json
   stapsdt top --from /dev/shm/shop.rec`,
-		RunE: func(c *cobra.Command, args []string) error {
-			return top.Run(c.Context(), to, config, cutAddress(args, &options.From), options)
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if config.Specs, err = parseSpecs(cutAddress(args, &options.From), nil); err != nil {
+				return err
+			}
+			return top.Run(c.Context(), to, config, options)
 		},
 	}
 	runFlags(c, to, &config)

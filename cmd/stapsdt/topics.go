@@ -30,6 +30,7 @@ Its names are those of the arguments, arg0, arg1 and so on, and:
 
 It consists of == != < <= > >=, && || !, + - * / %, & | ^ &^ << >>, len(text), strings.HasPrefix, strings.HasSuffix,
 strings.Contains, durations such as 10ms and 2.5s, and str(arg0), which is the text at an address.
+A duration is compared with durations only: 10 has no unit.
 A time is compared with a text such as "2026-01-02T15:04:05Z"; the difference of two is a duration.
 Numbers of different types may be compared and combined.
 

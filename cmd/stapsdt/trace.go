@@ -20,11 +20,6 @@ func traceCommand(to *console.Console) *cobra.Command {
 	var options trace.Options
 	var path string
 	format := query.Text.Word()
-	var words []string
-	for _, f := range query.Formats {
-		words = append(words, f.Word())
-	}
-	words = append(words, slices.Sorted(maps.Keys(outfile.Timelines))...)
 	c := &cobra.Command{
 		Use:   "trace (SPEC... (-p PID | -a | with FILE in each SPEC | -- COMMAND) | --from FILE [SPEC...] | http://HOST/debug/probes/ [SPEC...])",
 		Short: "Print a line for each event",
@@ -38,9 +33,8 @@ With --from, the events are those of recordings: see proberec.Create. This needs
 An address is that of a program that mounts debugprobe. The program itself then sends the
 events, and evaluates the expression of -w. This needs neither root nor Linux there.
 
-With -o csv, each argument is a column if all probes have the same arguments, and so is each
-expression of --show. Otherwise, and if programs can come later, all are in one column, as an
-object of JSON.
+With -o csv, each name of an argument is a column, and so is each expression of --show. If
+programs can come later, all arguments are in one column, as an object of JSON.
 
 With -o perfetto, or -o chrome for chrome://tracing and speedscope, the events and the
 operations between NAME__start and NAME__end are written for viewers that draw them on a
@@ -53,8 +47,10 @@ time axis. -w then applies to an operation as a whole, as in latency.`,
   stapsdt trace -p 1234 'myapp:*' -d 5s -o perfetto -O myapp.trace
   stapsdt trace postgres:postgresql:query__start --show 'pid,str(arg0)'
   stapsdt trace 'go:main.*' -- ./myapp --port 80`,
-		RunE: func(c *cobra.Command, args []string) error {
-			config.Specs = cutAddress(args, &options.From)
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if config.Specs, err = parseSpecs(cutAddress(args, &options.From), nil); err != nil {
+				return err
+			}
 			if outfile.Timelines[format] != "" {
 				if err := checkFile(c, format, &options.From); err != nil {
 					return err
@@ -63,14 +59,14 @@ time axis. -w then applies to an operation as a whole, as in latency.`,
 				return timeline.Run(c.Context(), to, config, timeline.Options{Format: format, Path: path, Limit: options.Limit, From: options.From})
 			}
 			if path != "" {
-				return console.Usagef("-O is for -o chrome and -o perfetto")
+				return query.Usagef("-O %s is for -o chrome and -o perfetto: for -o %s, write >%[1]s", path, format)
 			}
 			config.Format = formatOf(format)
 			return trace.Run(c.Context(), to, config, options)
 		},
 	}
 	runFlags(c, to, &config)
-	choiceFlag(c, func(to string) { format = to }, "output", "o", format, "`FORMAT`: text, json for one object per line, csv for a table, or chrome or perfetto for a timeline in the file of -O", words...)
+	choiceFlag(c, func(to string) { format = to }, "output", "o", format, "`FORMAT`: text, json for one object per line, csv for a table, or chrome or perfetto for a timeline in the file of -O", traceFormats()...)
 	c.Flags().StringVarP(&path, "output-file", "O", "", "the `FILE` of -o chrome or perfetto, or - for standard output")
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")
 	c.Flags().StringArrayVar(&options.Show, "show", nil, "the values of the Go expressions `EXPR,...` instead of all arguments; str(arg0) is the text at arg0")
@@ -80,15 +76,23 @@ time axis. -w then applies to an operation as a whole, as in latency.`,
 	return c
 }
 
+// traceFormats returns the formats of lines and of timelines.
+func traceFormats() (words []string) {
+	for _, f := range query.Formats {
+		words = append(words, f.Word())
+	}
+	return append(words, slices.Sorted(maps.Keys(outfile.Timelines))...)
+}
+
 // checkFile checks the arguments of a format for a file. It does not permit flags about lines.
 func checkFile(c *cobra.Command, format string, from *replay.From) error {
 	for _, name := range []string{"show", "strlen", "follow"} {
 		if c.Flags().Changed(name) {
-			return console.Usagef("--%s is not for -o %s", name, format)
+			return query.Usagef("--%s is not for -o %s", name, format)
 		}
 	}
 	if from.Address != "" {
-		return console.Usagef("-o %s needs the kernel, a socket or a recording, not an address", format)
+		return query.Usagef("-o %s needs the kernel, a socket or a recording, not an address", format)
 	}
 	return nil
 }

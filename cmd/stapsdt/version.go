@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/spf13/cobra"
 )
@@ -20,7 +21,7 @@ func versionCommand(to *console.Console) *cobra.Command {
 		Short: "Print the version, the commit and the version of Go",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return console.Usagef("version takes no arguments")
+				return query.Usagef("version takes no arguments")
 			}
 			return nil
 		},

@@ -107,6 +107,8 @@ static bool take_chunk(struct sdt_writer *writer, struct sdt_slot *slot)
 	sdt_put_u64(chunk + SDT_OFF_BEFORE, slot->events);
 	sdt_put_reading(chunk + SDT_OFF_READING, &reading);
 	sdt_put_u64(chunk + SDT_OFF_COMMITTED, 0);
+	sdt_put_u64(chunk + SDT_OFF_DROPPED_BEFORE,
+		    __atomic_load_n(&writer->dropped, __ATOMIC_RELAXED));
 	sdt_store64(chunk + SDT_OFF_SEQUENCE, sequence);
 	sdt_store64(writer->memory.bytes + SDT_OFF_LATEST, sequence);
 

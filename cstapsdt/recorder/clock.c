@@ -1,5 +1,5 @@
 /* The clock of a recording: a counter of the processor where it can be trusted. */
-#include "../recorder.h"
+#include "recorder.h"
 
 #include <time.h>
 
@@ -59,7 +59,8 @@ struct sdt_clock sdt_clock_choose(void)
 
 /*
  * sdt_clock_read reads the clocks three times, and returns the reading that took the
- * shortest time: the thread may have been interrupted during the others.
+ * shortest time: the thread may have been interrupted during the others, also before it has
+ * read the time of day.
  */
 struct sdt_reading sdt_clock_read(const struct sdt_clock *clock)
 {
@@ -68,13 +69,14 @@ struct sdt_reading sdt_clock_read(const struct sdt_clock *clock)
 
 	for (int i = 0; i < 3; i++) {
 		uint64_t before = sdt_clock_now(clock), monotonic = sdt_monotonic();
-		uint64_t took = sdt_clock_now(clock) - before;
+		uint64_t after = sdt_clock_now(clock);
 		uint64_t realtime = read_clock(CLOCK_REALTIME);
+		uint64_t took = sdt_clock_now(clock) - before;
 
 		if (took >= shortest)
 			continue;
 		shortest = took;
-		best = (struct sdt_reading){before + took / 2, monotonic, realtime};
+		best = (struct sdt_reading){before + (after - before) / 2, monotonic, realtime};
 	}
 	if (!clock->counter)
 		best.ticks = best.monotonic;

@@ -2,7 +2,7 @@
  * The descriptions of the process and of a probe in a recording. Nothing here allocates
  * memory.
  */
-#include "../recorder.h"
+#include "recorder.h"
 
 #include <stdio.h>
 #include <stdlib.h>

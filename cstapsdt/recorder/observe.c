@@ -2,7 +2,7 @@
  * The loaded providers, and the recordings of their fires. A recorded probe has the address of its
  * slot's entry, which reads as patched, so that an idle fire has nothing more to test.
  */
-#include "../recorder.h"
+#include "recorder.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * Patterns that select probes, like those of Go's path.Match, except that the slash is an ordinary
  * character.
  */
-#include "../recorder.h"
+#include "recorder.h"
 
 /* The part of a pattern that is not matched yet. */
 struct glob {

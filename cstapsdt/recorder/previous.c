@@ -2,11 +2,11 @@
  * The recordings of earlier processes, which stay in their directory under names with a time.
  * Nothing here allocates memory, because a forked child uses it too.
  */
-#include "../recorder.h"
+#include "recorder.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -55,130 +55,48 @@ static bool is_suffix(const char *text)
 }
 
 /* The results of open_ours other than a descriptor. */
-enum { GONE = -1, TAKEN = -2, OTHER = -3, FAILED = -4 };
-
-static bool is_mine(const struct stat *file)
-{
-	return file->st_uid == geteuid() &&
-	       (file->st_uid != SDT_OVERFLOW_USER || sdt_all_users_mapped());
-}
-
-/* is_recording reports whether a file begins like a recording, or returns FAILED. */
-static int is_recording(int fd)
-{
-	unsigned char magic[sizeof sdt_magic];
-	ssize_t size = pread(fd, magic, sizeof magic, 0);
-
-	return size < 0 ? FAILED : size == sizeof magic && memcmp(magic, sdt_magic, sizeof magic) == 0;
-}
+enum { TAKEN = -1, OTHER = -2, FAILED = -3 };
 
 /*
  * open_ours opens a recording of this user's processes. Files that are renamed, counted or removed
  * are identified by their owner and their first bytes. Files of others are not even opened.
  */
-static int open_ours(const char *path, struct stat *file)
+static int open_ours(int directory, const char *path)
 {
-	struct stat now;
-	int fd, status, reason;
+	char magic[sizeof sdt_magic];
+	struct stat file;
+	bool same;
+	int fd;
 
-	if (lstat(path, file) != 0)
-		return errno == ENOENT ? GONE : FAILED;
-	if (!is_mine(file))
+	if (sdt_way_stat(directory, path, &file) != 0)
+		return FAILED;
+	if (file.st_uid != geteuid() ||
+	    (file.st_uid == SDT_OVERFLOW_USER && !sdt_all_users_mapped()))
 		return TAKEN;
-	if (!S_ISREG(file->st_mode))
+	if (!S_ISREG(file.st_mode))
 		return OTHER;
-	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	fd = openat(directory, sdt_way_name(path), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
-		return errno == ENOENT ? GONE : FAILED;
-	if (fstat(fd, &now) != 0)
-		status = FAILED;
-	else if (now.st_dev != file->st_dev || now.st_ino != file->st_ino)
-		status = TAKEN; /* by a process that works on the same files */
-	else
-		status = is_recording(fd);
-	if (status == true)
+		return FAILED;
+	same = sdt_file_is(fd, file.st_dev, file.st_ino);
+	if (same && pread(fd, magic, sizeof magic, 0) == sizeof magic &&
+	    memcmp(magic, sdt_magic, sizeof magic) == 0)
 		return fd;
-	reason = errno;
 	close(fd);
-	errno = reason;
-	return status == false ? OTHER : status;
-}
-
-void sdt_recordfile_directory(const char *path, char directory[SDT_PATH_SIZE])
-{
-	const char *slash = strrchr(path, '/');
-	int length = slash && slash > path ? (int)(slash - path) : 1;
-
-	snprintf(directory, SDT_PATH_SIZE, "%.*s", length, slash ? path : ".");
+	return same ? OTHER : TAKEN; /* by a process that works on the same files */
 }
 
 /*
- * move_file renames a file to the path of a recording with the present time. It writes the new
- * name, or "" if the file is gone.
+ * lock_ended locks a recording if its process has ended, which locks its file as long as it lives.
+ * Other processes neither rename nor remove a file that is locked so, but one of them may have done
+ * it before.
  */
-static int move_file(const char *path, const char *recording, char *name, size_t size)
+static bool lock_ended(int fd, int directory, const char *path)
 {
-	for (int tries = 0; tries < SDT_RECORDFILE_TRIES; tries++) {
-		add_suffix(name, size, recording);
-		if (sdt_directory_rename(path, name) == 0)
-			return 0;
-		if (errno == ENOENT) {
-			*name = '\0';
-			return 0;
-		}
-		if (errno != EEXIST)
-			return -1;
-	}
-	return -1;
-}
+	struct stat file;
 
-/* move_locked moves a file away that no process has locked. */
-static enum sdt_moved move_locked(const char *path, const char *recording, const struct stat *file)
-{
-	static char name[SDT_PATH_SIZE + SDT_SUFFIX_SIZE]; /* as above */
-	struct stat now;
-
-	if (move_file(path, recording, name, sizeof name) != 0)
-		return SDT_NOT_MOVED;
-	if (*name == '\0')
-		return SDT_MOVED;
-	if (lstat(name, &now) == 0 && (now.st_dev != file->st_dev || now.st_ino != file->st_ino))
-		/* Another process has moved it away, and this is a recording that was just made. */
-		return sdt_directory_rename(name, path) == 0 ? SDT_TAKEN : SDT_NOT_MOVED;
-	return SDT_MOVED;
-}
-
-/* is_pid_suffix reports whether the text is .PID or .PID.N. */
-static bool is_pid_suffix(const char *text)
-{
-	int count = 0;
-
-	while (*text == '.' && count < 2) {
-		uint64_t number = 0;
-		const char *digits = ++text;
-
-		while (*text >= '0' && *text <= '9' && number <= UINT32_MAX)
-			number = 10 * number + (uint64_t)(*text++ - '0');
-		if (text == digits || number > UINT32_MAX)
-			return false;
-		count++;
-	}
-	return count > 0 && *text == '\0';
-}
-
-/*
- * is_of reports whether a file with the name of the recording and the suffix .PID belongs to that
- * process, or its head was not written yet. Another program's recording can have such a name.
- */
-static bool is_of(int fd, const char *rest)
-{
-	unsigned char head[4];
-	uint32_t pid;
-
-	if (!is_pid_suffix(rest) || pread(fd, head, sizeof head, (off_t)SDT_OFF_PID) != sizeof head)
-		return true;
-	pid = sdt_get_u32(head);
-	return pid == 0 || pid == strtoul(rest + 1, NULL, 10);
+	return flock(fd, LOCK_EX | LOCK_NB) == 0 && sdt_way_stat(directory, path, &file) == 0 &&
+	       sdt_file_is(fd, file.st_dev, file.st_ino);
 }
 
 /*
@@ -191,41 +109,39 @@ static void close_locked(int fd)
 	close(fd);
 }
 
-/*
- * sdt_recordfile_move_away renames a recording that an earlier process has left. The new name is
- * the path of the recording, also for a file beside it, with the present time. A file that is not
- * ours stays, and so does a file that a process has locked.
- */
-enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording, char *line)
+void sdt_recordfile_directory(const char *path, char directory[SDT_PATH_SIZE])
 {
-	enum sdt_moved moved = SDT_NOT_MOVED;
-	struct stat file;
-	int fd = open_ours(path, &file);
+	const char *slash = strrchr(path, '/');
+	int length = slash && slash > path ? (int)(slash - path) : 1;
 
-	switch (fd) {
-	case GONE:
-		return SDT_MOVED;
-	case TAKEN:
-		return SDT_TAKEN;
-	case OTHER:
-		sdt_fail_line(line, "%s: the file there is not a recording", path);
-		return SDT_OTHER;
-	case FAILED:
-		sdt_fail_line(line, "%s: %m", path);
-		return SDT_NOT_MOVED;
-	}
-	if (!is_of(fd, path + strlen(recording)))
-		moved = SDT_TAKEN;
-	else if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-		moved = move_locked(path, recording, &file);
-		if (moved == SDT_NOT_MOVED)
+	snprintf(directory, SDT_PATH_SIZE, "%.*s", length, slash ? path : ".");
+}
+
+/*
+ * sdt_recordfile_move_away renames the recording that an earlier process has left at a path, to the
+ * path with the present time. It returns 1 if the path may be free by now, 0 if another process or
+ * another user has it, and -1 if there is an error line, such as for a file of another kind.
+ */
+int sdt_recordfile_move_away(int directory, const char *path, char *line)
+{
+	static char name[SDT_PATH_SIZE + SDT_SUFFIX_SIZE]; /* the lock of the recording is held */
+	int fd = open_ours(directory, path), status = 0;
+
+	if (fd == TAKEN)
+		return 0;
+	if (fd == FAILED && errno == ENOENT)
+		return 1;
+	if (fd < 0)
+		return sdt_fail_line(line, fd == OTHER ? "%s: the file there is not a recording" : "%s: %m",
+				     path);
+	if (lock_ended(fd, directory, path)) {
+		add_suffix(name, sizeof name, path);
+		status = sdt_way_rename(directory, path, name) == 0 || errno == EEXIST ? 1 : -1;
+		if (status < 0)
 			sdt_fail_line(line, "%s: rename it: %m", path);
-	} else if (errno == EWOULDBLOCK)
-		moved = SDT_TAKEN;
-	else
-		sdt_fail_line(line, "%s: lock it: %m", path);
+	}
 	close_locked(fd);
-	return moved;
+	return status;
 }
 
 /*
@@ -234,165 +150,138 @@ enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording,
  */
 int sdt_recordfile_expand(const char *pattern, uint32_t pid, char path[SDT_PATH_SIZE])
 {
-	size_t length = 0;
-	int added;
+	char *to = path;
 
-	for (const char *at = pattern; *at; at++) {
-		if (at[0] == '%' && at[1] == 'p') {
-			added = snprintf(path + length, SDT_PATH_SIZE - length, "%lu", (unsigned long)pid);
-			at++;
-		} else
-			added = snprintf(path + length, SDT_PATH_SIZE - length, "%c", *at);
-		if (added < 0 || (size_t)added >= SDT_PATH_SIZE - length)
+	for (; *pattern; pattern++) {
+		if (to - path >= SDT_PATH_SIZE - 11) /* a PID and a NUL */
 			return -1;
-		length += (size_t)added;
+		if (pattern[0] == '%' && pattern[1] == 'p') {
+			to += sprintf(to, "%lu", (unsigned long)pid);
+			pattern++;
+		} else
+			*to++ = *pattern;
 	}
-	path[length] = '\0';
+	*to = '\0';
 	return 0;
 }
 
-/* is_to reports whether a file has a name that the recording of a process can have. */
-static bool is_to(const char *pattern, const char *path, uint32_t pid)
+/*
+ * is_to reports whether the recording of a process can have a name: that of its path, and after it
+ * nothing, a time, .PID or .PID.N.
+ */
+static bool is_to(const char *pattern, const char *name, uint32_t pid)
 {
-	static char expected[SDT_PATH_SIZE]; /* the lock of the recording is held */
-	const char *rest;
+	static char expected[SDT_PATH_SIZE]; /* as above */
 	size_t length;
 
 	if (sdt_recordfile_expand(pattern, pid, expected) != 0)
 		return false;
 	length = strlen(expected);
-	rest = path + length;
-	return strncmp(path, expected, length) == 0 &&
-	       (*rest == '\0' || is_suffix(rest) ||
-		(is_pid_suffix(rest) && strtoul(rest + 1, NULL, 10) == pid));
+	if (strncmp(name, expected, length) != 0)
+		return false;
+	name += length;
+	if (!*name || is_suffix(name))
+		return true;
+	length = (size_t)snprintf(expected, sizeof expected, ".%lu", (unsigned long)pid);
+	if (strncmp(name, expected, length) != 0)
+		return false;
+	name += length;
+	return !*name || (*name == '.' && name[1] && !name[1 + strspn(name + 1, "0123456789")]);
 }
 
-/* The ranks of recordings. A process that was killed has not ended its own. */
-enum rank { INCOMPLETE, ENDED, BESIDE, KILLED };
+/* The worth of a recording is its rank and, in the bits below, the time at which it began. */
+enum { ENDED, BESIDE, CRASH, RANK_BIT = 62 };
 
-static enum rank rank_of(const unsigned char *head)
+static uint64_t worth_of(const unsigned char *head)
 {
+	uint64_t began = sdt_get_u64(head + SDT_OFF_HEAD_READING + 16), rank = CRASH;
+
 	if (sdt_get_u64(head + SDT_OFF_CHUNKS) == 0)
-		return INCOMPLETE;
+		return 0; /* its process has ended before it was complete */
 	if (sdt_get_u32(head + SDT_OFF_ENDED) != 0)
-		return ENDED;
-	return sdt_get_u32(head + SDT_OFF_BESIDE) != 0 ? BESIDE : KILLED;
+		rank = ENDED;
+	else if (sdt_get_u32(head + SDT_OFF_BESIDE) != 0)
+		rank = BESIDE;
+	return rank << RANK_BIT | began;
 }
 
-/* The result of a look at the recordings to a path. */
+/* A look at the recordings to a path. */
 struct look {
-	const char *path, *pattern, *own;
-	bool beside; /* another process records that did not begin beside a third one */
-	int count;   /* of the recordings of processes that have ended */
-	/* The recording that is removed first. */
-	enum rank rank;
-	uint64_t began;
-	char first[SDT_PATH_SIZE + SDT_SUFFIX_SIZE];
+	int directory;
+	const char *pattern, *own; /* names in the directory */
+	bool beside;    /* another process records that did not begin beside a third one */
+	int count;      /* of the recordings of processes that have ended */
+	uint64_t worth; /* the least of theirs */
+	char least[NAME_MAX + 1];
 };
 
-/* remove_file removes a file that is locked, unless another file has the name by now. */
-static bool remove_file(const char *path, const struct stat *file)
+static void look_at_file(struct look *look, const char *name)
 {
-	struct stat now;
+	unsigned char head[128] = {0};
+	int fd = open_ours(look->directory, name);
+	uint64_t worth;
+	bool ended;
 
-	return lstat(path, &now) == 0 && now.st_dev == file->st_dev && now.st_ino == file->st_ino &&
-	       unlink(path) == 0;
+	if (fd < 0)
+		return;
+	if (pread(fd, head, sizeof head, 0) > 0 &&
+	    is_to(look->pattern, name, sdt_get_u32(head + SDT_OFF_PID))) {
+		worth = worth_of(head);
+		ended = flock(fd, LOCK_SH | LOCK_NB) == 0; /* others may look at the same time */
+		look->count += ended;
+		look->beside |= !ended && worth >> RANK_BIT == CRASH;
+		if (ended && worth < look->worth) {
+			look->worth = worth;
+			snprintf(look->least, sizeof look->least, "%s", name);
+		}
+	}
+	close_locked(fd);
 }
 
-static bool remove_first(const struct look *look)
+/* look_at opens a file if its name begins like that of a recording to the path, and goes on. */
+static bool look_at(void *data, const char *name)
 {
-	struct stat file;
-	int fd = open_ours(look->first, &file);
-	bool removed = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 && remove_file(look->first, &file);
+	struct look *look = data;
+	const char *process = strstr(look->pattern, "%p");
+	size_t length = process ? (size_t)(process - look->pattern) : strlen(look->pattern);
+
+	if (strncmp(name, look->pattern, length) == 0 && name[length] &&
+	    strchr("-.0123456789", name[length]) && strcmp(name, look->own) != 0)
+		look_at_file(look, name);
+	return true;
+}
+
+static bool remove_least(const struct look *look)
+{
+	int fd = open_ours(look->directory, look->least);
+	bool removed = fd >= 0 && lock_ended(fd, look->directory, look->least) &&
+		       unlinkat(look->directory, look->least, 0) == 0;
 
 	if (fd >= 0)
 		close_locked(fd);
 	return removed;
 }
 
-/* count_recording counts the recording of a process that has ended. */
-static void count_recording(struct look *look, const char *path, enum rank rank, uint64_t began)
-{
-	if (look->count++ > 0 && (rank > look->rank || (rank == look->rank && began >= look->began)))
-		return;
-	look->rank = rank;
-	look->began = began;
-	snprintf(look->first, sizeof look->first, "%s", path);
-}
-
-static void look_at_file(struct look *look, const char *path)
-{
-	unsigned char head[128] = {0};
-	struct stat file;
-	int fd = open_ours(path, &file);
-	enum rank rank;
-
-	if (fd < 0)
-		return;
-	if (pread(fd, head, sizeof head, 0) > 0 &&
-	    is_to(look->pattern, path, sdt_get_u32(head + SDT_OFF_PID))) {
-		rank = rank_of(head);
-		/*
-		 * Several processes may look at the same time, but none while another moves the file
-		 * away.
-		 */
-		if (flock(fd, LOCK_SH | LOCK_NB) != 0)
-			look->beside = look->beside || rank == KILLED;
-		else if (rank != INCOMPLETE || !remove_file(path, &file))
-			count_recording(look, path, rank, sdt_get_u64(head + SDT_OFF_HEAD_READING + 16));
-	}
-	close_locked(fd);
-}
-
 /*
- * look_at opens a file of the directory if its name begins like the name of a recording to the
- * path.
- */
-static bool look_at(void *data, const char *name)
-{
-	struct look *look = data;
-	static char path[SDT_PATH_SIZE + SDT_SUFFIX_SIZE]; /* as above */
-	const char *base = strrchr(look->pattern, '/') + 1, *process = strstr(base, "%p");
-	size_t length = process ? (size_t)(process - base) : strlen(base);
-
-	if (strncmp(name, base, length) != 0 || !name[length] || !strchr("-.0123456789", name[length]))
-		return true;
-	if (snprintf(path, sizeof path, "%.*s/%s", (int)(strrchr(look->path, '/') - look->path), look->path,
-		     name) >= (int)sizeof path)
-		return true;
-	if (strcmp(path, look->path) != 0 && strcmp(path, look->own) != 0)
-		look_at_file(look, path);
-	return true;
-}
-
-static void look_around(struct look *look)
-{
-	static struct sdt_entries entries;
-	static char directory[SDT_PATH_SIZE];
-
-	sdt_recordfile_directory(look->path, directory);
-	sdt_directory_visit(directory, &entries, look_at, look);
-}
-
-/*
- * sdt_recordfile_tidy removes recordings to a path whose processes have ended, until KEPT are left:
- * first those that their process has ended, then those of processes that began beside another, such
- * as its children, and then those that began first. In the pattern, %p stands for the PID. If
- * another process records that did not begin beside a third one, this recording is marked as beside
- * it.
+ * sdt_recordfile_tidy keeps the newest recordings to a path whose processes have ended, except that
+ * a crash outlives what its process has ended, and a process outlives those that began beside it,
+ * such as its children. In the pattern, %p stands for the PID. If another process records that did
+ * not begin beside a third one, this recording is marked as beside it.
  */
 void sdt_recordfile_tidy(const struct sdt_recordfile *file, const char *path, const char *pattern)
 {
+	static struct sdt_entries entries;
 	static struct look look;
 
-	look.path = path;
-	look.pattern = pattern;
-	look.own = file->path;
+	look.directory = file->directory;
+	look.pattern = sdt_way_name(pattern);
+	look.own = sdt_way_name(file->path);
 	do {
 		look.beside = false;
 		look.count = 0;
-		look_around(&look);
-	} while (look.count > KEPT && remove_first(&look));
+		look.worth = UINT64_MAX;
+		sdt_directory_visit(look.directory, ".", &entries, look_at, &look);
+	} while ((look.count > KEPT || look.worth == 0) && remove_least(&look));
 	if (look.beside || strcmp(file->path, path) != 0)
 		file->memory.bytes[SDT_OFF_BESIDE] = 1;
 }

@@ -1,5 +1,5 @@
 /* The recording and the socket that the program or its environment requests. */
-#include "../recorder.h"
+#include "recorder.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

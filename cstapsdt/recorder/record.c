@@ -1,12 +1,12 @@
 /* The recordings of this process, and of the children that it forks, in files. */
-#include "../recorder.h"
+#include "recorder.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
 /* The recording that this process writes. The lock of observe.c guards it. */
-static struct sdt_recordfile file = {.fd = -1};
+static struct sdt_recordfile file = {.fd = -1, .directory = -1};
 static bool is_recording;
 
 /*
@@ -36,13 +36,13 @@ static int make_recording(uint64_t bytes, char *line)
 {
 	static char path[SDT_PATH_SIZE]; /* a fire may have little stack */
 	const char *process = strstr(wanted_path, "%p");
+	bool makes;
 
 	if (sdt_recordfile_expand(wanted_path, (uint32_t)getpid(), path) != 0)
 		return sdt_fail_line(line, "%.64s...: the path is too long", wanted_path);
 	/* directories for single processes would never be removed */
-	if (!(process && strchr(process, '/')) && sdt_recordfile_make_directory(path, line) != 0)
-		return -1;
-	if (sdt_recordfile_create(&file, path, bytes, line) != 0)
+	makes = !(process && strchr(process, '/'));
+	if (sdt_recordfile_create(&file, path, bytes, makes, line) != 0)
 		return -1;
 	if (sdt_observe_begin(SDT_FILE_SINK, &file.memory, NULL) != 0) {
 		sdt_recordfile_discard(&file);
@@ -54,6 +54,7 @@ static int make_recording(uint64_t bytes, char *line)
 		return -1;
 	}
 	sdt_recordfile_tidy(&file, path, wanted_path);
+	sdt_recordfile_leave(&file);
 	is_recording = true;
 	return 0;
 }

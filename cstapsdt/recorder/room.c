@@ -2,7 +2,7 @@
  * The memory that the machine has left, and that the control groups of the process still allow.
  * Nothing here allocates memory.
  */
-#include "../recorder.h"
+#include "recorder.h"
 
 #include <stdio.h>
 
@@ -13,12 +13,14 @@
  */
 struct hierarchy {
 	const char *mount, *limit, *usage, *inactive;
+	const char *root, *not_root; /* each root has the file root, and none the file not_root */
 };
 
 static const struct hierarchy unified = {"/sys/fs/cgroup", "memory.max", "memory.current",
-					 "\ninactive_file "};
+					 "\ninactive_file ", "cgroup.controllers", "cgroup.type"};
 static const struct hierarchy memory_controller = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
-						   "memory.usage_in_bytes", "\ntotal_inactive_file "};
+						   "memory.usage_in_bytes", "\ntotal_inactive_file ",
+						   "cgroup.sane_behavior", NULL};
 
 /* read_file reads the beginning of a file of a directory, with a NUL after it. Inlined, it would have its path on the stack more than once. */
 static __attribute__((noinline)) void read_file(const char *directory, const char *name, char *text, size_t size)
@@ -96,28 +98,56 @@ static uint64_t least_room(const struct hierarchy *hierarchy, const char *group)
 	}
 }
 
-/* room_of_line returns the room of the group in a line of /proc/thread-self/cgroup, "ID:CONTROLLERS:PATH". */
-static uint64_t room_of_line(char *line)
+/* has_file reports whether a directory has a file that is not empty. */
+static bool has_file(const char *directory, const char *name)
+{
+	char text[2];
+
+	read_file(directory, name, text, sizeof text);
+	return *text != '\0';
+}
+
+/*
+ * sees_root reports whether the mount has all control groups, not only those that a container
+ * sees.
+ */
+static bool sees_root(const struct hierarchy *hierarchy)
+{
+	return has_file(hierarchy->mount, hierarchy->root) &&
+	       !(hierarchy->not_root && has_file(hierarchy->mount, hierarchy->not_root));
+}
+
+/*
+ * room_of_line returns the room of the group in a line of /proc/thread-self/cgroup,
+ * "ID:CONTROLLERS:PATH". It sets sees_all if the line has all limits of memory.
+ */
+static uint64_t room_of_line(char *line, bool *sees_all)
 {
 	char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+	const struct hierarchy *hierarchy;
 
 	if (!path)
 		return UINT64_MAX;
 	*controllers++ = '\0';
 	*path++ = '\0';
-	if (strcmp(line, "0") == 0)
-		return least_room(&unified, path);
 	if (strcmp(controllers, "memory") == 0)
-		return least_room(&memory_controller, path);
-	return UINT64_MAX;
+		hierarchy = &memory_controller;
+	else if (strcmp(line, "0") == 0)
+		hierarchy = &unified;
+	else
+		return UINT64_MAX;
+	*sees_all = *sees_all || sees_root(hierarchy);
+	return least_room(hierarchy, path);
 }
 
-uint64_t sdt_memory_room(void)
+uint64_t sdt_memory_room(bool *unknown)
 {
 	char text[8192];
-	uint64_t least;
+	bool sees_all = false;
+	uint64_t least, machine;
 
-	least = read_field("/proc", "meminfo", "\nMemAvailable:", &least) ? least << 10 : UINT64_MAX;
+	machine = read_field("/proc", "meminfo", "\nMemAvailable:", &least) ? least << 10 : UINT64_MAX;
+	least = machine;
 	(void)sdt_file_read("/proc/thread-self/cgroup", text, sizeof text);
 	for (char *line = text, *end; *line; line = end) {
 		uint64_t room;
@@ -125,8 +155,9 @@ uint64_t sdt_memory_room(void)
 		end = line + strcspn(line, "\n");
 		if (*end)
 			*end++ = '\0';
-		room = room_of_line(line);
+		room = room_of_line(line, &sees_all);
 		least = room < least ? room : least;
 	}
+	*unknown = least == machine && !sees_all;
 	return least;
 }

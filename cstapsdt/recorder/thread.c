@@ -1,5 +1,5 @@
 /* The thread that fires: its number, by which it finds its shard. */
-#include "../recorder.h"
+#include "recorder.h"
 
 #include <pthread.h>
 #include <signal.h>

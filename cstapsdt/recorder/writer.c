@@ -84,8 +84,8 @@ static void count_shards(struct sdt_writer *writer)
 
 	if (shards < 2)
 		shards = 2;
-	if (shards > SDT_SLOTS + SDT_WINDOW + SDT_SHARED_SLOTS)
-		shards = SDT_SLOTS + SDT_WINDOW + SDT_SHARED_SLOTS;
+	if (shards > SDT_MAX_SHARDS)
+		shards = SDT_MAX_SHARDS;
 	writer->shards = (uint32_t)shards;
 	writer->reserve = shards / 2 < SDT_SHARED_SLOTS ? (uint32_t)shards / 2 : SDT_SHARED_SLOTS;
 }

@@ -2,10 +2,10 @@
 #ifndef SDT_WRITER_H
 #define SDT_WRITER_H
 
-#include "../recorder.h"
+#include "recorder.h"
 
 enum {
-	SDT_SLOTS = 128,       /* slots that threads can own; a power of two */
+	SDT_SLOTS = 256,       /* slots that threads can own; a power of two */
 	SDT_WINDOW = 4,        /* a thread's slot is one of these, from its number on */
 	SDT_SHARED_SLOTS = 32, /* slots for threads that own none */
 	SDT_NO_SHARD = -1,     /* the slot has none yet, or can have none */

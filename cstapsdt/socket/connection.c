@@ -8,8 +8,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* All watchers have at most MAX_MEMORY, and a 16th of what the control group has left. */
+/*
+ * All watchers have at most MAX_MEMORY, and a 16th of what the control group has left, or
+ * MAX_UNKNOWN if the process may have a limit that it does not see.
+ */
 #define MAX_MEMORY ((uint64_t)128 << 20)
+#define MAX_UNKNOWN ((uint64_t)8 << 20)
 #define SECOND UINT64_C(1000000000)
 
 /*
@@ -126,12 +130,15 @@ static void fail_request(struct sdt_connection *connection, const char *text)
  */
 static uint64_t room_for_watch(void)
 {
-	uint64_t room = sdt_memory_room() / 16, left = MAX_MEMORY - used_memory;
+	bool unknown;
+	uint64_t room = sdt_memory_room(&unknown) / 16, left = unknown ? MAX_UNKNOWN : MAX_MEMORY;
 	uint64_t later = SDT_WATCHERS - 1; /* without this one */
+	uint64_t taken;
 
 	for (int sink = 1; sink < SDT_SINKS; sink++)
 		later -= sdt_sinks[sink].active;
-	left -= later * sdt_recording_size(sdt_recording_chunks(0));
+	taken = used_memory + later * sdt_recording_size(sdt_recording_chunks(0));
+	left = taken < left ? left - taken : 0; /* the limit may have been seen before */
 	return room < left ? room : left;
 }
 

@@ -119,7 +119,7 @@ void sdt_place_tidy(const struct sdt_listener *listener, const uint32_t *stoppin
 	struct sdt_entries entries;
 
 	snprintf(tidying.directory, sizeof tidying.directory, "%.*s", length, listener->path);
-	sdt_directory_visit(tidying.directory, &entries, remove_stale, &tidying);
+	sdt_directory_visit(AT_FDCWD, tidying.directory, &entries, remove_stale, &tidying);
 }
 
 /*
@@ -174,6 +174,16 @@ static bool has_listener(const char *path)
 }
 
 /*
+ * protect admits only this user to a socket, and sets the sticky bit, which protects it from
+ * programs that clean directories by age (tmpfiles.d(5)): these know the sockets of their own
+ * namespaces only. If the bit cannot be set, this is no reason to fail.
+ */
+static bool protect(const char *path)
+{
+	return chmod(path, 0600 | S_ISVTX) == 0 || chmod(path, 0600) == 0;
+}
+
+/*
  * bind_socket makes a socket that only this user and root can connect to, and listens. It returns 1 if another
  * process listens on it.
  */
@@ -192,7 +202,7 @@ static int bind_socket(struct sdt_listener *listener, char *line)
 			bound = call_with_address(bind, listener->fd, listener->path) == 0;
 		}
 	}
-	if (bound && chmod(listener->path, 0600) == 0 && listen(listener->fd, BACKLOG) == 0)
+	if (bound && protect(listener->path) && listen(listener->fd, BACKLOG) == 0)
 		return 0;
 	read_only = errno == EROFS;
 	sdt_fail_line(line, "%s: %m", listener->path);
@@ -208,14 +218,11 @@ static int bind_socket(struct sdt_listener *listener, char *line)
 /* open_in opens the socket in a directory, which it creates if it does not exist. */
 static int open_in(struct sdt_listener *listener, const char *directory, char *line)
 {
-	int size, status = 1, reason = 0;
+	int size, status = 1, reason;
 
 	if (*directory != '/')
 		return sdt_fail_line(line, "%s: it is not an absolute path", directory);
-	if (mkdir(directory, 0700) == 0)
-		(void)chmod(directory, 0700); /* the umask may have removed some bits */
-	else
-		reason = errno;
+	reason = sdt_make_directory(directory);
 	if (check_directory(directory, reason, line) != 0)
 		return add_remedy(line);
 	/* A process of another PID namespace, as in another container, may share the directory and have the same name. */

@@ -5,12 +5,12 @@
 #ifndef SDT_SOCKET_H
 #define SDT_SOCKET_H
 
-#include "../recorder.h"
+#include "../recorder/recorder.h"
 
 #include <limits.h>
 
 #define SDT_WIRE(name, value) static const uint32_t SDT_WIRE_##name __attribute__((unused)) = (value);
-#include "../wire.def"
+#include "wire.def"
 #undef SDT_WIRE
 
 enum {

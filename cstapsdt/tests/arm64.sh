@@ -62,7 +62,7 @@ check "readelf" is_arm64
 have qemu-aarch64-static qemu-user-static "run" || exit 0
 # The system calls are those of the kernel here, so that memory, locks of files, forks and sockets are what they are anywhere. The order of memory
 # is that of this processor: on amd64, a barrier that arm64 needs is not missed. A thread cannot block all signals.
-for program in define lifecycle fork fire alloc threads record recordcancel recordend recordfile recordfork recordtable socket forkstorm; do
+for program in define lifecycle fork fire alloc threads record recordcancel recordend recordfile recordfork recordtable recordway socket forkstorm; do
 	check "qemu: $program" emulate "$OUT/arm64/build/tests/$program"
 done
 check "the same image of arm64 from either" same_image "arm64 nop4"

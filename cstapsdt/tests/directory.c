@@ -105,6 +105,34 @@ static int made_where_missing(void)
 	return test_failures != 0;
 }
 
+static const char *elsewhere; /* to which another user's link leads when a directory was made */
+
+int mkdir(const char *name, mode_t mode)
+{
+	int result = (int)syscall(SYS_mkdirat, AT_FDCWD, name, mode);
+
+	if (elsewhere && result == 0)
+		CHECK(rmdir(name) == 0 && symlink(elsewhere, name) == 0);
+	return result;
+}
+
+/* The mode of a directory stays when another user has put a link to it in place of a new one. */
+static int made_elsewhere(void)
+{
+	struct stat status;
+	char real[PATH_MAX], name[PATH_MAX];
+
+	strcpy(real, in_base("real"));
+	CHECK(mkdir(real, 0700) == 0 && chmod(real, 0755) == 0);
+	strcpy(name, in_base("new"));
+	elsewhere = real;
+	CHECK(loads_in(real, name));
+	elsewhere = NULL;
+	CHECK(stat(real, &status) == 0 && status.st_mode == (S_IFDIR | 0755));
+	CHECK(unlink(name) == 0 && rmdir(real) == 0);
+	return test_failures != 0;
+}
+
 /* Tracers need an absolute path, and so does the removal of the file. */
 static int relative_path(void)
 {
@@ -269,6 +297,7 @@ static int debug_line(void)
 static const struct test_case cases[] = {
 	{"without STAPSDT_DIR", default_place, ""},
 	{"made where it is missing", made_where_missing, ""},
+	{"moved when it is made", made_elsewhere, ""},
 	{"a relative path, and links", relative_path, ""},
 	{"a colon, a newline, a dollar sign", bad_signs, ""},
 	{"no directory", not_a_directory, ""},

@@ -79,7 +79,7 @@ static void file(void)
 	CHECK(strncmp(provider->_filename, pattern, strlen(pattern)) == 0);
 	CHECK(strlen(provider->_filename) == strlen(pattern) + 9);
 	CHECK(strcmp(provider->_filename + strlen(pattern) + 6, ".so") == 0);
-	CHECK(stat(provider->_filename, &status) == 0 && (status.st_mode & 07777) == 0600);
+	CHECK(stat(provider->_filename, &status) == 0 && (status.st_mode & 07777) == 01600);
 	CHECK(providerUnload(provider) == 0);
 
 	CHECK(providerLoad(provider) == 0);

@@ -4,6 +4,7 @@
 #include "recording.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -22,14 +23,6 @@ static void unload(void) { providerDestroy(provider); }
 
 static void record(size_t size) { rec_begin(path, size); }
 
-static void refused(const char *where, size_t size, const char *reason)
-{
-	CHECK(sdtRecord(where, size) == -1);
-	CHECK(strstr(sdtError(), reason) != NULL);
-	if (test_failures)
-		printf("# %s\n", sdtError());
-}
-
 /* Where a recording would not be safe, there is none, and nothing is left behind. */
 static void refusals(void)
 {
@@ -37,29 +30,42 @@ static void refusals(void)
 	struct rlimit limit, low;
 	int before = test_count(directory, "");
 
-	refused(NULL, 0, "no path");
-	refused("", 0, "no path");
+	rec_refused(NULL, 0, "no path");
+	rec_refused("", 0, "no path");
 	snprintf(file, sizeof file, "%s/missing/deep/file", directory);
-	refused(file, 0, "No such file");
-	refused(directory, 0, "the file there is not a recording");
+	rec_refused(file, 0, "No such file");
+	rec_refused(directory, 0, "the file there is not a recording");
 	snprintf(open, sizeof open, "%s/open", directory);
 	snprintf(file, sizeof file, "%s/file", open);
 	CHECK(mkdir(open, 0700) == 0 && chmod(open, 0777) == 0);
-	refused(file, 0, "other users may write to it, and could replace a recording: chmod go-w");
+	rec_refused(file, 0, "other users may write to it, and could replace a recording: chmod go-w");
 	snprintf(file, sizeof file, "%s/sub", open);
-	CHECK(mkdir(file, 0700) == 0);
+	CHECK(symlink("/tmp", file) == 0);
 	strcat(file, "/file");
-	refused(file, 0, "other users may write to it");
+	rec_refused(file, 0, "and could replace this link: name the directory to which it leads");
 	*strrchr(file, '/') = '\0';
-	CHECK(rmdir(file) == 0 && rmdir(open) == 0);
-	refused("/proc/self/file", 0, "");
-	refused(path, ((size_t)1 << 30) + 1, "a recording has at most 1073741824 bytes");
-	refused(path, SIZE_MAX / 2 + 1, "a recording has at most 1073741824 bytes");
-	refused(path, SIZE_MAX, "a recording has at most 1073741824 bytes");
+	CHECK(unlink(file) == 0);
+	if (geteuid() == 0) {
+		CHECK(mkdir(file, 0700) == 0 && chown(file, 20001, 20001) == 0);
+		strcat(file, "/file");
+		rec_refused(file, 0, "sub: it belongs to user 20001, who could replace a recording");
+		*strrchr(file, '/') = '\0';
+		CHECK(rmdir(file) == 0);
+		CHECK(symlink("/tmp", file) == 0 && lchown(file, 20001, 20001) == 0);
+		strcat(file, "/file");
+		rec_refused(file, 0, "sub: it belongs to user 20001, who could replace a recording");
+		*strrchr(file, '/') = '\0';
+		CHECK(unlink(file) == 0);
+	}
+	CHECK(rmdir(open) == 0);
+	rec_refused("/proc/self/file", 0, "");
+	rec_refused(path, ((size_t)1 << 30) + 1, "a recording has at most 1073741824 bytes");
+	rec_refused(path, SIZE_MAX / 2 + 1, "a recording has at most 1073741824 bytes");
+	rec_refused(path, SIZE_MAX, "a recording has at most 1073741824 bytes");
 	CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
 	low = (struct rlimit){1 << 20, limit.rlim_max};
 	CHECK(setrlimit(RLIMIT_FSIZE, &low) == 0);
-	refused(path, 2 << 20, "RLIMIT_FSIZE");
+	rec_refused(path, 2 << 20, "RLIMIT_FSIZE");
 	CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 	CHECK(test_count(directory, "") == before);
 	sdtStopRecording();
@@ -186,7 +192,16 @@ static void beside(void)
 		CHECK(exists(names[i]));
 	for (int i = 0; i < 4; i++)
 		close(locks[i]);
-	/* A recording that a process of the same number has left beside the path is renamed. */
+	/* A process that looks at a recording may remove it. No other does so at the same time. */
+	for (int i = 2; i < 7; i++)
+		CHECK(exists(earlier[i]));
+	make_recording(earlier[0], 4200000, BESIDE, 1);
+	locks[0] = open(earlier[0], O_RDONLY | O_CLOEXEC);
+	CHECK(flock(locks[0], LOCK_SH | LOCK_NB) == 0);
+	expect_recorded_to(path);
+	CHECK(exists(earlier[0]));
+	close(locks[0]);
+	/* What a process of the same number has left beside the path is in nobody's way. Those that were ended are removed. */
 	expect_recorded_to(path);
 	CHECK(!exists(names[1]));
 	for (int i = 2; i < 7; i++)
@@ -203,8 +218,8 @@ struct left {
 };
 
 /*
- * Of more than five recordings of ended processes, those go first that their process has ended, then those that were begun
- * beside another, and then the first. TestTidy of Go has the same files.
+ * The newest recordings of ended processes are kept, except that a crash outlives what its process has ended, and a process those
+ * that began beside it. TestTidy of Go has the same files.
  */
 static void kept(void)
 {
@@ -273,8 +288,42 @@ static void made_directory(void)
 	CHECK(stat(made, &status) == 0 && status.st_mode == (S_IFDIR | 0700));
 	CHECK(unlink(file) == 0 && rmdir(made) == 0);
 	snprintf(file, sizeof file, "%s/of%%p/file", directory);
-	refused(file, 0, "No such file");
+	rec_refused(file, 0, "No such file");
 	unload();
+}
+
+/*
+ * In a directory to which everyone may write, as in a volume of Kubernetes, a directory of its own, which is made, keeps the events
+ * of a process that is killed, and the next one keeps its recording.
+ */
+static void volume(void)
+{
+	char open[80], made[88], file[96];
+	struct recording r;
+	int status, before = test_count(directory, "");
+	pid_t child;
+
+	snprintf(open, sizeof open, "%s/volume", directory);
+	snprintf(made, sizeof made, "%s/rec", open);
+	snprintf(file, sizeof file, "%s/file", made);
+	CHECK(mkdir(open, 0700) == 0 && chmod(open, 0777) == 0);
+	child = fork();
+	if (child == 0) {
+		load();
+		rec_begin(file, 1);
+		for (uint64_t i = 0; i < 100; i++)
+			probeFire(probe, i);
+		raise(SIGKILL);
+	}
+	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	CHECK(rec_read(&r, file) && r.seen == 100);
+	rec_free(&r);
+	load();
+	rec_begin(file, 1);
+	sdtStopRecording();
+	unload();
+	CHECK(test_count(made, "file") == 2 && test_count(made, "file-") == 1);
+	CHECK(test_count(directory, "") == before + 1);
 }
 
 /* Nothing is renamed, counted or removed that does not begin like a recording. */
@@ -286,7 +335,7 @@ static void other_files(void)
 	unlink(path);
 	make_file(path, "precious");
 	for (int i = 0; i < 7; i++)
-		refused(path, 0, "the file there is not a recording");
+		rec_refused(path, 0, "the file there is not a recording");
 	CHECK(has_content(path, "precious") && unlink(path) == 0);
 	for (int i = 0; i < 7; i++) {
 		snprintf(name, sizeof name, "%s-19991231T235959.00000000%dZ", path, i);
@@ -324,28 +373,29 @@ static void strangers(void)
 		make_file(name, "stapsdt\x1a");
 		CHECK(chown(name, STRANGER, STRANGER) == 0);
 	}
-	snprintf(mine, sizeof mine, "%s.%d", path, (int)getpid());
-	for (int i = 0; i < 7; i++)
+	for (int i = 0; i < 7; i++) {
+		snprintf(mine, sizeof mine, i == 0 ? "%s.%d" : "%s.%d.%d", path, (int)getpid(), i + 1);
 		expect_recorded_to(mine);
+	}
 	CHECK(has_content(path, "stapsdt\x1a") && unlink(path) == 0);
 	expect_recorded_to(path);
 	CHECK(test_count(directory, "recording-9999") == 7);
-	CHECK(test_count(directory, "recording-") == 7 + 5);
+	CHECK(test_count(directory, "recording-") == 7 && test_count(directory, "recording.") == 5);
 
 	snprintf(name, sizeof name, "%s/theirs", directory);
 	CHECK(mkdir(name, 0755) == 0 && chown(name, STRANGER, STRANGER) == 0);
 	strcat(name, "/sub");
 	CHECK(mkdir(name, 0700) == 0);
 	snprintf(mine, sizeof mine, "%s/file", name);
-	refused(mine, 0, "theirs: it belongs to user 20001, who could replace a recording");
+	rec_refused(mine, 0, "theirs: it belongs to user 20001, who could replace a recording");
 	snprintf(mine, sizeof mine, "%s/link", directory);
 	CHECK(symlink("theirs/sub//.././..", mine) == 0);
 	strcat(mine, "/file");
-	refused(mine, 0, "theirs: it belongs to user 20001");
+	rec_refused(mine, 0, "theirs: it belongs to user 20001");
 	snprintf(mine, sizeof mine, "%s/link", directory);
 	CHECK(unlink(mine) == 0 && symlink("theirs/../.", mine) == 0 && lchown(mine, STRANGER, STRANGER) == 0);
 	strcat(mine, "/file");
-	refused(mine, 0, "link: it belongs to user 20001");
+	rec_refused(mine, 0, "link: it belongs to user 20001");
 	CHECK(chmod(directory, 0700) == 0);
 	unload();
 }
@@ -356,6 +406,7 @@ static const struct test tests[] = {
 	{"beside another recording", beside},
 	{"what is kept", kept},
 	{"the last directory", made_directory},
+	{"a volume of Kubernetes", volume},
 	{"files that are no recordings", other_files},
 	{"files of other users", strangers},
 };

@@ -198,6 +198,15 @@ static inline void rec_begin(const char *path, size_t size)
 		printf("# %s\n", sdtError());
 }
 
+/* rec_refused expects that nothing is recorded, for that reason. */
+static inline void rec_refused(const char *where, size_t size, const char *reason)
+{
+	CHECK(sdtRecord(where, size) == -1);
+	CHECK(strstr(sdtError(), reason) != NULL);
+	if (test_failures)
+		printf("# %s\n", sdtError());
+}
+
 /* rec_stop ends the recording, and reads and removes it. */
 static inline void rec_stop(struct recording *r, const char *path)
 {

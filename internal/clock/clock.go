@@ -22,17 +22,23 @@ var process atomic.Pointer[origin]
 //
 // In a bubble of testing/synctest, Now returns the bubble's time since 1970.
 func Now() time.Duration {
+	now, _ := Read()
+	return now
+}
+
+// Read is Now, and reports whether the time goes on by itself, as it does outside of a bubble.
+func Read() (now time.Duration, real bool) {
 	o := process.Load()
 	if o == nil {
 		if o = begin(); o == nil {
-			return bubble()
+			return bubble(), false
 		}
 	}
 	d := time.Since(o.start)
 	if d < 0 { // a bubble's time begins in the year 2000
-		return bubble()
+		return bubble(), false
 	}
-	return d + o.at
+	return d + o.at, true
 }
 
 // bubble returns the time in a bubble.

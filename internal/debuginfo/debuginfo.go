@@ -7,7 +7,6 @@ import (
 	"debug/dwarf"
 	"debug/elf"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -96,62 +95,21 @@ func Read(f *elf.File, limit uint64) (*Data, error) {
 	return &Data{d, units}, nil
 }
 
-var errUnit = errors.New("the header of a unit is damaged")
-
 // splitUnits finds the units of .debug_info.
 func splitUnits(info []byte, order binary.ByteOrder) ([]Unit, error) {
 	var units []Unit
 	for at := uint64(0); at < uint64(len(info)); {
-		u, end, err := unitHeader(info, at, order)
+		h, err := ReadHeader(info[at:], at, uint64(len(info)), order)
 		if err != nil {
-			return nil, fmt.Errorf(".debug_info+%#x: %w", at, err)
+			return nil, err
 		}
 		if len(units) == MaxUnits {
 			return nil, fmt.Errorf(".debug_info: more than %d units", MaxUnits)
 		}
-		units = append(units, u)
-		at = end
+		units = append(units, Unit{at, dwarf.Offset(h.Entry), h.Abbrev})
+		at = h.End
 	}
 	return units, nil
-}
-
-// unitHeader reads the header of a unit, and returns the end of the unit.
-func unitHeader(info []byte, at uint64, order binary.ByteOrder) (u Unit, end uint64, err error) {
-	b := info[at:]
-	if len(b) < 24 {
-		// Pad the header: no unit with an entry is shorter, but a section may end in padding.
-		b = append(slices.Clone(b), make([]byte, 24)...)
-	}
-	length, word, size := uint64(order.Uint32(b)), uint64(4), uint64(4)
-	if length == 0xffffffff {
-		length, word, size = order.Uint64(b[4:]), 8, 12
-	}
-	if length > uint64(len(info))-at || size+length > uint64(len(info))-at {
-		return u, 0, fmt.Errorf("%w: %d bytes exceed the section's", errUnit, length)
-	}
-	end = at + size + length
-	u.Offset = at
-	version := order.Uint16(b[size:])
-	abbrev, header := size+2, size+2+word+1
-	if version >= 5 {
-		abbrev, header = size+4, size+4+word
-		// Type and skeleton units have further fields. The fields of type units are not needed.
-		switch b[size+2] {
-		case 4, 5: // DW_UT_skeleton, DW_UT_split_compile
-			header += 8
-		case 2, 6: // DW_UT_type, DW_UT_split_type
-			header += 8 + word
-		}
-	}
-	if version < 2 || version > 5 || at+header > end {
-		return u, 0, fmt.Errorf("%w: %d bytes of version %d", errUnit, length, version)
-	}
-	u.abbrev = uint64(order.Uint32(b[abbrev:]))
-	if word == 8 {
-		u.abbrev = order.Uint64(b[abbrev:])
-	}
-	u.Entry = dwarf.Offset(at + header)
-	return u, end, nil
 }
 
 // checkStrings makes sure that a reference to a string does not cost as much as the whole section,

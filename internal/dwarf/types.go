@@ -4,10 +4,9 @@ import (
 	"encoding/binary"
 	"reflect"
 	"strconv"
-)
 
-// moment is the name of an argument that is a time.Time.
-const moment = "time.Time"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
+)
 
 // maxTypes is the number of types after which pointers to further ones become pointers to
 // void. The types are described in the order of their distance from the arguments, so that
@@ -100,7 +99,7 @@ func (t *types) param(typ reflect.Type) int {
 		return t.add(key{typ, formBits})
 	case reflect.Struct:
 		i := t.add(key{form: formMoment})
-		t.claim(moment, reflect.TypeFor[int64]())
+		t.claim(kind.TimeName, reflect.TypeFor[int64]())
 		return i
 	}
 	return t.of(typ)
@@ -197,7 +196,7 @@ func (e *encoder) builtin(f form) {
 		e.u8(abbrevVoidPointer)
 		e.u8(addrSize)
 	case formMoment:
-		e.typedef(moment, e.of(reflect.TypeFor[int64]()))
+		e.typedef(kind.TimeName, e.of(reflect.TypeFor[int64]()))
 	case formEface:
 		e.words("runtime.eface", word{"_type", e.void()}, word{"data", e.void()})
 	case formIface:
@@ -362,7 +361,7 @@ func defined(typ reflect.Type) bool {
 // names.
 func (t *types) name(typ reflect.Type) string {
 	name := typ.String()
-	foreign := (name == moment || name == "time.Duration") && typ.PkgPath() != "time"
+	foreign := kind.Int.UnitOf(name, 8) != kind.None && typ.PkgPath() != "time"
 	for i := 1; foreign || !t.claim(name, typ); i++ {
 		name, foreign = typ.String()+"#"+strconv.Itoa(i), false
 	}

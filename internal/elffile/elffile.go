@@ -133,7 +133,7 @@ const maxExpansion = 32
 
 // Data returns the contents of a section, or an error if they exceed the limit.
 func Data(s *elf.Section, limit uint64) ([]byte, error) {
-	if strings.HasPrefix(s.Name, oldPrefix+"debug") {
+	if isOld(s) {
 		return expand(s, limit)
 	}
 	if s.Flags&elf.SHF_COMPRESSED != 0 {
@@ -163,6 +163,14 @@ func DebugSection(f *elf.File, name string) *elf.Section {
 }
 
 const oldPrefix = ".z"
+
+// Compressed reports whether the contents of a section are compressed, so that Data must read them.
+func Compressed(s *elf.Section) bool {
+	return s.Flags&elf.SHF_COMPRESSED != 0 || isOld(s)
+}
+
+// isOld reports whether old tools have compressed a section, in a format of their own.
+func isOld(s *elf.Section) bool { return strings.HasPrefix(s.Name, oldPrefix+"debug") }
 
 // expand returns the contents of a section that old tools have compressed. debug/elf would do so
 // without a limit, and by the header that the file has then.

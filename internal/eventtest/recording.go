@@ -141,13 +141,10 @@ func Spans() (start, end *recording.Probe) {
 
 // Event returns an event of a goroutine of process 1, whose arguments are numbers. All of its clocks have the same time.
 func Event(at time.Duration, p *recording.Probe, words ...uint64) *recording.Event {
-	e := &recording.Event{Monotonic: at, Realtime: int64(at), PID: 1, Goroutine: 1}
-	var body []byte
-	for _, w := range words {
-		body = binary.LittleEndian.AppendUint64(body, w)
-	}
-	if err := e.Decode(p, body); err != nil {
-		panic(err)
+	e := &recording.Event{}
+	e.Reset(p, &recording.Event{Monotonic: at, Realtime: int64(at), PID: 1, Goroutine: 1})
+	for i, w := range words {
+		e.Set(i, w)
 	}
 	return e
 }

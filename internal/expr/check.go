@@ -112,7 +112,7 @@ func (c *checker) variable(name string, pos int) (operand, bool) {
 		if v.Type.Kind == Int {
 			value = constant.MakeInt64(v.Constant.Int())
 		}
-		return operand{val: value, untyped: true, pos: pos}, true
+		return operand{val: value, untyped: true, named: true, pos: pos}, true
 	}
 	return operand{typ: c.vars[i].Type, tree: &Node{Op: Load, Type: c.vars[i].Type, Var: i, Pos: pos}, pos: pos}, true
 }
@@ -242,6 +242,9 @@ func (c *checker) callee(e *ast.CallExpr) (Op, error) {
 	op, want := functions[name], 2
 	switch op {
 	case 0:
+		if err := c.conversion(e); err != nil {
+			return 0, err
+		}
 		return 0, c.errorf(pos, "undefined function: %s; the functions are len, strings.HasPrefix, strings.HasSuffix and strings.Contains", c.source(e.Fun))
 	case Len:
 		want = 1

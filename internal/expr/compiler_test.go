@@ -61,7 +61,7 @@ var expressions = []string{
 	"b", "!b", "b == true", "b != false && b", "b || i32 > 0 && !b", "i32 > 0 == b", "(b) && (!(b))",
 	`s == ""`, `s != "x" && s < "0"`, `s > "/api"`, `s <= "/api/items"`, `len(s) == 2`, `len(s)*2 > 3`, `strings.HasPrefix(s, "/api/")`, `strings.HasSuffix(s, "\x00")`, `strings.Contains(s, "pi")`, "s == `/api/items`",
 	`strings.Contains("seafood", "foo") && b`, `len("日本") == 6`, `strings.HasPrefix("a", s)`,
-	"d > time.Second", "d == 1500*time.Millisecond", "d/2 < time.Second", "d < -2", "d*2 == 3*time.Second", "d > time.Minute-time.Hour", "d % time.Second == 500*time.Millisecond", "d > 'a'",
+	"d > time.Second", "d == 1500*time.Millisecond", "d/2 < time.Second", "d < -2*time.Nanosecond", "d*2 == 3*time.Second", "d > time.Minute-time.Hour", "d % time.Second == 500*time.Millisecond", "d > 0",
 	"1 < 2", "2.5 * 2 == 5", "1/2 == 0", "1/2.0 == 0.5", "-7/2 == -3", "-7%2 == -1", "1<<62 > 1e18", "0x10 == 16 && 0b11 == 3 && 0o17 == 15 && 1_000 == 1e3", "'a' + 1 == 98", "1<<10>>5 == 32", "^0 == -1", "7 &^ 2 == 5", "1.0<<3 == 8", `"a" < "b"`, "true != false",
 	"i8 == 127.0", "u8 < 'z'", "f32 > 1", "i64 > 1e3", "i32 == +5", "i64 << 70 == 0", "i64 >> 70 == -1", "u8 << 1.0 == 2",
 	"i64 + 9223372036854775807 < 0", "i64&0xff == 255", "u64&(u64-1) == 0", "i32 == 0 || i32 != 0 && 1000/i32 > 1", "(i64 - i64/10*10) == i64 % 10",

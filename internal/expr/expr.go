@@ -28,7 +28,8 @@
 //     the whole expression does not match, whatever operators surround the fault. && and ||
 //     do not evaluate their right operand needlessly, so n != 0 && sum/n > 10 has no fault.
 //   - Durations can be literals, in the format of time.ParseDuration without a sign. They have
-//     the type time.Duration.
+//     the type time.Duration. A constant without a unit, other than 0, can be neither compared
+//     with a duration nor added to one: elapsed > 10 is an error.
 //   - A constant that is shifted by a variable is an int64, whatever the context.
 //   - A quotient of two durations is an int64, not a duration.
 //   - A time.Time is compared as its number of nanoseconds since the beginning of 1970 in UTC.
@@ -166,9 +167,18 @@ func ParseFilter(src string, vars []Var) (*Expr, error) {
 		return nil, err
 	}
 	if e.Type().Kind != Bool {
-		return nil, &Error{Src: src, Pos: e.Root.Pos, Msg: fmt.Sprintf("the filter is of type %v and must be a condition (bool)", e.Type())}
+		return nil, &Error{Src: src, Pos: e.Root.Pos, Msg: fmt.Sprintf("the filter is of type %v and must be a condition%s", e.Type(), e.condition())}
 	}
 	return e, nil
+}
+
+// condition returns an example of a condition with the expression. A shell takes the rest of a
+// condition without quotes.
+func (e *Expr) condition() string {
+	if e.Root.Op != Load || !e.Type().number() {
+		return ""
+	}
+	return fmt.Sprintf(" in quotes, such as '%s > 0'", cut(e.src))
 }
 
 // ParseNumber is Parse for a number that can be added to others. what names the user of the number

@@ -52,7 +52,7 @@ func TestFilters(t *testing.T) {
 		`elapsed/time.Millisecond == 25`:                     true,
 		`elapsed > 10ms && elapsed < .1s && elapsed == 25ms`: true,
 		`1m2.5s == time.Minute+2500*time.Millisecond`:        true,
-		`elapsed/1ms == 25 && -1us == -1000 && 1µs == 1μs`:   true,
+		`elapsed/1ms == 25 && -1us == -1000ns && 1µs == 1μs`: true,
 		`1h == 60m && 1000ns == 1us && 010ms == 10ms`:        true,
 		`status > 500ns && 1ms-elapsed < 0 && "1ms" != path`: true,
 		`nan == nan || nan < 1 || nan >= 1`:                  false,
@@ -203,7 +203,8 @@ func TestErrors(t *testing.T) {
 		{`&path == 1`, `&path`, "the operator & is not supported"},
 		{`func() bool { for {} }()`, `func`, "cannot be called"},
 		{`1i == 1`, `1i`, "complex numbers"},
-		{`status`, `status`, "the filter is of type int32 and must be a condition"},
+		{`status`, `status`, "the filter is of type int32 and must be a condition in quotes, such as 'status > 0'"},
+		{`"x"`, `"x"`, "the filter is of type string and must be a condition"},
 		{`type == ""`, `type`, ""},
 		{`nil == nil`, `nil`, "cannot be used"},
 		{`"\x00` + "\x00" + `" == path`, "\x00", ""},
@@ -218,7 +219,27 @@ func TestErrors(t *testing.T) {
 		{`status := 500`, `:= 500`, ":= assigns"},
 		{`failed and load > 1`, `and`, "and is not an operator: use &&"},
 		{`not failed`, `failed`, "not is not an operator: use !"},
-		{`status <> 500`, `> 500`, "an operand is missing before >"},
+		{`status <> 500`, `> 500`, "<> is not an operator: use !="},
+		{`status === 500`, `= 500`, "=== is not an operator: use =="},
+		{`path =~ /miss/`, `=~`, `=~ is not an operator: use strings.Contains(path, "miss")`},
+		{`path =~ "^/miss.*"`, `=~`, `use strings.HasPrefix(path, "text")`},
+		{`path =~ "^/miss"`, `=~`, `use strings.HasPrefix(path, "/miss")`},
+		{`path !~ "gif$"`, `!~`, `!~ is not an operator: use !strings.HasSuffix(path, "gif")`},
+		{`failed && path ~ 'x'`, `~`, `~ is not an operator: use strings.Contains(path, "x")`},
+		{`path LIKE "%x%"`, `LIKE`, `LIKE is not an operator: use strings.Contains(path, "x")`},
+		{`path startsWith "/api"`, `startsWith`, `startsWith is not an operator: use strings.HasPrefix(path, "/api")`},
+		{`status in (404, 500)`, `in`, "in is not an operator: use == and ||"},
+		{`status BETWEEN 1 and 2`, `BETWEEN`, "BETWEEN is not an operator: use >=, && and <="},
+		{`path.startsWith("/")`, `path`, `path.startsWith is not a function: use strings.HasPrefix(path, "/")`},
+		{`elapsed > "10ms"`, `"10ms"`, `a duration has no quotes: 10ms instead of "10ms"`},
+		{`$status == 1`, `$status`, "'$' is not expected here: a name has none"},
+		{`path == /missing`, `/missing`, `a text has double quotes: "/missing" instead of /missing`},
+		{`path == missing || failed`, `missing`, `undefined: missing; the names are`},
+		{`path == pth`, `pth`, `undefined: pth; the nearest name is path`},
+		{`elapsed > 10 ms`, `ms`, "a duration has no space: 10ms instead of 10 ms"},
+		{`elapsed > 1.5  h && failed`, `h &&`, "1.5h instead of 1.5  h"},
+		{`string(path) == "/"`, `string`, "string is not a function: give path, because texts and bytes are compared as they are"},
+		{`int64(status) > 5`, `int64`, "int64 is not a function: give status, because numbers of different types can be compared and combined"},
 		{`()`, `)`, "an operand is missing before )"},
 		{`status 500`, `500`, "an operator such as == or && is missing before 500"},
 		{`(failed`, ``, "a closing parenthesis or bracket is missing"},
@@ -236,6 +257,13 @@ func TestErrors(t *testing.T) {
 		{`elapsed > 0.5ns`, `0.5ns`, "0.5ns is not a whole number of nanoseconds"},
 		{`elapsed > 9999999h`, `9999999h`, "the duration 9999999h is too long"},
 		{`path == 1ms`, `==`, "mismatched types: path is of type string, and 1ms of type time.Duration"},
+		{`elapsed > 10`, `10`, "elapsed is a duration, but 10 has no unit: give 10ns for nanoseconds, or 10ms for milliseconds"},
+		{`1e6 <= elapsed/2`, `1e6`, "elapsed/2 is a duration, but 1e6 has no unit: give 1000000ns for nanoseconds, or 1000000ms for milliseconds"},
+		{`elapsed == -2`, `-2`, "give -2ns"},
+		{`elapsed < 0.5`, `0.5`, "give 0.5s for seconds, or 0.5ms for milliseconds"},
+		{`elapsed - 5*2 > 1s`, `5*2`, "but 5*2 has no unit: give 10ns"},
+		{`1 + elapsed > 1s`, `1 +`, "but 1 has no unit: give 1ns"},
+		{`1ms == 1`, `1`, "1ms is a duration"},
 		{`small.1s == 1`, `.1`, "an operator such as == or && is missing before .1"},
 		{`1ms(path)`, `1ms`, "undefined function: 1ms"},
 		{`1ms.x == 1`, `1ms`, "undefined: 1ms.x"},
@@ -321,6 +349,8 @@ func TestValues(t *testing.T) {
 		"elapsed":                   {Kind: Int, Size: 8, Unit: kind.Nanoseconds},
 		"elapsed / 2":               {Kind: Int, Size: 8, Unit: kind.Nanoseconds},
 		"elapsed / time.Second":     {Kind: Int, Size: 8},
+		"elapsed / elapsed":         {Kind: Int, Size: 8},
+		"elapsed * load":            {Kind: Float, Size: 8},
 		"path":                      {Kind: String},
 		"len(path)":                 {Kind: Int, Size: 8},
 		"status >= 500":             {Kind: Bool, Size: 1},
@@ -399,7 +429,7 @@ func TestParts(t *testing.T) {
 	w.add("req.Size", Type{Kind: Int, Size: 8}, IntValue(7))
 	w.add("req.Next.Name", Type{Kind: String}, StringValue("x"))
 	w.add("time.Second", Type{Kind: Int, Size: 8}, IntValue(1))
-	e, err := ParseFilter(`req.Size == 7 && req . Next . Name == "x" && time.Second == 1000000000`, w.vars)
+	e, err := ParseFilter(`req.Size == 7 && req . Next . Name == "x" && time.Second == 1000000000ns`, w.vars)
 	require.NoError(t, err)
 	v, fault := e.Eval(w.get)
 	require.False(t, fault)
@@ -544,9 +574,10 @@ func TestNamedConstants(t *testing.T) {
 		{Name: "Five", Type: Type{Kind: Uint, Size: 8}, Constant: &five},
 		{Name: "Minus", Type: Type{Kind: Int, Size: 1}, Constant: &minus},
 		{Name: "Large", Type: Type{Kind: Uint, Size: 8}, Constant: &large},
+		{Name: "d", Type: durationType},
 	}
-	values := []Value{IntValue(-1), UintValue(1<<64 - 1)}
-	for _, src := range []string{"r == Minus", "u == Large", "r + Five == 4", "r < Five", "u - Large == 0", "Five == 5"} {
+	values := []Value{IntValue(-1), UintValue(1<<64 - 1), 6: IntValue(6)}
+	for _, src := range []string{"d > Five && d - Five == 1ns", "r == Minus", "u == Large", "r + Five == 4", "r < Five", "u - Large == 0", "Five == 5"} {
 		e, err := ParseFilter(src, vars)
 		require.NoError(t, err, src)
 		got, fault := e.Eval(func(i int) Value { return values[i] })

@@ -1,14 +1,12 @@
 package expr
 
 import (
+	"cmp"
 	"fmt"
 	"go/token"
 	"strings"
 	"unicode/utf8"
 )
-
-// connectives maps operators of other languages to Go's.
-var connectives = map[string]string{"and": "&&", "AND": "&&", "or": "||", "OR": "||", "not": "!", "NOT": "!"}
 
 // misplaced describes the error at the place in an expression at which Go's parser stopped.
 func misplaced(src string, words []word, at int) string {
@@ -37,6 +35,10 @@ func misplaced(src string, words []word, at int) string {
 			return fmt.Sprintf("%s is not an operator: use %s", name.text, operator)
 		}
 	}
+	borrowed := cmp.Or(w.foreign(src, before), before.foreign(src, words[max(i-2, 0)]))
+	if message := cmp.Or(borrowed, w.quoteless(src, before)); message != "" {
+		return message
+	}
 	switch {
 	case w.Token == token.ASSIGN || w.Token == token.DEFINE:
 		return fmt.Sprintf("%s assigns, which is not possible here: use == to compare", w.text)
@@ -48,6 +50,8 @@ func misplaced(src string, words []word, at int) string {
 		return "an operator is missing at the end of the line"
 	case before.Token == token.SEMICOLON && before.text == "\n":
 		return fmt.Sprintf("a line cannot begin with %s: put an operator at the end of the line before", cut(w.text))
+	case durationUnits[w.text] != 0 && (before.Token == token.INT || before.Token == token.FLOAT):
+		return fmt.Sprintf("a duration has no space: %s%s instead of %s", before.text, w.text, cut(src[before.pos:w.end]))
 	case w.begins() && before.ends():
 		return fmt.Sprintf("an operator such as == or && is missing before %s", cut(w.text))
 	case w.Token.IsOperator() && !w.begins() && !before.ends():
@@ -83,6 +87,9 @@ func (w word) problem() string {
 		return fmt.Sprintf("%s is not a number", cut(w.text))
 	case strings.ContainsRune("“”„‟«»‘’", quote):
 		return fmt.Sprintf(`a text has double quotes, ", and not %c`, quote)
+	}
+	if quote == '$' {
+		return "'$' is not expected here: a name has none"
 	}
 	return fmt.Sprintf("%q is not expected here", quote)
 }

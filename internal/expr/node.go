@@ -172,6 +172,7 @@ type operand struct {
 	untyped bool           // the constant has no type yet
 	// converted means that the constant was untyped.
 	converted bool
+	named     bool // the constant has a name
 	pos       int
 	text      string // the source
 }

@@ -23,9 +23,9 @@ func (c *checker) unary(e *ast.UnaryExpr, depth int) (operand, error) {
 	case token.ADD:
 		fits = x.numeric()
 	case token.SUB:
-		fits = x.numeric() && !x.isMoment()
+		fits = x.numeric() && x.typ.Unit.IsAmount()
 	case token.XOR:
-		fits = x.integral() && !x.isMoment()
+		fits = x.integral() && x.typ.Unit.IsAmount()
 	default:
 		return operand{}, c.errorf(pos, "the operator %v is not supported", e.Op)
 	}
@@ -49,7 +49,7 @@ func (c *checker) unary(e *ast.UnaryExpr, depth int) (operand, error) {
 
 // computed returns the type of what was computed from a value of the type.
 func (t Type) computed() Type {
-	t.Unit = t.Unit.Computed()
+	t.Unit = t.Unit.Diff()
 	return t
 }
 
@@ -95,10 +95,17 @@ func (c *checker) binary(e *ast.BinaryExpr, depth int) (operand, error) {
 	}
 	y, err := c.expr(e.Y, depth+1)
 	if err != nil {
-		return operand{}, err
+		return operand{}, c.unquoted(e.Y, x, err)
 	}
 	if op == ShiftLeft || op == ShiftRight {
 		return c.shift(op, e.Op, x, y, pos)
+	}
+	if takesUnits(op) {
+		for _, o := range [][2]operand{{x, y}, {y, x}} {
+			if err := c.unitless(o[0], o[1]); err != nil {
+				return operand{}, err
+			}
+		}
 	}
 	// An untyped operand takes the type of the other.
 	switch {
@@ -168,7 +175,8 @@ func condition(op Op, x, y operand, pos int) operand {
 
 func (c *checker) compare(op Op, tok token.Token, x, y operand, pos int) (operand, error) {
 	numbers := x.numeric() && y.numeric()
-	mixed := x.isMoment() && y.isDuration() || x.isDuration() && y.isMoment()
+	of, with := x.typ.Unit, y.typ.Unit
+	mixed := of.IsAmount() != with.IsAmount() && of.Diff() == with.Diff() // a time and a duration
 	if mixed || !numbers && x.kind() != y.kind() {
 		return operand{}, c.mismatch(x, y, pos)
 	}
@@ -194,17 +202,11 @@ func (c *checker) arithmetic(op Op, tok token.Token, x, y operand, pos int) (ope
 		}
 		return operand{}, c.undefined(tok, float, pos)
 	}
-	t := common(x.typ, y.typ)
-	if x.isMoment() || y.isMoment() {
-		unit, ok := momentary(op, x, y)
-		if !ok {
-			return operand{}, c.errorf(pos, "the operator %v is not defined here: times have a difference, and a duration can be added or subtracted", tok)
-		}
-		t.Unit = unit
+	unit, ok := op.unit(x, y)
+	if !ok {
+		return operand{}, c.errorf(pos, "the operator %v is not defined here: times have a difference, and a duration can be added or subtracted", tok)
 	}
-	if op == Div && x.typ.Unit == t.Unit && y.typ.Unit == t.Unit && !y.converted {
-		t.Unit = kind.None
-	}
+	t := common(x.typ, y.typ, unit)
 	if (op == Div || op == Rem) && (t.Kind != Float || x.val != nil) && y.val != nil && constant.Sign(y.val) == 0 {
 		return operand{}, c.errorf(y.pos, "division by zero")
 	}
@@ -218,29 +220,25 @@ func (c *checker) arithmetic(op Op, tok token.Token, x, y operand, pos int) (ope
 	return operand{typ: t, tree: n, pos: x.pos}, nil
 }
 
-func (x operand) isMoment() bool   { return x.typ.Unit == kind.Moment }
-func (x operand) isDuration() bool { return x.typ.Unit == kind.Nanoseconds }
-
-// momentary returns the unit of the result of an operation with a moment. Few operations
-// have one.
-func momentary(op Op, x, y operand) (u kind.Unit, ok bool) {
-	switch {
-	case op == Sub && x.isMoment() && y.isMoment() && !x.converted && !y.converted:
-		return kind.Nanoseconds, true
-	case (op == Add || op == Sub) && x.isMoment() && y.isDuration():
-		return kind.Moment, true
-	case op == Add && x.isDuration() && y.isMoment():
-		return kind.Moment, true
+// unit returns the unit of the result of an arithmetic operation. ok is false if the operands have
+// none.
+func (op Op) unit(x, y operand) (u kind.Unit, ok bool) {
+	of, with := x.typ.Unit, y.typ.Unit
+	if op == Sub {
+		u, ok = of.Minus(with)
+		return u, ok && (with.IsAmount() || !x.converted && !y.converted)
 	}
-	return 0, false
+	u, ok = of.Plus(with)
+	if op == Div && of == u && with == u && !y.converted {
+		return kind.None, ok
+	}
+	return u, ok && (op == Add || of.IsAmount() && with.IsAmount())
 }
 
-// common returns the type of an arithmetic operation.
-func common(x, y Type) Type {
-	t := Type{Kind: x.Kind, Size: max(x.Size, y.Size)}
-	if x.Unit == kind.Nanoseconds || y.Unit == kind.Nanoseconds {
-		t.Unit = kind.Nanoseconds
-	}
+// common returns the type of an arithmetic operation. Its unit gets lost if one of the numbers is a
+// float.
+func common(x, y Type, u kind.Unit) Type {
+	t := Type{Kind: x.Kind, Size: max(x.Size, y.Size), Unit: u}
 	switch {
 	case x.Kind == y.Kind:
 		return t
@@ -255,7 +253,7 @@ func common(x, y Type) Type {
 // types have the same representation, and so do floats.
 func (x operand) as(t Type) *Node {
 	n := x.node()
-	if x.isMoment() {
+	if !x.typ.Unit.IsAmount() {
 		return &Node{Op: Moment, Type: x.typ, X: n, Pos: x.pos}
 	}
 	if t.Kind == Float && n.Type.IsInteger() {
@@ -271,7 +269,7 @@ func (c *checker) shift(op Op, tok token.Token, x, y operand, pos int) (operand,
 				o.val = v // Go allows it: 1.0 << 3
 			}
 		}
-		if !o.integral() || o.isMoment() {
+		if !o.integral() || !o.typ.Unit.IsAmount() {
 			return operand{}, c.undefined(tok, *o, pos)
 		}
 	}

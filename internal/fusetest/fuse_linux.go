@@ -54,12 +54,18 @@ func (fs *FS) Serve(contents []byte) {
 // Mount mounts a file system without a file until the end of the test.
 func Mount(t testing.TB) *FS {
 	t.Helper()
+	return MountAs(t, 0)
+}
+
+// MountAs is Mount for a user who has mounted it.
+func MountAs(t testing.TB, user int) *FS {
+	t.Helper()
 	testenv.NotEmulated(t, "the kernel speaks to a server in its own byte order")
 	testenv.NeedsRoot(t)
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	testenv.Needs(t, "/dev/fuse", err)
+	testenv.NeedsMachine(t, "/dev/fuse", err, unix.ENOENT, unix.ENODEV, unix.ENXIO)
 	fs := &FS{Dir: t.TempDir(), fd: fd, over: make(chan struct{})}
-	err = unix.Mount("stapsdt", fs.Dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fd))
+	err = unix.Mount("stapsdt", fs.Dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=0,allow_other", fd, user))
 	if err != nil {
 		unix.Close(fd)
 		testenv.Needs(t, "the right to mount", err)

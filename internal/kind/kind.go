@@ -2,7 +2,10 @@
 // outputs look up the properties of a kind here.
 package kind
 
-import "strconv"
+import (
+	"cmp"
+	"strconv"
+)
 
 // Kind is the kind of an argument's value. The numbers are those of recordings and of
 // stapsdt.Kind.
@@ -44,15 +47,40 @@ const (
 	Moment  // nanoseconds since the beginning of 1970 in UTC
 )
 
-// IsAmount reports whether numbers that count the unit can be added up.
+// IsAmount reports whether numbers that count the unit can be added up. Others are points, which
+// have a difference, to which it can be added.
 func (u Unit) IsAmount() bool { return u != Moment }
 
-// Computed returns what a number counts that was computed from one that counts the unit.
-func (u Unit) Computed() Unit {
-	if u == Address {
+// Diff returns the unit of the difference of two numbers that count the unit, and of any other
+// result of amounts.
+func (u Unit) Diff() Unit {
+	switch u {
+	case Address:
 		return None
+	case Moment:
+		return Nanoseconds
 	}
 	return u
+}
+
+// Plus returns the unit of a sum. ok is false if the numbers cannot be added.
+func (u Unit) Plus(v Unit) (sum Unit, ok bool) {
+	switch {
+	case !u.IsAmount():
+		return u, v == u.Diff()
+	case !v.IsAmount():
+		return v, u == v.Diff()
+	}
+	return cmp.Or(u.Diff(), v.Diff()), true
+}
+
+// Minus returns the unit of the difference of numbers that may count different units. ok is false
+// if they have none.
+func (u Unit) Minus(v Unit) (diff Unit, ok bool) {
+	if !v.IsAmount() {
+		return u.Diff(), u == v
+	}
+	return u.Plus(v)
 }
 
 // Row holds the properties of a kind.
@@ -67,6 +95,9 @@ type Row struct {
 	Sent string
 }
 
+// TimeName is the name of the type of moments in Go.
+const TimeName = "time.Time"
+
 // Rows are the rows of the kinds, by their numbers.
 var Rows = [...]Row{
 	Int64:    {Name: "int64", Class: Int},
@@ -76,7 +107,7 @@ var Rows = [...]Row{
 	Bool:     {Name: "bool", Class: Truth, Size: 1, Sent: "bool"},
 	Duration: {Name: "time.Duration", Class: Int, Unit: Nanoseconds, Size: 8, Sent: "time.Duration"},
 	Pointer:  {Name: "uintptr", Class: Uint, Unit: Address, Sent: "pointer"},
-	Time:     {Name: "time.Time", Class: Int, Unit: Moment, Size: 8, Sent: "time.Time"},
+	Time:     {Name: TimeName, Class: Int, Unit: Moment, Size: 8, Sent: TimeName},
 }
 
 // Row returns the row of a kind. The row of an unknown kind has no class.

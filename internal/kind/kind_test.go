@@ -40,20 +40,47 @@ func TestRows(t *testing.T) {
 	}, types)
 }
 
-// TestUnits: every unit says whether it can be added up, and what a result counts.
+// TestUnits: every unit says whether it can be added up, and what a difference counts. Amounts can be
+// computed with each other, and points with their differences only.
 func TestUnits(t *testing.T) {
 	type answer struct {
-		amount   bool
-		computed Unit
+		amount bool
+		diff   Unit
 	}
 	answers := map[Unit]answer{
 		None: {true, None}, Nanoseconds: {true, Nanoseconds}, Address: {true, None},
-		Moment: {false, Moment}, // of which nothing is computed but by package expr's own rules
+		Moment: {false, Nanoseconds},
 	}
 	for _, row := range Rows {
 		require.Contains(t, answers, row.Unit, row.Name)
-		require.Equal(t, answers[row.Unit], answer{row.Unit.IsAmount(), row.Unit.Computed()}, row.Name)
+		require.Equal(t, answers[row.Unit], answer{row.Unit.IsAmount(), row.Unit.Diff()}, row.Name)
 	}
+	for u, of := range answers {
+		for v, with := range answers {
+			sum, added := u.Plus(v)
+			diff, subtracted := u.Minus(v)
+			switch {
+			case of.amount && with.amount:
+				require.True(t, added && subtracted && sum == diff, "%v %v", u, v)
+			case of.amount:
+				require.Equal(t, u == with.diff, added, "%v %v", u, v)
+				require.False(t, subtracted, "%v %v", u, v)
+			default:
+				require.Equal(t, v == of.diff, added, "%v %v", u, v)
+				require.Equal(t, v == of.diff || u == v, subtracted, "%v %v", u, v)
+			}
+			back, _ := v.Plus(u)
+			require.True(t, sum == back || !added, "%v %v", u, v)
+		}
+	}
+	sum, _ := Nanoseconds.Plus(None)
+	require.Equal(t, Nanoseconds, sum)
+	sum, _ = Nanoseconds.Plus(Moment)
+	require.Equal(t, Moment, sum)
+	diff, _ := Moment.Minus(Nanoseconds)
+	require.Equal(t, Moment, diff)
+	diff, _ = Moment.Minus(Moment)
+	require.Equal(t, Nanoseconds, diff)
 }
 
 // TestUnknown: what no row has is no kind.

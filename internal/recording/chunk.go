@@ -16,7 +16,8 @@ type chunkHead struct {
 	before    uint64
 	reading   Reading
 	committed uint64
-	cut       bool // the file has fewer records than were committed
+	dropped   uint64 // by the whole recording before the chunk
+	cut       bool   // the file has fewer records than were committed
 }
 
 func decodeChunkHead(b []byte) chunkHead {
@@ -28,6 +29,7 @@ func decodeChunkHead(b []byte) chunkHead {
 		before:    le.Uint64(b[OffBefore:]),
 		reading:   readingAt(b[OffReading:]),
 		committed: le.Uint64(b[OffCommitted:]),
+		dropped:   le.Uint64(b[OffDroppedBefore:]),
 	}
 }
 
@@ -149,4 +151,5 @@ func (c *chunkHead) put(b []byte) {
 	le.PutUint64(b[OffBefore:], c.before)
 	c.reading.Put(b[OffReading:])
 	le.PutUint64(b[OffCommitted:], c.committed)
+	le.PutUint64(b[OffDroppedBefore:], c.dropped)
 }

@@ -115,7 +115,8 @@ func (r *Reader) copyRun(
 	le, b, rec, last := binary.LittleEndian, s.rest, s.first, r.event.Monotonic
 	from, next := 0, 0 // the records that are copied together
 	for {
-		ns := s.reading.Monotonic + int64(float64(int64(rec.ticks-s.reading.Ticks))*perTick)
+		ns := int64(float64(int64(rec.ticks-s.reading.Ticks)) * perTick)
+		ns = Bounded(s.reading.Monotonic + ns)
 		if ns > int64(r.until) || int(rec.number) >= len(to.Targets) {
 			end = runStopped
 			break

@@ -25,7 +25,7 @@ const Magic = "stapsdt\x1a"
 // does not know.
 const (
 	Major = 1
-	Minor = 1
+	Minor = 2
 )
 
 // The sizes of the format.
@@ -80,7 +80,8 @@ const (
 	OffLatest = HeadBytes - 8
 )
 
-// latestMinor is the first minor version with OffLatest.
+// latestMinor is the first minor version with OffLatest. Before minor version 2, the word at
+// OffDroppedBefore is 0.
 const latestMinor = 1
 
 // The offsets of a chunk's head.
@@ -91,4 +92,7 @@ const (
 	OffBefore    = 16 // the number of the shard's events before this chunk
 	OffReading   = 24 // 24 bytes: a Reading when the chunk was begun
 	OffCommitted = 48 // the size of the records
+	// OffDroppedBefore is the number at OffDropped when the chunk was begun. The difference between
+	// two chunks is the number of events that were committed to no chunk between their readings.
+	OffDroppedBefore = 56
 )

@@ -13,7 +13,8 @@ type Event struct {
 	Probe *Probe
 	// Number is the probe's number in the table.
 	Number uint32
-	// Monotonic is the time by CLOCK_MONOTONIC, and Realtime the time of day, in nanoseconds.
+	// Monotonic is the time by CLOCK_MONOTONIC, and Realtime the time of day, in nanoseconds. Both
+	// are Bounded.
 	Monotonic time.Duration
 	Realtime  int64
 	// PID is the process. Goroutine is the ID of the goroutine that fired, and TID the
@@ -21,12 +22,13 @@ type Event struct {
 	PID       uint32
 	TID       uint32
 	Goroutine uint64
-	// Missing is the number of events missing before this one that no earlier event of Next has counted.
+	// Missing is the number of events missing before this one that no earlier event of Next has
+	// counted.
 	Missing uint64
 	// Executable is the path of the process's program, or "" if it is unknown.
 	Executable string
-	// Pod names the pod of the process, or is nil if the process is in no pod, or the pod is unknown.
-	// Recordings do not have it.
+	// Pod names the pod of the process, or is nil if the process is in no pod, or the pod is
+	// unknown. Recordings do not have it.
 	Pod *Pod
 	// Cut has a bit for each text that was cut. Recordings do not have it.
 	Cut uint64
@@ -37,6 +39,25 @@ type Event struct {
 	// Ticks is the time by the recording's clock.
 	Ticks uint64
 	body  []byte // a word for each argument, and then the texts
+}
+
+// The bounds of times, in nanoseconds. No clock shows others: they are from damaged recordings.
+const earliest, latest = -1 << 60, 1 << 62
+
+// Bounded returns a time, or the nearest between 1933 and 2116, or of the same distance from the
+// start of another clock. The difference of two such times, and one plus or minus a duration of
+// decades, do not overflow.
+func Bounded[T ~int64](nanoseconds T) T { return min(max(nanoseconds, earliest), latest) }
+
+// Nanoseconds returns the time of day in nanoseconds, Bounded.
+func Nanoseconds(t time.Time) int64 {
+	switch {
+	case t.Before(time.Unix(0, earliest)):
+		return earliest
+	case t.After(time.Unix(0, latest)):
+		return latest
+	}
+	return t.UnixNano()
 }
 
 // Pod names a container of a pod, and the workload and the node of the pod.
@@ -64,6 +85,26 @@ func (e *Event) Text(i int) []byte {
 		}
 	}
 	return e.body[start:][:binary.LittleEndian.Uint64(e.body[8*i:])]
+}
+
+// Reset makes e an event of a probe that is in no recording, with a head: what an event has besides
+// arguments. Its arguments are 0 until Set and SetText set them. SetText must set each String. Only
+// the memory of e is kept.
+func (e *Event) Reset(p *Probe, head *Event) {
+	body := append(e.body[:0], make([]byte, 8*len(p.Args))...)
+	*e = *head
+	e.Probe, e.Cut, e.Unreadable, e.body = p, 0, 0, body
+}
+
+// Set sets the i-th argument, which is no String. Word describes the word, but a float32 has the
+// bits of a float32.
+func (e *Event) Set(i int, word uint64) { binary.LittleEndian.PutUint64(e.body[8*i:], word) }
+
+// SetText sets the i-th argument, which is a String, after the Strings before it.
+func (e *Event) SetText(i int, text []byte) {
+	e.Set(i, uint64(len(text)))
+	e.body = append(e.body, text...)
+	e.body = append(e.body, "\x00\x00\x00\x00\x00\x00\x00\x00"[len(text)%8:]...)
 }
 
 // record is the beginning of a record.
@@ -114,10 +155,10 @@ func wholeRecords(b []byte) []byte {
 	}
 }
 
-// Decode makes e an event of a probe, with the arguments in the body of a record, which it checks: a
-// word for each argument, and then the texts, each with a NUL and padded to 8 bytes. The event keeps
-// the body.
-func (e *Event) Decode(p *Probe, body []byte) error {
+// decode makes e an event of a probe, with the arguments in the body of a record, which it
+// checks: a word for each argument, and then the texts, each with a NUL and padded to 8 bytes.
+// The event keeps the body.
+func (e *Event) decode(p *Probe, body []byte) error {
 	n := 8 * len(p.Args)
 	if len(body) < n {
 		return corrupt("a record has %d bytes for %d arguments", len(body), len(p.Args))

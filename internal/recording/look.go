@@ -95,6 +95,9 @@ func (r *Reader) look() ([]place, error) {
 			r.found = append(r.found, p)
 		}
 	}
+	if r.readings == nil {
+		r.placeDrops()
+	}
 	if changed {
 		r.learn()
 	}

@@ -86,7 +86,7 @@ func (r *Reader) run(s *shard, of func(number uint32) func(*Event)) error {
 		}
 		e.Probe, e.body, e.Number = t.probe, b[RecordHeadBytes:size], number
 		if t.texts {
-			if err := e.Decode(t.probe, e.body); err != nil {
+			if err := e.decode(t.probe, e.body); err != nil {
 				return err
 			}
 		}
@@ -172,7 +172,7 @@ func (r *Reader) take(s *shard, monotonic time.Duration, realtime int64) error {
 	if err != nil {
 		return err
 	}
-	if err := e.Decode(p, s.rest[RecordHeadBytes:rec.size]); err != nil {
+	if err := e.decode(p, s.rest[RecordHeadBytes:rec.size]); err != nil {
 		return err
 	}
 	e.Number, e.Ticks, e.Monotonic, e.Realtime = rec.number, rec.ticks, monotonic, realtime
@@ -212,12 +212,19 @@ func (r *Reader) convert(s *shard, ticks uint64) (time.Duration, int64) {
 	if r.head.Clock == Counter {
 		ns = int64(float64(ns) * s.perTick)
 	}
-	return time.Duration(s.reading.Monotonic + ns), s.reading.Realtime + ns
+	return Bounded(time.Duration(s.reading.Monotonic + ns)), Bounded(s.reading.Realtime + ns)
 }
 
 // fillHole returns the number of missing events before an event of a time, without events that were
 // already counted. The hole ends when every shard has its events again.
 func (r *Reader) fillHole(at time.Duration) (missing uint64) {
+	for len(r.drops) > 0 && at >= time.Duration(r.drops[0].until.Monotonic) {
+		d := r.drops[0]
+		r.drops, r.hole = r.drops[1:], r.hole+d.events
+		if until := time.Duration(d.until.Monotonic); until > r.whole {
+			r.whole, r.wholeAt = until, d.until.Realtime
+		}
+	}
 	if r.hole > 0 && at >= r.whole {
 		missing, r.hole = r.hole, 0
 		r.missing.Until = r.wholeAt

@@ -51,8 +51,10 @@ type Reader struct {
 	wholeAt int64
 	hole    uint64
 	missing Missing
-	// unplaced is the number of events that had found no room when the recording was opened, at unknown times.
+	// unplaced is the number of events that had found no room when the recording was opened, at
+	// unknown times. drops are those of known times, later than the events that were read.
 	unplaced uint64
+	drops    []drop
 	began    bool // Next has returned an event
 }
 
@@ -178,6 +180,9 @@ func (r *Reader) Cut() (size, whole int64) {
 func (r *Reader) Missing() Missing {
 	m := r.missing
 	m.After, m.Unplaced = r.hole, r.unplaced
+	for _, d := range r.drops {
+		m.After += d.events
+	}
 	return m
 }
 
@@ -187,8 +192,36 @@ func (r *Reader) Whole(e *Event) bool { return e.Monotonic >= r.whole }
 // Keeps reports whether the recording has every event from a time on, by CLOCK_MONOTONIC. It allows for the differences between the times of
 // shards.
 func (r *Reader) Keeps(since time.Duration) bool {
+	whole, _ := r.wholeSince()
+	return r.isPlaced() && (whole == 0 || since-whole >= skew)
+}
+
+// isPlaced reports whether it is known where events are missing.
+func (r *Reader) isPlaced() bool {
 	size, _ := r.Cut()
-	return size == 0 && r.unplaced == 0 && len(r.lapped) == 0 && (r.whole == 0 || since-r.whole >= skew)
+	return size == 0 && r.unplaced == 0 && len(r.lapped) == 0
+}
+
+// Since returns the times by CLOCK_MONOTONIC and CLOCK_REALTIME from which on the recording has
+// every event. ok is false if there is none.
+func (r *Reader) Since() (since time.Duration, realtime int64, ok bool) {
+	whole, at := r.wholeSince()
+	if begin := r.head.Reading; whole == 0 {
+		return time.Duration(begin.Monotonic), begin.Realtime, r.isPlaced()
+	}
+	return whole + skew, at + int64(skew), r.isPlaced()
+}
+
+// wholeSince returns the time from which on no event is missing of those whose times are known, by
+// CLOCK_MONOTONIC and CLOCK_REALTIME.
+func (r *Reader) wholeSince() (time.Duration, int64) {
+	if n := len(r.drops); n > 0 {
+		last := r.drops[n-1].until
+		if at := time.Duration(last.Monotonic); at > r.whole {
+			return at, last.Realtime
+		}
+	}
+	return r.whole, r.wholeAt
 }
 
 // skew exceeds the difference between the times of two shards, which is the time of reading two clocks.

@@ -592,6 +592,54 @@ func TestMissing(t *testing.T) {
 	require.EqualValues(t, 807, r.Lost())
 }
 
+// TestDrops: events that had no room are missing between the chunks whose numbers of them differ, as far as the head counts them, and after the
+// newest chunk at an unknown time.
+func TestDrops(t *testing.T) {
+	at := func(ms uint64) Reading { return Reading{ms * 1e6, int64(ms * 1e6), int64(ms*1e6) + 1e18} }
+	event := func(ms uint64) []byte { return newRecord(0, ms*1e6, "", ms) }
+	b := newBuilder(Monotonic)
+	b.head.Minor, b.head.Dropped = Minor, 20
+	b.chunk(chunkHead{sequence: 4, shard: 0, process: 1, before: 2, reading: at(50), dropped: 12}, event(60), event(80))
+	b.chunk(chunkHead{sequence: 2, shard: 0, process: 1, reading: at(10), dropped: 3}, event(11), event(30))
+	b.chunk(chunkHead{sequence: 3, shard: 1, process: 1, reading: at(20), dropped: 3}, event(21), event(70))
+	b.chunk(chunkHead{sequence: 5, shard: 1, process: 1, before: 2, reading: at(90), dropped: 15})
+	for _, each := range []bool{false, true} {
+		r, err := NewReader(bytes.NewReader(b.bytes()))
+		require.NoError(t, err)
+		_, err = r.More()
+		require.NoError(t, err)
+		require.Equal(t, Missing{After: 15, Unplaced: 5}, r.Missing())
+		require.False(t, r.Keeps(100*time.Millisecond))
+		var missing [][2]uint64
+		if each {
+			require.NoError(t, r.Each(func(uint32) func(*Event) { return nil }, always))
+			require.Equal(t, Missing{Before: 3, Between: 9, After: 3, Unplaced: 5, Until: 50e6 + 1e18}, r.Missing())
+			continue
+		}
+		for e, err := r.Next(); err == nil; e, err = r.Next() {
+			missing = append(missing, [2]uint64{e.Word(0), e.Missing})
+		}
+		require.Equal(t, [][2]uint64{{11, 3}, {21, 0}, {30, 0}, {60, 9}, {70, 0}, {80, 0}}, missing)
+		require.Equal(t, Missing{Before: 3, Between: 9, After: 3, Unplaced: 5, Until: 50e6 + 1e18}, r.Missing())
+		require.EqualValues(t, 20, r.Lost())
+	}
+
+	b.head.Dropped = 15
+	r, err := NewReader(bytes.NewReader(b.bytes()))
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	require.False(t, r.Keeps(90*time.Millisecond))
+	require.True(t, r.Keeps(91*time.Millisecond))
+
+	binary.LittleEndian.PutUint64(b.chunks[1][OffDroppedBefore:], math.MaxUint64) // damaged
+	r, err = NewReader(bytes.NewReader(b.bytes()))
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	require.Equal(t, Missing{After: 15}, r.Missing())
+}
+
 // TestCut: of a file that lacks the end, what is whole is read, wherever it ends.
 func TestCut(t *testing.T) {
 	b := newBuilder(Monotonic)

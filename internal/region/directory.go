@@ -70,20 +70,6 @@ func orLink(dir string, err error) error {
 	return err
 }
 
-// MakeDirectory creates a directory for this user alone, unless it exists. The directory above it
-// must exist, and be on no network or FUSE file system.
-func MakeDirectory(dir string) error {
-	var st unix.Stat_t
-	if unix.Stat(dir, &st) != unix.ENOENT {
-		return nil // the caller reports any other error when it uses the directory
-	}
-	fd, err := makeDirectory(dir, checkLocal)
-	if err != nil {
-		return &os.PathError{Op: "mkdir", Path: dir, Err: err}
-	}
-	return unix.Close(fd)
-}
-
 // makeDirectory creates a directory and opens it.
 func makeDirectory(dir string, check func(*unix.Statfs_t) error) (int, error) {
 	var fs unix.Statfs_t
@@ -93,19 +79,30 @@ func makeDirectory(dir string, check func(*unix.Statfs_t) error) (int, error) {
 	if err := check(&fs); err != nil {
 		return -1, err // before anything is created
 	}
-	if err := unix.Mkdir(dir, 0o700); err != nil && err != unix.EEXIST {
-		return -1, err
-	}
-	// This descriptor needs no permission, which the umask may have removed.
-	made, err := open(unix.AT_FDCWD, dir, unix.O_PATH|directoryFlags, 0)
+	made, err := MakeDirectoryAt(unix.AT_FDCWD, dir)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(made)
-	if err := allowOwner(made); err != nil {
+	return open(made, ".", unix.O_RDONLY|directoryFlags, 0)
+}
+
+// MakeDirectoryAt creates a directory for this user alone, unless it exists, and returns an O_PATH
+// descriptor of it. It follows no link in the last element of the name.
+func MakeDirectoryAt(dirfd int, name string) (int, error) {
+	if err := unix.Mkdirat(dirfd, name, 0o700); err != nil && err != unix.EEXIST {
 		return -1, err
 	}
-	return open(made, ".", unix.O_RDONLY|directoryFlags, 0)
+	// This descriptor needs no permission, which the umask may have removed.
+	made, err := open(dirfd, name, unix.O_PATH|directoryFlags, 0)
+	if err != nil {
+		return -1, err
+	}
+	if err := allowOwner(made); err != nil {
+		unix.Close(made)
+		return -1, err
+	}
+	return made, nil
 }
 
 // allowOwner gives the owner of a directory that was just created the permissions that the

@@ -6,7 +6,8 @@
 //	bench       what probes cost, beside what else there is: scripts/bench.sh
 //	bpf         BPF programs that record and count what is fired
 //	browser     package debugprobe's page, in a real browser
-//	cluster     what runs in pods: scripts/kubernetes.sh
+//	clocks      what programs record by each clock, beside what they have fired
+//	cluster     kubectl stapsdt in pods without Kubernetes, and what pods run in scripts/kubernetes.sh
 //	command     the command stapsdt, on our programs and on other people's
 //	corpus      the probes of other people's programs, read by us and by others
 //	debian      the files of Debian's packages, for tests

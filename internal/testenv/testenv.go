@@ -2,7 +2,7 @@
 // reason, so that no list of names elsewhere decides which tests run.
 //
 // A test that lacks what it needs is skipped on a laptop. With CI=true in the environment it
-// fails, so that a machine that has lost a tracer does not stay green.
+// fails, so that a machine that has lost a tracer does not stay green. [NeedsMachine] is for what no package installs.
 //
 // Table reads the numbers that Go and C share.
 package testenv

@@ -222,6 +222,21 @@ func Descriptors(control []byte) (all []int) {
 	return all
 }
 
+// Peer returns the process and the user at the other end of a connection, as the kernel tells them.
+func Peer(c syscall.Conn) (peer *unix.Ucred, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	failed := raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	return peer, os.NewSyscallError("getsockopt", err)
+}
+
 // Memory is the memory to which a program appends events, mapped by a watcher. It is an io.ReaderAt.
 type Memory struct{ bytes []byte }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// layout holds the constants of this package under the names that cstapsdt/wire.def has for them.
+// layout holds the constants of this package under the names that cstapsdt/socket/wire.def
+// has for them.
 var layout = map[string]uint64{
 	"MAJOR": Major, "MINOR": Minor, "HEAD_BYTES": HeadBytes, "MAX_BODY": MaxBody, "MAX_PATTERNS": MaxPatterns, "MAX_NAMESAKES": MaxNamesakes,
 	"HELLO": uint64(KindHello), "LIST": uint64(KindList), "PROBES": uint64(KindProbes), "DONE": uint64(KindDone),
@@ -19,5 +20,5 @@ var layout = map[string]uint64{
 
 // TestLayout: the C library speaks the protocol of this package.
 func TestLayout(t *testing.T) {
-	require.Equal(t, layout, testenv.Table(t, "../../cstapsdt/wire.def", "SDT_WIRE"))
+	require.Equal(t, layout, testenv.Table(t, "../../cstapsdt/socket/wire.def", "SDT_WIRE"))
 }

@@ -30,6 +30,7 @@ func (w *Writer) nextChunk(s *slot, shard uint64, process uint32) bool {
 	w.store64(at+recording.OffReading+8, uint64(reading.Monotonic))
 	w.store64(at+recording.OffReading+16, uint64(reading.Realtime))
 	w.store64(at+recording.OffCommitted, 0)
+	w.store64(at+recording.OffDroppedBefore, w.dropped.Load())
 	w.store64(at+recording.OffSequence, sequence)
 	w.store64(recording.OffLatest, sequence)
 	if s.end != 0 {

@@ -46,6 +46,21 @@ func newClock(useCounter bool) clockReader {
 	return c
 }
 
+// orders reports whether the times of events tell their order: readings of the clock that follow
+// one another differ. Otherwise, as in a bubble of testing/synctest, a goroutine stays with one
+// shard on any thread, which keeps the order of its events unless another fire is in the shard.
+func (c clockReader) orders() bool {
+	var last time.Duration
+	for n := 0; n < 10 && !c.useCounter; n++ {
+		now, real := clock.Read()
+		if !real || now == last {
+			return false
+		}
+		last = now
+	}
+	return true
+}
+
 func (c clockReader) kind() recording.ClockKind {
 	if c.useCounter {
 		return recording.Counter
@@ -62,7 +77,8 @@ func (c clockReader) now() uint64 {
 }
 
 // reading reads the clocks a few times, and returns the reading that took the shortest time by
-// the recording's clock, because the thread may have been interrupted during the others.
+// the recording's clock, because the thread may have been interrupted during the others, also
+// before it has read the time of day.
 func (c clockReader) reading() (best recording.Reading) {
 	shortest := ^uint64(0)
 	for range 3 {
@@ -70,8 +86,8 @@ func (c clockReader) reading() (best recording.Reading) {
 		monotonic := clock.Now()
 		after := c.now()
 		realtime := time.Now().UnixNano()
-		if after-before < shortest {
-			shortest = after - before
+		if took := c.now() - before; took < shortest {
+			shortest = took
 			best = recording.Reading{Ticks: before + (after-before)/2, Monotonic: int64(monotonic), Realtime: realtime}
 		}
 	}

@@ -21,7 +21,7 @@ func (w *Writer) means() string {
 	case w.hasSlots:
 		return "threads have shards of their own, for " + runtime.Version()
 	case w.inAssembly:
-		return "threads share shards: the clock is not the processor's counter"
+		return "threads share shards: the clock's readings do not differ"
 	case !usesG:
 		return "one compare-and-swap for each event: the fields of the runtime's g are not known for " + runtime.Version() + " on " + runtime.GOARCH
 	}

@@ -29,11 +29,13 @@ func (w *Writer) append(s *shape, args unsafe.Pointer) {
 	var f fire
 	f.now, f.done, f.fault = 0, 0, 0
 	defer w.check(&f)
-	if w.inAssembly && !w.hasSlots {
-		f.now = uint64(clock.Now())
+	owns := w.hasSlots
+	if w.inAssembly && !w.clock.useCounter {
+		now, real := clock.Read()
+		f.now, owns = uint64(now), owns && real
 	}
-	if !w.inAssembly || !write(s, args, &f) {
-		w.appendSlowly(&record{s, args, s.headOf(args)}, &f)
+	if !w.inAssembly || owns != w.hasSlots || !write(s, args, &f) {
+		w.appendSlowly(&record{s, args, s.headOf(args)}, &f, owns)
 	}
 	f.done = 1
 }
@@ -80,15 +82,16 @@ func (w *Writer) ended(reason any) {
 	w.Fail()
 }
 
-// appendSlowly appends a record for which the assembly found no slot, no room or no Reading.
+// appendSlowly appends a record for which the assembly found no slot, no room or no Reading. owns
+// reports whether the thread may own a slot.
 //
 //go:noinline
-func (w *Writer) appendSlowly(r *record, f *fire) {
+func (w *Writer) appendSlowly(r *record, f *fire, owns bool) {
 	if !w.open() {
 		return
 	}
 	defer debug.SetPanicOnFault(f.panicOnFault())
-	if !w.hasSlots || !w.recordLocked(r) {
+	if !owns || !w.recordLocked(r) {
 		w.recordShared(r)
 	}
 }
@@ -147,8 +150,11 @@ func (w *Writer) recordInSlot(i uint64, r *record) bool {
 
 // recordShared appends a record to a shard with a lock.
 func (w *Writer) recordShared(r *record) {
-	// As in the assembly, so that a goroutine has one shard in both.
-	first := uint64(call.Goroutine()) * 0x9e3779b97f4a7c15 >> 32 * uint64(len(w.shared)) >> 32
+	key := goroutine() // as in the assembly, so that a goroutine has one shard in both
+	if key == 0 {
+		key = uint64(call.Goroutine())
+	}
+	first := key * 0x9e3779b97f4a7c15 >> 32 * uint64(len(w.shared)) >> 32
 	for i := range uint64(len(w.shared)) {
 		s := &w.shared[(first+i)%uint64(len(w.shared))]
 		if w.tryLock(s) {

@@ -30,7 +30,7 @@ func integers(n int) *recording.Probe {
 }
 
 // allOptions are the ways in which a program's own fires are appended.
-var allOptions = []Options{{}, {Counter: true}, {Counter: true, CannotFail: true}}
+var allOptions = []Options{{}, {CannotFail: true}, {Counter: true}, {Counter: true, CannotFail: true}}
 
 func newWriter(t testing.TB, size int, o Options) *Writer {
 	return New(make([]byte, Size(Chunks(int64(size)))), Chunks(int64(size)), o)
@@ -314,7 +314,13 @@ func BenchmarkRecord(b *testing.B) {
 			time.Since(start)
 		}
 	})
-	w := newWriter(b, 16<<20, Options{Counter: true, CannotFail: true})
+	for _, o := range allOptions {
+		b.Run(fmt.Sprintf("counter=%v,cannotFail=%v", o.Counter, o.CannotFail), func(b *testing.B) { benchmarkRecord(b, o) })
+	}
+}
+
+func benchmarkRecord(b *testing.B, o Options) {
+	w := newWriter(b, 16<<20, o)
 	text := &recording.Probe{Args: []recording.Arg{{Type: 8, Kind: kind.Uint64}, {Type: kind.TypeString, Kind: kind.String}}}
 	two, _ := w.AddProbe(integers(2))
 	mixed, _ := w.AddProbe(text)

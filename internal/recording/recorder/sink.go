@@ -65,14 +65,15 @@ func (s *Sink) Probe(describe func() (p *recording.Probe, named bool)) sink.Prob
 
 // quickest returns what appends the fires of the probe in the shortest time.
 func (p *probe) quickest() sink.Probe {
-	// SAFETY: these types are structs of a probe alone.
-	switch w := p.writer; {
-	case w.hasSlots && w.cannotFail:
-		return (*plain)(unsafe.Pointer(p))
-	case w.hasSlots:
-		return (*checked)(unsafe.Pointer(p))
+	w := p.writer
+	if !w.hasSlots || !w.clock.useCounter {
+		return p
 	}
-	return p
+	// SAFETY: these types are structs of a probe alone.
+	if w.cannotFail {
+		return (*plain)(unsafe.Pointer(p))
+	}
+	return (*checked)(unsafe.Pointer(p))
 }
 
 // known reports whether the probe has a number in the recording, which it adds it to. If the

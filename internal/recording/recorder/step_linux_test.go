@@ -21,8 +21,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain is also the program that TestEveryInstruction steps through.
+// TestMain is also the programs that TestEveryInstruction steps through and TestReadings stops.
 func TestMain(m *testing.M) {
+	if clock := os.Getenv("RECORDER_READING"); clock != "" {
+		readAlways(clockReader{useCounter: clock == "counter"})
+		return
+	}
 	if path := os.Getenv("RECORDER_STEPPED"); path != "" {
 		stepped(path)
 	}

@@ -135,20 +135,16 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 		w.process = 0
 	}
 	shards := max(chunks/2, 2)
-	owned, shared := uint64(0), uint64(commons)
+	owned := uint64(0)
 	w.clock = newClock(hasAssembly && !o.Foreign && (o.Counter || counterIsTrusted()))
 	table, free := newTable()
 	w.table = table
-	if w.inAssembly = hasAssembly && usesG && !o.Foreign; w.inAssembly {
-		shared = min(shared, uint64(max(4*runtime.GOMAXPROCS(0), 4))) // a fire in one of them is rarely preempted
-	}
-	// Without the counter, times can be equal, as all are in a synctest bubble: then a goroutine stays with one shard on any thread, which keeps
-	// the order of its events unless another fire is in the shard.
-	if w.hasSlots = w.inAssembly && w.clock.useCounter; w.hasSlots {
+	w.inAssembly = hasAssembly && usesG && !o.Foreign
+	if w.hasSlots = w.inAssembly && w.clock.orders(); w.hasSlots {
 		for owned = 1; 2*owned <= min(slots, shards/2-1); owned *= 2 {
 		}
 	}
-	w.shared = make([]sharedShard, min(shards-owned, shared))
+	w.shared = make([]sharedShard, min(shards-owned, commons))
 	for i := range w.shared {
 		w.shared[i].slot, w.shared[i].shard = &table.shared[i], owned+uint64(i)
 	}

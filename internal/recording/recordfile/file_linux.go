@@ -2,12 +2,12 @@ package recordfile
 
 import (
 	"cmp"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,7 +15,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
-	"github.com/go-stapsdt/stapsdt/internal/region"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,45 +23,40 @@ import (
 const Keep = 5
 
 // Create makes the file of a recording, with all of its space. It is complete when Publish gives it
-// its name: other processes never find a part of it.
-func Create(path string, size int64) (*File, error) {
+// its name: other processes never find a part of it. If makes is true, the last directory of the
+// path is made for this user alone if it is missing.
+func Create(path string, size int64, makes bool) (*File, error) {
 	if path == "" {
 		return nil, errors.New("the path is empty")
 	}
-	if err := region.StartPoller(); err != nil {
-		return nil, err
-	}
-	dir, err := os.Open(filepath.Dir(path))
+	dir, err := openDirectory(directoryOf(path), makes)
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close()
-	if err := checkWay(dir); err != nil {
-		return nil, err
-	}
-	if earlier, _, err := openOurs(path); err == nil {
-		earlier.Close()
-	} else if errors.Is(err, errOther) {
-		return nil, err
-	}
-	f := &File{Chunks: recorder.Chunks(size)}
-	bytes := recorder.Size(f.Chunks)
-	if err := checkRoom(dir, bytes); err != nil {
-		return nil, err
-	}
-	if err := f.createBeside(path); err != nil {
-		return nil, err
-	}
-	if err := f.mapRoom(bytes); err != nil {
+	f := &File{Chunks: recorder.Chunks(size), directory: dir}
+	if err := f.create(path); err != nil {
 		f.Remove()
 		return nil, err
 	}
 	return f, nil
 }
 
-// MakeDirectory makes the last directory of a recording's path, for this user alone, if it is
-// missing.
-func MakeDirectory(path string) error { return region.MakeDirectory(filepath.Dir(path)) }
+// create creates the file in its directory, and maps it.
+func (f *File) create(path string) error {
+	if earlier, err := f.directory.openOurs(path); err == nil {
+		earlier.Close()
+	} else if errors.Is(err, errOther) {
+		return err
+	}
+	bytes := recorder.Size(f.Chunks)
+	if err := checkRoom(f.directory.File, bytes); err != nil {
+		return err
+	}
+	if err := f.createBeside(path); err != nil {
+		return err
+	}
+	return f.mapRoom(bytes)
+}
 
 // Use makes a recording in a file that the caller has open, such as one of memory without a name. Close leaves it open
 // for the caller.
@@ -74,7 +68,10 @@ func Use(fd int, size int64) (*File, error) {
 	f := &File{File: os.NewFile(uintptr(duplicate), fmt.Sprintf("/dev/fd/%d", fd)), Chunks: recorder.Chunks(size)}
 	bytes := recorder.Size(f.Chunks)
 	_ = unix.Flock(duplicate, unix.LOCK_EX|unix.LOCK_NB) // shows readers that the file is written; another process may have locked it
-	if err = checkRoom(f.File, bytes); err == nil {
+	if err = checkLocal(duplicate, f.Name()); err == nil {
+		err = checkRoom(f.File, bytes)
+	}
+	if err == nil {
 		err = f.mapRoom(bytes)
 	}
 	if err != nil {
@@ -84,9 +81,10 @@ func Use(fd int, size int64) (*File, error) {
 	return f, nil
 }
 
-// createBeside creates the file under a name of this process: PATH.PID or, if that is taken, PATH.PID.2 and so on. A name may be taken by another
-// recording of this process, by a process with the same PID in a container that shares the directory, or by a user who takes all names on
-// purpose: therefore the later numbers are random.
+// createBeside creates the file under a name of this process: PATH.PID or, if that is taken,
+// PATH.PID.2 and so on. Another recording of this process may have the name, one of an earlier
+// process with the same PID or of one in a container that shares the directory, or a file of a user
+// who takes all names on purpose: therefore the later numbers are random.
 func (f *File) createBeside(path string) (err error) {
 	for n := range uint32(maxBeside) {
 		f.Path = path + "." + strconv.Itoa(os.Getpid())
@@ -96,15 +94,54 @@ func (f *File) createBeside(path string) (err error) {
 		case n > 0:
 			f.Path += "." + strconv.Itoa(int(n+1))
 		}
-		if f.File, err = createLocked(f.Path, path); !errors.Is(err, errTaken) {
+		if f.File, err = f.directory.createLocked(f.Path); !errors.Is(err, os.ErrExist) {
 			return err
 		}
 	}
 	return err
 }
 
-// maxBeside is the maximum number of names beside a recording that are tried.
-const maxBeside = 1000
+const (
+	// maxBeside is the maximum number of names beside a recording that are tried.
+	maxBeside = 1000
+	// maxRenames is the maximum number of attempts with a path that other processes take and leave
+	// meanwhile.
+	maxRenames = 100
+)
+
+// createLocked creates a file beside a recording, locks it, and then makes it known as a recording:
+// a recording that is not locked is therefore one whose process has ended.
+//
+// The sticky bit protects it from programs that clean directories by age (systemd's tmpfiles.d(5)):
+// writes to a mapping rarely change the time of its file, so that it looks old while it is written.
+// Recordings of earlier processes keep the bit, because [Keep] of them are promised.
+func (d *directory) createLocked(path string) (f *os.File, err error) {
+	f, err = d.openFile(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600|unix.S_ISVTX)
+	if err != nil {
+		return nil, err
+	}
+	err = os.NewSyscallError("flock", unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	if err == nil {
+		_, err = f.WriteAt(beginning(), 0)
+	}
+	if err == nil {
+		err = f.Sync() // so that it is recognized as ours even after a power failure
+	}
+	if err != nil {
+		_ = d.unlink(path)
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+// beginning returns the bytes with which a file begins until its head is written.
+func beginning() []byte {
+	b := make([]byte, recording.OffPID+4)
+	copy(b, recording.Magic)
+	binary.LittleEndian.PutUint32(b[recording.OffPID:], uint32(os.Getpid()))
+	return b
+}
 
 // mapRoom allocates the file's space and maps it.
 func (f *File) mapRoom(bytes int64) (err error) {
@@ -129,21 +166,22 @@ var mapped sync.Map
 // another user is there. The path of each process follows from the pattern, in which %p is the PID.
 func (f *File) Publish(path, pattern string) error {
 	for range maxRenames {
-		err := rename(f.Path, path)
+		err := f.directory.rename(f.Path, path)
 		if err == nil {
 			f.Path = path
 		} else if !errors.Is(err, os.ErrExist) {
 			return err
-		} else if previous, err := moveAway(path, path); err == nil {
+		} else if previous, err := f.directory.moveAway(path); err == nil {
 			f.Previous = cmp.Or(previous, f.Previous)
 			continue
 		} else if !errors.Is(err, errTaken) {
 			return err
 		} // otherwise this file stays beside it
-		removed, beside := tidy(path, pattern, f.Path)
+		removed, beside := f.directory.tidy(pattern, f.Path)
 		if f.Removed = removed; beside || f.Path != path {
 			_, _ = f.WriteAt([]byte{1}, recording.OffBeside)
 		}
+		f.closeDirectory()
 		return nil
 	}
 	return fmt.Errorf("%s: other processes keep creating it", path)
@@ -158,13 +196,23 @@ func (f *File) Close() error {
 		err = os.NewSyscallError("munmap", unix.Munmap(f.Memory))
 		f.Memory = nil
 	}
+	f.closeDirectory()
 	return errors.Join(err, f.File.Close())
 }
 
-// Remove removes a file that could not be published.
+// Remove closes a file that was not published, and removes it if it was created.
 func (f *File) Remove() {
-	_ = os.Remove(f.Path)
+	if f.File != nil {
+		_ = f.directory.unlink(f.Path)
+	}
 	_ = f.Close()
+}
+
+func (f *File) closeDirectory() {
+	if f.directory != nil {
+		f.directory.Close()
+		f.directory = nil
+	}
 }
 
 // Describe sets the fields of the head that describe this process.

@@ -43,6 +43,27 @@ func TestRoom(t *testing.T) {
 	require.EqualValues(t, 100, room())
 }
 
+// TestRoot: the root of all control groups is told from the group that a container sees in its place.
+func TestRoot(t *testing.T) {
+	for name, test := range map[string]struct {
+		version files
+		there   []string
+		want    bool
+	}{
+		"version 1":              {v1, []string{"cgroup.sane_behavior", "memory.limit_in_bytes"}, true},
+		"version 1, a container": {v1, []string{"memory.limit_in_bytes"}, false},
+		"version 2":              {v2, []string{"cgroup.controllers"}, true},
+		"version 2, a container": {v2, []string{"cgroup.controllers", "cgroup.type", "memory.max"}, false},
+		"nothing":                {v2, nil, false},
+	} {
+		mount := t.TempDir()
+		for _, file := range test.there {
+			require.NoError(t, os.WriteFile(mount+"/"+file, []byte("0\n"), 0o600))
+		}
+		require.Equal(t, test.want, test.version.isRoot(mount), name)
+	}
+}
+
 // TestAvailable: without a control group, the machine's memory is the room.
 func TestAvailable(t *testing.T) {
 	require.EqualValues(t, 15<<20, available("MemTotal:       16384 kB\nMemFree:         1024 kB\nMemAvailable:   15360 kB\nBuffers: 0 kB\n"))
@@ -51,13 +72,13 @@ func TestAvailable(t *testing.T) {
 	}
 	var machine unix.Sysinfo_t
 	require.NoError(t, unix.Sysinfo(&machine))
-	room, file := MemoryRoom()
-	require.LessOrEqual(t, uint64(room), uint64(machine.Totalram)*uint64(machine.Unit))
-	require.NotEmpty(t, file)
+	room := MemoryRoom()
+	require.LessOrEqual(t, uint64(room.Bytes), uint64(machine.Totalram)*uint64(machine.Unit))
+	require.NotEmpty(t, room.Group)
 	shared, err := os.Open("/dev/shm")
 	require.NoError(t, err)
 	defer shared.Close()
-	require.ErrorContains(t, checkRoom(shared, int64(machine.Totalram)*int64(machine.Unit)), "is memory of the program, but "+file+" leaves")
+	require.ErrorContains(t, checkRoom(shared, int64(machine.Totalram)*int64(machine.Unit)), "is memory of the program, but "+room.Group+" leaves")
 }
 
 // TestHeadOfProcess: the texts of /proc are decoded.
@@ -68,8 +89,8 @@ func TestHeadOfProcess(t *testing.T) {
 	require.Zero(t, bootID("none"))
 }
 
-// TestTidy: of more than Keep recordings, those go first that their process has ended, then those that were begun beside another, and
-// then the first. Names do not matter, if they are of the process in the head.
+// TestTidy: the newest recordings are kept, except that a crash outlives what its process has ended, and a process those that began
+// beside it. Names do not matter, if they are of the process in the head. The C library's test has the same files.
 func TestTidy(t *testing.T) {
 	killed := func(*recording.Head) {}
 	ended := func(h *recording.Head) { h.Ended = true }
@@ -82,29 +103,29 @@ func TestTidy(t *testing.T) {
 	}
 	date := func(day int) string { return fmt.Sprintf("-202001%02dT000000.000000000Z", day) }
 	for name, test := range map[string]struct {
-		path, pattern, own string
-		files              []left // in the order in which they began
-		removed            []int
+		pattern, own string // app.rec if there is no pattern
+		files        []left // in the order in which they began
+		removed      []int
 	}{
-		"nothing": {path: "app.rec", files: []left{{"app.rec" + date(1), 1, killed}, {"app.rec.2", 2, beside}}},
-		"the first": {path: "app.rec", removed: []int{0, 1}, files: []left{
+		"nothing": {files: []left{{"app.rec" + date(1), 1, killed}, {"app.rec.2", 2, beside}}},
+		"the first": {removed: []int{0, 1}, files: []left{
 			{"app.rec" + date(7), 1, killed}, {"app.rec" + date(6), 2, killed}, {"app.rec" + date(5), 3, killed}, {"app.rec.4.17", 4, killed},
 			{"app.rec" + date(3), 5, killed}, {"app.rec" + date(2), 6, killed}, {"app.rec" + date(1), 7, killed},
 		}},
-		"ended": {path: "app.rec", removed: []int{1, 2, 6, 7}, files: []left{
+		"ended": {removed: []int{1, 2, 6, 7}, files: []left{
 			{"app.rec" + date(1), 1, killed}, {"app.rec.2", 2, beside}, {"app.rec" + date(3), 3, ended}, {"app.rec.4", 4, beside},
 			{"app.rec" + date(5), 5, killed}, {"app.rec" + date(6), 6, killed}, {"app.rec.7", 7, ended}, {"app.rec.8", 8, ended}, {"app.rec.9.2", 9, beside},
 		}},
-		"children": {path: "app.rec", removed: []int{1, 2, 3}, files: []left{
+		"children": {removed: []int{1, 2, 3}, files: []left{
 			{"app.rec" + date(1), 1, killed}, {"app.rec.2", 2, beside}, {"app.rec.3", 3, beside}, {"app.rec.4", 4, beside},
 			{"app.rec.5", 5, beside}, {"app.rec.6", 6, beside}, {"app.rec.7", 7, beside}, {"app.rec.8", 8, beside},
 		}},
-		"incomplete": {path: "app.rec", removed: []int{1}, files: []left{{"app.rec" + date(1), 1, killed}, {"app.rec.2", 2, incomplete}}},
-		"others": {path: "app.rec", removed: []int{0}, files: []left{
+		"incomplete": {removed: []int{1}, files: []left{{"app.rec" + date(1), 1, killed}, {"app.rec.2", 2, incomplete}}},
+		"others": {removed: []int{0}, files: []left{
 			{"app.rec.1", 1, killed}, {"app.rec.2", 9, killed}, {"app.rec.x", 3, killed}, {"app.recx" + date(4), 4, killed}, {"app.rec", 5, killed}, {"2.app.rec", 2, ended},
 			{"app.rec.6", 6, killed}, {"app.rec.7", 7, killed}, {"app.rec.8", 8, killed}, {"app.rec.9", 9, killed}, {"app.rec.10", 10, killed}, {"app.rec.11", 11, killed},
 		}, own: "app.rec.11"},
-		"%p": {path: "7-app-7.rec", pattern: "%p-app-%p.rec", removed: []int{1, 4}, files: []left{
+		"%p": {pattern: "%p-app-%p.rec", own: "7-app-7.rec", removed: []int{1, 4}, files: []left{
 			{"1-app-1.rec", 1, killed}, {"2-app-2.rec" + date(1), 2, beside}, {"3-app-3.rec", 3, beside}, {"4-app-4.rec.4", 4, beside}, {"5-app-5.rec", 5, ended},
 			{"7-app-7.rec", 7, ended}, {"8-app-8.rec", 9, killed}, {"8-app-9.rec", 8, killed}, {"x8-app-8.rec", 8, killed},
 			{"10-app-10.rec", 10, beside}, {"11-app-11.rec", 11, beside},
@@ -123,12 +144,20 @@ func TestTidy(t *testing.T) {
 			for _, i := range test.removed {
 				want = append(want, test.files[i].name)
 			}
-			removed, beside := tidy("./"+test.path, cmp.Or(test.pattern, test.path), test.own)
+			removed, beside := here(t).tidy(cmp.Or(test.pattern, "app.rec"), test.own)
 			require.ElementsMatch(t, want, strings.FieldsFunc(removed, func(r rune) bool { return r == ',' || r == ' ' }))
 			require.Equal(t, len(test.files)-len(want), testenv.Entries("."))
 			require.False(t, beside)
 		})
 	}
+}
+
+// here returns the working directory.
+func here(t *testing.T) *directory {
+	d, err := openDirectory(".", false)
+	require.NoError(t, err)
+	t.Cleanup(func() { d.Close() })
+	return d
 }
 
 // TestWritten: a recording that a process writes is neither counted nor removed. A process that begins meanwhile is beside it,
@@ -144,24 +173,47 @@ func TestWritten(t *testing.T) {
 	require.NoError(t, err)
 	defer first.Close()
 	require.NoError(t, unix.Flock(int(first.Fd()), unix.LOCK_EX))
-	removed, beside := tidy("99.rec", "%p.rec", "")
+	removed, beside := here(t).tidy("%p.rec", "99.rec")
 	require.Empty(t, removed)
 	require.True(t, beside)
 	_, err = first.WriteAt([]byte{1}, recording.OffBeside)
 	require.NoError(t, err)
-	_, beside = tidy("99.rec", "%p.rec", "")
+	_, beside = here(t).tidy("%p.rec", "99.rec")
 	require.False(t, beside)
+	require.NoError(t, unix.Flock(int(first.Fd()), unix.LOCK_SH)) // as a process that may remove it
+	removed, _ = here(t).tidy("%p.rec", "99.rec")
+	require.Empty(t, removed)
 	require.NoError(t, unix.Flock(int(first.Fd()), unix.LOCK_UN))
-	removed, beside = tidy("99.rec", "%p.rec", "")
+	removed, beside = here(t).tidy("%p.rec", "99.rec")
 	require.Equal(t, "1.rec", removed)
 	require.False(t, beside)
+}
+
+// TestReplaced: of processes that find a recording at the same time, one renames or removes it. The others leave the file alone that
+// then has its name.
+func TestReplaced(t *testing.T) {
+	t.Chdir(t.TempDir())
+	d := here(t)
+	h := recording.Head{PID: 1, Chunks: 4}
+	require.NoError(t, os.WriteFile("app.rec", h.Encode(), 0o600))
+	first, err := d.openOurs("app.rec")
+	require.NoError(t, err)
+	second, err := d.openOurs("app.rec")
+	require.NoError(t, err)
+	defer second.Close()
+	require.True(t, d.lockEnded(first))
+	require.False(t, d.lockEnded(second))
+	require.NoError(t, d.unlink("app.rec"))
+	require.NoError(t, first.Close())
+	require.NoError(t, os.WriteFile("app.rec", h.Encode(), 0o600))
+	require.False(t, d.lockEnded(second))
 }
 
 // TestLockStays: a recording that the program does not refer to keeps its descriptor, and with it the lock, until it is closed.
 func TestLockStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "recording")
 	create := func() uintptr {
-		f, err := Create(path, 0)
+		f, err := Create(path, 0, false)
 		require.NoError(t, err)
 		require.NoError(t, f.Publish(path, path))
 		return f.Fd()
@@ -181,11 +233,11 @@ func TestLockStays(t *testing.T) {
 }
 
 func TestTimeSuffix(t *testing.T) {
-	require.True(t, IsTimeSuffix("-"+kind.FileTime(time.Now())))
+	require.True(t, isTimeSuffix("-"+kind.FileTime(time.Now())))
 	for _, other := range []string{
 		"", "-", "-20261128T012345.123456789", "-20261128T012345.12345678Z", "-20261128T012345.123456789ZZ",
 		"-2026112xT012345.123456789Z", "-20261128 012345.123456789Z", ".20261128T012345.123456789Z", "-20261128T0123450123456789Z",
 	} {
-		require.False(t, IsTimeSuffix(other), other)
+		require.False(t, isTimeSuffix(other), other)
 	}
 }

@@ -8,10 +8,7 @@ import (
 )
 
 // Create returns stapsdt.ErrUnsupported.
-func Create(string, int64) (*File, error) { return nil, stapsdt.ErrUnsupported }
-
-// MakeDirectory does nothing.
-func MakeDirectory(string) error { return nil }
+func Create(string, int64, bool) (*File, error) { return nil, stapsdt.ErrUnsupported }
 
 // Use returns stapsdt.ErrUnsupported.
 func Use(int, int64) (*File, error) { return nil, stapsdt.ErrUnsupported }
@@ -27,3 +24,6 @@ func (f *File) Remove() {}
 
 // Describe does nothing.
 func Describe(*recording.Head) {}
+
+// directory does not exist.
+type directory struct{}

@@ -12,25 +12,42 @@ import (
 // maxFile exceeds the size of each file that is read here.
 const maxFile = 16 << 10
 
-// MemoryRoom returns the memory that the machine has left and that the control groups of the process still allow, and the file with
-// this limit. Allocating more ends in the OOM killer. Contents of files that were not used lately, which the kernel
-// takes back first, count as room: in a container that has read a file, there may be no other room.
-func MemoryRoom() (room int64, group string) {
-	room, group = math.MaxInt64, ""
+// Room is the memory that a process can still use.
+type Room struct {
+	// Bytes is the memory that the machine has left and that the control groups of the process
+	// still allow. Allocating more ends in the OOM killer. Contents of files that were not used
+	// lately, which the kernel takes back first, count as room: in a container that has read a
+	// file, there may be no other room.
+	Bytes int64
+	// Group is the file with this limit.
+	Group string
+	// Unknown means that no limit of a control group was seen, but that there may be one in a group
+	// that the process does not see: a container only sees its own, and a pod can have a limit in
+	// the group above.
+	Unknown bool
+}
+
+// MemoryRoom returns the memory that this process can still use.
+func MemoryRoom() Room {
+	r := Room{Bytes: math.MaxInt64}
 	if n := available(string(proc.Read("/proc/meminfo", maxFile))); n >= 0 {
-		room, group = n, "/proc/meminfo"
+		r.Bytes, r.Group = n, "/proc/meminfo"
 	}
+	machine, seesAll := r.Group, false
 	for line := range strings.Lines(string(proc.Read("/proc/self/cgroup", maxFile))) {
 		id, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
 		controllers, at, _ := strings.Cut(rest, ":")
-		switch {
-		case id == "0":
-			room, group = least(room, group, "/sys/fs/cgroup", at, v2)
-		case controllers == "memory":
-			room, group = least(room, group, "/sys/fs/cgroup/memory", at, v1)
+		version, mount := v2, "/sys/fs/cgroup"
+		if controllers == "memory" {
+			version, mount = v1, "/sys/fs/cgroup/memory"
+		} else if id != "0" {
+			continue
 		}
+		r.Bytes, r.Group = least(r.Bytes, r.Group, mount, at, version)
+		seesAll = seesAll || version.isRoot(mount)
 	}
-	return room, group
+	r.Unknown = r.Group == machine && !seesAll
+	return r
 }
 
 // available returns the memory that can be used without swapping, according to /proc/meminfo, or -1.
@@ -46,14 +63,22 @@ func available(meminfo string) int64 {
 	return -1
 }
 
-// files are the names, in a version of control groups, of the files with the limit and the usage, and of the field of memory.stat with
-// the contents of files that were not used lately.
-type files struct{ limit, usage, inactive string }
+// files are the names, in a version of control groups, of the files with the limit and the usage,
+// and of the field of memory.stat with the contents of files that were not used lately. Each root
+// has the file root, and none has the file notRoot.
+type files struct{ limit, usage, inactive, root, notRoot string }
 
 var (
-	v1 = files{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}
-	v2 = files{"memory.max", "memory.current", "inactive_file"}
+	v1 = files{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "cgroup.sane_behavior", ""}
+	v2 = files{"memory.max", "memory.current", "inactive_file", "cgroup.controllers", "cgroup.type"}
 )
+
+// isRoot reports whether a directory is the root of all control groups, not only of those that a
+// container sees.
+func (f *files) isRoot(dir string) bool {
+	has := func(name string) bool { return len(proc.Read(path.Join(dir, name), 64)) > 0 }
+	return has(f.root) && (f.notRoot == "" || !has(f.notRoot))
+}
 
 // least returns the smallest room in a control group and its ancestors. In a container without a
 // namespace of control groups, the path is not below the mount; its own group is then at the root.

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/kind"
@@ -21,9 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxRenames is the maximum number of attempts with a name that other processes take and leave meanwhile.
-const maxRenames = 100
-
 var (
 	// errTaken means that a process has locked a file, or that it belongs to another user.
 	errTaken = errors.New("it is in use by another process, or belongs to another user")
@@ -31,90 +26,57 @@ var (
 	errOther = errors.New("the file there is not a recording")
 )
 
-// openOurs opens a recording of this user's processes. Files that are renamed, counted or removed are identified by their owner and
-// their first bytes. Files of others are not even opened.
-func openOurs(path string) (f *os.File, info os.FileInfo, err error) {
-	if info, err = os.Lstat(path); err != nil {
-		return nil, nil, err
+// openOurs opens a recording of this user's processes. Files that are renamed, counted or removed
+// are identified by their owner and their first bytes. Files of others are not even opened.
+func (d *directory) openOurs(path string) (f *os.File, err error) {
+	st, err := d.lstat(path)
+	if err != nil {
+		return nil, err
 	}
-	if !isMine(info.Sys().(*syscall.Stat_t).Uid) {
-		return nil, nil, errTaken
+	if !isMine(st.Uid) {
+		return nil, errTaken
 	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, errOther
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, errOther
 	}
-	if f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
-		return nil, nil, err
+	if f, err = d.openFile(path, unix.O_RDONLY|unix.O_NONBLOCK, 0); err != nil {
+		return nil, err
 	}
 	var magic [len(recording.Magic)]byte
-	now, err := f.Stat()
-	switch {
-	case err != nil:
-	case !os.SameFile(info, now):
-		err = errTaken // a process works on the same files
-	default:
-		if _, err = f.ReadAt(magic[:], 0); err == io.EOF || err == nil && string(magic[:]) != recording.Magic {
-			err = errOther
-		}
+	if !isSame(f, st) {
+		err = errTaken // by a process that works on the same files
+	} else if _, err = f.ReadAt(magic[:], 0); err == io.EOF || string(magic[:]) != recording.Magic {
+		err = errOther
 	}
 	if err != nil {
 		f.Close()
-		return nil, nil, err
-	}
-	return f, info, nil
-}
-
-// isMine reports whether a file is this user's. In a user namespace, all users without a UID there have the same number.
-func isMine(uid uint32) bool {
-	return uid == uint32(os.Geteuid()) && (uid != region.OverflowUser || region.AllUsersMapped())
-}
-
-// createLocked creates a file beside a recording, locks it, and then makes it known as a recording: a recording that is not locked is therefore one
-// whose process has ended. A file of the same name is of an earlier process with the same PID, and is moved away.
-func createLocked(path, beside string) (f *os.File, err error) {
-	for range maxRenames {
-		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-		if err == nil {
-			break
-		} else if !errors.Is(err, os.ErrExist) {
-			return nil, err
-		}
-		if _, err := moveAway(path, beside); errors.Is(err, errTaken) || errors.Is(err, errOther) {
-			return nil, errTaken
-		} else if err != nil {
-			return nil, err
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: other processes keep creating it", path)
-	}
-	err = os.NewSyscallError("flock", unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB))
-	if err == nil {
-		_, err = f.WriteAt(beginning(), 0)
-	}
-	if err == nil {
-		err = f.Sync() // so that it is recognized as ours even after a power failure
-	}
-	if err != nil {
-		os.Remove(path)
-		f.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	return f, nil
 }
 
-// beginning returns the bytes with which a file begins until its head is written.
-func beginning() []byte {
-	b := make([]byte, recording.OffPID+4)
-	copy(b, recording.Magic)
-	binary.LittleEndian.PutUint32(b[recording.OffPID:], uint32(os.Getpid()))
-	return b
+// isMine reports whether a file is this user's. In a user namespace, all users without a UID there
+// have the same number.
+func isMine(uid uint32) bool {
+	return uid == uint32(os.Geteuid()) && (uid != region.OverflowUser || region.AllUsersMapped())
 }
 
-// moveAway renames a recording that an earlier process has left. The new name is the path of, with the present time. It returns the new name, or ""
-// if there is no file. A file that is not ours stays.
-func moveAway(path, of string) (name string, err error) {
-	old, info, err := openOurs(path)
+// lockEnded locks a recording if its process has ended, which locks its file as long as it lives.
+// Other processes neither rename nor remove a file that is locked so, but one of them may have done
+// it before.
+func (d *directory) lockEnded(f *os.File) bool {
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return false
+	}
+	st, err := d.lstat(f.Name())
+	return err == nil && isSame(f, st)
+}
+
+// moveAway renames the recording that an earlier process has left at a path, and returns its new
+// name, which has the present time, or "" if the path may be free by now. A file that is not ours
+// stays.
+func (d *directory) moveAway(path string) (name string, err error) {
+	old, err := d.openOurs(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	}
@@ -122,209 +84,123 @@ func moveAway(path, of string) (name string, err error) {
 		return "", err
 	}
 	defer old.Close()
-	if pid, beside := processOf(strings.TrimPrefix(path, of)); beside && !isOf(old, pid) {
+	if !d.lockEnded(old) {
 		return "", errTaken
 	}
-	if err := unix.Flock(int(old.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
-		return "", errTaken
-	} else if err != nil {
-		return "", &os.PathError{Op: "flock", Path: path, Err: err}
+	name = path + "-" + kind.FileTime(time.Now())
+	if err = d.rename(path, name); errors.Is(err, os.ErrExist) {
+		return "", nil // the next name has a later time
 	}
-	if name, err = moveFile(path, of); err != nil || name == "" {
-		return "", err
-	}
-	if now, err := os.Lstat(name); err == nil && !os.SameFile(info, now) {
-		// Another process has moved the recording away meanwhile, and this is a new one.
-		if err := rename(name, path); err != nil {
-			return "", err
-		}
-		return "", errTaken
-	}
-	return name, nil
+	return name, err
 }
 
-// moveFile renames a file to the name of a recording with the present time, and returns the new name, or "" if
-// the file is gone.
-func moveFile(path, of string) (name string, err error) {
-	for range maxRenames {
-		name = of + "-" + kind.FileTime(time.Now())
-		switch err = rename(path, name); {
-		case errors.Is(err, os.ErrNotExist):
-			return "", nil
-		case !errors.Is(err, os.ErrExist):
-			return name, err
-		}
-	}
-	return "", err
-}
-
-// rename renames a file to a name that no other file has.
-func rename(from, to string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if err == unix.EINVAL || err == unix.ENOSYS { // the file system or the kernel does not support the flag
-		if err = os.Link(from, to); err == nil {
-			return os.Remove(from)
-		}
-	}
-	if err == nil {
-		return nil
-	}
-	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
-}
-
-// IsTimeSuffix reports whether the name of an earlier recording may end so: with the time at which
+// isTimeSuffix reports whether the name of an earlier recording may end so: with the time at which
 // another process found it, as in -20060102T150405.000000000Z. With package time, which could parse
 // it, a program would be 80 KB larger.
-func IsTimeSuffix(rest string) bool {
-	const format = "-00000000T000000.000000000Z"
-	if len(rest) != len(format) {
-		return false
-	}
-	for i := range len(format) {
-		isDigit := '0' <= rest[i] && rest[i] <= '9'
-		if format[i] != rest[i] && !(format[i] == '0' && isDigit) {
-			return false
+func isTimeSuffix(rest string) bool {
+	shape := strings.Map(func(r rune) rune {
+		if '1' <= r && r <= '9' {
+			return '0'
 		}
+		return r
+	}, rest)
+	return shape == "-00000000T000000.000000000Z"
+}
+
+// IsName reports whether the recording of a process can have a name: that of the path that follows
+// from a pattern, and after it nothing, a time, .PID or .PID.N.
+func IsName(name, pattern, pid string) bool {
+	rest, ok := strings.CutPrefix(name, strings.ReplaceAll(pattern, "%p", pid))
+	if !ok || rest == "" || isTimeSuffix(rest) {
+		return ok
 	}
-	return true
+	rest, ok = strings.CutPrefix(rest, "."+pid)
+	number, hasNumber := strings.CutPrefix(rest, ".")
+	return ok && (rest == "" || hasNumber && number != "" && strings.Trim(number, "0123456789") == "")
 }
 
-// earlier is the recording of a process that has ended.
-type earlier struct {
-	path  string
-	rank  int // the lowest is removed first
-	began uint64
+// The ranks of recordings.
+const (
+	rankEnded = iota
+	rankBeside
+	rankCrash
+	rankBit = 62
+)
+
+// Worth returns the worth of the recording with a head: its rank and, in the bits below, the time
+// at which it began. Of the recordings of ended processes, those of the least worth are removed.
+func Worth(head []byte) uint64 {
+	le := binary.LittleEndian
+	began, rank := le.Uint64(head[recording.OffBegin+16:]), uint64(rankCrash)
+	switch {
+	case le.Uint64(head[recording.OffChunks:]) == 0:
+		return 0 // its process has ended before it was complete
+	case le.Uint32(head[recording.OffEnded:]) != 0:
+		rank = rankEnded
+	case le.Uint32(head[recording.OffBeside:]) != 0:
+		rank = rankBeside
+	}
+	return rank<<rankBit | began
 }
 
-// tidy removes recordings to a path whose processes have ended, until Keep are left: first those
-// that their process has ended, then those of processes that began beside another, such as its
-// children, and then those that began first. It returns the removed files. It also reports whether
-// another process records to the path that did not begin beside a third one. A file that cannot be
-// removed stays.
-func tidy(path, pattern, own string) (removed string, beside bool) {
-	path, pattern = filepath.Clean(path), filepath.Clean(pattern)
-	dir := filepath.Dir(path)
+// tidy keeps the newest recordings to a path whose processes have ended, except that a crash
+// outlives what its process has ended, and a process outlives those that began beside it, such as
+// its children. It returns the files that it has removed. It also reports whether another process
+// records to the path that did not begin beside a third one. A file that cannot be removed stays.
+func (d *directory) tidy(pattern, own string) (removed string, beside bool) {
+	dir, own := filepath.Dir(own), filepath.Base(own)
 	prefix, _, _ := strings.Cut(filepath.Base(pattern), "%p")
-	entries, _ := os.ReadDir(dir)
+	type earlier struct {
+		name  string
+		worth uint64
+	}
 	var all []earlier
-	for _, e := range entries {
-		rest, ok := strings.CutPrefix(e.Name(), prefix)
-		name := filepath.Join(dir, e.Name())
-		if !ok || rest == "" || !strings.Contains("-.0123456789", rest[:1]) {
+	for _, name := range d.names() {
+		rest, ok := strings.CutPrefix(name, prefix)
+		if !ok || rest == "" || !strings.Contains("-.0123456789", rest[:1]) || name == own {
 			continue // it is not opened
 		}
-		if name == path || name == filepath.Clean(own) {
-			continue
-		}
-		one, ended, ok := lookAt(name, pattern)
+		worth, ended, ok := d.lookAt(name, filepath.Base(pattern))
 		if ok && ended {
-			all = append(all, one)
-		} else if ok && one.rank == rankKilled {
-			beside = true
+			all = append(all, earlier{name, worth})
 		}
+		beside = beside || ok && !ended && worth>>rankBit == rankCrash
 	}
-	slices.SortFunc(all, func(a, b earlier) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.began, b.began))
-	})
+	slices.SortFunc(all, func(a, b earlier) int { return cmp.Compare(a.worth, b.worth) })
 	var names []string
 	for i, one := range all {
-		if (one.rank == rankIncomplete || i < len(all)-Keep) && remove(one.path) {
-			names = append(names, one.path)
+		if (one.worth == 0 || i < len(all)-Keep) && d.remove(one.name) {
+			names = append(names, filepath.Join(dir, one.name))
 		}
 	}
 	return strings.Join(names, ", "), beside
 }
 
-// The ranks of recordings. A process that was killed has not ended its own.
-const (
-	rankIncomplete = iota
-	rankEnded
-	rankBeside
-	rankKilled
-)
-
 // lookAt looks at a file that may be a recording to a path, and reports whether its process has
 // ended.
-func lookAt(name, pattern string) (one earlier, ended, ok bool) {
-	f, _, err := openOurs(name)
+func (d *directory) lookAt(name, pattern string) (worth uint64, ended, ok bool) {
+	f, err := d.openOurs(name)
 	if err != nil {
-		return one, false, false
+		return 0, false, false
 	}
 	defer f.Close()
 	var head [recording.OffBeside + 4]byte
 	_, _ = f.ReadAt(head[:], 0)
-	le := binary.LittleEndian
-	pid := strconv.FormatUint(uint64(le.Uint32(head[recording.OffPID:])), 10)
+	pid := strconv.FormatUint(uint64(binary.LittleEndian.Uint32(head[recording.OffPID:])), 10)
 	if !IsName(name, pattern, pid) {
-		return one, false, false
+		return 0, false, false
 	}
-	one = earlier{name, rankKilled, le.Uint64(head[recording.OffBegin+16:])}
-	switch {
-	case le.Uint64(head[recording.OffChunks:]) == 0:
-		one.rank = rankIncomplete
-	case le.Uint32(head[recording.OffEnded:]) != 0:
-		one.rank = rankEnded
-	case le.Uint32(head[recording.OffBeside:]) != 0:
-		one.rank = rankBeside
-	}
-	// Several processes may look at once, but none while another moves the file away.
-	return one, unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil, true
+	// Several processes may look at the same time.
+	ended = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil
+	return Worth(head[:]), ended, true
 }
 
 // remove removes a recording that no process writes.
-func remove(name string) bool {
-	f, info, err := openOurs(name)
+func (d *directory) remove(name string) bool {
+	f, err := d.openOurs(name)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
-		return false
-	}
-	now, err := os.Lstat(name)
-	return err == nil && os.SameFile(info, now) && os.Remove(name) == nil
-}
-
-// IsName reports whether a recording of a process to the path that follows from a pattern can have
-// a name.
-func IsName(name, pattern, pid string) bool {
-	rest, ok := strings.CutPrefix(name, strings.ReplaceAll(pattern, "%p", pid))
-	return ok && (rest == "" || isSuffix(rest, pid))
-}
-
-// isSuffix reports whether the name of a process's recording may end so: with -TIME, .PID or
-// .PID.N.
-func isSuffix(rest, pid string) bool {
-	if IsTimeSuffix(rest) {
-		return true
-	}
-	of, beside := processOf(rest)
-	return beside && strconv.FormatUint(uint64(of), 10) == pid
-}
-
-// processOf returns the process in the name of a file beside a recording. rest is the end of the name: .PID or .PID.N.
-func processOf(rest string) (pid uint32, ok bool) {
-	parts := strings.Split(rest, ".")
-	if len(parts) != 2 && len(parts) != 3 || parts[0] != "" {
-		return 0, false
-	}
-	var numbers [2]uint64
-	for i, part := range parts[1:] {
-		var err error
-		if numbers[i], err = strconv.ParseUint(part, 10, 32); err != nil {
-			return 0, false
-		}
-	}
-	return uint32(numbers[0]), true
-}
-
-// isOf reports whether a recording is of a process, or its head was not written yet. Another program's recording can have a name
-// that looks like a name beside this recording.
-func isOf(f *os.File, pid uint32) bool {
-	var b [4]byte
-	if _, err := f.ReadAt(b[:], recording.OffPID); err != nil {
-		return err == io.EOF
-	}
-	of := binary.LittleEndian.Uint32(b[:])
-	return of == 0 || of == pid
+	return d.lockEnded(f) && d.unlink(name) == nil
 }

@@ -22,7 +22,7 @@ import (
 func Need(t testing.TB) {
 	t.Helper()
 	testenv.NeedsRoot(t)
-	testenv.Needs(t, "uprobe_multi", features.HaveBPFLinkUprobeMulti())
+	testenv.NeedsMachine(t, "uprobe_multi (Linux 6.6)", features.HaveBPFLinkUprobeMulti(), ebpf.ErrNotSupported)
 }
 
 // Site is a trace point that a program is attached to, and the number that it knows it by.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,7 +29,7 @@ import (
 func TestRecordings(t *testing.T) {
 	program := build(t) + "/app"
 	for name, test := range map[string]func(t *testing.T, program string){
-		"values": testRecorded, "overtaken": testOvertaken, "killed": testKilled, "every instruction": testEveryInstruction,
+		"values": testRecorded, "overtaken": testOvertaken, "clocks": testClocks, "killed": testKilled, "every instruction": testEveryInstruction,
 		"refuses": testRecordRefuses, "own": testOwnRecording, "dlclose": testRecordDlclose, "set-user-ID": testRecordIgnored,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, program) })
@@ -57,7 +58,7 @@ func testRecorded(t *testing.T, program string) {
 	require.Equal(t, "app", filepath.Base(head.Executable))
 	require.False(t, head.Ended)
 	info := tracetest.Must(os.Stat(path))(t)
-	require.EqualValues(t, 0o600, info.Mode())
+	require.Equal(t, os.ModeSticky|0o600, info.Mode())
 
 	list := stapsdt(t, "list", "--from", path)
 	require.Contains(t, list, "capp:numbers(u8 uint8, i8 int8, u16 uint16, i16 int16, u32 uint32, i32 int32, u64 uint64, i64 int64)")
@@ -139,8 +140,29 @@ func newStorm() *storm {
 // lost is what was fired.
 func testOvertaken(t *testing.T, program string) {
 	path := filepath.Join(t.TempDir(), "capp.rec")
-	app := start(t, program, "STAPSDT_RECORD="+path+",1M", "storm", "4", "26")
-	r, s := open(t, path), newStorm()
+	requireOvertaken(t, start(t, program, "STAPSDT_RECORD="+path+",1M", "storm", "4", "26"), open(t, path))
+}
+
+// testClocks is testOvertaken by each clock that a recording can have.
+func testClocks(t *testing.T, program string) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("there is one clock here")
+	}
+	for source, clock := range map[string]recording.ClockKind{"tsc": recording.Counter, "kvm-clock": recording.Monotonic} {
+		path := filepath.Join(t.TempDir(), "capp.rec")
+		cmd := command(t, program, "STAPSDT_RECORD="+path+",1M", "storm", "4", "26")
+		tracetest.ClockSource(t, cmd, source)
+		app := tracetest.Command(t, cmd)
+		require.Equal(t, "1", app.Expect("ready ", testenv.Patience))
+		r := open(t, path)
+		require.Equal(t, clock, r.Head().Clock)
+		requireOvertaken(t, app, r)
+	}
+}
+
+func requireOvertaken(t *testing.T, app *tracetest.Process, r *recording.Reader) {
+	t.Helper()
+	s := newStorm()
 	for end := time.Now().Add(testenv.Patience); r.Lost() == 0 && time.Now().Before(end); {
 		time.Sleep(50 * time.Millisecond) // in which the writers may come around
 		s.read(t, r, app.PID())
@@ -283,7 +305,7 @@ func testRecordRefuses(t *testing.T, program string) {
 	}
 	for value, want := range map[string]string{
 		dir + "/capp.rec":              "record to " + dir + ": other users may write to it, and could replace a recording",
-		dir + "/missing/deep/capp.rec": "record to " + dir + "/missing/deep: No such file or directory",
+		dir + "/missing/deep/capp.rec": "record to " + dir + "/missing: No such file or directory",
 	} {
 		refuses("STAPSDT_RECORD="+value, want)
 	}

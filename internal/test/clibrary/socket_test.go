@@ -121,7 +121,7 @@ func (l *listener) requireEnabled(t *testing.T, want string) {
 func testWatch(t *testing.T, program string) {
 	l := listen(t, program)
 	info := tracetest.Must(os.Stat(l.sockets(t)[0]))(t)
-	require.Equal(t, os.ModeSocket|0o600, info.Mode())
+	require.Equal(t, os.ModeSocket|os.ModeSticky|0o600, info.Mode())
 	c := l.client(t)
 	require.EqualValues(t, l.PID(), c.Hello().PID)
 	require.Equal(t, fmt.Sprintf("%d-%d.sock", l.PID(), c.Hello().Start), filepath.Base(l.sockets(t)[0]))

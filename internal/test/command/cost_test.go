@@ -87,7 +87,7 @@ func TestCostOfExporting(t *testing.T) {
 	} {
 		compare(t, c.rule, func() time.Duration {
 			e := startExporter(t, "subject", "metrics:\n  - {name: fires_total, probe: 'PROVIDER:tick', "+c.rule+"}\n")
-			require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return isTraced(p) }, testenv.Patience, 10*time.Millisecond)
 			defer func() {
 				interrupt(t, e)
 			}()

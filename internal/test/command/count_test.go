@@ -18,7 +18,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
+	"github.com/cilium/ebpf/features"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // counted is a line of count or hist with -o json.
@@ -126,13 +128,15 @@ func TestCountInterval(t *testing.T) {
 	tr.interrupt()
 }
 
-// linksOf returns what the links of a process's descriptors contain.
-func linksOf(t *testing.T, tr *tracer) string {
-	out, err := exec.Command("grep", "-hs", "link_type", "-r", fmt.Sprintf("/proc/%d/fdinfo", tr.PID())).Output()
-	if err != nil {
-		return ""
+// isAttached reports whether a command is attached to a site. Its other links follow processes and signals, or find out what the
+// kernel has.
+func isAttached(tr *tracer) bool {
+	kind := "uprobe_multi"
+	if features.HaveBPFLinkUprobeMulti() != nil {
+		kind = "perf"
 	}
-	return string(out)
+	out, _ := exec.Command("grep", "-hs", "link_type", "-r", fmt.Sprintf("/proc/%d/fdinfo", tr.PID())).Output()
+	return strings.Contains(string(out), kind)
 }
 
 // TestCountByProcess: events are counted by the process that fires, also by the name of its
@@ -150,7 +154,7 @@ func TestCountByProcess(t *testing.T) {
 	require.Equal(t, 10, rows[0].Count)
 	require.Equal(t, name, rows[0].By["executable"])
 	require.EqualValues(t, os.Getuid(), rows[0].By["uid"])
-	group := tracetest.Must(os.Stat(cgroups(t) + cgroupOf(t, p)))(t)
+	group := tracetest.Must(os.Stat(testenv.NeedsGroups(t) + cgroupOf(t, p)))(t)
 	require.EqualValues(t, group.Sys().(*syscall.Stat_t).Ino, rows[0].By["cgroup"])
 
 	tr = startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "-n", "1", "--show", "executable", "--strlen", "8")
@@ -192,14 +196,12 @@ func TestLargeValues(t *testing.T) {
 func TestTimeNamespace(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
-	if _, err := os.Stat("/proc/self/timens_offsets"); err != nil {
-		t.Skip("this kernel has no time namespaces")
-	}
+	testenv.NeedsNamespaces(t, "time", unix.CLONE_NEWTIME)
 	for _, offset := range []string{"86400", "-100"} {
 		p, _ := startCSubject(t)
 		cmd := exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other", "-n", "3")
 		tr := &tracer{tracetest.Command(t, inNamespaces(t, "--time --fork --monotonic "+offset, "", cmd)), t}
-		require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+		tr.until(func() bool { return isTraced(p) })
 		before := time.Now()
 		tell(p, "fire 3")
 		events := tr.waitForEnd()

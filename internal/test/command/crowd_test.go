@@ -5,7 +5,10 @@
 package command_test
 
 import (
+	"bufio"
 	"fmt"
+	"iter"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,6 +79,56 @@ func TestExportManySeries(t *testing.T) {
 	tell(p, fmt.Sprintf("many %d %d", each, each+500))
 	other := e.scrape()[`said0_total{otel_metric_overflow="true"}`]
 	require.GreaterOrEqual(t, other, 500.)
+}
+
+// TestExportManyScrapers: 50 clients that scrape 20,000 series at once, a page of 14 MB, get all of them, and take little more
+// memory than one.
+func TestExportManyScrapers(t *testing.T) {
+	testenv.Measures(t, "memory with 50 scrapers of 20,000 series")
+	const each, scrapers, rounds = 10_000, 50, 2
+	p, e := startExported(t, fmt.Sprintf(`metrics:
+  - {name: said_total, probe: 'PROVIDER:said', counter: 1, by: [text], labels: [], series: %[1]d}
+  - {name: said_size_bytes, probe: 'PROVIDER:said', histogram: bytes, unit: bytes, by: [text], labels: [], series: %[1]d}
+`, each))
+	e.waitForSites("said_total", 1)
+	e.waitForSites("said_size_bytes", 1)
+	tell(p, fmt.Sprintf("many 0 %d", each))
+	require.Len(t, series(e.scrape(), "said_total"), each)
+	testenv.Figure(t, "memory with one scraper", float64(peak(t, e.Process)>>20), 160, "MB")
+	var group sync.WaitGroup
+	for range scrapers {
+		group.Go(func() {
+			for range rounds {
+				counters, histograms := 0, 0
+				for line := range scrapedLines(t, e.url) {
+					if strings.HasPrefix(line, "said_total{") {
+						counters++
+					} else if strings.HasPrefix(line, "said_size_bytes_count{") {
+						histograms++
+					}
+				}
+				assert.Equal(t, [2]int{each, each}, [2]int{counters, histograms})
+			}
+		})
+	}
+	group.Wait()
+	requirePeak(t, e.Process, 200)
+}
+
+// scrapedLines returns the lines of a page, which is not kept in memory.
+func scrapedLines(t *testing.T, url string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		response, err := http.Get(url)
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer response.Body.Close()
+		assert.Equal(t, http.StatusOK, response.StatusCode)
+		lines := bufio.NewScanner(response.Body)
+		for lines.Scan() && yield(lines.Text()) {
+		}
+		assert.NoError(t, lines.Err())
+	}
 }
 
 // TestExportRulesRemoved: a scrape does not wait for rules that a new file no longer has, and what the others have counted

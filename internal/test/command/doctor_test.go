@@ -156,7 +156,7 @@ func TestDoctorNamespaces(t *testing.T) {
 
 // TestDoctorOverlay: the process executes a file of which an overlay shows the copy.
 func TestDoctorOverlay(t *testing.T) {
-	testenv.NeedsRoot(t)
+	testenv.NeedsOverlay(t)
 	// The lower directory is no overlay, which a container's directories are: of an overlay on an
 	// overlay the kernel shows a path that leads nowhere.
 	layers, merged := t.TempDir(), t.TempDir()

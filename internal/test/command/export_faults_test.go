@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -104,36 +103,11 @@ func TestExportNamespace(t *testing.T) {
 	e.Signal(os.Kill) // unshare ignores SIGTERM
 }
 
-// cgroups returns the directory of the control groups of version 2. It skips the test if there are none.
-func cgroups(t *testing.T) (directory string) {
-	t.Helper()
-	mounts := tracetest.Must(os.ReadFile("/proc/self/mounts"))(t)
-	for line := range strings.Lines(string(mounts)) {
-		if fields := strings.Fields(line); fields[2] == "cgroup2" {
-			directory = fields[1]
-		}
-	}
-	if directory == "" {
-		t.Skip("there are no control groups of version 2")
-	}
-	return directory
-}
-
 // cgroupOf returns the path of a process's control group.
 func cgroupOf(t *testing.T, p *tracetest.Process) string {
 	t.Helper()
 	groups := tracetest.Must(os.ReadFile("/proc/" + pid(p) + "/cgroup"))(t)
 	return regexp.MustCompile(`(?m)^0::(.*)$`).FindStringSubmatch(string(groups))[1]
-}
-
-// newCgroup makes a control group of version 2.
-func newCgroup(t *testing.T, name string) (path string) {
-	path = filepath.Join(cgroups(t), name)
-	if os.Mkdir(path, 0o755) != nil {
-		t.Skip("no control group of version 2 can be made here")
-	}
-	t.Cleanup(func() { _ = os.Remove(path) })
-	return path
 }
 
 // TestExportShortage: a program that starts while the exporter has no descriptors left is counted once
@@ -159,7 +133,7 @@ func TestExportShortage(t *testing.T) {
 		tell(p, `say "x"`)
 		require.EqualValues(t, i+1, series(e.scrape(), "said_total")[`{text="x"}`])
 	}
-	e.waitForMessage("too many open files; trying again")
+	e.waitForMessage("too many files are open: raise the limit")
 	require.NotRegexp(t, "not permitted.*too many", e.Dump())
 }
 

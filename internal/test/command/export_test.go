@@ -77,7 +77,7 @@ func TestExport(t *testing.T) {
 		t.Run(c.kind, func(t *testing.T) { require.Equal(t, c.want, floats(series(all, c.series))) })
 	}
 	t.Run("control groups", func(t *testing.T) {
-		cgroups(t)
+		testenv.NeedsGroups(t)
 		require.Equal(t, []float64{5, 0}, []float64{all["group_total"], all["no_group_total"]})
 	})
 	t.Run("own metrics", func(t *testing.T) {

@@ -124,7 +124,7 @@ func traceWithoutLeases(t *testing.T, args ...string) *exec.Cmd {
 // startCounting starts a command that traces, and waits until it does.
 func startCounting(t *testing.T, cmd *exec.Cmd) func() int {
 	tr := &tracer{tracetest.Command(t, cmd), t}
-	require.Eventually(t, func() bool { return len(linksOf(t, tr)) > 0 || strings.Contains(tr.Dump(), "waiting for one") }, testenv.Patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return isAttached(tr) || strings.Contains(tr.Dump(), "waiting for one") }, testenv.Patience, 5*time.Millisecond)
 	return func() int { return len(tr.Lines()) }
 }
 
@@ -233,7 +233,7 @@ func TestFileStorm(t *testing.T) {
 // that /proc/PID/maps shows.
 func TestFileTwice(t *testing.T) {
 	t.Parallel()
-	testenv.NeedsRoot(t)
+	testenv.NeedsOverlay(t)
 	testenv.NeedsTool(t, "unshare", "util-linux")
 	provider, programs := versions(t, 3)
 	dir := t.TempDir()
@@ -249,7 +249,7 @@ func TestFileTwice(t *testing.T) {
 	}
 	require.Equal(t, inodes[0], inodes[1])
 	for _, p := range running {
-		require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return isTraced(p) }, testenv.Patience, 5*time.Millisecond)
 		p.Say("fire")
 		require.NoError(t, p.Wait(testenv.Patience))
 		require.Contains(t, p.Lines(), "wrong sums 0")
@@ -275,7 +275,7 @@ func TestLibraryWritten(t *testing.T) {
 	tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "library:hit")
 	tell(p, "fire")
 	overwrite(t, second, library)
-	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return isTraced(p) }, testenv.Patience, 5*time.Millisecond)
 	tell(p, "fire")
 	require.Len(t, tr.stop(), 2)
 	require.Equal(t, []string{"value 1", "value 2"}, slices.DeleteFunc(p.Lines(), func(line string) bool { return !strings.HasPrefix(line, "value") }))

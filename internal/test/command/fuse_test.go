@@ -41,7 +41,7 @@ func TestHungFileSystem(t *testing.T) {
 			if c.overlaid {
 				directory, said = overlay(t, fs.Dir), "file system does not answer"
 			}
-			startProcess(t, exec.Command(tracetest.Build(t, "hostile"), "given", filepath.Join(directory, "file"), "-", "-"))
+			hostile := startProcess(t, exec.Command(tracetest.Build(t, "hostile"), "given", filepath.Join(directory, "file"), "-", "-"))
 			e := startExporter(t, provider, saidRule)
 			e.waitForSites("said_total", c.attached)
 			fs.Hung.Store(true)
@@ -51,10 +51,17 @@ func TestHungFileSystem(t *testing.T) {
 			require.Zero(t, r.status)
 			require.Contains(t, r.stdout, provider+":said")
 			require.Contains(t, r.stderr, said)
+			r = runCommand(t, "list", imageOf(t, imageDirectory(t, honest)))
+			require.Zero(t, r.status)
+			require.Contains(t, r.stdout, provider+":said")
+			require.NotContains(t, r.stderr, "file system", "it is another file")
+			r = runCommand(t, "doctor", "-p", pid(hostile))
+			require.Contains(t, r.stdout, "file system does not answer")
+			require.NotContains(t, r.stdout, "has no probes")
 
 			tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", provider+":said")), t}
 			tr.WaitSaid(regexp.MustCompile(said), testenv.Patience)
-			require.Eventually(t, func() bool { return len(linksOf(t, tr)) > 0 }, testenv.Patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return isAttached(tr) }, testenv.Patience, 10*time.Millisecond)
 			for round := range 3 {
 				late := startExportee(t, provider)
 				for _, one := range []*tracetest.Process{honest, late} {
@@ -71,13 +78,38 @@ func TestHungFileSystem(t *testing.T) {
 	}
 }
 
+// TestFUSEMounts: -p sees the probes of a program on a file system that its user has mounted, and -a does not. Of one that
+// another user has mounted, doctor says that they were not looked for.
+func TestFUSEMounts(t *testing.T) {
+	t.Parallel()
+	const provider = "mounts"
+	image := tracetest.Must(os.ReadFile(imageOf(t, imageDirectory(t, startExportee(t, provider)))))(t)
+	for _, by := range []int{0, user} {
+		fs := fusetest.MountAs(t, by)
+		fs.Serve(image)
+		p := startProcess(t, exec.Command(tracetest.Build(t, "hostile"), "given", filepath.Join(fs.Dir, "file"), "-", "-"))
+		own := runCommand(t, "list", "-p", pid(p))
+		doctor := runCommand(t, "doctor", "-p", pid(p), "-v").stdout
+		if by == 0 {
+			require.Contains(t, own.stdout, provider+":said", own.stderr)
+			require.NotContains(t, doctor, "left out")
+		} else {
+			require.Equal(t, 3, own.status)
+			require.Contains(t, own.stderr, "on a FUSE file system")
+			require.Contains(t, doctor, "may have probes in a file that was not opened: "+fs.Dir+"/file is left out, because it is on a FUSE file system")
+		}
+		require.NotContains(t, doctor, "has no probes")
+		require.NotContains(t, runCommand(t, "list", "-a").stdout, fs.Dir)
+	}
+}
+
 // TestFUSEDescriptor: no program can keep a command alive by a descriptor whose close waits for the
 // program, whatever message it comes with.
 func TestFUSEDescriptor(t *testing.T) {
 	for name, args := range map[string][]string{
 		"hello": {"list", "-a"},
 		"list":  {"trace", "-a", "--via", "socket", "nothing:*", "-d", "10ms"},
-		"watch": {"trace", "-a", "--via", "socket", "nothing:*", "-d", "1s"},
+		"watch": {"trace", "-a", "--via", "socket", "nothing:*"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fs := fusetest.Mount(t)
@@ -86,10 +118,13 @@ func TestFUSEDescriptor(t *testing.T) {
 			startIn(t, t.TempDir(), hostile)
 			t.Cleanup(fs.Abort) // before the program ends, which closes the file too
 			fs.Held.Store(true)
-			r := runCommand(t, args...)
-			require.Contains(t, []int{0, 3}, r.status, r.stderr) // 3: no other program has probes
+			c := tracetest.Command(t, exec.Command(stapsdt(t), args...))
 			if name == "watch" {
-				require.Contains(t, r.stderr, "no descriptor of memory came with it")
+				c.WaitSaid(regexp.MustCompile("no descriptor of memory came with it"), testenv.Patience)
+				c.Signal(os.Interrupt)
+			}
+			if err := c.Wait(testenv.Patience); err != nil {
+				require.ErrorContains(t, err, "exit status 3", "no other program has probes")
 			}
 		})
 	}
@@ -153,6 +188,7 @@ func TestFUSEWritten(t *testing.T) {
 // overlay mounts an overlay of a directory, which hides what file system that is.
 func overlay(t *testing.T, lower string) string {
 	t.Helper()
+	testenv.NeedsOverlay(t)
 	base := t.TempDir()
 	require.NoError(t, unix.Mount("none", base, "tmpfs", 0, ""))
 	t.Cleanup(func() { _ = unix.Unmount(base, unix.MNT_DETACH) })
@@ -161,7 +197,7 @@ func overlay(t *testing.T, lower string) string {
 	}
 	merged := filepath.Join(base, "merged")
 	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", lower, filepath.Join(base, "upper"), filepath.Join(base, "work"))
-	testenv.Needs(t, "overlayfs", unix.Mount("none", merged, "overlay", 0, options))
+	require.NoError(t, unix.Mount("none", merged, "overlay", 0, options))
 	t.Cleanup(func() { _ = unix.Unmount(merged, unix.MNT_DETACH) })
 	return merged
 }

@@ -166,11 +166,36 @@ func TestHostileAlone(t *testing.T) {
 	}
 }
 
+// TestDescriptorShare: a user has an eighth of the descriptors also if the sites of a file must be
+// attached to one by one, or in one process after another.
+func TestDescriptorShare(t *testing.T) {
+	testenv.NeedsRoot(t)
+	const limit, share = 1024, 1024 / 8
+	for kind, done := range map[string]string{
+		"refused": `stapsdt_attached_sites{metric="said_total"}`,
+		"open":    `stapsdt_skipped_files_total{reason="descriptors"}`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			provider := "share_" + kind
+			e := startExporter(t, provider, anyRule)
+			require.NoError(t, unix.Prlimit(e.PID(), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: limit}, nil))
+			descriptors := func() int {
+				return len(tracetest.Must(os.ReadDir("/proc/" + pid(e.Process) + "/fd"))(t))
+			}
+			before := descriptors()
+			startAttacks(t, provider, "said", kind)
+			require.Eventually(t, func() bool { return e.scrape()[done] > 0 }, testenv.Patience, 20*time.Millisecond)
+			require.InDelta(t, before+share, descriptors(), share/8)
+		})
+	}
+}
+
 // startAs starts an exportee as a user, or as one whom root has mapped into a user namespace.
 func startAs(t *testing.T, provider string, uid uint32, mapped bool) *tracetest.Process {
 	t.Helper()
 	cmd, _ := commandAs(t, uid, tracetest.Build(t, "subject"), "exportee", provider)
 	if mapped {
+		testenv.NeedsNamespaces(t, "user", unix.CLONE_NEWUSER)
 		attr := cmd.SysProcAttr
 		attr.Credential = &syscall.Credential{Uid: 0, Gid: 0, NoSetGroups: true}
 		attr.Cloneflags = syscall.CLONE_NEWUSER

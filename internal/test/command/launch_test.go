@@ -5,12 +5,17 @@
 package command_test
 
 import (
+	"bufio"
+	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -58,23 +63,71 @@ void fire(int n) { DTRACE_PROBE1(launched, later, n); }`, "-shared", "-fPIC")
 	}
 }
 
+// talkative is a program that fires a probe, and prints a line after every tenth.
+const talkative = `#include <sys/sdt.h>
+#include <stdio.h>
+int main(void) {
+	setlinebuf(stdout);
+	for (int i = 0; i < 20000; i++) {
+		DTRACE_PROBE1(talkative, said, i);
+		if (i % 10 == 0)
+			printf("[%d]\n", i);
+	}
+}`
+
+// TestLaunchOutput: the lines of a command and those of stapsdt are whole, although both wait for room in the same pipe.
+func TestLaunchOutput(t *testing.T) {
+	testenv.NeedsRoot(t)
+	program := filepath.Join(t.TempDir(), "program")
+	compileText(t, program, talkative)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	c := exec.Command(stapsdt(t), "trace", "-o", "json", "talkative:said", "--", program)
+	c.Stdout, c.Stderr = w, os.Stderr
+	require.NoError(t, c.Start())
+	full := []unix.PollFd{{Fd: int32(w.Fd()), Events: unix.POLLOUT}}
+	require.Eventually(t, func() bool {
+		n, err := unix.Poll(full, 0)
+		return n == 0 && err == nil
+	}, testenv.Patience, time.Millisecond)
+	w.Close()
+	events, said := 0, 0
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		require.True(t, json.Valid(lines.Bytes()), "%s", lines.Text())
+		if lines.Bytes()[0] == '[' {
+			said++
+		} else {
+			events++
+		}
+	}
+	require.NoError(t, c.Wait())
+	require.Positive(t, events)
+	require.Equal(t, 2000, said)
+}
+
 // TestLaunchStatus: the status of a command is passed on as a shell does, unless the verb fails. Then the
 // command is not run.
 func TestLaunchStatus(t *testing.T) {
 	testenv.NeedsRoot(t)
-	ran := filepath.Join(t.TempDir(), "ran")
+	ran, script := filepath.Join(t.TempDir(), "ran"), filepath.Join(t.TempDir(), "script") // which has no #!
+	require.NoError(t, os.WriteFile(script, []byte("exit $1\n"), 0o700))
+	damaged := filepath.Join(t.TempDir(), "damaged")
+	require.NoError(t, os.WriteFile(damaged, []byte("\x7fELF\x00\n"), 0o700))
 	for _, c := range []struct {
 		status  int
 		says    string
 		args    []string
 		command []string
 	}{
-		{0, "no process has no:probe yet; waiting for one", []string{"no:probe"}, []string{"true"}},
+		{3, "nothing was ever attached to, because no process had no:probe", []string{"no:probe"}, []string{"true"}},
 		{5, "", []string{"no:probe"}, []string{"sh", "-c", "exit 5"}},
 		{128 + 9, "", []string{"no:probe"}, []string{"sh", "-c", "kill -9 $$"}},
 		{127, `x/none cannot be started: .*no such file`, []string{"no:probe"}, []string{"x/none"}},
 		{127, `none-such cannot be started: executable file not found`, []string{"no:probe"}, []string{"none-such"}},
 		{126, `/etc/passwd cannot be started: permission denied`, []string{"no:probe"}, []string{"/etc/passwd"}},
+		{6, "", []string{"no:probe"}, []string{script, "6"}},
+		{126, "damaged cannot be started: exec format error", []string{"no:probe"}, []string{damaged}},
 		{2, "-p and -a cannot be given", []string{"-a", "no:probe"}, []string{"touch", ran}},
 		{2, "no other source of events", []string{"--from", ran, "no:probe"}, []string{"touch", ran}},
 		{2, "no other source of events", []string{"http://localhost:1"}, []string{"touch", ran}},
@@ -91,6 +144,30 @@ func TestLaunchStatus(t *testing.T) {
 	r := runCommand(t, "top", "--", "true")
 	assert.Equal(t, 2, r.status, r.stderr)
 	assert.Contains(t, r.stderr, "top needs the terminal")
+
+	// What a tracer follows cannot be held by ptrace.
+	strace := testenv.NeedsTool(t, "strace", "strace")
+	out, err := exec.Command(strace, "-f", "-o", os.DevNull, stapsdt(t), "count", "no:probe", "--", "touch", ran).CombinedOutput()
+	var ended *exec.ExitError
+	require.ErrorAs(t, err, &ended)
+	assert.Equal(t, 126, ended.ExitCode())
+	assert.Contains(t, string(out), "touch cannot be started: operation not permitted: perhaps ptrace is forbidden")
+	assert.NoFileExists(t, ran)
+}
+
+// TestLaunchSignals: a command inherits what is ignored, as after nohup, and Ctrl-\ is for the command alone, whose end does not
+// lose the results.
+func TestLaunchSignals(t *testing.T) {
+	testenv.NeedsRoot(t)
+	_, path := startSilent(t)
+	ignoring := `trap "" HUP INT; exec "$0" count "$1:silent:one" -- sh -c 'kill -HUP $$; kill -INT $$; kill -HUP $PPID; kill -INT $PPID; echo survived'`
+	c := tracetest.Command(t, exec.Command("sh", "-c", ignoring, stapsdt(t), path))
+	c.WaitSaid(regexp.MustCompile("^survived$"), testenv.Patience)
+	require.NoError(t, c.Wait(testenv.Patience), c.Dump())
+
+	c = tracetest.Command(t, exec.Command(stapsdt(t), "count", path+":silent:one", "--", "sh", "-c", `kill -QUIT $PPID; echo went on`))
+	require.NoError(t, c.Wait(testenv.Patience), c.Dump())
+	require.Equal(t, []string{"no events", "went on"}, slices.Sorted(slices.Values(c.Lines())))
 }
 
 // TestLaunchedProcess: a command has the standard files, the arguments and the signals of a command that
@@ -98,7 +175,7 @@ func TestLaunchStatus(t *testing.T) {
 func TestLaunchedProcess(t *testing.T) {
 	testenv.NeedsRoot(t)
 	const script = `grep -c "^SigIgn:.*[1-9a-f]" /proc/self/status; grep TracerPid /proc/$$/status
-cat; echo "$@" 1>&2; trap "echo ended; exit 8" TERM; while :; do sleep 0.05; done`
+cat; trap "echo ended; exit 8" TERM; echo "$@" 1>&2; while :; do sleep 0.05; done`
 	c := tracetest.Command(t, exec.Command(stapsdt(t), "count", "-d", "100ms", "no:probe", "--", "sh", "-c", script, "name", "--", "-p", "1"))
 	c.Say("line")
 	c.Hangup()
@@ -108,5 +185,18 @@ cat; echo "$@" 1>&2; trap "echo ended; exit 8" TERM; while :; do sleep 0.05; don
 	var ended *exec.ExitError
 	require.ErrorAs(t, c.Wait(testenv.Patience), &ended)
 	require.Equal(t, 8, ended.ExitCode())
-	require.Equal(t, "0\nTracerPid:\t0\nline\nno events\nended", strings.Join(c.Lines(), "\n"))
+	isVerbs := func(line string) bool { return line == "no events" } // before or after those of the command
+	said := c.Lines()
+	require.True(t, slices.ContainsFunc(said, isVerbs))
+	require.Equal(t, "0\nTracerPid:\t0\nline\nended", strings.Join(slices.DeleteFunc(said, isVerbs), "\n"))
+}
+
+// TestBackgroundJob: SIGINT ends a job of a script, in which the shell has it ignored.
+func TestBackgroundJob(t *testing.T) {
+	testenv.NeedsRoot(t)
+	_, path := startSilent(t)
+	c := tracetest.Command(t, exec.Command("sh", "-c", `trap "" INT; exec "$@"`, "sh", stapsdt(t), "count", "-v", path+":silent:one"))
+	c.WaitSaid(regexp.MustCompile("Ctrl-C ends$"), testenv.Patience)
+	interrupt(t, c)
+	require.Equal(t, []string{"no events"}, c.Lines())
 }

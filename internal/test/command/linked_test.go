@@ -59,6 +59,7 @@ func TestNarrowSymbol(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("it is for the processors of PCs")
 	}
+	testenv.NeedsNarrow(t)
 	include := tracetest.Must(filepath.Glob("/usr/include/*-linux-gnu"))(t)
 	flags := []string{"-m32", "-fno-pic", "-no-pie", "-nostdlib", "-static", "-ffreestanding"}
 	for _, dir := range include {
@@ -124,7 +125,7 @@ int main(void) {
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "--wait", "-o", "json", "-p", pid(p), "later:hit")), t}
 	tr.WaitSaid(regexp.MustCompile("waiting for one"), testenv.Patience)
 	p.Say("")
-	require.Eventually(t, func() bool { return areTraced(t, p, []string{"later:hit"}) }, testenv.Patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return areTraced(p, []string{"later:hit"}) }, testenv.Patience, 20*time.Millisecond)
 	p.Say("")
 	require.Equal(t, []any{42.0}, args(tr.waitForEnd(), "arg0"))
 }

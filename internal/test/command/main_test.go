@@ -4,7 +4,6 @@ package command_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,13 +29,8 @@ import (
 // A test calls t.Parallel if it disturbs no other one: it traces processes by their PIDs, or has a provider of its own. A test
 // that traces subjects in all processes, or in all of a user, does not: it would see, and attach to, those of the others.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		flag.Set("test.parallel", "4") // the tests wait most of the time
-	}
-	tracetest.TracefsMain() // which bpftrace needs from 0.25 on
+	tracetest.ParallelMain(4) // the tests wait most of the time
+	tracetest.TracefsMain()   // which bpftrace needs from 0.25 on
 	// With -a, the commands of two runs would trace each other's subjects.
 	if err := tracetest.LockMachine(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -88,6 +82,9 @@ func runToEnd(t testing.TB, cmd *exec.Cmd) result {
 		require.ErrorAs(t, err, &exit)
 	}
 	r := result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	if r.status != 0 {
+		testenv.NeedsBTFIf(t, r.stderr)
+	}
 	t.Logf("%s\n%s%s(status %d)", strings.Join(cmd.Args[1:], " "), r.stdout, r.stderr, r.status)
 	return r
 }
@@ -119,10 +116,15 @@ func runTool(t testing.TB, cmd *exec.Cmd) string {
 func interrupt(t testing.TB, p interface {
 	Signal(os.Signal)
 	Wait(time.Duration) error
+	Dump() string
 }) {
 	t.Helper()
 	p.Signal(os.Interrupt)
-	require.NoError(t, p.Wait(testenv.Patience))
+	err := p.Wait(testenv.Patience)
+	if err != nil {
+		testenv.NeedsBTFIf(t, p.Dump())
+	}
+	require.NoError(t, err)
 }
 
 func (tr *tracer) interrupt() { interrupt(tr.t, tr) }
@@ -206,11 +208,26 @@ func startTrace(t testing.TB, subject *tracetest.Process, args ...string) *trace
 		args = append(args, "-v")
 	}
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), args...)), t}
-	require.Eventually(t, func() bool { return areTraced(t, subject, args) }, testenv.Patience, 20*time.Millisecond, "it does not attach")
+	tr.until(func() bool { return areTraced(subject, args) })
 	if single {
 		tr.WaitSaid(regexp.MustCompile("Ctrl-C ends$"), testenv.Patience)
 	}
 	return tr
+}
+
+// until waits until a condition holds, as long as the command has not ended.
+func (tr *tracer) until(condition func() bool) {
+	tr.t.Helper()
+	holds := false
+	require.Eventually(tr.t, func() bool {
+		ended := tr.Ended()
+		holds = condition()
+		return holds || ended
+	}, testenv.Patience, 5*time.Millisecond)
+	if !holds {
+		testenv.NeedsBTFIf(tr.t, tr.Dump())
+		tr.t.Fatalf("it has ended too soon: %s", tr.Dump())
+	}
 }
 
 // specs matches an argument of the command that is the name of probes, and takes the file
@@ -218,24 +235,20 @@ func startTrace(t testing.TB, subject *tracetest.Process, args ...string) *trace
 var specs = regexp.MustCompile(`^(?:/[^ ]*:)?([\w*?\[\]]+:[\w*?\[\]]+)$`)
 
 // areTraced reports whether every probe of a subject that the command's arguments name is
-// traced.
-func areTraced(t testing.TB, subject *tracetest.Process, args []string) bool {
-	out, err := exec.Command(stapsdt(t), "list", "-p", pid(subject)).Output()
-	if err != nil {
-		return false
-	}
+// traced, at all of its sites.
+func areTraced(subject *tracetest.Process, args []string) bool {
+	probes := tracetest.TracedProbes(pid(subject))
 	found := false
-	for line := range strings.Lines(string(out)) {
-		name, _, ok := strings.Cut(strings.TrimSpace(line), "(")
-		for _, arg := range args {
-			spec := specs.FindStringSubmatch(arg)
-			if !ok || spec == nil {
-				continue
-			}
+	for _, arg := range args {
+		spec := specs.FindStringSubmatch(arg)
+		if spec == nil {
+			continue
+		}
+		for name, sites := range probes {
 			if matches, err := path.Match(spec[1], name); err != nil || !matches {
 				continue
 			}
-			if !strings.HasSuffix(strings.TrimSpace(line), "traced now") { // and not at some of its sites
+			if sites.Traced < sites.Sites {
 				return false
 			}
 			found = true
@@ -245,12 +258,16 @@ func areTraced(t testing.TB, subject *tracetest.Process, args []string) bool {
 }
 
 // isTraced reports whether a tracer is attached to any site of a subject.
-func isTraced(t testing.TB, subject *tracetest.Process) bool { return isPIDTraced(t, pid(subject)) }
+func isTraced(subject *tracetest.Process) bool { return isPIDTraced(pid(subject)) }
 
 // isPIDTraced is isTraced for a process that is known by its PID.
-func isPIDTraced(t testing.TB, pid string) bool {
-	out, err := exec.Command(stapsdt(t), "list", "-p", pid).Output()
-	return err == nil && strings.Contains(string(out), "traced now")
+func isPIDTraced(pid string) bool {
+	for _, sites := range tracetest.TracedProbes(pid) {
+		if sites.Traced > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // waitForEnd waits until the command ends by itself, with a status of 0.

@@ -33,7 +33,7 @@ func TestTraceForks(t *testing.T) {
 			p, _ := startCSubject(t)
 			cmd := exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other")
 			tr := &tracer{tracetest.Command(t, inNamespaces(t, "--mount", script, cmd)), t}
-			require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+			tr.until(func() bool { return isTraced(p) })
 			p.Say("fork 1")
 			child := p.Expect("child ", testenv.Patience)
 			p.Expect("ok", testenv.Patience)
@@ -66,7 +66,7 @@ func TestTraceForgets(t *testing.T) {
 	_ = os.Remove(image)
 	require.Eventually(t, func() bool { return !holds() }, 2*testenv.Patience, time.Second)
 	q := startExportee(t, provider)
-	require.Eventually(t, func() bool { return isTraced(t, q) }, testenv.Patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return isTraced(q) }, testenv.Patience, 5*time.Millisecond)
 	tell(q, `say "again"`)
 	require.Len(t, of(q, tr.stop()), 1)
 }
@@ -211,7 +211,7 @@ func TestScratch(t *testing.T) {
 				{"trace", "-o", "json", "-n", "3", "-a", "subject:request__done", "-w", "pid == " + c.pid},
 			} {
 				tr := &tracer{tracetest.Command(t, in(words...)), t}
-				require.Eventually(t, func() bool { return isPIDTraced(t, outside) }, testenv.Patience, 5*time.Millisecond)
+				tr.until(func() bool { return isPIDTraced(outside) })
 				tell(p, "fire 3")
 				events := tr.waitForEnd()
 				first := events[0].Args["elapsed"].(float64)

@@ -53,21 +53,31 @@ func (tr *tracer) waitForOperator(p *tracetest.Process, args []string) {
 		tr.waitForWatches(p, 1)
 		return
 	}
-	allTraced(tr.t, p, !slices.Contains(args, "operator:request") && !slices.Contains(args, "operator:query"))
+	both := !slices.Contains(args, "operator:request") && !slices.Contains(args, "operator:query")
+	tr.until(func() bool { return areAllTraced(p, both) })
 }
 
-// allTraced waits until the kernel's tracer is attached to both probes of one of the operations, or of both.
-func allTraced(t testing.TB, p *tracetest.Process, both bool) {
-	t.Helper()
-	traced := regexp.MustCompile(`(?m)^ +operator:(?:request|query)__.*traced now$`)
-	want := 2
+// operationProbes matches the probes of the operator.
+var operationProbes = regexp.MustCompile(`^operator:(?:request|query)__`)
+
+// areAllTraced reports whether the kernel's tracer is attached to both probes of one of the operations, or of both.
+func areAllTraced(p *tracetest.Process, both bool) bool {
+	traced, want := 0, 2
 	if both {
 		want = 4
 	}
-	require.Eventually(t, func() bool {
-		out, err := exec.Command(stapsdt(t), "list", "-p", pid(p)).Output()
-		return err == nil && len(traced.FindAll(out, -1)) == want
-	}, testenv.Patience, 5*time.Millisecond)
+	for name, sites := range tracetest.TracedProbes(pid(p)) {
+		if operationProbes.MatchString(name) && sites.Traced == sites.Sites {
+			traced++
+		}
+	}
+	return traced == want
+}
+
+// allTraced waits for areAllTraced.
+func allTraced(t testing.TB, p *tracetest.Process, both bool) {
+	t.Helper()
+	require.Eventually(t, func() bool { return areAllTraced(p, both) }, testenv.Patience, 5*time.Millisecond)
 }
 
 // sources are those of which every look at operations shows the same.

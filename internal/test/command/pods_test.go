@@ -36,7 +36,7 @@ type node struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	testenv.NeedsRoot(t)
-	return &node{t: t, root: newCgroup(t, fmt.Sprintf("kubepods-%x", rand.Uint32()))}
+	return &node{t: t, root: testenv.NeedsGroup(t, fmt.Sprintf("kubepods-%x", rand.Uint32()))}
 }
 
 // command returns the command for a process that sees the links of the node.
@@ -156,7 +156,7 @@ func TestTracePods(t *testing.T) {
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 		said := startProcess(t, cmd)
 		if strings.HasPrefix(pod, "web") {
-			require.Eventually(t, func() bool { return isTraced(t, said) }, testenv.Patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return isTraced(said) }, testenv.Patience, 10*time.Millisecond)
 		}
 		if pod == "db-0" {
 			time.Sleep(300 * time.Millisecond) // for a tracer that would take it
@@ -186,7 +186,7 @@ func TestTracePods(t *testing.T) {
 func startContained(t *testing.T) (p *tracetest.Process, id string) {
 	t.Helper()
 	id = newContainerID()
-	group := newCgroup(t, "debugged-"+id)
+	group := testenv.NeedsGroup(t, "debugged-"+id)
 	p = startListening(t)
 	require.NoError(t, os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(pid(p)), 0))
 	t.Cleanup(func() {
@@ -208,7 +208,7 @@ func TestInPod(t *testing.T) {
 		return q
 	}
 	r := runByUser(t, "inpod", "look", "--container", id)
-	require.JSONEq(t, fmt.Sprintf(`{"protocol": 3, "uid": %[1]d, "gid": %[1]d, "processes": [{"pid": %[2]d, "uid": %[1]d, "gid": %[1]d, "readable": true, "listens": true}]}`, user, p.PID()), r.stdout)
+	require.JSONEq(t, fmt.Sprintf(`{"protocol": 3, "resumes": 1, "uid": %[1]d, "gid": %[1]d, "processes": [{"pid": %[2]d, "uid": %[1]d, "gid": %[1]d, "readable": true, "listens": true}]}`, user, p.PID()), r.stdout)
 
 	for _, end := range []func(*tracetest.Process){(*tracetest.Process).Hangup, func(q *tracetest.Process) { q.Say("") }} {
 		q := ask("count", "--output=json", "--by=namespace,pod,container,workload,node", "--", "subject:request__done")

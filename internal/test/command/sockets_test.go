@@ -22,6 +22,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // user is an ordinary user, of whom the machine need not know.
@@ -454,6 +455,7 @@ func TestSocketNamesakes(t *testing.T) {
 // TestSocketOutOfReach: the root of a process in a user namespace of another user cannot be opened, which one sentence says.
 func TestSocketOutOfReach(t *testing.T) {
 	testenv.NeedsRoot(t)
+	testenv.NeedsNamespaces(t, "user", unix.CLONE_NEWUSER)
 	t.Parallel()
 	subject := tracetest.Build(t, "subject")
 	makeReadable(t, subject)

@@ -3,6 +3,7 @@
 package command_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -91,7 +92,7 @@ func TestStackGo(t *testing.T) {
 			p := startStacker(t, c.strip, c.env, c.flags...)
 			tr := startTrace(t, p, "stack", "-o", "folded", "-p", pid(p), "stacker:hit")
 			text := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "stack", "-p", pid(p), "stacker:hit", "-w", "arg0 == 25")), t}
-			require.Eventually(t, func() bool { return strings.Contains(linksOf(t, text), "uprobe") }, testenv.Patience, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return isAttached(text) }, testenv.Patience, 5*time.Millisecond)
 			tell(p, "call 30")
 			tell(p, "spawn 20")
 			tell(p, "deep 200")
@@ -290,6 +291,101 @@ func TestStackProfile(t *testing.T) {
 	require.Regexp(t, fmt.Sprintf(`%s/stacker/main\.go:\d+`, regexp.QuoteMeta(tracetest.Must(os.Getwd())(t))), tool("-top", "-lines", "-show=main.inner"))
 }
 
+// inliner builds the program in C whose functions are inlined in each other.
+func inliner(t testing.TB, flags ...string) (program string) {
+	t.Helper()
+	gcc := needsSDT(t)
+	program = filepath.Join(t.TempDir(), "inlined")
+	args := []string{"-O2", "-Wall", "-o", program, "testdata/inlined.c"}
+	runTool(t, exec.Command(gcc, slices.Concat(args, withFrames, flags)...))
+	return program
+}
+
+// lineOf returns the number of the line of the program in C that contains a text.
+func lineOf(t testing.TB, text string) int {
+	t.Helper()
+	source := tracetest.Must(os.ReadFile("testdata/inlined.c"))(t)
+	before, _, found := strings.Cut(string(source), text)
+	require.True(t, found)
+	return 1 + strings.Count(before, "\n")
+}
+
+// TestStackInlined: the functions that a compiler has inlined have frames, and each frame has the line of
+// its call, from the DWARF of the program or of its debug file. Without DWARF, there are functions.
+func TestStackInlined(t *testing.T) {
+	t.Parallel()
+	var want, file []string
+	for _, at := range []string{"leaf DTRACE_PROBE1", "middle leaf(i + 1)", "outer middle(i * 2)", "main outer(line[0])"} {
+		function, text, _ := strings.Cut(at, " ")
+		want = append(want, fmt.Sprintf("%s (inlined.c:%d)", function, lineOf(t, text)))
+		file = append(file, fmt.Sprintf("%s %s/testdata/inlined.c:%d inlined", function, tracetest.Must(os.Getwd())(t), lineOf(t, text)))
+	}
+	check := func(t *testing.T, program string, want []string, args ...string) {
+		p := startProcess(t, exec.Command(program))
+		tr := startTrace(t, p, append([]string{"stack", "-p", pid(p), "inlined:hit"}, args...)...)
+		tell(p, "call 3")
+		tr.interrupt()
+		var got []string
+		for _, line := range tr.Lines()[2:] {
+			got = append(got, strings.TrimSpace(line))
+		}
+		require.Equal(t, want, got[:len(want)])
+	}
+	program := inliner(t, "-g")
+	check(t, program, want)
+	check(t, inliner(t, "-gdwarf-4", "-gz", "-no-pie"), want)
+	check(t, inliner(t), []string{"outer (inlined)", "main (inlined)"})
+
+	p := startProcess(t, exec.Command(program))
+	tr := startTrace(t, p, "stack", "-p", pid(p), "-o", "json", "inlined:hit")
+	tell(p, "call 3")
+	tr.interrupt()
+	var answer struct {
+		Stack []struct {
+			Function, File, Module string
+			Line                   int
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(tr.Lines()[0]), &answer))
+	for i := range file {
+		f := answer.Stack[i]
+		require.Equal(t, file[i], fmt.Sprintf("%s %s:%d %s", f.Function, f.File, f.Line, f.Module))
+	}
+
+	objcopy, debug := testenv.NeedsTool(t, "objcopy", "binutils"), filepath.Join(t.TempDir(), "inlined.debug")
+	runTool(t, exec.Command(objcopy, "--only-keep-debug", program, debug))
+	stripped, linked := filepath.Join(t.TempDir(), "inlined"), filepath.Join(filepath.Dir(debug), "inlined")
+	runTool(t, exec.Command(objcopy, "--strip-all", program, stripped))
+	check(t, stripped, want, "--debug-file", debug)
+	runTool(t, exec.Command(objcopy, "--add-gnu-debuglink="+debug, stripped, linked))
+	check(t, linked, want)
+}
+
+// TestStackProfileClaims: a profile claims to have files, lines and inlined functions for the files for which it has
+// them, so that the tool of Go looks for the others.
+func TestStackProfileClaims(t *testing.T) {
+	t.Parallel()
+	profile := func(p *tracetest.Process, spec string) func(args ...string) string {
+		file := filepath.Join(t.TempDir(), "fired.pb.gz")
+		tr := startTrace(t, p, "stack", "-o", "pprof", "-O", file, "-p", pid(p), spec)
+		tell(p, "call 3")
+		tr.interrupt()
+		require.Empty(t, tr.Lines())
+		return func(args ...string) string {
+			return string(runTool(t, exec.Command("go", append(append([]string{"tool", "pprof"}, args...), file)...)))
+		}
+	}
+	bare := profile(startProcess(t, exec.Command(inliner(t))), "inlined:hit")
+	require.Regexp(t, `(?m)^1: .*/inlined [0-9a-f]* *$`, bare("-symbolize=none", "-raw"))
+	c := profile(startProcess(t, exec.Command(inliner(t, "-g"))), "inlined:hit")
+	require.Regexp(t, `(?m)^1: .*/inlined .*\[FN\]\[FL\]\[LN\]\[IN\]$`, c("-symbolize=none", "-raw"))
+	lines := c("-symbolize=none", "-top", "-lines")
+	require.Regexp(t, fmt.Sprintf(`(?m) leaf .*testdata/inlined\.c:%d( |$)`, lineOf(t, "DTRACE_PROBE1")), lines)
+	require.Regexp(t, fmt.Sprintf(`(?m) middle .*testdata/inlined\.c:%d \(inline\)$`, lineOf(t, "leaf(i + 1)")), lines)
+	inGo := profile(startStacker(t, false, nil), "stacker:hit")
+	require.Regexp(t, `(?m)^\d+: .*/stacker .*\[FN\]\[FL\]\[LN\]\[IN\]$`, inGo("-symbolize=none", "-raw"))
+}
+
 // TestStackLibrary: the function that fires a probe of the C library is there, whether the
 // program has frame pointers or not, however it is linked, and whichever function it calls.
 func TestStackLibrary(t *testing.T) {
@@ -303,7 +399,7 @@ func TestStackLibrary(t *testing.T) {
 		"shared": {"../../../examples/c/lines.c", "-L" + dir, "-lstapsdt", "-Wl,-rpath," + dir},
 		"array":  {"testdata/array.c", dir + "/libstapsdt.a", "-lelf", "-ldl"},
 	} {
-		for _, flags := range [][]string{withFrames, {"-fomit-frame-pointer"}} {
+		for _, flags := range [][]string{withFrames, {"-fomit-frame-pointer"}, {"-fomit-frame-pointer", "-g"}} {
 			t.Run(fmt.Sprint(name, flags), func(t *testing.T) {
 				program := filepath.Join(t.TempDir(), "lines")
 				runTool(t, exec.Command(gcc, slices.Concat([]string{"-O2", "-I" + library, "-o", program}, flags, args)...))
@@ -314,7 +410,11 @@ func TestStackLibrary(t *testing.T) {
 				p.Hangup()
 				require.NoError(t, tr.Wait(testenv.Patience))
 				require.Equal(t, "    1   100.0%  lines:line__read", tr.Lines()[1])
-				require.Equal(t, "                  main (lines)", tr.Lines()[2])
+				if slices.Contains(flags, "-g") { // probeFire is inlined in main
+					require.Regexp(t, `^ {18}main \((lines|array)\.c:\d+\)$`, tr.Lines()[2])
+				} else {
+					require.Equal(t, "                  main (lines)", tr.Lines()[2])
+				}
 			})
 		}
 	}

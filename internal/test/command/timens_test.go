@@ -14,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // TestSocketTimeNamespaces: the start time in the name of a socket is what the program sees. The times of
@@ -21,6 +22,7 @@ import (
 // events have other times.
 func TestSocketTimeNamespaces(t *testing.T) {
 	testenv.NeedsRoot(t)
+	testenv.NeedsNamespaces(t, "time", unix.CLONE_NEWTIME)
 	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
 	for name, offsets := range map[string]string{
 		"start": "--boottime 200000", "clock": "--boottime 200000 --monotonic 100000",

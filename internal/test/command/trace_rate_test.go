@@ -31,7 +31,7 @@ func startUnread(t *testing.T, p *tracetest.Process, args ...string) (tr *tracer
 	cmd.ExtraFiles = []*os.File{w}
 	tr = &tracer{tracetest.Command(t, cmd), t}
 	require.NoError(t, w.Close())
-	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return isTraced(p) }, testenv.Patience, 5*time.Millisecond)
 	return tr, output
 }
 
@@ -102,7 +102,7 @@ func TestStuckReader(t *testing.T) {
 	}
 	tr.Signal(os.Interrupt)
 	require.ErrorContains(t, tr.Wait(testenv.Patience), "exit status 1")
-	require.Eventually(t, func() bool { return !isTraced(t, p) }, testenv.Patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !isTraced(p) }, testenv.Patience, 10*time.Millisecond)
 }
 
 // TestUnnamed: arguments without names have their types, so that texts are shown as texts. str, which arguments without types need, may be

@@ -45,7 +45,7 @@ func TestTrace(t *testing.T) {
 		require.WithinRange(t, e.Time, before, time.Now())
 	}
 	require.Equal(t, "tick", events[5].Probe)
-	require.False(t, isTraced(t, p))
+	require.False(t, isTraced(p))
 }
 
 func TestTraceText(t *testing.T) {
@@ -156,10 +156,10 @@ func TestTraceAll(t *testing.T) {
 	tell(p, "fire 1")
 	tell(p, "unload")
 	tell(p, "load")
-	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return isTraced(p) }, testenv.Patience, 5*time.Millisecond)
 	tell(p, "fire 1")
 	q := startGoSubject(t)
-	require.Eventually(t, func() bool { return isTraced(t, q) }, testenv.Patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return isTraced(q) }, testenv.Patience, 5*time.Millisecond)
 	tell(q, "fire 2")
 	events := tr.stop()
 	require.Equal(t, []any{"/item/0", "/item/1", "/item/0", "/item/1"}, args(events, "path"))
@@ -177,7 +177,7 @@ func TestTraceEnds(t *testing.T) {
 			defer p.Expect("ok", testenv.Patience)
 			return p.Expect("semaphores ", testenv.Patience) == "0 0"
 		}, testenv.Patience, 10*time.Millisecond)
-		require.False(t, isTraced(t, p))
+		require.False(t, isTraced(p))
 	}
 	options := []string{"trace", "-o", "json", "-p", pid(p), "csubject:other"}
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
@@ -206,10 +206,10 @@ func TestTraceEnds(t *testing.T) {
 	cmd := exec.Command("bash", "-c", `set -o pipefail; "$@" | head -n 1`, "bash", stapsdt(t))
 	cmd.Args = append(cmd.Args, options...)
 	head := &tracer{tracetest.Command(t, cmd), t}
-	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return isTraced(p) }, testenv.Patience, 5*time.Millisecond)
 	tell(p, "fire 1")
 	head.WaitLine("csubject", testenv.Patience)
-	require.Eventually(t, func() bool { tell(p, "fire 1"); return !isTraced(t, p) }, testenv.Patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { tell(p, "fire 1"); return !isTraced(p) }, testenv.Patience, 10*time.Millisecond)
 	require.Len(t, head.waitForEnd(), 1)
 	detached()
 
@@ -255,7 +255,7 @@ func TestTraceLies(t *testing.T) {
 			writeProgram(t, bytes.Replace(original, before, after, 1), liar)
 			p := startProcess(t, exec.Command(liar))
 			tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:*", "--show", "pid")), t}
-			require.Eventually(t, func() bool { return areTraced(t, p, []string{"csubject:work"}) }, testenv.Patience, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return areTraced(p, []string{"csubject:work"}) }, testenv.Patience, 5*time.Millisecond)
 			tell(p, "fire 1")
 			interrupt(t, tr)
 			require.Contains(t, strings.Join(tr.Lines(), "\n"), `"probe":"work"`)

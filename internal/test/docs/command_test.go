@@ -41,7 +41,7 @@ func TestGuideTutorial(t *testing.T) {
 		}
 		for text, rest := range map[string]string{
 			"stapsdt hist -p PID":    "",
-			"stapsdt latency -p PID": `(?m)^\d+ starts? without an end \(\d+ still open\); \d+ ends? without a start$`,
+			"stapsdt latency -p PID": `(?m)^\d+ starts? without an end \(\d+ still open\); \d+ ends? without a start; since [\d:]+$`,
 		} {
 			c := g.find(t, text).consoles()[0]
 			t.Run(text, func(t *testing.T) {

@@ -209,7 +209,9 @@ func (g *guide) latency(t *testing.T, code string) {
 		require.NoError(t, tr.Wait(testenv.Patience)) // it ends with the process
 		lines := tr.Lines()
 		require.Equal(t, c.output[0], lines[0])
-		paired := strings.Contains(strings.Join(lines, "\n"), "\ncount 1000  average ") && lines[len(lines)-1] == c.output[len(c.output)-1]
+		counts, _, _ := strings.Cut(c.output[len(c.output)-1], "since ")
+		last := regexp.MustCompile("^" + regexp.QuoteMeta(counts) + `since \d\d:\d\d:\d\d$`).MatchString(lines[len(lines)-1])
+		paired := last && strings.Contains(strings.Join(lines, "\n"), "\ncount 1000  average ")
 		require.Equal(t, right, paired, "%s\n%s", command, strings.Join(lines, "\n"))
 	}
 }

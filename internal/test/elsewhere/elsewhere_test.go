@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,6 +92,31 @@ func (r result) findings(t *testing.T) (all []string) {
 	return all
 }
 
+// parsed has the files of all systems, most of which they have in common.
+var parsed = trees{set: token.NewFileSet()}
+
+// trees parses each file once.
+type trees struct {
+	set   *token.FileSet
+	files sync.Map // by name: func() (*ast.File, error)
+}
+
+// file parses a file. The bodies of other people's functions are as they were published, and are left out.
+func (t *trees) file(name string, source []byte, ours bool) (*ast.File, error) {
+	parse, _ := t.files.LoadOrStore(name, sync.OnceValues(func() (*ast.File, error) {
+		file, err := parser.ParseFile(t.set, name, source, parser.SkipObjectResolution)
+		if file != nil && !ours {
+			for _, d := range file.Decls {
+				if f, ok := d.(*ast.FuncDecl); ok {
+					f.Body = nil
+				}
+			}
+		}
+		return file, err
+	}))
+	return parse.(func() (*ast.File, error))()
+}
+
 // load checks the packages, without their tests, in an environment.
 func load(t *testing.T, env []string, patterns ...string) (r result) {
 	t.Helper()
@@ -102,19 +128,11 @@ func load(t *testing.T, env []string, patterns ...string) (r result) {
 	config := &packages.Config{
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps |
 			packages.NeedTypes | packages.NeedTypesInfo | packages.NeedSyntax | packages.NeedTypesSizes,
-		Dir: root,
-		Env: append(append(os.Environ(), "CGO_ENABLED=0"), env...),
-		// The bodies of other people's functions are as they were published.
-		ParseFile: func(set *token.FileSet, name string, source []byte) (*ast.File, error) {
-			file, err := parser.ParseFile(set, name, source, parser.SkipObjectResolution)
-			if file != nil && !strings.HasPrefix(name, root+string(filepath.Separator)) {
-				for _, d := range file.Decls {
-					if f, ok := d.(*ast.FuncDecl); ok {
-						f.Body = nil
-					}
-				}
-			}
-			return file, err
+		Dir:  root,
+		Env:  append(append(os.Environ(), "CGO_ENABLED=0"), env...),
+		Fset: parsed.set,
+		ParseFile: func(_ *token.FileSet, name string, source []byte) (*ast.File, error) {
+			return parsed.file(name, source, strings.HasPrefix(name, root+string(filepath.Separator)))
 		},
 	}
 	all, err := packages.Load(config, patterns...)

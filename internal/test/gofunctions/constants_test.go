@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -85,7 +86,7 @@ func TestConstants(t *testing.T) {
 				testenv.Long(t, "it builds a program by another release of Go")
 				env = append(env, "GOTOOLCHAIN="+release)
 			}
-			testConstants(t, buildFiles(t, map[string]string{
+			testConstants(t, tracetest.BuildFiles(t, map[string]string{
 				"go.mod": "module generated\n\ngo 1.22\n", "main.go": closer, "kinds.v2/kinds.go": kinds,
 			}, env))
 		})

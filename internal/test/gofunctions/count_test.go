@@ -162,9 +162,9 @@ func requireEveryCall(t *testing.T, path string) {
 	s := launch(t, path)
 	sites := []string{"go:main.work", "go:main.work:return"}
 	latency := s.command(sites, "latency", "-o", "json", sites[0])
-	// What comes last is attached last.
+	// What comes first is attached last, since it could be the start of a pair.
 	const last = "go:main.canary"
-	count := s.command([]string{last}, append([]string{"count", "-o", "json"}, append(sites, last)...)...)
+	count := s.command([]string{last}, append([]string{"count", "-o", "json", last}, sites...)...)
 	s.Say("")
 	var calls, returns int
 	_, err := fmt.Sscan(s.Expect("done", testenv.Patience), &calls, &returns)

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -53,7 +54,7 @@ func nameDebugFile(t testing.TB, path string) (flags []string) {
 // TestSeparateConstants: the constants of a program's types are found in its debug file.
 func TestSeparateConstants(t *testing.T) {
 	testenv.NeedsRoot(t)
-	path := buildFiles(t, map[string]string{
+	path := tracetest.BuildFiles(t, map[string]string{
 		"go.mod": "module generated\n\ngo 1.22\n", "main.go": closer, "kinds.v2/kinds.go": kinds,
 	}, nil)
 	linkDebugFile(t, path)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,13 +123,67 @@ func TestLaunched(t *testing.T) {
 				var ended *exec.ExitError
 				require.ErrorAs(t, err, &ended, "%s", out)
 				require.Equal(t, calls%5, ended.ExitCode(), "%s%s", out, ended.Stderr)
-				_, objects, _ := strings.Cut(string(out), "{")
+				_, objects, counted := strings.Cut(string(out), "{")
+				require.True(t, counted, "%s%s", out, ended.Stderr)
 				all := rows(t, []string{"{" + strings.TrimSpace(objects)})
 				require.Len(t, all, 1, "%s", out)
 				require.Equal(t, c.count, all[0].Count, "%s", out)
 			}
 		})
 	}
+}
+
+// TestNotLaunched: a command is not run if its own program is in Go and a function cannot be attached
+// to. Otherwise its children may have the function, until it ends.
+func TestNotLaunched(t *testing.T) {
+	testenv.NeedsRoot(t)
+	path := build(t, brief, nil)
+	shell := fmt.Sprintf("%s 20", path)
+	for _, c := range []struct {
+		says    string
+		runs    bool
+		args    []string
+		command []string
+	}{
+		{`\* matches too many functions: \d+, but at most 500 can be selected: `, false, []string{"go:*"}, []string{path, "20"}},
+		{`there is no function main\.wrok, .*there is main\.work.*; to wait for it in the programs that the COMMAND starts, give --wait`, false,
+			[]string{"go:main.wrok"}, []string{path, "20"}},
+		{`there is no function main\.wrok`, false, []string{"go:main.work", "go:main.wrok"}, []string{path, "20"}},
+		{`nothing was ever attached to, because no process had go:main\.wrok`, true, []string{"--wait", "go:main.wrok"}, []string{path, "20"}},
+		{`nothing was ever attached to, because no process had go:main\.wrok`, true, []string{"go:main.wrok"}, []string{"sh", "-c", shell}},
+	} {
+		r := exec.Command(stapsdt(t), slices.Concat([]string{"count"}, c.args, []string{"--"}, c.command)...)
+		out, err := r.CombinedOutput()
+		require.Error(t, err)
+		assert.Equal(t, 3, r.ProcessState.ExitCode(), "%s", out)
+		assert.Regexp(t, c.says, string(out))
+		assert.Equal(t, c.runs, strings.Contains(string(out), "sum "), "%s", out)
+	}
+}
+
+// TestLate: of a command whose only program with the function has ended before it was attached to,
+// nothing was traced. How long that takes depends on the machine, so programs of several ages are
+// tried until one of them has ended then.
+func TestLate(t *testing.T) {
+	testenv.NeedsRoot(t)
+	source := strings.Replace(brief, `"strconv"`, `"strconv"
+	"time"`, 1)
+	path := build(t, strings.Replace(source, "os.Exit(n % 5)", `if len(os.Args) > 2 {
+		wait, _ := time.ParseDuration(os.Args[2])
+		time.Sleep(wait)
+	}`, 1), nil)
+	for i := range 100 {
+		shell := fmt.Sprintf("%s 20 %dms", path, i%20*10)
+		r := exec.Command(stapsdt(t), "count", "go:main.work", "--", "sh", "-c", shell)
+		out, _ := r.CombinedOutput()
+		if !strings.Contains(string(out), "1 of the processes ended before their probes were attached to") {
+			continue
+		}
+		require.Equal(t, 3, r.ProcessState.ExitCode(), "%s", out)
+		require.Contains(t, string(out), "nothing was attached to in time", "%s", out)
+		return
+	}
+	t.Fatal("each program was attached to, or had ended before it was found")
 }
 
 // loads builds a library from the program brief, and a program in C that loads it and calls its main.
@@ -139,7 +194,7 @@ func loads(t *testing.T, library string) (program string) {
 		"n, _ := strconv.Atoi(os.Args[1])", "",
 		"import (", "import \"C\"\nimport (",
 	).Replace(brief)
-	built := buildFiles(t, map[string]string{"main.go": source, "go.mod": "module generated\n\ngo 1.22\n"},
+	built := tracetest.BuildFiles(t, map[string]string{"main.go": source, "go.mod": "module generated\n\ngo 1.22\n"},
 		[]string{"CGO_ENABLED=1"}, "-buildmode=c-shared")
 	require.NoError(t, os.Rename(built, library))
 	program = filepath.Join(filepath.Dir(library), "loads")

@@ -5,13 +5,11 @@ package gofunctions
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -36,25 +34,7 @@ func decode(t testing.TB, line string) (c call) {
 // build builds a program from its source.
 func build(t testing.TB, source string, env []string, flags ...string) (path string) {
 	t.Helper()
-	return buildFiles(t, map[string]string{"main.go": source, "go.mod": "module generated\n\ngo 1.22\n"}, env, flags...)
-}
-
-// buildFiles builds the program of a module from its files.
-func buildFiles(t testing.TB, files map[string]string, env []string, flags ...string) (path string) {
-	t.Helper()
-	dir := t.TempDir()
-	for name, content := range files {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-	}
-	path = filepath.Join(dir, "program")
-	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), ".")...)
-	cmd.Dir = dir
-	cmd.Env = append(append(os.Environ(), "GOWORK=off", "GOFLAGS="), env...)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return path
+	return tracetest.BuildFiles(t, map[string]string{"main.go": source, "go.mod": "module generated\n\ngo 1.22\n"}, env, flags...)
 }
 
 // trace traces specs while a program runs, and returns what the program says and what the command shows, by the

@@ -290,6 +290,7 @@ func waitLine() {
 // a file has a number, they seem to be the same, and the file is not used.
 func TestUnmappedUser(t *testing.T) {
 	testenv.NeedsRoot(t)
+	testenv.NeedsNamespaces(t, "user", unix.CLONE_NEWUSER)
 	binary, public := publicDirectory(t)
 	dir := public + "/images"
 	load := func(attributes *syscall.SysProcAttr) string {

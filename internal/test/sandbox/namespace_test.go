@@ -65,8 +65,6 @@ func try(what string, opts ...stapsdt.Option) {
 
 func TestNamespaces(t *testing.T) {
 	testenv.NeedsRoot(t)
-	_, err := os.Stat("/proc/sys/vm/memfd_noexec")
-	testenv.Needs(t, "vm.memfd_noexec, of Linux 6.3", err)
 	for _, c := range []struct {
 		walls        string
 		file, memory string
@@ -79,6 +77,10 @@ func TestNamespaces(t *testing.T) {
 		{"memfd_noexec=2,all read-only", "error tmpCreationError", "error tmpCreationError"},
 	} {
 		t.Run(c.walls, func(t *testing.T) {
+			if strings.HasPrefix(c.walls, "memfd_noexec") {
+				_, err := os.Stat("/proc/sys/vm/memfd_noexec")
+				testenv.NeedsMachine(t, "vm.memfd_noexec (Linux 6.3)", err, os.ErrNotExist)
+			}
 			child := tracetest.Child(t, "confined", directory(t), tracetest.WithArgs(strings.Split(c.walls, ",")...), func(cmd *exec.Cmd) {
 				cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
 			})
@@ -92,8 +94,7 @@ func TestNamespaces(t *testing.T) {
 
 // TestUserNamespace: root in a namespace of its own, and nobody outside.
 func TestUserNamespace(t *testing.T) {
-	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
-	testenv.Needs(t, "user namespaces", exec.Command(unshare, "--user", "true").Run())
+	testenv.NeedsNamespaces(t, "user", unix.CLONE_NEWUSER)
 	child := tracetest.Child(t, "life", directory(t), func(cmd *exec.Cmd) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  unix.CLONE_NEWUSER,

@@ -3,10 +3,14 @@
 package tracetest
 
 import (
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +31,17 @@ var programs struct {
 // return.
 func BuildMain(m *testing.M) { os.Exit(runBuilding(m)) }
 
+// ParallelMain lets n tests of a package run at a time, unless -parallel says how many. A TestMain
+// calls it first.
+func ParallelMain(n int) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		flag.Set("test.parallel", strconv.Itoa(n))
+	}
+}
+
 func runBuilding(m *testing.M) (status int) {
 	directory, err := os.MkdirTemp("", "stapsdt-test-")
 	if err != nil {
@@ -35,7 +50,17 @@ func runBuilding(m *testing.M) (status int) {
 	}
 	defer os.RemoveAll(directory)
 	programs.directory, programs.paths = directory, map[string]string{}
+	heedSignals()
 	return m.Run()
+}
+
+// heedSignals lets the programs that tests start heed signals that this process ignores because it runs after nohup or in the background of a script.
+func heedSignals() {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 }
 
 // Build builds the main package in a directory as users do, with the go command and the environment of the test, and
@@ -55,6 +80,36 @@ func Stapsdt(t testing.TB) (program string) {
 		directory = "../" + directory // for a package of a package
 	}
 	return Build(t, directory, "CGO_ENABLED=0")
+}
+
+// BuildFiles builds the program of a module from its files, once for all tests of the binary, and returns a copy in a directory of the
+// test, which may change it. The environment and the flags are those of Build and of the go command.
+func BuildFiles(t testing.TB, files map[string]string, env []string, flags ...string) (program string) {
+	t.Helper()
+	built := buildOnce(t, fmt.Sprintf("%q %q %q", files, env, flags), func(path string) error {
+		source, err := os.MkdirTemp(programs.directory, "source-")
+		if err != nil {
+			return err
+		}
+		for name, content := range files {
+			file := filepath.Join(source, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+				return err
+			}
+		}
+		cmd := exec.Command("go", slices.Concat([]string{"build", "-o", path}, flags, []string{"."})...)
+		cmd.Dir = source
+		cmd.Env = append(append(os.Environ(), "GOWORK=off", "GOFLAGS="), env...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		return nil
+	})
+	program = filepath.Join(t.TempDir(), "program")
+	if err := copyProgram(built, program); err != nil {
+		t.Fatal(err)
+	}
+	return program
 }
 
 // BuildShell runs a script of bash, once for all tests of the binary, in a directory that exists as long as the programs of [Build],
@@ -124,11 +179,15 @@ func build(program, directory string, env []string) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
-	content, err := os.ReadFile(shared)
+	return copyProgram(shared, program)
+}
+
+func copyProgram(from, to string) error {
+	content, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
 	syscall.ForkLock.RLock() // a process that is started meanwhile would have the program open for writing, until its own exec
 	defer syscall.ForkLock.RUnlock()
-	return os.WriteFile(program, content, 0o755)
+	return os.WriteFile(to, content, 0o755)
 }

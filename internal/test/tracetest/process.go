@@ -241,6 +241,7 @@ func (p *Process) Dump() string {
 // fatalf ends the test and tells all that the process printed.
 func (p *Process) fatalf(format string, args ...any) {
 	p.t.Helper()
+	testenv.NeedsBTFIf(p.t, p.Dump())
 	p.dumped = true
 	p.t.Fatalf("%s: %s\n%s", p.name, fmt.Sprintf(format, args...), p.Dump())
 }

@@ -14,37 +14,23 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/meter"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/price"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
-)
-
-const (
-	// costInterval is the interval at which the cost of functions is compared with the budget. The
-	// comparison takes at most 1/costShare of a processor.
-	costInterval = 50 * time.Millisecond
-	costShare    = 50
-	// freshInterval is the interval for a time of freshTime after a function was attached to,
-	// which may be called millions of times a second, or detached from, which others may have to
-	// follow.
-	freshInterval = 5 * time.Millisecond
-	freshTime     = 100 * time.Millisecond
 )
 
 // cost keeps the cost of functions within the budget, for each file alone: users of the machine can
 // run files with the name in a rule, and must not spend the budget of others.
 type cost struct {
 	exporter *exporter
+	keeper   meter.Keeper
 	prices   price.Table // nil until a rule selects functions; written with the exporter's mu
 	share    float64
 	metered  map[*target.File]*metered
-	checked  time.Time
-	wait     time.Duration // the time until the next check
-	changed  time.Time     // when a function was last attached to or detached from
-	past     spent         // of files that are closed
-	now      costs         // for Collect, guarded by the exporter's mu
+	past     spent     // of files that are closed
+	shown    time.Time // the check whose results are in now
+	changed  bool      // whether now.detached is out of date
+	now      costs     // for Collect, guarded by the exporter's mu
 }
 
 // spent is the cost of functions, and the processor time of the processes of their files.
@@ -61,10 +47,9 @@ type costs struct {
 
 // metered is a file with functions whose cost is measured.
 type metered struct {
-	*meter.Meter
-	guard     *meter.Guard
-	processor meter.Processor
-	pids      map[int]bool
+	meter.Account
+	guard *meter.Guard
+	pids  map[int]bool
 }
 
 // prepare measures the prices of events if a rule selects functions.
@@ -83,31 +68,35 @@ func (c *cost) prepare(file *rules.File) error {
 	return err
 }
 
-// of returns the metered file, which it creates.
-func (c *cost) of(f *target.File) *metered {
-	if c.metered[f] == nil {
-		c.metered[f] = &metered{guard: meter.NewGuard(c.share), pids: map[int]bool{}}
-	}
-	return c.metered[f]
-}
-
 // meterRoom is the number of programs that a file can get in addition to those of its probes, when
 // rules are added.
 const meterRoom = 256
 
-// sections adds the sections that meter a program of a file.
-func (c *cost) sections(
-	p *bpf.Probe, f *target.File, sections []*bpf.Section,
-) (_ []*bpf.Section, err error) {
-	m := c.of(f)
-	if m.Meter == nil {
+// of returns the metered file, which it creates.
+func (c *cost) of(f *target.File) *metered {
+	if c.metered[f] == nil {
 		room := min(len(f.Probes)+meterRoom, bpf.MaxMetered)
-		env := &bpf.Env{Kernel: c.exporter.Machine.Kernel}
-		if m.Meter, err = meter.New(env, c.prices, room); err != nil {
-			return nil, err
-		}
+		m := &metered{guard: meter.NewGuard(c.share), pids: map[int]bool{}}
+		m.Meter = meter.New(&bpf.Env{Kernel: c.exporter.Machine.Kernel}, c.prices, room)
+		m.Judge, m.File = m.guard, f
+		c.metered[f] = m
 	}
-	return m.Sections(p, sections)
+	return c.metered[f]
+}
+
+// Meters implements meter.Owner.
+func (c *cost) Meters(p *bpf.Probe) bool { return p.Function != nil }
+
+// Account implements meter.Owner.
+func (c *cost) Account(f *target.File) *meter.Account { return &c.of(f).Account }
+
+// Accounts implements meter.Owner.
+func (c *cost) Accounts() (all []*meter.Account) {
+	for _, m := range c.metered {
+		m.PIDs = slices.Collect(maps.Keys(m.pids))
+		all = append(all, &m.Account)
+	}
+	return all
 }
 
 // found notes the processes of files. If all is true, they have no others.
@@ -140,74 +129,32 @@ func (c *cost) follows(m *proc.Mapping) bool {
 }
 
 // check compares the costs with the budget, if that is due, and returns the time until the next
-// check. If restore is true, it may attach to a function again.
-func (c *cost) check(restore bool) (next time.Duration) {
-	now := time.Now()
-	if elapsed := now.Sub(c.checked); elapsed < c.wait {
-		return c.wait - elapsed
+// check.
+func (c *cost) check() (next time.Duration) {
+	next, err := c.keeper.Check(true)
+	if err != nil {
+		c.exporter.Complaints.Complain(err.Error())
 	}
-	if len(c.metered) == 0 {
-		return query.Rest
+	if c.shown != c.keeper.Checked {
+		c.shown = c.keeper.Checked
+		c.show()
 	}
-	c.checked = now
-	sum := c.past
-	verdicts := map[*target.File]verdict{}
-	for f, m := range c.metered {
-		if m.Meter == nil {
-			continue
-		}
-		used := m.processor.Used(slices.Collect(maps.Keys(m.pids)))
-		if err := m.Read(); err != nil {
-			c.exporter.Complaints.Complain(err.Error())
-			continue
-		}
-		var v verdict
-		v.over, v.taken, v.again = m.guard.Check(now, used, m.Units())
-		if sum.add(m.guard.Spent()); v.again != nil || len(v.over) > 0 {
-			verdicts[f] = v
-		}
-	}
-	c.wait = costInterval
-	if now.Sub(c.changed) < freshTime {
-		c.wait = freshInterval
-	}
-	c.wait = max(c.wait, costShare*time.Since(now))
-	for f, v := range verdicts {
-		c.obey(f, v, restore)
-		c.fresh()
-	}
-	c.show(sum, len(verdicts) > 0)
-	return c.wait
+	return next
 }
 
-// fresh shortens the interval for a while.
-func (c *cost) fresh() {
-	c.changed, c.wait = time.Now(), min(c.wait, freshInterval)
-}
-
-// verdict is the result of a Guard's Check.
-type verdict struct {
-	over  []*meter.Unit
-	taken float64
-	again *meter.Unit
-}
-
-func (c *cost) obey(f *target.File, v verdict, restore bool) {
-	switch m := c.metered[f]; {
-	case len(v.over) > 0:
-		c.withdraw(f, m, v.over, v.taken)
-	case restore:
-		c.problem(f, c.exporter.engine.Restore(f, v.again.Keys))
-	default:
-		m.guard.Rest(v.again, c.checked)
+// Obey implements meter.Owner: it detaches from functions of a file that are too expensive, or
+// attaches to one again.
+func (c *cost) Obey(a *meter.Account, v meter.Verdict) error {
+	c.changed = true
+	f, m := a.File, c.metered[a.File]
+	if v.Again != nil {
+		m.guard.Try(v.Again, c.keeper.Checked)
+		c.problem(f, c.exporter.engine.Restore(f, v.Again.Keys))
+		return nil
 	}
-}
-
-// withdraw detaches from functions of a file that are too expensive.
-func (c *cost) withdraw(f *target.File, m *metered, over []*meter.Unit, taken float64) {
 	keys := map[string]bool{}
 	var names []string
-	for _, u := range over {
+	for _, u := range v.Over {
 		maps.Copy(keys, u.Keys)
 		if m.guard.IsFirst(u) {
 			names = append(names, u.Name)
@@ -215,17 +162,18 @@ func (c *cost) withdraw(f *target.File, m *metered, over []*meter.Unit, taken fl
 	}
 	c.problem(f, c.exporter.engine.WithdrawFrom(f, keys))
 	for _, r := range c.exporter.rules() {
-		for _, u := range over {
+		for _, u := range v.Over {
 			r.Unwatched(u.Probes, m.pids)
 		}
 	}
 	c.exporter.mu.Lock()
-	c.now.detaches += uint64(len(over))
+	c.now.detaches += uint64(len(v.Over))
 	c.exporter.mu.Unlock()
 	if len(names) > 0 {
 		c.exporter.Warn("%s: detached from %s, because functions took %.3g %% of the program's processor time, but the budget is %.3g %%; they are tried again",
-			f.Path, text.Some(names, 5), 100*taken, 100*c.share)
+			f.Path, text.Some(names, 5), 100*v.Taken, 100*c.share)
 	}
+	return nil
 }
 
 func (c *cost) problem(f *target.File, err error) {
@@ -235,21 +183,18 @@ func (c *cost) problem(f *target.File, err error) {
 }
 
 // show updates the numbers that the exporter shows.
-func (c *cost) show(sum spent, changed bool) {
-	e := c.exporter
-	var detached map[string]int
-	if changed {
-		detached = map[string]int{}
-		for f, m := range c.metered {
-			if m.Meter != nil {
-				c.count(f, m, detached)
-			}
+func (c *cost) show() {
+	e, sum, detached := c.exporter, c.past, map[string]int{}
+	for f, m := range c.metered {
+		sum.add(m.guard.Spent())
+		if c.changed {
+			c.count(f, m, detached)
 		}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c.now.spent = sum; changed {
-		c.now.detached = detached
+	if c.now.spent = sum; c.changed {
+		c.now.detached, c.changed = detached, false
 	}
 }
 
@@ -280,70 +225,22 @@ func selects(s *probes.Selector, f *target.File, u *meter.Unit) bool {
 
 // purge drops the files that are closed.
 func (c *cost) purge() {
-	gone := false
 	for f, m := range c.metered {
 		if c.exporter.engine.Holds(f) {
 			continue
 		}
-		if m.Meter != nil {
-			c.past.add(m.guard.Spent())
-			m.Meter.Close()
-		}
+		c.past.add(m.guard.Spent())
+		_ = m.Close()
 		delete(c.metered, f)
-		gone = true
+		c.changed = true
 	}
-	if gone {
-		c.show(c.now.spent, true)
+	if c.changed {
+		c.show()
 	}
 }
 
 func (c *cost) close() {
 	for _, m := range c.metered {
-		if m.Meter != nil {
-			m.Meter.Close()
-		}
+		_ = m.Close()
 	}
-}
-
-// meteredKernel is an engine.Kernel that measures the cost of functions, in each file alone.
-type meteredKernel struct {
-	engine.Kernel
-	*cost
-}
-
-func (m meteredKernel) PerFile(p *bpf.Probe) bool { return p.Function != nil }
-
-func (m meteredKernel) Load(
-	p *bpf.Probe, f *target.File, sections []*bpf.Section,
-) (_ engine.Program, err error) {
-	if p.Function != nil {
-		if sections, err = m.sections(p, f, sections); err != nil {
-			return nil, err
-		}
-	}
-	return m.Kernel.Load(p, f, sections)
-}
-
-// Shape is the probe's own for a function.
-func (m meteredKernel) Shape(
-	p *bpf.Probe, sections []*bpf.Section,
-) (shape string, cookie uint64) {
-	shape, cookie = m.Kernel.Shape(p, sections)
-	if p.Function != nil {
-		shape = p.Key()
-	}
-	return shape, cookie
-}
-
-// Attach checks the budget too: attaching to many functions takes long, and meanwhile the attached
-// ones may exceed it.
-func (m meteredKernel) Attach(
-	p engine.Program, f *target.File, sites []engine.Site, pid int,
-) (engine.Links, error) {
-	m.check(false)
-	links, err := m.Kernel.Attach(p, f, sites, pid)
-	if f.HasFunctions() {
-		m.fresh()
-	}
-	return links, err
 }

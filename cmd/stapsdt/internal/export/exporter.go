@@ -21,6 +21,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/meter"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/ring"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
@@ -62,6 +63,9 @@ func newExporter(to *console.Console, file string) *exporter {
 		state: rulesState{path: file}, traces: span.NewTraces(),
 	}
 	e.cost = cost{exporter: e, metered: map[*target.File]*metered{}}
+	e.cost.keeper = meter.Keeper{
+		Owner: &e.cost, ByFile: true, Interval: meter.Interval, Share: 50,
+	}
 	return e
 }
 
@@ -92,14 +96,16 @@ func (e *exporter) open() (err error) {
 		}
 	}
 	e.Cgroups = cgroup.New(e.made.Path, cgroup.NewPods(cgroup.Links))
+	e.cost.keeper.Kernel = engine.BPF{Kernel: e.Machine.Kernel}
 	e.finder = target.NewTracer()
 	e.finder.Limit()
 	e.finder.Lacks = e.lacks
 	e.engine, err = engine.New(engine.Options{
 		Files: e.finder, Skips: e.finder.Skips(), Broken: e.finder.Broken(),
-		Kernel:    meteredKernel{engine.BPF{Kernel: e.Machine.Kernel}, &e.cost},
+		Kernel:    &e.cost.keeper,
 		Processes: engine.Everyone{}, Scan: true, Found: e.cost.found, Follows: e.cost.follows,
-		Watch: engine.WatchProcesses, Daemon: true, Problem: func(err error) { e.Complaints.Complain(err.Error()) },
+		Watch: engine.WatchProcesses, Daemon: true,
+		Problem: func(err error) { e.Complaints.Complain(console.Explain(err).Error()) },
 	})
 	if err != nil {
 		return err
@@ -182,15 +188,9 @@ func renewed[R, T any](texts []T, force []R, follows func(R, T) bool, make func(
 }
 
 func (e *exporter) reload() {
-	err := e.load()
-	e.mu.Lock()
-	e.state.failed = err != nil
-	e.mu.Unlock()
-	if err != nil {
-		e.Warn("%v; the rules in force stay", err)
-		return
+	if e.state.reloaded(e.Console, e.load()) {
+		e.Warn("read %s: %s, %s", e.File, render.Number(len(e.metrics), "metric"), render.Number(len(e.spans), "span rule"))
 	}
-	e.Warn("read %s: %s, %s", e.File, render.Number(len(e.metrics), "metric"), render.Number(len(e.spans), "span rule"))
 }
 
 // group updates the selected control groups. It must run before their processes fire, so that their events are counted,
@@ -217,7 +217,7 @@ func (e *exporter) Tick() (next time.Duration, more bool, err error) {
 	next = engine.Interval
 	e.group()
 	if err := span.Read(e.spans, false); err != nil {
-		e.Complaints.Complain(err.Error())
+		e.Complaints.Complain(console.Explain(err).Error())
 	}
 	if slices.ContainsFunc(e.spans, func(s *span.Rule) bool { return s.Ring.Waiting() }) {
 		next = ring.Slack
@@ -229,7 +229,7 @@ func (e *exporter) Tick() (next time.Duration, more bool, err error) {
 		e.purged = time.Now()
 		e.purge()
 	}
-	return min(next, e.cost.check(true)), true, nil
+	return min(next, e.cost.check()), true, nil
 }
 
 func (e *exporter) purge() {

@@ -15,10 +15,10 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/live"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -55,12 +55,12 @@ func (o *Options) check() (err error) {
 			_, err = net.LookupPort("tcp", port)
 		}
 		if err != nil {
-			return console.Usagef("--listen takes HOST:PORT or :PORT, such as localhost:9964 or :9964, not %q", o.Listen)
+			return query.Usagef("--listen takes HOST:PORT or :PORT, such as localhost:9964 or :9964, not %q", o.Listen)
 		}
 	}
 	if o.OTLP != "" {
-		if o.endpoint, err = expose.ParseEndpoint(o.OTLP); err != nil {
-			return console.Usagef("--otlp: %w", err)
+		if o.endpoint, err = expose.ParseBase(o.OTLP); err != nil {
+			return query.Usagef("--otlp: %w", err)
 		}
 	}
 	return nil
@@ -79,7 +79,7 @@ func Run(ctx context.Context, to *console.Console, o Options) error {
 
 	if o.Via != query.ViaSocket {
 		err := o.runTraced(ctx, to, hangup)
-		if o.Via == query.ViaKernel || !live.Replaces(err) {
+		if o.Via == query.ViaKernel || !source.Replaces(err) {
 			return err
 		}
 		if !rights.None() {

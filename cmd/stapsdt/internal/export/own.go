@@ -102,7 +102,7 @@ func (o *ownMetrics) rule(r *rule.Base, full uint64) error {
 // families returns the metrics. It leaves out metrics without series.
 func (o *ownMetrics) families(state *rulesState) []expose.Family {
 	success := 1.0
-	if state.failed {
+	if state.failed.Load() {
 		success = 0
 	}
 	metric := []string{"metric"}

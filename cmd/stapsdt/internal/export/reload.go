@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 )
 
 // rulesState is the state of the rules file.
@@ -18,7 +19,7 @@ type rulesState struct {
 	file    os.FileInfo // the file at the last check, or nil
 	checked time.Time   // when the file was last checked
 	hangup  atomic.Bool // whether the file must be read again
-	failed  bool        // whether the last reload failed
+	failed  atomic.Bool // whether the last reload failed
 	at      time.Time   // when the rules in force were read
 }
 
@@ -35,6 +36,15 @@ func (s *rulesState) due() bool {
 		return hangup || s.file != was // the file has appeared or disappeared
 	}
 	return !probes.SameContent(s.file, was)
+}
+
+// reloaded notes whether a reload succeeded, and prints why it did not.
+func (s *rulesState) reloaded(to *console.Console, err error) (succeeded bool) {
+	s.failed.Store(err != nil)
+	if err != nil {
+		to.Warn("%v; the rules in force stay", err)
+	}
+	return err == nil
 }
 
 // eachHangup calls f for each signal until ctx is done.

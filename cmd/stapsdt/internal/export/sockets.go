@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/live"
@@ -61,14 +62,14 @@ func (e *socketExporter) read(before *watch) (*watch, error) {
 		return text.Functions()
 	})
 	w.metrics, err = renewed(all.Metrics, before.metrics, (*metric.Recorded).Follows, func(text rules.Metric) (*metric.Recorded, error) {
-		return metric.NewRecorded(text, cgroup.Sidecar(), time.Now(), e.problem)
+		return metric.NewRecorded(text, cgroup.Sidecar(), time.Now(), e.problem), nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	var specs []string
+	var specs []spec.Choice
 	for _, m := range w.metrics {
-		specs = append(specs, m.Specs()...)
+		specs = append(specs, m.Specs...)
 	}
 	for _, s := range all.Spans {
 		e.problem(fmt.Errorf("the spans of %s are left out, because only the kernel delivers them", s.Probe))
@@ -103,11 +104,7 @@ func (e *socketExporter) reloaded() *watch {
 	select {
 	case r := <-e.reads:
 		e.reloading = false
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.state.failed = r.err != nil; r.err != nil {
-			e.Warn("%v; the rules in force stay", r.err)
-		}
+		e.state.reloaded(e.Console, r.err)
 		return r.watch
 	default:
 		return nil

@@ -3,7 +3,6 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -35,6 +34,8 @@ type place struct {
 	// container or pod, or 0.
 	memory, limit int64
 	agent         bool
+	// resumes means that a stream can be resumed after its connection was lost.
+	resumes bool
 }
 
 // String describes the place for people.
@@ -63,10 +64,7 @@ func newPlace(p *pod, container string, limit int64) *place {
 // waiting returns the running waiting containers for a container, the latest first.
 func (s *subject) waiting() (all []string) {
 	for _, c := range s.Spec.EphemeralContainers {
-		running := slices.ContainsFunc(s.Status.EphemeralContainerStatuses, func(status containerStatus) bool {
-			return status.Name == c.Name && status.State.Running != nil
-		})
-		if running && strings.HasPrefix(c.Name, prefix) && s.isServedBy(&c) {
+		if s.isRunning(c.Name) && strings.HasPrefix(c.Name, prefix) && s.isServedBy(&c) {
 			all = append(all, c.Name)
 		}
 	}
@@ -142,7 +140,7 @@ func (k *kubectl) awaitRunning(ctx context.Context, p *pod, name, image string, 
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		for _, s := range statuses(now) {
+		for _, s := range now.Status.EphemeralContainerStatuses {
 			if s.Name != name {
 				continue
 			}
@@ -165,11 +163,11 @@ func (k *kubectl) awaitRunning(ctx context.Context, p *pod, name, image string, 
 	}
 }
 
-func statuses(p *pod) []containerStatus {
-	if p == nil {
-		return nil
-	}
-	return p.Status.EphemeralContainerStatuses
+// isRunning reports whether a waiting container runs.
+func (p *pod) isRunning(name string) bool {
+	return slices.ContainsFunc(p.Status.EphemeralContainerStatuses, func(s containerStatus) bool {
+		return s.Name == name && s.State.Running != nil
+	})
 }
 
 // look returns a place's view of the container: its processes, and how they can be
@@ -188,6 +186,7 @@ func (k *kubectl) look(ctx context.Context, at *place, s *subject) (*inpod.Answe
 	if json.Unmarshal(out, answer) != nil || answer.Protocol != inpod.Protocol {
 		return nil, otherVersion(at)
 	}
+	at.resumes = answer.Resumes == inpod.Resumes
 	return answer, nil
 }
 
@@ -207,8 +206,7 @@ func (p *place) command(name string, s *subject) []string {
 	case p.agent && p.limit > 0:
 		args = append(args, "--limit="+strconv.FormatInt(p.limit, 10))
 	case p.limit > 0:
-		limit := cmp.Or(s.container.Resources.memory(), p.limit)
-		args = append(args, "--limit="+strconv.FormatInt(limit, 10), "--shared")
+		args = append(args, "--limit="+strconv.FormatInt(s.share(), 10), "--shared")
 	}
 	if s.alone() && s.mounts == nil && !p.agent {
 		args = append(args, "--alone")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/mirror"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
@@ -43,7 +44,7 @@ func runVerb(pods replay.Replicas, args []string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return exitUsage
 	}
-	config.Specs, config.Format = flags.Args(), query.Format(format)
+	config.Specs, config.Format = querytest.Specs(flags.Args()...), query.Format(format)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT)
 	defer stop()
 	to, from := &console.Console{Out: os.Stdout, Err: os.Stderr}, replay.From{Replicas: pods}
@@ -64,7 +65,7 @@ func runVerb(pods replay.Replicas, args []string) int {
 		to.Warn("%v", err)
 		return status.ExitStatus()
 	}
-	to.Warn("%s", console.ErrorText(err))
+	to.Warn("%v", err)
 	return statusOf(err)
 }
 
@@ -109,9 +110,9 @@ func (f *fake) increments(command []string, in *bufio.Reader) int {
 		fmt.Fprintln(os.Stderr, "command terminated with exit code 137")
 		os.Exit(137)
 	}()
+	_, _ = s.Send() // before the test goes on and may delete the pod
 	f.log("sending " + names[1])
 	if names[1] == "lost" {
-		_, _ = s.Send()
 		fmt.Fprintln(os.Stderr, "error: error reading from error stream: unexpected EOF")
 		return 1
 	}

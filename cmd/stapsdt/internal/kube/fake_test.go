@@ -29,7 +29,20 @@ func TestMain(m *testing.M) {
 	case "kubectl":
 		os.Exit(fakeKubectl(os.Args[1:]))
 	case Name:
+		if d, err := time.ParseDuration(os.Getenv("FAKE_RESUME_TIME")); err == nil {
+			resumeTime = d
+		}
+		if d, err := time.ParseDuration(os.Getenv("FAKE_SILENCE")); err == nil {
+			silence = d
+		}
+		if d, err := time.ParseDuration(os.Getenv("FAKE_STOP_GRACE")); err == nil {
+			stopGrace = d
+		}
 		os.Exit(Main(os.Args[1:], "test", runVerb, os.Stdout, os.Stderr))
+	}
+	if role := roles[filepath.Base(os.Args[0])]; role != nil {
+		endWithTest(os.Getenv("FAKE_KUBECTL"))
+		os.Exit(role(os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }
@@ -57,6 +70,17 @@ type cluster struct {
 	Short, Changed int
 	// Behind is by how many versions all containers are behind.
 	Behind int
+	// Resumes is the version of inpod.Resume that all containers have.
+	Resumes int
+	// Down means that the server refuses connections, and has closed those that it had. A pod then fires Burst events.
+	Down  bool
+	Burst uint64
+	// Hung means that the connections of requests die after the first frame, but do not end. Those that replace them live.
+	Hung bool
+	// Silence is how long connections may be silent, or 0 for the default.
+	Silence time.Duration
+	// Endless means that requests that can be resumed go on after their users have ended them, and send frames without end if they are.
+	Endless bool
 }
 
 // recordingBytes is what the fake records.
@@ -78,6 +102,9 @@ func fakeKubectl(args []string) int {
 		return 99
 	}
 	f.log(strings.Join(args, " "))
+	if f.Down {
+		return f.fail("The connection to the server was refused")
+	}
 	if text := f.Refused[args[0]]; text != "" {
 		return f.fail(text)
 	}
@@ -87,7 +114,15 @@ func fakeKubectl(args []string) int {
 	case "debug":
 		return f.debug(args[1:])
 	case "exec":
+		endWithTest(f.directory)
 		return f.exec(args[1:])
+	case "auth":
+		if f.Refused["exec"] == "" {
+			fmt.Println("yes")
+			return 0
+		}
+		fmt.Println("no")
+		return 1
 	}
 	return f.fail("error: unknown command " + args[0])
 }
@@ -300,6 +335,11 @@ func (f *fake) exec(args []string) int {
 		return f.ask(command)
 	case "send":
 		return f.send()
+	case inpod.Resume:
+		if f.Endless {
+			return f.sendNothing()
+		}
+		return f.relay(resumer, name, nil)
 	case inpod.Keepalive:
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		f.log("the keepalive has ended")
@@ -314,7 +354,7 @@ func (f *fake) look(p *pod, container string) int {
 		f.Listens = f.Late == 0
 		f.save()
 	}
-	answer := inpod.Answer{Protocol: inpod.Protocol - f.Behind, Processes: []inpod.Process{{PID: 1, UID: uint32(f.User), GID: uint32(f.Group), Readable: true, Listens: f.Listens, Asked: f.Asked}}}
+	answer := inpod.Answer{Protocol: inpod.Protocol - f.Behind, Resumes: f.Resumes, Processes: []inpod.Process{{PID: 1, UID: uint32(f.User), GID: uint32(f.Group), Readable: true, Listens: f.Listens, Asked: f.Asked}}}
 	for _, c := range p.Spec.EphemeralContainers {
 		if c.Name != container {
 			continue
@@ -337,6 +377,9 @@ func (f *fake) look(p *pod, container string) int {
 func (f *fake) ask(command []string) int {
 	rest := command[slices.Index(command, "--")+1:]
 	probe := rest[len(rest)-1]
+	if value(command, inpod.Resume) != "" {
+		return f.relay(asked, strings.Split(value(command, "pod"), "/")[1], command)
+	}
 	in := bufio.NewReader(os.Stdin)
 	switch {
 	case slices.Contains(rest, "--"+inpod.Increments):

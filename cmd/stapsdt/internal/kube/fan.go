@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 )
@@ -21,35 +22,44 @@ import (
 // searches is the maximum number of pods for which places are searched at a time.
 const searches = 8
 
-// fan executes a request for all pods of a selection.
+// fan asks all pods of a selection. For list and record, it executes the request in each as in one
+// pod; for other verbs, replicas use it to begin streams of events.
 type fan struct {
 	kubectl *kubectl
 	request *Request
 	out     *os.File
 	err     io.Writer
-	slots   chan struct{} // has an element for each search that is going on
+	warn    func(format string, args ...any) // prints a message for people
+	said    sync.Map                         // has the messages of which only the first is printed
+	slots   chan struct{}                    // has an element for each search that is going on
 }
 
-func newFan(k *kubectl, r *Request, out *os.File, err io.Writer) fan {
-	return fan{kubectl: k, request: r, out: out, err: err, slots: make(chan struct{}, searches)}
+func newFan(k *kubectl, r *Request, out *os.File, err io.Writer) *fan {
+	say := func(format string, args ...any) { warn(err, format, args...) }
+	slots := make(chan struct{}, searches)
+	return &fan{kubectl: k, request: r, out: out, err: err, warn: say, slots: slots}
 }
-
-func (f *fan) warn(format string, args ...any) { warn(f.err, format, args...) }
 
 func (f *fan) execute(verb localVerb) (status int, err error) {
 	r := f.request
 	for _, arg := range r.args {
 		if strings.HasPrefix(arg, "go:") && (r.verb == "tree" || r.verb == "latency" || r.verb == "top") {
-			return 0, console.Usagef("%s pairs the calls of functions in one pod only: give POD", r.verb)
+			return 0, query.Usagef("%s pairs the calls of functions in one pod only: give POD", r.verb)
 		}
 	}
-	switch r.verb {
-	case "list":
-		return 0, f.list()
-	case "record":
-		return 0, f.record()
+	if r.verb != "list" && r.verb != "record" {
+		return verb(newReplicas(f), r.local()), nil
 	}
-	return verb(newReplicas(f.kubectl, r), r.local()), nil
+	all, err := f.pods(context.Background())
+	if err != nil {
+		return 0, err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), console.Ends()...)
+	defer stop()
+	if r.verb == "list" {
+		return 0, f.list(ctx, all)
+	}
+	return 0, f.record(ctx, all)
 }
 
 // local returns the command line of the verb that runs on this machine. Conditions of latency, top
@@ -86,73 +96,100 @@ func (e *podsError) Error() string { return e.text }
 // ExitStatus returns the exit status for the error.
 func (e *podsError) ExitStatus() int { return e.status }
 
+// pods returns the pods of the selection, or an error if none runs.
+func (f *fan) pods(ctx context.Context) ([]pod, error) {
+	s := &f.request.selection
+	all, err := f.kubectl.running(ctx, s)
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("%v has no running pod: %w", s, errNotFound)
+	}
+	if err != nil {
+		return nil, &podsError{err.Error(), statusOf(err)}
+	}
+	return all, nil
+}
+
 // podError is the error of a pod.
 type podError struct {
 	pod string
 	err error
 }
 
-// none returns the error for a request that no pod could execute. say is called with errors that
-// differ.
-func (s *selection) none(all []podError, say func(podError)) error {
-	if len(all) == 0 {
-		return fmt.Errorf("%v has no running pod: %w", s, errNotFound)
-	}
-	slices.SortFunc(all, func(a, b podError) int { return cmp.Compare(a.pod, b.pod) })
-	first, same := console.ErrorText(all[0].err), true
-	for _, one := range all {
-		same = same && console.ErrorText(one.err) == first
-	}
-	status := statusOf(all[0].err)
-	switch {
-	case len(all) == 1:
-		return &podsError{fmt.Sprintf("the pod %s: %s", all[0].pod, first), status}
-	case same:
-		return &podsError{fmt.Sprintf("none of %s of %v: %s", text.Number(len(all), "pod"), s, first), status}
-	}
-	for _, one := range all {
-		say(one)
-	}
-	return &podsError{fmt.Sprintf("none of %s of %v can be asked", text.Number(len(all), "pod"), s), status}
-}
-
-// each calls do with the index of each pod, for all at the same time. It says the errors of pods,
-// and returns an error if there is one for each.
-func (f *fan) each(all []pod, do func(ctx context.Context, i int, problems io.Writer) error) error {
-	ctx, stop := signal.NotifyContext(context.Background(), ends...)
-	defer stop()
-	lines := &lines{to: f.err}
-	var failed []podError
-	var mu sync.Mutex
-	var group sync.WaitGroup
+// each calls ask with the index of each pod, for all at the same time, and reports the errors.
+func (f *fan) each(all []pod, ask func(i int) error) error {
+	outcomes := make(chan podError)
 	for i := range all {
-		group.Go(func() {
-			err := do(ctx, i, lines.of(all[i].String()))
-			if mu.Lock(); err != nil {
-				failed = append(failed, podError{all[i].String(), err})
-			}
-			mu.Unlock()
-		})
+		go func() { outcomes <- podError{all[i].String(), ask(i)} }()
 	}
-	group.Wait()
-	say := func(one podError) { f.warn("%s: %s", one.pod, console.ErrorText(one.err)) }
-	if len(failed) == len(all) {
-		return f.request.selection.none(failed, say)
+	var failed []podError
+	for range all {
+		if o := <-outcomes; o.err != nil {
+			failed = append(failed, o)
+		}
 	}
-	for _, one := range failed {
-		say(one)
-	}
-	return nil
+	return f.report(failed, len(all))
 }
 
-// place finds the container of a pod, and a place that can execute the request.
-func (f *fan) place(ctx context.Context, p *pod) (*subject, *place, error) {
-	s, err := p.choose(f.request.selection.container)
+// report prints the errors of pods, of which number were asked, or returns one error if all have
+// failed.
+func (f *fan) report(failed []podError, number int) error {
+	slices.SortFunc(failed, func(a, b podError) int { return cmp.Compare(a.pod, b.pod) })
+	none := len(failed) == number
+	same := !slices.ContainsFunc(failed, func(one podError) bool {
+		return one.err.Error() != failed[0].err.Error()
+	})
+	if !none || !same {
+		for _, one := range failed {
+			f.say("%s: %v", one.pod, one.err)
+		}
+	}
+	if !none {
+		return nil
+	}
+	who, why := "the pod "+failed[0].pod, " can be asked"
+	if number > 1 {
+		who = fmt.Sprintf("none of %s of %v", text.Number(number, "pod"), &f.request.selection)
+	}
+	if same {
+		why = fmt.Sprintf(": %v", failed[0].err)
+	}
+	return &podsError{who + why, statusOf(failed[0].err)}
+}
+
+// say prints a message, unless it was printed before.
+func (f *fan) say(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if f.isNew(line) {
+		f.warn("%s", line)
+	}
+}
+
+// isNew reports whether a message is the first with this text.
+func (f *fan) isNew(text string) bool {
+	_, again := f.said.LoadOrStore(text, true)
+	return !again
+}
+
+// ask executes a request for a pod, with the output out, and returns its container.
+func (f *fan) ask(ctx context.Context, p *pod, r *Request, out io.Writer) (*subject, error) {
+	said := &held{}
+	a := &execution{request: r, kubectl: f.kubectl, out: out, err: said, signals: catchSignals()}
+	defer signal.Stop(a.signals)
+	s, err := p.choose(r.selection.container)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	at, err := f.locate(ctx, s)
-	return s, at, err
+	if err != nil {
+		return nil, err
+	}
+	a.subject = s
+	status, err := a.run(at)
+	if err == nil && status != 0 {
+		return nil, errStatus(status, said.last())
+	}
+	said.pass(func(line string) { fmt.Fprintf(f.err, "stapsdt: %v: %s", p, line) })
+	return s, err
 }
 
 // locate finds a place that can execute the request for a container, when few other searches are

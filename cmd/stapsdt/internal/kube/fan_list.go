@@ -6,74 +6,44 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
 )
 
 // list lists the probes of each pod. Pods with the same probes are listed together.
-func (f *fan) list() error {
-	ctx := context.Background()
-	all, err := f.kubectl.running(ctx, &f.request.selection)
-	if err != nil {
-		return err
-	}
+func (f *fan) list(ctx context.Context, all []pod) error {
 	found := make([]*listing, len(all))
 	slots := make(chan struct{}, searches) // for the commands in the pods too, which are short
-	err = f.each(all, func(ctx context.Context, i int, problems io.Writer) (err error) {
+	err := f.each(all, func(i int) error {
 		slots <- struct{}{}
 		defer func() { <-slots }()
-		found[i], err = f.listPod(ctx, &all[i], problems)
+		var out bytes.Buffer
+		s, err := f.ask(ctx, &all[i], f.request, &out)
+		if err == nil {
+			found[i] = &listing{s, out.Bytes()}
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	found = slices.DeleteFunc(found, func(l *listing) bool { return l == nil })
-	if f.request.values["output"] == "json" {
-		for _, l := range found {
-			if _, err := f.out.Write(l.json()); err != nil {
-				return err
-			}
-		}
-		return nil
+	if f.request.values["output"] != "json" {
+		return writeListings(f.out, found)
 	}
-	return f.writeListings(found)
+	for _, l := range found {
+		if _, err := f.out.Write(l.json()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// listing is what a pod has printed.
+// listing is the output of the command in a pod.
 type listing struct {
 	subject *subject
 	text    []byte
-}
-
-func (f *fan) listPod(ctx context.Context, p *pod, problems io.Writer) (*listing, error) {
-	s, at, err := f.place(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	l := &listing{subject: s}
-	var out bytes.Buffer
-	said := &held{}
-	one := &session{kubectl: f.kubectl, out: &out, problems: &filter{to: said}}
-	verb := append([]string{"--", f.request.verb}, f.request.passed...)
-	words := slices.Concat(at.ask(s), verb, []string{"--"}, f.request.args)
-	if err := one.start(words); err != nil {
-		return nil, err
-	}
-	defer context.AfterFunc(ctx, one.release)()
-	status, err := one.wait()
-	one.release()
-	if err != nil {
-		return nil, err
-	}
-	if status != 0 {
-		return nil, errStatus(status, said.last())
-	}
-	said.pass(problems)
-	l.text = out.Bytes()
-	return l, nil
 }
 
 // json returns the objects with the names of the pod.
@@ -94,25 +64,20 @@ func (l *listing) json() (all []byte) {
 	return all
 }
 
-// writeListings writes each text once, under the names of its pods unless all have the same.
-func (f *fan) writeListings(found []*listing) error {
-	for len(found) > 0 {
-		var names []string
-		first := found[0]
-		all := len(found)
-		found = slices.DeleteFunc(found, func(l *listing) bool {
-			same := bytes.Equal(l.text, first.text)
-			if same {
-				names = append(names, l.subject.String())
-			}
-			return same
-		})
-		if _, err := fmt.Fprintf(f.out, "%s:\n%s", strings.Join(names, ", "), first.text); err != nil {
-			return err
+// writeListings writes each text once, under the names of its pods.
+func writeListings(to io.Writer, found []*listing) error {
+	var texts []string
+	names := map[string][]string{}
+	for _, l := range found {
+		text := string(l.text)
+		if names[text] == nil {
+			texts = append(texts, text)
 		}
-		if len(names) < all {
-			fmt.Fprintln(f.out)
-		}
+		names[text] = append(names[text], l.subject.String())
 	}
-	return nil
+	for i, text := range texts {
+		texts[i] = strings.Join(names[text], ", ") + ":\n" + text
+	}
+	_, err := io.WriteString(to, strings.Join(texts, "\n"))
+	return err
 }

@@ -43,7 +43,7 @@ func newKubectl(flags []string) (*kubectl, error) {
 // requestTimeout is the time that the API server may take to answer.
 const requestTimeout = 20 * time.Second
 
-// run runs a short command, and returns its output.
+// run runs a short command, and returns its output, also if it fails.
 func (k *kubectl) run(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
 	defer cancel()
@@ -57,7 +57,7 @@ func (k *kubectl) run(ctx context.Context, args ...string) ([]byte, error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("kubectl %s: %w", args[0], context.Cause(ctx))
 		}
-		return nil, kubectlError(problem.String(), err)
+		return out.Bytes(), kubectlError(problem.String(), err)
 	}
 	return out.Bytes(), nil
 }

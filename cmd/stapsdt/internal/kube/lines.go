@@ -3,64 +3,37 @@
 package kube
 
 import (
-	"bytes"
-	"fmt"
-	"io"
 	"strings"
 	"sync"
 )
 
-// lines writes the lines of several pods.
-type lines struct {
-	mu sync.Mutex
-	to io.Writer
-}
-
-// of returns a writer for the lines of a pod, which begin with its name.
-func (l *lines) of(pod string) io.Writer { return &podLines{all: l, pod: pod} }
-
-// podLines is a writer for whole lines.
-type podLines struct {
-	all *lines
-	pod string
-}
-
-func (l *podLines) Write(b []byte) (int, error) {
-	l.all.mu.Lock()
-	defer l.all.mu.Unlock()
-	for line := range bytes.Lines(b) {
-		text := strings.TrimPrefix(string(line), "stapsdt: ")
-		if _, err := fmt.Fprintf(l.all.to, "stapsdt: %s: %s", l.pod, text); err != nil {
-			return 0, err
-		}
-	}
-	return len(b), nil
-}
-
-// held keeps lines until it is known whether the last one is an error.
+// held is a writer for lines of a command. It keeps them until it is known whether the last one is
+// an error.
 type held struct {
 	mu    sync.Mutex
-	lines [][]byte
-	to    io.Writer // once pass was called
+	lines []string
+	to    func(line string) // once pass was called
 }
 
 func (h *held) Write(b []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	line := strings.TrimPrefix(string(b), "stapsdt: ")
 	if h.to != nil {
-		return h.to.Write(b)
+		h.to(line)
+	} else {
+		h.lines = append(h.lines, line)
 	}
-	h.lines = append(h.lines, bytes.Clone(b))
 	return len(b), nil
 }
 
-// pass writes the lines, and all further ones.
-func (h *held) pass(to io.Writer) {
+// pass calls to with each line, also with all further ones.
+func (h *held) pass(to func(line string)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.to = to
 	for _, line := range h.lines {
-		_, _ = to.Write(line)
+		to(line)
 	}
 	h.lines = nil
 }
@@ -72,10 +45,5 @@ func (h *held) last() string {
 	if len(h.lines) == 0 {
 		return ""
 	}
-	return trimLine(string(h.lines[len(h.lines)-1]))
-}
-
-// trimLine returns the text of a line of the command.
-func trimLine(line string) string {
-	return strings.TrimSpace(strings.TrimPrefix(line, "stapsdt: "))
+	return strings.TrimSpace(h.lines[len(h.lines)-1])
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/outfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
@@ -52,7 +53,7 @@ func Main(args []string, version string, verb localVerb, stdout, stderr *os.File
 	c.SetOut(stdout)
 	c.SetErr(stderr)
 	if err := c.Execute(); err != nil {
-		warn(stderr, "%s", console.ErrorText(err))
+		warn(stderr, "%v", err)
 		return statusOf(err)
 	}
 	return status
@@ -61,7 +62,7 @@ func Main(args []string, version string, verb localVerb, stdout, stderr *os.File
 func statusOf(err error) int {
 	var pods *podsError
 	switch {
-	case errors.Is(err, console.ErrUsage):
+	case errors.Is(err, query.ErrUsage):
 		return exitUsage
 	case errors.As(err, &pods):
 		return pods.status
@@ -83,9 +84,12 @@ type execution struct {
 	request *Request
 	kubectl *kubectl
 	subject *subject
-	out     *os.File
+	out     io.Writer
 	err     io.Writer
 	token   string // shared by a command with a terminal and its keepalive
+	// signals end the command unless it has a terminal. They are caught before its place is
+	// searched, so that none is missed between the search and the command.
+	signals chan os.Signal
 }
 
 func (a *execution) warn(format string, args ...any) { warn(a.err, format, args...) }
@@ -97,23 +101,22 @@ func execute(r *Request, verb localVerb, stdout, stderr *os.File) (status int, e
 		return 0, err
 	}
 	if r.selection.several() {
-		f := newFan(k, r, stdout, stderr)
-		return f.execute(verb)
+		return newFan(k, r, stdout, stderr).execute(verb)
 	}
 	a := &execution{request: r, kubectl: k, out: stdout, err: stderr}
+	if !a.isTerminal() {
+		a.signals = catchSignals()
+	}
 	at, err := a.prepare()
 	if err != nil {
 		return 0, err
-	}
-	if r.verb == "record" {
-		return a.record(at)
 	}
 	return a.run(at)
 }
 
 // prepare finds the container, and a place that can execute the request.
 func (a *execution) prepare() (*place, error) {
-	ctx, stop := signal.NotifyContext(context.Background(), ends...)
+	ctx, stop := signal.NotifyContext(context.Background(), console.Ends()...)
 	defer stop()
 	var err error
 	if a.subject, err = a.kubectl.find(ctx, &a.request.selection); err != nil {
@@ -133,21 +136,26 @@ func (a *execution) prepare() (*place, error) {
 	return at, err
 }
 
+// run executes the request in a place, and returns the exit status of the command there.
 func (a *execution) run(at *place) (status int, err error) {
 	out := a.out
 	r := a.request
+	if r.verb == "record" {
+		return a.record(at)
+	}
 	var extra []string
 	if file := r.values[fileFlag]; file != "" { // a timeline
 		extra = append(extra, "--output-file=-")
 		if file != "-" {
-			if out, err = outfile.Create(file, outfile.Timelines[r.values["output"]]); err != nil {
-				return 0, err
+			f, openErr := outfile.Create(file, outfile.Timelines[r.values["output"]])
+			if openErr != nil {
+				return 0, openErr
 			}
-			defer func() { err = errors.Join(err, out.Close()) }()
+			defer func() { err = errors.Join(err, f.Close()) }()
+			out = f
 		}
 	}
 	s := &session{kubectl: a.kubectl, out: out, problems: &filter{to: a.err}, terminal: a.isTerminal()}
-	var signals chan os.Signal
 	if s.terminal {
 		a.token = rand.Text()
 		done, err := a.kubectl.keepAlive(at, a.token)
@@ -156,14 +164,12 @@ func (a *execution) run(at *place) (status int, err error) {
 		}
 		defer done()
 		signal.Ignore(syscall.SIGINT) // the terminal sends Ctrl-C through the connection
-	} else {
-		signals = catchSignals()
 	}
 	if err := s.start(a.words(at, extra...)); err != nil {
 		return 0, err
 	}
 	if !s.terminal {
-		defer s.onSignal(signals)()
+		defer s.onSignal(a.signals)()
 	}
 	return s.wait()
 }
@@ -196,8 +202,12 @@ func (a *execution) words(at *place, extra ...string) []string {
 	return append(append(args, "--"), a.request.args...)
 }
 
-// columns returns the width of a terminal, or false if f is not a terminal.
-func columns(f *os.File) (width int, ok bool) {
+// columns returns the width of a terminal, or false if w is not a terminal.
+func columns(w io.Writer) (width int, ok bool) {
+	f, isFile := w.(*os.File)
+	if !isFile {
+		return 0, false
+	}
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
 		return 0, false

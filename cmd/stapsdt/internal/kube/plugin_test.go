@@ -48,6 +48,7 @@ type run struct {
 	directory string
 	command   *exec.Cmd
 	out, err  bytes.Buffer
+	lock      *os.File // ends with the test
 }
 
 func newRun(t *testing.T, c cluster, args ...string) *run {
@@ -60,6 +61,10 @@ func newRun(t *testing.T, c cluster, args ...string) *run {
 		require.NoError(t, os.Symlink(self, filepath.Join(r.directory, name)))
 	}
 	require.NoError(t, saveCluster(r.directory, &c))
+	r.lock, err = os.Create(filepath.Join(r.directory, "test"))
+	require.NoError(t, err)
+	t.Cleanup(func() { r.lock.Close() })
+	require.NoError(t, syscall.Flock(int(r.lock.Fd()), syscall.LOCK_EX))
 	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
 	t.Cleanup(cancel)
 	r.command = exec.CommandContext(ctx, filepath.Join(r.directory, Name), args...)
@@ -176,6 +181,32 @@ func TestSilent(t *testing.T) {
 	}
 }
 
+// TestNoContainer: no container is added to a pod in which it would be of no use.
+func TestNoContainer(t *testing.T) {
+	const mayNot = "stapsdt: you may not run commands in pods of the namespace default: this takes the right to create pods/exec\n"
+	limit := func(at *resources, memory string) { at.Limits = map[string]string{"memory": memory} }
+	for name, test := range map[string]struct {
+		change func(*cluster)
+		status int
+		said   string
+		added  int
+	}{
+		"no right": {func(c *cluster) { c.Refused = map[string]string{"exec": "Error from server (Forbidden): x"} }, 4, mayNot, 0},
+		"a small container": {func(c *cluster) { limit(&c.Pods[0].Spec.Containers[0].Resources, "16Mi") }, 1,
+			"stapsdt: the memory limit is too low: default/shop may use 16777216 bytes, but a request in the pod needs 20971520; and no node agent runs", 0},
+		"a small pod": {func(c *cluster) { limit(&c.Pods[0].Spec.Resources, "19Mi") }, 1, "may use 19922944 bytes", 0},
+		"a pod":       {func(c *cluster) { limit(&c.Pods[0].Spec.Resources, "20Mi") }, 0, "", 1},
+	} {
+		c := testCluster()
+		c.Pods = c.Pods[:1]
+		test.change(&c)
+		r := newRun(t, c, "count", "-p", "shop", "shop:*", "--image", "i")
+		require.Equal(t, test.status, r.wait(), "%s: %s", name, r.err.String())
+		require.Contains(t, r.err.String(), test.said, name)
+		require.Equal(t, test.added, strings.Count(r.calls(), " inpod wait "), name)
+	}
+}
+
 // TestWay: what is asked where, and what is said if it cannot be.
 func TestWay(t *testing.T) {
 	const forbidden = `Error from server (Forbidden): pods "shop" is forbidden: User "ann" cannot patch resource "pods/ephemeralcontainers" in API group "" in the namespace "default"`
@@ -204,12 +235,12 @@ func TestWay(t *testing.T) {
 		}, "list --image i", 4, "", `the waiting container was refused: kubectl: pods "shop" is forbidden: violates PodSecurity "restricted:latest": x`},
 		"no exec": {func(c *cluster) {
 			c.Refused = map[string]string{"exec": `Error from server (Forbidden): pods "shop" is forbidden: User "ann" cannot create resource "pods/exec"`}
-		}, "list", 4, "", `stapsdt: you may not run commands in pods of the namespace default: kubectl: pods "shop" is forbidden: User "ann" cannot create resource "pods/exec"`},
+		}, "list", 4, "", `stapsdt: you may not run commands in pods of the namespace default: this takes the right to create pods/exec`},
 		"image": {func(c *cluster) {
 			_ = json.Unmarshal([]byte(`{"running":null,"waiting":{"reason":"ErrImagePull","message":"no such host"}}`), &c.Start)
 			c.Pods = c.Pods[:1]
-		}, "list --image i", 1, "", "stapsdt: the waiting container (image i) does not start: ErrImagePull: no such host; and no node agent"},
-		"deadline": {func(c *cluster) { c.Polls = 100; c.Pods = c.Pods[:1] }, "list --image i --start-timeout 1s", 1, "", "stapsdt: the waiting container (image i) has not started within 1s: ContainerCreating; and"},
+		}, "list --image i", 1, "", "stapsdt: the waiting container (image i) does not start: ErrImagePull: no such host\n"},
+		"deadline": {func(c *cluster) { c.Polls = 100; c.Pods = c.Pods[:1] }, "list --image i --start-timeout 1s", 1, "", "stapsdt: the waiting container (image i) has not started within 1s: ContainerCreating\n"},
 		"hidden":   {func(c *cluster) { c.Hidden = true; c.Pods = c.Pods[:1] }, "list --image i", 1, "", "the program has capabilities, or has forbidden others to look at it"},
 		"no pod":   {func(c *cluster) { c.Pods = c.Pods[1:] }, "list", 3, "", `stapsdt: kubectl: pods "shop" not found`},
 		"not running": {func(c *cluster) {

@@ -155,17 +155,27 @@ func (k *kubectl) findIn(ctx context.Context, namespace, name, container string)
 	return p.choose(container)
 }
 
-// pod reads a pod. The namespace "" is the current one.
+// pod reads a pod. The namespace "" is the current one. The pod is not complete after an error.
 func (k *kubectl) pod(ctx context.Context, namespace, name string) (*pod, error) {
 	args := []string{"pod", name}
 	if namespace != "" {
 		args = append(args, "--namespace="+namespace)
 	}
 	p := &pod{}
-	if err := k.get(ctx, p, args...); err != nil {
+	return p, k.get(ctx, p, args...)
+}
+
+// life returns the pod of a container as it is now, or nil if the container no longer runs.
+func (k *kubectl) life(ctx context.Context, s *subject) (*pod, error) {
+	now, err := k.pod(ctx, s.Metadata.Namespace, s.Metadata.Name)
+	same, chooseErr := now.choose(s.container.Name)
+	switch {
+	case err != nil && !errors.Is(err, errNotFound):
 		return nil, err
+	case chooseErr != nil || same.id() != s.id() || now.Metadata.Deletion != "":
+		return nil, nil
 	}
-	return p, nil
+	return now, nil
 }
 
 // choose returns the container with a name or, if name is "", the container that kubectl would choose.
@@ -248,6 +258,16 @@ func (p *pod) limit() int64 {
 		sum += n
 	}
 	return sum
+}
+
+// share returns the memory limit that the program shares with a waiting container, or 0 if there is
+// none. Of a pod's limit, other containers may use what exceeds the limit of the program's own.
+func (s *subject) share() int64 {
+	limit := s.limit()
+	if own := s.container.Resources.memory(); own > 0 {
+		return min(own, limit)
+	}
+	return limit
 }
 
 // quantities are the unit suffixes of quantities of bytes.

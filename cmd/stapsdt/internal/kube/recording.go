@@ -17,7 +17,7 @@ import (
 	"strconv"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/outfile"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -40,9 +40,9 @@ func recordingSize(text string, limit int64) (int64, error) {
 	}
 	switch size := recording.ParseSize(text); {
 	case size <= 0:
-		return 0, console.Usagef("--size takes a number of bytes, such as 65536, 64M or 1G")
+		return 0, query.Usagef("--size takes a number of bytes, such as 65536, 64M or 1G")
 	case limit > 0 && size > limit/2:
-		return 0, console.Usagef("--size %d: the recording counts against the pod's memory limit of %d bytes; use at most half", size, limit)
+		return 0, query.Usagef("--size %d: the recording counts against the pod's memory limit of %d bytes; use at most half", size, limit)
 	default:
 		return size, nil
 	}
@@ -70,11 +70,10 @@ func (a *execution) record(at *place) (int, error) {
 	defer f.Close()
 	reader, writer := io.Pipe()
 	s := &session{kubectl: a.kubectl, out: writer, problems: &filter{to: a.err}}
-	signals := catchSignals()
 	if err := s.start(a.words(at, extra...)); err != nil {
 		return 0, err
 	}
-	done := s.onSignal(signals)
+	done := s.onSignal(a.signals)
 	defer done()
 	var fetched inpod.Recording
 	made := make(chan error, 1)

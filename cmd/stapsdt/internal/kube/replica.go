@@ -3,11 +3,8 @@
 package kube
 
 import (
-	"bufio"
-	"context"
-	"errors"
-	"io"
-	"os"
+	"crypto/rand"
+	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/mirror"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
@@ -15,70 +12,42 @@ import (
 )
 
 // follow asks a pod for its events, and passes on its frames until it has ended. begin is called
-// with the first one. The error is nil if the pod has sent all of its events.
-func (f *replicas) follow(m *member, s *subject, begin func(outcome)) error {
+// with the first one. The error is nil if the pod has sent all of its events, or has ended.
+func (f *replicas) follow(m *member, s *subject, begin func(replay.Update)) error {
 	at, err := f.locate(f.search, s)
 	if err != nil {
 		return err
 	}
-	asked := s.replica(at.limit)
-	words := f.words(at, s, asked.Bytes)
-	asked.Bytes = recorder.Size(recorder.Chunks(asked.Bytes))
-	from, to, err := os.Pipe()
-	if err != nil {
-		return err
+	r := &stream{
+		replicas: f, member: m, subject: s, at: at, asked: s.replica(at.limit),
+		begin: begin,
 	}
-	defer from.Close()
-	said := &held{}
-	one := &session{kubectl: f.kubectl, out: to, problems: &filter{to: said}}
-	err = one.start(words)
-	to.Close()
-	if err != nil {
-		return err
+	words := f.words(at, s, r.asked.Bytes)
+	r.asked.Bytes = recorder.Size(recorder.Chunks(r.asked.Bytes))
+	var greeting []byte
+	if at.resumes {
+		r.token, r.position = rand.Text(), mirror.NewPosition(r.asked.Bytes)
+		greeting = []byte(r.token + "\n")
 	}
-	if !f.enter(m, one) {
-		one.release()
+	if _, err = r.receive(words, greeting); r.isLost(err) {
+		err = r.resume(err)
 	}
-	frames := bufio.NewReader(from)
-	waits := context.AfterFunc(f.search, one.release)
-	frame, err := mirror.Read(frames)
-	began := err == nil
-	if waits(); began {
-		said.pass(&podMessages{f, m.name})
-		begin(outcome{pod: m.name, Update: replay.Update{Replica: asked, Frame: frame}})
-	}
-	for err == nil && !frame.Last() {
-		if frame, err = mirror.Read(frames); err == nil {
-			err = f.update(replay.Update{Replica: asked, Frame: frame})
+	if r.began {
+		if err != nil && f.hasEnded(s) {
+			err = nil
 		}
+		_ = f.update(replay.Update{Replica: r.asked, Unwatched: err != nil})
 	}
-	one.release()
-	if err != nil {
-		from.Close() // the command in the pod may go on to send
-	}
-	status, waited := one.wait()
-	f.leave(m)
-	if began {
-		_ = f.update(replay.Update{Replica: asked})
-	}
-	switch {
-	case err == nil:
-		return nil
-	case !errors.Is(err, io.EOF):
-		return err
-	case waited != nil:
-		return waited
-	case status != 0:
-		return errStatus(status, said.last())
-	}
-	return errLost
+	return err
 }
 
 // enter makes the session of a member known, and reports whether it may begin.
 func (f *replicas) enter(m *member, s *session) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m.session = s
+	if m.session = s; f.killed {
+		s.kill()
+	}
 	return !f.stopped
 }
 
@@ -88,21 +57,11 @@ func (f *replicas) leave(m *member) {
 	m.session = nil
 }
 
-// podMessages prints the messages of the command in a pod. With -v, each pod prints its own;
-// otherwise, a message of several pods is printed once.
-type podMessages struct {
-	*replicas
-	pod string
-}
-
-func (p *podMessages) Write(line []byte) (int, error) {
-	text := trimLine(string(line))
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.request.values["verbose"] == "" && p.said[text] {
-		return len(line), nil
+// message prints a message of the command in the pod. With -v, each pod prints its own; otherwise,
+// a message of several pods is printed once.
+func (r *stream) message(line string) {
+	text := strings.TrimSpace(line)
+	if r.isNew(text) || r.request.values["verbose"] != "" {
+		r.warn("%s: %s", r.member.name, text)
 	}
-	p.said[text] = true
-	p.to.Warn("%s: %s", p.pod, text)
-	return len(line), nil
 }

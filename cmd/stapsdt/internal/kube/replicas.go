@@ -4,9 +4,7 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -25,8 +23,6 @@ const (
 	pollInterval = 2 * time.Second
 	// maxRetry is the longest time after which a pod that could not be asked is asked again.
 	maxRetry = 30 * time.Second
-	// stopGrace is the time that pods have to send the rest of their events. The command has more.
-	stopGrace = 10 * time.Second
 	// closeGrace is the time that the commands in pods have to end before their connections do.
 	closeGrace = 2 * time.Second
 	// replicaBytes is the size of the recording of a pod, unless an eighth of its memory is less.
@@ -35,10 +31,13 @@ const (
 	replicaText = 4000
 )
 
+// stopGrace is the time that pods have to send the rest of their events. The command has more.
+// Tests shorten it.
+var stopGrace = 10 * time.Second
+
 // replicas are the pods of a selection. It is a replay.Replicas.
 type replicas struct {
-	fan
-	to      *console.Console
+	*fan
 	flags   []string // of the verb record in the pods
 	specs   []string
 	ctx     context.Context // of everything
@@ -51,7 +50,7 @@ type replicas struct {
 	mu      sync.Mutex
 	members map[string]*member
 	stopped bool
-	said    map[string]bool
+	killed  bool // the connections were ended, and no other may follow
 }
 
 // member is a container of a pod.
@@ -63,13 +62,10 @@ type member struct {
 	next    time.Time // when it may be asked again
 }
 
-func newReplicas(k *kubectl, r *Request) *replicas {
-	f := &replicas{
-		fan:     newFan(k, r, nil, nil),
-		updates: make(chan replay.Update), members: map[string]*member{}, said: map[string]bool{},
-	}
+func newReplicas(of *fan) *replicas {
+	f := &replicas{fan: of, updates: make(chan replay.Update), members: map[string]*member{}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
-	f.search, f.cease = signal.NotifyContext(f.ctx, ends...)
+	f.search, f.cease = signal.NotifyContext(f.ctx, console.Ends()...)
 	return f
 }
 
@@ -84,8 +80,10 @@ func (f *replicas) recordFlags(config *query.Config) []string {
 			flags = append(flags, "--"+name+"="+value)
 		}
 	}
-	for _, spec := range slices.Sorted(maps.Keys(config.Others)) {
-		flags = append(flags, "--"+inpod.Alternative+"="+spec+"="+config.Others[spec])
+	for _, one := range config.Specs {
+		if other := one.Other.String(); other != "" {
+			flags = append(flags, "--"+inpod.Alternative+"="+one.String()+"="+other)
+		}
 	}
 	return flags
 }
@@ -94,30 +92,28 @@ func (f *replicas) recordFlags(config *query.Config) []string {
 func (f *replicas) Record(
 	to *console.Console, config *query.Config,
 ) (first []replay.Update, updates <-chan replay.Update, err error) {
-	f.to, f.err, f.specs, f.flags = to, to.Err, config.Specs, f.recordFlags(config)
-	all, err := f.kubectl.running(f.search, &f.request.selection)
+	f.warn, f.specs, f.flags = to.Warn, nil, f.recordFlags(config)
+	for _, one := range config.Specs {
+		f.specs = append(f.specs, one.String())
+	}
+	all, err := f.pods(f.search)
 	if err != nil {
-		return nil, nil, &podsError{console.ErrorText(err), statusOf(err)}
+		return nil, nil, err
 	}
-	outcomes := make(chan outcome)
-	for i := range all {
-		f.ask(&all[i], func(o outcome) { outcomes <- o })
-	}
-	var failed []podError
-	for range all {
-		if o := <-outcomes; o.err == nil {
-			first = append(first, o.Update)
-		} else {
-			failed = append(failed, podError{o.pod, o.err})
-		}
-	}
-	say := func(one podError) { f.say("%s: %s", one.pod, console.ErrorText(one.err)) }
-	if len(first) == 0 {
-		err := f.request.selection.none(failed, say)
-		return nil, nil, &podsError{console.ErrorText(err), statusOf(err)}
-	}
-	for _, one := range failed {
-		say(one)
+	err = f.each(all, func(i int) error {
+		told := make(chan error, 1)
+		f.begin(&all[i], func(u replay.Update, err error) {
+			if err == nil {
+				f.mu.Lock()
+				first = append(first, u)
+				f.mu.Unlock()
+			}
+			told <- err
+		})
+		return <-told
+	})
+	if err != nil {
+		return nil, nil, err
 	}
 	f.group.Go(f.poll)
 	go func() {
@@ -125,17 +121,6 @@ func (f *replicas) Record(
 		close(f.updates)
 	}()
 	return first, f.updates, nil
-}
-
-// say prints a message, unless it was printed before.
-func (f *replicas) say(format string, args ...any) {
-	line := fmt.Sprintf(format, args...)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.said[line] {
-		f.said[line] = true
-		f.to.Warn("%s", line)
-	}
 }
 
 // poll asks the pods that come later, and those again that could not be asked.
@@ -151,23 +136,20 @@ func (f *replicas) poll() {
 			return
 		}
 		if err != nil {
-			f.say("other pods are not found: %s", console.ErrorText(err))
+			f.say("other pods are not found: %v", err)
 			continue
 		}
 		for i := range all {
-			f.ask(&all[i], f.joined)
+			f.begin(&all[i], func(u replay.Update, err error) {
+				if err != nil {
+					f.say("%v: %v", &all[i], err)
+					return
+				}
+				f.warn("%v has joined", &all[i])
+				_ = f.update(u)
+			})
 		}
 	}
-}
-
-// joined takes the outcome of a pod that was asked later.
-func (f *replicas) joined(o outcome) {
-	if o.err != nil {
-		f.say("%s: %s", o.pod, console.ErrorText(o.err))
-		return
-	}
-	f.to.Warn("%s has joined", o.pod)
-	_ = f.update(o.Update)
 }
 
 // update passes on an update, unless the run has ended.
@@ -180,15 +162,9 @@ func (f *replicas) update(u replay.Update) error {
 	}
 }
 
-// outcome is the first frame of a pod, or why there is none.
-type outcome struct {
-	pod string
-	replay.Update
-	err error
-}
-
-// ask asks a pod, unless it sends already or has failed a moment ago, and passes on the outcome.
-func (f *replicas) ask(p *pod, tell func(outcome)) {
+// begin asks a pod, unless it sends already or has failed a moment ago. It calls tell with the
+// first frame, or with the error if there is none.
+func (f *replicas) begin(p *pod, tell func(replay.Update, error)) {
 	s, err := p.choose(f.request.selection.container)
 	key := p.String()
 	if err == nil {
@@ -208,40 +184,42 @@ func (f *replicas) ask(p *pod, tell func(outcome)) {
 	f.group.Go(func() {
 		began := time.Time{}
 		if err == nil {
-			err = f.follow(m, s, func(o outcome) { began = time.Now(); tell(o) })
+			err = f.follow(m, s, func(u replay.Update) { began = time.Now(); tell(u, nil) })
 		}
 		switch {
 		case began.IsZero():
-			tell(outcome{pod: m.name, err: err})
-		case err == nil || f.hasEnded(s):
+			tell(replay.Update{}, err)
+		case err == nil:
 			f.whileRunning("%s has ended", m.name)
 		default:
-			f.whileRunning("%s is no longer watched: %s", m.name, console.ErrorText(err))
+			f.whileRunning("%s is no longer watched: %v", m.name, err)
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if m.tries++; time.Since(began) > maxRetry && !began.IsZero() {
-			m.tries = 1
-		}
-		m.busy, m.session = false, nil
-		m.next = time.Now().Add(min(pollInterval<<min(m.tries, 10), maxRetry))
+		m.busy = false
+		m.next = time.Now().Add(m.pause(!began.IsZero() && time.Since(began) > maxRetry))
 	})
+}
+
+// pause returns the time until the member is asked again, after which the next look for pods asks
+// it. lasted means that it has sent for a long time.
+func (m *member) pause(lasted bool) time.Duration {
+	if m.tries++; lasted {
+		m.tries = 0
+	}
+	return min(pollInterval<<min(m.tries, 10)-pollInterval, maxRetry)
 }
 
 // hasEnded reports whether a container does not run any longer.
 func (f *replicas) hasEnded(s *subject) bool {
-	now, err := f.kubectl.pod(f.search, s.Metadata.Namespace, s.Metadata.Name)
-	if err != nil {
-		return errors.Is(err, errNotFound)
-	}
-	same, err := now.choose(s.container.Name)
-	return now.Metadata.Deletion != "" || err != nil || same.id() != s.id()
+	now, err := f.kubectl.life(f.search, s)
+	return now == nil && err == nil
 }
 
 // whileRunning prints a message about a pod, unless all pods are ended.
 func (f *replicas) whileRunning(format string, args ...any) {
 	if f.search.Err() == nil {
-		f.to.Warn(format, args...)
+		f.warn(format, args...)
 	}
 }
 
@@ -259,8 +237,12 @@ func (s *subject) replica(limit int64) *replay.Replica {
 
 // words returns the arguments of kubectl exec.
 func (f *replicas) words(at *place, s *subject, bytes int64) []string {
+	words := at.ask(s)
+	if at.resumes {
+		words = append(words, fmt.Sprintf("--%s=%v", inpod.Resume, resumeTime))
+	}
 	size := "--" + sizeFlag + "=" + strconv.FormatInt(bytes, 10)
-	return slices.Concat(at.ask(s), []string{"--", "record", size}, f.flags, []string{"--"}, f.specs)
+	return slices.Concat(words, []string{"--", "record", size}, f.flags, []string{"--"}, f.specs)
 }
 
 // Stop implements replay.Replicas.
@@ -269,21 +251,23 @@ func (f *replicas) Stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.stopped = true
-	for _, m := range f.members {
-		if m.session != nil {
-			m.session.stop()
-		}
-	}
+	f.end((*session).stop)
 	time.AfterFunc(stopGrace, f.kill)
 }
 
-// kill ends the connections to all pods.
+// kill ends the connections to all pods, also those that are about to be resumed.
 func (f *replicas) kill() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.killed = true
+	f.end((*session).kill)
+}
+
+// end ends the session of each member that has one, while f.mu is locked.
+func (f *replicas) end(how func(*session)) {
 	for _, m := range f.members {
 		if m.session != nil {
-			m.session.kill()
+			how(m.session)
 		}
 	}
 }
@@ -293,11 +277,7 @@ func (f *replicas) Close() {
 	f.cancel()
 	f.mu.Lock()
 	f.stopped = true
-	for _, m := range f.members {
-		if m.session != nil {
-			m.session.release()
-		}
-	}
+	f.end((*session).release)
 	f.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {

@@ -136,6 +136,19 @@ func TestReplicasJoin(t *testing.T) {
 	assert.Contains(t, said, "stapsdt: default/lost is no longer watched: the connection to the pod was lost: kubectl: error reading from error stream: unexpected EOF\n")
 	assert.Contains(t, r.out.String(), `"by":{"pod":"lost"},"count":`)
 	assert.NotContains(t, said, "default/gone")
+	// What was not seen of it is told at the end, by pod.
+	assert.Regexp(t, `stapsdt: default/lost was not watched from \d\d:\d\d:\d\d\.\d+ to \d\d:\d\d:\d\d\.\d+: its events are missing\n`, said)
+	assert.Contains(t, r.out.String(), `"unwatched":[{"namespace":"default","pod":"lost","container":"app","from":"`)
+	assert.NotContains(t, said, "web-1-b was not watched", "it has ended")
+}
+
+// TestReplicasUnwatched: the objects of trace tell which pod was not watched, and when.
+func TestReplicasUnwatched(t *testing.T) {
+	r := newRun(t, twoNodes(t, "web-1-a", "lost"), "trace", "deploy/web", "shop:done", "-o", "json")
+	require.NoError(t, r.command.Start())
+	r.await("sending lost")
+	require.Zero(t, r.interrupt("web-1-a"), r.err.String())
+	assert.Regexp(t, `(?m)^\{"unwatched":\[\{"namespace":"default","pod":"lost","container":"app","from":"[^"]+","to":"[^"]+"\}.*\]\}$`, r.out.String())
 }
 
 // TestReplicasNone: if no pod can be asked, the exit status is that of the first.
@@ -158,6 +171,7 @@ func TestReplicasNone(t *testing.T) {
 			c.Pods[3].Metadata.Name = "web-1-a"
 			c.Pods[3].Status.ContainerStatuses[0].State = containerState{}
 		}, "count deploy/web shop:done", 3, "stapsdt: none of 2 pods of the Deployment web can be asked\n"},
+		"a list":    {func(*cluster) {}, "list deploy/web status:3", 3, "stapsdt: none of 2 pods of the Deployment web: no file of the process has such a probe\n"},
 		"functions": {func(*cluster) {}, "tree deploy/web go:main.*", 2, "stapsdt: tree pairs the calls of functions in one pod only: give POD\n"},
 		"one file":  {func(*cluster) {}, "record deploy/web shop:done -O f", 2, "stapsdt: -O f is one file, but the Deployment web has 2 pods: give -O DIRECTORY/ for a recording of each\n"},
 	} {
@@ -194,6 +208,19 @@ func TestReplicasList(t *testing.T) {
 	l := &listing{subject: &subject{pod: &twoNodes(t, "web-1-a").Pods[1], container: container{Name: "app"}}, text: []byte("{\"probe\":\"a\"}\n{\"probe\":\"b\"}\n")}
 	const names = `{"namespace":"default","pod":"web-1-a","container":"app",`
 	assert.Equal(t, names+"\"probe\":\"a\"}\n"+names+"\"probe\":\"b\"}\n", string(l.json()))
+}
+
+// TestReplicasListSome: a pod that cannot be asked is named, and a signal ends the commands in the others with their results.
+func TestReplicasListSome(t *testing.T) {
+	c := twoNodes(t, "web-1-a", "web-1-b", "web-1-c")
+	c.Pods[3].Status.ContainerStatuses[0].State = containerState{}
+	r := newRun(t, c, "list", "deploy/web", "until:stopped")
+	require.NoError(t, r.command.Start())
+	require.Eventually(t, func() bool { return strings.Count(r.calls(), "until:stopped") == 2 }, testenv.Patience, 5*time.Millisecond)
+	require.NoError(t, r.command.Process.Signal(syscall.SIGINT))
+	require.Zero(t, r.wait(), r.err.String())
+	assert.Equal(t, "default/web-1-a, default/web-1-c:\nan event\nthe result\n", r.out.String())
+	assert.Equal(t, "stapsdt: default/web-1-b: the container app of the pod default/web-1-b is not running: it has not been started\n", r.err.String())
 }
 
 // TestLocal: the verb runs here with the flags that are not the pods', by pod unless the user has chosen otherwise.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/outfile"
 
 	"github.com/spf13/cobra"
@@ -83,7 +83,7 @@ and [a-z].`,
 		SilenceErrors: true, SilenceUsage: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return console.Usagef("there is no command %q for pods: see kubectl stapsdt help", args[0])
+				return query.Usagef("there is no command %q for pods: see kubectl stapsdt help", args[0])
 			}
 			return nil
 		},
@@ -148,10 +148,10 @@ func flagError(c *cobra.Command, err error) error {
 	if errors.As(err, &unknown) {
 		switch unknown.GetSpecifiedName() {
 		case "a", "all":
-			return console.Usagef("-a is for the command on a node: give POD, TYPE/NAME such as deploy/web, or -l SELECTOR")
+			return query.Usagef("-a is for the command on a node: give POD, TYPE/NAME such as deploy/web, or -l SELECTOR")
 		}
 	}
-	return console.Usagef("%w: see %s --help", err, c.CommandPath())
+	return query.Usagef("%w: see %s --help", err, c.CommandPath())
 }
 
 // check returns an error if the request is invalid, as far as the plugin can tell.
@@ -163,30 +163,30 @@ func (r *Request) check() error {
 	isTimeline := r.verb == "trace" && outfile.Timelines[r.values["output"]] != ""
 	switch {
 	case !isNumber(number):
-		return console.Usagef("--number takes a number, not %q", number)
+		return query.Usagef("--number takes a number, not %q", number)
 	case file == "" && (r.verb == "record" || isTimeline):
-		return console.Usagef("no file: give -O FILE")
+		return query.Usagef("no file: give -O FILE")
 	case file != "" && r.verb == "trace" && !isTimeline:
-		return console.Usagef("-O is for -o chrome and -o perfetto")
+		return query.Usagef("-O is for -o chrome and -o perfetto")
 	case r.selection.several() && r.readsRecording():
-		return console.Usagef("--from and --kept are for the recordings of one pod: give POD")
+		return query.Usagef("--from and --kept are for the recordings of one pod: give POD")
 	case r.selection.several() && r.waits():
-		return console.Usagef("--wait is for one pod: those of %v join when they start", &r.selection)
+		return query.Usagef("--wait is for one pod: those of %v join when they start", &r.selection)
 	case r.values[fromFlag] != "" && via != "":
-		return console.Usagef("--from reads a recording, which takes no --via")
+		return query.Usagef("--from reads a recording, which takes no --via")
 	case r.isKept() && len(r.args) > 0:
-		return console.Usagef("--kept fetches a recording as it is: leave out %s", strings.Join(r.args, " "))
+		return query.Usagef("--kept fetches a recording as it is: leave out %s", strings.Join(r.args, " "))
 	case via != "" && via != "kernel" && via != "socket":
-		return console.Usagef("--via takes kernel or socket, not %q", via)
+		return query.Usagef("--via takes kernel or socket, not %q", via)
 	}
 	if what := r.kernelOnly(); what != "" {
 		if via == "socket" {
-			return console.Usagef("%s takes --via kernel", what)
+			return query.Usagef("%s takes --via kernel", what)
 		}
 		r.values["via"] = "kernel"
 	}
 	if len(r.args) == 0 && !r.readsRecording() && (r.verb != "list" && r.verb != "top" && r.verb != "tree") {
-		return console.Usagef("no probes: give PROVIDER:PROBE, such as 'myapp:*'")
+		return query.Usagef("no probes: give PROVIDER:PROBE, such as 'myapp:*'")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
@@ -136,6 +137,9 @@ func (w *search) addedForUser(ctx context.Context) (*place, error) {
 
 // start adds a container that runs as a user, and returns it.
 func (w *search) start(ctx context.Context, user owner) (*place, error) {
+	if err := w.admits(ctx); err != nil {
+		return nil, err
+	}
 	at, err := w.add(ctx, w.request, w.subject, user)
 	if err == nil {
 		err = w.try(ctx, at)
@@ -153,9 +157,43 @@ func (w *search) onNode(ctx context.Context) (*place, error) {
 		return w.agent, nil
 	case w.demands("kernel"):
 		return nil, fmt.Errorf("--via kernel takes the node agent: %w", err)
+	case w.agent == nil && !slices.ContainsFunc(agentHelps, w.isInside):
+		return nil, w.inside
 	default:
 		return nil, fmt.Errorf("%w; and %w", w.inside, err)
 	}
+}
+
+// agentHelps are the reasons why a pod cannot serve a request for which a node agent is a remedy.
+var agentHelps = []error{errSilent, errShort, errHidden, errPod}
+
+func (w *search) isInside(reason error) bool { return errors.Is(w.inside, reason) }
+
+// errHidden means that the program's own user may not look at it.
+var errHidden = errors.New("the program has capabilities, or has forbidden others to look at it, so that its own user may not")
+
+// minLimit is the least memory limit of a pod in which a request can run: what the waiting process
+// and a request take, and what they leave free.
+const minLimit = 20 << 20
+
+// errShort means that the memory limit of the pod is too low.
+var errShort = errors.New("the memory limit is too low")
+
+// admits returns an error if a container that was added would be of no use. It would stay in the
+// pod's description.
+func (w *search) admits(ctx context.Context) error {
+	if limit := w.subject.share(); limit > 0 && limit < minLimit {
+		return fmt.Errorf("%w: %s may use %d bytes, but a request in the pod needs %d",
+			errShort, w.subject, limit, minLimit)
+	}
+	meta := w.subject.Metadata
+	out, err := w.run(ctx, "auth", "can-i", "create", "pods/"+meta.Name, "--subresource=exec",
+		"--namespace="+meta.Namespace)
+	if err != nil && strings.HasPrefix(string(out), "no") {
+		return forbidden("you may not run commands in pods of the namespace %s: this takes the right to create pods/exec",
+			meta.Namespace)
+	}
+	return nil // if nothing is known, an attempt tells
 }
 
 // tryAgent finds the agent on the pod's node, and lets it look at the container, once.
@@ -236,5 +274,5 @@ func suits(r *Request, a *inpod.Answer) (owner, error) {
 	if slices.ContainsFunc(a.Processes, func(p inpod.Process) bool { return p.Readable }) {
 		return owner{}, silent(a)
 	}
-	return owner{}, errors.New("the program has capabilities, or has forbidden others to look at it, so that its own user may not")
+	return owner{}, errHidden
 }

@@ -8,8 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
-
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/spf13/pflag"
 )
 
@@ -88,16 +87,16 @@ func (s *selection) take(args []string) (rest []string, err error) {
 	target := args[0]
 	switch {
 	case s.pod != "":
-		return nil, console.Usagef("%q is neither a PROVIDER:PROBE nor the pod, which -p %s names", target, s.pod)
+		return nil, query.Usagef("%q is neither a PROVIDER:PROBE nor the pod, which -p %s names", target, s.pod)
 	case s.labels != "" || s.everywhere:
-		return nil, console.Usagef("%q cannot be combined with -l or -A, which select pods too; a probe is named PROVIDER:PROBE", target)
+		return nil, query.Usagef("%q cannot be combined with -l or -A, which select pods too; a probe is named PROVIDER:PROBE", target)
 	}
 	typ, name, isTyped := strings.Cut(target, "/")
 	switch k := kindNamed(typ); {
 	case !isTyped || k == nil:
 		s.pod = target
 	case name == "" || strings.Contains(name, "/"):
-		return nil, console.Usagef("%q is not TYPE/NAME: select a container with -c", target)
+		return nil, query.Usagef("%q is not TYPE/NAME: select a container with -c", target)
 	case k == podKind:
 		s.pod = name
 	default:
@@ -111,25 +110,25 @@ func (s *selection) check(via string) error {
 	parts := strings.Split(s.pod, "/")
 	switch {
 	case s.namespace != "" && isNumber(s.namespace):
-		return console.Usagef("-n takes a namespace, as in kubectl: for %s events, rows or screens, give --number %s", s.namespace, s.namespace)
+		return query.Usagef("-n takes a namespace, as in kubectl: for %s events, rows or screens, give --number %s", s.namespace, s.namespace)
 	case s.everywhere && s.namespace != "":
-		return console.Usagef("-A selects all namespaces, and cannot be combined with -n")
+		return query.Usagef("-A selects all namespaces, and cannot be combined with -n")
 	case s.everywhere && (s.pod != "" || s.kind != nil):
-		return console.Usagef("-A is for -l SELECTOR: select the namespace of %v with -n", s)
+		return query.Usagef("-A is for -l SELECTOR: select the namespace of %v with -n", s)
 	case s.everywhere && s.labels == "" && via != "kernel":
-		return console.Usagef("-A alone would add a container to every pod of the cluster: give -l SELECTOR, or --via kernel, which asks the node agents")
+		return query.Usagef("-A alone would add a container to every pod of the cluster: give -l SELECTOR, or --via kernel, which asks the node agents")
 	case s.labels != "" && s.pod != "":
-		return console.Usagef("-l cannot be combined with -p")
+		return query.Usagef("-l cannot be combined with -p")
 	case !s.everywhere && s.labels == "" && s.kind == nil && s.pod == "":
-		return console.Usagef("no pod: give POD, TYPE/NAME such as deploy/web, or -l SELECTOR")
+		return query.Usagef("no pod: give POD, TYPE/NAME such as deploy/web, or -l SELECTOR")
 	case strings.ContainsAny(s.pod, ", *"):
-		return console.Usagef("-p takes one pod, not %q: -l SELECTOR and TYPE/NAME select several", s.pod)
+		return query.Usagef("-p takes one pod, not %q: -l SELECTOR and TYPE/NAME select several", s.pod)
 	case s.pod != "" && (len(parts) > 3 || slices.Contains(parts, "")):
-		return console.Usagef("-p takes [NAMESPACE/]POD[/CONTAINER], not %q", s.pod)
+		return query.Usagef("-p takes [NAMESPACE/]POD[/CONTAINER], not %q", s.pod)
 	case s.namespace != "" && len(parts) > 2:
-		return console.Usagef("-n cannot be combined with a namespace in -p")
+		return query.Usagef("-n cannot be combined with a namespace in -p")
 	case s.container != "" && len(parts) > 2:
-		return console.Usagef("-c cannot be combined with a container in -p")
+		return query.Usagef("-c cannot be combined with a container in -p")
 	}
 	return nil
 }

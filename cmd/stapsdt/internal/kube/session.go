@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 )
 
 const (
@@ -26,9 +27,6 @@ const (
 	// statusKilled is the exit status of a command that SIGKILL has ended.
 	statusKilled = 128 + int(syscall.SIGKILL)
 )
-
-// ends are the signals that end a request.
-var ends = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
 
 type session struct {
 	kubectl  *kubectl
@@ -61,14 +59,21 @@ func (s *session) start(args []string) (err error) {
 	return s.command.Start()
 }
 
-// release ends the command in the pod without a terminal, whatever it waits for.
-func (s *session) release() { s.input.Close() }
+// release ends the command in the pod without a terminal, whatever it waits for. The line tells it
+// that the connection was not lost.
+func (s *session) release() {
+	s.stop()
+	s.input.Close()
+}
 
 // stop ends the command in the pod without a terminal as Ctrl-C does.
 func (s *session) stop() { _, _ = io.WriteString(s.input, "\n") }
 
 // kill ends kubectl. Its command in the pod ends with the connection.
 func (s *session) kill() { _ = s.command.Process.Kill() }
+
+// errKilled means that SIGKILL has ended the command.
+var errKilled = errors.New("the command in the pod was killed, probably because the pod was short of memory")
 
 // wait waits until the command has ended, and returns its exit status.
 func (s *session) wait() (status int, err error) {
@@ -79,7 +84,7 @@ func (s *session) wait() (status int, err error) {
 	case err == nil:
 		return 0, nil
 	case remote == statusKilled:
-		return 1, errors.New("the command in the pod was killed, probably because the pod was short of memory")
+		return 1, errKilled
 	case remote > 0:
 		return remote, nil
 	case errors.As(err, &exit) && isReaderGone(exit):
@@ -125,7 +130,7 @@ func (k *kubectl) keepAlive(at *place, token string) (done func(), err error) {
 // catchSignals keeps signals from ending this program. They wait for onSignal.
 func catchSignals() chan os.Signal {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, ends...)
+	signal.Notify(signals, console.Ends()...)
 	return signals
 }
 

@@ -3,8 +3,6 @@ package query
 import (
 	"fmt"
 	"time"
-
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 )
 
 // Rest is the maximum time for which an idle consumer waits, and for which the end of a forked
@@ -20,7 +18,7 @@ type Interval struct {
 // NewInterval returns an interval that begins now.
 func NewInterval(every time.Duration) (*Interval, error) {
 	if every < 0 {
-		return nil, console.Usagef("the interval %v is negative", every)
+		return nil, Usagef("the interval %v is negative", every)
 	}
 	return &Interval{every: every, next: time.Now().Add(every)}, nil
 }

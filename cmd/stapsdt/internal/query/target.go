@@ -1,7 +1,5 @@
 package query
 
-import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
-
 // Target selects the processes in which a command looks for probes.
 type Target struct {
 	// PIDs select processes and what they have forked, earlier or later.
@@ -23,9 +21,9 @@ func (t *Target) Given() bool { return t.All || len(t.PIDs)+len(t.Pods) > 0 }
 func (t *Target) Check() error {
 	switch {
 	case t.All && len(t.PIDs)+len(t.Pods) > 0:
-		return console.Usagef("-p and -a can be combined for names only, which then select later processes too")
+		return Usagef("-p and -a can be combined for names only, which then select later processes too")
 	case len(t.PIDs) > 0 && len(t.Pods) > 0:
-		return console.Usagef("-p takes processes or pods, not both")
+		return Usagef("-p takes processes or pods, not both")
 	}
 	return nil
 }

@@ -61,14 +61,15 @@ func tracedCases() []measurement {
 func insideCases() []measurement {
 	const n = 200_000
 	return slices.Concat(bothFire("inside", n, clock, clockTogether, "observedtwo", "observedtext", "recordedtwo", "recordedtext", "recordedtime", "recordedrequest", "filedtwo", "filedtext",
-		"recordedtwotogether", "recordedtexttogether", "filedtwotogether", "filedtexttogether", "watchedtext"), fires(cRecorded, "inside", n, "fire", "text"))
+		"recordedtwotogether", "recordedtexttogether", "filedtwotogether", "filedtexttogether", "watchedtext"), fires(cRecorded, "inside", n, "fire", "text"),
+		fires(otherClock, "inside", n, clock, "recordedtwo", "recordedtext", "filedtwo", "filedtext"), fires(otherClockC, "inside", n, "fire", "text"))
 }
 
 // outsideCases are the events that another process sees.
 func outsideCases() []measurement {
 	const n = 200_000
 	return slices.Concat(bothFire("outside", n, clock, clockTogether, "outsidetwo", "outsidetext", "outsidetwotogether", "outsidetexttogether"),
-		bothFire("outside", 10*n, "two"), fires(lttngSubject, "outside", n, "two", "text", "twotogether", "texttogether"))
+		fires(otherClock, "outside", n, clock, "outsidetwo", "outsidetext"), bothFire("outside", 10*n, "two"), fires(lttngSubject, "outside", n, "two", "text", "twotogether", "texttogether"))
 }
 
 // loads returns measurements of loading n probes, in microseconds; their phase

@@ -28,16 +28,26 @@ var (
 
 	onlyFunctions = flag.Bool("functions", false, "measure only the functions of programs without probes")
 	onlyCommand   = flag.Bool("command", false, "measure only what the command takes")
+	onlyRecorded  = flag.Bool("recorded", false, "measure only recorded events, by both clocks")
 )
+
+// everything reports whether no part was asked for.
+func everything() bool { return !*onlyFunctions && !*onlyCommand && !*onlyRecorded }
 
 // BenchmarkTable makes the tables, with the programs that scripts/bench.sh builds.
 func BenchmarkTable(t *testing.B) {
 	machine, processors := describeMachine(t)
 	r := results{}
-	all := !*onlyFunctions && !*onlyCommand
+	all := everything()
 	if all {
 		r.measureProbes(t)
 		publish(t, "cost", processors, markdown(r, machine))
+	}
+	if *onlyRecorded {
+		r.measureRecorded(t, startSubjects(t))
+	}
+	if all || *onlyRecorded {
+		publish(t, "clocks", processors, r.clocks(machine))
 	}
 	if all || *onlyCommand {
 		progress("command")
@@ -88,11 +98,7 @@ func (r results) measureProbes(t testing.TB) {
 	progress("load")
 	r.measure(t, subjects, loadCases(), rounds(11))
 	r.measure(t, subjects, largeCases(), rounds(5))
-	// The last, because its first row changes the programs: see startInside.
-	progress("observed")
-	r.measure(t, subjects, insideCases(), rounds(15))
-	progress("seen by another process")
-	r.measureOutside(t, subjects, outsideCases(), rounds(15))
+	r.measureRecorded(t, subjects) // the last, because it changes the programs
 	for name := range subjects {
 		subjects.end(t, name)
 	}

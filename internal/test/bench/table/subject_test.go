@@ -3,6 +3,7 @@
 package table
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,6 +37,19 @@ func chosen() string { return cSubject(site.Chosen().Name) }
 // cRecorded is that program, which records to a file.
 const cRecorded = "c-recorded"
 
+// The same programs, whose recordings have the kernel's clock: they find the clock source kvm-clock. The others find tsc, which recordings read
+// themselves where countsReliably.
+const (
+	otherClock  = "other-clock"
+	otherClockC = "c-other-clock"
+)
+
+// countsReliably reports whether the processor has a counter that never stops, so that recordings can have it as their clock.
+func countsReliably() bool {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	return runtime.GOARCH == "amd64" && err == nil && bytes.Contains(info, []byte(" nonstop_tsc "))
+}
+
 // siteKinds are the kinds of site that are measured in C: those that any kernel
 // attaches to, and the one that this kernel gets.
 func siteKinds() []string {
@@ -52,13 +66,20 @@ type subjects map[string]*tracetest.Process
 
 func startSubjects(t testing.TB) subjects {
 	all := subjects{}
-	for _, name := range []string{pureGo, withCgo} {
-		all.start(t, name, exec.Command(filepath.Join(*work, "subject-"+name)))
+	finding := func(source string, cmd *exec.Cmd) *exec.Cmd {
+		tracetest.ClockSource(t, cmd, source)
+		return cmd
 	}
+	for _, name := range []string{pureGo, withCgo} {
+		all.start(t, name, finding("tsc", exec.Command(filepath.Join(*work, "subject-"+name))))
+	}
+	all.start(t, otherClock, finding("kvm-clock", exec.Command(filepath.Join(*work, "subject-"+pureGo))))
 	for _, kind := range siteKinds() {
 		all.start(t, cSubject(kind), exec.Command(copyProgram(t, "csubject", kind)), "STAPSDT_SITE="+kind)
 	}
-	all.start(t, cRecorded, exec.Command(copyProgram(t, "csubject", cRecorded)), "STAPSDT_RECORD="+filepath.Join(*images, "c.rec"))
+	for name, source := range map[string]string{cRecorded: "tsc", otherClockC: "kvm-clock"} {
+		all.start(t, name, finding(source, exec.Command(copyProgram(t, "csubject", name))), "STAPSDT_RECORD="+filepath.Join(*images, name+".rec"))
+	}
 	return all
 }
 

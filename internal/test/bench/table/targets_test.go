@@ -7,9 +7,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 )
@@ -25,9 +23,12 @@ var limits string
 
 // targets are the promises of limits.txt, and those that are no ratio of two figures, of what was measured.
 func (r results) targets() (list []target) {
-	all := !*onlyFunctions && !*onlyCommand
+	all, counts := everything(), countsReliably()
 	for line := range strings.Lines(limits) {
-		measured := all || *onlyFunctions && strings.Contains(line, " functions ") || *onlyCommand && strings.Contains(line, "| command ")
+		measured := all || *onlyFunctions && strings.Contains(line, " functions ") || *onlyCommand && strings.Contains(line, "| command ") ||
+			*onlyRecorded && (strings.Contains(line, " inside ") || strings.Contains(line, " outside "))
+		byCounter, _, _ := strings.Cut(line, "|")
+		measured = measured && (counts || !strings.Contains(byCounter, "*"))
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && measured {
 			for _, fields := range expanded(line) {
 				list = append(list, r.target(fields))
@@ -41,7 +42,7 @@ func (r results) targets() (list []target) {
 			list = append(list, target{build + " outside two, beside before the program listens", 1.1, r.ratio(build+" outside two", unit(clock, "outside")) / before})
 		}
 	}
-	if *onlyCommand {
+	if *onlyCommand || *onlyRecorded {
 		return list
 	}
 	return append(list, target{"a server whose calls of three functions are counted is slower by %", 10, r.slower(serverCalls)},
@@ -77,13 +78,9 @@ func expanded(line string) (all [][]string) {
 
 // target returns what the fields of a line say.
 func (r results) target(fields []string) target {
-	number, timed := strings.CutSuffix(fields[0], "*")
-	most, err := strconv.ParseFloat(number, 64)
+	most, err := strconv.ParseFloat(strings.TrimSuffix(fields[0], "*"), 64)
 	if err != nil {
 		panic(err)
-	}
-	if timed {
-		most *= withoutCounter()
 	}
 	figure, beside := fields[1], fields[2]
 	if beside == "" {
@@ -105,16 +102,6 @@ const (
 
 // unit returns the key of a unit that was measured in the same rounds as a phase.
 func unit(name, phase string) string { return pureGo + " " + phase + " " + name }
-
-// withoutCounter is the factor of limits with a *: each recorded event reads the system's clock where
-// the processor's counter is not the recordings' clock.
-func withoutCounter() float64 {
-	source, err := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-	if runtime.GOARCH == "amd64" && err == nil && string(source) == "tsc\n" {
-		return 1
-	}
-	return 4
-}
 
 // report writes each target with ok or FAILED, and tells whether all were met.
 func report(w io.Writer, list []target) (met bool) {

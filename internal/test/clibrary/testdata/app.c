@@ -57,6 +57,7 @@ static void fire_values(void)
 static atomic_uint started;
 static atomic_bool ending;
 static size_t longest_text;
+static char *taken;
 
 /* storm fires events that say whether they are whole, in the order of n. */
 static void *storm(void *argument)
@@ -107,6 +108,12 @@ static void obey(const char *line)
 
 	if (sscanf(line, "fire %lu", &count) == 1) {
 		fire_events(count);
+		puts("done");
+	} else if (sscanf(line, "take %lu", &count) == 1) { /* MB, to keep */
+		taken = malloc(count << 20);
+		if (!taken)
+			exit(1);
+		memset(taken, 1, count << 20);
 		puts("done");
 	} else if (strcmp(line, "fork\n") == 0)
 		fork_child();

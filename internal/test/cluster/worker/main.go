@@ -2,7 +2,8 @@
 // many times, and ends. With -wait=false, it fires at once. With -crash, it fires at once into the recording
 // that its environment asks for, and then takes memory until the kernel kills it, or ends with status 1; if
 // the first life of its container has crashed so, it waits or, after two lives, fires for ever. With -launch,
-// it starts processes that fire the events of another probe whenever a tracer attaches.
+// it starts processes that fire the events of another probe whenever a tracer attaches. With -obey, which is
+// for the stand-in of a cluster, it fires them when standard input says so. With -take, it takes memory first.
 package main
 
 import (
@@ -10,7 +11,6 @@ import (
 	"log"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -25,8 +25,14 @@ func main() {
 	crash := flag.String("crash", "", "how to end: memory, then wait in the next life, status, or twice")
 	workers := flag.Int("launch", 0, "how many processes to start")
 	serves := flag.Bool("serve", false, "fire the other probe, as one of them")
+	obeys := flag.Bool("obey", false, "fire the other probe as standard input says")
+	megabytes := flag.Int("take", 0, "how many MB to take")
 	flag.Parse()
+	take(*megabytes)
 	switch {
+	case *obeys:
+		obey()
+		return
 	case *workers > 0:
 		launch(*workers, *events)
 		return
@@ -82,13 +88,7 @@ func endBadly(how string, work func()) {
 	if how != "memory" {
 		os.Exit(1)
 	}
-	var memory [][]byte
 	for {
-		part := make([]byte, 1<<20)
-		for i := range part {
-			part[i] = 1
-		}
-		memory = append(memory, part)
-		runtime.KeepAlive(memory)
+		take(1)
 	}
 }

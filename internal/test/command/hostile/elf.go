@@ -11,6 +11,7 @@ import (
 // they have.
 type file struct {
 	notes    []byte
+	counter  uint64 // address of the semaphore of the next notes, or 0
 	sections []section
 	large    bool
 }
@@ -28,7 +29,7 @@ type section struct {
 // note adds a probe with a site in the code.
 func (f *file) note(site uint64, provider, name, args string) {
 	var desc bytes.Buffer
-	for _, word := range []uint64{codeAt + site%f.size(), 0, 0} {
+	for _, word := range []uint64{codeAt + site%f.size(), 0, f.counter} {
 		binary.Write(&desc, binary.LittleEndian, word)
 	}
 	desc.WriteString(provider + "\x00" + name + "\x00" + args + "\x00")

@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -154,6 +155,30 @@ var attacks = map[string]func(*attack){
 					}
 				}
 			}()
+		}
+	},
+	// A file with many sites, of which the kernel refuses every third, because the address of its semaphore is odd.
+	"refused": func(a *attack) {
+		f := &file{large: true}
+		for i := range 1000 {
+			f.counter = 0
+			if i%3 == 0 {
+				f.counter = codeAt + 1
+			}
+			f.note(uint64(i), a.provider, a.name, "8@%rdi")
+		}
+		a.maps(a.writes(f))
+	},
+	// A file that stays open for writing, and is therefore attached to in one process after another.
+	"open": func(a *attack) {
+		path := a.writes(selected(a.provider, a.name, "8@%rdi"))
+		_, err := syscall.Open(path, syscall.O_WRONLY, 0)
+		check(err)
+		for range 200 {
+			cmd := exec.Command("/proc/self/exe", "given", path, a.provider, a.name)
+			cmd.Stdin = os.Stdin
+			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+			check(cmd.Start())
 		}
 	},
 	// Paths that lead to another file at each look.

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -190,7 +191,7 @@ func (c *client) post(ctx context.Context, message, answer proto.Message) error 
 	r.Header = c.header.Clone()
 	response, err := c.http.Do(r)
 	if err != nil {
-		return &temporaryError{error: err}
+		return &temporaryError{error: explained(err, r.URL)}
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
@@ -215,6 +216,23 @@ func (c *client) post(ctx context.Context, message, answer proto.Message) error 
 		proto.Reset(answer)
 	}
 	return nil
+}
+
+// explained returns the error of a request. A server of gRPC sends a frame of HTTP/2, which begins
+// with its size, before or after the request, or closes the connection.
+func explained(err error, u *url.URL) error {
+	var of *net.OpError
+	var timed interface{ Timeout() bool }
+	frame := strings.Contains(err.Error(), `malformed HTTP response "\x00\x00`)
+	connected := !errors.As(err, &of) || of.Op != "dial"
+	late := errors.As(err, &timed) && timed.Timeout()
+	switch {
+	case frame:
+		return fmt.Errorf("%s is a gRPC port; use the port of OTLP over HTTP, mostly 4318", u.Host)
+	case connected && !late && u.Port() == "4317":
+		return fmt.Errorf("%w; 4317 is the port of gRPC: use that of OTLP over HTTP, mostly 4318", err)
+	}
+	return err
 }
 
 // retryAfter returns the delay in a header, which has seconds or a date.

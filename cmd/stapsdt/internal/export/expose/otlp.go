@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,10 +53,26 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
+// ParseBase parses an endpoint for all signals. It also accepts the URL for one signal.
+func ParseBase(endpoint string) (*url.URL, error) {
+	u, err := ParseEndpoint(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	for _, signal := range []string{"metrics", "traces"} {
+		if above, ok := strings.CutSuffix(strings.TrimRight(u.Path, "/"), "/v1/"+signal); ok {
+			u.Path, u.RawPath = above, ""
+		}
+	}
+	return u, nil
+}
+
 // NewOTLP starts sending metrics to an endpoint. It appends v1/metrics and v1/traces to the path.
 // complain is called with each failure. An absent collector is not an error: it receives the counts
 // when it is back.
-func NewOTLP(ctx context.Context, endpoint *url.URL, m *Metrics, complain func(string)) (o *OTLP, err error) {
+func NewOTLP(
+	ctx context.Context, endpoint *url.URL, m *Metrics, complain func(string),
+) (o *OTLP, err error) {
 	if err := checkVariables(os.Environ(), complain); err != nil {
 		return nil, err
 	}

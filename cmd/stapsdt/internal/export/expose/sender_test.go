@@ -3,22 +3,29 @@
 package expose
 
 import (
+	"bufio"
 	"compress/gzip"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	coltrace "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -289,6 +296,45 @@ func TestClientSettings(t *testing.T) {
 		_, err := newClient(u, "traces")
 		assert.Error(t, err, name)
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_"+name, "")
+	}
+}
+
+// TestGRPCPort: a server of gRPC is named, whether it sends its settings or closes the connection.
+func TestGRPCPort(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if r, err := http.ReadRequest(bufio.NewReader(conn)); err == nil { // what is unread would reset the connection
+				io.Copy(io.Discard, r.Body)
+			}
+			io.WriteString(conn, "\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64\x00\x04\x00\x10\x00\x00\x00\x06\x00\x00\x40\x00")
+			conn.Close()
+		}
+	}()
+	const said = " is a gRPC port; use the port of OTLP over HTTP, mostly 4318"
+	u, err := ParseEndpoint("http://" + listener.Addr().String())
+	require.NoError(t, err)
+	c, err := newClient(u, "metrics")
+	require.NoError(t, err)
+	c.http.Timeout = testenv.Patience
+	sent := &coltrace.ExportTraceServiceRequest{}
+	assert.EqualError(t, c.post(t.Context(), sent, sent), listener.Addr().String()+said)
+	for _, err := range []error{io.EOF, unix.ECONNRESET, &net.OpError{Op: "read", Err: unix.ECONNRESET}, errors.New("readLoopPeekFailLocked")} {
+		err = &url.Error{Op: "Post", Err: err}
+		told := explained(err, &url.URL{Host: "h:4317"})
+		assert.ErrorIs(t, told, err)
+		assert.ErrorContains(t, told, "; 4317 is the port of gRPC: use that of OTLP over HTTP, mostly 4318")
+		assert.Equal(t, err, explained(err, &url.URL{Host: "h:4318"}))
+	}
+	for _, err := range []error{&net.OpError{Op: "dial", Err: unix.ECONNREFUSED}, os.ErrDeadlineExceeded, &net.DNSError{IsTimeout: true}} {
+		err = &url.Error{Op: "Post", Err: err}
+		assert.Equal(t, err, explained(err, &url.URL{Host: "h:4317"}))
 	}
 }
 

@@ -98,9 +98,6 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// maxScrapes is the maximum number of simultaneous scrapes. Further ones get the status 503.
-const maxScrapes = 4
-
 // NewHandler returns a handler that serves the metrics at /metrics, /-/healthy, and a page with links to them.
 func NewHandler(m *Metrics) (http.Handler, error) {
 	page, err := web.NewLandingPage(web.LandingConfig{
@@ -118,7 +115,7 @@ func NewHandler(m *Metrics) (http.Handler, error) {
 	// Leave out _created samples, which double the series of counters: the protobuf formats have a field for the time when
 	// counting began.
 	metrics := promhttp.HandlerForTransactional(m, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError, Registry: m.own, MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true,
+		ErrorHandling: promhttp.ContinueOnError, Registry: m.own, EnableOpenMetrics: true,
 		OfferedCompressions: []promhttp.Compression{promhttp.Identity, promhttp.Zstd},
 	})
 	// Prometheus asks for gzip, which takes promhttp several times as long as it takes to make the
@@ -131,15 +128,15 @@ func NewHandler(m *Metrics) (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", page)
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(m.own, compressed(buffered(metrics))))
+	shared := newAnswers(compressed(buffered(metrics)))
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(m.own, shared))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "healthy\n")
 	})
 	return mux, nil
 }
 
-// bufferSize is the size of the pieces in which metrics are sent. Package net/http sends pieces of
-// 4 KB, and the metrics can have megabytes.
+// bufferSize is the size of the pieces in which metrics are compressed, which can have megabytes.
 const bufferSize = 64 << 10
 
 // bufferedWriter is a ResponseWriter with a buffer, to which Prometheus's encoders write without
@@ -151,11 +148,11 @@ type bufferedWriter struct {
 
 func (w *bufferedWriter) Write(data []byte) (int, error) { return w.Writer.Write(data) }
 
-// buffered returns a handler that sends what next writes in large pieces.
+// buffered returns a handler that writes what next writes in large pieces.
 func buffered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b := &bufferedWriter{w, bufio.NewWriterSize(w, bufferSize)}
 		next.ServeHTTP(b, r)
-		_ = b.Flush() // the client has gone if it fails
+		_ = b.Flush() // an answer takes all
 	})
 }

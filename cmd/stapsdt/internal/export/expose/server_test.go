@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -111,37 +110,4 @@ func TestWrongWebConfig(t *testing.T) {
 	}
 	_, err := Listen("127.0.0.1:0", filepath.Join(dir, "missing.yml"), nil, quiet())
 	assert.Error(t, err, "a file that is missing is no error")
-}
-
-// waiting is a source that answers when it may.
-type waiting struct {
-	asked chan struct{}
-	may   chan struct{}
-}
-
-func (w waiting) Collect() ([]Family, error) {
-	w.asked <- struct{}{}
-	<-w.may
-	return nil, nil
-}
-
-// TestManyScrapes: of those at the same time, some are refused.
-func TestManyScrapes(t *testing.T) {
-	source := waiting{make(chan struct{}), make(chan struct{})}
-	h := handler(t, source)
-	scraping := func() int {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		return w.Code
-	}
-	var wait sync.WaitGroup
-	for range maxScrapes {
-		wait.Go(func() {
-			assert.Equal(t, http.StatusOK, scraping())
-		})
-		<-source.asked
-	}
-	assert.Equal(t, http.StatusServiceUnavailable, scraping(), "one more")
-	close(source.may)
-	wait.Wait()
 }

@@ -38,6 +38,20 @@ func TestVariables(t *testing.T) {
 	}
 }
 
+// TestParseBase: the URL of a signal stands for its endpoint.
+func TestParseBase(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://h:4318": "http://h:4318", "http://h:4318/": "http://h:4318/", "http://h/base": "http://h/base",
+		"http://h:4318/v1/metrics": "http://h:4318", "https://h/base/v1/traces/": "https://h/base", "http://h/v1/logs": "http://h/v1/logs",
+	} {
+		u, err := ParseBase(text)
+		require.NoError(t, err)
+		require.Equal(t, want, u.String())
+	}
+	_, err := ParseBase("h:4318/v1/metrics")
+	require.Error(t, err)
+}
+
 // TestEndpointOfSignal: the variable of a signal has the whole URL for it.
 func TestEndpointOfSignal(t *testing.T) {
 	base, err := url.Parse("http://one:4318/base")

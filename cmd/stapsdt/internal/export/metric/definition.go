@@ -16,7 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
@@ -33,6 +33,8 @@ type Reading struct {
 // definition holds the data that follows from a rule, regardless of the source of its events.
 type definition struct {
 	rules.Metric
+	// Specs are those of the probe, or of the start and of the end.
+	Specs  []spec.Choice
 	by     []string // the expressions of the first labels
 	labels []string // the names of all labels
 	first  int      // the index of a native histogram's second bucket
@@ -47,7 +49,10 @@ type definition struct {
 // define returns the definition of a rule. If the executable is unknown, its label is one of
 // containers, and empty.
 func define(text rules.Metric, knowsExecutable bool) definition {
-	m := definition{Metric: text}
+	m := definition{Metric: text, Specs: []spec.Choice{{Spec: text.Probe}}}
+	if text.Probe.IsZero() {
+		m.Specs = []spec.Choice{{Spec: text.Start}, {Spec: text.End}}
+	}
 	for _, label := range m.By {
 		m.by, m.labels = append(m.by, label.Expr), append(m.labels, label.Name)
 	}
@@ -98,14 +103,6 @@ func (m *definition) appendContainer(values []string, c *cgroup.Container) []str
 // Follows reports whether this is the metric of a rule.
 func (m *definition) Follows(text rules.Metric) bool { return reflect.DeepEqual(m.Metric, text) }
 
-// Specs returns the specs of the probe, or of the start and of the end.
-func (m *definition) Specs() []string {
-	if m.Probe == "" {
-		return []string{m.Start, m.End}
-	}
-	return []string{m.Probe}
-}
-
 // counting returns the part of a program that the rule defines. A counter never falls.
 func (m *definition) counting() query.Counting {
 	return query.Counting{
@@ -115,7 +112,7 @@ func (m *definition) counting() query.Counting {
 }
 
 // labelOf converts a value to a label. Gauges whose labels would become equal later must share a series, which has their latest value.
-func labelOf(v *replay.Value) string {
+func labelOf(v *evaluate.Value) string {
 	if v.Item.Type.Kind == expr.String {
 		text, _, _ := strings.Cut(v.Text, "\x00") // where the kernel ends it
 		return expose.Repaired(text)

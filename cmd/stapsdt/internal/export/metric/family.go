@@ -15,11 +15,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
@@ -27,18 +27,25 @@ import (
 func (m *Traced) Read() (Reading, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := &collection{Traced: m, found: m.found[:0], owned: map[uint64]int{}}
-	m.reads++
+	var totals query.Totals
+	var totalsErr error
+	if m.pairs != nil && m.pairs.Plan != nil {
+		totals, totalsErr = m.totals()
+	}
+	c, err := m.collect(time.Now())
+	r := Reading{Family: m.family(m.found), Events: c.events, Full: totals.Full}
+	return r, errors.Join(err, totalsErr)
+}
+
+// collect makes a pass over the tables: it gives the series of their rows their numbers.
+func (m *Traced) collect(now time.Time) (c *collection, err error) {
+	c = &collection{Traced: m, now: now, found: m.found[:0], owned: map[uint64]int{}}
+	m.passes++
 	// Prometheus computes the increase of a series from its second value on, so the first events
 	// need a 0 before them. This is possible only if the labels are known in advance.
 	if m.isOne() && m.Kind != rules.Gauge {
 		of := cgroup.Container{}
 		c.divide(&c.at(m.appendContainer(nil, &of), of).Series)
-	}
-	var totals query.Totals
-	var err, totalsErr error
-	if m.pairs != nil && m.pairs.Plan != nil {
-		totals, totalsErr = m.totals()
 	}
 	switch m.Kind {
 	case rules.InFlight:
@@ -48,43 +55,48 @@ func (m *Traced) Read() (Reading, error) {
 	default:
 		err = c.rows(func(*layout.Tables, *layout.Row) bool { return true })
 	}
-	m.found = c.found
-	m.forget()
-	r := Reading{Family: m.family(m.found), Events: c.events, Full: totals.Full}
-	return r, errors.Join(err, totalsErr)
-}
-
-// tracedSeries is a series of a Traced. It is kept for the next call of Read, because its labels
-// take longer to make than its numbers take to read.
-type tracedSeries struct {
-	expose.Series
-	latest time.Duration // the time of a gauge's value
-	read   uint64        // the last call of Read that found it
-}
-
-// knownRow is a row whose series is known, as long as it has the same container.
-type knownRow struct {
-	series *tracedSeries
-	of     *cgroup.Container // nil if the labels do not need it
-	read   uint64            // the last call of Read that found it
-}
-
-// forget drops the series and rows that this call of Read has not found.
-func (m *Traced) forget() {
-	if len(m.series) > len(m.found) {
-		maps.DeleteFunc(m.series, func(_ string, s *tracedSeries) bool { return s.read != m.reads })
+	if err == nil {
+		c.forget()
 	}
-	maps.DeleteFunc(m.known, func(_ rowKey, k *knownRow) bool { return k.read != m.reads })
+	m.found = c.found
+	return c, err
 }
 
-// collection is the state of one call of Read.
+// forget retires the series, and drops the rows, that this pass has not found.
+func (c *collection) forget() {
+	if len(c.series) > len(c.found) {
+		for id, s := range c.series {
+			if s.pass != c.passes {
+				c.retire(id, s.past != nil)
+			}
+		}
+	}
+	maps.DeleteFunc(c.known, func(_ rowKey, k *knownRow) bool { return k.pass != c.passes })
+	c.limit(c.Series, c.now)
+	if len(c.retired) == 0 {
+		return
+	}
+	shown := map[string]bool{} // the labels that exist
+	for _, s := range c.found {
+		shown[key(s.Values)] = true
+	}
+	for _, s := range c.retired {
+		if shown[key(s.Values)] { // the series of a restarted container must not fall
+			c.find(s, s.Container)
+		}
+	}
+}
+
+// collection is the state of a pass.
 type collection struct {
 	*Traced
 	found []*expose.Series
 	// owned is the number of series of open operations that each user of the machine has begun.
-	owned  map[uint64]int
-	read   time.Time // when the data being converted was read
-	events uint64
+	owned map[uint64]int
+	now   time.Time // when the pass began
+	read  time.Time // when the data being converted was read
+	// overflow is the number of those events that had no room.
+	events, overflow uint64
 }
 
 // key returns the map key for a series. labels is nil for the overflow series.
@@ -97,27 +109,25 @@ func key(labels []string) string {
 
 // at returns the series with the given labels, and creates it if necessary. A restarted container has the same labels
 // as before, but a series of its own.
-func (c *collection) at(labels []string, of cgroup.Container) *tracedSeries {
-	id := c.keyOf(labels, of)
-	s := c.series[id]
-	if s == nil {
-		s = &tracedSeries{Series: expose.Series{Values: labels, Overflow: labels == nil}}
-		c.series[id] = s
-	}
+func (c *collection) at(labels []string, of cgroup.Container) *series {
+	s := c.get(c.keyOf(labels, of), labels)
 	c.find(s, of)
 	return s
 }
 
-// find adds a series to those that this call of Read has found, without numbers, unless it is one
-// of them.
-func (c *collection) find(s *tracedSeries, of cgroup.Container) {
-	if s.read != c.reads {
-		s.read, s.latest = c.reads, 0
+// find adds a series to those that this pass has found, with the numbers of its removed rows,
+// unless it is one of them.
+func (c *collection) find(s *series, of cgroup.Container) {
+	if s.pass != c.passes {
+		s.pass, s.set, s.sum = c.passes, 0, query.Sum{}
 		clear(s.Buckets)
 		clear(s.Exponential)
 		s.Series = expose.Series{
-			Values: s.Values, Overflow: s.Overflow, Created: c.started,
+			Values: s.Values, Overflow: s.Overflow, Created: s.Created,
 			Buckets: s.Buckets, Exponential: s.Exponential,
+		}
+		for shape, r := range s.past {
+			c.addTo(s, shape, r)
 		}
 		c.found = append(c.found, &s.Series)
 	}
@@ -136,8 +146,7 @@ func (c *collection) keyOf(labels []string, of cgroup.Container) string {
 
 // rows reads the tables, and adds the selected rows.
 func (c *collection) rows(selected func(*layout.Tables, *layout.Row) bool) error {
-	c.events += c.history.events
-	past := maps.Clone(c.history.retired)
+	c.events += c.removal.events
 	buffer := rowBuffers.Get().(*[]layout.Row)
 	defer rowBuffers.Put(buffer)
 	for t, like := range c.tableShapes() {
@@ -150,32 +159,12 @@ func (c *collection) rows(selected func(*layout.Tables, *layout.Row) bool) error
 		for i := range all {
 			r := &all[i]
 			c.events += r.Count
+			if r.Overflow {
+				c.overflow += r.Count
+			}
 			if selected(t, r) {
-				c.add(like, t, r, c.history.restore(t, r))
+				c.add(like, t, r)
 			}
-			if len(past) > 0 {
-				delete(past, rowKey{t, string(r.Key)})
-			}
-		}
-	}
-	if len(past)+len(c.history.sums) == 0 {
-		return nil
-	}
-	shown := map[string]bool{} // the labels that exist
-	for _, s := range c.found {
-		shown[key(s.Values)] = true
-	}
-	for id, r := range past {
-		// The series of a restarted container goes on, and must not fall.
-		s := c.shapes[r.ID]
-		labels, _, pending := c.labelsOf(s.Keys, r.Key, s.probe)
-		if !pending && shown[key(labels)] {
-			c.add(s, id.of, r.Row, r.since)
-		}
-	}
-	for id, sum := range c.history.sums {
-		if shown[id.labels] {
-			c.addTo(c.at(sum.labels, cgroup.Container{}), id.shape, sum.Row, sum.since)
 		}
 	}
 	return nil
@@ -203,7 +192,7 @@ func (c *collection) gauges() error {
 		of *layout.Tables
 	}
 	var dead []row
-	lives := probes.Lives{}
+	lives := proc.Lives{}
 	err := c.rows(func(t *layout.Tables, r *layout.Row) bool {
 		if lives.Has(r.Process) {
 			return true
@@ -217,75 +206,73 @@ func (c *collection) gauges() error {
 		if err := r.of.Remove(r.Row); err != nil {
 			return err
 		}
-		c.history.events += r.Count
+		c.removal.events += r.Count
 	}
 	return err
 }
 
-// add adds a row to its series. since is the time when its counting began, or zero if it began with
-// the rule.
-func (c *collection) add(like *shape, t *layout.Tables, r *layout.Row, since time.Time) {
+// add adds a row to its series.
+func (c *collection) add(like *shape, t *layout.Tables, r *layout.Row) {
 	s := like
 	if !r.Overflow {
 		s = c.shapes[r.ID]
 	}
 	if to := c.seriesOf(s, t, r); to != nil {
-		c.addTo(to, s, r, since)
+		c.addTo(to, s, r)
 	}
 }
 
 // addTo adds the counts of a row of a shape to a series.
-func (c *collection) addTo(to *tracedSeries, s *shape, r *layout.Row, since time.Time) {
-	if since.After(to.Created) {
-		to.Created = since
-	}
+func (c *collection) addTo(to *series, s *shape, r *layout.Row) {
+	to.sum.Merge(r.Sum)
 	switch {
 	case c.Kind == rules.Gauge:
 		// Programs with arguments of other types have rows of their own.
-		if r.Time >= to.latest {
-			to.latest, to.Value = r.Time, asFloat(s.Value, r.Latest)*s.scale
+		if r.Time >= to.set {
+			to.set, to.Value = r.Time, asFloat(s.Value, r.Latest)*s.scale
 		}
 	case c.Kind == rules.Counter && c.Value == "":
 		to.Value += float64(r.Count)
 	case c.Kind == rules.Counter:
-		to.Value += r.Sum.Float() * s.scale
+		to.Value = to.sum.Float() * s.scale
 	default:
+		to.Sum = to.sum.Float() * s.scale
 		c.addBuckets(&to.Series, s, r)
 	}
 }
 
 // seriesOf returns the series of a row, or nil if the labels of its container are not known yet.
-func (c *collection) seriesOf(s *shape, t *layout.Tables, r *layout.Row) *tracedSeries {
+func (c *collection) seriesOf(s *shape, t *layout.Tables, r *layout.Row) *series {
 	if r.Overflow {
 		return c.at(nil, cgroup.Container{})
 	}
-	k := c.known[rowKey{t, string(r.Key)}]
-	if k != nil {
-		if of, pending := c.containerIn(s.Keys, r.Key); !pending && (k.of == nil || of == *k.of) {
-			k.read = c.reads
-			c.find(k.series, of)
-			return k.series
-		}
-	}
-	labels, of, pending := c.labelsOf(s.Keys, r.Key, s.probe)
+	of, pending := c.containerIn(s.Keys, r.Key)
 	if pending {
 		return nil
 	}
-	k = &knownRow{series: c.at(labels, of), read: c.reads}
-	if c.group >= 0 {
-		k.of = &of
+	k := c.known[rowKey{t, string(r.Key)}]
+	if k != nil && (k.of == nil || of == *k.of) {
+		c.find(k.series, of)
+	} else {
+		labels, _, _ := c.labelsOf(s.Keys, r.Key, s.probe)
+		k = &knownRow{series: c.at(labels, of)}
+		if c.group >= 0 {
+			container := of // of itself stays on the stack, for the rows that are known
+			k.of = &container
+		}
+		c.known[rowKey{t, string(r.Key)}] = k
 	}
-	c.known[rowKey{t, string(r.Key)}] = k
+	k.pass = c.passes
+	k.see(r.Count, c.now)
 	return k.series
 }
 
 func (c *collection) addBuckets(to *expose.Series, s *shape, r *layout.Row) {
-	to.Sum += r.Sum.Float() * s.scale
 	c.divide(to)
 	for i, n := range r.Buckets {
 		c.count(to, s.Slot(i), n)
 	}
-	var clock event.Clock
+	var clock layout.Clock
 	for _, e := range r.Exemplars {
 		to.Exemplars = append(to.Exemplars, expose.Exemplar{
 			Value: asFloat(s.Value, e.Value) * s.scale, SpanID: e.ID, Time: clock.At(e.Time),
@@ -296,7 +283,7 @@ func (c *collection) addBuckets(to *expose.Series, s *shape, r *layout.Row) {
 // labelsOf returns the labels in a key, followed by the probe's labels, and the container. pending reports whether the
 // container's labels are not known yet.
 func (c *collection) labelsOf(
-	items []event.Item, key []byte, probe []string,
+	items []value.Item, key []byte, probe []string,
 ) (labels []string, of cgroup.Container, pending bool) {
 	labels = make([]string, 0, len(c.labels))
 	if of, pending = c.containerIn(items, key); pending {
@@ -304,7 +291,7 @@ func (c *collection) labelsOf(
 	}
 	for i := range items {
 		if i != c.group {
-			v := replay.ValueIn(&items[i], key)
+			v := evaluate.ValueIn(&items[i], key)
 			labels = append(labels, labelOf(&v))
 		}
 	}
@@ -313,7 +300,7 @@ func (c *collection) labelsOf(
 
 // containerIn returns the container in a key, which is zero if the labels do not need it.
 func (c *collection) containerIn(
-	items []event.Item, key []byte,
+	items []value.Item, key []byte,
 ) (of cgroup.Container, pending bool) {
 	if c.group < 0 {
 		return of, false
@@ -370,7 +357,7 @@ const noOwner = math.MaxUint64
 // full reports whether a series with these labels would exceed the user's share. A user may have as many series as are free. One user
 // alone can have the limit, as with rows: see layout.Limits.
 func (c *collection) full(owner uint64, labels []string, of cgroup.Container) bool {
-	if s := c.series[c.keyOf(labels, of)]; s != nil && s.read == c.reads {
+	if s := c.series[c.keyOf(labels, of)]; s != nil && s.pass == c.passes {
 		return false
 	}
 	c.owned[owner]++

@@ -15,7 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -26,7 +26,7 @@ import (
 
 // TestFull: one user alone can have all series of open operations, and leaves as many to others.
 func TestFull(t *testing.T) {
-	m := &Traced{reads: 1, series: map[string]*tracedSeries{}}
+	m := &Traced{passes: 1, store: newStore(time.Time{})}
 	m.Series = 8
 	c := &collection{Traced: m, owned: map[uint64]int{}}
 	begin := func(owner uint64, n int) (series int) {
@@ -52,8 +52,8 @@ func TestFull(t *testing.T) {
 func TestReadAgain(t *testing.T) {
 	testenv.NeedsRoot(t)
 	require.NoError(t, rlimit.RemoveMemlock())
-	item := event.Item{Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: layout.KeyHeader, Size: 8}
-	rows := layout.Rows{Keys: []event.Item{item}, KeySize: 16}
+	item := value.Item{Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: layout.KeyHeader, Size: 8}
+	rows := layout.Rows{Keys: []value.Item{item}, KeySize: 16}
 	for _, kind := range []rules.Kind{rules.Counter, rules.Gauge} {
 		rows.Latest = kind == rules.Gauge
 		table, err := rows.NewTables(layout.Limits{Rows: 10, Bytes: 1})
@@ -61,7 +61,7 @@ func TestReadAgain(t *testing.T) {
 		defer table.Close()
 		m := &Traced{
 			definition: define(rules.Metric{Kind: kind, By: []rules.Label{{Name: "n", Expr: "n"}}}, true), group: -1,
-			tables: map[string]*layout.Tables{"": table}, series: map[string]*tracedSeries{}, known: map[rowKey]*knownRow{},
+			tables: map[string]*layout.Tables{"": table}, store: newStore(time.Time{}), known: map[rowKey]*knownRow{},
 		}
 		for range 2 { // the rows of two programs
 			m.shapes = append(m.shapes, &shape{Aggregate: &bpf.Aggregate{Rows: rows}, tables: table, scale: 1})
@@ -125,8 +125,8 @@ func TestReadAgain(t *testing.T) {
 func TestWorkloadExpires(t *testing.T) {
 	testenv.NeedsRoot(t)
 	require.NoError(t, rlimit.RemoveMemlock())
-	item := event.Item{Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: layout.KeyHeader, Size: 8}
-	rows := layout.Rows{Keys: []event.Item{item}, KeySize: 16}
+	item := value.Item{Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: layout.KeyHeader, Size: 8}
+	rows := layout.Rows{Keys: []value.Item{item}, KeySize: 16}
 	table, err := rows.NewTables(layout.Limits{Rows: 10, Bytes: 1})
 	require.NoError(t, err)
 	defer table.Close()
@@ -137,8 +137,7 @@ func TestWorkloadExpires(t *testing.T) {
 	m := &Traced{
 		Base:       rule.Base{Host: &rule.Host{Cgroups: groups}},
 		definition: define(rules.Metric{Process: []string{rules.Workload}, Series: 1, Expire: time.Minute}, true), group: 0,
-		tables: map[string]*layout.Tables{"": table}, series: map[string]*tracedSeries{}, known: map[rowKey]*knownRow{},
-		history: history{retired: map[rowKey]retiredRow{}},
+		tables: map[string]*layout.Tables{"": table}, store: newStore(time.Time{}), known: map[rowKey]*knownRow{},
 	}
 	m.shapes = []*shape{{Aggregate: &bpf.Aggregate{Rows: rows}, tables: table, scale: 1}}
 	now := time.Now()
@@ -165,6 +164,6 @@ func TestWorkloadExpires(t *testing.T) {
 			now = now.Add(m.Expire / 2)
 		}
 	}
-	require.Len(t, m.history.retired, retiredPerSeries)
-	require.True(t, m.history.dropped.IsZero())
+	require.Empty(t, m.retired)
+	require.True(t, m.created.IsZero(), "nothing was dropped")
 }

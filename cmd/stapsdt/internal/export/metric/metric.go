@@ -18,15 +18,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 )
 
 // Traced keeps the metric of a rule. It is an engine.Subscriber.
 type Traced struct {
 	rule.Base
 	definition
-	started time.Time
-	group   int // the index of the control group in by, or -1
+	group int // the index of the control group in by, or -1
 
 	mu     sync.Mutex                // guards the following fields, which scrapes and the engine use
 	shapes []*shape                  // indexed by the IDs in rows
@@ -34,13 +33,14 @@ type Traced struct {
 
 	pairs   *pairTables // nil for a metric of Probe
 	kinds   []string    // the functions whose calls are paired, by the IDs of their kinds
-	history history
+	removal removal
 
-	// The last call of Read is the reads-th. It has found these series, and rows with known labels.
-	reads  uint64
-	series map[string]*tracedSeries // keyed by labels and container
-	known  map[rowKey]*knownRow
+	store
+	// The last pass over the tables was the passes-th. It has found these series, and rows with
+	// known labels.
+	passes uint64
 	found  []*expose.Series
+	known  map[rowKey]*knownRow
 }
 
 // shape describes the rows of a program: the types of their labels, and their value.
@@ -62,9 +62,9 @@ func (m *Traced) processFound(pid int) error {
 // New returns the metric of a rule. It checks everything that does not depend on the probes.
 func New(h *rule.Host, text rules.Metric) (*Traced, error) {
 	m := &Traced{
-		definition: define(text, bpf.CheckExecutable() == nil), started: time.Now(), group: -1,
-		tables: map[string]*layout.Tables{}, history: history{retired: map[rowKey]retiredRow{}},
-		series: map[string]*tracedSeries{}, known: map[rowKey]*knownRow{},
+		definition: define(text, bpf.CheckExecutable() == nil), group: -1,
+		tables: map[string]*layout.Tables{}, store: newStore(time.Now()),
+		known: map[rowKey]*knownRow{},
 	}
 	ofContainer := func(name string) bool { return name != rules.Executable && m.asks(name) }
 	if slices.ContainsFunc(m.containers, ofContainer) {
@@ -82,14 +82,14 @@ func (m *Traced) open(h *rule.Host) error {
 	if err := bpf.CheckExecutable(); m.asks(rules.Executable) && err != nil {
 		h.Complaints.Complain(fmt.Sprintf("the label executable is left out: %v", err))
 	}
-	if m.Probe == "" {
+	if m.Probe.IsZero() {
 		m.Selection.Together = true
 		m.pairs = &pairTables{Operations: operations.Operations{Shared: true}}
 	}
 	if m.Key == query.Goroutine {
 		m.Selection.ProcessFound = m.processFound
 	}
-	return m.Base.Open(h, m.Name, &m.Select, m.Specs())
+	return m.Base.Open(h, m.Name, &m.Select, m.Specs)
 }
 
 // Section implements engine.Subscriber.
@@ -127,7 +127,7 @@ func (m *Traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 
 // checkKeys returns an error if a label is the type of a value: its name is known only while the
 // program's file is open.
-func checkKeys(keys []event.Item) error {
+func checkKeys(keys []value.Item) error {
 	for i := range keys {
 		if keys[i].Names != nil {
 			return fmt.Errorf("the label %s is an interface: use failed, or a comparison such as {no_error: %s == 0}", keys[i].Name, keys[i].Name)
@@ -170,7 +170,7 @@ func (m *Traced) shape(s *shape) (id uint32, err error) {
 // equal reports whether rows of both shapes have the same meaning.
 func (s *shape) equal(other *shape) bool {
 	return s.tables == other.tables && s.Value == other.Value && slices.Equal(s.probe, other.probe) &&
-		slices.EqualFunc(s.Keys, other.Keys, func(a, b event.Item) bool {
+		slices.EqualFunc(s.Keys, other.Keys, func(a, b value.Item) bool {
 			return a.Type == b.Type && a.Offset == b.Offset && maps.Equal(a.Constants, b.Constants)
 		})
 }

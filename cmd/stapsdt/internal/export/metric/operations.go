@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rules"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/operations"
@@ -30,8 +30,7 @@ func (m *Traced) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	if err := m.prepare(); err != nil {
 		return nil, err
 	}
-	both := m.Selection.Selector.Specs
-	isStart, err := spec.IsStart(&both[0].Choice, &both[1].Choice, p.Provider, p.Name)
+	isStart, err := spec.IsStart(&m.Specs[0], &m.Specs[1], p.Provider, p.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +155,7 @@ func (o *pairTables) labels() (all []layout.Seen, err error) {
 	if err != nil {
 		return nil, err
 	}
-	lives := probes.Lives{}
+	lives := proc.Lives{}
 	for _, s := range seen {
 		if lives.Has(s.PID) {
 			all = append(all, s)

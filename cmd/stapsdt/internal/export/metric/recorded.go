@@ -5,7 +5,6 @@ package metric
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"time"
@@ -15,6 +14,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -23,29 +24,15 @@ import (
 // Recorded makes the metric of a rule from the events of recordings, or of programs that listen.
 type Recorded struct {
 	definition
-	of          cgroup.Container
-	specs       []spec.Choice
-	problem     func(error)
-	sides       []replay.Side // sides seen before pairs exists
-	events      uint64
-	probes      map[*recording.Probe]*recordedProbe
-	pairs       *replay.Pairs // nil for a metric of Probe
-	series      map[string]*recordedSeries
-	retired     map[string]*recordedSeries // the expired series, which may return
-	created     time.Time                  // the time when the counting of other series begins
-	elapsed     *recordedValue
-	unevaluated uint64 // events with an expression that could not be evaluated
-}
-
-// recordedSeries is a series, and its activity at the last call of Read.
-type recordedSeries struct {
-	expose.Series
+	of      cgroup.Container
+	problem func(error)
+	sides   []pairing.Side // sides seen before pairs exists
 	events  uint64
-	seen    uint64    // events at that call
-	changed time.Time // when events was last seen to change
-	// latest has the processes of a gauge or of operations in flight, with the latest value of each. The series is removed with the
-	// last of them.
-	latest map[replay.Writer]sample
+	probes  map[*recording.Probe]*recordedProbe
+	pairs   *pairing.Pairs // nil for a metric of Probe
+	elapsed *recordedValue
+	store
+	unevaluated uint64 // events with an expression that could not be evaluated
 }
 
 // sample is a value at a time by CLOCK_MONOTONIC.
@@ -54,7 +41,7 @@ type sample struct {
 	value float64
 }
 
-func (s *recordedSeries) hold(p replay.Writer, at time.Duration) {
+func (s *series) hold(p replay.Writer, at time.Duration) {
 	if s.latest == nil {
 		s.latest = map[replay.Writer]sample{}
 	}
@@ -63,7 +50,7 @@ func (s *recordedSeries) hold(p replay.Writer, at time.Duration) {
 
 // recordedProbe holds the expressions for the events of a probe.
 type recordedProbe struct {
-	*replay.Measure
+	*evaluate.Measure
 	open  []string // the values of OpenLabels
 	value *recordedValue
 }
@@ -76,18 +63,18 @@ type recordedValue struct {
 
 // NewRecorded returns the metric of a rule for events since created. of is the container of the programs,
 // if it is known. problem is called with the reason why the events of a probe are not counted.
-func NewRecorded(text rules.Metric, of cgroup.Container, created time.Time, problem func(error)) (m *Recorded, err error) {
-	m = &Recorded{
-		definition: define(text, true), of: of, created: created,
+func NewRecorded(
+	text rules.Metric, of cgroup.Container, created time.Time, problem func(error),
+) *Recorded {
+	m := &Recorded{
+		definition: define(text, true), of: of, store: newStore(created),
 		probes: map[*recording.Probe]*recordedProbe{},
-		series: map[string]*recordedSeries{}, retired: map[string]*recordedSeries{},
 	}
 	m.problem = func(err error) { problem(fmt.Errorf("%s: %w", m.Name, err)) }
 	if m.User != "" || m.Cgroup != "" {
 		m.problem(errors.New("neither users nor control groups are known here: the events of all are included"))
 	}
-	m.specs, err = spec.ParseChoices(m.Specs(), nil)
-	return m, err
+	return m
 }
 
 // Meet prepares the metric for the events of a probe, if the rule selects it.
@@ -97,9 +84,9 @@ func (m *Recorded) Meet(p *recording.Probe) {
 	}
 	m.probes[p] = nil
 	var err error
-	if m.Probe == "" {
+	if m.Probe.IsZero() {
 		err = m.pair(p)
-	} else if m.specs[0].Match(p.Provider, p.Name) {
+	} else if m.Specs[0].Match(p.Provider, p.Name) {
 		err = m.add(p)
 	}
 	if err != nil {
@@ -109,7 +96,7 @@ func (m *Recorded) Meet(p *recording.Probe) {
 
 func (m *Recorded) add(p *recording.Probe) (err error) {
 	r := &recordedProbe{open: m.openLabels(p.Provider, p.Name)}
-	if r.Measure, err = replay.NewMeasure(p, m.counting()); err != nil {
+	if r.Measure, err = evaluate.NewMeasure(p, m.counting()); err != nil {
 		return err
 	}
 	if m.Value != "" {
@@ -135,11 +122,11 @@ func (m *Recorded) valueOf(t expr.Type) (v *recordedValue, err error) {
 // pair prepares the metric for the events of a start or an end, if it measures operations. It pairs
 // nothing until it has seen one of each.
 func (m *Recorded) pair(p *recording.Probe) error {
-	isStart, err := spec.IsStart(&m.specs[0], &m.specs[1], p.Provider, p.Name)
-	if err != nil || !isStart && !m.specs[1].Match(p.Provider, p.Name) {
+	isStart, err := spec.IsStart(&m.Specs[0], &m.Specs[1], p.Provider, p.Name)
+	if err != nil || !isStart && !m.Specs[1].Match(p.Provider, p.Name) {
 		return err
 	}
-	side := replay.Side{Probe: p, IsStart: isStart}
+	side := pairing.Side{Probe: p, IsStart: isStart}
 	if m.pairs != nil {
 		if err := m.pairs.AddSide(side); err != nil {
 			m.pairs.Ignore(p)
@@ -149,10 +136,10 @@ func (m *Recorded) pair(p *recording.Probe) error {
 	}
 	m.sides = append(m.sides, side)
 	isInFlight := m.Kind == rules.InFlight
-	pairing := query.Pairing{
+	asked := query.Pairing{
 		Key: m.Key, Where: query.SplitWhere(m.Where), By: m.by, AtStart: isInFlight,
 	}
-	pairs, err := replay.NewPairs(replay.Plan{Pairing: pairing}, m.sides)
+	pairs, err := pairing.NewPairs(pairing.Plan{Pairing: asked}, m.sides)
 	if errors.Is(err, query.ErrNothing) {
 		return nil // the other side comes later
 	}
@@ -171,7 +158,7 @@ func (m *Recorded) pair(p *recording.Probe) error {
 func (m *Recorded) Drop(f *replay.File) {
 	for _, p := range f.Recorded() {
 		delete(m.probes, p)
-		m.sides = slices.DeleteFunc(m.sides, func(s replay.Side) bool { return s.Probe == p })
+		m.sides = slices.DeleteFunc(m.sides, func(s pairing.Side) bool { return s.Probe == p })
 	}
 	if m.pairs != nil {
 		m.pairs.Gone(f)
@@ -203,7 +190,7 @@ func (m *Recorded) Gone(f *replay.File) {
 func (m *Recorded) Add(e *recording.Event, f *replay.File) {
 	m.Meet(e.Probe)
 	if m.Executable != "" {
-		if ok, _ := path.Match(m.Executable, replay.Executable(e)); !ok {
+		if ok, _ := path.Match(m.Executable, evaluate.Executable(e)); !ok {
 			return
 		}
 	}
@@ -228,7 +215,7 @@ func (m *Recorded) Add(e *recording.Event, f *replay.File) {
 }
 
 // pairUp counts the outcome of an event of an operation.
-func (m *Recorded) pairUp(o replay.Outcome, of replay.Writer) {
+func (m *Recorded) pairUp(o pairing.Outcome, of replay.Writer) {
 	if m.Kind != rules.InFlight {
 		if o.HasEnded {
 			m.events++
@@ -245,7 +232,7 @@ func (m *Recorded) pairUp(o replay.Outcome, of replay.Writer) {
 }
 
 // record adds a value to a series. v is nil if the metric counts events.
-func (m *Recorded) record(s *recordedSeries, v *recordedValue, bits uint64) {
+func (m *Recorded) record(s *series, v *recordedValue, bits uint64) {
 	s.events++
 	switch {
 	case v == nil:
@@ -262,23 +249,18 @@ func (m *Recorded) record(s *recordedSeries, v *recordedValue, bits uint64) {
 }
 
 // at returns the series with these labels, or the overflow series if there is no room.
-func (m *Recorded) at(labels []string) *recordedSeries {
+func (m *Recorded) at(labels []string) *series {
 	id := key(labels)
-	s := m.series[id]
-	if s != nil {
+	if s := m.series[id]; s != nil {
 		return s
 	}
 	if labels != nil && !m.hasRoom() {
 		return m.at(nil)
 	}
-	if s = m.retired[id]; s == nil {
-		s = &recordedSeries{Series: expose.Series{Values: labels, Overflow: labels == nil, Created: m.created}}
-		if labels != nil && m.perContainer {
-			s.Container = m.of
-		}
+	s := m.get(id, labels)
+	if labels != nil && m.perContainer {
+		s.Container = m.of
 	}
-	delete(m.retired, id)
-	m.series[id] = s
 	return s
 }
 
@@ -291,30 +273,20 @@ func (m *Recorded) hasRoom() bool {
 	return used < m.Series
 }
 
-// expire removes the series that have had no events for the rule's Expire.
+// expire retires the series that have had no events for the rule's Expire. It does not keep the
+// last value of a gauge, which is of no use later.
 func (m *Recorded) expire(now time.Time) {
 	for id, s := range m.series {
-		switch {
-		case s.events != s.seen || s.changed.IsZero():
-			s.seen, s.changed = s.events, now
-		case m.Kind == rules.InFlight || m.Expire == 0 || s.Overflow || now.Sub(s.changed) < m.Expire:
-		default:
-			delete(m.series, id)
-			if m.Kind == rules.Gauge {
-				continue // its last value is of no use later
-			}
-			m.retired[id] = s
+		s.see(s.events, now)
+		if m.Kind != rules.InFlight && !s.Overflow && s.expired(m.Expire, now) {
+			m.retire(id, m.Kind != rules.Gauge)
 		}
 	}
-	for len(m.retired) > retiredPerSeries*m.Series {
-		oldest := slices.MinFunc(slices.Collect(maps.Keys(m.retired)), func(a, b string) int { return m.retired[a].changed.Compare(m.retired[b].changed) })
-		delete(m.retired, oldest)
-		m.created = now // a series that appears later may have been dropped before
-	}
+	m.limit(m.Series, now)
 }
 
 // labelsOf returns the labels for values, with the labels of the container and of the probe.
-func (m *Recorded) labelsOf(values []replay.Value, probe []string) []string {
+func (m *Recorded) labelsOf(values []evaluate.Value, probe []string) []string {
 	labels := make([]string, 0, len(m.labels))
 	for i := range values {
 		labels = append(labels, labelOf(&values[i]))
@@ -337,23 +309,23 @@ func (m *Recorded) Read() Reading {
 	}
 	r := Reading{Family: m.family(all), Events: m.events, Unevaluated: m.unevaluated}
 	if m.pairs != nil {
-		r.Full, r.Unevaluated = m.pairs.Full, r.Unevaluated+m.pairs.Unevaluated
+		r.Full, r.Unevaluated = m.pairs.Open.Full, r.Unevaluated+m.pairs.Unevaluated
 	}
 	return r
 }
 
 // open counts the operations that are open. Those have a series before others, which are 0.
 func (m *Recorded) open() {
-	m.retired, m.series = m.series, map[string]*recordedSeries{}
+	m.retired, m.series = m.series, map[string]*series{}
 	for _, s := range m.retired {
 		s.Value = 0
 	}
 	if m.pairs != nil {
-		m.pairs.Open(func(o *replay.Operation) {
+		for o := range m.pairs.Selected() {
 			s := m.at(m.labelsOf(o.By, nil))
 			s.Value++
 			s.hold(o.File.Writer(), 0)
-		})
+		}
 	}
 	for id, s := range m.retired {
 		if m.hasRoom() && !s.Overflow {

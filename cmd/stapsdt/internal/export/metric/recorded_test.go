@@ -10,6 +10,7 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/proberec"
 
@@ -20,10 +21,10 @@ import (
 // TestExpiry: a series without events leaves its room to others, and goes on where it was when it returns.
 func TestExpiry(t *testing.T) {
 	for _, kind := range []rules.Kind{rules.Counter, rules.Gauge, rules.InFlight} {
-		m := &Recorded{series: map[string]*recordedSeries{}, retired: map[string]*recordedSeries{}}
+		m := &Recorded{store: newStore(time.Time{})}
 		m.Kind, m.Series, m.Expire = kind, 1, time.Minute
 		now := time.Now()
-		add := func(label string) *recordedSeries {
+		add := func(label string) *series {
 			s := m.at([]string{label})
 			m.record(s, &recordedValue{scale: 1}, 1)
 			m.expire(now)
@@ -74,8 +75,7 @@ func TestGone(t *testing.T) {
 	require.NoError(t, err)
 	e, file, err := reader.Next()
 	require.NoError(t, err)
-	m, err := NewRecorded(rules.Metric{Name: "n", Probe: "p:n", Kind: rules.Gauge, Value: "n", Scale: 1, Series: 1}, cgroup.Container{}, time.Now(), nil)
-	require.NoError(t, err)
+	m := NewRecorded(rules.Metric{Name: "n", Probe: querytest.Spec("p:n"), Kind: rules.Gauge, Value: "n", Scale: 1, Series: 1}, cgroup.Container{}, time.Now(), nil)
 	m.Add(e, file)
 	require.Len(t, m.series, 1)
 	for _, s := range m.series {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -43,8 +44,7 @@ func measured(t *testing.T, text rules.Metric, of cgroup.Container, starts ...ui
 	t.Helper()
 	problems = &[]string{}
 	text.Name = "m"
-	m, err := NewRecorded(text, of, time.Unix(1, 0), func(err error) { *problems = append(*problems, err.Error()) })
-	require.NoError(t, err)
+	m = NewRecorded(text, of, time.Unix(1, 0), func(err error) { *problems = append(*problems, err.Error()) })
 	for _, start := range starts {
 		r, err := replay.New(nil, "", nil)
 		require.NoError(t, err)
@@ -90,20 +90,20 @@ func TestKinds(t *testing.T) {
 		want                map[string]string
 		events, unevaluated uint64
 	}{
-		"events":      {rules.Metric{Probe: "p:v", By: text, Series: 9}, map[string]string{`["a" "" "" ""]`: "3", `["b" "" "" ""]`: "2"}, 5, 0},
-		"sum":         {rules.Metric{Probe: "p:v", Value: "n", Scale: 0.5, Where: "n != 1000", Series: 9}, map[string]string{`["" "" ""]`: "10"}, 4, 0},
-		"negative":    {rules.Metric{Probe: "p:v", Value: "len(text) - 7", Scale: 1, Series: 9}, map[string]string{`["" "" ""]`: "0"}, 0, 5},
-		"division":    {rules.Metric{Probe: "p:v", Where: "1 / (n - 10) == 0", Series: 9}, map[string]string{`["" "" ""]`: "4"}, 4, 1},
-		"gauge":       {rules.Metric{Kind: rules.Gauge, Probe: "p:v", Value: "n", Scale: 2, By: text, Series: 9}, map[string]string{`["a" "" "" ""]`: "10", `["b" "" "" ""]`: "2000"}, 5, 0},
-		"histogram":   {rules.Metric{Kind: rules.Histogram, Probe: "p:v", Value: "n", Scale: 1, Bounds: []float64{4, 10}, Series: 9}, map[string]string{`["" "" ""]`: "1020 [2 2 1] 0 map[]"}, 5, 0},
-		"native":      {rules.Metric{Kind: rules.Histogram, Probe: "p:v", Value: "n - 1", Scale: 1, Native: true, Where: "n < 6", Series: 9}, map[string]string{`["" "" ""]`: "7 [] 1 map[13:1 16:1]"}, 3, 0},
-		"duration":    {rules.Metric{Kind: rules.Duration, Start: "p:op__start", End: "p:op__end", Key: "arg0", By: class, Bounds: []float64{3, 4}, Series: 9}, map[string]string{`["7" "" "" ""]`: "3 [1 0 0] 0 map[]", `["8" "" "" ""]`: "5 [0 0 1] 0 map[]"}, 2, 0},
-		"in flight":   {rules.Metric{Kind: rules.InFlight, Start: "p:op__start", End: "p:op__end", Key: "arg0", By: class, Series: 9}, map[string]string{`["7" "" "" ""]`: "1", `["8" "" "" ""]`: "0"}, 5, 0},
-		"overflow":    {rules.Metric{Probe: "p:v", By: []rules.Label{{Name: "n", Expr: "n"}}, Series: 2}, map[string]string{`["1" "" "" ""]`: "1", `["10" "" "" ""]`: "1", `[]`: "3"}, 5, 0},
-		"patterns":    {rules.Metric{Probe: "*:op__*", Series: 9}, map[string]string{`["" "" "" "p" "op__start"]`: "3", `["" "" "" "p" "op__end"]`: "2"}, 5, 0},
-		"executable":  {rules.Metric{Probe: "p:v", Select: rules.Select{Executable: "sh*"}, Process: []string{rules.Executable}, Series: 9}, map[string]string{`["shop" "" "" ""]`: "5"}, 5, 0},
-		"other":       {rules.Metric{Probe: "p:v", Select: rules.Select{Executable: "ship"}, Series: 9}, map[string]string{`["" "" ""]`: "0"}, 0, 0},
-		"none as yet": {rules.Metric{Kind: rules.Histogram, Probe: "p:none", Value: "n", Bounds: []float64{1}, Series: 9}, map[string]string{`["" "" ""]`: "0 [0 0] 0 map[]"}, 0, 0},
+		"events":      {rules.Metric{Probe: querytest.Spec("p:v"), By: text, Series: 9}, map[string]string{`["a" "" "" ""]`: "3", `["b" "" "" ""]`: "2"}, 5, 0},
+		"sum":         {rules.Metric{Probe: querytest.Spec("p:v"), Value: "n", Scale: 0.5, Where: "n != 1000", Series: 9}, map[string]string{`["" "" ""]`: "10"}, 4, 0},
+		"negative":    {rules.Metric{Probe: querytest.Spec("p:v"), Value: "len(text) - 7", Scale: 1, Series: 9}, map[string]string{`["" "" ""]`: "0"}, 0, 5},
+		"division":    {rules.Metric{Probe: querytest.Spec("p:v"), Where: "1 / (n - 10) == 0", Series: 9}, map[string]string{`["" "" ""]`: "4"}, 4, 1},
+		"gauge":       {rules.Metric{Kind: rules.Gauge, Probe: querytest.Spec("p:v"), Value: "n", Scale: 2, By: text, Series: 9}, map[string]string{`["a" "" "" ""]`: "10", `["b" "" "" ""]`: "2000"}, 5, 0},
+		"histogram":   {rules.Metric{Kind: rules.Histogram, Probe: querytest.Spec("p:v"), Value: "n", Scale: 1, Bounds: []float64{4, 10}, Series: 9}, map[string]string{`["" "" ""]`: "1020 [2 2 1] 0 map[]"}, 5, 0},
+		"native":      {rules.Metric{Kind: rules.Histogram, Probe: querytest.Spec("p:v"), Value: "n - 1", Scale: 1, Native: true, Where: "n < 6", Series: 9}, map[string]string{`["" "" ""]`: "7 [] 1 map[13:1 16:1]"}, 3, 0},
+		"duration":    {rules.Metric{Kind: rules.Duration, Start: querytest.Spec("p:op__start"), End: querytest.Spec("p:op__end"), Key: "arg0", By: class, Bounds: []float64{3, 4}, Series: 9}, map[string]string{`["7" "" "" ""]`: "3 [1 0 0] 0 map[]", `["8" "" "" ""]`: "5 [0 0 1] 0 map[]"}, 2, 0},
+		"in flight":   {rules.Metric{Kind: rules.InFlight, Start: querytest.Spec("p:op__start"), End: querytest.Spec("p:op__end"), Key: "arg0", By: class, Series: 9}, map[string]string{`["7" "" "" ""]`: "1", `["8" "" "" ""]`: "0"}, 5, 0},
+		"overflow":    {rules.Metric{Probe: querytest.Spec("p:v"), By: []rules.Label{{Name: "n", Expr: "n"}}, Series: 2}, map[string]string{`["1" "" "" ""]`: "1", `["10" "" "" ""]`: "1", `[]`: "3"}, 5, 0},
+		"patterns":    {rules.Metric{Probe: querytest.Spec("*:op__*"), Series: 9}, map[string]string{`["" "" "" "p" "op__start"]`: "3", `["" "" "" "p" "op__end"]`: "2"}, 5, 0},
+		"executable":  {rules.Metric{Probe: querytest.Spec("p:v"), Select: rules.Select{Executable: "sh*"}, Process: []string{rules.Executable}, Series: 9}, map[string]string{`["shop" "" "" ""]`: "5"}, 5, 0},
+		"other":       {rules.Metric{Probe: querytest.Spec("p:v"), Select: rules.Select{Executable: "ship"}, Series: 9}, map[string]string{`["" "" ""]`: "0"}, 0, 0},
+		"none as yet": {rules.Metric{Kind: rules.Histogram, Probe: querytest.Spec("p:none"), Value: "n", Bounds: []float64{1}, Series: 9}, map[string]string{`["" "" ""]`: "0 [0 0] 0 map[]"}, 0, 0},
 	} {
 		m, _, problems := measured(t, c.rule, cgroup.Container{}, 5)
 		r := m.Read()
@@ -130,7 +130,7 @@ func TestContainers(t *testing.T) {
 		{rules.Metric{Process: []string{rules.Workload}}, pod, []string{"namespace", "workload", "pod", "container"}, []string{"", "web", "", ""}, false},
 		{rules.Metric{Process: []string{rules.Pod}, By: []rules.Label{{Name: "container", Expr: "n"}}, Where: "n == 4"}, pod, []string{"container", "namespace", "pod"}, []string{"4", "", "web-66d4fc8747-xvd8j"}, false},
 	} {
-		c.rule.Probe, c.rule.Series = "p:v", 9
+		c.rule.Probe, c.rule.Series = querytest.Spec("p:v"), 9
 		m, _, _ := measured(t, c.rule, c.of, 5)
 		f := m.Read().Family
 		require.Equal(t, c.labels, f.Labels)
@@ -148,9 +148,9 @@ func TestEnds(t *testing.T) {
 		rule                 rules.Metric
 		both, dropped, alone string
 	}{
-		"counter":   {rules.Metric{Probe: "p:v"}, "10", "10", "10"},
-		"gauge":     {rules.Metric{Kind: rules.Gauge, Probe: "p:v", Value: "n", Scale: 1}, "6", "6", "5"},
-		"in flight": {rules.Metric{Kind: rules.InFlight, Start: "p:op__start", End: "p:op__end", Key: "arg0"}, "2", "1", "1"},
+		"counter":   {rules.Metric{Probe: querytest.Spec("p:v")}, "10", "10", "10"},
+		"gauge":     {rules.Metric{Kind: rules.Gauge, Probe: querytest.Spec("p:v"), Value: "n", Scale: 1}, "6", "6", "5"},
+		"in flight": {rules.Metric{Kind: rules.InFlight, Start: querytest.Spec("p:op__start"), End: querytest.Spec("p:op__end"), Key: "arg0"}, "2", "1", "1"},
 	} {
 		c.rule.Series = 9
 		m, files, _ := measured(t, c.rule, cgroup.Container{}, 5, 6)
@@ -167,14 +167,14 @@ func TestEnds(t *testing.T) {
 
 // TestProblems: what a rule asks for and the events do not have is said once for each probe, and other probes are counted.
 func TestProblems(t *testing.T) {
-	m, _, problems := measured(t, rules.Metric{Probe: "p:*", Where: "n > 0", Select: rules.Select{User: "root"}, Series: 9}, cgroup.Container{}, 5)
+	m, _, problems := measured(t, rules.Metric{Probe: querytest.Spec("p:*"), Where: "n > 0", Select: rules.Select{User: "root"}, Series: 9}, cgroup.Container{}, 5)
 	require.EqualValues(t, 5, m.Read().Events)
 	require.Len(t, *problems, 3)
 	require.Equal(t, "m: neither users nor control groups are known here: the events of all are included", (*problems)[0])
 	for i, name := range []string{"p:op__start", "p:op__end"} {
 		require.Contains(t, (*problems)[1+i], "m: "+name+": ")
 	}
-	_, _, problems = measured(t, rules.Metric{Kind: rules.Histogram, Probe: "p:v", Value: "n", Bounds: []float64{1}, Series: 9}, cgroup.Container{}, 5)
+	_, _, problems = measured(t, rules.Metric{Kind: rules.Histogram, Probe: querytest.Spec("p:v"), Value: "n", Bounds: []float64{1}, Series: 9}, cgroup.Container{}, 5)
 	require.Equal(t, []string{"m: the unit of n is unknown: give scale, such as 1e-6 for microseconds"}, *problems)
 	require.False(t, m.Follows(rules.Metric{}))
 	require.True(t, m.Follows(m.Metric))

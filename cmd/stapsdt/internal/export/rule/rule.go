@@ -19,6 +19,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 )
 
@@ -57,11 +58,9 @@ type Base struct {
 
 // Open sets up everything that does not depend on the probes. label names the rule in messages and
 // in the exporter's own metrics.
-func (b *Base) Open(h *Host, label string, s *rules.Select, specs []string) (err error) {
+func (b *Base) Open(h *Host, label string, s *rules.Select, specs []spec.Choice) (err error) {
 	b.Host, b.Label = h, label
-	if b.Selection.Selector, err = probes.NewSelector(specs, nil); err != nil {
-		return err
-	}
+	b.Selection.Selector = probes.NewSelector(specs)
 	b.Selection.Selector.In(s.Executable)
 	if b.Env, err = h.Machine.Env(); err != nil {
 		return err
@@ -106,7 +105,7 @@ func (b *Base) Common() *Base { return b }
 // Problem implements engine.Subscriber.
 func (b *Base) Problem(err error) {
 	b.Problems.Add(1)
-	b.Complaints.Complain(b.Label + ": " + err.Error())
+	b.Complaints.Complain(b.Label + ": " + console.Explain(err).Error())
 }
 
 // Close releases everything.

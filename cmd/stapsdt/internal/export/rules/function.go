@@ -3,6 +3,7 @@
 package rules
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
@@ -11,21 +12,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// IsFunction reports whether the probe of a rule is go:PATTERN, the functions of a Go program.
-func IsFunction(probe string) bool {
-	s, err := spec.Parse(probe)
-	return err == nil && s.Functions
-}
-
 // Functions reports whether the metric is about functions.
 func (m *Metric) Functions() bool {
-	return IsFunction(m.Probe) || IsFunction(m.Start) || IsFunction(m.End)
+	return m.Probe.Functions || m.Start.Functions || m.End.Functions
 }
 
 // Calls returns the spec of the functions whose calls a metric measures, from the call to its
 // return. ok is false if it measures something else.
-func (m *Metric) Calls() (spec string, ok bool) {
-	return m.Start, m.Kind == Duration && m.Key == query.Call && IsFunction(m.Start)
+func (m *Metric) Calls() (calls spec.Spec, ok bool) {
+	return m.Start, m.Kind == Duration && m.Key == query.Call && m.Start.Functions
 }
 
 // calls reads the functions of a duration: their calls are the starts, and their returns the ends.
@@ -35,42 +30,32 @@ func (r *reader) calls(fields map[string]*yaml.Node, m *Metric) {
 			r.errorf(fields[key], "a call is paired with its return: leave out %s", key)
 		}
 	}
-	if name, returns := strings.CutSuffix(m.Probe, spec.ReturnSuffix); returns {
-		r.errorf(fields["probe"], "a duration pairs calls with their returns: give %s", name)
+	if m.Probe.Returns {
+		r.errorf(fields["probe"], "a duration pairs calls with their returns: give %s", m.Probe.Calls())
 	}
-	m.Probe, m.Start, m.End, m.Key = "", m.Probe, m.Probe+spec.ReturnSuffix, query.Call
+	m.Start, m.End, m.Key = m.Probe, m.Probe.Suffixed(spec.ReturnSuffix), query.Call
+	m.Probe = spec.Spec{}
 }
 
 // notInFlight reports functions in a metric of operations in flight. A call that a panic unwinds
 // has no return, and would be in flight for ever.
 func (r *reader) notInFlight(fields map[string]*yaml.Node, m *Metric) {
-	for _, of := range [][2]string{{"probe", m.Probe}, {"start", m.Start}, {"end", m.End}} {
-		if IsFunction(of[1]) {
-			r.errorf(fields[of[0]], "calls in flight cannot be counted, because calls that a panic unwinds do not return")
+	for i, one := range []spec.Spec{m.Probe, m.Start, m.End} {
+		if one.Functions {
+			r.errorf(fields[probeKeys[i]], "calls in flight cannot be counted, because calls that a panic unwinds do not return")
 		}
 	}
 }
 
 // functions checks that a rule for functions names the executable: the functions of all programs
 // on the machine are too many to look through.
-func (r *reader) functions(fields map[string]*yaml.Node, s *Select, probes ...string) {
+func (r *reader) functions(fields map[string]*yaml.Node, s *Select, probes ...spec.Spec) {
 	for _, probe := range probes {
-		if !IsFunction(probe) || strings.Trim(s.Executable, "*") != "" {
+		if !probe.Functions || strings.Trim(s.Executable, "*") != "" {
 			continue
 		}
-		n := fields["probe"]
-		for _, key := range []string{"start", "end"} {
-			if n == nil {
-				n = fields[key]
-			}
-		}
+		n := cmp.Or(fields["probe"], fields["start"], fields["end"])
 		r.errorf(n, "%q selects functions: name the program with executable", probe)
 		return
 	}
-}
-
-// openFunction reports whether a spec is a pattern for the names of functions.
-func openFunction(probe string) bool {
-	s, err := spec.Parse(probe)
-	return err == nil && s.Functions && s.Pattern.IsGlob()
 }

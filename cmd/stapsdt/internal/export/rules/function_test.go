@@ -31,7 +31,7 @@ metrics:
 		if isCalls {
 			assert.Equal(t, m.Start, calls)
 		}
-		got = append(got, append([]string{m.Probe, m.Start, m.End, m.Key, m.Help}, m.OpenLabels()...))
+		got = append(got, append([]string{m.Probe.String(), m.Start.String(), m.End.String(), m.Key, m.Help}, m.OpenLabels()...))
 	}
 	assert.Equal(t, [][]string{
 		{"go:main.(*Server).handle", "", "", "", "Events of go:main.(*Server).handle."},

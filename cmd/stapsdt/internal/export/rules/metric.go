@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 
 	"go.yaml.in/yaml/v3"
 )
 
 var (
 	selectKeys = []string{"executable", "cgroup", "user"}
+	probeKeys  = []string{"probe", "start", "end"}
 	kindKeys   = []string{"counter", "gauge", "histogram", "duration", "in_flight"} // by Kind
-	metricKeys = slices.Concat([]string{"name", "help", "probe", "start", "end", "key"}, kindKeys,
+	metricKeys = slices.Concat([]string{"name", "help"}, probeKeys, []string{"key"}, kindKeys,
 		[]string{"unit", "scale", "buckets", "by", "where", "labels", "series", "expire"}, selectKeys)
 )
 
@@ -94,7 +95,7 @@ func (r *reader) probes(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) {
 	if m.Kind == InFlight {
 		r.notInFlight(fields, m)
 	}
-	if m.Kind == Duration && IsFunction(m.Probe) {
+	if m.Kind == Duration && m.Probe.Functions {
 		r.calls(fields, m)
 		return
 	}
@@ -113,7 +114,7 @@ func (r *reader) probes(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) {
 			r.errorf(fields[key], "a metric with %s has no %s: it needs %s", kindKeys[m.Kind], key, strings.Join(wanted, " and "))
 		}
 	}
-	if paired && m.Start != "" && m.End != "" {
+	if paired && !m.Start.IsZero() && !m.End.IsZero() {
 		r.key(n, fields, m)
 	}
 }
@@ -127,36 +128,36 @@ func (r *reader) key(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) {
 	if m.Key = r.expr(fields["key"]); fields["key"] != nil {
 		return
 	}
-	if IsFunction(m.Start) && m.End == m.Start+spec.ReturnSuffix {
+	if m.Start.Functions && m.End == m.Start.Suffixed(spec.ReturnSuffix) {
 		r.errorf(n, "the start and the end are the calls and the returns of one function: give probe: %s in their place", m.Start)
 		return
 	}
-	start, ok1 := strings.CutSuffix(m.Start, "_start")
-	end, ok2 := strings.CutSuffix(m.End, "_end")
+	start, ok1 := strings.CutSuffix(m.Start.String(), "_start")
+	end, ok2 := strings.CutSuffix(m.End.String(), "_end")
 	if !ok1 || !ok2 || start != end {
 		r.errorf(n, "no key pairs a start with its end: give key: arg0 or another expression, key: goroutine or key: thread")
 	}
 	m.Key = "arg0"
 }
 
-// probe reads PROVIDER:PROBE. It returns "" if there is no node.
-func (r *reader) probe(n *yaml.Node) string {
+// probe reads PROVIDER:PROBE. The spec is zero if there is no node.
+func (r *reader) probe(n *yaml.Node) (none spec.Spec) {
 	text := r.text(n)
 	if text == "" {
-		return ""
+		return none
 	}
-	spec, err := spec.Parse(text)
+	one, err := spec.Parse(text)
 	switch {
 	case err != nil:
 		r.errorf(n, "%s", strings.Replace(err.Error(), "[FILE:]", "", 1))
-	case spec.File != "" && spec.Functions:
+	case one.File != "" && one.Functions:
 		r.errorf(n, "%q has a file: give go:FUNCTION, and the file's name as executable", text)
-	case spec.File != "":
+	case one.File != "":
 		r.errorf(n, "%q has a file: give PROVIDER:PROBE, and the file's name as executable", text)
 	default:
-		return text
+		return one
 	}
-	return ""
+	return none
 }
 
 // maxName is the maximum length of a name that the kernel compares: strings are cut after 64 bytes, including the NUL.
@@ -170,8 +171,8 @@ func (r *reader) selection(fields map[string]*yaml.Node) Select {
 	case strings.ContainsAny(text, `*?[\`):
 		r.errorf(fields["executable"], "%q has more than a * at its beginning and its end, which is all that the kernel compares", s.Executable)
 	case len(text) > maxName,
-		strings.HasPrefix(s.Executable, "*") && len(text) > event.MaxContains:
-		r.errorf(fields["executable"], "%q is too long: the kernel compares at most %d bytes, and %d after a *", s.Executable, maxName, event.MaxContains)
+		strings.HasPrefix(s.Executable, "*") && len(text) > value.MaxContains:
+		r.errorf(fields["executable"], "%q is too long: the kernel compares at most %d bytes, and %d after a *", s.Executable, maxName, value.MaxContains)
 	}
 	if _, err := path.Match(s.Cgroup, ""); err != nil {
 		r.errorf(fields["cgroup"], "%q is not a valid pattern", s.Cgroup)
@@ -244,8 +245,8 @@ func (m *Metric) help() string {
 	case Histogram:
 		return fmt.Sprintf("Distribution of %s of %s%s.", m.Value, m.Probe, in)
 	case Duration:
-		if name, ok := m.Calls(); ok {
-			return fmt.Sprintf("Time of the calls of %s%s.", name, in)
+		if calls, ok := m.Calls(); ok {
+			return fmt.Sprintf("Time of the calls of %s%s.", calls, in)
 		}
 		return fmt.Sprintf("Time from %s to %s%s.", m.Start, m.End, in)
 	}

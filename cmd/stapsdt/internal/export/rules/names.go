@@ -144,18 +144,16 @@ func (m *Metric) badLabel(name string) string {
 // OpenLabels returns the labels for the parts of a probe's name that the rule does not fix:
 // "provider" and "probe", or "function".
 func (m *Metric) OpenLabels() (names []string) {
-	calls, _ := m.Calls()
-	if IsFunction(m.Probe) || calls != "" && m.Probe == "" {
-		if openFunction(m.Probe) || openFunction(calls) {
+	if m.Probe.Functions || m.Probe.IsZero() {
+		if m.Probe.Pattern.IsGlob() || m.Start.Pattern.IsGlob() {
 			names = []string{"function"}
 		}
 		return names
 	}
-	provider, probe, _ := strings.Cut(m.Probe, ":")
-	if strings.ContainsAny(provider, "*?[") {
+	if strings.ContainsAny(m.Probe.Provider, "*?[") {
 		names = append(names, "provider")
 	}
-	if strings.ContainsAny(probe, "*?[") {
+	if strings.ContainsAny(m.Probe.Probe, "*?[") {
 		names = append(names, "probe")
 	}
 	return names

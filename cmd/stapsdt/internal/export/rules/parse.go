@@ -15,8 +15,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
@@ -39,12 +37,12 @@ func Read(path string) (*File, error) {
 	return Parse(path, text)
 }
 
-// mistakes are the errors in a file. They are a console.ErrUsage, unlike an error from reading it.
+// mistakes are the errors in a file. They are a query.ErrUsage, unlike an error from reading it.
 type mistakes []error
 
 func (m mistakes) Error() string      { return errors.Join(m...).Error() }
 func (m mistakes) Unwrap() []error    { return m }
-func (mistakes) Is(target error) bool { return target == console.ErrUsage }
+func (mistakes) Is(target error) bool { return target == query.ErrUsage }
 
 // maxErrors is the maximum number of errors that are reported at once.
 const maxErrors = 20
@@ -206,16 +204,15 @@ func (r *reader) span(n *yaml.Node) (s Span, ok bool) {
 	}
 	s.Probe = r.probe(fields["probe"])
 	for _, end := range []string{"__start", "__end"} {
-		if name, found := strings.CutSuffix(s.Probe, end); found {
+		if name, found := strings.CutSuffix(s.Probe.String(), end); found {
 			r.errorf(fields["probe"], "spans have the name of both of their probes: %s, without %s", name, end)
 		}
 	}
 	s.Where = r.expr(fields["where"])
 	s.Select = r.selection(fields)
 	r.functions(fields, &s.Select, s.Probe)
-	name, returns := strings.CutSuffix(s.Probe, spec.ReturnSuffix)
-	if returns && IsFunction(s.Probe) {
-		r.errorf(fields["probe"], "a span pairs calls with their returns: give %s", name)
+	if s.Probe.Returns {
+		r.errorf(fields["probe"], "a span pairs calls with their returns: give %s", s.Probe.Calls())
 	}
 	return s, true
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -63,21 +64,21 @@ func TestEverything(t *testing.T) {
 	want := &File{
 		Budget: 0.005,
 		Metrics: []Metric{
-			{Name: "shop_request_seconds", Help: "Time to serve a request.", Probe: "shop:request__end", Kind: Histogram, Value: "nanoseconds", Scale: 1e-9, Unit: "seconds",
+			{Name: "shop_request_seconds", Help: "Time to serve a request.", Probe: querytest.Spec("shop:request__end"), Kind: Histogram, Value: "nanoseconds", Scale: 1e-9, Unit: "seconds",
 				Bounds: defaultBounds["seconds"], By: []Label{{"method", "method"}, {"route", "route"}, {"class", "status / 100"}},
 				Where: `status >= 500 && strings.HasPrefix(route, "/api")`, Process: both, Series: 1000, Expire: defaultExpire},
-			{Name: "shop_errors_total", Help: "Events of *:*__error.", Probe: "*:*__error", Kind: Counter, Scale: 1,
+			{Name: "shop_errors_total", Help: "Events of *:*__error.", Probe: querytest.Spec("*:*__error"), Kind: Counter, Scale: 1,
 				Select: Select{Executable: "shop-*", Cgroup: "/system.slice/*", User: "1000"}, Series: 10000, Expire: 90 * time.Minute},
-			{Name: "shop_sent_bytes_total", Help: "Sum of kib of the events of shop:sent, in bytes.", Probe: "shop:sent", Kind: Counter, Value: "kib", Scale: 1024, Unit: "bytes", Process: []string{"container", "container_id"}, PodIDs: true, Series: 1000, Expire: defaultExpire},
-			{Name: "shop_depth", Help: "Latest depth of shop:queue.", Probe: "shop:queue", Kind: Gauge, Value: "depth", Scale: 1, Process: both, Series: 1000, Expire: defaultExpire},
-			{Name: "shop_size_bytes", Help: "Distribution of len(text) of shop:sent, in bytes.", Probe: "shop:sent", Kind: Histogram, Value: "len(text)", Scale: 1, Unit: "bytes", Native: true, Process: both, Series: 2000, Expire: defaultExpire},
-			{Name: "shop_rows", Help: "Distribution of arg2 of shop:rows.", Probe: "shop:rows", Kind: Histogram, Value: "arg2", Scale: 1, Bounds: []float64{1, 2.5, 1000}, Process: both, Series: 1000},
-			{Name: "shop_query_seconds", Help: "Time from shop:query__start to shop:query__end, in seconds.", Start: "shop:query__start", End: "shop:query__end", Key: "arg0",
+			{Name: "shop_sent_bytes_total", Help: "Sum of kib of the events of shop:sent, in bytes.", Probe: querytest.Spec("shop:sent"), Kind: Counter, Value: "kib", Scale: 1024, Unit: "bytes", Process: []string{"container", "container_id"}, PodIDs: true, Series: 1000, Expire: defaultExpire},
+			{Name: "shop_depth", Help: "Latest depth of shop:queue.", Probe: querytest.Spec("shop:queue"), Kind: Gauge, Value: "depth", Scale: 1, Process: both, Series: 1000, Expire: defaultExpire},
+			{Name: "shop_size_bytes", Help: "Distribution of len(text) of shop:sent, in bytes.", Probe: querytest.Spec("shop:sent"), Kind: Histogram, Value: "len(text)", Scale: 1, Unit: "bytes", Native: true, Process: both, Series: 2000, Expire: defaultExpire},
+			{Name: "shop_rows", Help: "Distribution of arg2 of shop:rows.", Probe: querytest.Spec("shop:rows"), Kind: Histogram, Value: "arg2", Scale: 1, Bounds: []float64{1, 2.5, 1000}, Process: both, Series: 1000},
+			{Name: "shop_query_seconds", Help: "Time from shop:query__start to shop:query__end, in seconds.", Start: querytest.Spec("shop:query__start"), End: querytest.Spec("shop:query__end"), Key: "arg0",
 				Kind: Duration, Scale: 1e-9, Unit: "seconds", Bounds: defaultBounds["seconds"], Process: both, Series: 1000, Expire: defaultExpire},
-			{Name: "shop_queries_in_flight", Help: "Operations that shop:begin has started and shop:done has not ended.", Start: "shop:begin", End: "shop:done", Key: "goroutine",
+			{Name: "shop_queries_in_flight", Help: "Operations that shop:begin has started and shop:done has not ended.", Start: querytest.Spec("shop:begin"), End: querytest.Spec("shop:done"), Key: "goroutine",
 				Kind: InFlight, Scale: 1, Process: both, Series: 1000},
 		},
-		Spans: []Span{{Probe: "shop:request", Where: `error != ""`, Select: Select{Executable: "shop"}}, {Probe: "shop:*"}},
+		Spans: []Span{{Probe: querytest.Spec("shop:request"), Where: `error != ""`, Select: Select{Executable: "shop"}}, {Probe: querytest.Spec("shop:*")}},
 	}
 	assert.Equal(t, want, got)
 }

@@ -64,7 +64,8 @@ var failure = regexp.MustCompile(`(?i)err|fail|panic|abort|reject|timeout|droppe
 
 // allFailures reports whether every event of a metric seems to be a failure.
 func (m *Metric) allFailures() bool {
-	return failure.MatchString(m.Name) || failure.MatchString(m.Where) || failure.MatchString(m.Probe)
+	return failure.MatchString(m.Name) || failure.MatchString(m.Where) ||
+		failure.MatchString(m.Probe.String())
 }
 
 // events returns the name of the series that counts a metric's events. It returns "" if no series does, or only a

@@ -6,6 +6,8 @@ package rules
 import (
 	"slices"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 )
 
 // File is a file of rules.
@@ -23,15 +25,15 @@ const defaultBudget = 0.01
 // Functions reports whether a rule selects functions.
 func (f *File) Functions() bool {
 	return slices.ContainsFunc(f.Metrics, func(m Metric) bool { return m.Functions() }) ||
-		slices.ContainsFunc(f.Spans, func(s Span) bool { return IsFunction(s.Probe) })
+		slices.ContainsFunc(f.Spans, func(s Span) bool { return s.Probe.Functions })
 }
 
 // Metric is a rule for one metric. It counts the events of Probe, or the operations from an event of Start to an event
 // of End.
 type Metric struct {
 	Name, Help string
-	// Probe, Start and End are PROVIDER:PROBE, and may contain patterns.
-	Probe, Start, End string
+	// Probe, Start and End have no file. They are zero if the metric has none.
+	Probe, Start, End spec.Spec
 	// Key is the expression that is equal at a start and its end, or "goroutine" or "thread". The default is "arg0".
 	Key string
 
@@ -90,8 +92,8 @@ type Select struct {
 
 // Span is a rule for the spans of a probe's __start and __end, as package span fires them.
 type Span struct {
-	// Probe is PROVIDER:NAME without __start and __end, and may contain patterns.
-	Probe string
+	// Probe is PROVIDER:NAME without __start and __end.
+	Probe spec.Spec
 	Where string // a condition on the end's arguments, or ""
 	Select
 }

@@ -4,42 +4,29 @@ package span
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 )
 
-// calls are the open calls of functions, by their goroutines.
+type (
+	goroutine = pairing.Goroutine[uint32]
+	openCall  = pairing.Call[uint64]
+)
+
+// calls are the open calls of functions in processes, with the IDs of their spans.
 type calls struct {
-	stacks map[goroutine]*callStack
-	fits   map[string]*fits // by function
-}
-
-// goroutine identifies a goroutine by the address of its g, which another goroutine can have later.
-type goroutine struct {
-	pid uint32
-	g   uint64
-}
-
-// callStack holds the open calls of a goroutine, the outermost first.
-type callStack struct {
-	id     uint64 // the ID of the goroutine
-	frames []frame
-}
-
-// frame is an open call, whose span has the ID span.
-type frame struct {
-	name        string
-	depth, span uint64
+	pairing.Calls[uint32, uint64]
+	fits map[string]*fits // by function
 }
 
 // fits records which conditions the call and the return of a function can evaluate.
@@ -127,62 +114,43 @@ func (s *Rule) fitting(p *bpf.Probe) (where string, err error) {
 	return strings.Join(all, " && "), nil
 }
 
-// called takes a call or a return. A call at a depth, or a return, means that all deeper calls have
-// ended: a panic or Goexit has unwound those whose return was not seen, and they have no spans.
+// called takes a call or a return. Calls whose return was not seen have no spans.
 func (s *Rule) called(v values) {
 	g := v.Value(v.Items, v.call.call)
 	if g.Missing {
 		return // no goroutine called it
 	}
 	depth, id := v.Second(v.Items, v.call.call), v.Value(v.Items, v.call.g).Bits
-	at := goroutine{v.PID, g.Bits}
-	stack := s.calls.stacks[at]
-	if stack != nil && stack.id != id { // another goroutine uses this g now
-		s.unwind(at, stack, 0)
-		stack = nil
-	}
+	at := goroutine{Process: v.PID, G: g.Bits}
 	if v.call.isReturn {
-		s.returned(at, stack, depth, v)
+		s.unwind(at, id, depth+1)
+		if span, ok := s.calls.End(at, v.name, depth); ok {
+			s.returned(spanKey{v.PID, span}, v)
+		}
 		return
 	}
-	if stack != nil {
-		s.unwind(at, stack, depth)
-	}
+	open := s.unwind(at, id, depth)
 	o := &openSpan{start: v.Time, attributes: v.arguments()}
 	key := spanKey{v.PID, rand.Uint64() | 1}
-	if stack != nil && len(stack.frames) > 0 {
-		o.parent = stack.frames[len(stack.frames)-1].span
+	if len(open) > 0 {
+		o.parent = open[len(open)-1].Kept
 	}
-	if parent := s.open.spans[spanKey{v.PID, o.parent}]; parent != nil {
+	if parent := s.open.Get(spanKey{v.PID, o.parent}); parent != nil {
 		o.trace = parent.trace
 	} else {
 		o.trace, _ = s.open.traceOf(v.PID, 0, key.id)
 	}
-	if s.open.add(key, o); s.open.spans[key] == nil {
-		return // no room
+	if s.open.add(key, o) {
+		s.calls.Begin(at, id, openCall{Name: v.name, Depth: depth, Kept: key.id})
 	}
-	if stack == nil || s.calls.stacks[at] == nil {
-		stack = &callStack{id: id}
-		s.calls.stacks[at] = stack
-	}
-	stack.frames = append(stack.frames, frame{v.name, depth, key.id})
 }
 
-func (s *Rule) returned(at goroutine, stack *callStack, depth uint64, v values) {
-	if stack == nil {
-		return
-	}
-	s.unwind(at, stack, depth+1)
-	last := len(stack.frames) - 1
-	if last < 0 || stack.frames[last].depth != depth || stack.frames[last].name != v.name {
-		return // its call was not seen
-	}
-	key := spanKey{v.PID, stack.frames[last].span}
-	o := s.open.spans[key]
-	s.unwind(at, stack, depth)
+func (s *Rule) returned(key spanKey, v values) {
+	o := s.open.Get(key)
 	if o == nil { // it took too long
 		return
 	}
+	s.open.remove(key)
 	end := s.clock.At(v.Time) // first, so that the start uses the same reading of the clock
 	span := expose.Span{
 		Provider: v.provider, Name: v.name, PID: int(v.PID), Error: v.failure(),
@@ -199,38 +167,32 @@ func (s *Rule) returned(at goroutine, stack *callStack, depth uint64, v values) 
 	s.hold(heldSpan{span, v.number(rule.Cgroup)})
 }
 
-// unwind removes the calls of a goroutine at a depth or deeper.
-func (s *Rule) unwind(at goroutine, stack *callStack, depth uint64) {
-	for n := len(stack.frames); n > 0 && stack.frames[n-1].depth >= depth; n-- {
-		s.open.remove(spanKey{at.pid, stack.frames[n-1].span})
-		stack.frames = stack.frames[:n-1]
+// unwind ends the calls of a goroutine at a depth or deeper, and returns the open ones.
+func (s *Rule) unwind(at goroutine, id, depth uint64) []openCall {
+	open, ended := s.calls.Unwind(at, id, depth)
+	for _, call := range ended {
+		s.open.remove(spanKey{at.Process, call.Kept})
 	}
-	if len(stack.frames) == 0 {
-		delete(s.calls.stacks, at)
-	}
+	return open
 }
 
 // Unwatched removes the open calls of functions in processes.
 func (s *Rule) Unwatched(functions []string, pids map[int]bool) {
-	for at, stack := range s.calls.stacks {
-		if !pids[int(at.pid)] {
-			continue
+	s.calls.EndAll(func(at goroutine, call openCall) bool {
+		name := spec.FunctionProvider + ":" + call.Name
+		ends := pids[int(at.Process)] && slices.Contains(functions, name)
+		if ends {
+			s.open.remove(spanKey{at.Process, call.Kept})
 		}
-		stack.frames = slices.DeleteFunc(stack.frames, func(f frame) bool {
-			gone := slices.Contains(functions, spec.FunctionProvider+":"+f.name)
-			if gone {
-				s.open.remove(spanKey{at.pid, f.span})
-			}
-			return gone
-		})
-	}
+		return ends
+	})
 }
 
 // purge removes the calls of processes that have ended.
 func (c *calls) purge() {
-	lives := probes.Lives{}
-	maps.DeleteFunc(c.stacks, func(at goroutine, stack *callStack) bool {
-		return len(stack.frames) == 0 || !lives.Has(int(at.pid))
+	lives := proc.Lives{}
+	c.EndAll(func(at goroutine, _ openCall) bool {
+		return !lives.Has(int(at.Process))
 	})
 }
 

@@ -11,16 +11,17 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/expose"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/operations"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 )
 
 // openSpans are the spans that have started and not ended.
 type openSpans struct {
+	pairing.Table[spanKey, *openSpan]
 	traces *Traces
-	spans  map[spanKey]*openSpan
 	owners map[uint32]proc.Owner // the owners of processes, by PID
 	owned  map[proc.Owner]int    // the number of spans of each owner
 	purged time.Time
@@ -28,7 +29,7 @@ type openSpans struct {
 
 func newOpenSpans(traces *Traces) openSpans {
 	return openSpans{
-		traces: traces, spans: map[spanKey]*openSpan{},
+		traces: traces,
 		owners: map[uint32]proc.Owner{}, owned: map[proc.Owner]int{},
 	}
 }
@@ -48,24 +49,23 @@ type openSpan struct {
 	attributes []expose.Attribute
 }
 
-// maxOpenSpans is the maximum number of open spans that are kept. Each user of the machine may have as many as are free. The end of
-// any other span lacks only the arguments of its start.
-const maxOpenSpans = 1 << 16
-
 var ownerOf = proc.OwnerOf
 
-func (o *openSpans) add(key spanKey, span *openSpan) {
+// add adds a span, and reports whether there was room: each user of the machine may have as many
+// spans as are free. The end of another span lacks only the arguments of its start.
+func (o *openSpans) add(key spanKey, span *openSpan) bool {
 	o.remove(key)
 	owner, known := o.owners[key.pid]
 	if !known {
 		owner = ownerOf(int(key.pid))
 		o.owners[key.pid] = owner
 	}
-	if o.owned[owner] < maxOpenSpans-len(o.spans) {
-		o.spans[key] = span
-		o.owned[owner]++
-		o.note(key, span)
+	if o.owned[owner] >= query.MaxOpen-o.Len() || !o.Start(key, span) {
+		return false
 	}
+	o.owned[owner]++
+	o.note(key, span)
+	return true
 }
 
 // note notes the trace of a span for its children.
@@ -75,9 +75,10 @@ func (o *openSpans) note(key spanKey, span *openSpan) {
 	}
 }
 
+// remove removes a span, if it is open.
 func (o *openSpans) remove(key spanKey) {
-	if span := o.spans[key]; span != nil {
-		delete(o.spans, key)
+	if span := o.Get(key); span != nil {
+		o.End(key)
 		o.owned[o.owners[key.pid]]--
 		if span.isSpan {
 			o.traces.end(key)
@@ -134,8 +135,8 @@ func (o *openSpans) purge() bool {
 		return false
 	}
 	o.purged = time.Now()
-	lives, now := probes.Lives{}, clock.Now()
-	for key, span := range o.spans {
+	lives, now := proc.Lives{}, clock.Now()
+	for key, span := range o.All() {
 		if !lives.Has(int(key.pid)) || now-span.start > longestSpan {
 			o.remove(key)
 		}

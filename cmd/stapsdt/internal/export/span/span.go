@@ -18,7 +18,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/ring"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
@@ -34,7 +34,7 @@ type Rule struct {
 
 	sources []*spanSource // indexed by the IDs of their programs
 	open    openSpans
-	clock   event.Clock
+	clock   layout.Clock
 	held    []heldSpan
 	calls   calls
 }
@@ -61,12 +61,16 @@ const spanRing = 1 << 20
 // checks everything that does not depend on the probes.
 func New(h *rule.Host, traces *Traces, text rules.Span) (*Rule, error) {
 	s := &Rule{Span: text, open: newOpenSpans(traces)}
-	s.calls = calls{map[goroutine]*callStack{}, map[string]*fits{}}
-	specs := []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd}
-	if rules.IsFunction(s.Probe) {
-		specs = []string{s.Probe, s.Probe + spec.ReturnSuffix}
+	s.calls.fits = map[string]*fits{}
+	suffixes := []string{spanStart, spanContext, spanEnd}
+	if s.Probe.Functions {
+		suffixes = []string{"", spec.ReturnSuffix}
 	}
-	err := s.Open(h, s.Probe, &s.Select, specs)
+	var specs []spec.Choice
+	for _, suffix := range suffixes {
+		specs = append(specs, spec.Choice{Spec: s.Probe.Suffixed(suffix)})
+	}
+	err := s.Open(h, s.Probe.String(), &s.Select, specs)
 	if err == nil {
 		s.Ring, err = ring.NewRing(s.Env, "spans", spanRing)
 	}
@@ -121,7 +125,7 @@ func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
 
 type ruleEvent struct {
 	rule *Rule
-	*event.Event
+	*layout.Event
 }
 
 // Read converts the events in the ring buffers of rules to spans. If drain is true, it does not wait for events. The events are
@@ -155,11 +159,11 @@ func Read(all []*Rule, drain bool) error {
 
 type values struct {
 	*spanSource
-	*event.Event
+	*layout.Event
 }
 
 // value returns the value of an argument, which is zero if the probe lacks it.
-func (v values) value(name string) (value event.Value) {
+func (v values) value(name string) (value value.Value) {
 	if i, ok := v.items[name]; ok {
 		value = v.Value(v.Items, i)
 	}
@@ -170,7 +174,7 @@ func (v values) number(name string) uint64 { return v.value(name).Bits }
 
 func (v values) text(name string) string { return string(v.value(name).Text) }
 
-func (s *Rule) event(source *spanSource, e *event.Event) {
+func (s *Rule) event(source *spanSource, e *layout.Event) {
 	v := values{source, e}
 	if source.call != nil {
 		s.called(v)
@@ -184,7 +188,7 @@ func (s *Rule) event(source *spanSource, e *event.Event) {
 		_, o.isSpan = source.items["parent"]
 		s.open.add(key, o)
 	case spanContext:
-		if o := s.open.spans[key]; o != nil {
+		if o := s.open.Get(key); o != nil {
 			o.join(v.number("trace_high"), v.number("trace_low"), v.number("span"))
 			s.open.note(key, o)
 		}
@@ -196,7 +200,7 @@ func (s *Rule) event(source *spanSource, e *event.Event) {
 // end passes the finished span to the exporter's sink.
 func (s *Rule) end(key spanKey, v values) {
 	parent := v.number("parent")
-	o := s.open.spans[key]
+	o := s.open.Get(key)
 	if o == nil { // it began before the exporter attached to the probes
 		o = &openSpan{start: v.Time, parent: parent, orphan: true}
 		if ns, ok := v.items["nanoseconds"]; ok {
@@ -244,7 +248,7 @@ func (v values) attributes() (all []expose.Attribute) {
 	return all
 }
 
-func attribute(v event.Value) any {
+func attribute(v value.Value) any {
 	switch v.Type.Kind {
 	case expr.String:
 		return string(v.Text)
@@ -270,7 +274,7 @@ func (s *Rule) Purge() error {
 func (s *Rule) Close() {
 	s.Base.Close()
 	s.Ring.Close()
-	for key := range s.open.spans { // their children begin traces of their own
+	for key := range s.open.All() { // their children begin traces of their own
 		s.open.remove(key)
 	}
 }

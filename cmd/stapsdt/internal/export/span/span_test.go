@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 
 	"github.com/stretchr/testify/assert"
 )
@@ -17,19 +18,19 @@ func TestOpenSpans(t *testing.T) {
 	defer func() { ownerOf = proc.OwnerOf }()
 	ownerOf = func(pid int) proc.Owner { return proc.Owner{UID: uint32(pid / 100)} }
 	o := newOpenSpans(NewTraces())
-	for id := range uint64(maxOpenSpans) {
+	for id := range uint64(query.MaxOpen) {
 		o.add(spanKey{uint32(100 + id%100), id}, &openSpan{})
 	}
-	assert.Len(t, o.spans, maxOpenSpans/2)
+	assert.Equal(t, query.MaxOpen/2, o.Len())
 	honest := spanKey{200, 1}
 	for range 3 {
 		o.add(honest, &openSpan{parent: 7})
 	}
-	assert.Equal(t, uint64(7), o.spans[honest].parent)
+	assert.Equal(t, uint64(7), o.Get(honest).parent)
 	o.remove(honest)
 	o.remove(honest)
-	assert.Equal(t, map[proc.Owner]int{{UID: 1}: maxOpenSpans / 2, {UID: 2}: 0}, o.owned)
-	for key := range o.spans {
+	assert.Equal(t, map[proc.Owner]int{{UID: 1}: query.MaxOpen / 2, {UID: 2}: 0}, o.owned)
+	for key := range o.All() {
 		o.remove(key)
 	}
 	o.purge()

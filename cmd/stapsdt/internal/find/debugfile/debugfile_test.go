@@ -339,6 +339,9 @@ func TestNamed(t *testing.T) {
 	f.Note(other.open(t))
 	require.NoError(t, f.Stray())
 	f.Close()
+	_, err = Named([]string{"/proc/self/exe"})
+	require.ErrorContains(t, err, "--debug-file /proc/self/exe: a link in /proc is not followed")
+	require.ErrorContains(t, err, "give the path that readlink -f /proc/self/exe prints")
 
 	bare := noBuildID(t)
 	bare.link(t)

@@ -75,7 +75,10 @@ func (f *Finder) name(name string) error {
 	}
 	o := opening{path: absolute, key: absolute, allows: anyFile}
 	file, err := o.open()
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return fmt.Errorf("--debug-file %s: a link in /proc is not followed, nor is a loop of links: give the path that readlink -f %[1]s prints", name)
+	case err != nil:
 		return fmt.Errorf("--debug-file %s: %w", name, withoutPath(err))
 	}
 	if !DWARF.In(file.ELF) && !Symbols.In(file.ELF) {
@@ -221,7 +224,7 @@ func (f *Finder) places(p *Program, is *identity) (all []opening) {
 }
 
 // path returns the path that the file has or had.
-func (p *Program) path() string { return strings.TrimSuffix(p.Path, " (deleted)") }
+func (p *Program) path() string { return strings.TrimSuffix(p.Path, proc.Deleted) }
 
 // buildIDName returns the name of a debug file in the directory for build IDs, or "".
 func (i *identity) buildIDName() string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -246,18 +247,7 @@ func (r *reader) read(name string, t *goType, offset int64) {
 		length := r.word(offset + wordSize)
 		r.add(Arg{Arg: one, Length: &length})
 	case reflect.Slice:
-		first := r.word(offset)
-		if t.bytes {
-			one.Operand = first
-			length := r.word(offset + wordSize)
-			r.add(Arg{Arg: one, Length: &length})
-			r.capacity(name, r.word(offset+2*wordSize))
-			return
-		}
-		one.Name, one.Type = "len("+name+")", intType
-		one.Operand, one.Signed = r.word(offset+wordSize), true
-		r.add(Arg{Arg: one})
-		r.capacity(name, r.word(offset+2*wordSize))
+		r.slice(one, t, offset)
 	case reflect.Interface:
 		one.Operand = r.word(offset)
 		data := r.word(offset + wordSize)
@@ -267,41 +257,63 @@ func (r *reader) read(name string, t *goType, offset int64) {
 		}
 		r.add(dynamic)
 	case reflect.Struct:
-		if t.isTime() {
-			one.Type, one.Signed = momentType, true
-			one.Operand = r.word(offset)
-			ext := r.word(offset + wordSize)
-			r.word(offset + 2*wordSize)
-			r.add(Arg{Arg: one, Ext: &ext})
-			return
-		}
-		for _, f := range t.fields {
-			if r.pointer != nil && f.name == "_" { // it has no name, and takes no register
-				continue
-			}
-			r.read(name+"."+f.name, f.typ, offset+f.offset)
-		}
+		r.structure(one, t, offset)
 	case reflect.Array:
-		if t.count == 1 {
-			r.read(name+"[0]", t.elem, offset)
-			return
-		}
-		if t.count > 1 && t.bytes {
-			one.Operand, one.Type = r.word(offset), bytesOf(t.name)
-			length := sdt.Operand{Kind: sdt.OperandConstant, Displacement: t.count}
-			length.Text = fmt.Sprintf("$%d", t.count)
-			r.add(Arg{Arg: one, Length: &length, InPlace: true})
-			return
-		}
-		if t.count > 1 {
-			one.Err = errors.New("elements of arrays are not read")
-			r.add(Arg{Arg: one})
-		}
+		r.array(one, t, offset)
 	default:
 		one.Operand = r.word(offset)
 		r.add(Arg{Arg: one})
 		if t.kind == reflect.Pointer {
 			r.through(name, one.Operand, t.elem)
 		}
+	}
+}
+
+// slice adds the bytes of a slice, or its length, and its capacity.
+func (r *reader) slice(one sdt.Arg, t *goType, offset int64) {
+	name := one.Name
+	first, length := r.word(offset), r.word(offset+wordSize)
+	if t.bytes {
+		one.Operand = first
+		r.add(Arg{Arg: one, Length: &length})
+	} else {
+		one.Name, one.Type = "len("+name+")", intType
+		one.Operand, one.Signed = length, true
+		r.add(Arg{Arg: one})
+	}
+	r.capacity(name, r.word(offset+2*wordSize))
+}
+
+// structure adds the time of a time.Time, or the fields of another struct.
+func (r *reader) structure(one sdt.Arg, t *goType, offset int64) {
+	if value.IsTime(one.Type) {
+		one.Type, one.Signed = momentType, true
+		one.Operand = r.word(offset)
+		ext := r.word(offset + wordSize)
+		r.word(offset + 2*wordSize)
+		r.add(Arg{Arg: one, Ext: &ext})
+		return
+	}
+	for _, f := range t.fields {
+		if r.pointer != nil && f.name == "_" { // it has no name, and takes no register
+			continue
+		}
+		r.read(one.Name+"."+f.name, f.typ, offset+f.offset)
+	}
+}
+
+// array adds the element of an array of one, or the bytes of an array of bytes.
+func (r *reader) array(one sdt.Arg, t *goType, offset int64) {
+	switch {
+	case t.count == 1:
+		r.read(one.Name+"[0]", t.elem, offset)
+	case t.count > 1 && t.bytes:
+		one.Operand, one.Type = r.word(offset), bytesOf(t.name)
+		length := sdt.Operand{Kind: sdt.OperandConstant, Displacement: t.count}
+		length.Text = fmt.Sprintf("$%d", t.count)
+		r.add(Arg{Arg: one, Length: &length, InPlace: true})
+	case t.count > 1:
+		one.Err = errors.New("elements of arrays are not read")
+		r.add(Arg{Arg: one})
 	}
 }

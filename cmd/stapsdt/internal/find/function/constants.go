@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 )
 
 const (
@@ -19,17 +19,17 @@ const (
 
 // constants returns the constants of the type at an offset, or nil if it is not a defined type of
 // integers. They are empty until its package is read.
-func (t *types) constants(at dwarf.Offset, typ *goType) event.Constants {
+func (t *types) constants(at dwarf.Offset, typ *goType) value.Constants {
 	kind := kinds[typ.kind].kind
 	isInteger := kind == kinds[reflect.Int].kind || kind == kinds[reflect.Uint].kind
 	if !isInteger || packageOf(typ.name) == "" {
 		return nil
 	}
 	if t.integers == nil {
-		t.integers = map[dwarf.Offset]event.Constants{}
+		t.integers = map[dwarf.Offset]value.Constants{}
 	}
 	if t.integers[at] == nil {
-		t.integers[at] = event.Constants{}
+		t.integers[at] = value.Constants{}
 	}
 	return t.integers[at]
 }

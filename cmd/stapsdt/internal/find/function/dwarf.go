@@ -9,7 +9,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
 )
 
@@ -138,7 +138,7 @@ func (d *debugging) names(e *dwarf.Entry, fn *Function) error {
 		}
 		e = abstract
 	}
-	if name, _ := e.Val(dwarf.AttrName).(string); gotable.Unescape(name) != fn.Name {
+	if name, _ := e.Val(dwarf.AttrName).(string); spec.Unescape(name) != fn.Name {
 		return errOther
 	}
 	return nil

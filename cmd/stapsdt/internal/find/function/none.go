@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
 )
@@ -15,11 +16,14 @@ import (
 // ErrInlined means that a function has no code of its own.
 var ErrInlined = errors.New("the compiler has inlined all calls of it")
 
+// ErrMany means that a pattern matches more functions than can be selected.
+var ErrMany = errors.New("too many functions")
+
 // maxNamed is the maximum number of names that an error lists.
 const maxNamed = 5
 
 // none returns the error for a pattern that no function matches.
-func (p *Program) none(pattern Pattern, inlined map[string]map[string]bool) error {
+func (p *Program) none(pattern spec.Pattern, inlined map[string]map[string]bool) error {
 	var callers map[string]bool // of the matching function that is inlined most
 	for _, callee := range slices.Sorted(maps.Keys(inlined)) {
 		if len(inlined[callee]) > len(callers) {
@@ -46,7 +50,7 @@ func (p *Program) none(pattern Pattern, inlined map[string]map[string]bool) erro
 }
 
 // nearest returns the names whose last part is most similar to the last part of a pattern. Names in its package come first.
-func (p *Program) nearest(pattern Pattern) (names []string) {
+func (p *Program) nearest(pattern spec.Pattern) (names []string) {
 	last := lastPart(strings.NewReplacer("(*", "(*", "*", "", "?", "").Replace(string(pattern)))
 	if last == "" || len(last) > maxName {
 		return nil

@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -65,7 +66,7 @@ type Arg struct {
 	// that of the field wall.
 	Ext *sdt.Operand
 	// Constants are the names of values of a defined type of integers, or nil.
-	Constants event.Constants
+	Constants value.Constants
 	// Capacity means that the value is the capacity of a slice.
 	Capacity bool
 	// Alias is the name made from the index of the parameter or result, such as ret0. It is "" if it equals
@@ -177,7 +178,7 @@ func (p *Program) Runs(on elf.Machine) error {
 const maxNames = 1 << 14
 
 // NameOf returns the name of the Go type at an address, "nil" for 0, and "?" if there is no type, as for types
-// that a program has made at run time. It implements event.Names.
+// that a program has made at run time. It implements value.Names.
 func (p *Program) NameOf(address uint64) string {
 	if address == 0 {
 		return "nil"
@@ -241,7 +242,7 @@ var errFIPS = errors.New("in FIPS mode, the program hashes the code of " + fips 
 // Find returns the functions that a pattern selects. It is an error if there is none, or more than
 // most. Describe adds their arguments. Call it once for all of them, because reading the DWARF of a
 // package takes the same time for one function as for many.
-func (p *Program) Find(pattern Pattern, most int) ([]*Function, error) {
+func (p *Program) Find(pattern spec.Pattern, most int) ([]*Function, error) {
 	if p.forgot {
 		table, err := gotable.New(p.file)
 		if err != nil {
@@ -274,9 +275,9 @@ func (p *Program) Find(pattern Pattern, most int) ([]*Function, error) {
 
 // matches returns the function whose name is the pattern or, if there is none, all functions in source code whose
 // names match it.
-func (p *Program) matches(pattern Pattern, most int) (matches []gotable.Function, err error) {
+func (p *Program) matches(pattern spec.Pattern, most int) (matches []gotable.Function, err error) {
 	equal := map[bool]*gotable.Function{} // the function, by whether it is a wrapper
-	glob, refused := pattern.glob(), false
+	glob, refused := pattern.Glob(), false
 	for i, f := range p.functions() {
 		switch {
 		case f.Name == string(pattern):
@@ -303,7 +304,7 @@ func (p *Program) matches(pattern Pattern, most int) (matches []gotable.Function
 		for _, m := range matches[:8] {
 			names = append(names, m.Name)
 		}
-		return nil, fmt.Errorf("%s matches %d functions, but at most %d can be selected: %s, …", pattern, len(matches), most, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%s matches %w: %d, but at most %d can be selected: %s, …", pattern, ErrMany, len(matches), most, strings.Join(names, ", "))
 	}
 	if len(matches) == 0 && refused {
 		return nil, fmt.Errorf("%s: %w", pattern, errFIPS)
@@ -317,9 +318,9 @@ func isFIPS(name string) bool {
 }
 
 // inlined maps the names of functions that match a pattern to the functions that have inlined them.
-func (p *Program) inlined(pattern Pattern) map[string]map[string]bool {
+func (p *Program) inlined(pattern spec.Pattern) map[string]map[string]bool {
 	callers := map[string]map[string]bool{}
-	glob := pattern.glob()
+	glob := pattern.Glob()
 	known := map[string]bool{}
 	for _, c := range p.inlinedCalls() {
 		matches, ok := known[c.callee]

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -87,14 +88,14 @@ func compile(t *testing.T, source, goarch string, flags ...string) string {
 }
 
 // find returns the functions that a pattern selects, with their arguments.
-func find(p *Program, pattern Pattern) ([]*Function, error) {
+func find(p *Program, pattern spec.Pattern) ([]*Function, error) {
 	fns, err := p.Find(pattern, MaxMatches)
 	p.Describe(fns)
 	return fns, err
 }
 
 // one returns the function that a pattern selects.
-func one(t *testing.T, p *Program, pattern Pattern) *Function {
+func one(t *testing.T, p *Program, pattern spec.Pattern) *Function {
 	t.Helper()
 	fns, err := find(p, pattern)
 	require.NoError(t, err)
@@ -398,7 +399,7 @@ func FuzzProgram(f *testing.F) {
 			if err != nil {
 				return
 			}
-			for _, pattern := range []Pattern{"*", "main.*", "main.main"} {
+			for _, pattern := range []spec.Pattern{"*", "main.*", "main.main"} {
 				_, _ = find(p, pattern)
 			}
 			p.NameOf(0x1000)

@@ -8,8 +8,8 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -25,7 +25,7 @@ type goType struct {
 	fields      []goField
 	methods     bool // an interface with methods
 	bytes       bool // a slice or an array of bytes
-	constants   event.Constants
+	constants   value.Constants
 	parts       int       // the number of types that it consists of, with itself
 	err         error     // why fields or elements are unknown, or nil
 	shown       *sdt.Type // the result of described
@@ -65,7 +65,7 @@ type types struct {
 	entries debuginfo.Entries
 	known   map[asked]*answer
 	// integers are the defined types of integers.
-	integers map[dwarf.Offset]event.Constants
+	integers map[dwarf.Offset]value.Constants
 	errorAt  dwarf.Offset // the offset of the type error, once it was read
 }
 
@@ -364,7 +364,7 @@ func (t *types) opaque(at dwarf.Offset, err error) *goType {
 
 func nameOf(e *dwarf.Entry) string {
 	name, _ := e.Val(dwarf.AttrName).(string)
-	name = gotable.Unescape(name)
+	name = spec.Unescape(name)
 	if len(name) > maxName {
 		name = name[:maxName] + "…"
 	}
@@ -375,26 +375,13 @@ var (
 	intType  = &sdt.Type{Name: "int", Kind: sdt.KindInt, Size: 8}
 	charType = &sdt.Type{Name: "char", Kind: sdt.KindChar, Size: 1}
 	textType = &sdt.Type{Kind: sdt.KindPointer, Size: 8, Elem: charType}
-	byteType = &sdt.Type{Name: event.ByteName, Kind: sdt.KindUint, Size: 1}
+	byteType = &sdt.Type{Name: value.ByteName, Kind: sdt.KindUint, Size: 1}
 )
 
 // momentType describes a time.Time that is read as a number of nanoseconds since 1970.
-var momentType = &sdt.Type{Name: kind.Rows[kind.Time].Sent, Kind: sdt.KindInt, Size: wordSize}
+var momentType = &sdt.Type{Name: kind.TimeName, Kind: sdt.KindInt, Size: wordSize}
 
-// isTime reports whether a type is time.Time.
-func (t *goType) isTime() bool {
-	if t.name != momentType.Name || len(t.fields) != 3 {
-		return false
-	}
-	for i, kind := range []reflect.Kind{reflect.Uint64, reflect.Int64, reflect.Pointer} {
-		if f := t.fields[i]; f.typ.kind != kind || f.offset != int64(i)*wordSize {
-			return false
-		}
-	}
-	return t.fields[0].name == "wall" && t.fields[1].name == "ext"
-}
-
-// bytesOf returns the type of the bytes of a slice or an array, for event.IsBytes.
+// bytesOf returns the type of the bytes of a slice or an array, for value.IsBytes.
 func bytesOf(name string) *sdt.Type {
 	return &sdt.Type{Name: name, Kind: sdt.KindStruct, Size: 3 * wordSize, Fields: []sdt.Field{
 		{Name: "bytes", Type: &sdt.Type{Kind: sdt.KindPointer, Size: wordSize, Elem: byteType}},

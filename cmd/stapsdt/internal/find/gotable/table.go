@@ -9,9 +9,9 @@ import (
 	"errors"
 	"iter"
 	"sort"
-	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
 )
 
@@ -202,27 +202,7 @@ func text(b []byte, at uint64) string {
 }
 
 // name returns the name of a function at an offset.
-func (t *Table) name(at uint32) string { return Unescape(text(t.names, uint64(at))) }
-
-// Unescape returns a name as the source has it. The compiler writes some bytes of import paths in
-// hexadecimal, such as the dots after the last slash: gopkg.in/yaml%2ev3.Unmarshal
-// (objabi.PathToPrefix).
-func Unescape(name string) string {
-	if !strings.Contains(name, "%") {
-		return name
-	}
-	var b []byte
-	for i := 0; i < len(name); i++ {
-		c := name[i]
-		if c == '%' && i+2 < len(name) {
-			if n, err := strconv.ParseUint(name[i+1:i+3], 16, 8); err == nil {
-				c, i = byte(n), i+2
-			}
-		}
-		b = append(b, c)
-	}
-	return string(b)
-}
+func (t *Table) name(at uint32) string { return spec.Unescape(text(t.names, uint64(at))) }
 
 // goFunction is a runtime._func, and the data after it.
 type goFunction struct {

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 )
 
 // finding finds the files with probes that a process has mapped. The method Process of a *target.Finder is one.
@@ -56,9 +56,10 @@ func (f *Found) Warning(done string) string {
 	return fmt.Sprintf("%s not %s completely: %v", processes, done, f.Refused)
 }
 
-// Hidden returns a sentence about process 1 for a user who wants to know more, or "".
-func (f *Found) Hidden() string {
-	if f.First == nil {
+// Hidden returns a sentence about process 1 for a user who wants to know more, or "". Only a search
+// of all processes is about process 1.
+func (f *Found) Hidden(all bool) string {
+	if f.First == nil || !all {
 		return ""
 	}
 	return fmt.Sprintf("process 1 is not looked at: %v", f.First)

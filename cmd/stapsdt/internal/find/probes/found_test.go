@@ -5,8 +5,8 @@ package probes
 import (
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -42,7 +42,8 @@ func TestHiddenInit(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.Equal(t, c.incomplete, found.Incomplete, name)
 		assert.Equal(t, c.incomplete > 0, found.Warning("traced") != "", name)
-		assert.Equal(t, c.hidden, found.Hidden() != "", name)
+		assert.Equal(t, c.hidden, found.Hidden(true) != "", name)
+		assert.Empty(t, found.Hidden(false), name)
 	}
 	_, err := Look(refusing{1: hidden}.Process, []int{1}, []int{1}, nil)
 	assert.ErrorIs(t, err, unix.EACCES, "the process that was asked for")

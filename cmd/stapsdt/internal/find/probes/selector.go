@@ -8,14 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/lease"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
@@ -33,7 +31,7 @@ type Selector struct {
 type Spec struct {
 	spec.Choice
 	// First is the first probe that was found, or nil.
-	First *bpf.Probe
+	First *First
 
 	near  *nearest.Name // the nearest name among the probes that were not selected
 	file  *target.File  // nil while it is being written
@@ -42,18 +40,20 @@ type Spec struct {
 	wrong os.FileInfo   // a file at path that is not the one, or nil
 }
 
-// NewSelector parses specs. others maps a spec to its alternative.
-func NewSelector(specs []string, others map[string]string) (*Selector, error) {
-	all, err := spec.ParseChoices(specs, others)
-	if err != nil {
-		return nil, err
-	}
+// First is a site of a file.
+type First struct {
+	*target.File
+	Site sdt.Site
+}
+
+// NewSelector returns the selector of the probes that specs select.
+func NewSelector(specs []spec.Choice) *Selector {
 	s := &Selector{}
-	for _, c := range all {
+	for _, c := range specs {
 		near := nearest.To(c.Provider + ":" + c.Probe)
 		s.Specs = append(s.Specs, &Spec{Choice: c, near: near})
 	}
-	return s, nil
+	return s
 }
 
 // FunctionSpecs returns the specs of functions.
@@ -80,7 +80,7 @@ func (s *Spec) selects(f *target.File, site *sdt.Site) bool {
 	if s.File != "" && s.file != f {
 		return false
 	}
-	return f.Selects(s.Spec, site) || s.Other.Probe != "" && f.Selects(s.Other, site)
+	return f.Selects(s.Spec, site) || !s.Other.IsZero() && f.Selects(s.Other, site)
 }
 
 // in reports whether a file has a site that the spec selects.
@@ -116,7 +116,7 @@ func (s *Selector) Find(f *target.File) (has bool) {
 			}
 			has = true
 			if spec.First == nil {
-				spec.First = NewProbe(f, f.Probes[i])
+				spec.First = &First{f, f.Probes[i]}
 			}
 		}
 	}
@@ -137,8 +137,8 @@ func (s *Selector) Nearest(pids ...int) string {
 	return ""
 }
 
-// Functions returns a suggestion to append to the error for processes without probes: to trace
-// the functions of a Go program. It returns "" if none of the processes runs one.
+// Functions returns a suggestion to append to the error for processes without probes: to trace the
+// functions of a Go program, or that a process has only just started. It may return "".
 func Functions(pids []int) string {
 	for _, pid := range pids {
 		if target.IsGo(pid) {
@@ -146,18 +146,42 @@ func Functions(pids []int) string {
 			return fmt.Sprintf(format, pid, pid)
 		}
 	}
+	for _, pid := range pids {
+		if age, ok := proc.Age(pid); ok && age < young {
+			return early(pid, age)
+		}
+	}
 	return ""
+}
+
+// young is the age up to which a process may not have loaded its probes. An interpreter loads its
+// modules for seconds on a busy machine.
+const young = 15 * time.Second
+
+// early returns the suggestion for a young process without probes.
+func early(pid int, age time.Duration) string {
+	const format = "; process %d started %v ago, and may not have loaded its probes yet"
+	return fmt.Sprintf(format, pid, age.Round(time.Millisecond))
 }
 
 // Missing returns the specs for which no probe was found, joined by "or", or "" if there are none.
 func (s *Selector) Missing() string {
-	var all []string
+	return s.missing(func(*Spec) bool { return true })
+}
+
+// MissingProbes is Missing without the specs of functions.
+func (s *Selector) MissingProbes() string {
+	return s.missing(func(spec *Spec) bool { return !spec.Functions })
+}
+
+func (s *Selector) missing(counts func(*Spec) bool) string {
+	var all []*Spec
 	for _, spec := range s.Specs {
-		if spec.First == nil {
-			all = append(all, spec.String())
+		if spec.First == nil && counts(spec) {
+			all = append(all, spec)
 		}
 	}
-	return strings.Join(all, " or ")
+	return spec.Join(all, " or ")
 }
 
 // NamesFiles reports whether a spec names a file.
@@ -251,7 +275,8 @@ func (s *Selector) Reopen(open opening) (reopened bool, problems []error) {
 			continue
 		}
 		now, err := stall.Stat(spec.path)
-		if err != nil || spec.file != nil && spec.file.Is(now) && !spec.file.Copied() || spec.wrong != nil && SameContent(now, spec.wrong) {
+		if err != nil || spec.wrong != nil && SameContent(now, spec.wrong) ||
+			spec.file != nil && spec.file.Is(now) && !spec.file.Copied() {
 			continue
 		}
 		f, err := open(spec.path)
@@ -281,42 +306,4 @@ func (s *Selector) Reopen(open opening) (reopened bool, problems []error) {
 // SameContent reports whether both describe the same file, and it was not written in between.
 func SameContent(now, was os.FileInfo) bool {
 	return os.SameFile(now, was) && now.Size() == was.Size() && now.ModTime().Equal(was.ModTime())
-}
-
-// NewProbe returns the description of a site for a BPF program.
-func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
-	p := &bpf.Probe{Provider: site.Provider, Name: site.Name}
-	for i, delta := range f.Deltas(&site) {
-		p.Args = append(p.Args, bpf.Arg{Arg: site.Args[i], Delta: delta})
-	}
-	fn := f.Function(&site)
-	if fn == nil {
-		p.Nop = f.Nop(&site)
-		return p
-	}
-	p.Function = &bpf.FunctionSite{
-		Return: fn.Return, Push: fn.Place == function.AtPush && !fn.Return, Goid: fn.Goid,
-	}
-	p.ArgsErr, p.Restarts = fn.ArgsErr, fn.Place == function.AtBranch && !fn.Return
-	for i, a := range fn.Args {
-		p.Args[i] = functionArg(f, &site, a)
-	}
-	for _, a := range fn.Fields {
-		p.Fields = append(p.Fields, functionArg(f, &site, a))
-	}
-	return p
-}
-
-// functionArg returns an argument of a function at a site.
-func functionArg(f *target.File, site *sdt.Site, a function.Arg) bpf.Arg {
-	arg := bpf.Arg{
-		Arg: a.Arg, Length: a.Length, InPlace: a.InPlace, Dynamic: a.Dynamic, Methods: a.Methods,
-		Alias: a.Alias, Pointer: a.Pointer, Constants: a.Constants,
-		Ext: a.Ext, Capacity: a.Capacity,
-	}
-	if a.Dynamic {
-		arg.Delta, arg.Names = int64(site.Address), f.TypeNames()
-		arg.Data, arg.Texts = a.Data, a.Texts
-	}
-	return arg
 }

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -25,11 +27,22 @@ func TestReopen(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	write := func(age time.Duration) { require.NoError(t, os.Chtimes(path, time.Time{}, time.Now().Add(-age))) }
 	write(time.Hour)
-	s, err := NewSelector([]string{path + ":app:a"}, nil)
-	require.NoError(t, err)
+	s := NewSelector(querytest.Specs(path + ":app:a"))
 	s.Specs[0].path = path
 	for i, open := range []opener{func() { write(2 * time.Hour) }, func() {}, func() {}} {
 		_, problems := s.Reopen(open.Open)
 		require.Len(t, problems, i%2, i)
 	}
+}
+
+// TestEarly: for a process that has just started, a missing probe may be too early to be there.
+func TestEarly(t *testing.T) {
+	require.Equal(t, "; process 7 started 1.234s ago, and may not have loaded its probes yet", early(7, 1234432*time.Microsecond))
+	mine, ok := proc.Age(os.Getpid())
+	require.True(t, ok)
+	first, ok := proc.Age(1)
+	require.True(t, ok)
+	require.LessOrEqual(t, mine, first)
+	_, ok = proc.Age(1 << 30)
+	require.False(t, ok)
 }

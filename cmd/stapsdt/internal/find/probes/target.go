@@ -7,8 +7,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/remote"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 )
 
 // Now returns the target with the present processes of its pods in place of the pods.
@@ -21,31 +20,27 @@ func Now(t *query.Target) (query.Target, error) {
 }
 
 // Select checks the target and the specs of a command, and returns the selector of the specs.
-// others maps a spec to its alternative.
-func Select(t *query.Target, specs []string, others map[string]string) (*Selector, error) {
+func Select(t *query.Target, specs []spec.Choice) (*Selector, error) {
 	if err := query.CheckSpecs(specs); err != nil {
 		return nil, err
 	}
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
-	for _, text := range specs {
-		if remote.IsAddress(text) {
-			return nil, console.Usagef("an address must be the first argument")
+	for _, one := range specs {
+		if spec.IsAddress(one.String()) {
+			return nil, query.Usagef("an address must be the first argument")
 		}
 	}
-	selector, err := NewSelector(specs, others)
-	if err != nil {
-		return nil, console.Usagef("%w", err)
-	}
+	selector := NewSelector(specs)
 	for _, spec := range selector.FunctionSpecs() {
 		if spec.File == "" && len(t.PIDs)+len(t.Names) == 0 {
-			return nil, console.Usagef("%v selects functions, which are looked for in the processes that -p names, or in a file, as in FILE:%v", spec, spec)
+			return nil, query.Usagef("%v selects functions, which are looked for in the processes that -p names, or in a file, as in FILE:%v", spec, spec)
 		}
 	}
-	for i, spec := range selector.Specs {
-		if spec.File == "" && !t.Given() {
-			return nil, console.Usagef("no processes: give -p PID, or -a for all, or a file as in FILE:%s", specs[i])
+	for _, one := range specs {
+		if one.File == "" && !t.Given() {
+			return nil, query.Usagef("no processes: give -p PID, or -a for all, or a file as in FILE:%v", one)
 		}
 	}
 	return selector, nil

@@ -92,7 +92,7 @@ func names(pid int) (all []string) {
 	}
 	all = append(all, strings.TrimSuffix(string(comm), "\n"))
 	if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", Task(pid))); err == nil {
-		all = append(all, filepath.Base(strings.TrimSuffix(exe, " (deleted)")))
+		all = append(all, filepath.Base(strings.TrimSuffix(exe, Deleted)))
 	}
 	return all
 }

@@ -6,9 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
+
+// FamilyIn reports whether a process or any of its descendants is in a set.
+func FamilyIn(pid int, set map[int]bool) bool {
+	return slices.ContainsFunc(Family([]int{pid}), func(pid int) bool { return set[pid] })
+}
 
 // Family returns processes and those of their descendants whose parents are alive. The named processes may be dead.
 func Family(pids []int) []int {

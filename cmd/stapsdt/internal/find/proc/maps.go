@@ -21,13 +21,16 @@ import (
 // ErrNoProcess means that there is no process with that PID, or that it has exited.
 var ErrNoProcess = errors.New("no such process")
 
+// Deleted is what the kernel adds to the path of a deleted file.
+const Deleted = " (deleted)"
+
 // File is a file as it appears in /proc/PID/maps. The device and the inode can differ from those of stat, for example on btrfs and
 // overlayfs.
 type File struct {
 	Device, Inode uint64
 	// Path is the path as the kernel shows it: in the mount namespace of the process, and with
-	// " (deleted)" after the path of a deleted file. For memory without a file, it is a name
-	// such as [vdso], or "".
+	// Deleted after the path of a deleted file. For memory without a file, it is a name such as
+	// [vdso], or "".
 	Path string
 }
 
@@ -45,6 +48,12 @@ func (m *Mapping) IsFile() bool {
 	return m.Inode != 0 && strings.HasPrefix(m.Path, "/") && !strings.HasPrefix(m.Path, "/anon_hugepage")
 }
 
+// Link returns the path in /proc of a process that leads to exactly the file of a mapping, even if
+// it is deleted or in memory. Opening it needs rights.
+func (m *Mapping) Link(pid int) string {
+	return fmt.Sprintf("/proc/%d/map_files/%x-%x", Task(pid), m.Start, m.End)
+}
+
 // isCopy reports whether the mapping is executable memory to which a program can have copied code.
 func (m *Mapping) isCopy() bool {
 	named := strings.HasPrefix(m.Path, "[") && !strings.HasPrefix(m.Path, "[anon") // such as [vdso]
@@ -59,6 +68,9 @@ func (m *Mapping) Has(offset uint64) bool {
 // Parked reports whether the mapping is the rest of an image that the process has unloaded.
 // It has no probes.
 func (m *Mapping) Parked() bool { return strings.HasPrefix(m.Path, "/memfd:stapsdt-parked") }
+
+// isRing reports whether the mapping is memory for the events of a watcher.
+func (m *Mapping) isRing() bool { return strings.HasPrefix(m.Path, "/memfd:stapsdt-watch-") }
 
 // Mappings returns the mappings of files in a process, and reports whether there are more. The error is
 // ErrNoProcess if the process has exited.
@@ -77,6 +89,16 @@ func FilesAndCopies(pid int) (all []Mapping, more bool, err error) {
 func CodeMappings(pid int) ([]Mapping, error) {
 	all, _, err := mappings(pid, func(m *Mapping) bool { return m.Executable })
 	return all, err
+}
+
+// RingSize returns the size of the memory that a process has made for the events of its watchers,
+// as far as it is known.
+func RingSize(pid int) (size int64) {
+	all, _, _ := mappings(pid, (*Mapping).isRing)
+	for i := range all {
+		size += int64(all[i].End - all[i].Start)
+	}
+	return size
 }
 
 // maxPaths is the maximum size in bytes of all paths of a process's mappings. A process can have 65,530

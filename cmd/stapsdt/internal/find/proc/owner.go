@@ -3,7 +3,9 @@
 package proc
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"strconv"
 	"sync"
 
@@ -47,6 +49,24 @@ func userOf(pid int) uint32 {
 		return maker
 	}
 	return uint32(uid)
+}
+
+// RootOf returns the user who is root in the user namespace of a process, as this process sees that
+// user. ok is false if the namespace is our own, has no root, or cannot be read.
+func RootOf(pid int) (uid uint32, ok bool) {
+	own, known := ownUsers()
+	inode, _ := Inode(fmt.Sprintf("/proc/%d/ns/user", pid))
+	if !known || inode == 0 || inode == own {
+		return 0, false // the map of our own namespace has users of the one around it
+	}
+	users, _ := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", pid))
+	for line := range bytes.Lines(users) {
+		if word(line, 0) == "0" {
+			root, err := strconv.ParseUint(word(line, 1), 10, 32)
+			return uint32(root), err == nil
+		}
+	}
+	return 0, false
 }
 
 // The inodes of the namespaces of this process.

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -20,7 +22,11 @@ import (
 // Alive reports whether a process exists and has not exited. A zombie has exited, unless it is the
 // main thread of a process that has others.
 func Alive(pid int) bool {
-	state := Stat(pid, 0)
+	stat, err := readStat(pid)
+	if stall.Short(err) {
+		return true // it cannot be looked at now
+	}
+	state := word(stat, 0)
 	return state != "" && state != "X" && (state != "Z" || outlivesMain(pid))
 }
 
@@ -35,7 +41,7 @@ func HasMemory(pid int) bool {
 // that was deleted stays the same.
 func Executable(pid int) string {
 	path, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", Task(pid)))
-	return strings.TrimSuffix(path, " (deleted)")
+	return strings.TrimSuffix(path, Deleted)
 }
 
 // Comm returns the name of a thread, or "" if it has ended.

@@ -9,18 +9,25 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/root"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
 	// maxMapped is the maximum number of files of a process that are opened to find recordings.
 	maxMapped = 256
+	// maxDescriptors is the maximum number of descriptors of a process among which a deleted file
+	// is looked for, and maxPlaces the maximum number of places where it is opened.
+	maxDescriptors, maxPlaces = 4096, 4
 	// maxEnvironment is the maximum size of an environment that is read.
 	maxEnvironment = 1 << 20
 )
@@ -91,9 +98,19 @@ func Beside(pid int, pattern string) ([]Recording, error) {
 
 // mapped returns the recordings that a process has mapped, and their paths.
 func mapped(pid int) (all []Recording, paths []string) {
+	eachMapped(pid, func(r *Recording, _ *os.File, _ uint64) bool {
+		all, paths = append(all, *r), append(paths, r.File)
+		return false
+	})
+	return all, paths
+}
+
+// eachMapped calls yield with each recording that a process has mapped, the open file, and the key
+// of its file system. The file is closed afterwards unless yield reports that it is kept.
+func eachMapped(pid int, yield func(r *Recording, f *os.File, device uint64) (keep bool)) {
 	mappings, _, err := proc.Mappings(pid)
 	if err != nil {
-		return nil, nil
+		return
 	}
 	opened := 0
 	for i := range mappings {
@@ -103,28 +120,119 @@ func mapped(pid int) (all []Recording, paths []string) {
 			continue
 		}
 		opened++
-		r, err := stall.Do(m.Device, func() (r Recording, err error) {
-			from, err := root.Of(pid)
-			if err != nil {
-				return r, err
-			}
-			defer from.Close()
-			f, err := from.Open(m.Path)
-			if err != nil {
-				return r, err
-			}
-			defer f.Close()
-			if _, ok := r.read(f); !ok {
-				return r, recording.ErrCorrupt
-			}
-			return r, nil
-		}, nil)
-		if err == nil {
-			r.File = m.Path
-			all, paths = append(all, r), append(paths, m.Path)
+		one, err := stall.Do(m.Device, func() (*mappedFile, error) {
+			return newMappedFile(pid, m)
+		}, func(late *mappedFile) { late.Close() })
+		if err == nil && !yield(&one.Recording, one.f, m.Device) {
+			one.Close()
 		}
 	}
-	return all, paths
+}
+
+// CheckMaker returns an error if a process cannot have made a file: it belongs neither to root, nor
+// to root of the process's user namespace, nor to a user of the process. Where other users may
+// write to a directory above a recording, as in a volume of Kubernetes, its path may lead to a file
+// of theirs.
+func CheckMaker(f *os.File, pid int) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	owner := info.Sys().(*syscall.Stat_t).Uid
+	if owner == 0 {
+		return nil
+	}
+	if root, ok := proc.RootOf(pid); ok && owner == root {
+		return nil // as which a process of a container often begins
+	}
+	status, err := proc.ReadStatus(pid)
+	if err != nil {
+		return err
+	}
+	for i := range 4 { // real, effective, saved, and of the file system
+		if status.Word("Uid", i) == strconv.FormatUint(uint64(owner), 10) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: it belongs to user %d, as whom process %d does not run: another program has made it", f.Name(), owner, pid)
+}
+
+// mappedFile is a recording that a process has mapped.
+type mappedFile struct {
+	Recording
+	f *os.File
+}
+
+func (m *mappedFile) Close() { m.f.Close() }
+
+// newMappedFile opens a file that a process has mapped, if it is a recording.
+func newMappedFile(pid int, m *proc.Mapping) (*mappedFile, error) {
+	f, err := openMapped(pid, m)
+	if err != nil {
+		return nil, err
+	}
+	r := &mappedFile{f: f}
+	if err = CheckMaker(f, pid); err == nil {
+		if _, ok := r.read(f); !ok {
+			err = recording.ErrCorrupt
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	if r.File = m.Path; f.Name() != m.Path {
+		r.File, r.Deleted = strings.TrimSuffix(m.Path, proc.Deleted), f.Name()
+	}
+	return r, nil
+}
+
+// openMapped opens the file of a mapping by its path or, if that leads nowhere any longer, by
+// another in /proc. The kernel marks only files that were deleted, not those of unmounted file
+// systems.
+func openMapped(pid int, m *proc.Mapping) (*os.File, error) {
+	from, err := root.Of(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	f, err := from.Open(m.Path)
+	if !m.Writable || !errors.Is(err, os.ErrNotExist) {
+		return f, err
+	}
+	return openDeleted(pid, m)
+}
+
+// openDeleted opens a deleted file by a descriptor of its process, which has its recording open and
+// whose user may do so, or by the mapping, which needs rights.
+func openDeleted(pid int, m *proc.Mapping) (*os.File, error) {
+	process := fmt.Sprintf("/proc/%d", proc.Task(pid))
+	places := []string{m.Link(pid)}
+	if fds, err := os.Open(process + "/fd"); err == nil {
+		names, _ := fds.Readdirnames(maxDescriptors)
+		fds.Close()
+		for _, name := range names {
+			if path, _ := os.Readlink(process + "/fd/" + name); path == m.Path {
+				places = slices.Insert(places, 0, process+"/fd/"+name)
+			}
+		}
+	}
+	var reason error
+	for _, at := range places[:min(len(places), maxPlaces)] {
+		fd, err := unix.Open(at, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			reason = &os.PathError{Op: "open", Path: at, Err: err}
+			continue
+		}
+		found := os.NewFile(uintptr(fd), at)
+		f, err := root.Reopen(found, at)
+		found.Close()
+		if err == nil {
+			return f, nil
+		}
+		reason = err
+	}
+	return nil, reason
 }
 
 // Environment returns a variable of a process, as it was when it was started, or "".

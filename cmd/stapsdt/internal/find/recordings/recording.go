@@ -12,6 +12,8 @@ type Recording struct {
 	// PID is the process that records to the file, or that was found to record beside it.
 	PID  int    `json:"pid"`
 	File string `json:"file"`
+	// Deleted is a path in /proc that leads to the file, which was deleted or unmounted.
+	Deleted string `json:"deleted,omitempty"`
 	// Kept means that an earlier process has recorded to the path. The file may have been renamed
 	// since.
 	Kept bool `json:"kept,omitempty"`
@@ -22,8 +24,8 @@ type Recording struct {
 	Began int64 `json:"began,omitempty"`
 	Last  int64 `json:"last,omitempty"`
 
-	beside bool // it began while another process recorded to the path
-	id     fileID
+	worth uint64 // see recordfile.Worth
+	id    fileID
 }
 
 // fileID identifies a file on the machine.
@@ -31,6 +33,9 @@ type fileID struct{ device, inode uint64 }
 
 // Text describes the recording in a line.
 func (r *Recording) Text() string {
+	if r.Deleted != "" {
+		return fmt.Sprintf("recorded by process %d, but the file of its recording was deleted or unmounted: %s; until the process ends, --from %s reads it", r.PID, r.File, r.Deleted)
+	}
 	if !r.Kept {
 		return fmt.Sprintf("recorded in %s by process %d", r.File, r.PID)
 	}

@@ -5,7 +5,6 @@ package recordings
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"os"
 	"path"
 	"slices"
@@ -108,7 +107,7 @@ func (r *Recording) read(f *os.File) (pid uint32, ok bool) {
 		return 0, true // its process has not begun, or another version has made it
 	}
 	r.PID, r.Began, r.Closed = int(head.PID), head.Reading.Realtime, head.Ended
-	r.beside = binary.LittleEndian.Uint32(b[recording.OffBeside:]) != 0
+	r.worth = recordfile.Worth(b)
 	r.Kept = head.Ended || !recordfile.Written(f, head)
 	if info.Size() <= maxBytes {
 		r.Last, _ = recording.LastEvent(f, info.Size())
@@ -123,31 +122,14 @@ func IsKept(f *os.File) (kept, ok bool) {
 	return r.Kept, ok
 }
 
-// Latest returns the recording of the latest earlier process, or nil. A process that was killed
-// comes before one that began while another recorded, such as its child, and before one that has
-// ended its recording.
+// Latest returns the recording of an earlier process that is of the most worth, or nil: that of the
+// latest crash, if there is one.
 func Latest(all []Recording) (latest *Recording) {
 	for i := range all {
 		r := &all[i]
-		if r.Kept && r.Began != 0 && (latest == nil || r.isLater(latest)) {
+		if r.Kept && r.Began != 0 && (latest == nil || r.worth > latest.worth) {
 			latest = r
 		}
 	}
 	return latest
-}
-
-// isLater reports whether Latest prefers a recording to another.
-func (r *Recording) isLater(other *Recording) bool {
-	order := cmp.Or(cmp.Compare(r.rank(), other.rank()), cmp.Compare(r.Began, other.Began))
-	return order > 0
-}
-
-func (r *Recording) rank() int {
-	switch {
-	case r.Closed:
-		return 0
-	case r.beside:
-		return 1
-	}
-	return 2
 }

@@ -4,16 +4,20 @@ package recordings
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/root"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -82,11 +86,11 @@ func TestIn(t *testing.T) {
 	want := []Recording{
 		{PID: 7, File: "/rec/web.rec" + kept, Kept: true, Size: size, Began: 40e9, Last: 43e9},
 		{PID: 7, File: "/rec/web.rec", Kept: true, Size: size, Began: 50e9, Last: 53e9},
-		{PID: 7, File: "/rec/web.rec.7", Kept: true, Size: size, Began: 60e9, Last: 63e9, beside: true},
+		{PID: 7, File: "/rec/web.rec.7", Kept: true, Size: size, Began: 60e9, Last: 63e9},
 		{PID: 7, File: "/rec/web.rec.7.2", Kept: true, Closed: true, Size: size, Began: 70e9, Last: 73e9},
 	}
 	for i := range all {
-		all[i].id = fileID{}
+		all[i].id, want[i].worth = fileID{}, all[i].worth
 	}
 	require.Equal(t, want, all)
 	assert.Equal(t, "/rec/web.rec", Latest(all).File)
@@ -133,6 +137,63 @@ func TestOf(t *testing.T) {
 	require.Equal(t, int64(6e9), all[0].Last)
 }
 
+// TestOfOthers: a file that a process has mapped, or to which the path of its mapping leads by now, is its recording only if the
+// process can have made it.
+func TestOfOthers(t *testing.T) {
+	testenv.NeedsRoot(t)
+	b := append(recorded(3), make([]byte, recording.HeadBytes)...)
+	root := write(t, map[string][]byte{"web.rec": b})
+	name := filepath.Join(root.Name(), "web.rec")
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	memory, err := unix.Mmap(int(f.Fd()), 0, len(b), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	require.NoError(t, err)
+	defer unix.Munmap(memory)
+	files := func() (all []string) {
+		for _, r := range Of([]int{os.Getpid()}) {
+			all = append(all, r.File)
+		}
+		return all
+	}
+	require.Equal(t, []string{name}, files())
+	require.NoError(t, os.Chown(name, 20001, 20001))
+	require.Empty(t, files())
+	l := Written(os.Getpid())
+	require.Nil(t, l)
+}
+
+// TestOfContainers: a process in a user namespace has made a file of its user, or of root there, as which it may have begun.
+func TestOfContainers(t *testing.T) {
+	testenv.NeedsRoot(t)
+	testenv.NeedsNamespaces(t, "user", unix.CLONE_NEWUSER)
+	c := exec.Command("/bin/sleep", "60")
+	users := []syscall.SysProcIDMap{{ContainerID: 7, HostID: 20020, Size: 3}, {ContainerID: 0, HostID: 20001, Size: 6}}
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWUSER, UidMappings: users, GidMappings: users,
+		Credential: &syscall.Credential{Uid: 5, Gid: 5},
+	}
+	require.NoError(t, c.Start())
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	f, err := os.Create(filepath.Join(t.TempDir(), "web.rec"))
+	require.NoError(t, err)
+	defer f.Close()
+	for owner, ok := range map[int]bool{0: true, 20001: true, 20006: true, 20002: false, 20020: false, 5: false, 1: false} {
+		require.NoError(t, f.Chown(owner, owner))
+		err := CheckMaker(f, c.Process.Pid)
+		if ok {
+			require.NoError(t, err, owner)
+		} else {
+			require.ErrorContains(t, err, fmt.Sprintf("it belongs to user %d, as whom process %d does not run", owner, c.Process.Pid))
+		}
+	}
+	require.NoError(t, f.Chown(20001, 20001))
+	require.Error(t, CheckMaker(f, os.Getpid()))
+}
+
 // startWith starts a process with an environment, and returns its PID.
 func startWith(t *testing.T, environment ...string) int {
 	t.Helper()
@@ -143,5 +204,11 @@ func startWith(t *testing.T, environment ...string) int {
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	})
+	// The kernel closes the pipe by which Start waits for execve before the process has its environment.
+	want := strings.Join(environment, "\x00") + "\x00"
+	require.Eventually(t, func() bool {
+		got, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", c.Process.Pid))
+		return string(got) == want
+	}, testenv.Patience, time.Millisecond)
 	return c.Process.Pid
 }

@@ -7,6 +7,7 @@ package stall
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -19,6 +20,9 @@ import (
 
 // Err means that a file system does not answer. The operation may succeed later.
 var Err = errors.New("its file system does not answer")
+
+// ErrLate is the Err of a call that goes on, and whose value is delivered when it returns.
+var ErrLate = fmt.Errorf("%w", Err)
 
 // Patience is the time that a file system may take for a call. A file system that takes longer
 // gets no other calls until it has answered.
@@ -113,10 +117,14 @@ func Count() uint64 { return count.Load() }
 // error, late is called with it, unless late is nil. f must not write to memory that the caller
 // uses.
 func Do[T any](key any, f func() (T, error), late func(T)) (T, error) {
-	return Within(Patience, key, f, late)
+	value, err := Within(Patience, key, f, late)
+	if err == ErrLate {
+		err = Err
+	}
+	return value, err
 }
 
-// Within is Do with a patience of its own.
+// Within is Do with a patience of its own. The error is ErrLate if there is no answer to this call.
 func Within[T any](patience time.Duration, key any, f func() (T, error), late func(T)) (T, error) {
 	var none T
 	mu.Lock()
@@ -168,7 +176,7 @@ func call[T any](patience time.Duration, key any, f func() (T, error), late func
 			_ = c.Close()
 		}
 	}()
-	return none, Err
+	return none, ErrLate
 }
 
 // Close closes a file, and waits for Patience at most. While calls with the key hang, it returns Err, and the file is closed
@@ -238,6 +246,11 @@ func (r Reader) readChunk(p []byte, off int64) (int, error) {
 // descriptors or no memory left, or if a signal has interrupted them. ENOSPC is not among them: the
 // verifier of BPF programs returns it if its log is too long, which is a verdict.
 var errnos = []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EINTR}
+
+// Short reports whether the process, the system or a control group lacks descriptors or memory.
+func Short(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
 
 // Passes reports whether the operation may succeed later, because there was a shortage, or a file system did not answer.
 func Passes(err error) bool {

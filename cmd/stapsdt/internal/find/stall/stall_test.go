@@ -31,9 +31,11 @@ func testDo(t *testing.T) {
 	late := 0
 	hang := func() (int, error) { return <-answer, nil }
 	start := time.Now()
-	_, err = Do(t.Name(), hang, func(v int) { late = v })
-	require.ErrorIs(t, err, Err)
+	_, err = Within(Patience, t.Name(), hang, func(v int) { late = v })
+	require.Equal(t, ErrLate, err)
 	require.Equal(t, Patience, time.Since(start))
+	_, err = Within(Patience, t.Name(), hang, nil)
+	require.Equal(t, Err, err, "it was not begun")
 	for range 100 {
 		require.ErrorIs(t, run(t.Name(), func() error { assert.Fail(t, "it was called"); return nil }), Err)
 		require.NoError(t, run("other", func() error { return nil }))

@@ -14,10 +14,9 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
-
-	"github.com/ianlancetaylor/demangle"
 )
 
 // Module is a file that processes have mapped, or the vDSO. Its tables are read at the first
@@ -29,8 +28,11 @@ type Module struct {
 	content io.ReaderAt // nil if it could not be opened
 	left    *int64      // the number of bytes that may still be read from this and other modules
 	close   func() error
-	debug   func(*elf.File) (*debugfile.File, error) // nil without a file
 	tables  *tables
+	// debug finds a separate file. It is nil without a file.
+	debug   func(*elf.File, debugfile.Content) (*debugfile.File, error)
+	sources *sources // nil if DWARF is not read
+	source  sourceTable
 }
 
 // tables are the tables that map the addresses of a file.
@@ -53,7 +55,7 @@ type elfSymbol struct {
 
 // Name returns the last part of the path.
 func (m *Module) Name() string {
-	return base(strings.TrimSuffix(m.Path, " (deleted)"))
+	return base(strings.TrimSuffix(m.Path, proc.Deleted))
 }
 
 // BuildID returns the build ID in hexadecimal, or "".
@@ -99,7 +101,9 @@ func (m *Module) read() *tables {
 
 // read reads the tables. debug finds the file with the symbols that were stripped, unless it is
 // nil.
-func (t *tables) read(in *budget, debug func(*elf.File) (*debugfile.File, error)) {
+func (t *tables) read(
+	in *budget, debug func(*elf.File, debugfile.Content) (*debugfile.File, error),
+) {
 	f, err := elffile.New(in)
 	if err != nil {
 		return
@@ -110,7 +114,7 @@ func (t *tables) read(in *budget, debug func(*elf.File) (*debugfile.File, error)
 	t.buildID = hex.EncodeToString(debugfile.BuildID(f))
 	files := []*elf.File{f}
 	if debug != nil && !debugfile.Symbols.In(f) {
-		if symbols, err := debug(f); err == nil {
+		if symbols, err := debug(f, debugfile.Symbols); err == nil {
 			defer symbols.Close()
 			if more, err := elffile.New(&budget{ReaderAt: symbols, left: in.left}); err == nil {
 				files = append(files, more)
@@ -165,10 +169,17 @@ func (m *Module) lookup(address uint64) []Function {
 			return fns
 		}
 	}
-	if s := t.symbol(address); s != nil {
-		return []Function{{Name: demangle.Filter(s.name), top: isTop[s.name]}}
+	fns := slices.Clone(m.described(t.file, address))
+	s := t.symbol(address)
+	switch n := len(fns); {
+	case s != nil && n == 0:
+		return []Function{{Name: demangled(s.name), top: isTop[s.name]}}
+	case s != nil:
+		fns[n-1].Name, fns[n-1].top = demangled(s.name), isTop[s.name]
+	case n > 0 && fns[n-1].Name == "":
+		return nil
 	}
-	return nil
+	return fns
 }
 
 // isTop is the set of functions of C libraries at which threads start.

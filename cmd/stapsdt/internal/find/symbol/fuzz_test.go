@@ -19,7 +19,7 @@ func FuzzModule(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte, address uint64) {
 		left := int64(8 << 20)
 		sparse.Cost(t, func() {
-			m := &Module{content: bytes.NewReader(file), left: &left}
+			m := &Module{content: bytes.NewReader(file), left: &left, sources: newSources()}
 			at, _ := m.address(address)
 			m.lookup(address)
 			m.lookup(at)

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
@@ -97,6 +99,21 @@ func TestSharedNames(t *testing.T) {
 		if s := m.read().symbol(7); assert.NotNil(t, s) {
 			assert.LessOrEqual(t, len(s.name), 8<<10)
 		}
+	})
+}
+
+// TestLongDemangled: a short name that stands for a very long one costs no more than others.
+func TestLongDemangled(t *testing.T) {
+	name := "_Z1f1AIiiE"
+	for i := range 23 {
+		part := "S" + strings.ToUpper(strconv.FormatInt(int64(i), 36)) + "_"
+		name += "S_I" + part + part + "E"
+	}
+	sparse.Cost(t, func() {
+		got := demangled(name)
+		assert.True(t, strings.HasPrefix(got, "f(A<int, int>, A<A<int, int>, A<int, int> >, "), got[:min(len(got), 100)])
+		assert.Equal(t, 8<<10, len(got))
+		assert.Equal(t, "shop::order(int)", demangled("_ZN4shop5orderEi"))
 	})
 }
 

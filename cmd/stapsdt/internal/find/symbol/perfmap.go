@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 
-	"github.com/ianlancetaylor/demangle"
 	"golang.org/x/sys/unix"
 )
 
@@ -113,5 +112,5 @@ func (p *perfMap) lookup(address uint64) []Function {
 	if i == 0 || address-p.funcs[i-1].start >= p.funcs[i-1].size {
 		return nil
 	}
-	return []Function{{Name: demangle.Filter(p.funcs[i-1].name)}}
+	return []Function{{Name: demangled(p.funcs[i-1].name)}}
 }

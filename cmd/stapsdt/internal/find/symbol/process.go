@@ -26,6 +26,7 @@ type Symbolizer struct {
 	// tables of files. They are limited because any user of the machine can make large ones.
 	perfMaps, tables int64
 	debug            *debugfile.Finder
+	sources          *sources
 	// Verbose keeps the frames of this library.
 	Verbose bool
 }
@@ -45,13 +46,14 @@ type process struct {
 func NewSymbolizer(debug *debugfile.Finder) *Symbolizer {
 	return &Symbolizer{
 		byPID: map[int]*process{}, modules: map[proc.File]*Module{},
-		perfMaps: maxPerfMaps, tables: maxTables, debug: debug,
+		perfMaps: maxPerfMaps, tables: maxTables, debug: debug, sources: newSources(),
 	}
 }
 
 // Close closes the files.
 func (s *Symbolizer) Close() {
 	for _, m := range s.modules {
+		m.source.close()
 		if m.close != nil {
 			_ = m.close()
 		}
@@ -99,16 +101,16 @@ func (s *Symbolizer) open(pid int, m *proc.Mapping) {
 	if known := s.modules[m.File]; known != nil && known.content != nil {
 		return
 	}
-	module := &Module{Path: m.Path, left: &s.tables}
+	module := &Module{Path: m.Path, left: &s.tables, sources: s.sources}
 	s.modules[m.File] = module
 	if f, err := target.OpenMapping(pid, *m); err == nil {
 		module.content, module.close = f, f.Close
-		module.debug = func(headers *elf.File) (*debugfile.File, error) {
+		module.debug = func(headers *elf.File, wanted debugfile.Content) (*debugfile.File, error) {
 			p, err := f.Program(headers, pid, m.Path)
 			if err != nil {
 				return nil, err
 			}
-			return s.debug.Find(p, debugfile.Symbols)
+			return s.debug.Find(p, wanted)
 		}
 	}
 }

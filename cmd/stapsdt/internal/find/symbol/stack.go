@@ -11,7 +11,9 @@ import (
 // Function is a function that contains an address.
 type Function struct {
 	Name string
-	// File and Line are the position of the call or the site. They are known only for Go functions.
+	// File and Line are the position of the call or the site, or "" and 0 if they are unknown.
+	// They are known for Go functions, and for code with DWARF. Code that the compiler has added
+	// can have no line.
 	File string
 	Line int
 	// top means that it is the first function of a thread or a goroutine.
@@ -101,6 +103,8 @@ func (f *Frame) Names() (names []string) {
 func (f *Frame) Lines() (lines []string) {
 	for _, fn := range f.Functions {
 		switch {
+		case fn.File != "" && fn.Line == 0:
+			lines = append(lines, fmt.Sprintf("%s (%s)", fn.Name, base(fn.File)))
 		case fn.File != "":
 			lines = append(lines, fmt.Sprintf("%s (%s:%d)", fn.Name, base(fn.File), fn.Line))
 		case f.Module != nil:

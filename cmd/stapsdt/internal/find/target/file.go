@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -47,6 +47,8 @@ type File struct {
 	// to memory that has no file. The kernel does not know the breakpoints there, so reaching
 	// one ends the program. It is nil if no such program is known.
 	Moves error
+	// Running are processes that ran the file as their program when it was opened by name.
+	Running []int
 
 	segments []elf.ProgHeader // those that are loaded
 	content  *Content
@@ -59,8 +61,8 @@ type File struct {
 	symbols  *symbols            // read when an operand names a symbol
 	types    *types              // nil if all were read
 	owner    *owner              // the user whose budget is charged, or nil
-	// kinds are the descriptors that are released with the file, by bpf.Probe.Key.
-	kinds map[string]int
+	cost     int64               // of what is released with the file
+	kinds    map[string]bool     // those of the file's own programs, by bpf.Probe.Key
 
 	functions *functions  // nil if none were looked for or found
 	asked     []spec.Spec // those whose functions were looked for

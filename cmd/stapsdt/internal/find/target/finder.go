@@ -3,10 +3,8 @@
 package target
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -14,24 +12,22 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/lease"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
-	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
 // Finder finds the files with probes that processes have mapped. It remembers what it found,
 // so that looking again is cheap. It is for one goroutine.
 type Finder struct {
 	known  map[proc.File]*entry
-	purged time.Time // when expired entries were last removed
+	fuse   map[uint64]bool // whether devices are FUSE file systems
+	purged time.Time       // when what has expired was last removed
 	byID   map[ID]*File
 	named  map[ID]bool   // files that a user has named
 	leases *lease.Leases // nil if nothing will be attached
-	mounts mounts
-	owners *owners // nil if there are no budgets
+	owners *owners       // nil if there are no budgets
 	skips  Skips
 	putOff *PutOff // the first file of the process that Process looks at, or nil
 	// written holds the files that were open for writing when the finder looked at them.
@@ -57,28 +53,10 @@ type PutOff struct {
 
 func (e *PutOff) Error() string { return fmt.Sprintf("%s is postponed: %v", e.Path, e.Err) }
 
-// openWriter is a file that another process has open for writing.
-type openWriter struct {
-	since time.Time // when this was first found
-	pids  []int     // processes that have mapped the file
-}
-
-const (
-	entryTTL = 30 * time.Second
-	// timestampStep is the time after a change within which another change may leave the timestamps
-	// of a file unchanged.
-	timestampStep = time.Second
-	// slowMaps is the time that reading a memory map may take before it counts against a
-	// budget.
-	slowMaps = 5 * time.Millisecond
-	// patience is the delay before attaching to a file that stays open for writing.
-	patience = 2 * time.Second
-)
-
 // NewFinder returns a Finder that has found nothing. Nothing is attached to its files.
 func NewFinder() *Finder {
 	return &Finder{
-		known: map[proc.File]*entry{}, mounts: mounts{}, byID: map[ID]*File{},
+		known: map[proc.File]*entry{}, fuse: map[uint64]bool{}, byID: map[ID]*File{},
 		named: map[ID]bool{}, written: map[ID]*openWriter{},
 		MaxFunctions: function.MaxMatches, Debug: debugfile.New(),
 	}
@@ -92,8 +70,8 @@ func NewTracer() *Finder {
 	return f
 }
 
-// Limit gives each user of the machine a budget, so that the files of one user cannot delay or displace
-// the files of another. It is for processes that the command does not name.
+// Limit gives each user of the machine a budget, so that the files of one user cannot delay or
+// displace the files of another. It is for processes that the command does not name.
 func (f *Finder) Limit() {
 	if f.owners == nil {
 		f.owners = newOwners(&f.skips)
@@ -109,15 +87,14 @@ func (f *Finder) Order(pids []int) []int {
 	if !f.owners.indebted() {
 		return pids
 	}
-	now := f.owners.now()
-	owed := make(map[int]time.Duration, len(pids))
+	granted := make(map[int]time.Time, len(pids))
 	for _, pid := range pids {
 		if o := f.owners.of(pid); o != nil {
-			owed[pid] = o.owed(now)
+			granted[pid] = o.granted
 		}
 	}
 	ordered := slices.Clone(pids)
-	slices.SortStableFunc(ordered, func(a, b int) int { return cmp.Compare(owed[a], owed[b]) })
+	slices.SortStableFunc(ordered, func(a, b int) int { return granted[a].Compare(granted[b]) })
 	return ordered
 }
 
@@ -130,28 +107,6 @@ func (f *Finder) Broken() <-chan struct{} {
 	return f.leases.Broken
 }
 
-// Use is a file with probes that a process has mapped.
-type Use struct {
-	*File
-	// Mappings are the mappings of the file, in the order of their addresses.
-	Mappings []proc.Mapping
-	// Moved means that the process has moved the code of a site to memory that has no file, where
-	// no tracer reaches it.
-	Moved bool
-}
-
-// Twice reports whether the process has mapped the semaphore of a site twice, for example because
-// dlmopen has loaded a library again. The kernel raises only one of the two.
-func (u *Use) Twice(s *sdt.Site) bool {
-	n := 0
-	for _, m := range u.Mappings {
-		if m.Writable && m.Has(s.SemaphoreOffset) {
-			n++
-		}
-	}
-	return s.SemaphoreOffset != 0 && n > 1
-}
-
 // Process returns the files with probes that a process has mapped. The error is
 // ErrNoProcess if it has exited, and a *rights.Error if rights are missing to read the process.
 // Files that cannot be opened are skipped: skipped is the error for the first of them, or nil. It
@@ -159,7 +114,7 @@ func (u *Use) Twice(s *sdt.Site) bool {
 func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 	if f.owners.indebted() {
 		if o := f.owners.of(pid); o.late(time.Now()) {
-			o.outOfTime()
+			o.skip(skipTime)
 			return nil, nil, nil
 		}
 	}
@@ -208,63 +163,24 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 	return uses, skipped, nil
 }
 
-// mappings returns the mappings of files in a process, and the executable memory to which it can
-// have copied code.
-func (f *Finder) mappings(pid int) (files, copies []proc.Mapping, err error) {
-	start := time.Now()
-	all, more, err := proc.FilesAndCopies(pid)
-	if time.Since(start) > slowMaps {
-		f.owners.of(pid).charge(start)
-	}
-	if more {
-		who := "a process"
-		if o := f.owners.of(pid); o != nil {
-			who += " of " + o.id.String()
-		}
-		f.skips.add(skipMappings, "%s has mapped too much: the rest is left out", who)
-	}
-	if errors.Is(err, fs.ErrPermission) {
-		err = rights.New(fmt.Sprintf("reading the memory map of process %d", pid), err, rights.Ptrace)
-	}
-	for _, m := range all {
-		if m.IsFile() {
-			files = append(files, m)
-		} else {
-			copies = append(copies, m)
-		}
-	}
-	return files, copies, err
-}
-
-// byFile groups mappings by file, in the order of the first mapping of each file.
-func byFile(mappings []proc.Mapping) (all [][]proc.Mapping) {
-	at := map[proc.File]int{}
-	for _, m := range mappings {
-		i, known := at[m.File]
-		if !known {
-			i = len(all)
-			at[m.File], all = i, append(all, nil)
-		}
-		all[i] = append(all[i], m)
-	}
-	return all
-}
-
-// file returns nil if the file has no probes, or must not be attached to yet. whose returns the owner
-// of the process.
+// file returns nil if the file has no probes, or must not be attached to yet. whose returns the
+// owner of the process.
 func (f *Finder) file(pid int, m *proc.Mapping, whose func() *owner) (*File, error) {
 	if e := f.lookup(pid, m); e != nil {
 		return e.file, nil
 	}
 	now, key := time.Now(), m.File
+	f.expire(now)
 	// The rights to open the file are not needed before this point.
 	o := whose()
 	if f.refuses(o, now) {
 		return nil, nil
 	}
 	defer o.charge(now)
-	if !f.named[ID{key.Device, key.Inode}] && f.mounts.isFUSE(pid, key.Device) {
-		f.known[key] = &entry{until: now.Add(entryTTL), skip: true}
+	asked := f.owners == nil // the user has named the process
+	if !f.named[ID{key.Device, key.Inode}] && f.isFUSE(pid, key.Device) &&
+		!(asked && proc.IsOwnFUSE(key.Device)) {
+		f.enter(key, &entry{until: now.Add(entryTTL), skip: true, owner: o})
 		f.skips.add(skipFUSE, "%s is left out, because it is on a FUSE file system, whose server could stop this command; to trace it, name the file", key.Path)
 		return nil, nil
 	}
@@ -295,17 +211,11 @@ func (f *Finder) later(path string, err error) *PutOff {
 
 // refuses reports whether an owner must not have another file now.
 func (f *Finder) refuses(o *owner, now time.Time) bool {
-	switch {
-	case o == nil:
-		return false
-	case o.late(now):
-		o.outOfTime()
-	case o.descriptors >= maxDescriptors():
-		o.outOfDescriptors()
-	default:
-		return false
+	if o.late(now) {
+		o.skip(skipTime)
+		return true
 	}
-	return true
+	return !o.affords(descriptor(fileSize), skipDescriptors)
 }
 
 // readMapped returns the File of an opened file that a process has mapped, or nil.
@@ -313,7 +223,7 @@ func (f *Finder) readMapped(pid int, key proc.File, opened *Content, o *owner) (
 	file, err := f.read(pid, key.Path, opened, o)
 	switch {
 	case err == nil:
-		f.known[key] = &entry{file: file, stamp: file.stamp}
+		f.enter(key, &entry{file: file, owner: o})
 		return file, nil
 	case errors.Is(err, stall.Err):
 		f.skips.add(skipUnresponsive, "%w", f.later(key.Path, stall.Err))
@@ -321,17 +231,11 @@ func (f *Finder) readMapped(pid int, key proc.File, opened *Content, o *owner) (
 		f.later(key.Path, lease.ErrWritten)
 		w := f.written[file.ID]
 		w.pids = append(w.pids, pid)
-	case errors.Is(err, errManyProbes):
-		// The file is not remembered, because other users can map it too.
-		f.manyProbes(o)
+	case errors.Is(err, errManyProbes): // it is not remembered, because other users can map it too
 	default:
 		f.remember(key, file.stamp, o)
 	}
 	return nil, nil
-}
-
-func (f *Finder) manyProbes(o *owner) {
-	f.skips.add(skipProbes, "%v has files with more than %d probes: the others are left out", o.id, maxProbes)
 }
 
 // errManyProbes means that the files of a user have too many probes.
@@ -359,7 +263,7 @@ func (f *Finder) read(
 		file.Lower = same
 	}
 	err = file.read(f) // without a lease, because most files have no probes
-	if err == nil && o != nil && o.probes+len(file.Probes) > maxProbes {
+	if err == nil && !o.affords(file.size()+entrySize(path), skipProbes) {
 		return file, errManyProbes
 	}
 	if err == nil && f.leases != nil {
@@ -387,30 +291,6 @@ func (f *Finder) read(
 	f.byID[file.ID] = file
 	o.open(file)
 	return file, nil
-}
-
-// waits reports whether to wait until a file is closed for writing. The wait is limited, because
-// some programs keep a file open for longer.
-func (f *Finder) waits(id ID) bool {
-	w := f.written[id]
-	if w == nil {
-		w = &openWriter{since: time.Now()}
-		f.written[id] = w
-	}
-	return time.Since(w.since) < patience
-}
-
-// Waiting returns the processes that had mapped a file while it was being written, so that the
-// caller looks at them again.
-func (f *Finder) Waiting() (pids []int) {
-	for id, w := range f.written {
-		pids = append(pids, w.pids...)
-		w.pids = nil
-		if time.Since(w.since) > 2*patience {
-			delete(f.written, id)
-		}
-	}
-	return pids
 }
 
 // Open opens a file with probes. It looks up a name without a slash in $PATH if there is no

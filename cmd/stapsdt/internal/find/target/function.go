@@ -13,10 +13,11 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -108,7 +109,7 @@ func (f *File) isAt(path string) bool {
 // isNamed reports whether a pattern matches the name of the file, without its directory. A file
 // that was deleted has the name that it had.
 func (f *File) isNamed(pattern string) bool {
-	ok, _ := path.Match(pattern, path.Base(strings.TrimSuffix(f.Path, " (deleted)")))
+	ok, _ := path.Match(pattern, path.Base(strings.TrimSuffix(f.Path, proc.Deleted)))
 	return ok
 }
 
@@ -130,15 +131,12 @@ func (f *File) extend(finder *Finder) {
 	before := len(f.Probes)
 	f.addFunctions(finder, more)
 	f.asked = append(f.asked, more...)
-	o := f.owner
-	if o == nil {
-		return
+	cost := probeSize * int64(len(f.Probes)-before)
+	if !f.owner.affords(cost, skipProbes) {
+		f.Probes, cost = f.Probes[:before], 0
 	}
-	if o.probes+len(f.Probes)-before > maxProbes {
-		f.Probes = f.Probes[:before]
-		finder.manyProbes(o)
-	}
-	o.probes += len(f.Probes) - before
+	f.cost += cost
+	f.owner.add(cost)
 }
 
 // addFunctions adds the functions that specs select to the probes of a file. It keeps the reasons
@@ -200,7 +198,7 @@ func (f *File) addFunctions(finder *Finder, specs []spec.Spec) {
 
 // TypeNames returns the names of the file's Go types, by their addresses. The file must have
 // selected functions.
-func (f *File) TypeNames() event.Names { return f.functions.program }
+func (f *File) TypeNames() value.Names { return f.functions.program }
 
 // addFunction adds the sites of a function that a spec selects.
 func (f *File) addFunction(found *functions, fn *function.Function, by spec.Spec) error {

@@ -16,8 +16,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
 )

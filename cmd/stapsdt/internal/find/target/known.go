@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
@@ -15,15 +14,26 @@ import (
 // entry is the record of a file that a finder has looked at.
 type entry struct {
 	file *File // nil if it has no probes that matter
-	// stamp distinguishes the file from later ones with the same inode. It is not compared before until.
+	// stamp distinguishes the file from later ones with the same inode. It is not compared before
+	// until.
 	stamp stamp
 	until time.Time
 	skip  bool   // the file must not be looked at before until
 	owner *owner // the user to whom this entry is charged, or nil
 }
 
-// Knows reports whether the finder has already looked at a file that a process has just mapped, so that
-// it knows the file's probes, or knows that there are none.
+const (
+	entryTTL = 30 * time.Second
+	// timestampStep is the time after a change within which another change may leave the timestamps
+	// of a file unchanged.
+	timestampStep = time.Second
+)
+
+// entrySize returns the approximate size in bytes of an entry for a path.
+func entrySize(path string) int64 { return 256 + int64(len(path)) }
+
+// Knows reports whether the finder has already looked at a file that a process has just mapped,
+// so that it knows the file's probes, or knows that there are none.
 func (f *Finder) Knows(pid int, m *proc.Mapping) bool {
 	if e := f.known[m.File]; e != nil && !e.skip {
 		e.until = time.Time{} // the mapping may have another file by now
@@ -31,7 +41,8 @@ func (f *Finder) Knows(pid int, m *proc.Mapping) bool {
 	return f.lookup(pid, m) != nil
 }
 
-// lookup returns the entry of a file that a process has mapped, or nil if the file must be looked at.
+// lookup returns the entry of a file that a process has mapped, or nil if the file must be looked
+// at.
 func (f *Finder) lookup(pid int, m *proc.Mapping) *entry {
 	e, now := f.known[m.File], time.Now()
 	switch {
@@ -50,7 +61,7 @@ func (f *Finder) lookup(pid int, m *proc.Mapping) *entry {
 func (f *Finder) same(e *entry, pid int, m *proc.Mapping) bool {
 	o := e.owner
 	defer func(start time.Time) { o.charge(start) }(time.Now())
-	stat, err := statPath(o.stallKey(m.Device), mapFile(pid, m))
+	stat, err := statPath(o.stallKey(m.Device), m.Link(pid))
 	if errors.Is(err, fs.ErrPermission) {
 		o = f.owners.of(pid) // the path leads through the mounts of this owner
 		stat, err = statPath(o.stallKey(m.Device), fmt.Sprintf("/proc/%d/root%s", proc.Task(pid), m.Path))
@@ -67,30 +78,34 @@ func (f *Finder) Recheck() {
 	}
 }
 
-// remember notes that a file has no probes that matter. If its owner has too many such files, the
-// file is not remembered, and is looked at again.
+// remember notes that a file has no probes that matter.
 func (f *Finder) remember(key proc.File, s stamp, o *owner) {
 	now := time.Now()
-	if now.Sub(f.purged) > entryTTL {
-		f.purge(func(e *entry) bool { return now.Sub(e.until) > entryTTL })
-		f.purged = now
-	}
-	f.remove(key)
-	if o != nil {
-		if o.ignored > maxIgnored {
-			return
-		}
-		o.ignored += entrySize + len(key.Path)
-	}
 	until := now.Add(entryTTL)
 	if age := now.Sub(time.Unix(s.ctime.Unix())); age >= 0 && age < timestampStep {
 		s, until = stamp{}, now
 	}
-	f.known[key] = &entry{stamp: s, until: until, owner: o}
+	f.enter(key, &entry{stamp: s, until: until, owner: o})
 }
 
-// entrySize is the approximate size of an entry in bytes, apart from its path.
-const entrySize = 256
+// enter adds an entry, or replaces one. If the owner's budget has no room for it, the file is
+// looked at again instead.
+func (f *Finder) enter(key proc.File, e *entry) {
+	f.remove(key)
+	if size := entrySize(key.Path); e.owner.has(size) {
+		e.owner.add(size)
+		f.known[key] = e
+	}
+}
+
+// expire removes what was not compared again for a while.
+func (f *Finder) expire(now time.Time) {
+	if now.Sub(f.purged) > entryTTL {
+		f.purge(func(e *entry) bool { return now.Sub(e.until) > entryTTL })
+		clear(f.fuse)
+		f.purged = now
+	}
+}
 
 // purge removes selected entries of files without probes that matter.
 func (f *Finder) purge(which func(*entry) bool) {
@@ -103,10 +118,10 @@ func (f *Finder) purge(which func(*entry) bool) {
 
 // remove removes the entry of a file.
 func (f *Finder) remove(key proc.File) {
-	if e := f.known[key]; e != nil && e.owner != nil {
-		e.owner.ignored -= entrySize + len(key.Path)
+	if e := f.known[key]; e != nil {
+		e.owner.add(-entrySize(key.Path))
+		delete(f.known, key)
 	}
-	delete(f.known, key)
 }
 
 // Ignore closes a file whose probes do not matter. For a while, it is not found again.
@@ -127,7 +142,11 @@ func (f *Finder) Reconsider() {
 
 // Drop closes a file. The file is found again if a process has mapped it.
 func (f *Finder) Drop(file *File) {
-	maps.DeleteFunc(f.known, func(_ proc.File, e *entry) bool { return e.file == file })
+	for key, e := range f.known {
+		if e.file == file {
+			f.remove(key)
+		}
+	}
 	if f.byID[file.ID] == file {
 		delete(f.byID, file.ID)
 	}

@@ -10,27 +10,22 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 
 	"golang.org/x/sys/unix"
 )
-
-// mapFile returns the path in /proc that leads to the file of a mapping.
-func mapFile(pid int, m *proc.Mapping) string {
-	return fmt.Sprintf("/proc/%d/map_files/%x-%x", proc.Task(pid), m.Start, m.End)
-}
 
 // openMapped opens the file of a mapping. /proc/PID/map_files leads to exactly this file, even
 // if it is deleted or in memory, but requires root or CAP_CHECKPOINT_RESTORE. Without them,
 // openMapped opens the path if it still leads to the same file.
 func openMapped(pid int, m *proc.Mapping) (*os.File, error) {
-	file, err := open(mapFile(pid, m))
+	file, err := open(m.Link(pid))
 	var leased *leasedError
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.As(err, &leased) {
 		return file, err
 	}
-	name := strings.TrimSuffix(m.Path, " (deleted)")
+	name := strings.TrimSuffix(m.Path, proc.Deleted)
 	op := fmt.Sprintf("opening %s of process %d", name, pid)
 	if strings.HasPrefix(name, "/memfd:") {
 		op = fmt.Sprintf("process %d has the image %s in memory, not in a directory, which STAPSDT_DIR can name: opening it", pid, name)

@@ -137,7 +137,7 @@ func has(all []span, offset uint64) bool {
 	return next > 0 && offset < all[next-1].end
 }
 
-// findMoved notes whether any process runs a file, and has moved its code.
+// findMoved notes which processes run a file, and whether any of them has moved its code.
 func (f *Finder) findMoved(file *File) {
 	pids, _ := proc.Processes()
 	for _, pid := range pids {
@@ -149,6 +149,7 @@ func (f *Finder) findMoved(file *File) {
 		if stat, err := statPath(path, exe); err != nil || file.ID != (ID{stat.Dev, stat.Ino}) {
 			continue
 		}
+		file.Running = append(file.Running, pid)
 		mappings, copies, _ := f.mappings(pid)
 		mappings = slices.DeleteFunc(mappings, func(m proc.Mapping) bool { return m.Path != path })
 		file.noteMoved(pid, mappings, copies)

@@ -3,6 +3,9 @@
 package target
 
 import (
+	"io"
+	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
@@ -11,8 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every user of the machine has a budget in a tracer, so that the files of one user cannot delay or displace
-// the files of another. Root of the machine itself has none.
+// Every user of the machine has a budget in a tracer, so that the files of one user cannot delay
+// or displace the files of another. Root of the machine itself has none. It is of time, which is
+// granted again and again, and of memory, which can be kept forever. A descriptor is paid for in
+// memory too.
 const (
 	// timeShare is the part of a processor that reading the files of an owner may take, as
 	// 1/timeShare. 1/allShare is the part for all owners together, who get equal parts of it.
@@ -20,30 +25,25 @@ const (
 	timeShare = 10
 	allShare  = 2
 	timeBurst = 300 * time.Millisecond
-	// maxProbes is the maximum number of probes in the files that are kept for an owner, and so of
-	// the probes that can be attached to. Each takes about half a kilobyte.
-	maxProbes = 1 << 16
-	// descriptorShare is the part of the descriptors that an owner may take, as 1/descriptorShare. A file
-	// takes one, and another for each kind of its probes. A kind takes one more, which is never released.
+	// budget is the memory in bytes that the files of an owner may take, by the approximate sizes
+	// below.
+	budget    = 32 << 20
+	probeSize = 512
+	fileSize  = 8 << 10 // of an open file
+	kindSize  = 8 << 10 // of a program for a kind of selected probes
+	linkSize  = 2 << 10 // of a program that is attached to a file
+	// descriptorShare is the part of the descriptors that an owner may take, as 1/descriptorShare.
 	descriptorShare = 8
-	// maxKinds is the maximum number of kinds of selected probes that an owner's files may ever have had.
-	maxKinds = 4096
-	// maxIgnored is the maximum size in bytes of the entries of an owner's files that do not matter.
-	maxIgnored = 2 << 20
 )
 
 // owner records the resources of a tracer that a user has used.
 type owner struct {
 	id  proc.Owner
 	all *owners
-	// debt is the time that was taken for the files, minus the time that was granted until at.
-	debt time.Duration
-	at   time.Time
-	// files counts the open files. probes and descriptors count their probes and descriptors.
-	files, probes, descriptors int
-	kinds                      map[string]bool // by bpf.Probe.Key
-	ignored                    int             // size in bytes of the entries of files that do not matter
-	skips                      *Skips
+	// granted is when the time that the files have taken will have been granted.
+	granted time.Time
+	used    atomic.Int64    // of the budget
+	kinds   map[string]bool // those of programs that serve all files, by bpf.Probe.Key
 }
 
 // owners are the users of the machine who have files.
@@ -52,15 +52,13 @@ type owners struct {
 	skips *Skips
 	// root holds the mount namespaces whose root is not limited: of process 1, and of this process.
 	root map[uint64]bool
-	now  func() time.Time
 	// share is the part of a processor that each owner has now, as 1/share.
 	share time.Duration
 }
 
 func newOwners(skips *Skips) *owners {
 	o := &owners{
-		byID: map[proc.Owner]*owner{}, skips: skips,
-		root: map[uint64]bool{}, now: time.Now, share: timeShare,
+		byID: map[proc.Owner]*owner{}, skips: skips, root: map[uint64]bool{}, share: timeShare,
 	}
 	for _, pid := range []string{"1", "self"} {
 		if inode, ok := proc.Inode("/proc/" + pid + "/ns/mnt"); ok {
@@ -70,69 +68,91 @@ func newOwners(skips *Skips) *owners {
 	return o
 }
 
-// maxDescriptors returns the maximum number of descriptors of an owner. The limit of the process can change.
-func maxDescriptors() int {
+// descriptor returns the part of a budget that a descriptor takes with its memory of a size:
+// where descriptors are scarcer, as large a part as it is of an owner's descriptors. Their limit
+// can change.
+func descriptor(size int64) int64 {
 	limit := unix.Rlimit{Cur: 1024}
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
-	return int(min(limit.Cur, 1<<30)) / descriptorShare
+	return max(size, int64(budget*descriptorShare/max(limit.Cur, 1)))
 }
 
-// Spend reports whether the budget of the file's owner allows attaching to probes of a kind. If so, it
-// counts their descriptors. If alone is true, the program of the kind serves this file only, and is
-// released with the file.
+// Spend reports whether the budget of the file's owner allows a program for probes of a kind. If
+// alone is true, it serves this file only, and is released with the file. Otherwise it serves all
+// files, and is never released.
 func (f *File) Spend(kind string, alone bool) bool {
 	o := f.owner
-	if o == nil || f.kinds[kind] > 0 {
+	if o == nil {
 		return true
 	}
-	cost, isNew := 1, !alone && !o.kinds[kind]
-	if alone || isNew {
-		cost++
+	kinds := o.kinds
+	if alone {
+		kinds = f.kinds
 	}
-	if o.descriptors+cost > maxDescriptors() || isNew && len(o.kinds) == maxKinds {
-		o.outOfDescriptors()
+	if kinds[kind] {
+		return true
+	}
+	cost := descriptor(kindSize)
+	if !o.affords(cost, skipDescriptors) {
 		return false
 	}
-	if f.kinds == nil {
-		f.kinds = map[string]int{}
+	kinds[kind] = true
+	o.add(cost)
+	if alone {
+		f.cost += cost
 	}
-	if f.kinds[kind] = 1; alone {
-		f.kinds[kind] = 2
-	}
-	if o.kinds == nil {
-		o.kinds = map[string]bool{}
-	}
-	if isNew {
-		o.kinds[kind] = true
-	}
-	o.descriptors += cost
 	return true
 }
 
-// Charge adds the time since a start to the debt of the file's owner. It may be called after the file was closed.
+// Affords reports whether the budget of the file's owner has room for n links of programs.
+func (f *File) Affords(n int) bool {
+	return f.owner.affords(int64(n)*descriptor(linkSize), skipDescriptors)
+}
+
+// Room returns the number of links of programs for which the budget has room. Any goroutine may
+// call it.
+func (f *File) Room() int {
+	if f.owner == nil {
+		return math.MaxInt
+	}
+	return int((budget - f.owner.used.Load()) / descriptor(linkSize))
+}
+
+// Paid charges n links to the file's owner until they are closed. Any goroutine may call it, and
+// close them.
+func (f *File) Paid(links io.Closer, n int) io.Closer {
+	p := paid{links, f.owner, int64(n) * descriptor(linkSize)}
+	p.owner.add(p.cost)
+	return p
+}
+
+// paid is what an owner pays for until it is closed.
+type paid struct {
+	io.Closer
+	owner *owner
+	cost  int64
+}
+
+func (p paid) Close() error {
+	defer p.owner.add(-p.cost)
+	return p.Closer.Close()
+}
+
+// Charge adds the time since a start to that of the file's owner. It may be called after the file
+// was closed.
 func (f *File) Charge(start time.Time) { f.owner.charge(start) }
 
-// open counts a file.
+// size returns the cost of the open file without its programs and links.
+func (f *File) size() int64 { return descriptor(fileSize) + probeSize*int64(len(f.Probes)) }
+
+// open charges the file to its owner.
 func (o *owner) open(f *File) {
-	if o != nil {
-		f.owner = o
-		o.files++
-		o.descriptors++
-		o.probes += len(f.Probes)
-	}
+	f.owner, f.kinds, f.cost = o, map[string]bool{}, f.size()
+	o.add(f.cost)
 }
 
-// close undoes open.
-func (o *owner) close(f *File) {
-	if o != nil {
-		o.files--
-		o.descriptors--
-		for _, descriptors := range f.kinds {
-			o.descriptors -= descriptors
-		}
-		o.probes -= len(f.Probes)
-	}
-}
+// close undoes the charges for a file.
+func (o *owner) close(f *File) { o.add(-f.cost) }
 
 // of returns the owner of a process, or nil if the owner is root of the machine or there are no
 // budgets.
@@ -147,7 +167,7 @@ func (o *owners) of(pid int) *owner {
 	known := o.byID[id]
 	if known == nil {
 		o.purge()
-		known = &owner{id: id, all: o, at: o.now(), skips: o.skips}
+		known = &owner{id: id, all: o, kinds: map[string]bool{}}
 		o.byID[id] = known
 	}
 	return known
@@ -161,53 +181,65 @@ func (o *owner) stallKey(system any) any {
 	return stall.Of{Owner: o.id, System: system}
 }
 
-// purge removes owners without files, kinds and debt.
+// purge removes owners who use nothing and owe nothing.
 func (o *owners) purge() {
+	now := time.Now()
 	for id, owner := range o.byID {
-		if owner.files == 0 && len(owner.kinds) == 0 && owner.owed(o.now()) == 0 {
+		if owner.used.Load() == 0 && !owner.granted.After(now) {
 			delete(o.byID, id)
 		}
 	}
 }
 
-// owed updates and returns the debt.
-func (o *owner) owed(now time.Time) time.Duration {
-	o.debt = max(o.debt-now.Sub(o.at)/o.all.share, 0)
-	o.at = now
-	return o.debt
-}
-
-// charge adds the time since a start to the debt.
+// charge adds the time since a start to what has to be granted.
 func (o *owner) charge(start time.Time) {
-	if o != nil {
-		now := time.Now()
-		o.debt = o.owed(now) + now.Sub(start)
+	if o == nil {
+		return
 	}
+	now := time.Now()
+	if o.granted.Before(now) {
+		o.granted = now
+	}
+	o.granted = o.granted.Add(now.Sub(start) * o.all.share)
 }
 
 // late reports whether the owner's files have to wait for the files of others.
-func (o *owner) late(now time.Time) bool { return o != nil && o.owed(now) > timeBurst }
-
-// outOfTime counts a file that has to wait for the files of others.
-func (o *owner) outOfTime() {
-	o.skips.add(skipTime, "%v has used up the time for reading files: the others have to wait", o.id)
+func (o *owner) late(now time.Time) bool {
+	return o != nil && o.granted.Sub(now) > timeBurst*o.all.share
 }
 
-// outOfDescriptors counts a file or probe for which the owner has no descriptors left.
-func (o *owner) outOfDescriptors() {
-	o.skips.add(skipDescriptors, "%v has used up its descriptors: its other files and probes are left out", o.id)
+// add adds a cost to what was used of the budget.
+func (o *owner) add(cost int64) {
+	if o != nil {
+		o.used.Add(cost)
+	}
 }
 
-// indebted reports whether any owner's files have to wait. It divides the granted time among the owners
-// with a debt.
+// has reports whether the budget has room for a cost.
+func (o *owner) has(cost int64) bool { return o == nil || o.used.Load()+cost <= budget }
+
+// affords is has. If there is no room, it counts what is left out for a reason.
+func (o *owner) affords(cost int64, why reason) bool {
+	room := o.has(cost)
+	if !room {
+		o.skip(why)
+	}
+	return room
+}
+
+// skip counts a file or a probe of the owner that is left out, or has to wait.
+func (o *owner) skip(why reason) { o.all.skips.add(why, shareUsed[why], o.id) }
+
+// indebted reports whether any owner's files have to wait. It divides the granted time among the
+// owners who have taken some in advance.
 func (o *owners) indebted() (late bool) {
 	if o == nil {
 		return false
 	}
-	now, n := o.now(), time.Duration(0)
+	now, n := time.Now(), time.Duration(0)
 	for _, owner := range o.byID {
 		late = owner.late(now) || late
-		if owner.debt > 0 {
+		if owner.granted.After(now) {
 			n++
 		}
 	}

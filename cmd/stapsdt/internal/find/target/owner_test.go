@@ -13,8 +13,10 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // sleeper starts a process with attributes, and returns its number.
@@ -23,7 +25,7 @@ func sleeper(t *testing.T, attr *syscall.SysProcAttr) int {
 	cmd := exec.Command("/bin/sleep", "100")
 	attr.Pdeathsig = syscall.SIGKILL
 	cmd.SysProcAttr = attr
-	testenv.Needs(t, "the right to make namespaces", cmd.Start())
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -31,8 +33,8 @@ func sleeper(t *testing.T, attr *syscall.SysProcAttr) int {
 	return cmd.Process.Pid
 }
 
-// TestOwners: whose a process is does not depend on what its user can change: other user numbers in a
-// user namespace are those of its maker. Root of a container is not that of the machine.
+// TestOwners: whose a process is does not depend on what its user can change: other user numbers
+// in a user namespace are those of its maker. Root of a container is not that of the machine.
 func TestOwners(t *testing.T) {
 	testenv.NeedsRoot(t)
 	owners := newOwners(&Skips{})
@@ -49,6 +51,7 @@ func TestOwners(t *testing.T) {
 	require.NotNil(t, container)
 	require.Contains(t, container.id.String(), "root of mount namespace")
 
+	testenv.NeedsNamespaces(t, "user", syscall.CLONE_NEWUSER)
 	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
 	cmd := exec.Command(unshare, "-U", "sleep", "100")
 	cmd.SysProcAttr = as(40004)
@@ -73,54 +76,64 @@ func TestOwners(t *testing.T) {
 func TestBudget(t *testing.T) { synctest.Test(t, testBudget) }
 
 func testBudget(t *testing.T) {
-	now := time.Now()
 	owners := newOwners(nil)
-	owners.now = func() time.Time { return now }
-	o := &owner{id: proc.Owner{UID: 7}, all: owners, at: now}
-	owners.byID[o.id] = o
-	require.False(t, o.late(now))
+	add := func(uid uint32) *owner {
+		o := &owner{id: proc.Owner{UID: uid}, all: owners}
+		owners.byID[o.id] = o
+		return o
+	}
+	o := add(7)
+	require.False(t, o.late(time.Now()))
 	o.charge(time.Now().Add(-timeBurst / 2))
 	require.False(t, owners.indebted())
 	o.charge(time.Now().Add(-timeBurst))
 	require.True(t, owners.indebted())
-	require.True(t, o.late(now))
-	now = now.Add(timeShare * timeBurst)
+	require.True(t, o.late(time.Now()))
+	time.Sleep(timeShare * timeBurst)
 	require.False(t, owners.indebted())
 	owners.purge()
 	require.Len(t, owners.byID, 1, "it still owes something")
-	now = now.Add(timeShare * timeBurst)
-	o.files = 1
+	time.Sleep(timeShare * timeBurst)
+	o.used.Store(1)
 	owners.purge()
 	require.Len(t, owners.byID, 1, "it has a file")
-	o.files = 0
+	o.used.Store(0)
 	owners.purge()
 	require.Empty(t, owners.byID)
 
-	// Twelve who owe something get half a processor together.
+	// Twelve who have taken time in advance get half a processor together.
 	for uid := range uint32(12) {
-		id := proc.Owner{UID: uid}
-		owners.byID[id] = &owner{id: id, all: owners, at: now, debt: 2 * timeBurst}
+		add(uid).charge(time.Now().Add(-timeBurst))
+	}
+	require.False(t, owners.indebted())
+	time.Sleep(timeShare * timeBurst / 2)
+	for _, o := range owners.byID {
+		o.charge(time.Now().Add(-time.Second))
+		require.Equal(t, timeShare*timeBurst/2+24*time.Second, time.Until(o.granted))
 	}
 	require.True(t, owners.indebted())
-	now = now.Add(time.Second)
-	require.Equal(t, 2*timeBurst-time.Second/24, owners.byID[proc.Owner{UID: 3}].owed(now))
+	late := add(13)
+	late.charge(time.Now().Add(-timeBurst))
+	require.False(t, late.late(time.Now()), "the burst is the same, however many there are")
+	late.charge(time.Now().Add(-time.Millisecond))
+	require.True(t, late.late(time.Now()))
 
 	var none *owner // root of the machine
-	none.charge(now.Add(-time.Hour))
-	require.False(t, none.late(now))
+	none.charge(time.Now().Add(-time.Hour))
+	require.False(t, none.late(time.Now()))
 }
 
-// TestLimits: the files and probes of a user in a Finder are limited, and has room again when they
-// are forgotten. What was dismissed is remembered up to a limit.
+// TestLimits: the memory, the files and the probes of a user in a Finder are limited together,
+// and there is room again when they are forgotten.
 func TestLimits(t *testing.T) {
 	f := NewFinder()
 	defer f.Close()
 	f.Limit()
-	o := &owner{id: proc.Owner{UID: 7}, all: f.owners, at: time.Now(), skips: f.Skips()}
+	o := &owner{id: proc.Owner{UID: 7}, all: f.owners, kinds: map[string]bool{}}
 	now := time.Now()
 	require.False(t, f.refuses(o, now))
 	require.False(t, f.refuses(nil, now))
-	o.descriptors = maxDescriptors()
+	o.used.Store(budget)
 	require.True(t, f.refuses(o, now))
 	require.Len(t, f.Skips().Unsaid(), 1)
 	require.True(t, f.refuses(o, now))
@@ -128,26 +141,31 @@ func TestLimits(t *testing.T) {
 	counts := map[string]uint64{}
 	f.Skips().Counts(func(reason string, n uint64) { counts[reason] = n })
 	require.Equal(t, map[string]uint64{"descriptors": 2, "time": 0, "probes": 0, "mappings": 0, "fuse": 0, "unresponsive": 0}, counts)
-	o.descriptors, o.debt = 0, time.Hour
+	o.used.Store(0)
+	o.granted = now.Add(time.Hour)
 	require.True(t, f.refuses(o, now))
 
-	file := &File{}
+	file := &File{Probes: make([]sdt.Site, 1000)}
 	o.open(file)
-	spent := 0
+	require.Equal(t, descriptor(fileSize)+1000*probeSize, o.used.Load())
+	room := (budget - o.used.Load()) / descriptor(kindSize)
+	spent := int64(0)
 	for file.Spend(fmt.Sprint(spent), false) {
 		spent++
 	}
-	require.Equal(t, min((maxDescriptors()-1)/2, maxKinds), spent)
+	require.Equal(t, room, spent)
 	require.True(t, file.Spend("0", false), "it has that already")
+	require.False(t, o.affords(1<<16*probeSize, skipProbes))
 	o.close(file)
-	o.debt, o.at = 0, time.Now()
+	o.granted = time.Time{}
 	file.Charge(time.Now().Add(-timeBurst))
-	require.GreaterOrEqual(t, o.debt, timeBurst, "the time of closing it counts")
-	require.Equal(t, spent, o.descriptors, "the programs remain")
+	require.WithinDuration(t, now.Add(timeShare*timeBurst), o.granted, timeBurst, "the time of closing it counts")
+	require.Equal(t, spent*descriptor(kindSize), o.used.Load(), "the programs remain")
 	require.True(t, new(File).Spend("any", false), "root of the machine may")
 
 	// The programs that serve one file alone are released with it, however many files there are.
-	o.kinds, o.descriptors = nil, 0
+	o.kinds = map[string]bool{}
+	o.used.Store(0)
 	for range 3 {
 		version := &File{}
 		o.open(version)
@@ -155,20 +173,71 @@ func TestLimits(t *testing.T) {
 			require.True(t, version.Spend(fmt.Sprint(i), true))
 			require.True(t, version.Spend(fmt.Sprint(i), true))
 		}
-		require.Equal(t, 1+2*5, o.descriptors)
+		require.Equal(t, descriptor(fileSize)+5*descriptor(kindSize), o.used.Load())
 		o.close(version)
-		require.Zero(t, o.descriptors)
+		require.Zero(t, o.used.Load())
 		require.Empty(t, o.kinds)
 	}
+}
 
-	for i := range 2 * maxIgnored / entrySize {
-		f.remember(proc.File{Inode: uint64(i)}, stamp{}, o)
+// TestPaid: links count until they are closed, and there is no room for more.
+func TestPaid(t *testing.T) {
+	f := NewFinder()
+	defer f.Close()
+	f.Limit()
+	file := &File{owner: &owner{all: f.owners}}
+	most := int(budget / descriptor(linkSize))
+	require.True(t, file.Affords(most))
+	require.False(t, file.Affords(most+1))
+	c := &closed{}
+	links := file.Paid(c, most-1)
+	require.True(t, file.Affords(1))
+	require.False(t, file.Affords(2))
+	require.NoError(t, links.Close())
+	require.True(t, c.done.Load())
+	require.True(t, file.Affords(most))
+
+	require.True(t, new(File).Affords(2*most), "root of the machine may")
+	require.NoError(t, new(File).Paid(&closed{}, 1).Close())
+}
+
+// TestScarce: a user has at most an eighth of the descriptors.
+func TestScarce(t *testing.T) {
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	for _, n := range []uint64{512, 1024} {
+		few := unix.Rlimit{Cur: n, Max: limit.Max}
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
+		require.EqualValues(t, n/8, budget/descriptor(linkSize))
+		require.EqualValues(t, n/8, budget/descriptor(fileSize))
 	}
-	require.Len(t, f.known, maxIgnored/entrySize+1)
+}
+
+// TestEntries: what a user's files leave in a Finder counts too: what was dismissed, what must
+// not be opened, and the other names of a file.
+func TestEntries(t *testing.T) {
+	f := NewFinder()
+	defer f.Close()
+	f.Limit()
+	o := &owner{id: proc.Owner{UID: 7}, all: f.owners}
+	key := func(i int64) proc.File { return proc.File{Inode: uint64(i)} }
+	for i := range 2 * budget / entrySize("") {
+		f.enter(key(i), &entry{owner: o})
+	}
+	require.Len(t, f.known, int(budget/entrySize("")))
 	f.Reconsider()
 	require.Empty(t, f.known)
-	require.Zero(t, o.ignored)
-	f.remember(proc.File{Inode: 1}, stamp{}, o)
-	f.remember(proc.File{Inode: 1}, stamp{}, o)
-	require.Equal(t, entrySize, o.ignored)
+	require.Zero(t, o.used.Load())
+	for range 2 {
+		f.remember(key(1), stamp{}, o)
+		require.Equal(t, entrySize(""), o.used.Load())
+	}
+	file := &File{content: &Content{}}
+	f.enter(key(1), &entry{file: file, owner: o})
+	f.enter(key(2), &entry{file: file, owner: o})
+	require.Equal(t, 2*entrySize(""), o.used.Load())
+	f.Drop(file)
+	require.Empty(t, f.known)
+	require.Zero(t, o.used.Load())
 }

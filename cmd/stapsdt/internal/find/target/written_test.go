@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 

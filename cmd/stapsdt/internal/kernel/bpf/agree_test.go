@@ -20,7 +20,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -129,7 +129,7 @@ func inRecording(t *testing.T, all []evaluation) (outcomes []outcome) {
 	_, err = reader.More()
 	require.NoError(t, err)
 	require.Zero(t, reader.Lost())
-	evaluator := replay.NewEvaluator(reader.Probes()[0])
+	evaluator := evaluate.NewEvaluator(reader.Probes()[0])
 	for _, one := range all {
 		event, err := reader.Next()
 		require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf"
@@ -26,8 +26,8 @@ const (
 
 const (
 	// textRead includes the NUL, and textSlot fills a word.
-	textRead = event.TextSize + 1
-	textSlot = event.TextSize + 8
+	textRead = value.TextSize + 1
+	textSlot = value.TextSize + 8
 	// stackSize is the limit of BPF.
 	stackSize = 512
 	// page is the smallest size of a page: a read of at most this size touches two pages.
@@ -325,12 +325,12 @@ func (b *builder) textVariable(s origin, unreadable string) error {
 	a := b.probe.arg(s.arg)
 	t.isGo = a.Length != nil
 	addrAt := b.nums[addr]
-	if err := b.readArg(s.arg, asm.RFP, t.at, event.TextSize, addrAt, unreadable); err != nil {
+	if err := b.readArg(s.arg, asm.RFP, t.at, value.TextSize, addrAt, unreadable); err != nil {
 		return err
 	}
 	b.add(asm.StoreMem(asm.RFP, t.length, asm.R0, asm.DWord))
-	if event.IsBytes(a.Type) {
-		b.add(asm.StoreMem(asm.RFP, t.at+event.KeyLength, asm.R0, asm.Byte))
+	if value.IsBytes(a.Type) {
+		b.add(asm.StoreMem(asm.RFP, t.at+value.KeyLength, asm.R0, asm.Byte))
 	}
 	return nil
 }

@@ -11,10 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -235,7 +237,7 @@ func TestCompile(t *testing.T) {
 	} {
 		for range 30 {
 			v := randomValues(r)
-			if len(v[11].Text()) > event.TextSize && (strings.Contains(src, "len") || strings.Contains(src, "Suffix")) {
+			if len(v[11].Text()) > value.TextSize && (strings.Contains(src, "len") || strings.Contains(src, "Suffix")) {
 				// What follows the first bytes is unknown here: that is a fault.
 				e, err := sample().Parse(src)
 				require.NoError(t, err)
@@ -246,6 +248,17 @@ func TestCompile(t *testing.T) {
 			m.check(src, v)
 		}
 	}
+}
+
+// TestHeaderString: the header of a Go string is not read as a string of C.
+func TestHeaderString(t *testing.T) {
+	header := &sdt.Type{Kind: sdt.KindStruct, Size: 16, Fields: []sdt.Field{
+		{Name: "str", Type: &sdt.Type{Kind: sdt.KindPointer, Size: 8}},
+		{Name: "len", Type: &sdt.Type{Kind: sdt.KindInt, Size: 8}, Offset: 8},
+	}}
+	p := &Probe{Args: []Arg{{Arg: sdt.Arg{Name: "s", Size: 8, Type: &sdt.Type{Kind: sdt.KindPointer, Size: 8, Elem: header}}}}}
+	_, err := p.Parse(`str(s) == "x"`)
+	require.ErrorContains(t, err, "s is the address of a Go string's header")
 }
 
 // TestRefuse: what cannot be evaluated in the kernel is an error at its place.
@@ -279,7 +292,7 @@ func TestRefuse(t *testing.T) {
 				if e.vars.vars[i].Type.Kind == expr.String {
 					b.texts[s] = &text{size: textSlot}
 					if s.kind == fromComm {
-						b.texts[s].size = event.CommSize
+						b.texts[s].size = layout.CommSize
 					}
 				} else {
 					b.nums[s] = 0
@@ -364,6 +377,38 @@ func TestBuckets(t *testing.T) {
 	} {
 		assert.Error(t, wrong.Check(), wrong)
 	}
+}
+
+// TestTimeMemory: a time.Time in memory is the same moment in the kernel, or none.
+func TestTimeMemory(t *testing.T) {
+	m := newMachine(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	moments := 0
+	for _, c := range []struct{ walls, exts []uint64 }{
+		{[]uint64{0, 999_999_999, 1e9, 1 << kind.WallFraction}, []uint64{
+			0, 1, -kind.Start1, kind.Start1885 - kind.Start1, kind.FirstSecond - kind.Start1 - 1,
+			kind.FirstSecond - kind.Start1, kind.LastSecond - kind.Start1,
+			kind.LastSecond - kind.Start1 + 1, math.MaxInt64, 1 << 63, math.MaxUint64,
+		}},
+		{[]uint64{1 << 63, 1<<63 | r.Uint64()&^(1<<29), math.MaxUint64}, []uint64{0, r.Uint64()}},
+	} {
+		for _, wall := range c.walls {
+			for _, ext := range c.exts {
+				b := newBuilder(&Env{}, sample())
+				b.constant(asm.R0, int64(wall))
+				operand := sdt.Operand{Kind: sdt.OperandConstant, Displacement: int64(ext)}
+				require.NoError(t, b.moment(Arg{Ext: &operand}, "fault"))
+				got, fault := m.finish(b, "moment")
+				want, ok := kind.FromWords(wall, ext)
+				require.Equal(t, ok, !fault, "%#x %#x", wall, ext)
+				if ok {
+					moments++
+					require.Equal(t, want, int64(got), "%#x %#x", wall, ext)
+				}
+			}
+		}
+	}
+	require.Equal(t, 13, moments)
 }
 
 // TestMoments: what times have, and when they have none, is the same in the kernel.

@@ -6,7 +6,8 @@ import (
 	"encoding/binary"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf/asm"
@@ -28,7 +29,7 @@ func (c *compiler) length(n *expr.Node) {
 		return
 	}
 	t := c.textOf(n.X)
-	if t.size == event.CommSize {
+	if t.size == layout.CommSize {
 		c.refuse(n, "the length of comm is unknown")
 	}
 	c.full(t)
@@ -72,9 +73,9 @@ func (c *compiler) compareTexts(n *expr.Node, yes, no string) {
 	default:
 		c.refuse(n, "texts are compared with == and != only")
 	}
-	most := event.TextSize - 1
-	if t.size == event.CommSize {
-		most = event.CommSize - 1
+	most := value.TextSize - 1
+	if t.size == layout.CommSize {
+		most = layout.CommSize - 1
 	}
 	s := c.constantText(y, most)
 	c.match(t, s+"\x00", no)
@@ -105,9 +106,9 @@ func (c *compiler) match(t *text, s string, no string) {
 // search implements strings.HasPrefix, HasSuffix and Contains of a variable and a constant.
 func (c *compiler) search(n *expr.Node, yes, no string) {
 	t := c.textOf(n.X)
-	most, length := event.MaxContains, event.TextSize
-	if t.size == event.CommSize {
-		length = event.CommSize - 1
+	most, length := value.MaxContains, value.TextSize
+	if t.size == layout.CommSize {
+		length = layout.CommSize - 1
 	}
 	if n.Op == expr.HasPrefix {
 		most = length

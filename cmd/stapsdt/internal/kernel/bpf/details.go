@@ -3,7 +3,7 @@
 package bpf
 
 import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/cilium/ebpf/asm"
@@ -15,8 +15,9 @@ const (
 	maxDetailDepth = 4
 )
 
-// details lays out the struct that an argument points to, if there is one, at an offset of the record.
-func details(t *sdt.Type, offset, textSize int) (d *event.Details, size int) {
+// details lays out the struct or the Go string that an argument points to, if there is one, at an
+// offset of the record.
+func details(t *sdt.Type, offset, textSize int) (d *value.Details, size int) {
 	if t == nil || t.Kind != sdt.KindPointer || t.Elem == nil || t.Elem.Kind != sdt.KindStruct || t.Elem.Size <= 0 || len(t.Elem.Fields) == 0 {
 		return nil, 0
 	}
@@ -24,8 +25,8 @@ func details(t *sdt.Type, offset, textSize int) (d *event.Details, size int) {
 }
 
 // layDetails lays out a struct of a type at an offset of the record.
-func layDetails(t *sdt.Type, offset, textSize int) (d *event.Details, size int) {
-	d = &event.Details{Type: t, Offset: offset + 8, Size: int(min(t.Size, maxDetails))}
+func layDetails(t *sdt.Type, offset, textSize int) (d *value.Details, size int) {
+	d = &value.Details{Type: t, Offset: offset + 8, Size: int(min(t.Size, maxDetails))}
 	size = 8 + (d.Size+7)&^7
 	addTexts(d, t, 0, 0)
 	for i := range d.Texts {
@@ -36,27 +37,33 @@ func layDetails(t *sdt.Type, offset, textSize int) (d *event.Details, size int) 
 	return d, size
 }
 
-// addTexts finds the strings of a struct at an offset of the whole.
-func addTexts(d *event.Details, t *sdt.Type, at int64, depth int) {
-	for _, f := range t.Fields {
-		offset := at + f.Offset
-		if f.Type == nil || offset < 0 || offset%8 != 0 || offset+8 > int64(d.Size) || len(d.Texts) == maxDetailTexts {
-			continue
-		}
-		switch {
-		case f.Type.IsString():
-			d.Texts = append(d.Texts, event.DetailText{At: int(offset)})
-		case event.IsGoString(f.Type) && offset+16 <= int64(d.Size):
-			text := event.DetailText{At: int(offset), IsGo: true, IsBytes: event.IsBytes(f.Type)}
+// addTexts finds the strings of a value of a type at an offset of the whole. The header of a Go
+// string is one value: if it is not complete, its address is not followed as C's.
+func addTexts(d *value.Details, t *sdt.Type, at int64, depth int) {
+	if t == nil || at < 0 || at+8 > int64(d.Size) || len(d.Texts) == maxDetailTexts {
+		return
+	}
+	switch {
+	case at%8 == 0 && t.IsString():
+		d.Texts = append(d.Texts, value.DetailText{At: int(at)})
+	case value.IsGoString(t):
+		if at%8 == 0 && at+16 <= int64(d.Size) {
+			text := value.DetailText{At: int(at), IsGo: true, IsBytes: value.IsBytes(t)}
 			d.Texts = append(d.Texts, text)
-		case f.Type.Kind == sdt.KindStruct && depth < maxDetailDepth:
-			addTexts(d, f.Type, offset, depth+1)
+		}
+	case t.Kind == sdt.KindStruct && depth <= maxDetailDepth:
+		for _, f := range t.Fields {
+			addTexts(d, f.Type, at+f.Offset, depth+1)
+		}
+	case t.Kind == sdt.KindArray && (t.Elem.IsString() || value.IsGoString(t.Elem)):
+		for i := range min(t.Count, maxDetailTexts) {
+			addTexts(d, t.Elem, at+i*t.Elem.Size, depth+1)
 		}
 	}
 }
 
 // details reads the struct at the address on the stack.
-func (b *builder) details(d *event.Details, addr int16) {
+func (b *builder) details(d *value.Details, addr int16) {
 	read := b.fresh("struct")
 	at := int16(d.Offset)
 	b.add(asm.Mov.Imm(asm.R0, 0))
@@ -73,7 +80,7 @@ func (b *builder) details(d *event.Details, addr int16) {
 }
 
 // detail reads a string of a struct in the record.
-func (b *builder) detail(d *event.Details, t event.DetailText) {
+func (b *builder) detail(d *value.Details, t value.DetailText) {
 	depth := b.depth
 	defer func() { b.depth = depth }()
 	done := b.fresh("detail")

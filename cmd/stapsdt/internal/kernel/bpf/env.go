@@ -9,11 +9,11 @@ import (
 	"math"
 	"regexp"
 	"runtime"
-	"sync/atomic"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -68,7 +68,10 @@ func MapError(err error) error {
 	if errors.As(err, &missing) && errors.Is(missing, fs.ErrNotExist) {
 		return fmt.Errorf("%v; mount sysfs at /sys", missing)
 	}
-	return rights.Wrap("loading BPF maps", err, rights.BPF)
+	if rights.IsRefusal(err) {
+		return rights.New("loading BPF maps", err, rights.BPF)
+	}
+	return Refused(CreateMap, "a BPF map cannot be created", err)
 }
 
 // maxCgroups is the capacity of Env.Cgroups.
@@ -85,27 +88,18 @@ const license = "Dual MIT/GPL"
 // notInNames matches the characters that the kernel does not permit in an object's name.
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9_]`)
 
-// Detect detects the capabilities of the kernel. The error may be a *rights.Error.
+// Detect detects the capabilities of the kernel, which takes 20 ms, because it loads some programs.
+// The error may be a *rights.Error.
 func Detect() (k Kernel, err error) {
-	if known := detected.Load(); known != nil {
-		return *known, nil
-	}
-	if k, err = detect(); err == nil {
-		detected.Store(&k)
-	}
-	return k, err
-}
-
-// detected is the kernel once it has been detected, which loads some programs and takes 20 ms.
-var detected atomic.Pointer[Kernel]
-
-func detect() (k Kernel, err error) {
 	if registers == nil {
 		return k, fmt.Errorf("probes are traced on amd64 and arm64 only, not on %s", runtime.GOARCH)
 	}
 	// Without CAP_BPF this cannot find out whether there is a limit; a later error reports
 	// it.
 	if err := rlimit.RemoveMemlock(); err != nil && rights.Has(rights.BPF) {
+		if refused := refusesMaps(); refused != nil {
+			return k, refused
+		}
 		return k, unusable("locking memory", err, rights.Resource)
 	}
 	exists, ofProcesses, err := detectMulti()
@@ -129,9 +123,25 @@ func detect() (k Kernel, err error) {
 	return k, nil
 }
 
+// refusesMaps returns an error if the kernel refuses a small map for lack of rights, descriptors or
+// memory, which package rlimit takes for a limit of locked memory.
+func refusesMaps() error {
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	if err == nil {
+		return m.Close()
+	}
+	if rights.IsRefusal(err) || stall.Short(err) {
+		return MapError(err)
+	}
+	return nil
+}
+
 // unusable returns a *rights.Error if rights are missing. Any other failure of these first calls wraps ebpf.ErrNotSupported: a sandbox, such as
 // gVisor, answers with errors of its own.
 func unusable(op string, err error, needed ...rights.Capability) error {
+	if stall.Short(err) {
+		return Refused(LoadProgram, op, err)
+	}
 	var refused *rights.Error
 	if err = rights.Wrap(op, err, needed...); !errors.As(err, &refused) && !errors.Is(err, ebpf.ErrNotSupported) {
 		return fmt.Errorf("%w (%w)", err, ebpf.ErrNotSupported)

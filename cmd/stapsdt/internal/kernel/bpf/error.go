@@ -3,7 +3,7 @@
 package bpf
 
 import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/cilium/ebpf/asm"
@@ -19,7 +19,7 @@ var dataType = &sdt.Type{Kind: sdt.KindStruct, Size: 16, Fields: []sdt.Field{{Ty
 
 // errorText reads the string to which the second word of an error points, if R0 is one of the types
 // that have one.
-func (b *builder) errorText(a *Arg, d *event.Details) {
+func (b *builder) errorText(a *Arg, d *value.Details) {
 	depth := b.depth
 	defer func() { b.depth = depth }()
 	addr := b.alloc(8)

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
@@ -37,7 +37,7 @@ func RandomExpression(r *rand.Rand, alike bool) string {
 // RandomValues returns values of the arguments. The kernel reads all of the texts.
 func RandomValues(r *rand.Rand) []expr.Value {
 	v := randomValues(r)
-	if len(v[11].Text()) >= event.TextSize {
+	if len(v[11].Text()) >= value.TextSize {
 		v[11] = expr.StringValue("short") // TestCompile has the long ones
 	}
 	return v[:]

@@ -19,9 +19,7 @@ import (
 // taken for others.
 func TestFollowGroups(t *testing.T) {
 	testenv.NeedsRoot(t)
-	if err := CheckExecutable(); err != nil {
-		testenv.Needs(t, "the types of the kernel (BTF)", err)
-	}
+	testenv.NeedsBTF(t)
 	g, err := FollowGroups()
 	require.NoError(t, err)
 	defer g.Close()

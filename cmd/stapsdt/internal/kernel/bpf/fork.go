@@ -106,15 +106,9 @@ func forks(
 	if err != nil {
 		return nil, nil, err
 	}
-	prog, err := Preemption{}.load(&ebpf.ProgramSpec{Name: "forks", Type: kind, Instructions: ins, License: license})
-	if err != nil {
-		return nil, nil, err
-	}
-	l, err := attach(prog)
-	if err != nil {
-		return nil, nil, errors.Join(err, prog.Close())
-	}
-	return prog, l, nil
+	return startProgram(&ebpf.ProgramSpec{
+		Name: "forks", Type: kind, Instructions: ins, License: license,
+	}, attach)
 }
 
 var childField = regexp.MustCompile(`\bpid_t child_pid;\s*offset:(\d+);\s*size:4;`)

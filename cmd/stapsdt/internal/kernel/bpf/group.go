@@ -47,11 +47,11 @@ func FollowGroups() (g *Groups, err error) {
 	if err != nil {
 		return g, err
 	}
-	g.prog, err = Preemption{}.load(&ebpf.ProgramSpec{Name: "groups", Type: ebpf.RawTracepoint, Instructions: ins, License: license})
-	if err != nil {
-		return g, err
-	}
-	g.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "cgroup_mkdir", Program: g.prog})
+	g.prog, g.link, err = startProgram(&ebpf.ProgramSpec{
+		Name: "groups", Type: ebpf.RawTracepoint, Instructions: ins, License: license,
+	}, func(prog *ebpf.Program) (link.Link, error) {
+		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: "cgroup_mkdir", Program: prog})
+	})
 	return g, err
 }
 

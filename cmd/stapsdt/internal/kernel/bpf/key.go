@@ -4,7 +4,7 @@ package bpf
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf/asm"
@@ -38,9 +38,9 @@ func (p *Probe) keyItem(src string, offset int) (item, error) {
 	one.Offset, one.Size = offset, 8
 	switch {
 	case one.Type.Kind == expr.String && one.source.kind == fromComm:
-		one.Size, one.TextSize = event.CommSize, event.CommSize
+		one.Size, one.TextSize = layout.CommSize, layout.CommSize
 	case one.Type.Kind == expr.String:
-		one.Size, one.TextSize = textSlot, event.TextSize
+		one.Size, one.TextSize = textSlot, value.TextSize
 	}
 	return one, nil
 }

@@ -5,7 +5,7 @@ package bpf
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 
 	"github.com/cilium/ebpf"
 )
@@ -16,8 +16,8 @@ type Latency struct {
 	// Key is part of the key of the map of open operations. Open are the items of its values: the
 	// expressions of By that are evaluated at the start. With Details, the first OpenBy items are
 	// the expressions of By that the start has, and the others are the start's arguments.
-	Key    event.Item
-	Open   []event.Item
+	Key    value.Item
+	Open   []value.Item
 	OpenBy int
 
 	pairing    query.Pairing

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cilium/ebpf/asm"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -17,7 +17,7 @@ import (
 // parent.
 func (l *Latency) shown(start *Probe, i int) bool {
 	is := func(src string) bool { return src == start.ArgName(i) || src == fmt.Sprintf("arg%d", i) }
-	named := func(item event.Item) bool { return is(item.Name) }
+	named := func(item value.Item) bool { return is(item.Name) }
 	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, named)
 }
 
@@ -31,7 +31,7 @@ func (l *Latency) details(start *Probe, used, most int) {
 	}
 	l.OpenBy = len(l.Open)
 	// Their columns have the order of By.
-	slices.SortFunc(l.Open, func(a, b event.Item) int {
+	slices.SortFunc(l.Open, func(a, b value.Item) int {
 		return slices.Index(l.pairing.By, a.Name) - slices.Index(l.pairing.By, b.Name)
 	})
 	asked := map[string]int{}

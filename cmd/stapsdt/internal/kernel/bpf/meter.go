@@ -13,8 +13,6 @@ import (
 type Meter struct {
 	env  Env
 	hits *ebpf.Map
-	// Room is the maximum number of programs.
-	Room int
 }
 
 // MaxMetered is the maximum number of programs of a meter that are of use.
@@ -40,7 +38,7 @@ func NewMeter(env *Env, room int) (*Meter, error) {
 	of := Env{
 		Kernel: env.Kernel, Processes: env.Processes, Roots: env.Roots, Namespace: env.Namespace,
 	}
-	return &Meter{env: of, hits: hits, Room: room}, nil
+	return &Meter{of, hits}, nil
 }
 
 // Close releases the counters.

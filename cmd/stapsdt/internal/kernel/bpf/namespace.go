@@ -105,28 +105,63 @@ func (b *builder) numbers() {
 		b.add(asm.Mov.Imm(asm.R0, 0))
 		return
 	}
-	threadPID, groupLeader, level, numbers := offsets[0], offsets[1], offsets[2], offsets[3]
-	nr, of, inum := offsets[4], offsets[5], offsets[6]
+	threadPID, groupLeader, nr := offsets[0], offsets[1], offsets[3]+offsets[4]
 	depth := b.depth
 	defer func() { b.depth = depth }()
-	task, at, result, steps := b.alloc(8), b.alloc(8), b.alloc(8), b.alloc(8)
-	next, found, none, done := b.fresh("level"), b.fresh("found"), b.fresh("none"), b.fresh("numbers")
+	task, at, number := b.alloc(8), b.alloc(8), b.alloc(8)
+	none, done := b.fresh("none"), b.fresh("numbers")
 	save := func(to int16) { b.add(asm.StoreMem(asm.RFP, to, asm.R0, asm.DWord)) }
 	load := func(from int16) { b.add(asm.LoadMem(asm.R0, asm.RFP, from, asm.DWord)) }
 
-	// The numbers of its thread, from its own namespace to the initial one.
 	save(task)
 	b.readKernel(threadPID, 8, none)
 	save(at)
-	b.readKernel(level, 4, none)
-	b.extend(4, false)
-	b.add(asm.JGE.Imm(asm.R0, pidNamespaces+1, none), asm.Mul.Imm(asm.R0, sizeofUpid))
-	save(result) // the offset of the number among the numbers
-	b.add(asm.Mov.Imm(asm.R1, pidNamespaces+1), asm.StoreMem(asm.RFP, steps, asm.R1, asm.DWord))
-	b.label(next)
-	b.add(asm.LoadMem(asm.R1, asm.RFP, result, asm.DWord))
+	b.findNumber(offsets, at, number, none)
+	// The process has its number in the same place among the numbers of its first thread.
+	b.add(asm.LoadMem(asm.R1, asm.RFP, number, asm.DWord))
 	load(at)
 	b.add(asm.Add.Reg(asm.R0, asm.R1))
+	b.readKernel(nr, 4, none)
+	b.extend(4, false)
+	save(at)
+	load(task)
+	b.readKernel(groupLeader, 8, none)
+	b.readKernel(threadPID, 8, none)
+	b.add(asm.LoadMem(asm.R1, asm.RFP, number, asm.DWord), asm.Add.Reg(asm.R0, asm.R1))
+	b.readKernel(nr, 4, none)
+	b.add(
+		asm.LSh.Imm(asm.R0, 32),
+		asm.LoadMem(asm.R1, asm.RFP, at, asm.DWord),
+		asm.Or.Reg(asm.R0, asm.R1),
+	)
+	b.jump(done)
+	b.label(none)
+	b.add(asm.Mov.Imm(asm.R0, 0))
+	b.label(done)
+}
+
+// findNumber finds this command's namespace among the numbers of the struct pid in R0 and at, from
+// its own namespace to the initial one, and stores the offset of the number in result. It jumps to
+// none if it is not there.
+func (b *builder) findNumber(offsets []int32, at, result int16, none string) {
+	level, numbers, of, inum := offsets[2], offsets[3], offsets[5], offsets[6]
+	steps := b.alloc(8)
+	next, found := b.fresh("level"), b.fresh("found")
+	b.readKernel(level, 4, none)
+	b.extend(4, false)
+	b.add(
+		asm.JGE.Imm(asm.R0, pidNamespaces+1, none),
+		asm.Mul.Imm(asm.R0, sizeofUpid),
+		asm.StoreMem(asm.RFP, result, asm.R0, asm.DWord),
+		asm.Mov.Imm(asm.R1, pidNamespaces+1),
+		asm.StoreMem(asm.RFP, steps, asm.R1, asm.DWord),
+	)
+	b.label(next)
+	b.add(
+		asm.LoadMem(asm.R1, asm.RFP, result, asm.DWord),
+		asm.LoadMem(asm.R0, asm.RFP, at, asm.DWord),
+		asm.Add.Reg(asm.R0, asm.R1),
+	)
 	b.readKernel(numbers+of, 8, none)
 	b.readKernel(inum, 4, none)
 	b.extend(4, false)
@@ -142,27 +177,6 @@ func (b *builder) numbers() {
 		asm.StoreMem(asm.RFP, steps, asm.R1, asm.DWord),
 		asm.JNE.Imm(asm.R1, 0, next),
 	)
-	b.label(none)
-	b.add(asm.Mov.Imm(asm.R0, 0))
-	b.jump(done)
-
-	// The process has its number in the same place among the numbers of its first thread.
+	b.jump(none)
 	b.label(found)
-	b.add(asm.LoadMem(asm.R1, asm.RFP, result, asm.DWord))
-	load(at)
-	b.add(asm.Add.Reg(asm.R0, asm.R1))
-	b.readKernel(numbers+nr, 4, none)
-	b.extend(4, false)
-	save(at)
-	load(task)
-	b.readKernel(groupLeader, 8, none)
-	b.readKernel(threadPID, 8, none)
-	b.add(asm.LoadMem(asm.R1, asm.RFP, result, asm.DWord), asm.Add.Reg(asm.R0, asm.R1))
-	b.readKernel(numbers+nr, 4, none)
-	b.add(
-		asm.LSh.Imm(asm.R0, 32),
-		asm.LoadMem(asm.R1, asm.RFP, at, asm.DWord),
-		asm.Or.Reg(asm.R0, asm.R1),
-	)
-	b.label(done)
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 
@@ -41,12 +41,12 @@ func divide(
 func (p *Probe) pairKey(key string) (item, error) {
 	if key == query.Call {
 		address := expr.Type{Kind: expr.Uint, Size: 8, Unit: kind.Address}
-		one := event.Item{Name: key, Type: address, Offset: layout.KeyHeader, Size: 16}
+		one := value.Item{Name: key, Type: address, Offset: layout.KeyHeader, Size: 16}
 		return item{Item: one}, nil
 	}
 	if key == query.Goroutine || key == query.Thread {
 		number := expr.Type{Kind: expr.Uint, Size: 8}
-		one := event.Item{Name: key, Type: number, Offset: layout.KeyHeader, Size: 8}
+		one := value.Item{Name: key, Type: number, Offset: layout.KeyHeader, Size: 8}
 		return item{Item: one}, nil
 	}
 	return p.keyItem(key, layout.KeyHeader)

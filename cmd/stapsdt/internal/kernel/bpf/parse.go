@@ -8,7 +8,9 @@ import (
 	"go/ast"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
 // Expr is an expression of the variables of a probe.
@@ -92,6 +94,9 @@ func (p *Probe) pointer(call *ast.CallExpr) (int, error) {
 				}
 				if a.Size != 8 && a.Size != 4 && a.Err == nil {
 					return 0, fmt.Errorf("%s has %d bytes and is not the address of a string", name.Name, a.Size)
+				}
+				if t := a.Type; t != nil && t.Kind == sdt.KindPointer && value.IsGoString(t.Elem) {
+					return 0, fmt.Errorf("%s is the address of a Go string's header, and str reads strings of C: use trace -v", name.Name)
 				}
 				return i, nil
 			}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
@@ -36,9 +36,9 @@ func NewPattern(pattern string) *Pattern {
 // most returns the maximum length of the pattern's string.
 func (p *Pattern) most() int {
 	if p.op == expr.Contains || p.op == expr.HasSuffix {
-		return event.MaxContains
+		return value.MaxContains
 	}
-	return event.TextSize - 1
+	return value.TextSize - 1
 }
 
 // ofExecutable exits the program unless the executable is selected. Call it after reserve: the name

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/cilium/ebpf"
@@ -41,17 +41,17 @@ func NewPodNames() (*PodNames, error) {
 
 // Put sets the names for a control group.
 func (p *PodNames) Put(id uint64, pod *recording.Pod) error {
-	var value [podNames * podName]byte
+	var all [podNames * podName]byte
 	names := [podNames]string{pod.Namespace, pod.Name, pod.Container, pod.Workload, pod.Node}
 	for i, name := range names {
-		at := value[i*podName:]
-		n := copy(at[8:8+event.TextSize-1], name)
+		at := all[i*podName:]
+		n := copy(at[8:8+value.TextSize-1], name)
 		if len(name) > n {
-			n = copy(at[8:8+event.TextSize], name) // a string of this size counts as cut
+			n = copy(at[8:8+value.TextSize], name) // a string of this size counts as cut
 		}
 		binary.NativeEndian.PutUint64(at, uint64(n+1))
 	}
-	return p.names.Put(id, value[:])
+	return p.names.Put(id, all[:])
 }
 
 // Delete removes a control group.

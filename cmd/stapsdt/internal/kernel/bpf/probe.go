@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -35,12 +35,12 @@ type Arg struct {
 	Data  *sdt.Operand
 	Texts []uint64
 	// Names has the names of the types, if the argument is Dynamic.
-	Names event.Names
+	Names value.Names
 	// Ext is the operand of the field ext of a time.Time, or nil. The argument's operand is then
 	// the field wall, and the argument is a number of nanoseconds since 1970.
 	Ext *sdt.Operand
 	// Constants are the names of values of the argument's type, or nil. Expressions may use them.
-	Constants event.Constants
+	Constants value.Constants
 	// Capacity means that the argument is the capacity of a slice, which only details show.
 	Capacity bool
 	// Alias is another name of the argument, or "".
@@ -268,7 +268,7 @@ func (p *Probe) otherName(i int) string {
 func ArgType(a sdt.Arg) expr.Type {
 	size, t := cmp.Or(a.Size, 8), cmp.Or(a.Type, &sdt.Type{})
 	switch {
-	case event.IsGoString(t), t.IsString():
+	case value.IsGoString(t), t.IsString():
 		return expr.Type{Kind: expr.String}
 	case t.Kind == sdt.KindBool:
 		return expr.Type{Kind: expr.Bool, Size: 1}

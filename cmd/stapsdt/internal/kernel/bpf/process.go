@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf/asm"
@@ -56,11 +56,11 @@ func (b *builder) ownText(s origin, unreadable string) error {
 	if s.kind == fromComm {
 		at, isKey := b.place[s]
 		if !isKey {
-			at = b.alloc(event.CommSize)
+			at = b.alloc(layout.CommSize)
 		}
 		b.stack(asm.R1, at)
-		b.add(asm.Mov.Imm(asm.R2, event.CommSize), asm.FnGetCurrentComm.Call())
-		b.texts[s] = &text{at: at, size: event.CommSize}
+		b.add(asm.Mov.Imm(asm.R2, layout.CommSize), asm.FnGetCurrentComm.Call())
+		b.texts[s] = &text{at: at, size: layout.CommSize}
 		return nil
 	}
 	t := b.emptyText(s)
@@ -119,7 +119,9 @@ func kernelOffsets(members ...string) (offsets []int32, err error) {
 	}
 	kernel, err := btf.LoadKernelSpec()
 	if err != nil {
-		return nil, fmt.Errorf("the kernel does not describe its types: %w", err)
+		return nil, &Refusal{
+			"the kernel does not describe its types", "it was built without CONFIG_DEBUG_INFO_BTF", err,
+		}
 	}
 	for _, member := range members {
 		path := strings.Split(member, ".")

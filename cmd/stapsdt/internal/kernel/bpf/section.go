@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -59,7 +59,7 @@ func (k Kernel) Load(name string, sections ...*Section) (*ebpf.Program, error) {
 		return nil, rights.New("loading BPF programs", err, rights.BPF, rights.Perfmon)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load the program of %s: %w", name, err)
+		return nil, Refused(LoadProgram, fmt.Sprintf("the program of %s cannot be loaded", name), err)
 	}
 	return prog, nil
 }

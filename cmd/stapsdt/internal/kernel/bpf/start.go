@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -80,7 +80,7 @@ func (l *Latency) startItems(probe *Probe) (items []item, err error) {
 		same := one.Type.Kind == like.Type.Kind && one.Type.Size == like.Type.Size
 		same = same && one.Size == like.Size
 		if l.isDetail(like.Name) && (err != nil || probe.hidden(one.expr) || !same) {
-			items = append(items, item{Item: event.Item{Name: like.Name}})
+			items = append(items, item{Item: value.Item{Name: like.Name}})
 			continue
 		}
 		if err != nil {

@@ -5,8 +5,10 @@ package bpf
 import (
 	"fmt"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
+
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -16,7 +18,7 @@ import (
 
 // item is a value that a program writes to a record or to a key.
 type item struct {
-	event.Item
+	value.Item
 	source origin
 	isArg  bool
 	absent bool // the program marks it as missing
@@ -24,7 +26,7 @@ type item struct {
 }
 
 // itemsOf returns the parts of items that readers need.
-func itemsOf(items []item) (all []event.Item) {
+func itemsOf(items []item) (all []value.Item) {
 	for i := range items {
 		all = append(all, items[i].Item)
 	}
@@ -34,7 +36,7 @@ func itemsOf(items []item) (all []event.Item) {
 // Trace generates a program that writes a record of each event.
 type Trace struct {
 	// Items are the values in a record, in order. A record has Size bytes.
-	Items []event.Item
+	Items []value.Item
 	Size  int
 	// Executables are the indexes of the items that the reader of the records sets to the name of
 	// the executable, because programs cannot read it.
@@ -58,7 +60,7 @@ const ownItems = 8
 // show. textSize is the number of bytes of a string that are shown. If deep is true, structs that
 // arguments point to are recorded too.
 func NewTrace(probe *Probe, filter string, show []string, textSize int, deep bool) (*Trace, error) {
-	t := &Trace{probe: probe, Size: event.EventHeader}
+	t := &Trace{probe: probe, Size: layout.EventHeader}
 	var err error
 	if t.filter, err = probe.ParseFilter(filter); err != nil {
 		return nil, err
@@ -84,7 +86,7 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 		item.Offset, item.Size = t.Size, 8
 		if item.Type.Kind == expr.String {
 			item.TextSize = textSize
-			item.Size = event.TextHeader + (textSize+2+7)&^7
+			item.Size = layout.TextHeader + (textSize+2+7)&^7
 		}
 		if deep && item.isArg && item.Unreadable == nil {
 			var size int
@@ -112,9 +114,9 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 func (p *Probe) argItems() (all []item) {
 	for i, a := range p.Args {
 		item := item{
-			Item: event.Item{
+			Item: value.Item{
 				Name: p.ArgName(i), Type: ArgType(a.Arg), Described: a.Type, Unreadable: a.Err,
-				IsGo: a.Length != nil, IsBytes: event.IsBytes(a.Type), Names: a.Names,
+				IsGo: a.Length != nil, IsBytes: value.IsBytes(a.Type), Names: a.Names,
 				Constants: a.Constants,
 			},
 			source: origin{fromArg, i}, isArg: true,
@@ -132,7 +134,7 @@ func (p *Probe) capacities(most int) (all []item) {
 	for i, a := range p.Fields {
 		if a.Capacity && len(all) < most {
 			all = append(all, item{
-				Item:   event.Item{Name: a.Name, Type: ArgType(a.Arg), Described: a.Type},
+				Item:   value.Item{Name: a.Name, Type: ArgType(a.Arg), Described: a.Type},
 				source: origin{fromArg, len(p.Args) + i}, isArg: true,
 			})
 		}
@@ -141,7 +143,7 @@ func (p *Probe) capacities(most int) (all []item) {
 }
 
 // ArgItems describes the arguments.
-func (p *Probe) ArgItems() []event.Item { return itemsOf(p.argItems()) }
+func (p *Probe) ArgItems() []value.Item { return itemsOf(p.argItems()) }
 
 // AddCgroup adds the ID of the control group of the process that fires to the records.
 func (t *Trace) AddCgroup() { t.add("cgroup", fromCgroup, 8) }
@@ -155,7 +157,7 @@ func (t *Trace) AddGoroutine() { t.add(query.Goroutine, fromGoroutine, 8) }
 func (t *Trace) AddCall() { t.add(query.Call, fromCall, 16) }
 
 func (t *Trace) add(name string, from sourceKind, size int) {
-	one := event.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Size: size}
+	one := value.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Size: size}
 	t.append(item{Item: one, source: origin{kind: from}})
 }
 
@@ -180,7 +182,7 @@ func (t *Trace) AddCondition(e *Expr) error {
 
 // item returns the value of an expression. An expression that is only an argument is shown like the argument.
 func (p *Probe) item(e *Expr) item {
-	item := item{Item: event.Item{Name: e.String(), Type: e.Type()}, expr: e}
+	item := item{Item: value.Item{Name: e.String(), Type: e.Type()}, expr: e}
 	if e.Root.Op == expr.Load {
 		s := e.vars.sources[e.Root.Var]
 		item.source = s
@@ -192,7 +194,7 @@ func (p *Probe) item(e *Expr) item {
 			item.Names, item.Constants = p.arg(s.arg).Names, p.arg(s.arg).Constants
 		case s.kind == fromText:
 			item.isArg = true
-			item.IsGo, item.IsBytes = p.arg(s.arg).Length != nil, event.IsBytes(p.arg(s.arg).Type)
+			item.IsGo, item.IsBytes = p.arg(s.arg).Length != nil, value.IsBytes(p.arg(s.arg).Type)
 			item.source.kind = fromArg
 		}
 	}
@@ -216,24 +218,24 @@ func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 	)
 	b.reserved = true
 	b.add(
-		asm.StoreMem(regRecord, event.EventTime, regTime, asm.DWord),
+		asm.StoreMem(regRecord, layout.EventTime, regTime, asm.DWord),
 		asm.Mov.Imm(regMissing, 0),
 	)
 	b.loadID(id)
-	b.add(asm.StoreMem(regRecord, event.EventID, asm.R0, asm.Word))
+	b.add(asm.StoreMem(regRecord, layout.EventID, asm.R0, asm.Word))
 	b.pidTgid()
 	b.add(
-		asm.StoreMem(regRecord, event.EventPID, asm.R0, asm.DWord),
+		asm.StoreMem(regRecord, layout.EventPID, asm.R0, asm.DWord),
 		asm.Mov.Reg(asm.R1, regRecord),
-		asm.Add.Imm(asm.R1, event.EventComm),
-		asm.Mov.Imm(asm.R2, event.CommSize),
+		asm.Add.Imm(asm.R1, layout.EventComm),
+		asm.Mov.Imm(asm.R2, layout.CommSize),
 		asm.FnGetCurrentComm.Call(),
 	)
 	for i := range t.items {
 		b.item(&t.items[i], i)
 	}
 	b.add(
-		asm.StoreMem(regRecord, event.EventMissing, regMissing, asm.DWord),
+		asm.StoreMem(regRecord, layout.EventMissing, regMissing, asm.DWord),
 		asm.Mov.Reg(asm.R1, regRecord),
 		asm.Mov.Imm(asm.R2, 0),
 		asm.FnRingbufSubmit.Call(),
@@ -293,7 +295,7 @@ func (b *builder) itemValue(item *item, offset int16) {
 		at := b.alloc(8)
 		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
 		most := int32(item.TextSize + 1)
-		b.fail(b.readArg(item.source.arg, regRecord, offset+event.TextHeader, most, at, b.fault))
+		b.fail(b.readArg(item.source.arg, regRecord, offset+layout.TextHeader, most, at, b.fault))
 		b.add(asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
 	}
 }
@@ -305,14 +307,14 @@ func (b *builder) recordText(item *item, offset int16) {
 		return
 	}
 	if item.source.kind == fromExecutable {
-		b.fail(b.executable(regRecord, offset+event.TextHeader, int32(item.TextSize+2), b.fault))
+		b.fail(b.executable(regRecord, offset+layout.TextHeader, int32(item.TextSize+2), b.fault))
 	} else {
 		b.fail(b.variable(item.source, b.fault))
 		t := b.text(item.source)
 		size := min(t.size, int16(item.TextSize+2+7)&^7)
-		b.copy(regRecord, offset+event.TextHeader, asm.RFP, t.at, size)
+		b.copy(regRecord, offset+layout.TextHeader, asm.RFP, t.at, size)
 		if item.source.kind == fromComm {
-			b.add(asm.Mov.Imm(asm.R0, event.CommSize))
+			b.add(asm.Mov.Imm(asm.R0, layout.CommSize))
 		} else {
 			b.add(asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord))
 		}

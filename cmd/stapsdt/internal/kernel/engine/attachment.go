@@ -8,11 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/lease"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 )
 
 // retryDelay is the time after which an attempt that failed for a shortage is repeated.
@@ -31,14 +31,17 @@ type file struct {
 	withdrawn   map[string]bool // the probes that WithdrawFrom has detached, by bpf.Probe.Key
 }
 
-// attachment records the programs that were attached to a file for some subscriptions at the same time.
+// attachment records the programs that were attached to a file for some subscriptions at the same
+// time.
 type attachment struct {
 	subscriptions []*Subscription
 	groups        []*group
-	// links holds the links of the groups attached so far, by PID; PID 0 stands for all processes. If the file
-	// can change while it is attached to, each link is for one process: otherwise the kernel would put the
-	// breakpoints of the old content into each process that maps the new content.
+	// links holds the links of each group, or nil for a group that is not attached to, by PID.
+	// PID 0 stands for all processes. If the file can change while it is attached to, each link
+	// is for one process: otherwise the kernel would put the breakpoints of the old content into
+	// each process that maps the new content.
 	links map[int][]*lease.Attachment
+	late  map[int]*group // the groups to which an attempt to attach goes on, by PID
 }
 
 // wanted reports whether a subscription selects a probe of the file.
@@ -57,7 +60,9 @@ func (f *file) needed() bool { return f.wanted() || len(f.attachments) > 0 }
 // waiting returns the subscriptions that select probes of the file and are not attached to it.
 func (f *file) waiting(all []*Subscription) (waiting []*Subscription) {
 	for _, s := range all {
-		attached := slices.ContainsFunc(f.attachments, func(a *attachment) bool { return slices.Contains(a.subscriptions, s) })
+		attached := slices.ContainsFunc(f.attachments, func(a *attachment) bool {
+			return slices.Contains(a.subscriptions, s)
+		})
 		if f.has[s] && !attached && s.ready() {
 			waiting = append(waiting, s)
 		}
@@ -87,25 +92,42 @@ func (e *Engine) attach(f *file, uses []probes.Use) error {
 	if err != nil {
 		return err
 	}
-	if everywhere {
-		uses = []probes.Use{{}}
+	pids := []int{0}
+	if !everywhere {
+		pids = pidsOf(uses)
 	}
 	for _, a := range f.attachments {
-		for _, u := range uses {
-			err := e.attachProcess(f, a, u.PID)
-			if stall.Passes(err) {
-				e.postpone(f, err, a.subscriptions)
-				return nil
-			}
-			if err != nil {
-				return err
-			}
+		if done, err := e.attachProcesses(f, a, pids); !done {
+			return err
 		}
 	}
 	if complete {
 		f.retry = time.Time{}
 	}
 	return nil
+}
+
+func pidsOf(uses []probes.Use) (pids []int) {
+	for _, u := range uses {
+		pids = append(pids, u.PID)
+	}
+	return pids
+}
+
+// attachProcesses attaches to a file in some processes, or in all for PID 0. It reports false if it
+// has postponed the rest because of a shortage, or for an error.
+func (e *Engine) attachProcesses(f *file, a *attachment, pids []int) (done bool, err error) {
+	for _, pid := range pids {
+		err := e.attachProcess(f, a, pid)
+		if stall.Passes(err) {
+			e.postpone(f, err, a.subscriptions)
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // unmoved returns the processes in which to attach to a file whose code programs move: those that
@@ -174,11 +196,17 @@ func (e *Engine) Incomplete() bool { return e.putOff }
 // this is the only way to reach all threads of a process.
 func (e *Engine) Everywhere(f *target.File) bool { return f.Guarded() || !e.kernel.PerProcess() }
 
-// attachProcess attaches to a file in one process, or in all if pid is 0. When it is called again after
-// a shortage, it continues where it stopped.
+// attachProcess attaches to a file in one process, or in all if pid is 0. When it is called again
+// after a shortage, it continues where it stopped.
 func (e *Engine) attachProcess(f *file, a *attachment, pid int) error {
-	if len(a.links[pid]) == len(a.groups) {
+	if a.links[pid] == nil { // Restore looks for the PIDs there
+		a.links[pid] = make([]*lease.Attachment, len(a.groups))
+	}
+	if a.complete(pid) {
 		return nil
+	}
+	if a.late[pid] != nil {
+		return stall.Err
 	}
 	defer f.Charge(time.Now())
 	held, err := f.Hold()
@@ -186,48 +214,60 @@ func (e *Engine) attachProcess(f *file, a *attachment, pid int) error {
 		return nil // the file is looked at again when it has been written
 	}
 	defer held.Let()
-	for _, g := range a.groups[len(a.links[pid]):] {
-		var links Links
-		if !g.withdrawn {
-			links, err = e.kernel.Attach(g.Program, f.File, g.sites, pid)
+	for i, g := range a.groups {
+		if !a.lacks(pid, i) {
+			continue
 		}
-		gone := err != nil && pid != 0 && !e.processes.Alive(pid)
-		if stall.Passes(err) && !gone {
-			_ = links.Close() // the group is tried again as a whole
-			return err
-		}
-		kept := held.Keep(links)
-		a.links[pid] = append(a.links[pid], kept) // Withdraw finds it there
-		if gone && !g.withdrawn {
-			g.count(len(links))
+		if !f.Affords(e.mostLinks(g)) {
 			return nil
 		}
-		if err := e.attached(f, g, kept, len(links), err); err != nil {
+		at := attempt{f, a, g, pid}
+		links, err := e.kernel.Attach(g.Program, f.File, g.sites, pid, e.later(at, held))
+		if err == stall.ErrLate {
+			a.late[pid] = g
+		}
+		if err := e.record(at.result(held, links, err)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// attached records the result of an attempt to attach to the sites of a group: its links, which are
-// kept, and their number, or the error.
-func (e *Engine) attached(
-	f *file, g *group, kept *lease.Attachment, links int, err error,
-) error {
-	switch {
-	case g.withdrawn: // before the attempt, or during it
-		_ = kept.Close()
-		return nil
-	case err == nil:
-		g.count(len(g.sites))
-		return nil
+// complete reports whether no group is left to attach to in a process.
+func (a *attachment) complete(pid int) bool {
+	for i := range a.groups {
+		if a.lacks(pid, i) {
+			return false
+		}
 	}
-	g.count(links) // each site has its own if they could not all be attached to at once
-	return e.refuse(f, g, err)
+	return true
 }
 
-// refuse tells the subscriptions of a group that some of its sites could not be attached to. If the error is a refusal, it may end
-// the engine.
+// lacks reports whether the i-th group is to be attached to in a process, and is not.
+func (a *attachment) lacks(pid, i int) bool {
+	return a.links[pid][i] == nil && !a.groups[i].withdrawn
+}
+
+// mostLinks returns the number of links of a group in a process, unless the kernel refuses a site.
+func (e *Engine) mostLinks(g *group) int {
+	if e.kernel.PerProcess() {
+		return 1
+	}
+	return len(g.sites)
+}
+
+// attached counts the sites of a result, or reports its error.
+func (e *Engine) attached(r *result) error {
+	if r.err == nil {
+		r.group.count(len(r.group.sites))
+		return nil
+	}
+	r.group.count(r.links) // each site has its own if they could not all be attached to at once
+	return e.refuse(r.file, r.group, r.err)
+}
+
+// refuse tells the subscriptions of a group that some of its sites could not be attached to. If
+// the error is a refusal, it may end the engine.
 func (e *Engine) refuse(f *file, g *group, err error) error {
 	var refused *rights.Error
 	for _, s := range g.subscriptions {
@@ -252,6 +292,9 @@ func (g *group) add(sites int) {
 	g.attached += sites
 	for _, s := range g.subscriptions {
 		s.sites.Add(int64(sites))
+		if sites > 0 {
+			s.attached.Store(true)
+		}
 	}
 }
 
@@ -271,14 +314,18 @@ func (a *attachment) detachFrom(ended func(pid int) bool) (all Links) {
 			continue
 		}
 		for _, l := range links {
-			all = append(all, l)
+			if l != nil {
+				all = append(all, l)
+			}
 		}
 		delete(a.links, pid)
+		delete(a.late, pid)
 	}
 	return all
 }
 
-// drop detaches from a file, and closes it. The file is attached to again if a process that maps it is found.
+// drop detaches from a file, and closes it. The file is attached to again if a process that maps
+// it is found.
 func (e *Engine) drop(f *file) {
 	defer f.Charge(time.Now())
 	for _, a := range f.attachments {
@@ -301,10 +348,11 @@ const (
 	fileTTL = 10 * time.Minute
 )
 
-// purge detaches from processes that have ended, and drops files that no process has mapped for a while. Files that nothing
-// can map again go sooner: deleted files, such as the images of processes that have ended, and files
-// whose file system is gone, such as a container's. Unmapped files that others could change go at
-// once, and if descriptors are short, so do all unmapped files.
+// purge detaches from processes that have ended, and drops files that no process has mapped for a
+// while. Files that nothing can map again go sooner: deleted files, such as the images of
+// processes that have ended, and files whose file system is gone, such as a container's. Unmapped
+// files that others could change go at once, and if descriptors are short, so do all unmapped
+// files.
 func (e *Engine) purge() {
 	crowded := e.crowded
 	e.crowded = false
@@ -315,10 +363,12 @@ func (e *Engine) purge() {
 		if f.Moves != nil && !f.Unreachable() { // nor from the next process
 			continue
 		}
-		if f.used.IsZero() || e.isNamed(f.File) || scans && !unseen { // the rest after a scan can be longer than unused
+		// The rest after a scan can be longer than unused.
+		if f.used.IsZero() || e.isNamed(f.File) || scans && !unseen {
 			continue
 		}
-		if unused > fileTTL || (crowded || !f.Guarded()) && unseen || unused > deletedFileTTL && f.Unreachable() {
+		if unused > fileTTL || (crowded || !f.Guarded()) && unseen ||
+			unused > deletedFileTTL && f.Unreachable() {
 			e.drop(f)
 		}
 	}
@@ -328,8 +378,9 @@ func (e *Engine) purge() {
 func (f *file) purge(processes Processes) {
 	defer f.Charge(time.Now())
 	var ended Links
+	gone := func(pid int) bool { return pid != 0 && !processes.Alive(pid) }
 	for _, a := range f.attachments {
-		ended = append(ended, a.detachFrom(func(pid int) bool { return pid != 0 && !processes.Alive(pid) })...)
+		ended = append(ended, a.detachFrom(gone)...)
 	}
 	_ = ended.Close()
 }

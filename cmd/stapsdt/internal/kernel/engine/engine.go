@@ -5,15 +5,16 @@ package engine
 import (
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -46,8 +47,9 @@ type Processes interface {
 	FDs() []int
 	Ended() bool
 	// Loaded returns processes that have loaded probes, and wait for the engine to attach to them.
-	// proceed lets these processes go on. Anyone may be among them.
-	Loaded() (pids []int, proceed func())
+	// proceed lets these processes go on, and returns those that have not waited. Anyone may be
+	// among them.
+	Loaded() (pids []int, proceed func() (late []int))
 	// Left removes the processes that have ended, and reports whether events can still come.
 	Left() bool
 }
@@ -64,7 +66,11 @@ type Kernel interface {
 	// cookie by which the program knows the sites of this one. A probe that can be withdrawn alone
 	// shares no program.
 	Shape(p *bpf.Probe, sections []*bpf.Section) (shape string, cookie uint64)
-	Attach(p Program, f *target.File, sites []Site, pid int) (Links, error)
+	// Attach attaches a program to sites of a file, in one process, or in all if pid is 0. If the
+	// error is stall.ErrLate, any goroutine calls late when there is a result.
+	Attach(
+		p Program, f *target.File, sites []Site, pid int, late func(Links, error),
+	) (Links, error)
 	// PerProcess reports whether it can attach to sites in one process.
 	PerProcess() bool
 }
@@ -107,6 +113,9 @@ type Options struct {
 	// Found receives the processes that a look has found to use files with selected probes, before
 	// anything is attached for them. all means that the look was at all processes. It may be nil.
 	Found func(found *probes.Found, all bool)
+	// Used receives a process that has mapped a file that is attached to, perhaps more than once.
+	// It may be nil.
+	Used func(pid int)
 	// Follows reports whether to look at each process that maps a file, although the file is known.
 	// It may be nil.
 	Follows func(m *proc.Mapping) bool
@@ -141,6 +150,10 @@ type Engine struct {
 	putOff        bool                        // whether the last scan put off a file
 	leftOut       []error                     // why files are left out, found before Run
 	crowded       bool                        // whether anything has failed for lack of descriptors since the last purge
+
+	mu       sync.Mutex // guards late and detached
+	late     []*result  // that have come since the engine last adopted some
+	detached bool       // a result that comes now is not kept
 
 	processorTime func() time.Duration // returns the processor time that this process has used
 
@@ -258,6 +271,10 @@ func (e *Engine) Missed() uint64 { return e.missed.Load() }
 // Detach ends the attachments. When it returns, the programs have stored all events that fired
 // before.
 func (e *Engine) Detach() error {
+	e.mu.Lock()
+	e.detached = true
+	e.mu.Unlock()
+	_ = e.adopt()
 	var links Links
 	for _, f := range e.files {
 		for _, a := range f.attachments {

@@ -13,8 +13,10 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
@@ -29,6 +31,7 @@ type world struct {
 	gone     []int          // that List returns, and that have ended
 	waiting  []int          // that have loaded probes
 	went     []int          // that had waited, and have gone on
+	late     []int          // of these, those that have not waited long enough
 	listErr  error
 	listing  time.Duration // how long List takes
 
@@ -44,10 +47,13 @@ type world struct {
 
 	loadErr   func(sections int) error
 	attachErr error
-	perFile   bool  // whether each file has programs of its own
-	alike     bool  // the programs of all probes, whose cookies are the lengths of their names
-	skipped   error // of Process
-	skips     target.Skips
+	results   []func(error) // deliver the results of the attempts that stall.ErrLate has ended for now
+	perFile   bool          // whether each file has programs of its own
+	// everywhere means that nothing can be attached in one process alone.
+	everywhere bool
+	alike      bool  // the programs of all probes, whose cookies are the lengths of their names
+	skipped    error // of Process
+	skips      target.Skips
 
 	loaded   []*fakeProgram
 	order    []*fakeProgram // in which they were attached
@@ -122,9 +128,12 @@ func (w *world) Ended() bool      { return false }
 func (w *world) Has(pid int) bool { return !w.foreign[pid] }
 func (w *world) Left() bool       { return len(w.mapped) > 0 }
 
-func (w *world) Loaded() (pids []int, proceed func()) {
+func (w *world) Loaded() (pids []int, proceed func() (late []int)) {
 	pids, w.waiting = w.waiting, nil
-	return pids, func() { w.went = append(w.went, pids...) }
+	return pids, func() []int {
+		w.went = append(w.went, pids...)
+		return w.late
+	}
 }
 
 func (w *world) Alive(pid int) bool {
@@ -152,7 +161,13 @@ func (w *world) Load(_ *bpf.Probe, _ *target.File, sections []*bpf.Section) (Pro
 	return p, nil
 }
 
-func (w *world) Attach(p Program, _ *target.File, sites []Site, _ int) (Links, error) {
+func (w *world) Attach(p Program, f *target.File, sites []Site, pid int, late func(Links, error)) (Links, error) {
+	if w.attachErr == stall.ErrLate {
+		w.results = append(w.results, func(err error) {
+			w.attachErr = err
+			late(w.Attach(p, f, sites, pid, nil))
+		})
+	}
 	if w.attachErr != nil {
 		return nil, w.attachErr
 	}
@@ -161,7 +176,7 @@ func (w *world) Attach(p Program, _ *target.File, sites []Site, _ int) (Links, e
 	return Links{fakeLink{p.(*fakeProgram)}}, nil
 }
 
-func (w *world) PerProcess() bool        { return true }
+func (w *world) PerProcess() bool        { return !w.everywhere }
 func (w *world) PerFile(*bpf.Probe) bool { return w.perFile }
 
 // watcher is the world's Watcher.
@@ -202,9 +217,7 @@ type subscriber struct {
 
 func subscribe(t *testing.T, specs ...string) *subscriber {
 	t.Helper()
-	selector, err := probes.NewSelector(specs, nil)
-	require.NoError(t, err)
-	return &subscriber{selector: selector, why: errUnfit}
+	return &subscriber{selector: probes.NewSelector(querytest.Specs(specs...)), why: errUnfit}
 }
 
 func (s *subscriber) Problem(err error) { s.problems = append(s.problems, err.Error()) }

@@ -10,13 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/pods"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/follow"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 
 	"github.com/cilium/ebpf"
@@ -40,9 +39,10 @@ func (b BPF) Shape(_ *bpf.Probe, sections []*bpf.Section) (string, uint64) {
 	return b.Kernel.Shape(sections)
 }
 
-// Attach attaches a program to sites of a file. If the kernel takes too long, the error is stall.Err, and the links are closed as
-// soon as it returns. Until then, the lease keeps writers waiting.
-func (b BPF) Attach(p Program, f *target.File, sites []Site, pid int) (Links, error) {
+// Attach implements Kernel. Until late has returned, the lease keeps writers waiting.
+func (b BPF) Attach(
+	p Program, f *target.File, sites []Site, pid int, late func(Links, error),
+) (Links, error) {
 	key, err := f.Answers()
 	if err != nil {
 		return nil, err
@@ -52,15 +52,16 @@ func (b BPF) Attach(p Program, f *target.File, sites []Site, pid int) (Links, er
 		again *target.Again
 		err   error
 	}
+	most := f.Room()
 	patience := stall.Patience + time.Duration(len(sites))*time.Millisecond
 	a, err := stall.Within(patience, key, func() (a attached, _ error) {
 		if a.again, a.err = f.Reopen(); a.err == nil {
-			a.Links, a.err = AttachSites(p.(*ebpf.Program), a.again.Path, sites, pid, b.Multi)
+			a.Links, a.err = AttachSites(p.(*ebpf.Program), a.again.Path, sites, pid, b.Multi, most)
 		}
 		return a, nil
-	}, func(late attached) {
-		_ = late.Links.Close()
-		_ = late.again.Close()
+	}, func(a attached) {
+		late(a.Links, a.err)
+		_ = a.again.Close()
 	})
 	if err != nil {
 		return nil, err
@@ -72,34 +73,40 @@ func (b BPF) Attach(p Program, f *target.File, sites []Site, pid int) (Links, er
 // PerProcess reports whether it can attach to sites in one process.
 func (b BPF) PerProcess() bool { return b.Multi }
 
-// Everyone is all processes of the machine. Ended reports false, because some end all the time, and Left reports true,
-// because there are always other processes to come.
+// Everyone is all processes of the machine. Ended reports false, because some end all the time, and
+// Left reports true, because there are always other processes to come.
 type Everyone struct{}
 
-func (Everyone) List() ([]int, error)    { return proc.Processes() }
-func (Everyone) Has(int) bool            { return true }
-func (Everyone) Alive(pid int) bool      { return proc.Alive(pid) && proc.HasMemory(pid) }
-func (Everyone) FDs() []int              { return nil }
-func (Everyone) Ended() bool             { return false }
-func (Everyone) Loaded() ([]int, func()) { return nil, func() {} }
-func (Everyone) Left() bool              { return true }
+func (Everyone) List() ([]int, error)          { return proc.Processes() }
+func (Everyone) Has(int) bool                  { return true }
+func (Everyone) Alive(pid int) bool            { return proc.Alive(pid) && proc.HasMemory(pid) }
+func (Everyone) FDs() []int                    { return nil }
+func (Everyone) Ended() bool                   { return false }
+func (Everyone) Loaded() ([]int, func() []int) { return noneLoaded() }
+func (Everyone) Left() bool                    { return true }
 
-// Pods are the processes of pods, or all processes of a machine that has pods. New processes can always appear.
-type Pods struct {
-	Everyone
-	*pods.Follower
+// noneLoaded is Loaded of processes that do not wait for the engine.
+func noneLoaded() (pids []int, proceed func() (late []int)) {
+	return nil, func() []int { return nil }
 }
 
-func (p Pods) List() ([]int, error) { return p.Follower.List() }
-func (p Pods) Has(pid int) bool     { return p.Follower.Has(pid) }
+// Pods are the processes of pods, or all processes of a machine that has pods. New processes can
+// always appear.
+type Pods struct {
+	Everyone
+	*follow.Pods
+}
+
+func (p Pods) List() ([]int, error) { return p.Pods.List() }
+func (p Pods) Has(pid int) bool     { return p.Pods.Has(pid) }
 
 // Family is the named processes and their descendants.
-type Family struct{ *probes.Processes }
+type Family struct{ *follow.Processes }
 
-func (f Family) List() ([]int, error)  { return f.Processes.List(), nil }
-func (Family) Alive(pid int) bool      { return proc.Alive(pid) }
-func (Family) Loaded() ([]int, func()) { return nil, func() {} }
-func (f Family) Left() bool            { return f.Purge() }
+func (f Family) List() ([]int, error)        { return f.Processes.List(), nil }
+func (Family) Alive(pid int) bool            { return proc.Alive(pid) }
+func (Family) Loaded() ([]int, func() []int) { return noneLoaded() }
+func (f Family) Left() bool                  { return f.Purge() }
 
 // Launched is a command that was started, and its descendants. The end of the command is the end.
 type Launched struct {
@@ -107,17 +114,18 @@ type Launched struct {
 	Command query.Command
 }
 
-func (l Launched) FDs() []int              { return append(l.Command.FDs(), l.Family.FDs()...) }
-func (l Launched) Loaded() ([]int, func()) { return l.Command.Loaded() }
-func (l Launched) Left() bool              { return l.Family.Left() && !l.Command.Ended() }
+func (l Launched) FDs() []int { return append(l.Command.FDs(), l.Family.FDs()...) }
+
+func (l Launched) Loaded() ([]int, func() []int) { return l.Command.Loaded() }
+func (l Launched) Left() bool                    { return l.Family.Left() && !l.Command.Ended() }
 
 // Called is the processes with some names, also later ones, and their descendants.
-type Called struct{ probes.Called }
+type Called struct{ follow.Called }
 
-func (Called) Alive(pid int) bool      { return proc.Alive(pid) }
-func (Called) FDs() []int              { return nil }
-func (Called) Ended() bool             { return false }
-func (Called) Loaded() ([]int, func()) { return nil, func() {} }
+func (Called) Alive(pid int) bool            { return proc.Alive(pid) }
+func (Called) FDs() []int                    { return nil }
+func (Called) Ended() bool                   { return false }
+func (Called) Loaded() ([]int, func() []int) { return noneLoaded() }
 
 // Left removes the processes that have ended. Others can come.
 func (c Called) Left() bool {
@@ -128,8 +136,8 @@ func (c Called) Left() bool {
 // WatchProcesses is an Options.Watch for the machine's processes.
 func WatchProcesses() (Watcher, error) { return proc.NewWatcher() }
 
-// Links keep programs attached. They end with this process, even if it is killed: the kernel then restores the sites, and lowers
-// the semaphores that it has raised.
+// Links keep programs attached. They end with this process, even if it is killed: the kernel then
+// restores the sites, and lowers the semaphores that it has raised.
 type Links []io.Closer
 
 // Close detaches. It closes the links concurrently: there can be a perf event for each site,
@@ -149,12 +157,13 @@ func (l Links) Close() error {
 	return errors.Join(errs...)
 }
 
-// AttachSites attaches a program to sites of the file at path, in the process pid, or if pid is 0,
-// in all processes that map the file now or later. With multi it uses uprobe_multi, and otherwise
-// one perf event for each site, which requires pid 0. If a site is wrong, the others are attached,
-// and the error names it. After a refusal or a shortage, no further site is tried.
+// AttachSites attaches a program to sites of the file at path, in the process pid, or if pid is
+// 0, in all processes that map the file now or later. With multi it uses uprobe_multi, and
+// otherwise one perf event for each site, which requires pid 0. If a site is wrong, the others
+// are attached, each by a link of its own, and the error names it. After a refusal, a shortage,
+// or the most links, no further site is tried.
 func AttachSites(
-	prog *ebpf.Program, path string, sites []Site, pid int, multi bool,
+	prog *ebpf.Program, path string, sites []Site, pid int, multi bool, most int,
 ) (Links, error) {
 	executable, err := link.OpenExecutable(path)
 	if err != nil {
@@ -166,7 +175,9 @@ func AttachSites(
 	}
 	attach := func(sites ...Site) (link.Link, error) {
 		if !multi {
-			return executable.Uprobe("", prog, &link.UprobeOptions{Address: sites[0].Offset, RefCtrOffset: sites[0].SemaphoreOffset})
+			return executable.Uprobe("", prog, &link.UprobeOptions{
+				Address: sites[0].Offset, RefCtrOffset: sites[0].SemaphoreOffset,
+			})
 		}
 		opts := link.UprobeMultiOptions{PID: uint32(task)}
 		for _, s := range sites {
@@ -192,6 +203,10 @@ func AttachSites(
 	var links Links
 	var errs []error
 	for _, s := range sites {
+		if len(links) >= most {
+			errs = append(errs, errMostLinks)
+			break
+		}
 		l, err := attach(s)
 		if err == nil {
 			links = append(links, l)
@@ -205,15 +220,16 @@ func AttachSites(
 	return links, errors.Join(errs...)
 }
 
+// errMostLinks is the error if the sites take more links than the user of the file may have.
+var errMostLinks = errors.New("its user has used up the share of descriptors and memory: the other sites are left out")
+
 // errMainEnded is the error from Linux 6.10 on, where only a main thread identifies a process.
 var errMainEnded = errors.New("the kernel attaches to a process by its main thread, which has ended; with CAP_LEASE and a local file system, it attaches to the file instead")
 
 // ends reports whether the other sites of a file would fail too.
 func ends(err error) bool {
-	return isRefusal(err) || stall.Passes(err) || errors.Is(err, errMainEnded)
+	return rights.IsRefusal(err) || stall.Passes(err) || errors.Is(err, errMainEnded)
 }
-
-func isRefusal(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) }
 
 // wrap names the capabilities that are missing if attaching was refused. By then the program is
 // loaded, which takes CAP_BPF and CAP_PERFMON. Some kernels demand more for a perf event, and
@@ -222,12 +238,13 @@ func wrap(err error, s Site, multi bool) error {
 	switch {
 	case !multi && errors.Is(err, unix.EACCES):
 		return rights.New("attaching to probes on this kernel", err, rights.Admin)
-	case isRefusal(err):
+	case rights.IsRefusal(err):
 		return rights.New("attaching to probes", err, rights.BPF, rights.Perfmon)
 	case errors.Is(err, errMainEnded):
 		return err
 	case stall.Passes(err):
-		return fmt.Errorf("attaching to probes: %w", err)
+		return bpf.Refused(bpf.AttachSite, "attaching to probes", err)
 	}
-	return fmt.Errorf("the site of %s:%s at %#x cannot be traced: %w", s.Provider, s.Name, s.Offset, err)
+	what := fmt.Sprintf("the site of %s:%s at %#x cannot be traced", s.Provider, s.Name, s.Offset)
+	return bpf.Refused(bpf.AttachSite, what, err)
 }

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/assert"
@@ -31,8 +31,8 @@ func TestWrap(t *testing.T) {
 		{unix.EACCES, false, "attaching to probes on this kernel needs CAP_SYS_ADMIN"},
 		{unix.EACCES, true, "attaching to probes needs CAP_BPF and CAP_PERFMON"},
 		{unix.EPERM, false, "attaching to probes needs CAP_BPF and CAP_PERFMON"},
-		{unix.EMFILE, true, "attaching to probes: open: too many open files"},
-		{unix.EINVAL, false, "the site of p:n at 0x10 cannot be traced: open: invalid argument"},
+		{unix.EMFILE, true, "attaching to probes: too many files are open: raise the limit (ulimit -n, LimitNOFILE= of systemd)"},
+		{unix.EINVAL, false, "the site of p:n at 0x10 cannot be traced: the kernel rejects the site: another tracer may use it with another semaphore, or the file may have changed"},
 	} {
 		err := wrap(fmt.Errorf("open: %w", c.err), site, c.multi)
 		assert.EqualError(t, err, c.want, "multi %v", c.multi)

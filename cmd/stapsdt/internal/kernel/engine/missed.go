@@ -65,7 +65,7 @@ var imageFile = regexp.MustCompile(`^(.+)-[0-9a-f]{32}\.so$`)
 // imageProvider returns the provider of a probe image with a path, or "" if it is another file. The
 // name of memory does not tell whether it is an image.
 func imageProvider(name string) string {
-	name = strings.TrimSuffix(name, " (deleted)")
+	name = strings.TrimSuffix(name, proc.Deleted)
 	if memory, ok := strings.CutPrefix(name, "/memfd:"); ok {
 		if strings.ContainsAny(memory, ":/") { // no provider has such a name
 			return ""
@@ -103,6 +103,54 @@ func (e *Engine) miss(p *mapper, found *probes.Found, late []*target.File) {
 		unseen := p != nil && slices.ContainsFunc(p.images, s.Selector.SelectsProvider)
 		if has(late, s) || unseen && !has(found.Files, s) {
 			s.missed.Add(1)
+		}
+	}
+}
+
+// reach notes the subscriptions for which some of the found processes may fire after they were
+// attached to. late are the files that were not attached to before.
+func (e *Engine) reach(found *probes.Found, late []*target.File) {
+	alive := func(u probes.Use) bool { return e.processes.Alive(u.PID) }
+	for _, s := range e.subscriptions {
+		if s.reached.Load() {
+			continue
+		}
+		reached := func(f *target.File) bool {
+			state := e.files[f]
+			if state == nil || !state.has[s] || len(state.attachments) == 0 {
+				return false
+			}
+			early := e.isNamed(f) || !slices.Contains(late, f)
+			return early || slices.ContainsFunc(found.Uses[f], alive)
+		}
+		if slices.ContainsFunc(found.Files, reached) || slices.ContainsFunc(e.named(), reached) {
+			s.reached.Store(true)
+		}
+	}
+}
+
+// attachedFiles returns the files that are attached to.
+func (e *Engine) attachedFiles() map[target.ID]*file {
+	all := map[target.ID]*file{}
+	for f, state := range e.files {
+		if len(state.attachments) > 0 {
+			all[f.ID] = state
+		}
+	}
+	return all
+}
+
+// mapped notes that a process has mapped a file that is attached to. f is nil for another file.
+func (e *Engine) mapped(f *file, pid int) {
+	if f == nil {
+		return
+	}
+	if e.options.Used != nil {
+		e.options.Used(pid)
+	}
+	for _, s := range e.subscriptions {
+		if f.has[s] {
+			s.reached.Store(true)
 		}
 	}
 }

@@ -49,6 +49,35 @@ func TestMissed(t *testing.T) {
 	require.EqualValues(t, 3, app.Missed(), "its file had been attached to")
 }
 
+// TestReached: a process that had ended before its probes were attached to is not reached, and one that
+// goes on, or maps a file that is attached to, is.
+func TestReached(t *testing.T) {
+	for name, c := range map[string]struct {
+		dying, later, reached bool
+	}{"alive": {reached: true}, "ended": {dying: true}, "a later one": {dying: true, later: true, reached: true}} {
+		t.Run(name, func(t *testing.T) {
+			file := newFile("/app", "a")
+			file.ID.Inode = 1 // as the mappings of images
+			w := &world{mapped: map[int][]*target.File{1: {file}}, dying: map[int]bool{1: c.dying}}
+			used := map[int]bool{}
+			e := newEngine(t, w, Options{Used: func(pid int) { used[pid] = true }})
+			app, other := e.add(subscribe(t, "app:a")), e.add(subscribe(t, "other:a"))
+			e.running = true
+			require.NoError(t, e.scan())
+			require.True(t, app.Attached())
+			require.Equal(t, map[int]bool{1: true}, used)
+			if c.later {
+				w.pending, w.images = []int{2}, map[int]string{2: "/app"}
+				_, err := e.look()
+				require.NoError(t, err)
+				require.True(t, used[2])
+			}
+			require.Equal(t, c.reached, app.Reached())
+			require.False(t, other.Reached())
+		})
+	}
+}
+
 // TestImageProvider: the name of an image has its provider.
 func TestImageProvider(t *testing.T) {
 	const hash = "-501c328d57297a273d30761ceb41b691"

@@ -26,12 +26,13 @@ type poller struct {
 }
 
 func newPoller() (p *poller, err error) {
-	p = &poller{fd: -1, timer: -1}
+	opening := &poller{fd: -1, timer: -1}
 	defer func() {
 		if err != nil {
-			p.close()
+			opening.close()
 		}
 	}()
+	p = opening
 	woken, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("eventfd", err)
@@ -144,7 +145,9 @@ func (p *poller) close() {
 	} else if p.fd >= 0 {
 		unix.Close(p.fd)
 	}
-	p.woken.Close()
+	if p.woken != nil {
+		p.woken.Close()
+	}
 	if p.timer >= 0 {
 		unix.Close(p.timer)
 	}

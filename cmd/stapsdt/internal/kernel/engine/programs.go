@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/lease"
 )
 
 // group is a set of sites that run the same program.
@@ -41,7 +41,10 @@ type sharedProgram struct {
 func (e *Engine) join(f *file, uses []probes.Use) (complete bool, err error) {
 	complete = true
 	for waiting := f.waiting(e.subscriptions); len(waiting) > 0; {
-		a := &attachment{subscriptions: waiting, links: map[int][]*lease.Attachment{}}
+		a := &attachment{
+			subscriptions: waiting,
+			links:         map[int][]*lease.Attachment{}, late: map[int]*group{},
+		}
 		err := e.groups(f, a, uses)
 		var of *sectionError
 		switch {

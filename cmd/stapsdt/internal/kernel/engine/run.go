@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -47,21 +48,16 @@ func (e *Engine) Run(ctx context.Context, c Ticker) error {
 	rested := false     // whether the last wait has ended a pause
 	tick := time.Time{} // when Tick is due unless a descriptor is readable
 	for e.poller.ready = true; ctx.Err() == nil; {
-		// A process that maps a file is no reason for it: on a busy machine, others do so all the
-		// time.
-		if e.poller.ready || !time.Now().Before(tick) {
-			next, more, err := c.Tick()
-			if err != nil || !more {
-				return err
-			}
-			tick = time.Now().Add(next)
+		var more bool
+		if tick, more, err = e.beat(c, tick); err != nil || !more {
+			return err
 		}
-		if e.poller.ready { // a process that waits does not wait for the end of a pause
-			if err = e.attachLoaded(); err != nil {
-				return err
-			}
+		// What has ended is looked at as long as Processes still has it.
+		checks := time.Now().After(check)
+		if checks {
+			look = look || e.watcher != nil && e.watcher.Pending()
 		}
-		if (look || e.isDue()) && !time.Now().Before(pausing) {
+		if (look || e.isDue()) && (checks || !time.Now().Before(pausing)) {
 			if look, err = e.look(); err != nil {
 				return err
 			}
@@ -69,7 +65,7 @@ func (e *Engine) Run(ctx context.Context, c Ticker) error {
 				pausing = time.Now().Add(pause)
 			}
 		}
-		if time.Now().After(check) {
+		if checks {
 			if !e.processes.Left() {
 				return nil
 			}
@@ -92,8 +88,26 @@ func (e *Engine) Run(ctx context.Context, c Ticker) error {
 	return nil
 }
 
-// rest waits for at most the given time, and reports whether to look for new mappings. New mappings do not end the
-// pause. Without a watcher, it always reports true.
+// beat calls Tick if it is due or a descriptor is readable, and returns when it is due again. It
+// also attaches to what processes have loaded: one that waits does not wait for the end of a
+// pause. A process that maps a file is no reason for either: on a busy machine, others do so all
+// the time.
+func (e *Engine) beat(c Ticker, due time.Time) (_ time.Time, more bool, err error) {
+	if e.poller.ready || !time.Now().Before(due) {
+		next, more, err := c.Tick()
+		if err != nil || !more {
+			return due, false, err
+		}
+		due = time.Now().Add(next)
+	}
+	if e.poller.ready {
+		err = cmp.Or(e.adopt(), e.attachLoaded())
+	}
+	return due, true, err
+}
+
+// rest waits for at most the given time, and reports whether to look for new mappings. New
+// mappings do not end the pause. Without a watcher, it always reports true.
 func (e *Engine) rest(look bool, most, pause time.Duration) (_ bool, err error) {
 	if look {
 		_, err = e.poller.wait(min(most, pause))
@@ -113,7 +127,8 @@ func (e *Engine) rest(look bool, most, pause time.Duration) (_ bool, err error) 
 	return e.watcher.Pending() || e.broken.Swap(false), errors.Join(err, e.poller.listen(nil, nil))
 }
 
-// wakeWhenBroken wakes Run when others write to a file, until ctx is done. It may end after the engine was closed.
+// wakeWhenBroken wakes Run when others write to a file, until ctx is done. It may end after the
+// engine was closed.
 func (e *Engine) wakeWhenBroken(ctx context.Context, broken <-chan struct{}) {
 	for {
 		select {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
@@ -38,8 +39,8 @@ func (e *Engine) watch() {
 	}
 }
 
-// Scan attaches to the selected probes of the named files and of the files that processes have mapped. Before Run, a named process
-// that has exited or cannot be read is an error.
+// Scan attaches to the selected probes of the named files and of the files that processes have
+// mapped. Before Run, a named process that has exited or cannot be read is an error.
 func (e *Engine) Scan() (found *probes.Found, err error) {
 	e.watch()
 	start, used := time.Now(), e.processorTime()
@@ -54,11 +55,14 @@ func (e *Engine) Scan() (found *probes.Found, err error) {
 	}
 	e.complete(found)
 	e.tellFound(found, true)
-	return found, e.attachTo(found)
+	late := e.unattached(found)
+	err = e.attachTo(found)
+	e.reach(found, late)
+	return found, err
 }
 
-// lookAtAll finds the files of all processes, or none if Scans reports false. It also finds the files whose mappings the
-// kernel failed to report.
+// lookAtAll finds the files of all processes, or none if Scans reports false. It also finds the
+// files whose mappings the kernel failed to report.
 func (e *Engine) lookAtAll() (*probes.Found, error) {
 	lost := e.lost
 	e.lost = false
@@ -84,8 +88,8 @@ func (e *Engine) lookAtAll() (*probes.Found, error) {
 	return found, err
 }
 
-// lookAt finds the files with selected probes that processes have mapped. It closes the other files of each process before it looks
-// at the next, so that few are open at the same time.
+// lookAt finds the files with selected probes that processes have mapped. It closes the other
+// files of each process before it looks at the next, so that few are open at the same time.
 func (e *Engine) lookAt(pids, named []int) (*probes.Found, error) {
 	return probes.Look(e.finder.Process, pids, named, func(f *target.File) bool {
 		if e.match(f); e.files[f].needed() || e.isNamed(f) {
@@ -117,6 +121,7 @@ func (e *Engine) attachTo(found *probes.Found) error {
 	files := slices.Concat(e.named(), found.Files)
 	for _, f := range files {
 		e.match(f) // before the first is attached to, because some subscriptions need several files
+		e.use(f, found.Uses[f])
 	}
 	for _, f := range files {
 		for _, u := range found.Uses[f] {
@@ -134,6 +139,19 @@ func (e *Engine) attachTo(found *probes.Found) error {
 		}
 	}
 	return nil
+}
+
+// use tells Options.Used of the processes that use a selected file.
+func (e *Engine) use(f *target.File, uses []probes.Use) {
+	if e.options.Used == nil || !e.files[f].wanted() {
+		return
+	}
+	for _, pid := range f.Running {
+		e.options.Used(pid)
+	}
+	for _, u := range uses {
+		e.options.Used(u.PID)
+	}
 }
 
 // reportTwice reports, once, each process that has mapped the semaphore of a selected site of a
@@ -199,27 +217,10 @@ func (e *Engine) crowd(err error) {
 // changed. It scans all processes if a scan is due, or if the kernel dropped reports. waiting means
 // that look has to be called again soon.
 func (e *Engine) look() (waiting bool, err error) {
-	// Ask the kernel before comparing the named files: otherwise a process could have mapped a newer version of one, which would be
-	// taken for a file that the command line does not name.
-	var pids []int
+	// Ask the kernel before comparing the named files: otherwise a process could have mapped a
+	// newer version of one, which would be taken for a file that the command line does not name.
 	mapped := mappers{}
-	if e.watcher != nil {
-		var lost bool
-		scans, asks := e.Scans(), e.asks() // if neither, no mapping matters
-		see := func(pid int, m *proc.Mapping) {
-			if p := e.selected(mapped, pid); p != nil && (scans || asks) {
-				e.see(p, pid, m)
-			}
-		}
-		pids, lost = e.watcher.Mapped(see, func(pid int, m *proc.Mapping) bool {
-			if e.selected(mapped, pid) == nil { // most are not, and comparing files costs more
-				return true
-			}
-			known := !scans && !asks || e.finder.Knows(pid, m) // Knows also compares the file again
-			return known && !asks && !e.follows(m)
-		})
-		e.lost = e.lost || lost
-	}
+	pids := e.reported(mapped)
 	changed, waiting, err := e.renew() // some file systems do not report that a file has changed
 	if changed {
 		e.pace.want(time.Now())
@@ -244,6 +245,7 @@ func (e *Engine) look() (waiting bool, err error) {
 				return waiting, err
 			}
 		}
+		e.reach(found, late)
 		if !e.processes.Alive(pid) {
 			if !found.Any { // the process could not be read, or had no probes
 				e.missed.Add(1)
@@ -254,6 +256,35 @@ func (e *Engine) look() (waiting bool, err error) {
 	return waiting || len(written) > 0 || e.lost || e.pace.waits(time.Now()), nil
 }
 
+// reported returns the processes with new mappings that the kernel has reported and that may
+// matter, and adds the selected ones to mapped. It notes the mappings of files that are attached
+// to.
+func (e *Engine) reported(mapped mappers) (pids []int) {
+	if e.watcher == nil {
+		return nil
+	}
+	attached := sync.OnceValue(e.attachedFiles)
+	scans, asks := e.Scans(), e.asks() // if neither, no mapping matters
+	see := func(pid int, m *proc.Mapping) {
+		p := e.selected(mapped, pid)
+		if p != nil && (scans || asks) {
+			e.see(p, pid, m)
+		}
+		if p != nil {
+			e.mapped(attached()[target.ID{Device: m.Device, Inode: m.Inode}], pid)
+		}
+	}
+	pids, lost := e.watcher.Mapped(see, func(pid int, m *proc.Mapping) bool {
+		if e.selected(mapped, pid) == nil { // most are not, and comparing files costs more
+			return true
+		}
+		known := !scans && !asks || e.finder.Knows(pid, m) // Knows also compares the file again
+		return known && !asks && !e.follows(m)
+	})
+	e.lost = e.lost || lost
+	return pids
+}
+
 func (e *Engine) tellFound(found *probes.Found, all bool) {
 	if e.options.Found != nil {
 		e.options.Found(found, all)
@@ -262,26 +293,6 @@ func (e *Engine) tellFound(found *probes.Found, all bool) {
 
 func (e *Engine) follows(m *proc.Mapping) bool {
 	return e.options.Follows != nil && e.options.Follows(m)
-}
-
-// attachLoaded attaches to the probes that processes have loaded, and lets these go on.
-func (e *Engine) attachLoaded() error {
-	pids, proceed := e.processes.Loaded()
-	defer proceed()
-	for _, pid := range pids {
-		if !e.processes.Has(pid) {
-			continue
-		}
-		found, _ := e.lookAt([]int{pid}, nil) // which fails for named ones only
-		e.retry(found.Short)
-		if found.Any {
-			e.tellFound(found, false)
-			if err := e.attachTo(found); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // named returns the files that specs name.
@@ -295,8 +306,9 @@ func (e *Engine) named() (files []*target.File) {
 // isNamed reports whether a spec names the file, so that it is found without a scan.
 func (e *Engine) isNamed(f *target.File) bool { return slices.Contains(e.named(), f) }
 
-// renew drops the files that were changed, and attaches again to the named ones. changed means that a scan is due. waiting means
-// that a file is still being written, so that renew has to be called again soon.
+// renew drops the files that were changed, and attaches again to the named ones. changed means
+// that a scan is due. waiting means that a file is still being written, so that renew has to be
+// called again soon.
 func (e *Engine) renew() (changed, waiting bool, err error) {
 	for _, f := range e.files {
 		if f.Changed() {

@@ -36,7 +36,9 @@ type Subscription struct {
 	id       uint64
 	sections map[string]*bpf.Section // keyed by bpf.Probe.Key; nil after an error, which is reported once
 	sites    atomic.Int64
+	attached atomic.Bool // whether there has been a site
 	missed   atomic.Uint64
+	reached  atomic.Bool // whether a process may have fired while it was attached to
 	removed  bool
 	// excluded and included are the input of Settle.
 	excluded []verdict
@@ -45,6 +47,13 @@ type Subscription struct {
 
 // Sites returns the number of sites that are attached to. It may be called by any goroutine.
 func (s *Subscription) Sites() int { return int(s.sites.Load()) }
+
+// Attached reports whether any site has been attached to so far. It may be called by any goroutine.
+func (s *Subscription) Attached() bool { return s.attached.Load() }
+
+// Reached reports whether there has been a site that a process could still fire when it had been
+// attached to. It may be called by any goroutine.
+func (s *Subscription) Reached() bool { return s.reached.Load() }
 
 // Missed returns the number of processes that ended before their selected probes were attached to,
 // as far as it is known. It may be called by any goroutine.

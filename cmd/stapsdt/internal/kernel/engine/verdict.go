@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -28,7 +28,7 @@ type candidate struct {
 func (c candidate) name() string { return fmt.Sprintf("%v in %s", c.Probe, c.place) }
 
 func newCandidate(f *file, site sdt.Site, uses []probes.Use) candidate {
-	c := candidate{Probe: probes.NewProbe(f.File, site), place: f.Path, file: f}
+	c := candidate{Probe: NewProbe(f.File, site), place: f.Path, file: f}
 	c.key = c.Key()
 	if len(uses) > 0 {
 		c.place += fmt.Sprintf(" (process %d)", uses[0].PID)

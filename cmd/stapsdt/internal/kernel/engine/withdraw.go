@@ -3,7 +3,9 @@
 package engine
 
 import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
+	"maps"
+	"slices"
+
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 )
 
@@ -39,7 +41,8 @@ func (e *Engine) WithdrawFrom(of *target.File, keys map[string]bool) error {
 	return f.withdraw().Close()
 }
 
-// Restore attaches again to probes of a file that WithdrawFrom has detached.
+// Restore attaches again to probes of a file that WithdrawFrom has detached. A shortage postpones
+// this, as for other probes.
 func (e *Engine) Restore(of *target.File, keys map[string]bool) error {
 	f := e.files[of]
 	if f == nil {
@@ -50,35 +53,7 @@ func (e *Engine) Restore(of *target.File, keys map[string]bool) error {
 	}
 	e.mark(f)
 	for _, a := range f.attachments {
-		for pid := range a.links {
-			if err := e.restore(f, a, pid, keys); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// restore attaches again to probes of a file in one process, or in all if pid is 0. After a
-// shortage, a probe stays detached until it is restored again.
-func (e *Engine) restore(f *file, a *attachment, pid int, keys map[string]bool) error {
-	held, err := f.Hold()
-	if err != nil {
-		return nil // the file is looked at again when it has been written
-	}
-	defer held.Let()
-	for i, g := range a.groups[:len(a.links[pid])] {
-		if g.withdrawn || !keys[g.probe.Key()] {
-			continue
-		}
-		links, err := e.kernel.Attach(g.Program, f.File, g.sites, pid)
-		if stall.Passes(err) || err != nil && pid != 0 && !e.processes.Alive(pid) {
-			_ = links.Close()
-			continue
-		}
-		kept := held.Keep(links)
-		a.links[pid][i] = kept
-		if err := e.attached(f, g, kept, len(links), err); err != nil {
+		if done, err := e.attachProcesses(f, a, slices.Collect(maps.Keys(a.links))); !done {
 			return err
 		}
 	}
@@ -127,8 +102,9 @@ func (f *file) withdraw() (all Links) {
 				continue
 			}
 			for _, links := range a.links {
-				if i < len(links) {
+				if links[i] != nil {
 					all = append(all, links[i])
+					links[i] = nil
 				}
 			}
 			g.add(-g.attached)

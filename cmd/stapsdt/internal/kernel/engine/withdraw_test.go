@@ -50,13 +50,13 @@ type withdrawing struct {
 	at     int // or 0
 }
 
-func (k *withdrawing) Attach(p Program, f *target.File, sites []Site, pid int) (Links, error) {
+func (k *withdrawing) Attach(p Program, f *target.File, sites []Site, pid int, late func(Links, error)) (Links, error) {
 	if k.calls++; k.calls == k.at {
 		if err := k.engine.Withdraw(map[string]bool{probeKey("a"): true}); err != nil {
 			return nil, err
 		}
 	}
-	return k.world.Attach(p, f, sites, pid)
+	return k.world.Attach(p, f, sites, pid, late)
 }
 
 // TestWithdrawWhileAttaching: a program can be withdrawn while it is being attached to another file.

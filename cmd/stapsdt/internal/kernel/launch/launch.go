@@ -4,6 +4,7 @@
 package launch
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,6 +54,24 @@ type Command struct {
 	released chan error    // has the result of Release
 	running  bool
 	signals  chan os.Signal
+	quits    chan os.Signal // receives SIGQUIT, which is for the command alone
+}
+
+// shell runs files that the kernel cannot.
+const shell = "/bin/sh"
+
+// isText reports whether the first line of a file has no NUL. Shells take other files for damaged
+// programs.
+func isText(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var b [80]byte
+	n, _ := f.Read(b[:])
+	line, _, _ := bytes.Cut(b[:n], []byte("\n"))
+	return !bytes.Contains(line, []byte{0})
 }
 
 // Start starts a command with the standard files of this process, and holds it. Programs that load
@@ -65,7 +84,7 @@ func Start(argv []string) (c *Command, unheard, err error) {
 	}
 	c = &Command{
 		release: make(chan struct{}), released: make(chan error, 1),
-		signals: make(chan os.Signal, 1),
+		signals: make(chan os.Signal, 1), quits: make(chan os.Signal, 1),
 	}
 	c.socket, unheard = listen()
 	started := make(chan error)
@@ -74,7 +93,11 @@ func Start(argv []string) (c *Command, unheard, err error) {
 		c.Leave()
 		return nil, nil, &Error{argv[0], err}
 	}
-	signal.Notify(c.signals, unix.SIGTERM, unix.SIGHUP)
+	signal.Notify(c.signals, unix.SIGTERM)
+	if !signal.Ignored(unix.SIGHUP) {
+		signal.Notify(c.signals, unix.SIGHUP)
+	}
+	signal.Notify(c.quits, unix.SIGQUIT)
 	go c.forward()
 	return c, unheard, nil
 }
@@ -83,15 +106,24 @@ func Start(argv []string) (c *Command, unheard, err error) {
 // it asks to be traced by ptrace(2). All requests must come from one thread.
 func (c *Command) hold(path string, argv []string, started chan<- error) {
 	runtime.LockOSThread() // and the thread ends with the goroutine
+	start := func(path string, argv []string) (*os.Process, error) {
+		return os.StartProcess(path, argv, &os.ProcAttr{
+			Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Env: c.environment(),
+			Sys: &syscall.SysProcAttr{Ptrace: true},
+		})
+	}
 	var err error
-	c.Process, err = os.StartProcess(path, argv, &os.ProcAttr{
-		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Env: c.environment(),
-		Sys: &syscall.SysProcAttr{Ptrace: true},
-	})
+	c.Process, err = start(path, argv)
+	if errors.Is(err, unix.ENOEXEC) && isText(path) { // a script without #!, as execvp(3) starts it
+		c.Process, err = start(shell, append([]string{shell, path}, argv[1:]...))
+	}
 	if err != nil {
 		var op *fs.PathError
 		if errors.As(err, &op) {
 			err = op.Err
+		}
+		if errors.Is(err, unix.EPERM) {
+			err = fmt.Errorf("%w: perhaps ptrace is forbidden, which holds it until it is attached to", err)
 		}
 		started <- err
 		return
@@ -133,6 +165,7 @@ func (c *Command) forward() {
 func (c *Command) End() (status int, err error) {
 	defer func() {
 		signal.Stop(c.signals)
+		signal.Stop(c.quits)
 		close(c.signals)
 	}()
 	c.Leave()

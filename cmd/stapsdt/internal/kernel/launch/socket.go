@@ -30,9 +30,11 @@ type socket struct {
 
 // listen opens a socket. Only the programs of the command know its path, which others cannot guess,
 // so they may have changed their user. If listen fails, the socket is not open.
+// The sticky bit keeps programs that clean by age (tmpfiles.d(5)) from deleting the socket.
 func listen() (s *socket, err error) {
+	tidy(os.TempDir())
 	s = &socket{fd: -1}
-	if s.dir, err = os.MkdirTemp("", "stapsdt-tracer-"); err != nil {
+	if s.dir, err = os.MkdirTemp("", prefix); err != nil {
 		return s, err
 	}
 	defer func() {
@@ -53,7 +55,7 @@ func listen() (s *socket, err error) {
 	if err := unix.Bind(s.fd, &unix.SockaddrUnix{Name: s.path}); err != nil {
 		return s, err
 	}
-	if err := os.Chmod(s.path, 0o666); err != nil {
+	if err := os.Chmod(s.path, 0o666|os.ModeSticky); err != nil {
 		return s, err
 	}
 	return s, unix.Listen(s.fd, backlog)
@@ -79,9 +81,10 @@ func (s *socket) FDs() (fds []int) {
 }
 
 // Loaded returns the PIDs of processes that have loaded probes. They wait until proceed is called,
-// but no longer than tracer.Patience. Any process that knows the path may be among them.
-func (s *socket) Loaded() (pids []int, proceed func()) {
-	var connections []int
+// but no longer than tracer.Patience: proceed returns those that have closed a connection before.
+// Any process that knows the path may be among them.
+func (s *socket) Loaded() (pids []int, proceed func() (late []int)) {
+	var connections []connection
 	for s.fd >= 0 && len(connections) < maxAccepted {
 		fd, _, err := unix.Accept4(s.fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 		if err == unix.ECONNABORTED || err == unix.EINTR {
@@ -94,17 +97,34 @@ func (s *socket) Loaded() (pids []int, proceed func()) {
 			s.Leave()
 			break
 		}
-		connections = append(connections, fd)
-		peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-		if err == nil && !slices.Contains(pids, int(peer.Pid)) {
-			pids = append(pids, int(peer.Pid)) // 0 if it is not visible from here
+		c := connection{fd: fd}
+		if peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			c.pid = int(peer.Pid)
+			if !slices.Contains(pids, c.pid) {
+				pids = append(pids, c.pid)
+			}
 		}
+		connections = append(connections, c)
 	}
-	return pids, func() {
-		for _, fd := range connections {
-			unix.Close(fd)
+	return pids, func() (late []int) {
+		for _, c := range connections {
+			if c.isLeft() && !slices.Contains(late, c.pid) {
+				late = append(late, c.pid)
+			}
+			unix.Close(c.fd)
 		}
+		return late
 	}
+}
+
+// connection is one by which a process waits. The PID is 0 if it is not visible from here.
+type connection struct{ fd, pid int }
+
+// isLeft reports whether the process has closed its end.
+func (c connection) isLeft() bool {
+	polled := []unix.PollFd{{Fd: int32(c.fd)}}
+	n, err := unix.Poll(polled, 0)
+	return err == nil && n > 0 && polled[0].Revents&unix.POLLHUP != 0
 }
 
 // Leave closes and removes the socket. All processes that wait go on, and none waits from now on.

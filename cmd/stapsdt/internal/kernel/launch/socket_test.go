@@ -4,8 +4,10 @@ package launch
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/internal/tracer"
@@ -75,6 +77,30 @@ func TestSocket(t *testing.T) {
 	require.Equal(t, before, testenv.Descriptors())
 }
 
+// TestLate: a process that has closed its connection before it may proceed has not waited.
+func TestLate(t *testing.T) {
+	t.Setenv("TMPDIR", "/tmp")
+	s, err := listen()
+	require.NoError(t, err)
+	defer s.Leave()
+	for _, want := range [][]int{nil, {os.Getpid()}} {
+		for range 2 {
+			fd, err := connect(t, s)
+			require.NoError(t, err)
+			_, err = unix.Write(fd, []byte("what nobody asks for"))
+			require.NoError(t, err)
+			if want == nil {
+				defer unix.Close(fd)
+			} else {
+				unix.Close(fd)
+			}
+		}
+		pids, proceed := s.Loaded()
+		require.Equal(t, []int{os.Getpid()}, pids)
+		require.Equal(t, want, proceed())
+	}
+}
+
 // TestShortage: without a descriptor for a connection, the socket is closed.
 func TestShortage(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
@@ -126,4 +152,40 @@ func TestEnvironment(t *testing.T) {
 	require.ErrorIs(t, err, unix.EINVAL)
 	require.Empty(t, found(s))
 	require.Zero(t, testenv.Entries(dir))
+}
+
+// TestTidy: the directory of a command that was killed is removed, and neither that of one that listens, nor a young one,
+// nor one with other files.
+func TestTidy(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var sockets []*socket
+	for range 4 {
+		s, err := listen()
+		require.NoError(t, err)
+		defer s.Leave()
+		sockets = append(sockets, s)
+	}
+	killed, alive, young, other := sockets[0], sockets[1], sockets[2], sockets[3]
+	info, err := os.Stat(alive.path)
+	require.NoError(t, err)
+	require.Equal(t, os.ModeSocket|os.ModeSticky|0o666, info.Mode())
+	require.NoError(t, os.WriteFile(other.dir+"/file", nil, 0o600))
+	for _, s := range []*socket{killed, young, other} {
+		unix.Close(s.fd)
+		s.fd = -1
+	}
+	empty := filepath.Join(os.TempDir(), prefix+"1")
+	require.NoError(t, os.Mkdir(empty, 0o711))
+	hour := time.Now().Add(-time.Hour)
+	for _, dir := range []string{killed.dir, alive.dir, other.dir, empty} {
+		require.NoError(t, os.Chtimes(dir, hour, hour))
+	}
+	s, err := listen()
+	require.NoError(t, err)
+	defer s.Leave()
+	require.NoDirExists(t, killed.dir)
+	require.NoDirExists(t, empty)
+	require.FileExists(t, alive.path)
+	require.FileExists(t, young.path)
+	require.FileExists(t, other.dir+"/file")
 }

@@ -13,4 +13,7 @@ import (
 // clock of the machine, which a time namespace shifts.
 func At(kernel uint64) time.Duration { return time.Duration(kernel) + shift() }
 
+// kernelTime is the opposite of At.
+func kernelTime(at time.Duration) uint64 { return uint64(at - shift()) }
+
 var shift = sync.OnceValue(func() time.Duration { return proc.ClockOffset("self", "monotonic") })

@@ -5,6 +5,7 @@ package layout
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -84,6 +85,48 @@ func ReadOpen(open *ebpf.Map) (all []Open, err error) {
 		return nil, fmt.Errorf("read open operations: %w", err)
 	}
 	return all, nil
+}
+
+// NewOpen returns an operation with room for its key and value, for Insert.
+func NewOpen(open *ebpf.Map) *Open {
+	return &Open{Key: make([]byte, open.KeySize()), Value: make([]byte, open.ValueSize())}
+}
+
+// SetKnown records that the value has the i-th item of Latency.Open.
+func (o *Open) SetKnown(i int) {
+	if i < MaxKnown {
+		o.known |= 1 << i
+	}
+}
+
+// Insert adds the operation to the open ones, unless one with its key is open, and reports
+// whether it did so.
+func (o *Open) Insert(open *ebpf.Map) (bool, error) {
+	put := func(b []byte, at int, word uint64) { binary.NativeEndian.PutUint64(b[at:], word) }
+	put(o.Key, 0, uint64(o.Kind)<<32|uint64(uint32(o.PID)))
+	put(o.Value, OpenThread, uint64(o.PID)<<32|uint64(uint32(o.TID)))
+	put(o.Value, OpenKnown, o.known)
+	if o.Since != 0 {
+		put(o.Value, OpenTime, kernelTime(o.Since))
+	}
+	err := open.Update(o.Key, o.Value, ebpf.UpdateNoExist)
+	if errors.Is(err, ebpf.ErrKeyExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Remove removes the operation that Insert has added, and reports whether it was still open.
+func (o *Open) Remove(open *ebpf.Map) (bool, error) {
+	value, err := open.LookupBytes(o.Key)
+	if err != nil || value == nil || !bytes.Equal(value, o.Value) {
+		return false, err
+	}
+	err = open.Delete(o.Key)
+	if errors.Is(err, ebpf.ErrKeyNotExist) { // it has ended meanwhile
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Seen records that a process has started an operation with these values of Open.

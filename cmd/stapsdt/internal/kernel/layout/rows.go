@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 )
 
 // KeyHeader is the size of the program's ID, with which each key begins.
@@ -32,7 +32,7 @@ const (
 type Rows struct {
 	// Keys are in the key of a row, in this order. The ID of the program precedes them in KeyHeader bytes. After them
 	// comes the index of the bucket in 8 bytes, if each bucket has a row, or the process and its stack, if Stacks is set.
-	Keys    []event.Item
+	Keys    []value.Item
 	KeySize int
 	Stacks  bool
 	// KeyBuckets is the number of buckets with a row of their own, which has a sum. Buckets is the number of buckets in one row. Either is 0.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -30,7 +30,7 @@ func TestTables(t *testing.T) {
 	testenv.NeedsRoot(t)
 	require.NoError(t, rlimit.RemoveMemlock())
 	at := uint64(5 * time.Second)
-	item := event.Item{Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: KeyHeader, Size: 8}
+	item := value.Item{Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: KeyHeader, Size: 8}
 	tally := query.Tally{Count: 7, Sum: query.Sum{Low: 30, High: -1}}
 	minus := ^uint64(0)
 	for name, c := range map[string]struct {
@@ -41,8 +41,8 @@ func TestTables(t *testing.T) {
 	}{
 		"place":   {Rows{KeySize: KeyHeader}, uint32(3), words(7, 30, minus), Row{ID: 3, Tally: tally}},
 		"alone":   {Rows{KeySize: KeyHeader + 8, KeyBuckets: 9}, uint32(4), words(7, 30, minus), Row{Bucket: 4, Tally: tally}},
-		"keys":    {Rows{Keys: []event.Item{item}, KeySize: 16}, words(2, 11), words(7, 30, minus), Row{ID: 2, Tally: tally}},
-		"buckets": {Rows{Keys: []event.Item{item}, KeySize: 24, KeyBuckets: 9}, words(2, 11, 8), words(7, 30, minus), Row{ID: 2, Bucket: 8, Tally: tally}},
+		"keys":    {Rows{Keys: []value.Item{item}, KeySize: 16}, words(2, 11), words(7, 30, minus), Row{ID: 2, Tally: tally}},
+		"buckets": {Rows{Keys: []value.Item{item}, KeySize: 24, KeyBuckets: 9}, words(2, 11, 8), words(7, 30, minus), Row{ID: 2, Bucket: 8, Tally: tally}},
 		"stack":   {Rows{KeySize: 24, Stacks: true}, words(2, 44, 1<<32|5), words(7, 30, minus), Row{ID: 2, Process: 44, Stack: 1<<32 | 5, Tally: tally}},
 		"latest":  {Rows{KeySize: KeyHeader, Latest: true}, words(2), words(7, 30, minus, 12, 44, at), Row{ID: 2, Latest: 12, Process: 44, Time: time.Duration(at), Tally: tally}},
 		"histogram": {Rows{KeySize: KeyHeader, Buckets: 2}, uint32(1), words(7, 30, minus, 12, 9, at, 12^9^at, 3, 4), Row{

@@ -28,13 +28,13 @@ type sample struct {
 // NewBudget returns a budget of a share of the processor time.
 func NewBudget(share float64) *Budget { return &Budget{share: share} }
 
-// Check compares the cost of units with the processor time that the programs, including their probes, have used until
-// now. If the cost exceeds the budget, over are the most expensive units, without which it would not. taken is the share
-// of the processor time that all units have taken.
+// Check compares the cost of units with the processor time that the programs, including their
+// probes, have used until now. If the cost exceeds the budget, the most expensive units are over,
+// without which it would not.
 //
 // In its first second, a run may spend the allowance of the whole second, so that one expensive event at the
 // beginning need not exceed the budget, but a storm of events does at once.
-func (b *Budget) Check(now time.Time, used time.Duration, units []*Unit) (over []*Unit, taken float64) {
+func (b *Budget) Check(now time.Time, used time.Duration, units []*Unit) (v Verdict) {
 	s := sample{now, used, map[*Unit]time.Duration{}}
 	for _, u := range units {
 		s.costs[u] = u.Cost
@@ -46,7 +46,7 @@ func (b *Budget) Check(now time.Time, used time.Duration, units []*Unit) (over [
 	first := b.history[0]
 	elapsed := now.Sub(first.at)
 	if elapsed <= 0 {
-		return nil, 0
+		return v
 	}
 	cost := func(u *Unit) time.Duration { return u.Cost - first.costs[u] }
 	var total time.Duration
@@ -56,17 +56,17 @@ func (b *Budget) Check(now time.Time, used time.Duration, units []*Unit) (over [
 	used -= first.used
 	allowed := time.Duration(b.share * float64(used) * max(1, window.Seconds()/elapsed.Seconds()))
 	if total <= max(allowed, b.least) {
-		return nil, 0
+		return v
 	}
-	taken = min(1, float64(total)/float64(max(used, 1)))
+	v.Taken = min(1, float64(total)/float64(max(used, 1)))
 	allowed = time.Duration(b.share * float64(used)) // the limit for the other units
 	for _, u := range slices.SortedStableFunc(slices.Values(units), func(a, b *Unit) int { return cmp.Compare(cost(b), cost(a)) }) {
 		if total <= allowed {
 			break
 		}
-		over = append(over, u)
+		v.Over = append(v.Over, u)
 		total -= cost(u)
 	}
 	b.history = nil // the next call begins a new history: these units still have events until they are detached
-	return over, taken
+	return v
 }

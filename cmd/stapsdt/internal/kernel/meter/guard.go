@@ -4,6 +4,7 @@ package meter
 
 import (
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -59,36 +60,32 @@ func (g *Guard) Set(share float64) {
 	}
 }
 
-// Check judges the units by their cost and by the processor time of the processes until now. over
-// are the units that have to be detached. again is a unit to attach again, or nil. taken is the
-// share of the processor time that all units have taken, if any is over.
-func (g *Guard) Check(
-	now time.Time, used time.Duration, units []*Unit,
-) (over []*Unit, taken float64, again *Unit) {
+// Check judges the units by their cost and by the processor time of the processes until now. The
+// units that are over rest from now on.
+func (g *Guard) Check(now time.Time, used time.Duration, units []*Unit) (v Verdict) {
 	g.pay(now, used, units)
-	all, taken := g.budget.Check(now, g.used, units)
-	for _, u := range all {
-		if g.Rests(u) { // it had events until it was detached
-			continue
-		}
-		over = append(over, u)
+	v = g.budget.Check(now, g.used, units)
+	v.Over = slices.DeleteFunc(v.Over, g.Rests) // it had events until it was detached
+	for _, u := range v.Over {
 		g.rest(u, now)
 	}
-	if len(over) > 0 || g.debt > 0 || now.Sub(g.tried) < window {
-		return over, taken, nil
+	if len(v.Over) > 0 || g.debt > 0 || now.Sub(g.tried) < window {
+		return v
 	}
 	for _, u := range units {
 		r := g.rests[u]
 		due := r != nil && r.resting && !now.Before(r.until)
-		if due && (again == nil || r.until.Before(g.rests[again].until)) {
-			again = u
+		if due && (v.Again == nil || r.until.Before(g.rests[v.Again].until)) {
+			v.Again = u
 		}
 	}
-	if again != nil {
-		r := g.rests[again]
-		r.resting, r.since, g.tried = false, now, now
-	}
-	return nil, 0, again
+	return v
+}
+
+// Try ends the rest of a unit, which is attached again.
+func (g *Guard) Try(u *Unit, now time.Time) {
+	r := g.rests[u]
+	r.resting, r.since, g.tried = false, now, now
 }
 
 // pay adds the cost since the last check to the debt, and subtracts the share of the processor time
@@ -117,12 +114,6 @@ func (g *Guard) rest(u *Unit, now time.Time) {
 	}
 	r.resting, r.length = true, min(2*r.length, lastRest)
 	r.until = now.Add(r.length)
-}
-
-// Rest lets a unit rest that Check has returned to be attached again, until the next Check.
-func (g *Guard) Rest(u *Unit, now time.Time) {
-	r := g.rests[u]
-	r.resting, r.until, g.tried = true, now, time.Time{}
 }
 
 // Rests reports whether a unit is detached.

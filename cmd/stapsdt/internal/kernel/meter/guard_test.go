@@ -40,8 +40,11 @@ func (g *guarded) run(d, each time.Duration, costs ...float64) {
 				g.spent += cost
 			}
 		}
-		over, _, _ := g.Check(g.now, g.used, g.units)
-		g.detach += len(over)
+		v := g.Check(g.now, g.used, g.units)
+		g.detach += len(v.Over)
+		if v.Again != nil {
+			g.Try(v.Again, g.now)
+		}
 	}
 }
 

@@ -25,8 +25,10 @@ type Meter struct {
 	// Whole means that all probes are one unit.
 	Whole bool
 
-	counters *bpf.Meter
+	env      *bpf.Env
 	prices   price.Table
+	room     int
+	counters *bpf.Meter     // nil until a program is metered
 	programs []*program     // by slots
 	slots    map[string]int // by bpf.Probe.Key
 	units    []*Unit
@@ -53,28 +55,36 @@ type program struct {
 }
 
 // New returns a meter for at most room programs of a run. Without prices, it only counts.
-func New(env *bpf.Env, prices price.Table, room int) (*Meter, error) {
-	counters, err := bpf.NewMeter(env, room)
-	if err != nil {
-		return nil, err
-	}
-	return &Meter{counters: counters, prices: prices, slots: map[string]int{}}, nil
+func New(env *bpf.Env, prices price.Table, room int) *Meter {
+	return &Meter{env: env, prices: prices, room: room, slots: map[string]int{}}
 }
 
 // Close releases the counters.
-func (m *Meter) Close() error { return m.counters.Close() }
+func (m *Meter) Close() error {
+	if m.counters == nil {
+		return nil
+	}
+	return m.counters.Close()
+}
 
 // Units returns the units of all programs so far.
 func (m *Meter) Units() []*Unit { return m.units }
 
 // Full reports whether there is no room for another program.
-func (m *Meter) Full() bool { return len(m.programs) == m.counters.Room }
+func (m *Meter) Full() bool { return len(m.programs) == m.room }
 
 // Sections adds the sections that meter a probe's program to the program's sections.
-func (m *Meter) Sections(p *bpf.Probe, sections []*bpf.Section) ([]*bpf.Section, error) {
+func (m *Meter) Sections(
+	p *bpf.Probe, sections []*bpf.Section,
+) (_ []*bpf.Section, err error) {
 	slot, known := m.slots[p.Key()]
 	if !known && m.Full() {
-		return nil, fmt.Errorf("there are too many different probes: the cost of at most %d is measured", m.counters.Room)
+		return nil, fmt.Errorf("there are too many different probes: the cost of at most %d is measured", m.room)
+	}
+	if m.counters == nil {
+		if m.counters, err = bpf.NewMeter(m.env, m.room); err != nil {
+			return nil, err
+		}
 	}
 	if !known {
 		slot = len(m.programs)

@@ -43,12 +43,12 @@ func (l *timeline) steps(n int, shares ...float64) (over []string, after time.Du
 		for i, share := range shares {
 			l.units[i].Cost += time.Duration(share * float64(step))
 		}
-		units, taken := l.budget.Check(l.now, l.used, l.units)
-		for _, u := range units {
+		v := l.budget.Check(l.now, l.used, l.units)
+		for _, u := range v.Over {
 			over = append(over, u.Name)
 		}
 		if len(over) > 0 {
-			return over, after, taken
+			return over, after, v.Taken
 		}
 	}
 	return nil, after, 0

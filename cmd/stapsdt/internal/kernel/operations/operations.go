@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/follow"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 
@@ -23,7 +26,7 @@ type Operations struct {
 	// Shared divides the room among the users of the machine.
 	Shared bool
 
-	goroutines probes.Goroutines
+	goroutines follow.Goroutines
 	purged     time.Time // when operations of ended processes were last removed
 }
 
@@ -32,7 +35,10 @@ func (o *Operations) Prepare(s *probes.Selector, pairing query.Pairing) (err err
 	if o.Plan != nil {
 		return nil
 	}
-	plan, err := bpf.NewLatency(s.Specs[0].First, s.Specs[1].First, pairing)
+	start, end := s.Specs[0].First, s.Specs[1].First
+	plan, err := bpf.NewLatency(
+		engine.NewProbe(start.File, start.Site), engine.NewProbe(end.File, end.Site), pairing,
+	)
 	if err != nil {
 		return err
 	}
@@ -61,7 +67,7 @@ func divide(table *ebpf.Map) (open, dead []layout.Open, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	lives := probes.Lives{}
+	lives := proc.Lives{}
 	for _, o := range all {
 		if lives.Has(o.PID) {
 			open = append(open, o)

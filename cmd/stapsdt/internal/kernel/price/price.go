@@ -85,7 +85,7 @@ func measure(k bpf.Kernel) (Table, error) {
 			return nil, err
 		}
 		site := engine.Site{Site: sdt.Site{Provider: "price", Name: string(name), Offset: offset}}
-		links, err := engine.AttachSites(prog, "/proc/self/exe", []engine.Site{site}, pid, k.Multi)
+		links, err := engine.AttachSites(prog, "/proc/self/exe", []engine.Site{site}, pid, k.Multi, 1)
 		if errors.Is(err, errNotTraced) { // for example a nop of ten bytes before Linux 7.2
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 
 	"github.com/cilium/ebpf"
@@ -29,9 +29,9 @@ type Ring struct {
 	events  *ebpf.Map
 	traces  []*bpf.Trace // by program ID
 	reader  *ringbuf.Reader
-	pending []*event.Event
-	free    []*event.Event
-	ready   []*event.Event
+	pending []*layout.Event
+	free    []*layout.Event
+	ready   []*layout.Event
 }
 
 // Slack is the maximum delay between an event's time and its appearance in the ring: the program
@@ -46,7 +46,7 @@ func NewRing(env *bpf.Env, name string, size uint32) (r *Ring, err error) {
 	}
 	if r.reader, err = ringbuf.NewReader(r.events); err != nil {
 		r.events.Close()
-		return nil, fmt.Errorf("read events: %w", err)
+		return nil, bpf.Refused(bpf.CreateMap, "the events cannot be read", err)
 	}
 	return r, nil
 }
@@ -76,7 +76,7 @@ func (r *Ring) Waiting() bool { return len(r.pending) > 0 }
 
 // Read waits for events, at most for the time wait, and returns the events whose order is
 // certain. If drain is set, it does not wait, and returns no events only when the ring had none.
-func (r *Ring) Read(wait time.Duration, drain bool) ([]*event.Event, error) {
+func (r *Ring) Read(wait time.Duration, drain bool) ([]*layout.Event, error) {
 	r.free = append(r.free, r.ready...)
 	r.ready = r.ready[:0]
 	if len(r.pending) > 0 {
@@ -94,7 +94,7 @@ func (r *Ring) Read(wait time.Duration, drain bool) ([]*event.Event, error) {
 		if i > 0 && i%batch == 0 {
 			// The ring is almost in order.
 			certain = r.pending[len(r.pending)-1].Time - Slack
-			isCertain := func(e *event.Event) bool { return e.Time < certain }
+			isCertain := func(e *layout.Event) bool { return e.Time < certain }
 			if !drain || slices.ContainsFunc(r.pending, isCertain) {
 				break
 			}
@@ -120,12 +120,12 @@ func (r *Ring) Read(wait time.Duration, drain bool) ([]*event.Event, error) {
 			r.reader.SetDeadline(time.Unix(1, 0))
 		}
 	}
-	slices.SortStableFunc(r.pending, func(a, b *event.Event) int {
+	slices.SortStableFunc(r.pending, func(a, b *layout.Event) int {
 		return cmp.Compare(a.Time, b.Time)
 	})
 	n := len(r.pending)
 	if !drain || !emptied {
-		byTime := func(e *event.Event, t time.Duration) int { return cmp.Compare(e.Time, t) }
+		byTime := func(e *layout.Event, t time.Duration) int { return cmp.Compare(e.Time, t) }
 		n, _ = slices.BinarySearchFunc(r.pending, certain, byTime)
 	}
 	r.ready = append(r.ready, r.pending[:n]...)
@@ -133,21 +133,21 @@ func (r *Ring) Read(wait time.Duration, drain bool) ([]*event.Event, error) {
 	return r.ready, nil
 }
 
-func (r *Ring) take() *event.Event {
+func (r *Ring) take() *layout.Event {
 	if n := len(r.free); n > 0 {
 		e := r.free[n-1]
 		r.free = r.free[:n-1]
 		return e
 	}
-	return new(event.Event)
+	return new(layout.Event)
 }
 
-func (r *Ring) decode(e *event.Event) error {
-	if len(e.Raw) >= event.EventHeader {
+func (r *Ring) decode(e *layout.Event) error {
+	if len(e.Raw) >= layout.EventHeader {
 		word := func(at int) uint64 { return binary.NativeEndian.Uint64(e.Raw[at:]) }
-		e.Time = layout.At(word(event.EventTime))
-		e.ID = uint32(word(event.EventID))
-		e.TID, e.PID = uint32(word(event.EventPID)), uint32(word(event.EventPID)>>32)
+		e.Time = layout.At(word(layout.EventTime))
+		e.ID = uint32(word(layout.EventID))
+		e.TID, e.PID = uint32(word(layout.EventPID)), uint32(word(layout.EventPID)>>32)
 		if int(e.ID) < len(r.traces) && len(e.Raw) == r.traces[e.ID].Size {
 			fillIn(e, r.traces[e.ID])
 			return nil
@@ -158,7 +158,7 @@ func (r *Ring) decode(e *event.Event) error {
 
 // fillIn adds the executable of the process to an event. It stays missing if the thread has ended
 // or has been renamed since the event: the process may have executed another program.
-func fillIn(e *event.Event, tr *bpf.Trace) {
+func fillIn(e *layout.Event, tr *bpf.Trace) {
 	if len(tr.Executables) == 0 || e.PID == 0 {
 		return
 	}

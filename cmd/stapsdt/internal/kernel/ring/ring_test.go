@@ -8,9 +8,11 @@ import (
 	"path"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
+
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/stretchr/testify/require"
@@ -19,8 +21,8 @@ import (
 // TestFillIn: the executable comes from /proc, unless the process may be another program by now.
 func TestFillIn(t *testing.T) {
 	const most = 60
-	size := event.TextHeader + (most+2+7)&^7
-	items := []event.Item{{Name: "executable", Type: expr.Type{Kind: expr.String}, Offset: event.EventHeader, Size: size, TextSize: most}}
+	size := layout.TextHeader + (most+2+7)&^7
+	items := []value.Item{{Name: "executable", Type: expr.Type{Kind: expr.String}, Offset: layout.EventHeader, Size: size, TextSize: most}}
 	name := path.Base(proc.Executable(os.Getpid()))
 	require.NotEmpty(t, name)
 	for _, test := range []struct {
@@ -35,9 +37,9 @@ func TestFillIn(t *testing.T) {
 		{1 << 22, "", []int{0}, ""}, // beyond the last PID
 		{os.Getpid(), proc.Comm(os.Getpid(), os.Getpid()), nil, ""},
 	} {
-		e := &event.Event{PID: uint32(test.pid), TID: uint32(test.pid), Raw: make([]byte, event.EventHeader+size)}
-		copy(e.Raw[event.EventComm:], test.comm)
-		binary.NativeEndian.PutUint64(e.Raw[event.EventMissing:], 1)
+		e := &layout.Event{PID: uint32(test.pid), TID: uint32(test.pid), Raw: make([]byte, layout.EventHeader+size)}
+		copy(e.Raw[layout.EventComm:], test.comm)
+		binary.NativeEndian.PutUint64(e.Raw[layout.EventMissing:], 1)
 		fillIn(e, &bpf.Trace{Items: items, Executables: test.executables})
 		value := e.Value(items, 0)
 		require.Equal(t, test.want, string(value.Text), test)

@@ -13,35 +13,22 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/meter"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/price"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 )
 
-const (
-	// costInterval is the interval at which the cost of the probes is compared with the budget. The
-	// comparison takes at most 1/costShare of a processor.
-	costInterval = 50 * time.Millisecond
-	costShare    = 20
-	// maxStepped is the rate of events of single-stepped probes, per second, above which a warning is
-	// printed.
-	maxStepped = 100_000
-)
+// maxStepped is the rate of events of single-stepped probes, per second, above which a warning is
+// printed.
+const maxStepped = 100_000
 
-// cost watches how much the probes of a run cost the programs. With a budget it detaches from probes that are too
-// expensive. Without one it only warns, and measures nothing but the rate of the probes that the kernel single-steps.
+// cost watches how much the probes of a run cost the programs. With a budget it detaches from
+// probes that are too expensive. Without one it only warns, and measures nothing but the rate of
+// the probes that the kernel single-steps.
 type cost struct {
 	run       *Run
-	prices    price.Table
-	meter     *meter.Meter // nil as long as no program is metered
-	budget    *meter.Budget
-	processor meter.Processor
-	began     bool          // whether attaching has begun
-	used      time.Duration // the processor time of the programs
-	checked   time.Time
-	wait      time.Duration // the time until the next check
-	stepped   uint64        // events at the last check
-	warned    bool
-	start     time.Time                    // when attaching began
+	keeper    *meter.Keeper
+	account   meter.Account
 	withdrawn map[string]*query.Detachment // the detached probes, by name
 }
 
@@ -58,130 +45,75 @@ func (r *Run) Detached(probes ...string) *query.Detachment {
 
 // newCost measures the prices of probes if there is a budget.
 func newCost(r *Run, k bpf.Kernel) (c *cost, err error) {
-	c = &cost{run: r, wait: time.Second, withdrawn: map[string]*query.Detachment{}}
-	if r.Budget == 0 {
-		return c, nil
+	c = &cost{run: r, withdrawn: map[string]*query.Detachment{}}
+	c.keeper = &meter.Keeper{
+		Kernel: engine.BPF{Kernel: k}, Owner: c, Interval: time.Second, Share: 20,
 	}
-	c.budget, c.wait = meter.NewBudget(r.Budget), costInterval
-	if c.prices, err = price.Measure(k); err != nil {
-		return nil, err
+	var prices price.Table
+	c.account.Judge = &stepped{Console: r.Console}
+	if r.Budget > 0 {
+		c.account.Judge, c.keeper.Interval = meter.NewBudget(r.Budget), meter.Interval
+		if prices, err = price.Measure(k); err != nil {
+			return nil, err
+		}
 	}
-	if r.Verbose {
-		r.Warn("processor time of an event, in addition to the work of its BPF program: %v", c.prices)
+	c.account.Meter = meter.New(r.Env, prices, bpf.MaxMetered)
+	c.account.Whole = r.Whole
+	if r.Verbose && prices != nil {
+		r.Warn("processor time of an event, in addition to the work of its BPF program: %v", prices)
 	}
 	return c, nil
 }
 
-// metered is an engine.Kernel that counts the events of BPF programs.
-type metered struct {
-	engine.Kernel
-	cost *cost
+// Meters implements meter.Owner.
+func (c *cost) Meters(p *bpf.Probe) bool {
+	return c.run.Budget > 0 || p.Instruction().Stepped() && !c.account.Full()
 }
 
-func (m metered) Load(
-	p *bpf.Probe, f *target.File, sections []*bpf.Section,
-) (engine.Program, error) {
-	sections, err := m.cost.sections(p, sections)
-	if err != nil {
-		return nil, err
+// Account implements meter.Owner.
+func (c *cost) Account(*target.File) *meter.Account { return &c.account }
+
+// Accounts implements meter.Owner.
+func (c *cost) Accounts() []*meter.Account {
+	switch {
+	case c.run.Budget > 0:
+		c.account.PIDs = c.run.processes.List()
+	case len(c.account.Units()) == 0:
+		return nil
 	}
-	return m.Kernel.Load(p, f, sections)
+	return []*meter.Account{&c.account}
 }
 
-// Attach checks the budget too: attaching to many probes takes long, and meanwhile the
-// attached ones may exceed it.
-func (m metered) Attach(
-	p engine.Program, f *target.File, sites []engine.Site, pid int,
-) (engine.Links, error) {
-	if _, err := m.cost.check(); err != nil {
-		return nil, err
-	}
-	return m.Kernel.Attach(p, f, sites, pid)
+// stepped is a meter.Judge that warns once if probes that the kernel single-steps have too many
+// events.
+type stepped struct {
+	*console.Console
+	at     time.Time
+	events uint64 // until at
+	warned bool
 }
 
-// Shape is the probe's own if its events are counted.
-func (m metered) Shape(p *bpf.Probe, sections []*bpf.Section) (shape string, cookie uint64) {
-	shape, cookie = m.Kernel.Shape(p, sections)
-	if m.cost.counts(p) {
-		shape = p.Key()
-	}
-	return shape, cookie
-}
-
-// counts reports whether the cost depends on the events of a probe.
-func (c *cost) counts(p *bpf.Probe) bool {
-	return c.budget != nil || p.Instruction().Stepped() && (c.meter == nil || !c.meter.Full())
-}
-
-// sections adds the section that counts a program's events, if the cost depends on them.
-func (c *cost) sections(p *bpf.Probe, sections []*bpf.Section) (_ []*bpf.Section, err error) {
-	if !c.counts(p) {
-		return sections, nil
-	}
-	if c.meter == nil {
-		if c.meter, err = meter.New(c.run.Env, c.prices, bpf.MaxMetered); err != nil {
-			return nil, err
-		}
-		c.meter.Whole = c.run.Whole
-	}
-	return c.meter.Sections(p, sections)
-}
-
-// check compares the cost of the probes with the budget, if the interval is over, and returns the time until the next
-// check.
-func (c *cost) check() (next time.Duration, err error) {
-	if c.budget == nil && c.meter == nil {
-		return query.Rest, nil // the engine wakes no earlier than without this
-	}
-	now := time.Now()
-	elapsed := now.Sub(c.checked)
-	if c.began && elapsed < c.wait {
-		return c.wait - elapsed, nil
-	}
-	if !c.began {
-		c.start = now
-	}
-	c.checked, c.began = now, true
-	if c.budget != nil {
-		c.used = c.processor.Used(c.run.processes.List())
-	}
-	if c.meter == nil {
-		return c.wait, nil
-	}
-	if err := c.meter.Read(); err != nil {
-		return 0, err
-	}
-	if c.budget == nil {
-		c.warn(elapsed, c.meter.Units())
-		return c.wait, nil
-	}
-	over, taken := c.budget.Check(now, c.used, c.meter.Units())
-	c.wait = max(costInterval, costShare*time.Since(now))
-	if len(over) == 0 {
-		return c.wait, nil
-	}
-	return c.wait, c.withdraw(over, taken)
-}
-
-// warn warns once if probes that the kernel single-steps have too many events.
-func (c *cost) warn(elapsed time.Duration, units []*meter.Unit) {
+// Check implements meter.Judge.
+func (s *stepped) Check(now time.Time, _ time.Duration, units []*meter.Unit) (v meter.Verdict) {
 	var count uint64
 	for _, u := range units {
 		count += u.Count
 	}
-	rate := float64(count-c.stepped) / elapsed.Seconds()
-	c.stepped = count
-	if rate > maxStepped && !c.warned {
-		c.warned = true
-		c.run.Warn("%.0f events per second come from probes that the kernel single-steps, which slows the program down: see stapsdt list -v, or limit the cost with --budget", rate)
+	rate := float64(count-s.events) / now.Sub(s.at).Seconds()
+	s.at, s.events = now, count
+	if rate > maxStepped && !s.warned {
+		s.warned = true
+		s.Warn("%.0f events per second come from probes that the kernel single-steps, which slows the program down: see stapsdt list -v, or limit the cost with --budget", rate)
 	}
+	return v
 }
 
-// withdraw detaches from probes that have taken too much of the processor time.
-func (c *cost) withdraw(units []*meter.Unit, taken float64) error {
+// Obey implements meter.Owner: it detaches from probes that have taken too much of the processor
+// time.
+func (c *cost) Obey(_ *meter.Account, v meter.Verdict) error {
 	keys := map[string]bool{}
 	var names, probes []string
-	for _, u := range units {
+	for _, u := range v.Over {
 		names, probes = append(names, u.Name), append(probes, u.Probes...)
 		for key := range u.Keys {
 			keys[key] = true
@@ -189,11 +121,11 @@ func (c *cost) withdraw(units []*meter.Unit, taken float64) error {
 	}
 	now := time.Now()
 	for _, name := range probes {
-		c.withdrawn[name] = &query.Detachment{At: now.UTC(), After: now.Sub(c.start)}
+		c.withdrawn[name] = &query.Detachment{At: now.UTC(), After: now.Sub(c.keeper.Began)}
 	}
 	err := c.run.engine.Withdraw(keys)
 	c.run.Warn("detached from %s, because the probes took %s of the program's processor time, but --budget allows %s",
-		text.Some(names, 5), percent(taken), percent(c.run.Budget))
+		text.Some(names, 5), percent(v.Taken), percent(c.run.Budget))
 	if c.run.Format != query.JSON || err != nil {
 		return err
 	}
@@ -202,7 +134,7 @@ func (c *cost) withdraw(units []*meter.Unit, taken float64) error {
 		Detached []string    `json:"detached"`
 		Cost     json.Number `json:"cost"`
 		Budget   json.Number `json:"budget"`
-	}{now.UTC(), probes, part(taken), part(c.run.Budget)})
+	}{now.UTC(), probes, part(v.Taken), part(c.run.Budget)})
 }
 
 // part formats a share of the processor time for programs.
@@ -216,15 +148,16 @@ func (c *cost) exhausted() bool { return len(c.withdrawn) > 0 && c.run.subscript
 
 // report prints the total cost of the probes.
 func (c *cost) report() error {
-	if c.budget == nil || c.meter == nil {
+	a := &c.account
+	if c.run.Budget == 0 || len(a.Units()) == 0 {
 		return nil
 	}
-	if err := c.meter.Read(); err != nil {
+	if err := a.Read(); err != nil {
 		return err
 	}
-	used := c.processor.Used(c.run.processes.List())
+	used := a.Used(c.run.processes.List())
 	var total time.Duration
-	for _, u := range c.meter.Units() {
+	for _, u := range a.Units() {
 		total += u.Cost
 	}
 	if used == 0 {
@@ -235,16 +168,13 @@ func (c *cost) report() error {
 	return nil
 }
 
-func (c *cost) close() {
-	if c.meter != nil {
-		c.meter.Close()
-	}
-}
+func (c *cost) close() { _ = c.account.Close() }
 
-// watched is an engine.Ticker that wraps another and checks the cost while it runs.
+// watched is an engine.Ticker that wraps another. While it runs, it releases the COMMAND, and
+// checks the cost and the ends of processes.
 type watched struct {
 	engine.Ticker
-	cost *cost
+	run *Run
 }
 
 func (w watched) Tick() (next time.Duration, more bool, err error) {
@@ -252,6 +182,9 @@ func (w watched) Tick() (next time.Duration, more bool, err error) {
 	if err != nil || !more {
 		return next, more, err
 	}
-	due, err := w.cost.check()
-	return min(next, due), !w.cost.exhausted(), err
+	if err := w.run.release(); err != nil {
+		return next, more, err
+	}
+	due, err := w.run.cost.keeper.Check(true)
+	return min(next, due, w.run.exits.check()), !w.run.cost.exhausted(), err
 }

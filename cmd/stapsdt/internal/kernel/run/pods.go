@@ -8,6 +8,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/follow"
 )
 
 // followPods selects the processes of pods if the command names some, and gives expressions the names of
@@ -16,7 +17,7 @@ func (r *Run) followPods() (err error) {
 	if len(r.Pods) == 0 && !pods.Here() {
 		return nil
 	}
-	if r.pods, err = pods.Follow(r.Pods, r.Problem); err != nil {
+	if r.pods, err = follow.FollowPods(r.Pods, r.Problem); err != nil {
 		r.pods = nil
 		return err
 	}
@@ -42,8 +43,8 @@ type podTicker struct {
 
 // newPodTicker returns a podTicker, which looks for new pods often unless the command names processes (named): these
 // run already, so their containers and most of their later containers are known.
-func newPodTicker(c engine.Ticker, follower *pods.Follower, named bool) *podTicker {
-	interval := pods.Interval
+func newPodTicker(c engine.Ticker, follower *follow.Pods, named bool) *podTicker {
+	interval := follow.PodInterval
 	if named {
 		interval = time.Second
 	}

@@ -5,56 +5,54 @@
 package run
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"iter"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/follow"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 )
 
-// Check returns an error if the command line is invalid. It does not look at the processes.
-func Check(c *query.Config) error {
-	_, err := check(c)
-	return err
-}
-
 // check returns the selector, or an error if the command line is invalid. It looks at no process.
 func check(c *query.Config) (*probes.Selector, error) {
-	selector, err := probes.Select(&c.Target, c.Specs, c.Others)
+	selector, err := probes.Select(&c.Target, c.Specs)
 	if err == nil {
 		err = c.CheckDuration()
 	}
-	switch {
-	case err != nil:
-		return nil, err
-	case c.Budget > 0 && len(c.PIDs) == 0:
-		return nil, console.Usagef("--budget is a share of the processor time of processes: name them with -p")
-	case c.Where == "":
-		return selector, nil
+	if err == nil && c.Budget > 0 && len(c.PIDs) == 0 {
+		err = query.Usagef("--budget is a share of the processor time of processes: name them with -p")
 	}
-	return selector, query.CheckSyntax(c.Where)
+	if err == nil {
+		err = c.CheckWhere()
+	}
+	return selector, err
+}
+
+// Options are what a verb demands of a run.
+type Options struct {
+	// Machine is nil if it is not loaded yet.
+	Machine *bpf.Machine
+	// Together delays attaching until each spec has a probe.
+	Together bool
+	// Whole means that all probes are detached if they exceed the budget, instead of the most
+	// expensive ones.
+	Whole bool
 }
 
 // Run is a run of a command.
 type Run struct {
 	query.Config
+	Options
 	*console.Console
 	Selector *probes.Selector
 	Env      *bpf.Env
@@ -65,20 +63,22 @@ type Run struct {
 	Ended time.Duration
 
 	began        bool
+	released     bool // whether the COMMAND was released
 	finder       *target.Finder
 	engine       *engine.Engine
 	subscription *engine.Subscription
 	debug        *debugfile.Finder
-	processes    *probes.Processes // nil unless they are named
+	processes    *follow.Processes // nil unless they are named
 	cost         *cost
-	pods         *pods.Follower // nil unless the machine has pods
-	reasons      []string       // why functions are missing, as far as that was said
+	exits        *exits
+	pods         *follow.Pods // nil unless the machine has pods
+	reasons      []string     // why functions are missing, as far as that was said
 }
 
 // New prepares everything that does not depend on the probes. It returns an error if the command
 // line is invalid, a process does not exist, or rights are missing.
-func New(to *console.Console, c query.Config) (*Run, error) {
-	r := &Run{Config: c, Console: to}
+func New(to *console.Console, c query.Config, o Options) (*Run, error) {
+	r := &Run{Config: c, Options: o, Console: to}
 	if err := r.open(); err != nil {
 		r.Close()
 		return nil, err
@@ -99,9 +99,11 @@ func (r *Run) open() (err error) {
 	if r.debug, err = debugfile.Named(r.DebugFiles); err != nil {
 		return err
 	}
-	machine, err := bpf.NewMachine(r.Single)
+	if r.Machine == nil {
+		r.Machine, err = bpf.NewMachine(r.Single)
+	}
 	if err == nil {
-		r.Env, err = machine.Env()
+		r.Env, err = r.Machine.Env()
 	}
 	if err != nil {
 		return r.orNothing(err)
@@ -113,58 +115,73 @@ func (r *Run) open() (err error) {
 	if r.All || len(r.Pods) > 0 {
 		r.finder.Limit()
 	}
-	if r.cost, err = newCost(r, machine.Kernel); err != nil {
+	if r.cost, err = newCost(r, r.Machine.Kernel); err != nil {
 		return err
 	}
 	if err := r.followPods(); err != nil {
 		return err
 	}
+	r.exits = newExits(r)
 	o := engine.Options{
 		Files: r.finder, Skips: r.finder.Skips(), Broken: r.finder.Broken(),
-		Kernel:    metered{engine.BPF{Kernel: machine.Kernel}, r.cost},
+		Kernel:    r.cost.keeper,
 		Processes: engine.Everyone{},
 		Scan:      r.All || len(r.Pods) > 0, Watch: engine.WatchProcesses, Problem: r.Problem,
 	}
 	if r.pods != nil {
-		o.Processes = engine.Pods{Follower: r.pods}
+		o.Processes = engine.Pods{Pods: r.pods}
 	}
 	if len(r.PIDs)+len(r.Names) > 0 {
-		for _, pid := range r.PIDs {
-			if err := r.Env.Identifies(pid); err != nil {
-				return err
-			}
-		}
-		if r.processes, err = probes.Follow(r.PIDs, r.Env.Namespace, r.Problem); err != nil {
+		if o.Processes, err = r.followNamed(); err != nil {
 			return err
 		}
-		r.Env.Processes, r.Env.Roots = r.processes.Set, r.PIDs
-		family := engine.Family{Processes: r.processes}
-		o.Processes, o.Scan, o.Named = family, true, r.PIDs
-		switch {
-		case r.Command != nil:
-			o.Processes = engine.Launched{Family: family, Command: r.Command}
-		case len(r.Names) > 0:
-			called := probes.Called{Processes: r.processes, Names: r.Names}
-			o.Processes = engine.Called{Called: called}
-		}
+		o.Scan, o.Named = true, r.PIDs
+	} else {
+		o.Used = r.exits.use
 	}
 	r.engine, err = engine.New(o)
 	return err
 }
 
+// followNamed begins to follow the processes that the user has named.
+func (r *Run) followNamed() (engine.Processes, error) {
+	for _, pid := range r.PIDs {
+		if err := r.Env.Identifies(pid); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if r.processes, err = follow.Follow(r.PIDs, r.Env.Namespace, r.Problem); err != nil {
+		return nil, err
+	}
+	r.Env.Processes, r.Env.Roots = r.processes.Set, r.PIDs
+	family := engine.Family{Processes: r.processes}
+	switch {
+	case r.Command != nil:
+		return engine.Launched{Family: family, Command: r.Command}, nil
+	case len(r.Names) > 0:
+		return engine.Called{Called: follow.Called{Processes: r.processes, Names: r.Names}}, nil
+	}
+	return family, nil
+}
+
 // Problem warns of an error that hides events.
-func (r *Run) Problem(err error) { r.Warn("%v", err) }
+func (r *Run) Problem(err error) { r.WarnError(err, r.Verbose) }
 
 // Began reports whether Wait was called: the subscriber is then attached to existing probes, and is
 // being attached to new ones.
 func (r *Run) Began() bool { return r.began }
 
-// Attach attaches a subscriber to the probes that exist. found is engine.Selection's ProcessFound.
-func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
-	defer r.Slow("attaching to probes")()
+// sites returns the number of sites that are attached to.
+func (r *Run) sites() string { return text.Number(r.subscription.Sites(), "site") }
+
+// Attach attaches a subscriber to the probes that exist. processFound is that of engine.Selection.
+func (r *Run) Attach(s engine.Subscriber, processFound func(pid int) error) error {
 	r.subscription = r.engine.Add(s, engine.Selection{
-		Selector: r.Selector, Together: r.Together, ProcessFound: found,
+		Selector: r.Selector, Together: r.Together, ProcessFound: processFound,
 	})
+	defer r.Slow("attaching to probes", r.sites)()
+	r.exits.begin()
 	if err := r.Selector.Open(r.finder.Open, r.Await); err != nil {
 		return err
 	}
@@ -176,7 +193,8 @@ func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 			r.Warn("%s: others can change it while it is traced, because a lease needs CAP_LEASE and a local file system, so stapsdt looks for its processes", f.Path)
 		}
 	}
-	if err := r.scan(); err != nil {
+	found, err := r.scan()
+	if err != nil {
 		return err
 	}
 	if err := r.noFunction(r.finder); err != nil && !r.engine.Incomplete() {
@@ -193,30 +211,13 @@ func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 	for _, err := range r.engine.LeftOut() {
 		r.Problem(err)
 	}
-	if shows || len(r.engine.LeftOut()) > 0 {
-		return nil
+	if !shows && len(r.engine.LeftOut()) == 0 {
+		r.warnWaits()
+	} else if shows {
+		r.warnMissing(waits)
+		r.warnLacking(found)
 	}
-	r.warnWaits()
 	return nil
-}
-
-// warnWaits warns that nothing is traced yet.
-func (r *Run) warnWaits() {
-	of, missing := "process", cmp.Or(r.Selector.Missing(), "the selected probes")
-	switch {
-	case len(r.Names) > 0:
-		of = "process called " + strings.Join(r.Names, " or ")
-	case len(r.Pods) > 0:
-		of = fmt.Sprintf("process of %s", r.pods)
-	case !r.engine.Scans():
-		of = "file"
-	}
-	hint := r.Selector.Nearest()
-	for _, err := range r.missingFunctions() {
-		hint = fmt.Sprintf(": %v", err)
-		break
-	}
-	r.Warn("no %s has %s yet; waiting for one%s", of, missing, hint)
 }
 
 // checkDebugFiles returns an error if a debug file that the user has named belongs to no program
@@ -234,101 +235,21 @@ func (r *Run) checkDebugFiles() error {
 }
 
 // scan attaches to the files that the processes have mapped.
-func (r *Run) scan() error {
+func (r *Run) scan() (*probes.Found, error) {
 	found, err := r.engine.Scan()
 	if err == nil {
 		err = found.Blind()
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if warning := found.Warning("traced"); warning != "" {
 		r.Warn("%s", warning)
 	}
-	if hidden := found.Hidden(); hidden != "" && r.Verbose {
+	if hidden := found.Hidden(r.Target.All); hidden != "" && r.Verbose {
 		r.Warn("%s", hidden)
 	}
-	return nil
-}
-
-// nothing returns the error for processes without a selected probe.
-func (r *Run) nothing() error {
-	if r.engine != nil && len(r.engine.LeftOut()) > 0 {
-		return fmt.Errorf("%w: %w", query.ErrNothing, r.engine.LeftOut()[0])
-	}
-	missing := cmp.Or(r.Selector.Missing(), "a selected probe that can be traced")
-	nearest := r.Selector.Nearest(r.PIDs...)
-	return fmt.Errorf("%w: no file of the process has %s%s", query.ErrNothing, missing, nearest)
-}
-
-// missingFunctions yields the specs of functions that have none yet, with the reasons. It yields a
-// reason once.
-func (r *Run) missingFunctions() iter.Seq2[*probes.Spec, error] {
-	return func(yield func(*probes.Spec, error) bool) {
-		for _, spec := range r.Selector.Specs {
-			err := r.finder.FunctionProblem(spec.Spec)
-			if err == nil || spec.First != nil || slices.Contains(r.reasons, err.Error()) {
-				continue
-			}
-			r.reasons = append(r.reasons, err.Error())
-			if !yield(spec, err) {
-				return
-			}
-		}
-	}
-}
-
-// noFunction returns an error if a function spec selects no function. It only warns of a function
-// that is inlined everywhere, if other specs have probes.
-func (r *Run) noFunction(finder *target.Finder) error {
-	found := func(s *probes.Spec) bool { return s.First != nil }
-	others := slices.ContainsFunc(r.Selector.Specs, found)
-	for _, spec := range r.Selector.Specs {
-		if found(spec) || !spec.Functions {
-			continue
-		}
-		err := finder.FunctionProblem(spec.Spec)
-		switch {
-		case others && !r.Together && errors.Is(err, function.ErrInlined):
-			r.Warn("%v: %v", spec, err)
-			continue
-		case r.Await || spec.File == "" && (r.Awaits() || len(r.Names) > 0):
-			continue
-		case err == nil:
-			return r.nothing()
-		}
-		return fmt.Errorf("%w: %v: %w", query.ErrNothing, spec, err)
-	}
-	return nil
-}
-
-// orNothing returns the error of nothing if the processes can be read and have no selected probe,
-// because it is better than err, which may report missing rights. Otherwise it returns err.
-func (r *Run) orNothing(err error) error {
-	var refused *rights.Error
-	if !errors.As(err, &refused) || r.All || len(r.Pods) > 0 || r.Awaits() ||
-		r.Selector.NamesFiles() {
-		return err
-	}
-	finder := target.NewFinder()
-	defer finder.Close()
-	finder.Debug = r.debug
-	finder.SelectFunctions(r.Selector.FunctionSpecs())
-	found, scanErr := probes.LookAt(&r.Target, finder)
-	if scanErr != nil || found.Refused != nil || found.PutOff != nil {
-		return err
-	}
-	has := false
-	for _, f := range found.Files {
-		has = r.Selector.Find(f) || has
-	}
-	if has && !(r.Together && r.Selector.Missing() != "") {
-		return err
-	}
-	if err := r.noFunction(finder); err != nil {
-		return err
-	}
-	return r.nothing()
+	return found, nil
 }
 
 // Wait lets the consumer take the events of the probes until ctx is done, the time is over or the
@@ -337,18 +258,20 @@ func (r *Run) orNothing(err error) error {
 func (r *Run) Wait(ctx context.Context, c engine.Ticker) error {
 	r.began = true
 	r.stopped()
-	if r.Command != nil {
-		if err := r.Command.Release(); err != nil {
-			return err
-		}
+	if err := r.release(); err != nil {
+		return err
+	}
+	if r.Command != nil && !r.released {
+		r.Warn("the COMMAND waits until it is attached to")
 	}
 	ctx, cancel := r.WithDuration(ctx)
 	defer cancel()
 	if r.pods != nil {
 		c = newPodTicker(c, r.pods, len(r.PIDs) > 0)
 	}
-	err := r.engine.Run(ctx, watched{c, r.cost})
+	err := r.engine.Run(ctx, watched{c, r})
 	if r.Command != nil {
+		r.warnLeft()
 		r.Command.Leave()
 	}
 	if err == nil && r.Ending != nil {
@@ -362,16 +285,26 @@ func (r *Run) Wait(ctx context.Context, c engine.Ticker) error {
 	if err := r.cost.report(); err != nil {
 		return err
 	}
-	defer r.Slow(fmt.Sprintf("detaching from %d sites", r.subscription.Sites()))()
+	defer r.Slow("detaching from "+r.sites(), nil)()
 	if r.processes != nil {
 		r.processes.Detach()
 	}
 	return r.engine.Detach()
 }
 
-// Report warns of the events that could not be evaluated and of functions that never came, and
-// prints that the processes have exited.
-func (r *Run) Report(stats layout.Stats) {
+// release lets the COMMAND run, if there is one, as soon as all its files are attached to.
+func (r *Run) release() error {
+	if r.Command == nil || r.released || r.engine.Short() || r.engine.Incomplete() {
+		return nil
+	}
+	r.released = true
+	return r.Command.Release()
+}
+
+// Report warns of the events that could not be evaluated, of functions that never came and of
+// processes that ended too soon, and prints how the processes have ended. It returns an error if
+// nothing was ever attached to.
+func (r *Run) Report(stats layout.Stats) error {
 	for spec, err := range r.missingFunctions() {
 		r.Warn("no function was found for %v: %v", spec, err)
 	}
@@ -381,9 +314,11 @@ func (r *Run) Report(stats layout.Stats) {
 	if n := stats.Foreign; n > 0 {
 		r.Warn("%d events are not included, because no goroutine of a known program fired them", n)
 	}
-	if len(r.PIDs) > 0 && r.processes.Exited() && r.Command == nil {
-		r.WarnExited(r.Console)
+	if n := r.subscription.Missed(); n > 0 {
+		r.Warn("%d of the processes ended before their probes were attached to", n)
 	}
+	r.exits.report(len(r.PIDs) > 0 && r.processes.Exited() && r.Command == nil)
+	return r.unattached()
 }
 
 // Close releases all resources.
@@ -402,6 +337,9 @@ func (r *Run) Close() {
 	}
 	if r.cost != nil {
 		r.cost.close()
+	}
+	if r.exits != nil {
+		r.exits.close()
 	}
 	if r.pods != nil {
 		r.pods.Close()

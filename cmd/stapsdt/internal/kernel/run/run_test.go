@@ -18,9 +18,9 @@ import (
 
 // TestAnnouncement: the line states what the command is attached to, and what ends it.
 func TestAnnouncement(t *testing.T) {
-	require.Equal(t, "3 probes of 1 process; Ctrl-C ends", query.Announcement(3, 1, 2, 0))
-	require.Equal(t, "1 probe of 2 processes; Ctrl-C ends", query.Announcement(1, 2, 2, 0))
-	require.Equal(t, "1 probe of 1 file; ends after 10s or with Ctrl-C", query.Announcement(1, 0, 1, 10*time.Second))
+	require.Equal(t, "3 probes of 1 process; Ctrl-C ends", console.Announcement(3, 1, 2, 0))
+	require.Equal(t, "1 probe of 2 processes; Ctrl-C ends", console.Announcement(1, 2, 2, 0))
+	require.Equal(t, "1 probe of 1 file; ends after 10s or with Ctrl-C", console.Announcement(1, 0, 1, 10*time.Second))
 }
 
 func TestInterval(t *testing.T) { synctest.Test(t, testInterval) }
@@ -78,12 +78,14 @@ func TestPodTicker(t *testing.T) {
 // TestWarnOfRate: a rate above the limit is worth one line, however long it lasts, and a lower one none.
 func TestWarnOfRate(t *testing.T) {
 	var said bytes.Buffer
-	c := &cost{run: &Run{Console: &console.Console{Err: &said}}}
+	s := &stepped{Console: &console.Console{Err: &said}}
+	now := time.Now()
 	units := []*meter.Unit{{}, {}}
 	add := func(events uint64, elapsed time.Duration) {
 		units[0].Count += events / 2
 		units[1].Count += events / 2
-		c.warn(elapsed, units)
+		now = now.Add(elapsed)
+		s.Check(now, 0, units)
 	}
 	add(99_000, time.Second)
 	add(150_000, 2*time.Second)

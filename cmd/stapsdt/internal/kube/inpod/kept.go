@@ -3,6 +3,7 @@
 package inpod
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -66,12 +67,12 @@ func (r *Recorded) Open(pids []int) (*os.File, error) {
 			return nil, err
 		}
 		if name, err = r.choose(all); err != nil {
-			return nil, err
+			return nil, r.withReason(err, pids, all)
 		}
 	}
 	name = path.Clean("/" + name)
 	if r.Mounted {
-		return openBelow(0, name)
+		pids = []int{0}
 	}
 	var problem error
 	for _, pid := range pids {
@@ -82,6 +83,15 @@ func (r *Recorded) Open(pids []int) (*os.File, error) {
 		problem = err
 	}
 	return nil, problem
+}
+
+// withReason adds why there may be no recording of an earlier process.
+func (r *Recorded) withReason(err error, pids []int, all []recordings.Recording) error {
+	missing := recordings.Missing(proc.Family(pids), all)
+	if r.Mounted || r.From != "" || len(missing) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, recordings.MissingText(missing[0]))
 }
 
 // choose returns the path of the recording with the name of From, or of the latest kept one.
@@ -100,13 +110,23 @@ func (r *Recorded) choose(all []recordings.Recording) (string, error) {
 	return "", fmt.Errorf("%s: list names no such recording: give its path, or a name that list shows: %w", r.From, fs.ErrNotExist)
 }
 
+// openBelow opens a recording as a process sees it, or this one if pid is 0, which runs as the
+// program did. A process of that user, or root, has made it.
 func openBelow(pid int, name string) (*os.File, error) {
 	from, err := root.Of(pid)
 	if err != nil {
 		return nil, err
 	}
 	defer from.Close()
-	return from.Open(name)
+	f, err := from.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := recordings.CheckMaker(f, cmp.Or(pid, os.Getpid())); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // errWritten means that a recording is still being written, so that a copy would not be exact.

@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -80,6 +82,52 @@ func TestRecordedMounts(t *testing.T) {
 	require.NoError(t, err)
 	defer latest.Close()
 	require.Equal(t, kept, latest.Name(), "the other one is written")
+}
+
+// TestRecordedByOthers: the recording of another user, to which the path of a recording may lead, is refused.
+func TestRecordedByOthers(t *testing.T) {
+	testenv.NeedsRoot(t)
+	path := filepath.Join(t.TempDir(), "web.rec")
+	require.NoError(t, os.WriteFile(path, recorded(20), 0o644))
+	r := Recorded{From: path}
+	for _, mounted := range []bool{false, true} {
+		r.Mounted = mounted
+		require.NoError(t, os.Chown(path, 20001, 20001))
+		_, err := r.Open([]int{os.Getpid()})
+		require.EqualError(t, err, fmt.Sprintf("%s: it belongs to user 20001, as whom process %d does not run: another program has made it", path, os.Getpid()))
+		require.NoError(t, os.Chown(path, 0, 0))
+		f, err := r.Open([]int{os.Getpid()})
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	}
+}
+
+// TestNothingIsKept: the error that there is no recording says that the process does not record either, if its environment requests it.
+func TestNothingIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.rec")
+	for variable, reason := range map[string]string{
+		"STAPSDT_RECORD=":        "",
+		"STAPSDT_RECORD=" + path: "; the environment of process %d has STAPSDT_RECORD, but it does not record: its log has the reason, unless it never calls probeenv.Load",
+	} {
+		c := exec.Command("/bin/sleep", "60")
+		c.Env = []string{variable}
+		require.NoError(t, c.Start())
+		t.Cleanup(func() {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		})
+		pid := c.Process.Pid
+		// The kernel closes the pipe by which Start waits for execve before the process has its environment.
+		require.Eventually(t, func() bool {
+			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+			return string(b) == variable+"\x00"
+		}, testenv.Patience, time.Millisecond)
+		if reason != "" {
+			reason = fmt.Sprintf(reason, pid)
+		}
+		_, err := (&Recorded{Kept: true}).Open([]int{pid})
+		require.EqualError(t, err, "no earlier process has left a recording: file does not exist"+reason)
+	}
 }
 
 // TestHold: the place that is printed leads to the file even after it was renamed, and has its checksum.

@@ -24,7 +24,10 @@ func Look(container string, alone bool) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Answer{Protocol: Protocol, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Processes: []Process{}}
+	a := &Answer{
+		Protocol: Protocol, Resumes: Resumes,
+		UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Processes: []Process{},
+	}
 	for _, pid := range proc.Family(pids) {
 		status, err := proc.ReadStatus(pid)
 		if err != nil || !proc.Alive(pid) {

@@ -10,12 +10,15 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
 	// minMemory is the memory that every command takes.
 	minMemory = 24 << 20
-	// firstVictim is the highest value of oom_score_adj, with which the kernel kills this process before all others of the pod.
+	// firstVictim is the highest value of oom_score_adj, with which the kernel kills this process
+	// before all others of the pod.
 	firstVictim = "1000"
 	// watchInterval is the interval between two checks of the memory.
 	watchInterval = 50 * time.Millisecond
@@ -27,6 +30,9 @@ const (
 // is short, the process ends, or the kernel kills it first if the program's own oom_score_adj is
 // low.
 func ProtectPod(to *console.Console, a Allowance) error {
+	// Where huge pages serve all programs, the heap would take more of the pod's memory. A kernel
+	// without huge pages refuses this.
+	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0)
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(firstVictim), 0); err != nil {
 		return fmt.Errorf("the program could be killed for the memory of this command: %w", err)
 	}
@@ -35,6 +41,7 @@ func ProtectPod(to *console.Console, a Allowance) error {
 	if err := bound(2 * a.Memory); err != nil {
 		return err
 	}
+	a.rings = a.watched()
 	if err := a.check(0); err != nil {
 		return err
 	}

@@ -5,7 +5,9 @@ package inpod
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
+	"regexp"
 	"syscall"
 	"testing"
 	"time"
@@ -24,6 +26,8 @@ func greedy() {
 	}
 	adjusted, _ := os.ReadFile("/proc/self/oom_score_adj")
 	os.Stdout.Write(adjusted)
+	status, _ := os.ReadFile("/proc/self/status")
+	os.Stdout.Write(regexp.MustCompile("THP_enabled:.1\n").Find(status))
 	all := make([]byte, minMemory*4/3)
 	for i := 0; i < len(all); i += 4096 {
 		all[i] = 1
@@ -32,7 +36,8 @@ func greedy() {
 	os.Stdout.Write(all)
 }
 
-// TestProtectPod: a command is the first victim of the kernel, and ends by itself when it has taken more memory than it may.
+// TestProtectPod: a command is the first victim of the kernel, takes no huge pages, and ends by itself when it has taken more
+// memory than it may.
 func TestProtectPod(t *testing.T) {
 	testenv.NotRaced(t, "the race detector takes more memory")
 	c := play("greedy")
@@ -85,6 +90,7 @@ func TestRoom(t *testing.T) {
 	require.ErrorIs(t, pod.fits(4<<20+1, 12<<20), ErrShort)
 	require.EqualError(t, pod.fits(31<<20, -1), "the pod is short of memory: 0 of its 67108864 bytes are left, but this command takes 32505856 and has to leave 8388608")
 	require.ErrorIs(t, (&Allowance{Limit: 1 << 30}).fits(0, 1<<27-1), ErrShort)
+	require.EqualError(t, pod.fits(0, 7<<20), "the pod is short of memory: 7340032 of its 67108864 bytes are left, but this command has to leave 8388608")
 	require.NoError(t, (&Allowance{}).check(1<<40), "no limit")
 
 	// Processes of this mount namespace count, and in a container that is beside, its own.
@@ -92,4 +98,27 @@ func TestRoom(t *testing.T) {
 	assert.Less(t, own.room(), own.Limit-ownSize("RssAnon")+1<<20)
 	assert.Less(t, beside.room(), beside.Limit)
 	require.ErrorIs(t, (&Allowance{Limit: 1 << 20}).check(0), ErrShort)
+}
+
+// TestRingLimit: what programs may take for the events of a command is an eighth of the limit, and half of what is left.
+func TestRingLimit(t *testing.T) {
+	for _, c := range []struct{ limit, room, want int64 }{
+		{128 << 20, 120 << 20, 16 << 20},
+		{128 << 20, 20 << 20, 2 << 20},
+		{128 << 20, 16<<20 + 600<<10, 0},
+		{1 << 30, 900 << 20, 128 << 20},
+		{32 << 20, 20 << 20, 4 << 20},
+		{32 << 20, 12 << 20, 2 << 20},
+		{24 << 20, 10 << 20, 1 << 20},
+		{16 << 20, 8 << 20, 0},
+	} {
+		got, err := (&Allowance{Limit: c.limit, Shared: true}).ringLimit(c.room)
+		require.Equal(t, c.want, got, c)
+		require.Equal(t, c.want == 0, errors.Is(err, ErrShort), "%v: %v", c, err)
+	}
+	for _, a := range []Allowance{{Shared: true}, {Limit: 1 << 30}} { // without a limit, and in the container of an agent
+		got, err := a.RingLimit()
+		require.NoError(t, err)
+		require.Zero(t, got)
+	}
 }

@@ -4,8 +4,11 @@
 //
 // kubectl stapsdt keeps the standard input of a request open. When the input ends or a line
 // arrives, the command ends as with Ctrl-C and still prints its results. This way, nothing stays
-// attached when a connection dies.
+// attached when a connection dies. A request that sends its recording while it is made may go on
+// for a while if the input ends without a line, so that the stream can be resumed.
 package inpod
+
+import "time"
 
 // Verb is the hidden verb of the command whose subcommands this package implements.
 const Verb = "inpod"
@@ -22,6 +25,19 @@ const (
 	Alternative = "alternative"
 )
 
+// Resume is the command that takes up the stream of a request again after its connection was lost.
+// As a flag of a request, it is the time for which the request then records without a connection.
+// Such a request first reads a line with a random token, which no other user can see. The command
+// reads the same line and the frame of a mirror.Position. For both, a line then ends the request.
+const Resume = "resume"
+
+// ResumeTime is the time for which a request records after its connection was lost.
+const ResumeTime = time.Minute
+
+// Resumes is the version of Resume. A request whose container has another one ends with its
+// connection.
+const Resumes = 1
+
 // Memory is the number of bytes that a command may allocate by default.
 const Memory = 64 << 20
 
@@ -35,6 +51,8 @@ type Answer struct {
 	// UID and GID are the user and the group of the container in which look runs.
 	UID uint32 `json:"uid"`
 	GID uint32 `json:"gid"`
+	// Resumes is the version of Resume, or 0 without it.
+	Resumes int `json:"resumes,omitempty"`
 	// Processes are the processes of the selected container, without descendants of others.
 	Processes []Process `json:"processes"`
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/live"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
 
 	"golang.org/x/sys/unix"
@@ -31,15 +33,24 @@ type Allowance struct {
 	// and Shared that it shares the limit with the command.
 	Container     string
 	Alone, Shared bool
-	// Interval is the interval between two checks of the memory, or 0 for the default of commands, watchInterval.
+	// Interval is the interval between two checks of the memory, or 0 for the default of commands,
+	// watchInterval.
 	Interval time.Duration
+	// rings is the memory that programs had made for the events of other commands when this one
+	// began.
+	rings int64
 }
 
 const (
 	// reserveShare is the share of a limit that commands leave free, 1/reserveShare.
 	reserveShare = 8
-	// minReserve has room for the kernel, and for memory that a watched program and a command share.
+	// minReserve has room for the kernel, and for memory that a watched program and a command
+	// share.
 	minReserve = 8 << 20
+	// ringShare is the share of the limit, 1/ringShare, and spareShare that of the memory left
+	// beside the reserve, that programs may take for the events of a command.
+	ringShare  = 8
+	spareShare = 2
 )
 
 // reserve returns the memory that the command leaves free. The command has to end before the kernel
@@ -57,16 +68,39 @@ func (a *Allowance) check(needed int64) error {
 
 // fits returns ErrShort if the needed bytes and the reserve do not fit into room.
 func (a *Allowance) fits(needed, room int64) error {
-	if room < needed+a.reserve() {
-		return fmt.Errorf("%w: %[3]d of its %[2]d bytes are left, but this command takes %[4]d and has to leave %[5]d", ErrShort, a.Limit, max(room, 0), needed, a.reserve())
+	if room >= needed+a.reserve() {
+		return nil
 	}
-	return nil
+	takes := ""
+	if needed > 0 {
+		takes = fmt.Sprintf("takes %d and ", needed)
+	}
+	return fmt.Errorf("%w: %d of its %d bytes are left, but this command %shas to leave %d",
+		ErrShort, max(room, 0), a.Limit, takes, a.reserve())
+}
+
+// RingLimit returns the limit for the memory that programs make for the events of this command, or
+// 0 if no limit of the pod is known. It returns ErrShort if the pod has no room for it.
+func (a *Allowance) RingLimit() (int64, error) {
+	if a.Limit == 0 || !a.Shared {
+		return 0, nil
+	}
+	return a.ringLimit(a.room())
+}
+
+func (a *Allowance) ringLimit(room int64) (int64, error) {
+	least := recorder.Size(recorder.Chunks(0))
+	if err := a.fits(spareShare*least, room); err != nil {
+		return 0, err
+	}
+	return min(a.Limit/ringShare, (room-a.reserve())/spareShare), nil
 }
 
 // held is the size of the recording that this process holds.
 var held atomic.Int64
 
-// room returns the number of bytes left of the limit. It estimates it, because a container cannot see the pod's control group.
+// room returns the number of bytes left of the limit. It estimates it, because a container cannot
+// see the pod's control group.
 func (a *Allowance) room() int64 {
 	pids := append(neighbors(), os.Getpid())
 	var files int64
@@ -81,21 +115,33 @@ func (a *Allowance) room() int64 {
 			files = inMemory(beside[0])
 		}
 	}
-	used := files + held.Load()
+	used := files + held.Load() + a.rings + live.Rings()
 	for _, pid := range pids {
 		used += resident(pid)
 	}
-	room, _ := recordfile.MemoryRoom()
-	return min(room, a.Limit-used)
+	return min(recordfile.MemoryRoom().Bytes, a.Limit-used)
 }
 
 // resident returns the resident memory of a process without the contents of files on a disk.
 func resident(pid int) int64 {
 	status, _ := proc.ReadStatus(proc.Task(pid))
-	if pid == os.Getpid() && held.Load() > 0 {
-		return sizeOf(status, "RssAnon") // its recording is counted already
+	if pid == os.Getpid() {
+		return sizeOf(status, "RssAnon") // its recording and the memory for its events are counted already
 	}
 	return sizeOf(status, "RssAnon") + sizeOf(status, "RssShmem")
+}
+
+// watched returns the size of the memory that the programs of a container have made for the events
+// of commands. The kernel charges all of it to them, but counts only what they have used as
+// resident.
+func (a *Allowance) watched() (size int64) {
+	if !a.Shared {
+		return 0
+	}
+	for _, pid := range inside(a.Container, a.Alone) {
+		size += proc.RingSize(pid)
+	}
+	return size
 }
 
 // sizeOf returns a size of a process in bytes, or 0.
@@ -104,8 +150,8 @@ func sizeOf(status proc.Status, name string) int64 {
 	return n << 10
 }
 
-// inMemory returns the size of the in-memory files that a process sees, such as the files of an emptyDir. /dev/shm and others
-// count once.
+// inMemory returns the size of the in-memory files that a process sees, such as the files of an
+// emptyDir. /dev/shm and others count once.
 func inMemory(pid int) (size int64) {
 	task := proc.Task(pid)
 	mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", task))

@@ -1,6 +1,10 @@
 package spec
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Choice is a spec with an alternative, if it has one: the end of an operation is __end or __done.
 type Choice struct {
@@ -25,14 +29,35 @@ func ParseChoices(specs []string, others map[string]string) (all []Choice, err e
 	return all, nil
 }
 
+// All returns the specs, and after them the alternatives.
+func All(choices []Choice) []Spec {
+	var all, others []Spec
+	for _, c := range choices {
+		if all = append(all, c.Spec); !c.Other.IsZero() {
+			others = append(others, c.Other)
+		}
+	}
+	slices.SortFunc(others, func(a, b Spec) int { return strings.Compare(a.text, b.text) })
+	return append(all, slices.Compact(others)...)
+}
+
+// Join joins the texts of specs.
+func Join[S fmt.Stringer](specs []S, separator string) string {
+	var texts []string
+	for _, s := range specs {
+		texts = append(texts, s.String())
+	}
+	return strings.Join(texts, separator)
+}
+
 // Match reports whether the spec or its alternative matches a probe.
 func (c *Choice) Match(provider, probe string) bool {
-	return c.Spec.Match(provider, probe) || c.Other.Probe != "" && c.Other.Match(provider, probe)
+	return c.Spec.Match(provider, probe) || !c.Other.IsZero() && c.Other.Match(provider, probe)
 }
 
 // MatchProvider is Spec.MatchProvider for both alternatives.
 func (c *Choice) MatchProvider(provider string) bool {
-	return c.Spec.MatchProvider(provider) || c.Other.Probe != "" && c.Other.MatchProvider(provider)
+	return c.Spec.MatchProvider(provider) || !c.Other.IsZero() && c.Other.MatchProvider(provider)
 }
 
 // IsStart reports whether a probe is the start of an operation, and not the end.

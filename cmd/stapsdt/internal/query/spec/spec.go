@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"path"
 	"strings"
-
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
 )
 
 const (
@@ -34,7 +31,7 @@ func (s *Spec) parseFunctions(text string) bool {
 		return false
 	}
 	s.File, s.Provider, s.Probe = file, provider, text[len(place)+1:]
-	s.Functions, s.Pattern, s.Returns = true, function.Pattern(gotable.Unescape(name)), returns
+	s.Functions, s.Pattern, s.Returns = true, Pattern(Unescape(name)), returns
 	return true
 }
 
@@ -46,7 +43,7 @@ type Spec struct {
 	Provider, Probe string
 	// Functions means that the spec selects the functions of Pattern, or their returns.
 	Functions bool
-	Pattern   function.Pattern
+	Pattern   Pattern
 	Returns   bool
 	// Executable is a pattern for the names, without directories, of the files in which the
 	// functions are looked for, or "" for all.
@@ -55,9 +52,18 @@ type Spec struct {
 	text string
 }
 
+// Any selects every probe.
+var Any = Spec{Provider: "*", Probe: "*", text: "*:*"}
+
+// IsFunction reports whether a text has the form of a Spec of functions.
+func IsFunction(text string) bool { return new(Spec).parseFunctions(text) }
+
 // Parse reads a Spec. The file may contain colons.
 func Parse(text string) (Spec, error) {
 	s := Spec{text: text}
+	if err := checkNotation(text); err != nil {
+		return s, err
+	}
 	if s.parseFunctions(text) {
 		if s.Pattern == "" {
 			return s, fmt.Errorf("%q names no function: use go:PATTERN, such as 'go:main.*'", text)
@@ -66,7 +72,7 @@ func Parse(text string) (Spec, error) {
 	}
 	rest, probe, ok := cutLast(text)
 	if !ok {
-		return s, fmt.Errorf("%q is not [FILE:]PROVIDER:PROBE: for any provider, give '*:%s'", text, text)
+		return s, noColon(text)
 	}
 	s.Probe = probe
 	s.Provider = rest
@@ -119,10 +125,29 @@ func (s Spec) MatchProvider(provider string) bool {
 
 // match is path.Match, but treats the slash like any other character.
 func match(pattern, name string) bool {
-	const slash = "\x00"
-	ok, err := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(name, "/", slash))
+	plain := func(text string) string { return strings.ReplaceAll(text, "/", "\x00") }
+	ok, err := path.Match(plain(pattern), plain(name))
 	return ok && err == nil
 }
 
 // String returns the string that was parsed.
 func (s Spec) String() string { return s.text }
+
+// Calls returns the text of the spec of the calls whose returns a spec selects.
+func (s Spec) Calls() string { return strings.TrimSuffix(s.text, ReturnSuffix) }
+
+// Suffixed returns the spec of the probes whose names also have a suffix. ReturnSuffix makes a spec
+// of calls one of returns.
+func (s Spec) Suffixed(suffix string) Spec {
+	s.Probe, s.text = s.Probe+suffix, s.text+suffix
+	s.Returns = s.Returns || s.Functions && suffix == ReturnSuffix
+	return s
+}
+
+// IsZero reports whether there is no spec.
+func (s Spec) IsZero() bool { return s == Spec{} }
+
+// IsAddress reports whether an argument is the address of a page and not a spec.
+func IsAddress(word string) bool {
+	return strings.HasPrefix(word, "http://") || strings.HasPrefix(word, "https://")
+}

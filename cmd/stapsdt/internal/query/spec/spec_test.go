@@ -3,9 +3,8 @@ package spec
 import (
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/sdt"
-
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestParse: a specification has a file, a provider and a probe, and only the file may
@@ -69,16 +68,9 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-func TestTypeName(t *testing.T) {
-	char := &sdt.Type{Kind: sdt.KindChar, Name: "char", Size: 1}
-	for want, arg := range map[string]sdt.Arg{
-		"int32":         {Size: 4, Signed: true},
-		"uint64":        {Size: 8},
-		"float64":       {Size: 8, Signed: true, Float: true},
-		"unknown":       {},
-		"string":        {Size: 8, Type: &sdt.Type{Kind: sdt.KindPointer, Elem: char}},
-		"time.Duration": {Size: 8, Type: &sdt.Type{Name: "time.Duration", Kind: sdt.KindInt, Size: 8}},
-	} {
-		assert.Equal(t, want, TypeName(arg), arg)
+// TestIsAddress: an address has the scheme of a page.
+func TestIsAddress(t *testing.T) {
+	for word, want := range map[string]bool{"http://": true, "https://h": true, "http:x": false, "file:p:x": false, "": false} {
+		require.Equal(t, want, IsAddress(word), word)
 	}
 }

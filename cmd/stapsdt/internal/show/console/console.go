@@ -38,10 +38,27 @@ func (c *Console) Warn(format string, args ...any) {
 	fmt.Fprintf(c.Err, "stapsdt: %s\n", strings.Join(lines, "\n\t"))
 }
 
-// Slow prints that the operation what takes a while, unless done is called within a second.
-func (c *Console) Slow(what string) (done func()) {
-	timer := time.AfterFunc(time.Second, func() { c.Warn("%s, which takes a while", what) })
-	return func() { timer.Stop() }
+// Slow prints that the operation what takes a while, unless done is called within a second, and
+// every five seconds its progress, unless that is nil.
+func (c *Console) Slow(what string, progress func() string) (done func()) {
+	ended := make(chan struct{})
+	wait := func(pause time.Duration) bool {
+		select {
+		case <-ended:
+			return false
+		case <-time.After(pause):
+			return true
+		}
+	}
+	go func() {
+		if wait(time.Second) {
+			c.Warn("%s, which takes a while", what)
+		}
+		for progress != nil && wait(5*time.Second) {
+			c.Warn("still %s: %s", what, progress())
+		}
+	}()
+	return func() { close(ended) }
 }
 
 // Finish notes that only the results remain to be written, which may take more time.

@@ -2,8 +2,10 @@ package console
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
@@ -17,6 +19,23 @@ func TestWarn(t *testing.T) {
 	c := &Console{Err: &b}
 	c.Warn("%s: %v", "/tmp/p\x1b[31m\nstapsdt: all is well", "a\r\n\tb")
 	require.Equal(t, "stapsdt: /tmp/p\ufffd[31m\n\tstapsdt: all is well: a\ufffd\n\tb\n", b.String())
+}
+
+// TestSlow: an operation that takes a while says how far it is, until it is done.
+func TestSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		c, sites := &Console{Err: &b}, 0
+		done := c.Slow("attaching", func() string { sites += 10; return strconv.Itoa(sites) + " sites" })
+		time.Sleep(12 * time.Second)
+		done()
+		time.Sleep(time.Minute)
+		c.Slow("nothing", nil)()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, "stapsdt: attaching, which takes a while\n"+
+			"stapsdt: still attaching: 10 sites\nstapsdt: still attaching: 20 sites\n", b.String())
+	})
 }
 
 // messages are what was written.

@@ -2,100 +2,95 @@ package render
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
-	"strings"
-	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// fields formats the struct that an argument points to: {path="/" status=200}, or as JSON.
+// fields formats what an argument points to: a struct, {path="/" status=200}, or a Go string.
 type fields struct {
-	d    *event.Details
-	v    *event.Value
-	json bool
-	// depth is the current nesting depth of structs and arrays.
-	depth int
+	notation
+	d *value.Details
+	v *value.Value
+	// short leaves out the parts of fields, and the fields that are not known or do not fit a line.
+	short bool
+	// depth is the current nesting depth of structs and arrays, and values the number of values.
+	depth, values int
 }
 
 const (
 	maxDepth    = 8
 	maxElements = 16
+	// maxValues bounds the values, which arrays of arrays multiply.
+	maxValues = 1 << 12
+	// maxLine is the number of bytes above which a struct is shortened for a line of text.
+	maxLine = 240
 )
 
-// structure appends a struct at an offset of the whole. A time.Time is shown as an argument is.
+// whole appends the struct. A line for people is of no use if it fills a screen.
+func (f *fields) whole(to []byte) []byte {
+	all := f.value(to, f.d.Type, 0)
+	if f.notation == asJSON || len(all)-len(to) <= maxLine {
+		return all
+	}
+	f.short, f.values = true, 0
+	return f.value(all[:len(to)], f.d.Type, 0)
+}
+
+// structure appends a struct at an offset of the whole. A time.Time is shown as an argument is. A
+// short one ends in … if fields are left out.
 func (f *fields) structure(to []byte, t *sdt.Type, at int64) []byte {
-	if moment, ok := f.moment(t, at); ok {
-		text := moment.Format(time.RFC3339Nano)
-		if f.json {
-			return AppendJSONString(to, text)
-		}
-		return append(to, text...)
+	if n, ok := f.moment(t, at); ok {
+		return f.number(to, expr.Type{Kind: expr.Int, Size: 8, Unit: kind.Moment}, uint64(n))
+	}
+	if f.short && f.depth > 0 {
+		return append(to, "{"+ellipsis+"}"...)
 	}
 	f.depth++
-	defer func() { f.depth-- }()
 	to = append(to, '{')
-	for i, field := range t.Fields {
-		if i > 0 {
-			to = append(to, f.or(' ', ','))
-		}
-		if f.json {
-			to = append(AppendJSONString(to, field.Name), ':')
-		} else {
-			to = append(append(to, Printable(field.Name)...), '=')
-		}
+	start, omitted := len(to), false
+	for _, field := range t.Fields {
+		end := len(to)
+		to = f.separate(to, start)
+		name := len(to)
+		to = append(f.name(to, field.Name), f.or('=', ':'))
+		value := len(to)
 		to = f.field(to, field, at)
+		isLong := end-start+len(to)-name-len("=") > maxLine
+		if f.short && (isLong || string(to[value:]) == ellipsis) {
+			to, omitted = to[:end], true
+		}
+	}
+	f.depth--
+	if omitted {
+		to = f.unknown(f.separate(to, start))
 	}
 	return append(to, '}')
 }
 
-// timeFields are the fields of a time.Time, of eight bytes each.
-var timeFields = [...]string{"wall", "ext", "loc"}
-
-// moment returns the time that a struct holds. ok is false if it is not a time.Time, or has not the
-// content of one. Package time documents it: below a flag, wall has 33 bits of seconds since 1885
-// and 30 of nanoseconds. Without the flag, these seconds are 0, and ext has those since the year 1.
-func (f *fields) moment(t *sdt.Type, at int64) (moment time.Time, ok bool) {
-	name, _, _ := strings.Cut(t.Name, "#") // which tells types of the same name apart
-	if name != kind.Rows[kind.Time].Sent || len(t.Fields) != len(timeFields) {
-		return moment, false
+// separate appends what is between two parts, if there is a part after start.
+func (f *fields) separate(to []byte, start int) []byte {
+	if len(to) > start {
+		to = append(to, f.or(' ', ','))
 	}
-	for i, name := range timeFields {
-		if t.Fields[i].Name != name || t.Fields[i].Offset != int64(8*i) {
-			return moment, false
-		}
-	}
-	wall, ok := f.bits(at, 8)
-	ext, whole := f.bits(at+8, 8)
-	const flag, nanoseconds, second = 1 << 63, 30, 1_000_000_000
-	seconds, fraction := int64(ext), int64(wall&(1<<nanoseconds-1))
-	if wall&flag != 0 {
-		seconds = before1885 + int64(wall&^flag>>nanoseconds)
-	} else if wall>>nanoseconds != 0 {
-		return moment, false
-	}
-	if !ok || !whole || fraction >= second || seconds < 0 || seconds >= before10000 {
-		return moment, false
-	}
-	return time.Unix(seconds-before1970, fraction).UTC(), true
+	return to
 }
 
-// The seconds from the beginning of the year 1 to that of other years.
-const (
-	before1885  = 59_453_308_800
-	before1970  = 62_135_596_800
-	before10000 = 315_537_897_600
-)
-
-func (f *fields) or(text, json byte) byte {
-	if f.json {
-		return json
+// moment returns the moment of a time.Time. ok is false if the struct is not one, or if no moment
+// represents it.
+func (f *fields) moment(t *sdt.Type, at int64) (n int64, ok bool) {
+	if !value.IsTime(t) {
+		return 0, false
 	}
-	return text
+	wall, _ := f.bits(at, 8)
+	ext, ok := f.bits(at+8, 8)
+	if !ok {
+		return 0, false
+	}
+	return kind.FromWords(wall, ext)
 }
 
 func (f *fields) field(to []byte, field sdt.Field, at int64) []byte {
@@ -106,7 +101,7 @@ func (f *fields) field(to []byte, field sdt.Field, at int64) []byte {
 	start := field.Offset*8 + field.BitOffset
 	word, ok := f.bits(at+start/8, (start%8+field.BitSize+7)/8)
 	if !ok || start < 0 || field.BitSize < 0 || field.BitSize > 64 || field.Type == nil {
-		return f.nothing(to)
+		return f.unknown(to)
 	}
 	unused := 64 - field.BitSize
 	word = word >> (start % 8) << unused
@@ -118,14 +113,16 @@ func (f *fields) field(to []byte, field sdt.Field, at int64) []byte {
 
 // value appends a value at an offset of the whole.
 func (f *fields) value(to []byte, t *sdt.Type, at int64) []byte {
-	isHere := func(d event.DetailText) bool { return int64(d.At) == at }
+	isHere := func(d value.DetailText) bool { return int64(d.At) == at }
 	if i := slices.IndexFunc(f.d.Texts, isHere); i >= 0 && t != nil &&
-		(t.IsString() || event.IsGoString(t)) {
-		return f.text(to, f.v.Texts[i], at)
+		(t.IsString() || value.IsGoString(t)) {
+		return f.textAt(to, i)
 	}
+	f.values++
 	switch {
-	case t == nil || f.depth > maxDepth:
-		return f.nothing(to)
+	case t == nil || f.depth > maxDepth || f.values > maxValues,
+		value.IsGoString(t): // whose bytes were not read
+		return f.unknown(to)
 	case t.Kind == sdt.KindStruct:
 		return f.structure(to, t, at)
 	case t.Kind == sdt.KindArray:
@@ -133,7 +130,7 @@ func (f *fields) value(to []byte, t *sdt.Type, at int64) []byte {
 	}
 	bits, ok := f.bits(at, t.Size)
 	if !ok {
-		return f.nothing(to)
+		return f.unknown(to)
 	}
 	size := int(t.Size)
 	switch t.Kind {
@@ -151,17 +148,15 @@ func (f *fields) value(to []byte, t *sdt.Type, at int64) []byte {
 		of := expr.Type{Kind: expr.Uint, Size: size, Unit: kind.Uint.UnitOf(t.Name, size)}
 		return f.number(to, of, bits)
 	case sdt.KindPointer:
-		if f.json {
-			return fmt.Appendf(to, `"%#x"`, bits)
-		}
-		return fmt.Appendf(to, "%#x", bits)
+		return f.number(to, expr.Type{Kind: expr.Uint, Size: size, Unit: kind.Address}, bits)
 	}
-	return f.nothing(to)
+	return f.unknown(to)
 }
 
 // bits returns up to eight bytes of the struct.
 func (f *fields) bits(at, size int64) (bits uint64, ok bool) {
-	if at < 0 || at > int64(len(f.v.Struct)) || size < 1 || size > 8 || at+size > int64(len(f.v.Struct)) {
+	whole := int64(len(f.v.Struct))
+	if at < 0 || at > whole || size < 1 || size > 8 || at+size > whole {
 		return 0, false
 	}
 	var word [8]byte
@@ -169,87 +164,48 @@ func (f *fields) bits(at, size int64) (bits uint64, ok bool) {
 	return binary.LittleEndian.Uint64(word[:]), true
 }
 
-// nothing appends a placeholder for a value that is not shown, such as a value beyond the part of a large struct that
-// was read.
-func (f *fields) nothing(to []byte) []byte {
-	if f.json {
-		return append(to, "null"...)
+// textAt appends the i-th string.
+func (f *fields) textAt(to []byte, i int) []byte {
+	t, d := f.d.Text(f.v, i), f.d.Texts[i]
+	address, _ := f.bits(int64(d.At), 8)
+	if t.Missing || address == 0 && !d.IsGo {
+		return f.noText(to, address, d.IsGo)
 	}
-	return append(to, "…"...)
-}
-
-func (f *fields) number(to []byte, t expr.Type, bits uint64) []byte {
-	if f.json {
-		return AppendJSONNumber(to, t, bits)
-	}
-	return AppendNumber(to, t, bits)
-}
-
-func (f *fields) text(to []byte, t event.Text, at int64) []byte {
-	address, _ := f.bits(at, 8)
-	switch {
-	case f.json && (t.Missing || address == 0 && len(t.Text) == 0 && !f.isGo(at)):
-		return append(to, "null"...)
-	case f.json:
-		return f.quoted(to, t)
-	case address == 0 && !f.isGo(at):
-		return append(to, "<null>"...)
-	case t.Missing:
-		return fmt.Appendf(to, "<unreadable %#x>", address)
-	}
-	return f.quoted(to, t)
-}
-
-func (f *fields) quoted(to []byte, t event.Text) []byte {
-	if f.json {
-		return AppendJSONString(to, t.Text)
-	}
-	to = appendQuoted(to, t.Text)
-	if t.Cut {
-		to = append(to, "…"...)
-	}
-	return to
-}
-
-func (f *fields) isGo(at int64) bool {
-	isHere := func(d event.DetailText) bool { return int64(d.At) == at && d.IsGo }
-	return slices.ContainsFunc(f.d.Texts, isHere)
+	return f.text(to, t.Text, t.Cut)
 }
 
 // array appends the first elements of an array. An array of chars or of Go's bytes is formatted as
 // a string.
 func (f *fields) array(to []byte, t *sdt.Type, at int64) []byte {
 	if t.Elem == nil || t.Elem.Size <= 0 {
-		return f.nothing(to)
+		return f.unknown(to)
 	}
 	rest := int64(len(f.v.Struct)) - at
-	isBytes := t.Elem.Name == event.ByteName && t.Elem.Size == 1
+	isBytes := t.Elem.Name == value.ByteName && t.Elem.Size == 1
 	if isBytes && at >= 0 && rest >= 0 && t.Count >= 0 {
-		text, _ := event.Bytes(f.v.Struct[at:at+min(t.Count, rest)], len(f.v.Struct))
-		return f.quoted(to, event.Text{Text: text, Cut: t.Count > rest})
+		text, _ := value.Bytes(f.v.Struct[at:at+min(t.Count, rest)], len(f.v.Struct))
+		return f.text(to, text, t.Count > rest)
 	}
-	if t.Elem.Kind == sdt.KindChar && t.Elem.Size == 1 && at >= 0 && t.Count >= 0 && t.Count <= int64(len(f.v.Struct))-at {
+	isText := t.Elem.Kind == sdt.KindChar && t.Elem.Size == 1
+	if isText && at >= 0 && t.Count >= 0 && t.Count <= rest {
 		text := f.v.Struct[at : at+t.Count]
 		if i := slices.Index(text, 0); i >= 0 {
 			text = text[:i]
 		}
-		if f.json {
-			return AppendJSONString(to, text)
-		}
-		return appendQuoted(to, text)
+		return f.text(to, text, false)
+	}
+	if f.short {
+		return append(to, "["+ellipsis+"]"...)
 	}
 	f.depth++
-	defer func() { f.depth-- }()
 	to = append(to, '[')
-	for i := range t.Count {
-		if i > 0 {
-			to = append(to, f.or(' ', ','))
-		}
-		if i == maxElements {
-			to = f.nothing(to)
-			break
-		}
-		to = f.value(to, t.Elem, at+i*t.Elem.Size)
+	start := len(to)
+	for i := range min(t.Count, maxElements) {
+		to = f.value(f.separate(to, start), t.Elem, at+i*t.Elem.Size)
+	}
+	f.depth--
+	if t.Count > maxElements {
+		to = f.unknown(f.separate(to, start))
 	}
 	return append(to, ']')
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/timestamp"
 )
@@ -15,8 +15,8 @@ import (
 type Printer interface {
 	// Know adds a probe, before its events.
 	Know(p *recording.Probe)
-	// Event adds an event of a probe.
-	Event(p *Probe, f *Fired, values Values)
+	// Event adds an event of a probe. comm is the name of the thread that fired it, or "".
+	Event(p *Probe, comm []byte, e *recording.Event)
 	// Lost adds a note that n events are missing before an event at a time of day.
 	Lost(before time.Time, n uint64)
 	// End adds the end of the output. n events are missing there, or at an unknown place.
@@ -26,11 +26,10 @@ type Printer interface {
 	Size() int
 }
 
-// Probe describes the values of an event that are shown. The Printer of its first event keeps in it
-// the parts of the output that all of its events have in common.
+// Probe describes the arguments of an event, in their order. The Printer of its first event keeps
+// in it the parts of the output that all of its events have in common.
 type Probe struct {
-	Provider, Probe string
-	Items           []event.Item
+	Items []value.Item
 
 	known bool     // the Printer has seen an event
 	head  []byte   // the part with the names of the provider and the probe
@@ -42,24 +41,6 @@ type Probe struct {
 	// constants are the names of the last event's values that have one, as members of an object,
 	// with a comma after each.
 	constants []byte
-}
-
-// Values are the values of an event.
-type Values interface {
-	// Value returns the i-th of the values that are shown. It is valid until the next call.
-	Value(i int) *event.Value
-}
-
-// Fired holds the time of an event, and the process that fired it.
-type Fired struct {
-	At   time.Time
-	PID  uint32
-	TID  int64 // -1 if unknown
-	Comm []byte
-	// Goroutine is the ID of the goroutine, or 0 if it is not shown or unknown.
-	Goroutine uint64
-	// Pod is the pod of the process, or nil if it is not shown, or there is none.
-	Pod *recording.Pod
 }
 
 // Style holds the options of a Printer that do not depend on the format.
@@ -82,21 +63,22 @@ type Style struct {
 
 // NewPrinter returns a printer of events in a format.
 func NewPrinter(f query.Format, s Style) Printer {
-	clock := timestamp.Formatter{Layout: timestamp.Clock}
-	dateTime := timestamp.Formatter{Layout: timestamp.DateTime}
+	o := output{Style: s, stamp: timestamp.Formatter{Layout: timestamp.DateTime}}
 	switch f {
 	case query.Text:
-		return &lines{Style: s, output: output{stamp: clock}}
+		o.stamp.Layout = timestamp.Clock
+		return &lines{output: o}
 	case query.JSON:
-		return &objects{output{stamp: dateTime}}
+		return &objects{o}
 	case query.CSV:
-		return &records{Style: s, output: output{stamp: dateTime}}
+		return &records{output: o}
 	}
 	panic("events have no printer for " + f.Word())
 }
 
 // output holds the text that a Printer has added.
 type output struct {
+	Style
 	buf    []byte
 	stamp  timestamp.Formatter
 	origin origin
@@ -105,26 +87,30 @@ type output struct {
 // origin is the part of the output about the thread and the process of an event, which are often
 // those of the event before.
 type origin struct {
-	pid       uint32
-	tid       int64
-	goroutine uint64
+	pid, tid  uint32 // tid is 0 if it is unknown
+	goroutine uint64 // 0 if it is unknown or not shown
 	comm      []byte
-	pod       recording.Pod // the zero value if there is none
+	pod       recording.Pod // the zero value if there is none, or it is not shown
 	text      []byte        // nil before the first event
 }
 
 // changes reports whether an event has another origin than the one before. The caller then sets the
 // text, which is empty.
-func (o *origin) changes(f *Fired) bool {
-	var pod recording.Pod
-	if f.Pod != nil {
-		pod = *f.Pod
+func (o *output) changes(comm []byte, e *recording.Event) bool {
+	var goroutine uint64
+	if o.Goroutines {
+		goroutine = e.Goroutine
 	}
-	if o.text != nil && o.pid == f.PID && o.tid == f.TID && o.pod == pod &&
-		o.goroutine == f.Goroutine && bytes.Equal(o.comm, f.Comm) {
+	var pod recording.Pod
+	if o.Pods && e.Pod != nil {
+		pod = *e.Pod
+	}
+	was := &o.origin
+	if was.text != nil && was.pid == e.PID && was.tid == e.TID && was.pod == pod &&
+		was.goroutine == goroutine && bytes.Equal(was.comm, comm) {
 		return false
 	}
-	*o = origin{f.PID, f.TID, f.Goroutine, append(o.comm[:0], f.Comm...), pod, o.text[:0]}
+	*was = origin{e.PID, e.TID, goroutine, append(was.comm[:0], comm...), pod, was.text[:0]}
 	return true
 }
 

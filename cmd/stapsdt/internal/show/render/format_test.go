@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -52,7 +52,7 @@ func texts() (all []string) {
 // TestTexts: texts in quotes are those of package strconv, and those in JSON and tables what their rules say of each rune.
 func TestTexts(t *testing.T) {
 	for _, terminal := range []bool{false, true} {
-		r := &records{Style: Style{Terminal: terminal}}
+		r := &records{output: output{Style: Style{Terminal: terminal}}}
 		for _, text := range texts() {
 			var object, cell strings.Builder
 			for _, c := range text {
@@ -82,8 +82,8 @@ func TestTexts(t *testing.T) {
 				want[3] = `"` + want[3] + `"`
 			}
 			got := []string{
-				string(appendQuoted(nil, []byte(text))), string(AppendJSONString(nil, text)),
-				string(AppendJSONString(nil, []byte(text))), string(r.quote(nil, []byte(text))),
+				string(forPeople.text(nil, []byte(text), false)), string(AppendJSONString(nil, text)),
+				string(asJSON.text(nil, []byte(text), false)), string(r.quote(nil, []byte(text))),
 			}
 			for i := range want { // require.Equal would take seconds
 				if want[i] != got[i] {
@@ -99,21 +99,21 @@ func TestLine(t *testing.T) {
 	for _, color := range []bool{false, true} {
 		style := Style{Color: color, Pods: true}
 		l := NewPrinter(query.Text, style)
-		fired := &Fired{At: time.Unix(0, 1_234_567), PID: 42, TID: -1, Comm: []byte("app")}
-		fired.Pod = &recording.Pod{Namespace: "ns", Name: "a-pod-with-a-long-name", Container: "main"}
-		p := &Probe{Provider: "app", Probe: "p\x1b", Items: []event.Item{{Name: "n", Type: intType}}}
-		n := valueFunc(func(int) event.Value { return event.Value{Type: intType, Bits: 7} })
-		l.Event(p, fired, n)
-		l.Event(&Probe{Provider: "app", Probe: "none"}, fired, nil)
-		fired.Comm, fired.Pod = nil, nil
-		l.Event(p, fired, n)
+		head := recording.Event{Realtime: 1_234_567, PID: 42}
+		head.Pod = &recording.Pod{Namespace: "ns", Name: "a-pod-with-a-long-name", Container: "main"}
+		p := &Probe{Items: []value.Item{{Name: "n", Type: intType}}}
+		comm, n := []byte("app"), []value.Value{{Bits: 7}}
+		l.Event(p, comm, eventOf(probeOf("app", "p\x1b", p.Items), head, p.Items, n))
+		l.Event(&Probe{}, comm, eventOf(probeOf("app", "none", nil), head, nil, nil))
+		head.Pod = nil
+		l.Event(p, nil, eventOf(probeOf("app", "p\x1b", p.Items), head, p.Items, n))
 		paint := func(color, text string) string {
 			if style.Color {
 				return color + text + plain
 			}
 			return text
 		}
-		clock := paint(dim, fired.At.Format("15:04:05.000000"))
+		clock := paint(dim, time.Unix(0, head.Realtime).Format("15:04:05.000000"))
 		pod := "ns/a-pod-with-a-long-name/main"
 		want := paint(dim, fmt.Sprintf("%-15s %7s %-15s %-30s %-24s ARGUMENTS", "TIME", "PID", "COMM", "POD", "PROBE")) + "\n" +
 			clock + "      42 app             " + pod + " " + paint(bold, "app:p\ufffd") + strings.Repeat(" ", 16) + " " + paint(cyan, "n=") + "7\n" +
@@ -125,13 +125,42 @@ func TestLine(t *testing.T) {
 
 // happening is an event with its values.
 type happening struct {
-	probe  int
-	fired  Fired
-	values valueFunc
+	probe int
+	comm  []byte
+	event *recording.Event
+}
+
+// probeOf returns a probe with arguments that items describe.
+func probeOf(provider, name string, items []value.Item) *recording.Probe {
+	p := &recording.Probe{Provider: provider, Name: name}
+	for _, item := range items {
+		p.Args = append(p.Args, item.Arg())
+	}
+	return p
+}
+
+// eventOf returns an event of a probe with a head and with values that items describe.
+func eventOf(p *recording.Probe, head recording.Event, items []value.Item, values []value.Value) *recording.Event {
+	e := &recording.Event{}
+	e.Reset(p, &head)
+	for i, v := range values {
+		if items[i].Type.Kind == expr.String {
+			e.SetText(i, v.Text)
+		} else {
+			e.Set(i, v.Bits)
+		}
+		if v.Missing {
+			e.Unreadable |= 1 << i
+		}
+		if v.Cut {
+			e.Cut |= 1 << i
+		}
+	}
+	return e
 }
 
 // happenings returns the probes and the events of several threads, processes and pods in turns.
-func happenings() (probes []Probe, all []happening) {
+func happenings() (probes []Probe, known []*recording.Probe, all []happening) {
 	random := rand.New(rand.NewPCG(5, 6))
 	text := texts()
 	types := []expr.Type{{Kind: expr.String}, {Kind: expr.Bool, Size: 1}, {Kind: expr.Float, Size: 4}, {Kind: expr.Float, Size: 8}}
@@ -142,68 +171,68 @@ func happenings() (probes []Probe, all []happening) {
 		types = append(types, expr.Type{Kind: expr.Int, Size: 8, Unit: unit})
 	}
 	for i, name := range []string{"none", "request__start", "a\x1b[1m", strings.Repeat("wide", 20), "日本"} {
-		p := Probe{Provider: []string{"app", "ä\n"}[i%2], Probe: name}
+		p := Probe{}
 		for j := range i * 3 {
 			name := []string{"path", "parent", "n\"", "é\x00", "x"}[j%5]
-			p.Items = append(p.Items, event.Item{Name: name, Type: types[(i*7+j)%len(types)], IsGo: j%3 == 0, Bare: j%7 == 5})
+			p.Items = append(p.Items, value.Item{Name: name, Type: types[(i*7+j)%len(types)]})
+			last := &p.Items[j]
+			last.Bare = last.Type.Kind == expr.String && j%7 == 5
 		}
 		probes = append(probes, p)
+		known = append(known, probeOf([]string{"app", "ä\n"}[i%2], name, p.Items))
 	}
 	pods := []*recording.Pod{nil, {Namespace: "ns", Name: "pod", Container: "main"}, {Namespace: "ns", Name: strings.Repeat("p", 40), Container: "c\n"}}
 	at := int64(1_700_000_000_000_000_000)
 	for range 3000 {
 		at += random.Int64N(1 << random.IntN(31))
-		h := happening{probe: random.IntN(len(probes)), fired: Fired{At: time.Unix(0, at), PID: 1, TID: -1}}
+		h := happening{probe: random.IntN(len(probes))}
+		head := recording.Event{Realtime: at, PID: 1}
 		switch random.IntN(4) { // and otherwise the same again
 		case 0:
-			h.fired.PID = uint32(random.Uint64() >> random.IntN(64))
+			head.PID = uint32(random.Uint64() >> random.IntN(64))
 		case 1:
-			h.fired.TID, h.fired.Comm = int64(random.IntN(3)), []byte(text[random.IntN(len(text))])
+			head.TID, h.comm = uint32(random.IntN(3)), []byte(text[random.IntN(len(text))])
 		case 2:
-			h.fired.Pod, h.fired.Comm = pods[random.IntN(len(pods))], []byte("app")
+			head.Pod, h.comm = pods[random.IntN(len(pods))], []byte("app")
 		}
-		items, seed := probes[h.probe].Items, random.Uint64()
-		h.values = func(i int) event.Value {
-			random := rand.New(rand.NewPCG(seed, uint64(i)))
-			v := event.Value{Type: items[i].Type, Bits: random.Uint64() >> random.IntN(65), Missing: random.IntN(20) == 0}
-			if v.Type.Kind == expr.String && !v.Missing {
+		var values []value.Value
+		for range probes[h.probe].Items {
+			v := value.Value{Bits: random.Uint64() >> random.IntN(65), Missing: random.IntN(20) == 0}
+			if !v.Missing {
 				v.Text, v.Cut = []byte(text[random.IntN(len(text))]), random.IntN(10) == 0
 			}
-			return v
+			values = append(values, v)
 		}
+		h.event = eventOf(known[h.probe], head, probes[h.probe].Items, values)
 		all = append(all, h)
 	}
-	return probes, all
+	return probes, known, all
 }
 
 // TestKept: a printer prints of each event what a new one prints, although it keeps parts of those before.
 func TestKept(t *testing.T) {
-	probes, all := happenings()
+	probes, of, all := happenings()
 	for _, format := range query.Formats {
 		for _, style := range []Style{{}, {Color: true, Pods: true}, {Terminal: true, Open: true}} {
 			style.Warn = func(string, ...any) {}
 			width := 0 // of the titles, and then of the column of pods, which becomes wider
-			fresh := func(before *Fired) Printer {
+			widest := recording.Event{Pod: &recording.Pod{Name: strings.Repeat("p", maxPodWidth)}}
+			fresh := func() Printer {
 				p := NewPrinter(format, style)
-				for i := range probes {
-					know := &recording.Probe{Provider: probes[i].Provider, Name: probes[i].Probe}
-					for _, item := range probes[i].Items {
-						know.Args = append(know.Args, recording.Arg{Name: item.Name})
-					}
-					p.Know(know)
+				for _, known := range of {
+					p.Know(known)
 				}
-				p.Event(&Probe{Provider: "app", Probe: "first"}, before, nil)
+				p.Event(&Probe{}, nil, eventOf(probeOf("app", "first", nil), widest, nil, nil))
 				width = p.Size()
 				return p
 			}
-			widest := &Fired{Pod: &recording.Pod{Name: strings.Repeat("p", maxPodWidth)}}
-			kept := fresh(widest)
+			kept := fresh()
 			known := append([]Probe(nil), probes...)
 			for _, h := range all {
 				before := kept.Size()
-				kept.Event(&known[h.probe], &h.fired, h.values)
-				one, probe := fresh(widest), probes[h.probe]
-				one.Event(&probe, &h.fired, h.values)
+				kept.Event(&known[h.probe], h.comm, h.event)
+				one, probe := fresh(), probes[h.probe]
+				one.Event(&probe, h.comm, h.event)
 				got, want := content(kept)[before:], content(one)[width:]
 				if !bytes.Equal(want, got) {
 					require.Equal(t, string(want), string(got), format)

@@ -5,13 +5,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // lines is a Printer that prints a line for each event, for people.
 type lines struct {
 	output
-	Style
 
 	width    int  // width of the column of probes so far
 	podWidth int  // width of the column of pods so far
@@ -24,13 +24,10 @@ const (
 	maxPodWidth            = 96
 )
 
-// Know widens the column of probes for a probe.
-func (l *lines) Know(p *recording.Probe) { l.widen(p.Provider, p.Name) }
-
-// widen widens the column up to a limit: a hostile program chooses the name, and the width affects
-// every line.
-func (l *lines) widen(provider, probe string) {
-	l.width = min(max(l.width, minWidth, len(provider)+1+len(probe)), maxWidth)
+// Know widens the column of probes up to a limit: a hostile program chooses the name of a probe,
+// and the width affects every line.
+func (l *lines) Know(p *recording.Probe) {
+	l.width = min(max(l.width, minWidth, len(p.Provider)+1+len(p.Name)), maxWidth)
 }
 
 // Lost does not show the number of events missing before the first event, which the end of a trace
@@ -52,28 +49,29 @@ func (l *lines) paint(color string) {
 }
 
 // Event implements Printer.
-func (l *lines) Event(p *Probe, f *Fired, values Values) {
-	l.head(p, f)
+func (l *lines) Event(p *Probe, comm []byte, e *recording.Event) {
+	l.head(p, comm, e)
+	var v value.Value
 	for i := range p.Items {
-		l.buf = append(l.buf, p.names[i]...)
-		l.buf = AppendText(l.buf, &p.Items[i], values.Value(i))
+		v.Set(&p.Items[i], e, i)
+		l.buf = AppendText(append(l.buf, p.names[i]...), &p.Items[i], &v)
 	}
 	l.buf = append(l.buf, '\n')
 }
 
 // head adds the part of a line before the arguments.
-func (l *lines) head(p *Probe, f *Fired) {
+func (l *lines) head(p *Probe, comm []byte, e *recording.Event) {
 	if !p.known {
-		l.know(p)
+		l.know(p, e.Probe)
 	}
-	if l.origin.changes(f) {
-		l.setOrigin(f)
+	if l.changes(comm, e) {
+		l.setOrigin()
 	}
 	if !l.began {
 		l.begin()
 	}
 	l.paint(dim)
-	l.time(f.At)
+	l.time(time.Unix(0, e.Realtime))
 	l.paint(plain)
 	l.buf = append(append(l.buf, l.origin.text...), p.head...)
 	if len(p.Items) > 0 {
@@ -104,19 +102,19 @@ func (l *lines) time(at time.Time) {
 }
 
 // setOrigin sets the columns of the process.
-func (l *lines) setOrigin(f *Fired) {
-	comm := "-"
-	if len(f.Comm) > 0 {
-		comm = Printable(string(f.Comm))
+func (l *lines) setOrigin() {
+	o, comm := &l.origin, "-"
+	if len(o.comm) > 0 {
+		comm = Printable(string(o.comm))
 	}
 	var digits [len("4294967295")]byte
-	pid := strconv.AppendUint(digits[:0], uint64(f.PID), 10)
-	text := pad(append(l.origin.text, ' '), 7-len(pid))
+	pid := strconv.AppendUint(digits[:0], uint64(o.pid), 10)
+	text := pad(append(o.text, ' '), 7-len(pid))
 	text = append(append(append(text, pid...), ' '), comm...)
 	text = pad(text, 16-len(comm))
 	if l.Pods {
 		pod := ""
-		if p := f.Pod; p != nil {
+		if p := &o.pod; *p != (recording.Pod{}) {
 			pod = p.Namespace + "/" + p.Name + "/" + p.Container
 		}
 		l.podWidth = min(max(l.podWidth, minWidth, len(pod)), maxPodWidth)
@@ -125,18 +123,18 @@ func (l *lines) setOrigin(f *Fired) {
 	}
 	if l.Goroutines {
 		id := []byte{'-'}
-		if f.Goroutine != 0 {
-			id = strconv.AppendUint(nil, f.Goroutine, 10)
+		if o.goroutine != 0 {
+			id = strconv.AppendUint(nil, o.goroutine, 10)
 		}
 		text = append(append(pad(text, len("GOROUTINE")-len(id)), id...), ' ')
 	}
-	l.origin.text = text
+	o.text = text
 }
 
 // know sets the parts of the lines of a probe that its events have in common.
-func (l *lines) know(p *Probe) {
-	l.widen(p.Provider, p.Probe)
-	name := Printable(p.Provider) + ":" + Printable(p.Probe)
+func (l *lines) know(p *Probe, of *recording.Probe) {
+	l.Know(of)
+	name := Printable(of.Provider) + ":" + Printable(of.Name)
 	p.known, p.head, p.width = true, l.painted(bold, name), len(name)
 	for i := range p.Items {
 		name = Printable(p.Items[i].Name) + "="

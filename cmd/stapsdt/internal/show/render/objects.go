@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -28,16 +29,16 @@ func (l *objects) End(n uint64) {
 }
 
 // Event implements Printer.
-func (l *objects) Event(p *Probe, f *Fired, values Values) {
+func (l *objects) Event(p *Probe, comm []byte, e *recording.Event) {
 	if !p.known {
-		p.know()
+		p.know(e.Probe)
 	}
-	if l.origin.changes(f) {
-		l.setOrigin(f)
+	if l.changes(comm, e) {
+		l.setOrigin()
 	}
-	l.buf = l.stamp.Append(append(l.buf, `{"time":"`...), f.At.UTC())
+	l.buf = l.stamp.Append(append(l.buf, `{"time":"`...), time.Unix(0, e.Realtime).UTC())
 	l.buf = append(append(append(l.buf, p.head...), l.origin.text...), `,"args":`...)
-	l.buf = p.appendArgs(l.buf, values)
+	l.buf = p.appendArgs(l.buf, e)
 	if n := len(p.cut); n > 0 {
 		l.buf = append(append(append(l.buf, `,"cut":[`...), p.cut[:n-1]...), ']')
 	}
@@ -48,30 +49,31 @@ func (l *objects) Event(p *Probe, f *Fired, values Values) {
 }
 
 // setOrigin sets the members of the process and the thread.
-func (l *objects) setOrigin(f *Fired) {
-	text := append(l.origin.text, `,"pid":`...)
-	text = strconv.AppendUint(text, uint64(f.PID), 10)
-	if f.TID >= 0 {
-		text = strconv.AppendInt(append(text, `,"tid":`...), f.TID, 10)
+func (l *objects) setOrigin() {
+	o := &l.origin
+	text := append(o.text, `,"pid":`...)
+	text = strconv.AppendUint(text, uint64(o.pid), 10)
+	if o.tid != 0 {
+		text = strconv.AppendUint(append(text, `,"tid":`...), uint64(o.tid), 10)
 	}
-	if f.Goroutine != 0 {
-		text = strconv.AppendUint(append(text, `,"goroutine":`...), f.Goroutine, 10)
+	if o.goroutine != 0 {
+		text = strconv.AppendUint(append(text, `,"goroutine":`...), o.goroutine, 10)
 	}
-	text = AppendJSONString(append(text, `,"comm":`...), f.Comm)
-	if p := f.Pod; p != nil {
+	text = AppendJSONString(append(text, `,"comm":`...), o.comm)
+	if p := &o.pod; *p != (recording.Pod{}) {
 		for i, name := range []string{p.Namespace, p.Name, p.Container} {
 			text = append(AppendJSONString(append(text, ','), podColumns[i]), ':')
 			text = AppendJSONString(text, name)
 		}
 	}
-	l.origin.text = text
+	o.text = text
 }
 
 // know sets the parts of the objects of a probe that its events have in common.
-func (p *Probe) know() {
+func (p *Probe) know(of *recording.Probe) {
 	p.known = true
-	p.head = AppendJSONString([]byte(`Z","provider":`), p.Provider)
-	p.head = AppendJSONString(append(p.head, `,"probe":`...), p.Probe)
+	p.head = AppendJSONString([]byte(`Z","provider":`), of.Provider)
+	p.head = AppendJSONString(append(p.head, `,"probe":`...), of.Name)
 	p.knowArgs()
 }
 
@@ -86,18 +88,20 @@ func (p *Probe) knowArgs() {
 
 // appendArgs appends the values of an event as an object of JSON, and sets cut and
 // constants.
-func (p *Probe) appendArgs(to []byte, values Values) []byte {
+func (p *Probe) appendArgs(to []byte, e *recording.Event) []byte {
 	p.cut, p.constants = p.cut[:0], p.constants[:0]
 	if len(p.Items) == 0 {
 		to = append(to, '{')
 	}
+	var v value.Value
 	for i := range p.Items {
-		v, item := values.Value(i), &p.Items[i]
-		to = AppendJSON(append(to, p.names[i]...), item, v)
+		item := &p.Items[i]
+		v.Set(item, e, i)
+		to = AppendJSON(append(to, p.names[i]...), item, &v)
 		if v.Cut {
 			p.cut = append(AppendJSONString(p.cut, item.Name), ',')
 		}
-		if name := item.Constants[v.Bits]; name != "" && !isNull(item, v) {
+		if name := item.Constants[v.Bits]; name != "" && !v.Missing {
 			p.constants = append(AppendJSONString(p.constants, item.Name), ':')
 			p.constants = append(AppendJSONString(p.constants, name), ',')
 		}

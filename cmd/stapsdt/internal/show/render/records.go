@@ -7,23 +7,25 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // records is a Printer that prints a record of RFC 4180 for each event, after one with the names of
-// the columns. Each value has a column if all probes have the same values, and those of other
-// programs cannot come later. Otherwise args is an object of JSON with all values.
+// the columns. Each name of a value has a column, which is empty for probes without such a value,
+// unless probes of other programs can come later. Then args is an object of JSON with all values.
 type records struct {
 	output
-	Style
 	columns []string // the names of the values that have columns, or nil for args
 	args    []byte   // a buffer for the column args, and for a value
-	known   bool     // whether there is a probe
+	mixed   bool     // whether the values have no columns of their own
 	began   bool
 	warned  map[string]bool // the probes with a value that has no column
 }
+
+// maxColumns bounds the columns of values, which are mostly empty if probes have few in common.
+const maxColumns = 64
 
 // maxWarned bounds the warnings about such probes.
 const maxWarned = 64
@@ -34,17 +36,20 @@ var podColumns = []string{"namespace", "pod", "container"}
 
 // Know implements Printer.
 func (r *records) Know(p *recording.Probe) {
+	if r.began || r.Shown != nil {
+		return
+	}
 	names := make([]string, len(p.Args))
 	for i, a := range p.Args {
 		names[i] = a.Name
 	}
-	switch {
-	case r.began || r.Shown != nil || r.Open:
-	case !r.known && len(slices.Compact(slices.Sorted(slices.Values(names)))) == len(names):
-		r.columns, r.known = names, true
-	case !slices.Equal(r.columns, names):
-		r.columns, r.known = nil, true
+	twice := len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names)
+	for _, name := range names {
+		if !slices.Contains(r.columns, name) && len(r.columns) <= maxColumns {
+			r.columns = append(r.columns, name)
+		}
 	}
+	r.mixed = r.mixed || r.Open || twice || len(r.columns) > maxColumns
 }
 
 // Lost implements Printer. A record cannot state that events are missing: the end of the trace
@@ -61,8 +66,12 @@ func (r *records) End(uint64) {
 // begin adds the names of the columns.
 func (r *records) begin() {
 	r.began = true
-	if r.Shown != nil {
+	switch {
+	case r.Shown != nil:
 		r.columns = r.Shown
+	case r.mixed:
+		r.columns = nil
+		r.Warn("the arguments are in one column, as JSON: to give them columns, use --show NAME,NAME")
 	}
 	all := slices.Clone(eventColumns)
 	if r.Pods {
@@ -88,25 +97,27 @@ func (r *records) begin() {
 }
 
 // Event implements Printer.
-func (r *records) Event(p *Probe, f *Fired, values Values) {
+func (r *records) Event(p *Probe, comm []byte, e *recording.Event) {
 	if !r.began {
 		r.begin()
 	}
 	if !p.known {
-		r.know(p)
+		r.know(p, e.Probe)
 	}
-	if r.origin.changes(f) {
-		r.setOrigin(f)
+	if r.changes(comm, e) {
+		r.setOrigin()
 	}
-	r.buf = r.stamp.Append(r.buf, f.At.UTC())
+	r.buf = r.stamp.Append(r.buf, time.Unix(0, e.Realtime).UTC())
 	r.buf = append(append(r.buf, p.head...), r.origin.text...)
 	if r.columns == nil {
-		r.args = p.appendArgs(r.args[:0], values)
+		r.args = p.appendArgs(r.args[:0], e)
 		r.buf = append(r.quote(r.buf, r.args), ',')
 	}
+	var v value.Value
 	for _, i := range p.columns {
 		if i >= 0 {
-			r.value(&p.Items[i], values.Value(i))
+			v.Set(&p.Items[i], e, i)
+			r.value(&p.Items[i], &v)
 		}
 		r.buf = append(r.buf, ',')
 	}
@@ -114,43 +125,43 @@ func (r *records) Event(p *Probe, f *Fired, values Values) {
 }
 
 // setOrigin sets the columns of the process and the thread.
-func (r *records) setOrigin(f *Fired) {
-	text := append(strconv.AppendUint(r.origin.text, uint64(f.PID), 10), ',')
-	if f.TID >= 0 {
-		text = strconv.AppendInt(text, f.TID, 10)
+func (r *records) setOrigin() {
+	o := &r.origin
+	text := append(strconv.AppendUint(o.text, uint64(o.pid), 10), ',')
+	if o.tid != 0 {
+		text = strconv.AppendUint(text, uint64(o.tid), 10)
 	}
-	text = append(r.quote(append(text, ','), f.Comm), ',')
+	text = append(r.quote(append(text, ','), o.comm), ',')
 	if r.Pods {
-		pod := r.origin.pod
-		for _, name := range []string{pod.Namespace, pod.Name, pod.Container} {
+		for _, name := range []string{o.pod.Namespace, o.pod.Name, o.pod.Container} {
 			text = append(r.quote(text, []byte(name)), ',')
 		}
 	}
 	if r.Goroutines {
-		if f.Goroutine != 0 {
-			text = strconv.AppendUint(text, f.Goroutine, 10)
+		if o.goroutine != 0 {
+			text = strconv.AppendUint(text, o.goroutine, 10)
 		}
 		text = append(text, ',')
 	}
-	r.origin.text = text
+	o.text = text
 }
 
 // know sets what the records of a probe have in common.
-func (r *records) know(p *Probe) {
+func (r *records) know(p *Probe, of *recording.Probe) {
 	p.known = true
-	p.head = append(r.quote([]byte("Z,"), []byte(p.Provider)), ',')
-	p.head = append(r.quote(p.head, []byte(p.Probe)), ',')
+	p.head = append(r.quote([]byte("Z,"), []byte(of.Provider)), ',')
+	p.head = append(r.quote(p.head, []byte(of.Name)), ',')
 	if r.columns == nil {
 		p.knowArgs()
 		return
 	}
 	for _, name := range r.columns {
-		is := func(item event.Item) bool { return item.Name == name }
+		is := func(item value.Item) bool { return item.Name == name }
 		p.columns = append(p.columns, slices.IndexFunc(p.Items, is))
 	}
 	for i := range p.Items {
 		if !slices.Contains(r.columns, p.Items[i].Name) {
-			r.warn(p.Provider+":"+p.Probe, p.Items[i].Name)
+			r.warn(of.Provider+":"+of.Name, p.Items[i].Name)
 			return
 		}
 	}
@@ -170,9 +181,9 @@ func (r *records) warn(probe, name string) {
 
 // value adds a value as AppendJSON does, except that a text is not quoted, and null is
 // empty.
-func (r *records) value(item *event.Item, v *event.Value) {
+func (r *records) value(item *value.Item, v *value.Value) {
 	switch text := r.args[:0]; {
-	case isNull(item, v):
+	case v.Missing:
 		return
 	case v.Type.Kind == expr.String && v.Cut:
 		r.args = append(append(text, v.Text...), "…"...)
@@ -181,7 +192,7 @@ func (r *records) value(item *event.Item, v *event.Value) {
 		return
 	default:
 		r.args = AppendJSON(text, item, v)
-		if r.args[0] == '"' { // a number that JSON does not have, or the name of one
+		if r.args[0] == '"' { // a number that JSON does not have
 			r.args = AppendText(text, item, v)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
@@ -33,14 +33,6 @@ func newTable(s Style) *table {
 	return t
 }
 
-// valueFunc are the values that a function returns.
-type valueFunc func(i int) event.Value
-
-func (f valueFunc) Value(i int) *event.Value {
-	v := f(i)
-	return &v
-}
-
 // know adds a probe with arguments of these names.
 func (t *table) know(name string, args ...string) {
 	p := &recording.Probe{Provider: "app", Name: name}
@@ -51,21 +43,20 @@ func (t *table) know(name string, args ...string) {
 }
 
 // event adds an event of the process 7 with these values by name.
-func (t *table) event(name string, values ...any) {
-	s := &Probe{Provider: "app", Probe: name}
-	for i := 0; i < len(values); i += 2 {
-		s.Items = append(s.Items, event.Item{Name: values[i].(string), Type: textType, IsGo: true})
+func (t *table) event(name string, named ...any) {
+	s := &Probe{}
+	var values []value.Value
+	for i := 0; i < len(named); i += 2 {
+		v, ok := named[i+1].(value.Value)
+		if !ok {
+			v = value.Value{Type: textType, Text: []byte(named[i+1].(string))}
+		}
+		values = append(values, v)
+		s.Items = append(s.Items, value.Item{Name: named[i].(string), Type: v.Type})
 	}
 	pod := &recording.Pod{Namespace: "ns", Name: "pod", Container: "main"}
-	t.Event(s, &Fired{At: time.Unix(1, 2), PID: 7, TID: -1, Pod: pod}, valueFunc(func(i int) event.Value {
-		switch v := values[2*i+1].(type) {
-		case event.Value:
-			s.Items[i].Type, s.Items[i].IsGo = v.Type, false
-			return v
-		default:
-			return event.Value{Type: textType, Bits: 1, Text: []byte(v.(string))}
-		}
-	}))
+	head := recording.Event{Realtime: 1e9 + 2, PID: 7, Pod: pod}
+	t.Event(s, nil, eventOf(probeOf("app", name, s.Items), head, s.Items, values))
 }
 
 // text returns the table as it is written.
@@ -92,9 +83,9 @@ func TestRecords(t *testing.T) {
 	one := newTable(Style{})
 	one.know("a", "path", "pid", "n")
 	one.know("b", "path", "pid", "n")
-	number := event.Value{Type: intType, Bits: 1<<64 - 5}
+	number := value.Value{Type: intType, Bits: 1<<64 - 5}
 	one.event("a", "path", "x, \"y\"\r\n\tz\x1b[1m", "pid", "", "n", number)
-	one.event("b", "path", event.Value{Type: textType}, "pid", "é\xff", "n", event.Value{Type: intType, Missing: true})
+	one.event("b", "path", value.Value{Type: textType, Missing: true}, "pid", "é\xff", "n", value.Value{Type: intType, Missing: true})
 	one.Lost(time.Unix(2, 0), 5)
 	require.Equal(t, "time,provider,probe,pid,tid,comm,path,args.pid,n\r\n"+
 		"1970-01-01T00:00:01.000000002Z,app,a,7,,,\"x, \"\"y\"\"\ufffd\n\tz\ufffd[1m\",,-5\r\n"+
@@ -102,18 +93,35 @@ func TestRecords(t *testing.T) {
 	require.Empty(t, one.warnings)
 }
 
-// TestRecordsTogether: probes with different arguments share a column.
+// TestRecordsTogether: probes with different arguments have the columns of all.
 func TestRecordsTogether(t *testing.T) {
 	two := newTable(Style{Pods: true})
 	two.know("a", "path")
-	two.know("b", "path", "n")
-	two.know("c", "path")
+	two.know("b", "n", "path")
+	two.know("c")
 	two.event("a", "path", "x,y")
-	two.event("b", "path", "", "n", event.Value{Type: intType, Bits: 3})
+	two.event("b", "n", value.Value{Type: intType, Bits: 3}, "path", "z")
+	two.event("c")
 	require.Equal(t, [][]string{
-		{"probe", "namespace", "pod", "container", "args"},
-		{"a", "ns", "pod", "main", `{"path":"x,y"}`}, {"b", "ns", "pod", "main", `{"path":"","n":3}`},
+		{"probe", "namespace", "pod", "container", "path", "n"},
+		{"a", "ns", "pod", "main", "x,y", ""}, {"b", "ns", "pod", "main", "z", "3"}, {"c", "ns", "pod", "main", "", ""},
 	}, two.rows(t))
+	require.Empty(t, two.warnings)
+}
+
+// TestRecordsMany: a table has at most maxColumns columns of values.
+func TestRecordsMany(t *testing.T) {
+	for _, c := range []struct{ values, columns, warnings int }{
+		{maxColumns, maxColumns + 1, 0}, {maxColumns + 1, 2, 1},
+	} {
+		many := newTable(Style{})
+		for i := range c.values {
+			many.know("a", fmt.Sprint("v", i))
+		}
+		rows := many.rows(t)
+		require.Len(t, rows[0], c.columns)
+		require.Len(t, many.warnings, c.warnings)
+	}
 }
 
 // TestRecordsShown: what --show asks for has columns whatever the arguments are.
@@ -121,7 +129,7 @@ func TestRecordsShown(t *testing.T) {
 	shown := newTable(Style{Shown: []string{"len(path)", "n"}})
 	shown.know("a", "path")
 	shown.know("b", "n")
-	shown.event("a", "len(path)", event.Value{Type: intType, Bits: 3}, "n", "m")
+	shown.event("a", "len(path)", value.Value{Type: intType, Bits: 3}, "n", "m")
 	require.Equal(t, [][]string{{"probe", "len(path)", "n"}, {"a", "3", "m"}}, shown.rows(t))
 	require.Equal(t, [][]string{{"probe", "args"}}, newTable(Style{}).rows(t), "without a probe")
 }
@@ -153,6 +161,7 @@ func TestRecordsOpen(t *testing.T) {
 	open.event("a", "path", "x")
 	open.event("b", "n", "1")
 	require.Equal(t, [][]string{{"probe", "args"}, {"a", `{"path":"x"}`}, {"b", `{"n":"1"}`}}, open.rows(t))
+	require.Equal(t, []string{"the arguments are in one column, as JSON: to give them columns, use --show NAME,NAME"}, open.warnings)
 }
 
 // TestRecordsTwice: values of the same name share a column, in which both are seen.

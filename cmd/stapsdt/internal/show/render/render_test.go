@@ -13,8 +13,8 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -113,10 +113,10 @@ func TestLongName(t *testing.T) {
 	long := strings.Repeat("n", 1000)
 	l := NewPrinter(query.Text, Style{}).(*lines)
 	l.Know(&recording.Probe{Provider: "app", Name: long})
-	items := []event.Item{{}}
-	l.head(&Probe{Provider: "app", Probe: "p", Items: items}, &Fired{})
+	items := []value.Item{{}}
+	l.head(&Probe{Items: items}, nil, eventOf(probeOf("app", "p", nil), recording.Event{}, nil, nil))
 	short := len(l.buf)
-	l.head(&Probe{Provider: "app", Probe: long, Items: items}, &Fired{})
+	l.head(&Probe{Items: items}, nil, eventOf(probeOf("app", long, nil), recording.Event{}, nil, nil))
 	assert.LessOrEqual(t, short, 250, "bytes of a line") // with those of the titles
 	assert.Contains(t, string(l.buf), long, "a name is cut")
 }
@@ -157,14 +157,14 @@ func TestDuration(t *testing.T) {
 func TestOperation(t *testing.T) {
 	id, narrow := expr.Type{Kind: expr.Uint, Size: 8}, expr.Type{Kind: expr.Uint, Size: 4}
 	for _, c := range []struct {
-		item event.Item
+		item value.Item
 		bits uint64
 		want string
 	}{
-		{event.Item{Name: "parent", Type: id}, 0, "-"}, {event.Item{Name: "span", Type: id}, 0, "-"}, {event.Item{Name: "parent", Type: id}, 7, "7"},
-		{event.Item{Name: "parent", Type: narrow}, 0, "0"}, {event.Item{Name: "id", Type: id}, 0, "0"},
+		{value.Item{Name: "parent", Type: id}, 0, "-"}, {value.Item{Name: "span", Type: id}, 0, "-"}, {value.Item{Name: "parent", Type: id}, 7, "7"},
+		{value.Item{Name: "parent", Type: narrow}, 0, "0"}, {value.Item{Name: "id", Type: id}, 0, "0"},
 	} {
-		v := &event.Value{Type: c.item.Type, Bits: c.bits}
+		v := &value.Value{Type: c.item.Type, Bits: c.bits}
 		assert.Equal(t, c.want, string(AppendText(nil, &c.item, v)), c)
 		assert.Equal(t, fmt.Sprint(c.bits), string(AppendJSON(nil, &c.item, v)), c)
 	}
@@ -243,15 +243,35 @@ func FuzzFields(f *testing.F) {
 			{Name: "a", Type: inner, Offset: offset}, {Name: "b", Type: inner, Offset: offset, BitOffset: bitOffset, BitSize: bitSize},
 			{Name: "c", Type: array, Offset: offset}, {Name: "d", Type: &sdt.Type{Kind: sdt.KindArray, Elem: char, Count: count}, Offset: offset},
 		}}
-		d := &event.Details{Type: whole, Size: len(content)}
-		for _, asJSON := range []bool{false, true} {
-			fs := fields{d: d, v: &event.Value{Struct: content}, json: asJSON}
+		d := &value.Details{Type: whole, Size: len(content)}
+		for _, in := range []notation{forPeople, asJSON} {
+			fs := fields{notation: in, d: d, v: &value.Value{Struct: content}}
 			out := fs.structure(nil, whole, 0)
-			if asJSON {
+			if in == asJSON {
 				assert.True(t, json.Valid(out), "%s", out)
 			}
 		}
 	})
+}
+
+// TestArraysOfArrays: a type cannot make an event of 512 bytes endless.
+func TestArraysOfArrays(t *testing.T) {
+	for _, size := range []int64{1, 0} { // of all arrays, as a hostile file has it, or as it is
+		of := &sdt.Type{Kind: sdt.KindUint, Size: 1}
+		for range maxDepth {
+			of = &sdt.Type{Kind: sdt.KindArray, Elem: of, Count: maxElements, Size: size}
+			if size == 0 {
+				of.Size = of.Count * of.Elem.Size
+			}
+		}
+		whole := &sdt.Type{Kind: sdt.KindStruct, Size: 1 << 32, Fields: []sdt.Field{{Name: "a", Type: of}}}
+		item := &value.Item{Name: "p", Details: &value.Details{Type: whole}}
+		v := &value.Value{Bits: 1, Struct: make([]byte, 512)}
+		assert.Less(t, len(AppendText(nil, item, v)), 50<<10)
+		out := AppendJSON(nil, item, v)
+		assert.Less(t, len(out), 50<<10)
+		assert.True(t, json.Valid(out))
+	}
 }
 
 func TestPrintable(t *testing.T) {
@@ -268,7 +288,7 @@ func TestUnits(t *testing.T) {
 	} {
 		of := expr.Type{Kind: expr.Uint, Size: 8, Unit: unit}
 		assert.Equal(t, want[0], string(AppendNumber(nil, of, 60_000_000_000)))
-		assert.Equal(t, want[1], string(AppendJSONNumber(nil, of, 60_000_000_000)))
+		assert.Equal(t, want[1], string(asJSON.number(nil, of, 60_000_000_000)))
 	}
 }
 
@@ -285,7 +305,7 @@ func TestFieldUnits(t *testing.T) {
 		if row.Class == kind.Uint {
 			of.Kind = sdt.KindUint
 		}
-		f := fields{d: &event.Details{Type: of}, v: &event.Value{Struct: content}}
+		f := fields{d: &value.Details{Type: of}, v: &value.Value{Struct: content}}
 		want := kind.AppendText(nil, row.Class, row.Unit, row.Size, 7)
 		assert.Equal(t, string(want), string(f.value(nil, of, 0)), row.Sent)
 		of.Size /= 2
@@ -304,8 +324,8 @@ func TestFieldTimes(t *testing.T) {
 	whole := &sdt.Type{Kind: sdt.KindStruct, Size: 32, Fields: []sdt.Field{
 		{Name: "n", Type: &sdt.Type{Kind: sdt.KindInt, Size: 8}}, {Name: "at", Type: at, Offset: 8},
 	}}
-	show := func(content []byte, asJSON bool) string {
-		f := fields{d: &event.Details{Type: whole}, v: &event.Value{Struct: content}, json: asJSON}
+	show := func(content []byte, in notation) string {
+		f := fields{notation: in, d: &value.Details{Type: whole}, v: &value.Value{Struct: content}}
 		return string(f.structure(nil, whole, 0))
 	}
 	type content struct {
@@ -314,30 +334,55 @@ func TestFieldTimes(t *testing.T) {
 	}
 	now := time.Now() // with the monotonic clock, as few others
 	for _, moment := range []time.Time{
-		{}, now, now.Round(0), time.Unix(0, 0), time.Date(1500, 1, 2, 3, 4, 5, 6, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC),
+		{}, now, now.Round(0), time.Unix(0, 0), time.Date(1700, 1, 2, 3, 4, 5, 6, time.UTC), time.Unix(kind.LastSecond, 999_999_999),
 		time.Unix(1, 1).In(time.FixedZone("", 3600)),
 	} {
 		c := content{7, moment}
 		// SAFETY: the bytes are those of c, which lives until the end of the loop's body.
 		b := unsafe.Slice((*byte)(unsafe.Pointer(&c)), unsafe.Sizeof(c))
 		want := moment.UTC().Format(time.RFC3339Nano)
-		assert.Equal(t, "{n=7 at="+want+"}", show(b, false))
-		assert.Equal(t, `{"n":7,"at":"`+want+`"}`, show(b, true))
+		assert.Equal(t, "{n=7 at="+want+"}", show(b, forPeople))
+		assert.Equal(t, `{"n":7,"at":"`+want+`"}`, show(b, asJSON))
 		at.Name = "time.Time#1"
-		assert.Equal(t, "{n=7 at="+want+"}", show(b, false))
-		assert.Contains(t, show(b[:20], false), " at={wall=", "only a part was read")
+		assert.Equal(t, "{n=7 at="+want+"}", show(b, forPeople))
+		assert.Contains(t, show(b[:20], forPeople), " at={wall=", "only a part was read")
 		for _, name := range []string{"time.Duration", "shop.Time", ""} {
 			at.Name = name
-			assert.Contains(t, show(b, false), " at={wall=", name)
+			assert.Contains(t, show(b, forPeople), " at={wall=", name)
 		}
 		at.Name = "time.Time"
 		runtime.KeepAlive(&c)
 	}
-	for _, wrong := range [][2]uint64{{1e9, 0}, {1 << 30, 0}, {0, 1 << 63}, {0, before10000}, {0, math.MaxInt64}} {
+	for _, wrong := range [][2]uint64{{1e9, 0}, {1 << 30, 0}, {0, 1 << 63}, {0, kind.LastSecond - kind.Start1 + 1}, {0, math.MaxInt64}} {
 		b := binary.LittleEndian.AppendUint64(make([]byte, 8), wrong[0])
 		b = append(binary.LittleEndian.AppendUint64(b, wrong[1]), make([]byte, 8)...)
-		assert.Contains(t, show(b, false), " at={wall=", wrong)
+		assert.Contains(t, show(b, forPeople), " at={wall=", wrong)
 	}
 	at.Fields[1].Name = "other"
-	assert.Contains(t, show(make([]byte, 32), false), " at={wall=0 other=0 loc=0x0}")
+	assert.Contains(t, show(make([]byte, 32), forPeople), " at={wall=0 other=0 loc=0x0}")
+}
+
+// TestLongStruct: a struct that would fill a screen is a line of its own fields, and whole as JSON.
+func TestLongStruct(t *testing.T) {
+	const words = 30
+	word := &sdt.Type{Kind: sdt.KindUint, Size: 8}
+	pair := &sdt.Type{Kind: sdt.KindStruct, Size: 16, Fields: []sdt.Field{{Name: "x", Type: word}, {Name: "y", Type: word, Offset: 8}}}
+	list := &sdt.Type{Kind: sdt.KindArray, Size: 16, Count: 2, Elem: word}
+	show := func(fields ...sdt.Field) (text, inJSON string) {
+		whole := &sdt.Type{Kind: sdt.KindStruct, Size: 8 * words, Fields: fields}
+		item := &value.Item{Name: "p", Type: expr.Type{Kind: expr.Uint, Size: 8}, Details: &value.Details{Type: whole}}
+		v := &value.Value{Type: item.Type, Bits: 1, Struct: make([]byte, 8*words)}
+		return string(AppendText(nil, item, v)), string(AppendJSON(nil, item, v))
+	}
+	text, _ := show(sdt.Field{Name: "at", Type: pair}, sdt.Field{Name: "all", Type: list}, sdt.Field{Name: "far", Type: word, Offset: 8 * words})
+	assert.Equal(t, "{at={x=0 y=0} all=[0 0] far=…}", text, "a short one is whole")
+	fields := []sdt.Field{{Name: "far", Type: word, Offset: 8 * words}, {Name: "at", Type: pair}, {Name: "all", Type: list}}
+	for i := range words {
+		fields = append(fields, sdt.Field{Name: fmt.Sprint("field", i), Type: word, Offset: int64(8 * i)})
+	}
+	text, inJSON := show(fields...)
+	assert.Regexp(t, `^{at={…} all=\[…\] field0=0 field1=0 .*field[0-9]+=0 …}$`, text)
+	assert.LessOrEqual(t, len(text), maxLine+20)
+	assert.Contains(t, inJSON, `"at":{"x":0,"y":0},"all":[0,0],"field0":0`)
+	assert.Contains(t, inJSON, `"field29":0}`)
 }

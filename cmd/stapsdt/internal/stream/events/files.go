@@ -7,7 +7,9 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -32,30 +34,31 @@ type files struct {
 func openFiles(to *console.Console, config *query.Config, o *Options) (f *files, err error) {
 	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await || config.Duration != 0 && !o.From.Follow ||
 		o.Show != nil && o.Show.Verbose {
-		return nil, console.Usagef("--from cannot be combined with -p, -a, -v, --via, --wait or --budget; -d needs --follow")
+		return nil, query.Usagef("--from cannot be combined with -p, -a, -v, --via, --wait or --budget; -d needs --follow")
 	}
 	if err := config.CheckDuration(); err != nil {
 		return nil, err
 	}
 	f = &files{to: to, config: config, follow: o.From.Follow, show: o.Show}
-	if f.Reader, err = replay.Open(o.From, config.AllSpecs(), config.Where, o.Needs.Unfit); err != nil {
+	if f.Reader, err = replay.Open(o.From, config.Specs, config.Where, o.Needs.Unfit); err != nil {
 		return nil, err
 	}
-	if o.Needs.All != nil {
-		if err := o.Needs.All(f.Probes()); err != nil {
-			f.Close()
-			return nil, err
-		}
+	if err := o.Needs.Check(f.Probes()); err != nil {
+		f.Close()
+		return nil, err
 	}
+	to.WarnMissing(f.config, "no recording has", replay.Names(f.Known()))
 	f.Begin(to)
 	return f, nil
 }
 
 func (f *files) Announce() {}
 
+func (f *files) Until() time.Time { return time.Now() }
+
 func (f *files) Report(consequence string, _ uint64) error {
 	f.Reader.Report(f.to, consequence)
-	replay.Unevaluated(f.to, f.Faults)
+	evaluate.Unevaluated(f.to, f.Faults)
 	return nil
 }
 
@@ -71,12 +74,16 @@ func (f *files) Run(ctx context.Context, c Consumer) error {
 	d := &Delivery{Consumer: c, Show: f.show}
 	for wait := shortestRest; ; {
 		last := f.follow && ctx.Err() != nil // deliver all that was written until now
+		now, at := clock.Now(), time.Now()
 		found, err := f.deliver(ctx, d, last)
 		if errors.Is(err, replay.ErrEnough) {
 			return nil
 		}
 		if err != nil {
 			return err
+		}
+		if last || !f.follow {
+			f.Reach(now, at)
 		}
 		next, more, err := c.Tick()
 		if err != nil || !more || last || !f.follow {

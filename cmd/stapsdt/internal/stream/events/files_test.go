@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
@@ -159,27 +160,24 @@ func TestRefused(t *testing.T) {
 		{file, query.Config{Single: true}, reads}, {file, query.Config{Via: query.ViaSocket}, reads}, {file, query.Config{Budget: 0.1}, reads},
 		{file, query.Config{Await: true}, reads}, {file, query.Config{Duration: 1}, reads},
 		{replay.From{Paths: file.Paths, Follow: true}, query.Config{Duration: -1}, "the duration -1ns is negative"},
-		{file, query.Config{Specs: []string{"/bin/app:p:x"}}, "has a FILE"}, {file, query.Config{Where: "m == 1"}, "m"},
+		{file, query.Config{Specs: querytest.Specs("/bin/app:p:x")}, "has a FILE"}, {file, query.Config{Where: "m == 1"}, "m"},
 		{page, query.Config{Target: query.Target{All: true}}, sends}, {page, query.Config{Await: true}, sends},
 		{replay.From{Address: page.Address, Paths: file.Paths}, query.Config{}, sends},
 		{page, query.Config{Duration: -1}, "the duration -1ns is negative"},
-		{page, query.Config{Specs: []string{"http://localhost:2"}}, "give one address"},
-		{page, query.Config{Specs: []string{"go:main.*"}}, "shows only its own probes"},
+		{page, query.Config{Specs: querytest.Specs("http://localhost:2")}, "give one address"},
+		{page, query.Config{Specs: querytest.Specs("go:main.*")}, "shows only its own probes"},
 		{replay.From{Address: "http:///"}, query.Config{}, "has no host"},
 	} {
 		_, err := Open(&console.Console{}, &c.config, Options{From: c.from})
-		require.ErrorIs(t, err, console.ErrUsage, "%v", c)
+		require.ErrorIs(t, err, query.ErrUsage, "%v", c)
 		require.ErrorContains(t, err, c.want)
 	}
 	_, err := Open(&console.Console{}, &query.Config{}, Options{From: file, Show: &Show{Verbose: true}})
-	require.ErrorIs(t, err, console.ErrUsage)
-	_, err = Open(&console.Console{}, &query.Config{Specs: []string{"p:y"}}, Options{From: file})
+	require.ErrorIs(t, err, query.ErrUsage)
+	_, err = Open(&console.Console{}, &query.Config{Specs: querytest.Specs("p:y")}, Options{From: file})
 	require.ErrorIs(t, err, query.ErrNothing)
 	_, err = Open(&console.Console{}, &query.Config{}, Options{From: file, Needs: replay.Needs{All: func([]*recording.Probe) error { return unfit }}})
 	require.Equal(t, unfit, err)
-	s, err := Open(&console.Console{}, &query.Config{}, Options{})
-	require.NoError(t, err)
-	require.Nil(t, s, "the processes are the source")
 }
 
 // eager is a Taker that ends the run at the first tick after it has taken events.

@@ -2,17 +2,21 @@ package events
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -48,7 +52,6 @@ type page struct {
 	lag            time.Duration // the minimum delay between the fire and the arrival of an event
 	filtered       bool          // the program evaluates the condition
 	event          recording.Event
-	body           Body
 	counts         remote.Counts
 	ended          string // why the program ended the stream
 	gone           error  // the error, if the stream broke off early
@@ -63,25 +66,24 @@ type pendingEvent struct {
 // openPage opens the stream of the program at an address.
 func openPage(to *console.Console, config *query.Config, o *Options) (p *page, err error) {
 	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await || len(o.From.Paths) > 0 {
-		return nil, console.Usagef("an address cannot be combined with -p, -a, --via, --wait, --budget or --from")
+		return nil, query.Usagef("an address cannot be combined with -p, -a, --via, --wait, --budget or --from")
 	}
 	if err := config.CheckDuration(); err != nil {
 		return nil, err
 	}
 	p = &page{to: to, config: config, show: o.Show, delay: reorderDelay, lag: math.MaxInt64}
 	if p.address, err = remote.ParseAddress(o.From.Address); err != nil {
-		return nil, console.Usagef("%w", err)
+		return nil, query.Usagef("%w", err)
 	}
-	specs := config.AllSpecs()
-	for _, text := range specs {
-		if remote.IsAddress(text) {
-			return nil, console.Usagef("only one program's events can be shown at a time: give one address")
+	for _, one := range config.Specs {
+		if spec.IsAddress(one.String()) {
+			return nil, query.Usagef("only one program's events can be shown at a time: give one address")
 		}
-		if one, err := spec.Parse(text); err == nil && one.Functions {
-			return nil, console.Usagef("%v selects functions, but a program at an address shows only its own probes", one)
+		if one.Functions {
+			return nil, query.Usagef("%v selects functions, but a program at an address shows only its own probes", one)
 		}
 	}
-	if p.Reader, err = replay.New(specs, config.Where, o.Needs.Unfit); err != nil {
+	if p.Reader, err = replay.New(config.Specs, config.Where, o.Needs.Unfit); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -99,10 +101,8 @@ func openPage(to *console.Console, config *query.Config, o *Options) (p *page, e
 	if err := p.choose(listing); err != nil {
 		return nil, err
 	}
-	if o.Needs.All != nil {
-		if err := o.Needs.All(p.probes); err != nil {
-			return nil, err
-		}
+	if err := o.Needs.Check(p.probes); err != nil {
+		return nil, err
 	}
 	p.Begin(to)
 	p.cancel = cancel
@@ -124,10 +124,11 @@ func (p *page) choose(listing *remote.Listing) error {
 		}
 	}
 	if len(p.probes) > 0 {
+		p.to.WarnMissing(p.config, "the program has no", replay.Names(all))
 		return nil
 	}
 	if err := p.Unfit(); err != nil {
-		return console.Usagef("%w", err)
+		return query.Usagef("%w", err)
 	}
 	return fmt.Errorf("%w: the program at %s has none that matches%s", query.ErrNothing, p.address, p.Nearest(all))
 }
@@ -148,10 +149,12 @@ func describe(one *remote.Probe) *recording.Probe {
 func (p *page) Probes() []*recording.Probe { return p.probes }
 
 func (p *page) Announce() {
-	if p.config.Announces(p.to) {
-		p.to.Warn("%s", query.Announcement(len(p.probes), 1, 0, p.config.Duration))
+	if p.to.Announces(p.config.Verbose) {
+		p.to.Warn("%s", console.Announcement(len(p.probes), 1, 0, p.config.Duration))
 	}
 }
+
+func (p *page) Until() time.Time { return time.Now().Add(-p.delay) }
 
 func (p *page) Lost() uint64 { return p.counts.Dropped }
 
@@ -296,19 +299,13 @@ func (p *page) deliver(d *Delivery, delay time.Duration) error {
 		if i < 0 {
 			continue // the probe is not selected, or was defined later
 		}
-		p.event = recording.Event{
-			Number: uint32(i), Monotonic: time.Duration(e.Time.UnixNano()), Realtime: e.Time.UnixNano(), PID: e.PID, Executable: p.program.Process.Executable,
-		}
-		for k, a := range p.probes[i].Args {
-			p.body.addSent(a, e.Args[k].V)
-		}
-		if err := p.body.Decode(&p.event, p.probes[i]); err != nil {
-			return err
-		}
+		at := recording.Nanoseconds(e.Time)
+		p.event.Reset(p.probes[i], &recording.Event{
+			Number: uint32(i), Monotonic: time.Duration(at), Realtime: at,
+			PID: e.PID, Executable: p.program.Process.Executable,
+		})
 		for k, v := range e.Args {
-			if v.Cut {
-				p.event.Cut |= 1 << k
-			}
+			setSent(&p.event, k, v)
 		}
 		p.program.Passed(p.event.Monotonic)
 		if !p.filtered && !p.filters[i].Matches(&p.event) {
@@ -327,4 +324,26 @@ func (p *page) find(e *remote.Event) int {
 		return one.Name == e.Probe && one.Provider == e.Provider &&
 			slices.EqualFunc(one.Args, e.Args, func(a recording.Arg, v remote.Value) bool { return a.Name == v.Name })
 	})
+}
+
+// setSent sets the i-th argument of an event to a value that a program has sent.
+func setSent(e *recording.Event, i int, sent remote.Value) {
+	text, _ := sent.V.(string)
+	switch v := sent.V.(type) {
+	case json.Number:
+		text = string(v)
+	case bool:
+		text = strconv.FormatBool(v)
+	}
+	if sent.Cut {
+		e.Cut |= 1 << i
+	}
+	a := &e.Probe.Args[i]
+	row := a.Kind.Row()
+	if row.Class == kind.Text {
+		e.SetText(i, []byte(text))
+		return
+	}
+	value := expr.WordValue(row.Class, kind.Parse(row.Class, row.Unit, text))
+	e.Set(i, evaluate.Bits(expr.TypeOf(a.Kind, a.Type), value))
 }

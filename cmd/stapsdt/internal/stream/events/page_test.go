@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -55,7 +56,7 @@ func servePage(t *testing.T, where string, specs []string, stream string) (p *pa
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	said = &bytes.Buffer{}
-	p, err := openPage(&console.Console{Out: &bytes.Buffer{}, Err: said}, &query.Config{Specs: specs, Where: where}, &Options{From: replay.From{Address: server.URL}})
+	p, err := openPage(&console.Console{Out: &bytes.Buffer{}, Err: said}, &query.Config{Specs: querytest.Specs(specs...), Where: where}, &Options{From: replay.From{Address: server.URL}})
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	return p, said, func(name string) string { return asked.URL.Query().Get(name) }

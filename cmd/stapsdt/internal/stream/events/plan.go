@@ -2,88 +2,85 @@ package events
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // Plan selects the operations for a command.
 type Plan struct {
-	// Where are conditions, and By are expressions. At least one operation must have all the variables they use.
+	// Config selects their probes, and has no condition.
+	Config query.Config
+	// Where are conditions, and By are expressions. At least one operation must have all the
+	// variables they use.
 	Where, By []string
 }
 
-// NewPlan returns the plan for the operations with some names, or for all operations if there are no names. It changes
-// the configuration to select their probes, and removes its condition.
-func NewPlan(config *query.Config, names, by []string) (*Plan, error) {
+// NewPlan returns the plan for the operations that the specs of a configuration name, or for all
+// operations if it has no specs.
+func NewPlan(config query.Config, by []string) (*Plan, error) {
+	names := config.Specs
 	if len(names) == 0 {
-		names = []string{"*:*"}
+		names = []spec.Choice{{Spec: spec.Any}}
 	}
 	for _, name := range names {
-		if spec, err := spec.Parse(name); err == nil && spec.Functions {
-			return nil, console.Usagef("%v selects functions, but top shows operations with two probes: stapsdt latency shows how long functions take", spec)
+		if name.Functions {
+			return nil, query.Usagef("%v selects functions, but top shows operations with two probes: stapsdt latency shows how long functions take", name)
 		}
 	}
-	where, err := takeWhere(config)
+	where, err := query.SplitWhere(config.Where), config.CheckWhere()
 	if err != nil {
 		return nil, err
 	}
-	config.Specs, config.Others, err = replay.OperationSpecs(names)
-	return &Plan{Where: where, By: by}, err
+	config.Where, config.Kernel = "", query.UsesThread(slices.Concat(where, by)...)
+	config.Specs, err = pairing.OperationSpecs(names)
+	return &Plan{Config: config, Where: where, By: by}, err
 }
 
-// takeWhere removes the condition of a configuration, and returns its parts.
-func takeWhere(config *query.Config) (parts []string, err error) {
-	if config.Where != "" {
-		err = query.CheckSyntax(config.Where)
-	}
-	parts, config.Where = query.SplitWhere(config.Where), ""
-	return parts, err
-}
-
-// Functions reports whether the names select functions. It returns an error if only some of them do.
-func Functions(names []string) (bool, error) {
+// Functions reports whether specs select functions. It returns an error if only some of them do.
+func Functions(specs []spec.Choice) (bool, error) {
 	functions, other := 0, ""
-	for _, name := range names {
-		if spec, err := spec.Parse(name); err == nil && spec.Functions {
+	for _, one := range specs {
+		if one.Functions {
 			functions++
 		} else {
-			other = name
+			other = one.String()
 		}
 	}
 	if functions > 0 && other != "" {
-		return false, console.Usagef("%s selects probes, but other SPECs select functions: give SPECs of one kind", other)
+		return false, query.Usagef("%s selects probes, but other SPECs select functions: give SPECs of one kind", other)
 	}
 	return functions > 0, nil
 }
 
-// NewCalls changes the configuration to select the calls and returns of functions, removes its condition, and returns
-// the options of their stream.
-func NewCalls(config *query.Config, names []string) (o Options, err error) {
-	o = Options{Goroutines: true, Calls: &Calls{}}
-	if o.Calls.Where, err = takeWhere(config); err != nil {
-		return o, err
+// NewCalls returns the configuration that selects the calls and the returns of functions and has no
+// condition, and the options of their stream.
+func NewCalls(config query.Config) (query.Config, Options, error) {
+	o := Options{
+		Goroutines: true, Paired: true, Calls: &Calls{Where: query.SplitWhere(config.Where)},
 	}
-	config.Specs = nil
-	for _, name := range names {
-		if strings.HasSuffix(name, spec.ReturnSuffix) {
-			return o, console.Usagef("tree pairs calls with their returns: give %s", strings.TrimSuffix(name, spec.ReturnSuffix))
+	if err := config.CheckWhere(); err != nil {
+		return config, o, err
+	}
+	var both []spec.Choice
+	for _, calls := range config.Specs {
+		if calls.Returns {
+			return config, o, query.Usagef("tree pairs calls with their returns: give %s", calls.Calls())
 		}
-		config.Specs = append(config.Specs, name, name+spec.ReturnSuffix)
+		both = append(both, calls, spec.Choice{Spec: calls.Suffixed(spec.ReturnSuffix)})
 	}
-	return o, nil
+	config.Specs, config.Where = both, ""
+	return config, o, nil
 }
 
 // Options returns the options of the plan's stream.
 func (p *Plan) Options(from replay.From) Options {
-	return Options{From: from, Goroutines: true, Needs: replay.Needs{
-		Kernel: query.UsesThread(slices.Concat(p.Where, p.By)...),
+	return Options{From: from, Goroutines: true, Paired: true, Past: true, Needs: replay.Needs{
 		All: func(all []*recording.Probe) error {
-			return (&replay.Operations{Where: p.Where, By: p.By}).Check(all)
+			return (&pairing.Operations{Where: p.Where, By: p.By}).Check(all)
 		},
 	}}
 }

@@ -4,7 +4,8 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -15,21 +16,24 @@ import (
 // TestNewPlan: a plan selects the starts and the ends of operations, and takes the parts of the condition from the source.
 func TestNewPlan(t *testing.T) {
 	config := query.Config{Where: `a == 1 && (b || c)`}
-	p, err := NewPlan(&config, nil, []string{"n"})
+	p, err := NewPlan(config, []string{"n"})
 	require.NoError(t, err)
-	require.Equal(t, &Plan{Where: []string{"a == 1", "(b || c)"}, By: []string{"n"}}, p)
-	require.Equal(t, query.Config{Specs: []string{"*:*__start", "*:*__end"}, Others: map[string]string{"*:*__end": "*:*__done"}}, config)
+	specs := querytest.Specs("*:*__start", "*:*__end")
+	specs[1].Other = querytest.Spec("*:*__done")
+	require.Equal(t, &Plan{Config: query.Config{Specs: specs}, Where: []string{"a == 1", "(b || c)"}, By: []string{"n"}}, p)
 	for _, c := range []struct{ where, name, want string }{
-		{"", "go:main.f", "selects functions"}, {"a ==", "p:op", "a =="}, {"", "p", "p"}, {"", "p:op__start", "give p:op"},
+		{"", "go:main.f", "selects functions"}, {"a ==", "p:op", "a =="}, {"", "p:op__start", "give p:op"},
 	} {
-		_, err := NewPlan(&query.Config{Where: c.where}, []string{"p:x", c.name}, nil)
+		_, err := NewPlan(query.Config{Where: c.where, Specs: querytest.Specs("p:x", c.name)}, nil)
 		require.ErrorContains(t, err, c.want)
 	}
 	start, end := eventtest.Spans()
-	o := (&Plan{By: []string{"tid + 1"}}).Options(replay.From{})
-	require.Equal(t, []any{true, "tid"}, []any{o.Goroutines, o.Needs.Kernel})
-	o = (&Plan{Where: []string{"error == 0"}}).Options(replay.From{Address: "http://h"})
-	require.Equal(t, []string{"http://h", ""}, []string{o.From.Address, o.Needs.Kernel})
+	p, err = NewPlan(query.Config{}, []string{"tid + 1"})
+	require.NoError(t, err)
+	require.Equal(t, "tid", p.Config.Kernel)
+	o := (&Plan{Where: []string{"error == 0"}}).Options(replay.From{Address: "http://h"})
+	require.True(t, o.Goroutines)
+	require.Equal(t, "http://h", o.From.Address)
 	require.NoError(t, o.Needs.All([]*recording.Probe{start, end}))
 	o = (&Plan{Where: []string{"nothing == 0"}}).Options(replay.From{})
 	require.ErrorContains(t, o.Needs.All([]*recording.Probe{start, end}), "nothing")
@@ -42,29 +46,30 @@ func TestFunctions(t *testing.T) {
 		want  bool
 		err   string
 	}{
-		{nil, false, ""}, {[]string{"p:x", "wrong"}, false, ""}, {[]string{"go:main.f", "go:main.*"}, true, ""},
+		{nil, false, ""}, {[]string{"p:x", "p:y"}, false, ""}, {[]string{"go:main.f", "go:main.*"}, true, ""},
 		{[]string{"go:main.f", "p:x"}, false, "p:x selects probes, but other SPECs select functions"}, {[]string{"p:x", "go:main.f"}, false, "p:x selects probes, but other SPECs select functions"},
 	} {
-		got, err := Functions(c.names)
+		got, err := Functions(querytest.Specs(c.names...))
 		require.Equal(t, c.want, got)
 		if c.err == "" {
 			require.NoError(t, err)
 			continue
 		}
-		require.ErrorIs(t, err, console.ErrUsage)
+		require.ErrorIs(t, err, query.ErrUsage)
 		require.ErrorContains(t, err, c.err)
 	}
 }
 
 // TestNewCalls: each function is selected with its returns, and the parts of the condition are evaluated for both.
 func TestNewCalls(t *testing.T) {
-	config := query.Config{Where: "n > 1 && failed", Specs: []string{"other"}}
-	o, err := NewCalls(&config, []string{"go:main.f", "go:main.g"})
+	specs := querytest.Specs("go:main.f", "go:main.f:return", "go:main.g", "go:main.g:return")
+	config := query.Config{Where: "n > 1 && failed", Specs: []spec.Choice{specs[0], specs[2]}}
+	config, o, err := NewCalls(config)
 	require.NoError(t, err)
-	require.Equal(t, query.Config{Specs: []string{"go:main.f", "go:main.f:return", "go:main.g", "go:main.g:return"}}, config)
-	require.Equal(t, Options{Goroutines: true, Calls: &Calls{Where: []string{"n > 1", "failed"}}}, o)
-	_, err = NewCalls(&query.Config{}, []string{"go:main.f:return"})
-	require.EqualError(t, err, console.Usagef("tree pairs calls with their returns: give go:main.f").Error())
-	_, err = NewCalls(&query.Config{Where: "n >"}, []string{"go:main.f"})
+	require.Equal(t, query.Config{Specs: specs}, config)
+	require.Equal(t, Options{Goroutines: true, Paired: true, Calls: &Calls{Where: []string{"n > 1", "failed"}}}, o)
+	_, _, err = NewCalls(query.Config{Specs: specs[1:2]})
+	require.EqualError(t, err, query.Usagef("tree pairs calls with their returns: give go:main.f").Error())
+	_, _, err = NewCalls(query.Config{Where: "n >", Specs: specs[:1]})
 	require.Error(t, err)
 }

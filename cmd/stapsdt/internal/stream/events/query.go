@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/remote"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -58,7 +58,7 @@ func (p *page) names() string {
 // refuses reports whether the program leaves out the events of a probe because the condition uses variables that only this command knows.
 func (p *page) refuses(one *recording.Probe) bool {
 	vars := []expr.Var{{Name: "pid", Type: expr.Type{Kind: expr.Int, Size: 8}}}
-	vars = append(vars, replay.Variables(one)[:2*len(one.Args)]...)
+	vars = append(vars, evaluate.Variables(one)[:2*len(one.Args)]...)
 	_, err := expr.ParseFilter(p.config.Where, vars)
 	return err != nil
 }

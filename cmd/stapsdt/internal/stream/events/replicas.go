@@ -9,6 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/mirror"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -36,6 +37,7 @@ type replicas struct {
 	known   map[*recording.Probe]bool
 	left    map[*replay.Replica]bool // those that were removed
 	stopped bool
+	gaps    gaps
 }
 
 // replica is a pod whose recording is mirrored.
@@ -54,9 +56,9 @@ func openReplicas(to *console.Console, config *query.Config, o *Options) (f *rep
 	f = &replicas{
 		pods: o.From.Replicas, to: to, config: config, show: o.Show,
 		all: map[*replay.Replica]*replica{}, known: map[*recording.Probe]bool{},
-		left: map[*replay.Replica]bool{},
+		left: map[*replay.Replica]bool{}, gaps: newGaps(),
 	}
-	if f.Reader, err = replay.New(config.AllSpecs(), "", o.Needs.Unfit); err != nil {
+	if f.Reader, err = replay.New(config.Specs, "", o.Needs.Unfit); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(config.CheckDuration(), query.CheckSpecs(config.Specs)); err != nil {
@@ -71,12 +73,15 @@ func openReplicas(to *console.Console, config *query.Config, o *Options) (f *rep
 	for _, u := range first {
 		f.take(u)
 	}
-	if err = f.CheckFits(); err == nil && o.Needs.All != nil && len(f.Probes()) > 0 {
-		err = o.Needs.All(f.Probes())
+	if err = f.CheckFits(); err == nil && len(f.Probes()) > 0 {
+		err = o.Needs.Check(f.Probes())
 	}
 	if err != nil {
 		f.Close()
 		return nil, err
+	}
+	if f.HasSelected() {
+		to.WarnMissing(f.config, "no pod has", replay.Names(f.Known()))
 	}
 	f.Begin(to)
 	return f, nil
@@ -89,6 +94,9 @@ func (f *replicas) take(u replay.Update) {
 	case f.left[u.Replica]:
 		return
 	case u.Frame == nil:
+		if r != nil && u.Unwatched && !r.ended {
+			f.gaps.begin(u.Pod, r.settled)
+		}
 		if r != nil {
 			r.ended = true
 		}
@@ -97,6 +105,8 @@ func (f *replicas) take(u replay.Update) {
 	if r == nil {
 		r = &replica{mirror: mirror.New(u.Bytes)}
 		f.all[u.Replica] = r
+		_, r.settled = u.Frame.Looked()
+		f.gaps.end(u.Pod, r.settled)
 	}
 	if r.ended {
 		return
@@ -248,6 +258,9 @@ func (f *replicas) remove(d *Delivery, key *replay.Replica, r *replica) {
 	for _, p := range r.file.Probes() {
 		delete(f.known, p)
 	}
+	if n := r.file.Lost(); n > 0 && key.Pod != nil {
+		f.gaps.lost[nameOf(key.Pod)] += n
+	}
 	f.Remove(r.file)
 	d.Gone(r.file)
 }
@@ -262,14 +275,16 @@ func (f *replicas) know(c Consumer) {
 	}
 }
 
+func (f *replicas) Until() time.Time { return time.Now().Add(-settleTime) }
+
 func (f *replicas) Announce() {
 	names := map[string]bool{}
 	for _, p := range f.Probes() {
 		names[p.Provider+":"+p.Name] = true
 	}
-	if f.config.Announces(f.to) {
+	if f.to.Announces(f.config.Verbose) {
 		probes, pods := text.Number(len(names), "probe"), text.Number(len(f.all), "pod")
-		f.to.Warn("%s of %s; %s", probes, pods, query.End(f.config.Duration))
+		f.to.Warn("%s of %s; %s", probes, pods, console.End(f.config.Duration))
 	}
 }
 
@@ -283,7 +298,8 @@ func (f *replicas) Report(consequence string, reported uint64) error {
 	} else {
 		WarnLost(f.to, f.Lost()-reported, TooFast, consequence)
 	}
-	replay.Unevaluated(f.to, f.Faults)
+	f.Losses().WarnUnwatched(f.to)
+	evaluate.Unevaluated(f.to, f.Faults)
 	return nil
 }
 

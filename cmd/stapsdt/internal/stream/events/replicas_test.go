@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/mirror"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
@@ -124,7 +125,7 @@ func TestReplicas(t *testing.T) {
 	a.fire(1, 3*time.Second)
 	pods.first = []replay.Update{a.frame(), b.frame()}
 	var said bytes.Buffer
-	config := &query.Config{Specs: []string{"shop:*"}, Where: "n < 9"}
+	config := &query.Config{Specs: querytest.Specs("shop:*"), Where: "n < 9"}
 	s, err := Open(&console.Console{Out: &said, Err: &said}, config, Options{From: replay.From{Replicas: pods}})
 	require.NoError(t, err)
 	require.True(t, s.Live)
@@ -186,11 +187,11 @@ func TestReplicasUnfit(t *testing.T) {
 	open := func(p *fakePod, show ...string) (*Stream, *fakePods, error) {
 		pods := &fakePods{updates: make(chan replay.Update), stopped: make(chan struct{}), first: []replay.Update{p.frame()}}
 		o := Options{From: replay.From{Replicas: pods}, Needs: replay.Needs{Exprs: show}, Show: &Show{Exprs: show, TextSize: 9}}
-		s, err := Open(to, &query.Config{Specs: []string{"shop:*"}}, o)
+		s, err := Open(to, &query.Config{Specs: querytest.Specs("shop:*")}, o)
 		return s, pods, err
 	}
 	_, pods, err := open(newFakePod(t, "a", 1<<20), "n + status")
-	require.ErrorIs(t, err, console.ErrUsage)
+	require.ErrorIs(t, err, query.ErrUsage)
 	require.ErrorContains(t, err, "status")
 	require.True(t, pods.closed)
 

@@ -52,6 +52,8 @@ type Source interface {
 	Losses() replay.Losses
 	// Clock returns the time of an event by the clock that relates the events of all processes.
 	Clock(e *recording.Event) time.Duration
+	// Until returns the time of day until which the events have been delivered.
+	Until() time.Time
 	// Announce prints what is watched, on a terminal and if the command is verbose.
 	Announce()
 	// Report warns of missing events, except the lost ones that the command has reported already.
@@ -91,8 +93,14 @@ type Options struct {
 	Goroutines bool
 	// Calls requests the Call of each event. All probes must be functions.
 	Calls *Calls
-	// Show requests the values of each event.
+	// Show selects the arguments of events. If it is nil, they have those of their probes.
 	Show *Show
+	// Paired means that the command pairs events. The kernel then delivers their processes, as
+	// other sources always do, and Report warns of arguments that could not be read.
+	Paired bool
+	// Past requests the events that watched processes have recorded earlier. They come first, and
+	// replay.File.InPast reports them.
+	Past bool
 }
 
 // Stream is a source with its properties.
@@ -102,24 +110,16 @@ type Stream struct {
 	Live bool
 	// Pods means that the events come from several pods, so the output must name the pods.
 	Pods bool
+	// Target selects the processes, if it is not the past.
+	Target query.Target
 	// Why is the reason for lost events.
 	Why string
-}
-
-// Until returns the time until which the events have been delivered.
-func (s *Stream) Until() time.Time {
-	switch of := s.Source.(type) {
-	case *page:
-		return time.Now().Add(-of.delay)
-	case *replicas:
-		return time.Now().Add(-settleTime)
-	}
-	return time.Now()
+	// Past is nil unless the stream is live.
+	Past *Past
 }
 
 // Open opens a stream of the events of the recordings, the page or the pods that the options name,
-// as far as a configuration selects them. It returns nil if they name none. The configuration's
-// Where is the condition.
+// as far as a configuration selects them. The configuration's Where is the condition.
 func Open(to *console.Console, config *query.Config, o Options) (*Stream, error) {
 	switch {
 	case o.From.Address != "":
@@ -127,19 +127,17 @@ func Open(to *console.Console, config *query.Config, o Options) (*Stream, error)
 		if err != nil {
 			return nil, err
 		}
-		return &Stream{Source: p, Live: true, Why: tooMany}, nil
+		return &Stream{Source: p, Live: true, Why: tooMany, Past: NewPast()}, nil
 	case o.From.Replicas != nil:
 		r, err := openReplicas(to, config, &o)
 		if err != nil {
 			return nil, err
 		}
-		return &Stream{Source: r, Live: true, Pods: true, Why: TooFast}, nil
-	case o.From.Given():
-		f, err := openFiles(to, config, &o)
-		if err != nil {
-			return nil, err
-		}
-		return &Stream{Source: f}, nil
+		return &Stream{Source: r, Live: true, Pods: true, Why: TooFast, Past: NewPast()}, nil
 	}
-	return nil, nil
+	f, err := openFiles(to, config, &o)
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{Source: f}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
 
@@ -35,6 +36,7 @@ func (a *arrival) close() {
 func (f *Feed) connectFamily(pid int) error {
 	start := socket.Started(pid)
 	f.named[pid], f.family[pid] = start, start
+	f.ends.Watch(pid)
 	var listening []*socket.Process
 	var refused error // the first
 	for i, member := range proc.Family([]int{pid}) {
@@ -133,11 +135,6 @@ func (f *Feed) dial(all []*socket.Process) {
 	}
 }
 
-// request returns the request for each program.
-func (f *Feed) request() wire.Watch {
-	return wire.Watch{Bytes: ringBytes(len(f.programs)), Patterns: f.patterns}
-}
-
 // arrive passes on an answer, unless the feed is closed.
 func (f *Feed) arrive(a arrival) {
 	if a.err != nil && a.connection != nil {
@@ -162,7 +159,7 @@ func (f *Feed) watch() {
 
 // ask requests the watch of a program.
 func (f *Feed) ask(p *program, request wire.Watch) {
-	p.state = asked
+	p.state, p.size = asked, int(request.Bytes)
 	c := p.Connection
 	go func() {
 		memory, err := c.Watch(request)
@@ -214,6 +211,7 @@ func (f *Feed) add(a arrival) (err error) {
 	}
 	p := f.programs[k]
 	p.Connection = a.connection
+	f.shown = f.shown || f.shows(p)
 	switch {
 	case a.memory == nil && f.watching: // the connection began before the watch
 		f.ask(p, f.request())
@@ -226,12 +224,18 @@ func (f *Feed) add(a arrival) (err error) {
 		f.Came(p.Probes)
 	}
 	p.size = a.memory.Size()
-	if p.file, err = f.Add(a.memory, about(p.Process), a.memory.Close); err != nil {
+	size := int64(p.size)
+	rings.Add(size)
+	release := func() {
+		a.memory.Close()
+		rings.Add(-size)
+	}
+	if p.file, err = f.Add(a.memory, about(p.Process), release); err != nil {
 		delete(f.programs, k)
 		p.Close()
 		return fmt.Errorf("%v: %w", p.Process, err)
 	}
-	p.state, p.gone = watched, make(chan struct{})
+	p.state, p.gone, p.since = watched, make(chan struct{}), clock.Now()
 	f.watches = nil
 	go f.awaitEnd(p)
 	say(f.Console, f.config, fmt.Sprintf("%v is watched by its socket", p.Process))
@@ -247,13 +251,6 @@ func (f *Feed) awaitEnd(p *program) {
 	case f.wake <- struct{}{}:
 	default:
 	}
-}
-
-// ringBytes returns the size of the memory for events of each of n programs. The largest holds the events that two
-// threads fire in a tenth of a second at full speed.
-func ringBytes(n int) uint64 {
-	const all, least, most = 256 << 20, 512 << 10, 32 << 20
-	return min(max(all/uint64(max(n, 1)), least), most)
 }
 
 // family maps the PIDs of the processes of -p and of their descendants to their start times. A process that reuses the

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
@@ -164,9 +165,10 @@ func (w *warnings) count(text string) int {
 func runAll(t *testing.T, enough func(*Feed) bool) (feed *Feed, said *warnings) {
 	t.Helper()
 	said = &warnings{}
-	reader, err := replay.New([]string{"*:*"}, "", nil)
+	any := []spec.Choice{{Spec: spec.Any}}
+	reader, err := replay.New(any, "", nil)
 	require.NoError(t, err)
-	feed, err = newFeed(&console.Console{Err: said}, &query.Config{Target: query.Target{All: true}}, reader, patterns([]string{"*:*"}))
+	feed, err = newFeed(&console.Console{Err: said}, &query.Config{Target: query.Target{All: true}}, reader, patterns(spec.All(any)))
 	require.NoError(t, err)
 	defer feed.Close()
 	feed.connectAll()

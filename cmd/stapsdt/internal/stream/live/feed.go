@@ -73,19 +73,22 @@ type Feed struct {
 	patterns []wire.Pattern
 	watching bool
 	scanning bool
-	// Came is called with the probes of a program before it is watched. Gone is called after a program has ended and its
-	// events were delivered. Copy is called after an event of a program, and may take the next
-	// ones. All may be nil.
-	Came func([]*recording.Probe)
-	Gone func(*replay.File)
-	Copy func(*replay.File) error
+	// Came is called with the probes of a program before it is watched. Gone is called after a
+	// program has ended and its events were delivered. Copy is called after an event of a
+	// program, and may take the next ones. Joined is called before the first event of a program,
+	// with the time since when it is watched. All may be nil.
+	Came   func([]*recording.Probe)
+	Gone   func(*replay.File)
+	Copy   func(*replay.File) error
+	Joined func(p *socket.Process, file *replay.File, since time.Duration) error
 
 	programs  map[socket.Key]*program
 	watches   *watches // nil after a program was added or removed
 	refused   refusals
-	stale     refusals // sockets on which no process listens
-	named     family   // the processes of -p
-	family    family   // the family for scans
+	stale     refusals   // sockets on which no process listens
+	named     family     // the processes of -p
+	ends      proc.Exits // of these
+	family    family     // the family for scans
 	dialer    socket.Dialer
 	newcomers socket.Newcomers
 	arrivals  chan arrival
@@ -96,6 +99,7 @@ type Feed struct {
 	took      time.Duration // duration of the last look at the memory
 	ended     atomic.Bool   // whether connections may have ended since purge looked
 	exited    bool          // whether the named processes have exited, which has ended the run
+	shown     bool          // whether a program has shown a selected probe
 
 	seen    atomic.Int64  // number of programs that were watched at the last look
 	missing atomic.Uint64 // number of lost events
@@ -120,9 +124,9 @@ func (f *Feed) Announce() {
 	for _, p := range f.Probes() {
 		names[p.Provider+":"+p.Name] = true
 	}
-	if f.config.Announces(f.Console) && len(names) > 0 {
+	if f.Console.Announces(f.config.Verbose) && len(names) > 0 {
 		programs := f.count(connected) + f.count(watched)
-		f.Warn("%s", query.Announcement(len(names), programs, 0, f.config.Duration))
+		f.Warn("%s", console.Announcement(len(names), programs, 0, f.config.Duration))
 	}
 }
 
@@ -137,7 +141,10 @@ func (f *Feed) Run(ctx context.Context, c Receiver) error {
 	if f.config.All && len(f.programs)+len(f.refused) == 0 {
 		f.Warn("no process of this user listens yet; waiting for one")
 	}
-	err := f.follow(ctx, c)
+	err := f.join() // also of a run that ends at once
+	if err == nil {
+		err = f.follow(ctx, c)
+	}
 	f.Finish()
 	if err == nil {
 		err = f.end(c)
@@ -152,6 +159,9 @@ func (f *Feed) Run(ctx context.Context, c Receiver) error {
 func (f *Feed) follow(ctx context.Context, c Receiver) error {
 	wait, scanned, scanWait := minPause, time.Now(), scanInterval
 	for found := scanned; ctx.Err() == nil; {
+		if err := f.join(); err != nil {
+			return err
+		}
 		l, err := f.deliverRecent(ctx, c)
 		if err != nil {
 			return err
@@ -379,13 +389,6 @@ func (f *Feed) purge(c Receiver) (left bool, err error) {
 	return !f.exited, nil
 }
 
-// ReportExited prints that the named processes have exited, if this has ended the run.
-func (f *Feed) ReportExited() {
-	if f.exited {
-		f.config.WarnExited(f.Console)
-	}
-}
-
 // isNamedAlive reports whether any process that the user named is alive.
 func (f *Feed) isNamedAlive() bool {
 	for pid, start := range f.named {
@@ -422,6 +425,7 @@ func (f *Feed) Missing() uint64 { return f.missing.Load() }
 func (f *Feed) Close() {
 	close(f.closed)
 	f.alarm.close()
+	f.ends.Close()
 	for _, p := range f.programs {
 		if p.state == connected || p.state == watched {
 			p.Close()

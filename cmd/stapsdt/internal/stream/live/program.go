@@ -4,6 +4,7 @@ package live
 
 import (
 	"iter"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
@@ -24,7 +25,9 @@ type program struct {
 	*socket.Connection // nil while connecting
 	state              state
 	file               *replay.File  // of a program that is watched
-	size               int           // of its memory
+	size               int           // of its memory, or what was asked for
+	since              time.Duration // when its watch had begun, by CLOCK_MONOTONIC
+	joined             bool          // Joined was called
 	gone               chan struct{} // closed when the connection has ended, or was interrupted
 }
 
@@ -59,4 +62,21 @@ func (f *Feed) answered() iter.Seq[*program] {
 			}
 		}
 	}
+}
+
+// join calls Joined with the programs whose events have not been delivered yet.
+func (f *Feed) join() error {
+	if f.watches != nil || f.Joined == nil {
+		return nil
+	}
+	for _, p := range f.in(watched) {
+		if p.joined {
+			continue
+		}
+		p.joined = true
+		if err := f.Joined(p.Process, p.file, p.since); err != nil {
+			return err
+		}
+	}
+	return nil
 }

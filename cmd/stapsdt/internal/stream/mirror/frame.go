@@ -71,6 +71,39 @@ const (
 	full
 )
 
+// patches calls visit with the offset and the bytes of each patch.
+func (f *Frame) patches(visit func(offset uint64, patch []byte) error) error {
+	b := f.body[bodyHeadBytes:]
+	for len(b) > 0 {
+		if len(b) < patchHeadBytes {
+			return damaged("a patch has %d bytes", len(b))
+		}
+		offset, size := le.Uint64(b), le.Uint64(b[8:])
+		if b = b[patchHeadBytes:]; size > uint64(len(b)) {
+			return damaged("a patch has %d of %d bytes", len(b), size)
+		}
+		if err := visit(offset, b[:size]); err != nil {
+			return err
+		}
+		b = b[size:]
+	}
+	return nil
+}
+
+// appendPatch appends a patch to a frame.
+func appendPatch(frame []byte, offset int64, patch []byte) []byte {
+	frame = le.AppendUint64(frame, uint64(offset))
+	frame = le.AppendUint64(frame, uint64(len(patch)))
+	return append(frame, patch...)
+}
+
+// seal completes the beginning of a frame.
+func seal(frame []byte) {
+	body := frame[frameHeadBytes:]
+	le.PutUint32(frame, uint32(len(body)))
+	le.PutUint32(frame[4:], crc32.Checksum(body, castagnoli))
+}
+
 // Read reads a frame. It returns io.EOF at the end of the input, also within a frame.
 func Read(from io.Reader) (*Frame, error) {
 	var head [frameHeadBytes]byte

@@ -18,26 +18,8 @@ func New(max int64) *Mirror { return &Mirror{max: max} }
 
 // Apply applies the next frame. The Mirror must not be used after an error.
 func (m *Mirror) Apply(f *Frame) error {
-	b := f.body[bodyHeadBytes:]
-	for len(b) > 0 {
-		if len(b) < patchHeadBytes {
-			return damaged("a patch has %d bytes", len(b))
-		}
-		offset, size := le.Uint64(b), le.Uint64(b[8:])
-		if b = b[patchHeadBytes:]; size > uint64(len(b)) {
-			return damaged("a patch has %d of %d bytes", len(b), size)
-		}
-		patch := b[:size]
-		b = b[size:]
-		if m.memory == nil {
-			if err := m.begin(offset, patch); err != nil {
-				return err
-			}
-		}
-		if room := uint64(len(m.memory)); offset > room || size > room-offset {
-			return damaged("a patch ends at byte %d of %d", offset+size, room)
-		}
-		copy(m.memory[offset:], patch)
+	if err := f.patches(m.patch); err != nil {
+		return err
 	}
 	if m.memory == nil {
 		return damaged("it does not begin with the head of a recording")
@@ -45,17 +27,40 @@ func (m *Mirror) Apply(f *Frame) error {
 	return nil
 }
 
-// begin allocates the memory, by the first patch.
-func (m *Mirror) begin(offset uint64, patch []byte) error {
-	head, err := recording.DecodeHead(patch)
-	if err != nil {
+// patch copies a patch.
+func (m *Mirror) patch(offset uint64, patch []byte) error {
+	if m.memory == nil {
+		head, err := headOf(offset, patch, m.max)
+		if err != nil {
+			return err
+		}
+		m.memory = make([]byte, head.Size())
+	}
+	if err := checkPatch(offset, patch, uint64(len(m.memory))); err != nil {
 		return err
 	}
-	if offset != 0 || head.Size() > m.max {
-		return damaged("the recording has %d bytes, but was asked to have at most %d", head.Size(), m.max)
-	}
-	m.memory = make([]byte, head.Size())
+	copy(m.memory[offset:], patch)
 	return nil
+}
+
+// checkPatch returns an error for a patch that is not within a recording of size bytes.
+func checkPatch(offset uint64, patch []byte, size uint64) error {
+	if n := uint64(len(patch)); offset > size || n > size-offset {
+		return damaged("a patch ends at byte %d of %d", offset+n, size)
+	}
+	return nil
+}
+
+// headOf decodes the first patch, which is the head of a recording of at most limit bytes.
+func headOf(offset uint64, patch []byte, limit int64) (*recording.Head, error) {
+	head, err := recording.DecodeHead(patch)
+	if err != nil {
+		return nil, err
+	}
+	if offset != 0 || head.Size() > limit {
+		return nil, damaged("the recording has %d bytes, but was asked to have at most %d", head.Size(), limit)
+	}
+	return head, nil
 }
 
 // ReadAt implements io.ReaderAt.

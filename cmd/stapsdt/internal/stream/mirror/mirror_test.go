@@ -149,6 +149,9 @@ func TestMirror(t *testing.T) {
 			require.Equal(t, fired, r.seen+r.reader.Lost())
 			require.Equal(t, c.after > 0, r.reader.Lost() > 0, "%d of %d were lost", r.reader.Lost(), fired)
 			require.Len(t, r.reader.Probes(), 1+threads)
+			more, err := r.reader.More() // reads the head, as MoreUntil does not if nothing else is new
+			require.NoError(t, err)
+			require.False(t, more)
 			require.True(t, r.reader.Head().Ended)
 		})
 	}
@@ -191,7 +194,7 @@ func frame(patches ...any) []byte {
 	s := &Sender{frame: append(make([]byte, frameHeadBytes), body...)}
 	var out bytes.Buffer
 	s.out = &out
-	_ = s.write()
+	_, _ = s.write()
 	return out.Bytes()
 }
 

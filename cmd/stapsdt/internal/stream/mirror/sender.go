@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"cmp"
-	"hash/crc32"
 	"io"
 	"slices"
 	"time"
@@ -41,6 +40,14 @@ type chunk struct {
 	committed uint64
 }
 
+// newChunk decodes the head of a chunk.
+func newChunk(index uint64, b []byte) chunk {
+	return chunk{
+		index, le.Uint64(b[recording.OffSequence:]), le.Uint32(b[recording.OffShard:]),
+		le.Uint64(b[recording.OffCommitted:]),
+	}
+}
+
 // NewSender returns a Sender of a recording, which sends nothing yet.
 func NewSender(out io.Writer, from io.ReaderAt) (*Sender, error) {
 	s := &Sender{out: out, from: from}
@@ -65,7 +72,7 @@ func (s *Sender) Run(ended <-chan struct{}) error {
 			pause = idlePause
 		}
 		if !isEmpty || time.Since(sent) >= beat {
-			if err := s.write(); err != nil {
+			if _, err := s.write(); err != nil {
 				return err
 			}
 			sent = time.Now()
@@ -91,7 +98,8 @@ func (s *Sender) finish() error {
 		if !isFull {
 			s.frame[frameHeadBytes+offBits] |= last
 		}
-		if err := s.write(); err != nil || !isFull {
+		again, err := s.write()
+		if err != nil || !isFull && !again {
 			return err
 		}
 	}
@@ -102,7 +110,8 @@ func (s *Sender) Send() (isFull bool, err error) {
 	if isFull, err = s.build(); err != nil {
 		return false, err
 	}
-	return isFull, s.write()
+	again, err := s.write()
+	return isFull || again, err
 }
 
 // isEmpty reports whether the frame has no patches.
@@ -144,13 +153,22 @@ func (s *Sender) build() (isFull bool, err error) {
 	return isFull, s.addHead()
 }
 
-// write sends the frame that build has built.
-func (s *Sender) write() error {
-	body := s.frame[frameHeadBytes:]
-	le.PutUint32(s.frame, uint32(len(body)))
-	le.PutUint32(s.frame[4:], crc32.Checksum(body, castagnoli))
-	_, err := s.out.Write(s.frame)
-	return err
+// write sends the frame that build has built. again means that the frame has not arrived, and that
+// the next one begins where the receiver is.
+func (s *Sender) write() (again bool, err error) {
+	seal(s.frame)
+	if _, err = s.out.Write(s.frame); err == nil {
+		return false, nil
+	}
+	out, ok := s.out.(Resumer)
+	if !ok {
+		return false, err
+	}
+	at, err := out.Resume()
+	if err != nil {
+		return false, err
+	}
+	return true, s.moveTo(at)
 }
 
 // look finds the chunks with records that were not sent. If newest is not nil, it has the sequence
@@ -177,10 +195,7 @@ func (s *Sender) chunk(index uint64) (c chunk, ok bool, err error) {
 	if err := s.read(b[:], s.head.ChunkOffset(index)); err != nil {
 		return c, false, err
 	}
-	c = chunk{
-		index, le.Uint64(b[recording.OffSequence:]), le.Uint32(b[recording.OffShard:]),
-		le.Uint64(b[recording.OffCommitted:]),
-	}
+	c = newChunk(index, b[:])
 	again, err := s.sequence(index)
 	ok = c.sequence != 0 && again == c.sequence && c.shard < s.head.Shards &&
 		c.committed <= recording.ChunkBytes-recording.ChunkHeadBytes
@@ -235,9 +250,7 @@ func (s *Sender) add(offset int64, size int) error {
 
 // addWord adds a patch with an integer.
 func (s *Sender) addWord(offset int64, word uint64) {
-	s.frame = le.AppendUint64(s.frame, uint64(offset))
-	s.frame = le.AppendUint64(s.frame, 8)
-	s.frame = le.AppendUint64(s.frame, word)
+	s.frame = appendPatch(s.frame, offset, le.AppendUint64(nil, word))
 }
 
 // sendHead adds the recording's head as it was at the beginning, when the table was empty.

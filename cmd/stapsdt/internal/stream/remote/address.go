@@ -19,11 +19,6 @@ type Address struct {
 // defaultPath is the path on which the documentation mounts the handler.
 const defaultPath = "/debug/probes/"
 
-// IsAddress reports whether an argument is an address and not a spec.
-func IsAddress(word string) bool {
-	return strings.HasPrefix(word, "http://") || strings.HasPrefix(word, "https://")
-}
-
 // ParseAddress parses http://HOST/PATH/, https://HOST/PATH/ or http://unix:SOCKET:/PATH/. The
 // host may follow USER:PASSWORD@, and the last slash of the path is optional. The default path
 // is /debug/probes/.

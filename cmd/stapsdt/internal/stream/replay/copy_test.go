@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
@@ -33,7 +34,7 @@ func TestCopy(t *testing.T) {
 				require.NoError(t, err)
 				file[head.ChunkOffset(0)+recording.ChunkHeadBytes+4*(recording.RecordHeadBytes+8)] = 1
 			}
-			r, err := New([]string{"p:*"}, where, nil)
+			r, err := New(querytest.Specs("p:*"), where, nil)
 			require.NoError(t, err)
 			f, err := r.Add(bytes.NewReader(file), &Process{PID: 5}, func() {})
 			require.NoError(t, err)

@@ -28,6 +28,7 @@ type File struct {
 	last    time.Duration // time of the last event that was read
 	missed  time.Duration // the time until which events were lost, without a recording
 	limit   time.Duration // as Limit has set it, or 0
+	past    past
 }
 
 // Writer identifies the process that writes to a recording, independently of the File

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -9,8 +10,8 @@ import (
 type Filter struct {
 	// Selected means that the filter selects any events.
 	Selected bool
-	where    *Measure // nil if there is no condition
-	faults   *uint64  // counts the events for which where could not be evaluated
+	where    *evaluate.Measure // nil if there is no condition
+	faults   *uint64           // counts the events for which where could not be evaluated
 }
 
 // filter returns the filter of a probe.
@@ -35,7 +36,7 @@ func (r *Reader) NewFilter(p *recording.Probe) *Filter {
 	r.selected++
 	var err error
 	if r.where != "" {
-		f.where, err = NewMeasure(p, query.Counting{Where: r.where})
+		f.where, err = evaluate.NewMeasure(p, query.Counting{Where: r.where})
 	}
 	if err == nil && r.fits != nil {
 		err = r.fits(p)

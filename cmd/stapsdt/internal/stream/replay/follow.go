@@ -2,6 +2,7 @@ package replay
 
 import (
 	"os"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 )
@@ -39,6 +40,26 @@ func (r *Reader) Follow(to *console.Console) (replaced []*File) {
 
 // written reports whether a process may write to the file.
 func (f *File) written() bool { return !f.Head().Ended && written(f.file, f.Head()) }
+
+// Reach records that all events until a time of CLOCK_MONOTONIC were read, of recordings that
+// are still written: what is open in them has been open until then. now and at are the same
+// moment by both clocks.
+func (r *Reader) Reach(now time.Duration, at time.Time) {
+	if r.window.until != always.until {
+		return
+	}
+	for _, f := range r.files {
+		begin := f.Head().Reading
+		ahead := (at.UnixNano() - int64(now)) - (begin.Realtime - begin.Monotonic)
+		if max(ahead, -ahead) < int64(otherClock) && f.written() {
+			f.last = max(f.last, now)
+		}
+	}
+}
+
+// otherClock is the difference of the two clocks from which on a process has another
+// CLOCK_MONOTONIC, in a time namespace. A smaller one comes from setting the time of day.
+const otherClock = time.Hour
 
 // replaced reports whether the path of a file names another file now.
 func replaced(f *os.File) bool {

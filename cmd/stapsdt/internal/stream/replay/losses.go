@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,6 +55,45 @@ type Losses struct {
 	Between  uint64 `json:"between,omitempty"`
 	After    uint64 `json:"after,omitempty"`
 	Unplaced uint64 `json:"unplaced,omitempty"`
+	// Pods are the pods whose events were lost, and Unwatched the times when pods were not watched
+	// although they ran.
+	Pods      []PodLoss `json:"pods,omitempty"`
+	Unwatched []Gap     `json:"unwatched,omitempty"`
+}
+
+// PodName names a container of a pod.
+type PodName struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+}
+
+// Compare orders names.
+func (n PodName) Compare(o PodName) int {
+	return slices.Compare(
+		[]string{n.Namespace, n.Pod, n.Container}, []string{o.Namespace, o.Pod, o.Container})
+}
+
+// PodLoss is the number of events of a pod that were lost.
+type PodLoss struct {
+	PodName
+	Lost uint64 `json:"lost"`
+}
+
+// Gap is a time in which a pod was not watched.
+type Gap struct {
+	PodName
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// WarnUnwatched warns of each gap.
+func (l Losses) WarnUnwatched(to *console.Console) {
+	const clock = "15:04:05.000000"
+	for _, g := range l.Unwatched {
+		to.Warn("%s/%s was not watched from %s to %s: its events are missing", g.Namespace, g.Pod,
+			g.From.Format(clock), g.To.Format(clock))
+	}
 }
 
 // Losses returns the numbers of events that the recordings have lost.
@@ -68,10 +108,21 @@ func (r *Reader) Losses() Losses {
 
 // Encode writes the losses as a JSON object, if there are any.
 func (l Losses) Encode(out io.Writer) error {
-	if l.Lost == 0 {
+	if l.Lost == 0 && len(l.Unwatched) == 0 {
 		return nil
 	}
 	return render.NewEncoder(out).Encode(l)
+}
+
+// EncodePods writes what is missing of pods as a JSON object, if anything is.
+func (l Losses) EncodePods(out io.Writer) error {
+	if len(l.Pods) == 0 && len(l.Unwatched) == 0 {
+		return nil
+	}
+	return render.NewEncoder(out).Encode(struct {
+		Pods      []PodLoss `json:"pods,omitempty"`
+		Unwatched []Gap     `json:"unwatched,omitempty"`
+	}{l.Pods, l.Unwatched})
 }
 
 // LossText describes the number of events that a recording has lost, and where they are
@@ -99,6 +150,9 @@ func (f *File) LossText() string {
 
 // Keeps reports whether a recording has all events since a time of CLOCK_MONOTONIC, as far as is known.
 func (f *File) Keeps(since time.Duration) bool {
+	if since < f.past.sure {
+		return false
+	}
 	if f.Reader == nil {
 		return since > f.missed
 	}

@@ -46,29 +46,3 @@ func TestLosses(t *testing.T) {
 		require.Equal(t, test.text, said.String())
 	}
 }
-
-// TestOpenOperations: an operation is known to be open only if no event is missing since it started. Those come first,
-// and then those that have been open for longer.
-func TestOpenOperations(t *testing.T) {
-	var r eventtest.Recording
-	p := r.Probe("p", "x")
-	r.Chunk(0, 0, eventtest.Fired{Probe: p, At: time.Second})
-	r.Chunk(0, 3, eventtest.Fired{Probe: p, At: 5 * time.Second}, eventtest.Fired{Probe: p, At: 9 * time.Second})
-	reader := open(t, "", write(t, &r))
-	require.Len(t, texts(t, reader), 3)
-	live := NewFile(&Process{})
-	live.Passed(9 * time.Second)
-	live.Missed(5 * time.Second)
-	for _, f := range []*File{reader.Files()[0], live} {
-		var all []*Operation
-		for _, ms := range []time.Duration{8000, 5000, 5001, 1000, 10_000} {
-			all = append(all, &Operation{File: f, Since: ms * time.Millisecond})
-		}
-		SortOpen(all)
-		var got []any
-		for _, o := range all {
-			got = append(got, o.For().String(), o.IsOpen())
-		}
-		require.Equal(t, []any{"3.999s", true, "1s", true, "0s", true, "8s", false, "4s", false}, got)
-	}
-}

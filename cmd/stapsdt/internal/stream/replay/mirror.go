@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -40,7 +40,7 @@ func (r *Reader) CheckFits() error {
 	if r.selected > r.unfit.Probes || r.selected == 0 {
 		return nil
 	}
-	return console.Usagef("%w", r.unfit.Err())
+	return query.Usagef("%w", r.unfit.Err())
 }
 
 // Gone returns the number of events that removed recordings had lost.

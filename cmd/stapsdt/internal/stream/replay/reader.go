@@ -6,14 +6,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -43,8 +42,10 @@ type Reader struct {
 // Open opens recordings. The reader delivers the events of the probes that the specs name, or of all probes if there
 // are no specs. If where is not empty, it must be true for the event. Probes that where or fits refuses are left out;
 // it is an error if all are. fits may be nil.
-func Open(from From, texts []string, where string, fits func(*recording.Probe) error) (*Reader, error) {
-	r, err := New(texts, where, fits)
+func Open(
+	from From, specs []spec.Choice, where string, fits func(*recording.Probe) error,
+) (*Reader, error) {
+	r, err := New(specs, where, fits)
 	if err != nil {
 		return nil, err
 	}
@@ -57,29 +58,23 @@ func Open(from From, texts []string, where string, fits func(*recording.Probe) e
 }
 
 // New returns a reader without recordings; Add adds them. Its parameters are as for Open.
-func New(texts []string, where string, fits func(*recording.Probe) error) (*Reader, error) {
-	r := &Reader{where: where, fits: fits, window: always, live: true}
-	return r, r.parse(texts)
-}
-
-func (r *Reader) parse(texts []string) error {
-	for _, text := range texts {
-		spec, err := spec.Parse(text)
-		if err != nil {
-			return console.Usagef("%w", err)
+func New(specs []spec.Choice, where string, fits func(*recording.Probe) error) (*Reader, error) {
+	r := &Reader{specs: spec.All(specs), where: where, fits: fits, window: always, live: true}
+	for _, one := range r.specs {
+		if one.File != "" {
+			return nil, query.Usagef("%q has a FILE, but recordings have the probes of their programs only", one)
 		}
-		if spec.File != "" {
-			return console.Usagef("%q has a FILE, but recordings have the probes of their programs only", text)
-		}
-		r.specs = append(r.specs, spec)
 	}
-	return nil
+	return r, nil
 }
 
 // Selects reports whether the specs name a probe.
 func (r *Reader) Selects(provider, probe string) bool {
 	return len(r.specs) == 0 || slices.ContainsFunc(r.specs, func(spec spec.Spec) bool { return spec.Match(provider, probe) })
 }
+
+// HasSelected reports whether any recording so far has had a probe that the specs name.
+func (r *Reader) HasSelected() bool { return r.selected > 0 }
 
 // Add adds the recording to which a process writes. close is called when it is removed.
 func (r *Reader) Add(memory io.ReaderAt, process *Process, close func()) (*File, error) {
@@ -129,43 +124,47 @@ func (r *Reader) open(from From) (err error) {
 
 // check returns an error if no file has a selected probe, or if the expressions fit none of the probes.
 func (r *Reader) check() error {
-	var all []*recording.Probe
 	for _, f := range r.files {
-		for i, p := range f.Probes() {
+		for i := range f.Probes() {
 			f.filter(r, uint32(i))
-			all = append(all, p)
 		}
 	}
+	all := r.Known()
 	switch {
 	case r.selected > r.unfit.Probes:
 		return nil
 	case r.selected > 0:
-		return console.Usagef("%w", r.unfit.Err())
+		return query.Usagef("%w", r.unfit.Err())
 	case len(r.specs) == 0 && len(all) == 0: // no probe has fired
 		return nil
 	}
-	return fmt.Errorf("%w: no recording has %s%s", query.ErrNothing, r.names(), r.Nearest(all))
-}
-
-// names returns the specs for a message.
-func (r *Reader) names() string {
-	var all []string
-	for _, spec := range r.specs {
-		all = append(all, spec.String())
-	}
-	return strings.Join(all, " or ")
+	specs := spec.Join(r.specs, " or ")
+	return fmt.Errorf("%w: no recording has %s%s", query.ErrNothing, specs, r.Nearest(all))
 }
 
 // Nearest returns a suggestion to append to the error if none of the probes is selected: a similar
 // name, or "".
 func (r *Reader) Nearest(all []*recording.Probe) string {
-	return query.Nearest(r.specs, func(yield func(provider, probe string) bool) {
+	return query.Nearest(r.specs, Names(all))
+}
+
+// Names returns the providers and names of probes.
+func Names(all []*recording.Probe) iter.Seq2[string, string] {
+	return func(yield func(provider, probe string) bool) {
 		for _, p := range all {
 			if !yield(p.Provider, p.Name) {
 				return
 			}
 		}
-	})
+	}
+}
+
+// Known returns the probes of all files, selected or not.
+func (r *Reader) Known() (all []*recording.Probe) {
+	for _, f := range r.files {
+		all = append(all, f.Probes()...)
+	}
+	return all
 }
 
 // Probes returns the selected probes of all files.
@@ -207,13 +206,6 @@ func (r *Reader) Position() (passed uint64, more bool) {
 		passed, more = passed+n, more || known
 	}
 	return passed, more
-}
-
-// Unevaluated warns of events that were left out because their expressions could not be evaluated.
-func Unevaluated(to *console.Console, n uint64) {
-	if n > 0 {
-		to.Warn("%d events are not included, because an expression divided by zero, shifted by a negative count, or needed the end of a text that was cut", n)
-	}
 }
 
 // More finds the events that were written since the last call, and reports whether there are any.

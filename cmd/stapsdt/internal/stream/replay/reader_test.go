@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
@@ -19,7 +21,7 @@ import (
 // TestOrder: the events of several recordings come by their times, however these alternate.
 func TestOrder(t *testing.T) {
 	const files, events = 5, 200
-	s, err := New([]string{"p:*"}, "", nil)
+	s, err := New(querytest.Specs("p:*"), "", nil)
 	require.NoError(t, err)
 	want := make([]int64, 0, events)
 	var writers []*recorder.Writer
@@ -71,7 +73,7 @@ func TestTaker(t *testing.T) {
 		recorded.Chunk(uint32(shard), 0, fired...)
 	}
 	read := func(where string, w window, byTaker bool) (seen []string, faults uint64) {
-		r, err := New([]string{"p:x"}, where, nil)
+		r, err := New(querytest.Specs("p:x"), where, nil)
 		require.NoError(t, err)
 		r.window = w
 		for pid := range 2 {
@@ -115,7 +117,7 @@ func TestTaker(t *testing.T) {
 // TestPodVariables: expressions have the names of the pod, which are empty where it is unknown.
 func TestPodVariables(t *testing.T) {
 	p := &recording.Probe{Provider: "shop", Name: "done"}
-	v := NewEvaluator(p)
+	v := evaluate.NewEvaluator(p)
 	e, err := v.ParseFilter(`namespace == "shop" && pod == "web-0" && container == "app" && workload == "web" && node == "n1"`)
 	require.NoError(t, err)
 	none, err := v.ParseFilter(`namespace == "" && len(pod) == 0 && container == "" && workload == "" && node == ""`)

@@ -32,4 +32,6 @@ type Replica struct {
 type Update struct {
 	*Replica
 	Frame *mirror.Frame // nil at the end
+	// Unwatched means, at the end, that the pod still runs.
+	Unwatched bool
 }

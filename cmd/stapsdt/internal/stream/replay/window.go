@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // From names the source that is read in place of processes: recordings, the page of a program, or
@@ -73,10 +74,10 @@ func moment(flag, text string, last func() (int64, error), otherwise int64) (int
 	}
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		end, err := last()
-		return end - int64(ago), err
+		return end - recording.Bounded(int64(ago)), err
 	}
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return at.UnixNano(), nil
+		return recording.Nanoseconds(at), nil
 	}
 	for _, layout := range []string{"2006-01-02 15:04:05", "15:04:05", "15:04"} {
 		at, err := time.ParseInLocation(layout, text, time.Local)
@@ -94,7 +95,7 @@ func moment(flag, text string, last func() (int64, error), otherwise int64) (int
 				at = at.AddDate(0, 0, -1)
 			}
 		}
-		return at.UnixNano(), nil
+		return recording.Nanoseconds(at), nil
 	}
-	return 0, console.Usagef("%s takes a time such as 17:28:50.5 or 2026-11-23T17:28:50Z, or how long before the last event it is, such as 10s, not %q", flag, text)
+	return 0, query.Usagef("%s takes a time such as 17:28:50.5 or 2026-11-23T17:28:50Z, or how long before the last event it is, such as 10s, not %q", flag, text)
 }

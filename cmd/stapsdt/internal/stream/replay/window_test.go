@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
@@ -41,7 +41,7 @@ func TestWindow(t *testing.T) {
 	for _, text := range []string{"-4s", "25:00", "2026-11-23"} {
 		for flag, from := range map[string]From{"--since": {Since: text}, "--until": {Until: text}} {
 			_, err := Open(from, nil, "", nil)
-			require.ErrorIs(t, err, console.ErrUsage)
+			require.ErrorIs(t, err, query.ErrUsage)
 			require.ErrorContains(t, err, flag+" takes a time such as 17:28:50.5")
 		}
 	}

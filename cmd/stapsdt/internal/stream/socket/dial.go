@@ -282,6 +282,9 @@ func connect(at place) (*net.UnixConn, error) {
 			dir, err = own, nil
 		}
 	}
+	if err == unix.ENOENT {
+		return nil, fmt.Errorf("%w: %s", ErrDeleted, at.path) // with its directory
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, &os.PathError{Op: "open", Path: at.root + path.Dir(at.path), Err: err})
 	}
@@ -302,17 +305,9 @@ func connect(at place) (*net.UnixConn, error) {
 // check refuses a peer that is another process, which may have replaced the socket by its own. It reports whether the peer is known
 // to be the process.
 func (p *Process) check(conn *net.UnixConn) (known bool, err error) {
-	raw, err := conn.SyscallConn()
+	peer, err := wire.Peer(conn)
 	if err != nil {
 		return false, err
-	}
-	var peer *unix.Ucred
-	var peerErr error
-	if err := raw.Control(func(fd uintptr) { peer, peerErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return false, err
-	}
-	if peerErr != nil {
-		return false, os.NewSyscallError("getsockopt", peerErr)
 	}
 	if int(peer.Pid) == os.Getpid() && p.PID != os.Getpid() {
 		peer.Pid = 0 // gVisor (2022) returns this process instead of its peer

@@ -56,11 +56,8 @@ type place struct {
 
 // Started returns the start time of a process in ticks since the boot, or 0 if there is no such process.
 func Started(pid int) uint64 {
-	p, err := readProcess(pid)
-	if err != nil {
-		return 0
-	}
-	return p.Start
+	start, _ := proc.StartTicks(pid)
+	return start
 }
 
 // readProcess reads the description of a process from /proc, without its places.
@@ -75,7 +72,7 @@ func readProcess(pid int) (*Process, error) {
 	if own, err := strconv.Atoi(status.Word("NSpid", -1)); err == nil {
 		p.own = own
 	}
-	if p.Start, err = strconv.ParseUint(proc.Stat(pid, 19), 10, 64); err != nil {
+	if p.Start, err = proc.StartTicks(pid); err != nil {
 		return nil, proc.ErrNoProcess
 	}
 	p.seen = processes.StartSeen(strconv.Itoa(pid), p.Start)

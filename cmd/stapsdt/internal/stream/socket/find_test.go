@@ -69,7 +69,8 @@ func TestNewcomers(t *testing.T) {
 // TestMoved: a process that has entered another network namespace does not hide a socket of the one that it was in.
 func TestMoved(t *testing.T) {
 	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
-	testenv.Needs(t, "network namespaces", exec.Command(unshare, "--net", "true").Run())
+	testenv.NeedsRoot(t)
+	testenv.NeedsNamespaces(t, "network", unix.CLONE_NEWNET)
 	dir, err := os.MkdirTemp("", "moved") // with a short path
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })

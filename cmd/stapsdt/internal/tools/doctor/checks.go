@@ -28,6 +28,7 @@ var checks = []check{
 	{"not-loaded", "the-provider-is-not-loaded", notLoaded},
 	{"name", "the-probe-has-another-name", otherName},
 	{"file", "the-tracer-is-attached-to-another-file", otherFile},
+	{"deleted", "the-file-was-deleted", deleted},
 	{"lockdown", "lockdown", lockdown},
 	{"seccomp", "a-seccomp-filter-stops-the-tracer", seccomp},
 	{"sys", "proc-or-sys-is-not-mounted", noSys},

@@ -12,9 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
@@ -99,6 +100,8 @@ var diagnoses = []struct {
 	{"put off, and nothing else", func(f *Facts) {
 		f.Closed, f.Images, f.Trial = &target.PutOff{Path: "/x", Err: stall.Err}, nil, Trial{}
 	}, []string{"capability fault /x is postponed: its file system does not answer. Try again"}, 6},
+	{"left out", func(f *Facts) { f.Images, f.Trial, f.LeftOut = nil, Trial{}, []error{errors.New("/x is left out")} },
+		[]string{"not-loaded fault Process 12 (shop) may have probes in a file that was not opened: /x is left out. Name the file"}, 3},
 	{"not loaded", func(f *Facts) { f.Images, f.Trial = nil, Trial{} }, []string{"not-loaded fault Process 12 (shop) has no probes."}, 3},
 	{"a Go program", func(f *Facts) { f.Images, f.Trial, f.Process.Go = nil, Trial{}, true }, []string{"not-loaded fault To trace its functions instead, see stapsdt list -p 12"}, 3},
 	{"not loaded, with the library", func(f *Facts) {
@@ -158,6 +161,9 @@ var diagnoses = []struct {
 	}, []string{"proc fault mount -t proc"}, 6},
 	{"moved code", func(f *Facts) { f.Images[0].Moved = true }, []string{"moved fault has moved the code of"}, 3},
 	{"a library that is mapped twice", func(f *Facts) { f.Images[0].Twice = true }, []string{"twice note is mapped twice in process 12"}, 0},
+	{"a deleted recording", func(f *Facts) { f.Process.Deleted = []recordings.Recording{{File: "/x.rec", Deleted: "/proc/12/fd/5"}} },
+		[]string{"deleted note its recording was deleted or unmounted: /x.rec. Until the process ends, --from /proc/12/fd/5 reads it."}, 0},
+	{"a deleted image", func(f *Facts) { f.Images[0].Deleted = true }, []string{"deleted note was deleted or replaced since process 12 mapped it"}, 0},
 	{"stopped", func(f *Facts) { f.Process.Stopped = true }, []string{"stopped fault kill -CONT 12"}, 6},
 	{"Linux 5.7", func(f *Facts) { f.Host.Release = "5.7.0-19-amd64" }, []string{"kernel fault Linux 5.7.0-19-amd64 is too old"}, 6},
 	{"Linux 5.8", func(f *Facts) { f.Host.Release = "5.8" }, nil, 0},
@@ -237,4 +243,20 @@ func TestSections(t *testing.T) {
 	for _, c := range checks {
 		assert.True(t, sections[c.see], "%s: there is no section %s", c.cause, c.see)
 	}
+}
+
+// TestFires: a process of the same interpreter fires events of its own only if it has the probes.
+func TestFires(t *testing.T) {
+	uses := func(provider string) []target.Use {
+		return []target.Use{{File: &target.File{Probes: []sdt.Site{{Provider: provider, Name: "tick"}}}}}
+	}
+	tasks := &Facts{Images: []Image{{Probes: []Name{{"tasks", "tick"}}}}}
+	require.True(t, tasks.fires(uses("tasks")))
+	require.False(t, tasks.fires(uses("other")))
+	require.False(t, tasks.fires(nil))
+	require.True(t, (&Facts{}).fires(uses("other")), "this process has no probes, but the user may have that one in mind")
+	require.False(t, (&Facts{}).fires(nil))
+	only, err := spec.Parse("tasks:tock")
+	require.NoError(t, err)
+	require.False(t, (&Facts{Spec: &only}).fires(uses("tasks")))
 }

@@ -10,8 +10,9 @@ import (
 	"debug/elf"
 	"slices"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 )
 
@@ -27,6 +28,8 @@ type Facts struct {
 	Images  []Image
 	// Closed is the error from the first file of the process that could not be opened, or nil.
 	Closed error
+	// LeftOut are the reasons why files of the process were not opened, such as those on FUSE.
+	LeftOut []error
 	// Named is the file that Spec names.
 	Named Named
 	Trial Trial
@@ -91,6 +94,8 @@ type Process struct {
 	// Socket is the error from connecting to its socket: nil if it can be watched without the kernel,
 	// and socket.ErrNone if it does not listen.
 	Socket error
+	// Deleted are its recordings whose files were deleted.
+	Deleted []recordings.Recording
 	// Foreign is the machine of probes that the kernel's machine cannot execute, or EM_NONE.
 	Foreign elf.Machine
 }
@@ -103,6 +108,8 @@ type Image struct {
 	// Twice reports whether the process has mapped the semaphore of a selected probe
 	// twice.
 	Twice bool
+	// Deleted reports whether the path leads to the file no longer.
+	Deleted bool
 	// Moved reports whether the process has moved the code of a probe to memory that has no
 	// file.
 	Moved bool

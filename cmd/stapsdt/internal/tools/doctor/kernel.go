@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +25,9 @@ func (f *Facts) refused() bool {
 	err := errors.Join(f.Trial.BPF, f.Trial.Attach)
 	return denied(err) || errors.Is(err, unix.ENOSYS)
 }
+
+// reason returns the kernel's error in the trial.
+func (f *Facts) reason() string { return rights.Reason(errors.Join(f.Trial.BPF, f.Trial.Attach)) }
 
 // missing returns the capabilities that attaching needs and that this process lacks.
 func (f *Facts) missing() []rights.Capability {
@@ -51,7 +54,7 @@ func capability(f *Facts) (all []Finding) {
 		all = fault(StatusRights, "The kernel refuses to trace here: the capabilities of this process are those of a user namespace, but tracing takes capabilities in the initial one.",
 			"Run stapsdt on the host, or in a container without a user namespace.")
 	default:
-		all = fault(StatusRights, fmt.Sprintf("The kernel refuses to trace here, although no capability is missing: %v. A security module, such as SELinux, can be the reason.", errors.Join(f.Trial.BPF, f.Trial.Attach)),
+		all = fault(StatusRights, fmt.Sprintf("The kernel refuses to trace here, although no capability is missing: %v. A security module, such as SELinux, can be the reason.", f.reason()),
 			"Look for the refusal in the log of the kernel (dmesg, ausearch).")
 	}
 	if f.Closed != nil {
@@ -85,7 +88,7 @@ func seccomp(f *Facts) []Finding {
 	case !f.Self.Seccomp:
 		return fine("There is no seccomp filter.")
 	case f.refused() && len(f.missing()) == 0:
-		return fault(StatusFault, fmt.Sprintf("A seccomp filter refuses the system calls of tracers, although no capability is missing: %v.", errors.Join(f.Trial.BPF, f.Trial.Attach)),
+		return fault(StatusFault, fmt.Sprintf("A seccomp filter refuses the system calls of tracers, although no capability is missing: %v.", f.reason()),
 			"Add bpf and perf_event_open to the profile of this container (docker run --security-opt seccomp=FILE). The traced program needs neither.")
 	}
 	return fine("There is a seccomp filter, which has refused nothing.")

@@ -100,6 +100,9 @@ func notLoaded(f *Facts) []Finding {
 	}
 	message, remedy := ".", "Check that this is the right process, and that its provider is loaded. Start the tracer after Load."
 	switch {
+	case len(f.LeftOut) > 0:
+		return fault(StatusNothing, fmt.Sprintf("Process %d (%s) may have probes in a file that was not opened: %v.", f.PID, p.Name, f.LeftOut[0]),
+			"Name the file in front of the probe: FILE:PROVIDER:PROBE.")
 	case len(p.Children) > 0:
 		return note(fmt.Sprintf("Process %d (%s) has no probes, but has started %s, which has: it is a wrapper, such as go run, and -p %[1]d stands for both.", f.PID, p.Name, text.PIDs(p.Children)),
 			fmt.Sprintf("To see what is wrong there: stapsdt doctor -p %d.", p.Children[0]))
@@ -170,6 +173,20 @@ func otherFile(f *Facts) []Finding {
 		return fine(fmt.Sprintf("Process %d has mapped %s.", f.PID, file))
 	}
 	return fault(StatusFault, fmt.Sprintf("Process %d has not mapped %s, but a file of another user, directory or version, or has mapped it before it was replaced.%s", f.PID, file, mapped), remedy)
+}
+
+func deleted(f *Facts) (all []Finding) {
+	for _, r := range f.Process.Deleted {
+		all = append(all, note(fmt.Sprintf("Process %d records, but the file of its recording was deleted or unmounted: %s.", f.PID, r.File),
+			fmt.Sprintf("Until the process ends, --from %s reads it. Restart the program, with a file that nothing deletes.", r.Deleted))...)
+	}
+	for _, im := range f.Images {
+		if im.Deleted && slices.ContainsFunc(im.Probes, f.selects) {
+			all = append(all, note(fmt.Sprintf("The file %s was deleted or replaced since process %d mapped it. stapsdt finds its probes nevertheless, but many other tracers do not.", im.Path, f.PID),
+				"Let the program unload and load the provider, which writes the file again, or restart the program.")...)
+		}
+	}
+	return all
 }
 
 func twice(f *Facts) (all []Finding) {

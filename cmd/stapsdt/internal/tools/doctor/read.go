@@ -13,8 +13,9 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
@@ -41,8 +42,14 @@ func Read(pid int, spec *spec.Spec) *Facts {
 	if f.Process.Alive {
 		uses, f.Closed, f.Process.Refused = finder.Process(pid)
 		f.Process.Alive = !errors.Is(f.Process.Refused, proc.ErrNoProcess)
+		f.LeftOut = finder.Skips().Unsaid()
 	}
 	f.Process.Socket = dial(pid)
+	for _, r := range recordings.Of([]int{pid}) {
+		if r.Deleted != "" {
+			f.Process.Deleted = append(f.Process.Deleted, r)
+		}
+	}
 	for _, u := range uses {
 		f.image(u)
 	}
@@ -71,7 +78,9 @@ func dial(pid int) error {
 
 // image notes a file that the process has mapped.
 func (f *Facts) image(u target.Use) {
-	im := Image{Path: strings.TrimSuffix(u.Mappings[0].Path, " (deleted)"), ID: u.ID, Moved: u.Moved}
+	name, deleted := strings.CutSuffix(u.Mappings[0].Path, proc.Deleted)
+	im := Image{Path: name, ID: u.ID, Moved: u.Moved}
+	im.Deleted = deleted && !strings.HasPrefix(name, "/memfd:")
 	for _, p := range u.Probes {
 		name := Name{p.Provider, p.Name}
 		im.Probes = append(im.Probes, name)
@@ -121,8 +130,9 @@ func (f *Facts) readNamed(finder *target.Finder) {
 	}
 }
 
-// readRelatives looks for processes that the user may have been looking for: descendants of this process,
-// and other processes of the same program.
+// readRelatives looks for processes that the user may have been looking for: descendants of this
+// process, and other processes of the same program. Those of an interpreter are of the same program
+// if they have the same probes.
 func (f *Facts) readRelatives(finder *target.Finder) {
 	pids, _ := proc.Processes()
 	exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", proc.Task(f.PID)))
@@ -131,16 +141,35 @@ func (f *Facts) readRelatives(finder *target.Finder) {
 			continue
 		}
 		other, otherErr := os.Stat(fmt.Sprintf("/proc/%d/exe", proc.Task(pid)))
-		if err == nil && otherErr == nil && os.SameFile(exe, other) && proc.Alive(pid) {
-			f.Process.Siblings = append(f.Process.Siblings, pid)
-		}
-		if len(f.Images) > 0 || !startedBy(pid, f.PID) {
+		isSame := err == nil && otherErr == nil && os.SameFile(exe, other) && proc.Alive(pid)
+		isChild := len(f.Images) == 0 && startedBy(pid, f.PID)
+		if !isSame && !isChild {
 			continue
 		}
-		if uses, _, err := finder.Process(pid); err == nil && len(uses) > 0 {
+		uses, _, err := finder.Process(pid)
+		if isSame && (err != nil || f.fires(uses)) {
+			f.Process.Siblings = append(f.Process.Siblings, pid)
+		}
+		if isChild && err == nil && len(uses) > 0 {
 			f.Process.Children = append(f.Process.Children, pid)
 		}
 	}
+}
+
+// fires reports whether another process has a selected probe that this process has, or any selected
+// probe if this process has none.
+func (f *Facts) fires(uses []target.Use) bool {
+	has := func(name Name) bool {
+		return len(f.Images) == 0 || slices.ContainsFunc(f.Images, func(im Image) bool {
+			return slices.Contains(im.Probes, name)
+		})
+	}
+	return slices.ContainsFunc(uses, func(u target.Use) bool {
+		return slices.ContainsFunc(u.Probes, func(p sdt.Site) bool {
+			name := Name{p.Provider, p.Name}
+			return f.selects(name) && has(name)
+		})
+	})
 }
 
 func startedBy(pid, ancestor int) bool {
@@ -175,8 +204,7 @@ func (f *Facts) readProgram() {
 		if m.Executable || m.Offset != 0 || strings.HasPrefix(m.Path, "/dev/") {
 			continue
 		}
-		path := fmt.Sprintf("/proc/%d/map_files/%x-%x", proc.Task(f.PID), m.Start, m.End)
-		f.machine(machine(path, func(file io.ReaderAt) bool {
+		f.machine(machine(m.Link(f.PID), func(file io.ReaderAt) bool {
 			probes, _ := sdt.Read(file)
 			return slices.ContainsFunc(probes, func(p sdt.Site) bool { return f.selects(Name{p.Provider, p.Name}) })
 		}))

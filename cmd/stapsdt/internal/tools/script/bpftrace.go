@@ -121,7 +121,7 @@ func (s *Script) common(sites []Site) []value {
 func (v *value) bpftrace(i int) (verb, arg string) {
 	arg = fmt.Sprintf("arg%d", i)
 	switch v.format {
-	case text:
+	case characters:
 		return `\"%s\"`, "str(" + arg + ")"
 	case boolean:
 		return "%s", arg + ` ? "true" : "false"`

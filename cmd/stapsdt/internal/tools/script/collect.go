@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -31,16 +32,16 @@ type Options struct {
 }
 
 // Run writes a script that traces probes.
-func Run(to *console.Console, where query.Target, specs []string, o Options) error {
+func Run(to *console.Console, where query.Target, specs []spec.Choice, o Options) error {
 	if o.Tracer != "bpftrace" && o.Tracer != "tracefs" {
-		return console.Usagef("no tracer: give --for bpftrace or --for tracefs")
+		return query.Usagef("no tracer: give --for bpftrace or --for tracefs")
 	}
-	selector, err := probes.Select(&where, specs, nil)
+	selector, err := probes.Select(&where, specs)
 	if err != nil {
 		return err
 	}
 	if fns := selector.FunctionSpecs(); len(fns) > 0 {
-		return console.Usagef("%v selects functions, but scripts are written for probes", fns[0])
+		return query.Usagef("%v selects functions, but scripts are written for probes", fns[0])
 	}
 	if where, err = probes.Now(&where); err != nil {
 		return err
@@ -51,13 +52,13 @@ func Run(to *console.Console, where query.Target, specs []string, o Options) err
 	if err != nil {
 		return err
 	}
-	script := &Script{Specs: strings.Join(specs, " "), Sites: sites, Texts: o.Texts}
+	script := &Script{Specs: spec.Join(specs, " "), Sites: sites, Texts: o.Texts}
 	script.PIDs = slices.Sorted(slices.Values(proc.Family(where.PIDs)))
 	for _, name := range o.Texts {
 		if !slices.ContainsFunc(sites, func(site Site) bool {
 			return slices.ContainsFunc(script.values(&site), func(v value) bool { return v.asked == name })
 		}) {
-			return console.Usagef("--str %s: no probe has such an argument", name)
+			return query.Usagef("--str %s: no probe has such an argument", name)
 		}
 	}
 	write := script.Bpftrace
@@ -149,7 +150,7 @@ func sitesOf(to *console.Console, selector *probes.Selector, f *target.File, use
 // found returns a path that leads to a file, if necessary through one of the processes that have
 // mapped it.
 func found(f *target.File, uses []probes.Use) (*File, error) {
-	path, err := filepath.Abs(strings.TrimSuffix(f.Path, " (deleted)"))
+	path, err := filepath.Abs(strings.TrimSuffix(f.Path, proc.Deleted))
 	if err != nil {
 		return nil, err
 	}
@@ -157,10 +158,9 @@ func found(f *target.File, uses []probes.Use) (*File, error) {
 		return &File{Path: path}, nil
 	}
 	for _, u := range uses {
-		task := proc.Task(u.PID)
-		through := []string{fmt.Sprintf("/proc/%d/root%s", task, path)}
+		through := []string{fmt.Sprintf("/proc/%d/root%s", proc.Task(u.PID), path)}
 		for _, m := range u.Mappings {
-			through = append(through, fmt.Sprintf("/proc/%d/map_files/%x-%x", task, m.Start, m.End))
+			through = append(through, m.Link(u.PID))
 		}
 		for _, path := range through {
 			if leads(path, f) {

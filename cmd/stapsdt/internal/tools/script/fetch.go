@@ -17,9 +17,9 @@ func (s *Site) fetch(i int, v *value) string {
 	switch {
 	case place == "":
 		return ""
-	case v.format == text && v.Operand.Kind == sdt.OperandConstant:
+	case v.format == characters && v.Operand.Kind == sdt.OperandConstant:
 		return place + ":string"
-	case v.format == text:
+	case v.format == characters:
 		return "+0(" + place + "):string"
 	}
 	kind := "u"
@@ -35,7 +35,8 @@ func (s *Site) fetch(i int, v *value) string {
 // place returns the place of the value, or "". A string with a constant operand is at this address.
 func (s *Site) place(i int, v *value) string {
 	o := v.Operand
-	isMemory := o.Kind == sdt.OperandMemory || o.Kind == sdt.OperandConstant && v.format == text
+	isMemory := o.Kind == sdt.OperandMemory ||
+		o.Kind == sdt.OperandConstant && v.format == characters
 	switch {
 	case v.Err != nil || o.Index.Name != "":
 		return ""
@@ -46,7 +47,8 @@ func (s *Site) place(i int, v *value) string {
 	case !isMemory || o.Symbol != "" && o.Base.Name != "":
 		return ""
 	case o.Symbol != "":
-		// The kernel adds the distance from the site's offset to this offset to the address of the site.
+		// The kernel adds the distance from the site's offset to this offset to the address of
+		// the site.
 		offset := int64(s.Offset) + s.Deltas[i] + o.Displacement
 		if offset < 0 {
 			return ""

@@ -14,8 +14,8 @@ import (
 	"unicode"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -81,7 +81,7 @@ const (
 	boolean
 	duration
 	float // shown as its bits
-	text
+	characters
 )
 
 // value is an argument, with the name and the format that scripts use.
@@ -105,7 +105,7 @@ func (s *Script) values(site *Site) []value {
 		v.format = formatOf(a)
 		for _, name := range s.Texts {
 			if name == position || v.named && name == v.name {
-				v.format, v.asked = text, name
+				v.format, v.asked = characters, name
 			}
 		}
 		all = append(all, v)
@@ -116,7 +116,7 @@ func (s *Script) values(site *Site) []value {
 func formatOf(a sdt.Arg) format {
 	switch t := bpf.ArgType(a); {
 	case t.Kind == expr.String:
-		return text
+		return characters
 	case t.Kind == expr.Bool:
 		return boolean
 	case t.Kind == expr.Float:
@@ -150,5 +150,5 @@ func (v *value) size() int {
 
 // describe returns the probe with the names and types of its arguments, for a comment.
 func (s *Site) describe() string {
-	return render.Printable(fmt.Sprintf("%s:%s(%s)", s.Provider, s.Name, spec.Signature(s.Site)))
+	return render.Printable(fmt.Sprintf("%s:%s(%s)", s.Provider, s.Name, text.Signature(s.Site)))
 }

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/source"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 )
 
@@ -56,15 +56,15 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	if c.interval, err = o.NewInterval(); err != nil {
 		return err
 	}
-	stream, err := source.Outside(to, &config, events.Options{From: o.From, Needs: o.needs()})
+	route, err := source.Choose(to, &config, events.Options{From: o.From, Needs: o.needs()})
 	if err != nil {
 		return err
 	}
-	if stream != nil {
-		defer stream.Close()
-		return newStreamCounter(&o).run(ctx, stream, c)
+	if route.Stream == nil {
+		return c.runTraced(ctx, config, route)
 	}
-	return c.runTraced(ctx, config)
+	defer route.Stream.Close()
+	return newStreamCounter(&o).run(ctx, route.Stream, c)
 }
 
 // finish shows the final counts.

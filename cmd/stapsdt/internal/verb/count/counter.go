@@ -8,6 +8,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 )
 
@@ -65,10 +66,10 @@ func (c *Counter) Section(p *bpf.Probe) (*bpf.Section, error) {
 }
 
 // runTraced counts the events of processes.
-func (c *reporter) runTraced(ctx context.Context, config query.Config) error {
-	r, err := run.New(c.Console, config)
+func (c *reporter) runTraced(ctx context.Context, config query.Config, route source.Route) error {
+	r, err := run.New(c.Console, config, run.Options{Machine: route.Machine})
 	if err != nil {
-		return err
+		return source.Refuse(err, &config)
 	}
 	defer r.Close()
 	counter := NewCounter(r, c.options.Expressions, nil)
@@ -89,14 +90,14 @@ func (c *Counter) Report(what string) error {
 	if err != nil {
 		return err
 	}
-	Lost(c.run, stats, what)
-	return nil
+	return Report(c.run, stats, what)
 }
 
-// Lost warns of events that are not included in the tables of a run.
-func Lost(r *run.Run, stats layout.Stats, what string) {
+// Report warns of events that are not included in the tables of a run, and returns the error of the
+// run's Report.
+func Report(r *run.Run, stats layout.Stats, what string) error {
 	if stats.Lost > 0 {
 		r.Warn("%d events were lost, because there are too many different %s", stats.Lost, what)
 	}
-	r.Report(stats)
+	return r.Report(stats)
 }

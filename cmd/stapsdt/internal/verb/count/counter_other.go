@@ -5,9 +5,11 @@ package count
 import (
 	"context"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 )
 
 // runTraced returns an error, because only Linux has processes that can be traced.
-func (c *reporter) runTraced(context.Context, query.Config) error { return console.ErrLinux }
+func (c *reporter) runTraced(context.Context, query.Config, source.Route) error {
+	return query.ErrLinux
+}

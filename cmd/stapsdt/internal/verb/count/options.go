@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 )
@@ -72,7 +71,7 @@ func (o *Options) Check() error {
 		columns = histogramColumns
 	}
 	if columns = append([]string{"count"}, columns...); o.Sort != "" && !slices.Contains(columns, o.Sort) {
-		return console.Usagef("--sort takes %s here, not %q", strings.Join(columns, " or "), o.Sort)
+		return query.Usagef("--sort takes %s here, not %q", strings.Join(columns, " or "), o.Sort)
 	}
 	return CheckLimit(o.Limit)
 }
@@ -80,7 +79,7 @@ func (o *Options) Check() error {
 // NewInterval returns the interval of the reports. It returns an error if the events are of the past.
 func (o *Options) NewInterval() (*query.Interval, error) {
 	if o.Interval > 0 && len(o.From.Paths) > 0 && !o.From.Follow {
-		return nil, console.Usagef("-i is for processes and --follow: --from reads recordings")
+		return nil, query.Usagef("-i is for processes and --follow: --from reads recordings")
 	}
 	return query.NewInterval(o.Interval)
 }
@@ -126,7 +125,7 @@ func (r *Row[S]) sum() (s query.Sum) {
 // CheckLimit returns an error if a limit of rows is not valid.
 func CheckLimit(limit int) error {
 	if limit < 0 {
-		return console.Usagef("-n %d is negative", limit)
+		return query.Usagef("-n %d is negative", limit)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func TestRecorded(t *testing.T) {
 	} {
 		o.From = from
 		err := Run(t.Context(), &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, query.Config{}, o)
-		require.ErrorIs(t, err, console.ErrUsage)
+		require.ErrorIs(t, err, query.ErrUsage)
 		require.ErrorContains(t, err, want)
 	}
 	c := newReporter(&console.Console{}, Options{Interval: time.Second}, query.Text)

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
@@ -61,7 +61,8 @@ type Table[S Subject] struct {
 	tallies  [1024]recentTally[S]
 }
 
-// recentRow is the last row with a hash, among rows with no value of --by or with one number as the only value. Most events are found there.
+// recentRow is the last row with a hash, among rows with no value of --by or with one number as
+// the only value. Most events are found there.
 type recentRow[S Subject] struct {
 	number int
 	bits   uint64
@@ -90,7 +91,7 @@ func (t *Table[S]) Number(of S) int {
 
 // Add counts an event of a subject. With buckets, it counts the event in the bucket of its value.
 func (t *Table[S]) Add(
-	number int, by []replay.Value, buckets query.Buckets, of expr.Type, value uint64,
+	number int, by []evaluate.Value, buckets query.Buckets, of expr.Type, value uint64,
 ) {
 	if row := t.Row(number, by); row != nil {
 		row.Count++
@@ -117,7 +118,7 @@ func (t *Table[S]) tally(row *Row[S], buckets query.Buckets, of expr.Type, value
 }
 
 // Row returns the row of an event, or nil if there is no room for it: then the event is lost.
-func (t *Table[S]) Row(number int, by []replay.Value) *Row[S] {
+func (t *Table[S]) Row(number int, by []evaluate.Value) *Row[S] {
 	if len(by) > 1 || len(by) == 1 && by[0].Text != "" {
 		return t.find(number, by)
 	}
@@ -137,7 +138,7 @@ func (t *Table[S]) Row(number int, by []replay.Value) *Row[S] {
 }
 
 // find is Row for any values.
-func (t *Table[S]) find(number int, by []replay.Value) *Row[S] {
+func (t *Table[S]) find(number int, by []evaluate.Value) *Row[S] {
 	t.key = binary.NativeEndian.AppendUint64(t.key[:0], uint64(number))
 	for i := range by {
 		t.key = binary.NativeEndian.AppendUint64(t.key, by[i].Bits)
@@ -155,7 +156,7 @@ func (t *Table[S]) find(number int, by []replay.Value) *Row[S] {
 	return row
 }
 
-func (t *Table[S]) add(number int, by []replay.Value) *Row[S] {
+func (t *Table[S]) add(number int, by []evaluate.Value) *Row[S] {
 	row := &Row[S]{
 		Of: t.subjects[number], Buckets: query.Tallies{}, key: string(t.key), index: len(t.rows),
 	}

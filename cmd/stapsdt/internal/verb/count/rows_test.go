@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/stretchr/testify/require"
@@ -15,18 +15,20 @@ import (
 // What has no room is counted.
 func TestTable(t *testing.T) {
 	of, text := expr.Type{Kind: expr.Uint, Size: 8}, expr.Type{Kind: expr.String}
-	keys := map[string]func(i int) []replay.Value{
-		"none": func(int) []replay.Value { return nil },
-		"number": func(i int) []replay.Value {
-			return []replay.Value{{Item: replay.NewItem("n", of), Bits: uint64(i%1500) << (i % 2 * 54)}}
+	keys := map[string]func(i int) []evaluate.Value{
+		"none": func(int) []evaluate.Value { return nil },
+		"number": func(i int) []evaluate.Value {
+			return []evaluate.Value{{Item: evaluate.NewItem("n", of), Bits: uint64(i%1500) << (i % 2 * 54)}}
 		},
-		"text": func(i int) []replay.Value {
-			return []replay.Value{{Item: replay.NewItem("s", text), Text: fmt.Sprint(i % 1500)[1:]}}
+		"text": func(i int) []evaluate.Value {
+			return []evaluate.Value{{Item: evaluate.NewItem("s", text), Text: fmt.Sprint(i % 1500)[1:]}}
 		},
-		"both": func(i int) []replay.Value {
-			return []replay.Value{{Item: replay.NewItem("n", of), Bits: uint64(i % 7)}, {Item: replay.NewItem("s", text), Text: fmt.Sprint(i % 3)}}
+		"both": func(i int) []evaluate.Value {
+			return []evaluate.Value{{Item: evaluate.NewItem("n", of), Bits: uint64(i % 7)}, {Item: evaluate.NewItem("s", text), Text: fmt.Sprint(i % 3)}}
 		},
-		"many": func(i int) []replay.Value { return []replay.Value{{Item: replay.NewItem("n", of), Bits: uint64(i)}} },
+		"many": func(i int) []evaluate.Value {
+			return []evaluate.Value{{Item: evaluate.NewItem("n", of), Bits: uint64(i)}}
+		},
 	}
 	for name, by := range keys {
 		var table Table[Probe]

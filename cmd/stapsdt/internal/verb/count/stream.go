@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -22,7 +23,7 @@ type streamCounter struct {
 
 // recordedProbe holds the expressions for the events of a probe.
 type recordedProbe struct {
-	*replay.Measure
+	*evaluate.Measure
 	number int         // the index from Table.Number
 	plain  bool        // there are no expressions
 	only   *Row[Probe] // the row if there is only one, once there was an event
@@ -107,7 +108,7 @@ func (c *streamCounter) Gone(f *replay.File) {
 
 // fits returns an error if a probe lacks a variable that the expressions use.
 func (e *Expressions) fits(p *recording.Probe) error {
-	_, err := replay.NewMeasure(p, e.counting())
+	_, err := evaluate.NewMeasure(p, e.counting())
 	return err
 }
 
@@ -130,7 +131,7 @@ func (c *streamCounter) Report(what string) error {
 	if c.Lost > 0 {
 		c.Warn("%d events were lost, because there are too many different %s", c.Lost, what)
 	}
-	replay.Unevaluated(c.Console, c.unevaluated)
+	evaluate.Unevaluated(c.Console, c.unevaluated)
 	return err
 }
 
@@ -139,7 +140,7 @@ func (c *streamCounter) probe(p *recording.Probe) (*recordedProbe, error) {
 	if known := c.probes[p]; known != nil {
 		return known, nil
 	}
-	m, err := replay.NewMeasure(p, c.expressions.counting())
+	m, err := evaluate.NewMeasure(p, c.expressions.counting())
 	if err != nil {
 		return nil, err
 	}

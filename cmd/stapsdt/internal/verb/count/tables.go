@@ -9,7 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 
 	"github.com/cilium/ebpf"
 )
@@ -108,7 +108,7 @@ func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r *layout.Ro
 	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: query.Tallies{}, key: c.of.String()}
 	n.Detached = t.Detached(c.of)
 	for i := range c.Keys {
-		v := replay.ValueIn(&c.Keys[i], r.Key)
+		v := evaluate.ValueIn(&c.Keys[i], r.Key)
 		n.Text, n.JSON = append(n.Text, v.ForText()), append(n.JSON, v.ForJSON())
 		n.key += "\x00" + n.Text[i]
 	}

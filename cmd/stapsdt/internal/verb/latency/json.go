@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
 )
 
@@ -28,11 +28,12 @@ type jsonTimes struct {
 // jsonUnpaired describes the unpaired events of a kind of operation.
 type jsonUnpaired struct {
 	jsonHead
-	Starts  uint64            `json:"starts_without_end"`
-	Ends    uint64            `json:"ends_without_start"`
-	Open    int               `json:"open"`
-	Unknown int               `json:"end_may_be_lost"`
-	Longest []replay.JSONOpen `json:"longest"`
+	Since   *time.Time         `json:"since,omitempty"` // operations that have begun since then are known
+	Starts  uint64             `json:"starts_without_end"`
+	Ends    uint64             `json:"ends_without_start"`
+	Open    int                `json:"open"`
+	Unknown int                `json:"end_may_be_lost"`
+	Longest []pairing.JSONOpen `json:"longest"`
 }
 
 // encode writes an object for each row, and one for the unpaired events of each kind of operation.
@@ -51,7 +52,9 @@ func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
 			continue
 		}
 		u := &all[i]
-		object := jsonUnpaired{head(o), u.starts, u.ends, u.open, u.unknown, []replay.JSONOpen{}}
+		object := jsonUnpaired{
+			head(o), l.past.JSON(), u.starts, u.ends, u.open, u.unknown, []pairing.JSONOpen{},
+		}
 		for _, open := range u.oldest {
 			object.Longest = append(object.Longest, open.JSON())
 		}

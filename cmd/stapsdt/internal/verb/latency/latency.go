@@ -8,12 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -38,21 +39,24 @@ type latency struct {
 	kinds   kinds
 	where   string
 	screen  console.Screen
+	past    *events.Past // nil for recordings
 	// interval is the time between two screens.
 	interval *query.Interval
 }
 
-// Run measures operations until the run ends, and shows their times. names are from the command line: the probes of the
-// start and of the end, or the name before their __start and __end. key is an expression with equal values at a start
-// and its end, or "".
+// Run measures operations until the run ends, and shows their times. The specs of the configuration
+// are those of the command line: the probes of the start and of the end, or the name before their
+// __start and __end. key is an expression with equal values at a start and its end, or "".
 func Run(
-	ctx context.Context, to *console.Console, config query.Config,
-	names []string, key string, o count.Options,
+	ctx context.Context, to *console.Console, config query.Config, key string, o count.Options,
 ) (err error) {
 	l := &latency{Console: to, options: o, format: config.Format, where: config.Where}
 	l.screen.Console = to
-	if l.pairs, err = newPairs(names, key); err != nil {
+	if l.pairs, err = newPairs(config.Specs, key); err != nil {
 		return err
+	}
+	if err := l.pairs.keyless; err != nil && (config.All || config.Await || config.Command != nil) {
+		return err // the probes may come late, or never
 	}
 	if err := o.Check(); err != nil {
 		return err
@@ -62,25 +66,27 @@ func Run(
 	}
 	l.kinds.pairs = l.pairs
 	if o.From.Given() && l.pairs.functions {
-		return console.Usagef("recordings do not have the depth of calls, which is needed to pair calls of functions with their returns")
+		return query.Usagef("recordings do not have the depth of calls, which is needed to pair calls of functions with their returns")
 	}
 	if l.pairs.key == query.Goroutine && !config.Given() && !o.From.Given() {
-		return console.Usagef("--key goroutine needs to know the processes: give -p PID, or -a for all")
+		return query.Usagef("--key goroutine needs to know the processes: give -p PID, or -a for all")
 	}
 	if l.interval, err = l.options.NewInterval(); err != nil {
 		return err
 	}
-	asked, needs := config, l.needs()
-	asked.Specs, asked.Others, asked.Where = l.pairs.specs, l.pairs.others, ""
-	stream, err := source.Outside(to, &asked, events.Options{From: o.From, Needs: needs})
+	config.Specs, config.Kernel = l.pairs.specs(), l.onlyKernel()
+	asked := config
+	asked.Where = ""
+	options := events.Options{From: o.From, Needs: l.needs(), Past: true}
+	route, err := source.Choose(to, &asked, options)
 	if err != nil {
 		return err
 	}
-	if stream != nil {
-		defer stream.Close()
-		return l.runStream(ctx, stream)
+	if route.Stream == nil {
+		return l.runTraced(ctx, config, route)
 	}
-	return l.runTraced(ctx, config, needs.Kernel)
+	defer route.Stream.Close()
+	return l.runStream(ctx, route.Stream)
 }
 
 // tick shows the times if that is due.
@@ -92,98 +98,85 @@ func (l *latency) tick() (next time.Duration, more bool, err error) {
 	return next, true, err
 }
 
-// needs returns the requirements for a program's own events: both probes, and expressions that fit one of the two.
-func (l *latency) needs() replay.Needs {
-	n := replay.Needs{}
-	n.Kernel = query.UsesThread(slices.Concat(l.options.By, []string{l.where, l.pairs.key})...)
+// onlyKernel returns what only the kernel knows of an operation, or "".
+func (l *latency) onlyKernel() string {
 	if l.pairs.key == query.Thread {
-		n.Kernel = "--key thread"
+		return "--key thread"
 	}
-	n.All = func(all []*recording.Probe) error {
-		trial := &streamed{latency: &latency{options: l.options, pairs: l.pairs, kinds: kinds{pairs: l.pairs}}}
+	return query.UsesThread(append(slices.Clone(l.options.By), l.where, l.pairs.key)...)
+}
+
+// needs returns the requirements for a program's own events: both probes, and expressions that
+// fit one of the two.
+func (l *latency) needs() replay.Needs {
+	return replay.Needs{All: func(all []*recording.Probe) error {
+		trial := &streamed{latency: &latency{
+			options: l.options, pairs: l.pairs, kinds: kinds{pairs: l.pairs},
+		}}
 		return trial.pair(all, l.where)
-	}
-	return n
+	}}
 }
 
 // pairs defines the probes that belong together.
 type pairs struct {
 	named bool // whether the command line names operations instead of their probes
 	// functions means that the operations are calls of functions.
-	functions bool
-	specs     []string
-	others    map[string]string // the alternative of the second spec
-	key       string
-
-	start, end spec.Choice // the specs
+	functions  bool
+	start, end spec.Choice
+	key        string
+	// keyless is the error that no key follows from the specs, or nil. The error for a probe that
+	// does not exist comes first, because a wrong name can be the reason.
+	keyless error
 }
 
-// parse parses the specs.
-func (p *pairs) parse() error {
-	both, err := spec.ParseChoices(p.specs, p.others)
-	if err != nil {
-		return console.Usagef("%w", err)
-	}
-	p.start, p.end = both[0], both[1]
-	return nil
-}
+func (p *pairs) specs() []spec.Choice { return []spec.Choice{p.start, p.end} }
 
 // isStart reports whether a probe is the start, and not the end.
 func (p *pairs) isStart(provider, probe string) (bool, error) {
 	isStart, err := spec.IsStart(&p.start, &p.end, provider, probe)
 	if err != nil {
-		err = console.Usagef("%w", err)
+		err = query.Usagef("%w", err)
 	}
 	return isStart, err
 }
 
-// newPairs returns the specs of the start and of the end, and the key that pairs their events.
-func newPairs(names []string, key string) (*pairs, error) {
-	p := &pairs{key: key}
-	switch len(names) {
-	case 1:
-		if spec, err := spec.Parse(names[0]); err == nil && spec.Functions {
-			if err := p.function(names[0]); err != nil {
-				return nil, err
-			}
-			return p, p.parse()
+// newPairs returns the start and the end of one or two specs, and the key that pairs their events.
+func newPairs(specs []spec.Choice, key string) (p *pairs, err error) {
+	p = &pairs{key: key}
+	if len(specs) == 1 {
+		if p.named = true; specs[0].Functions {
+			return p, p.function(specs[0])
 		}
-		p.named = true
-		var err error
-		if p.specs, p.others, err = replay.OperationSpecs(names); err != nil {
+		if specs, err = pairing.OperationSpecs(specs); err != nil {
 			return nil, err
 		}
-	case 2:
-		p.specs = names
-	default:
-		return nil, console.Usagef("latency takes the probes of the start and of the end, or the name that their __start and __end follow")
 	}
-	if p.specs[0] == p.specs[1] {
-		return nil, console.Usagef("the start and the end are the same probe: %s", p.specs[0])
+	if p.start, p.end = specs[0], specs[1]; p.start == p.end {
+		return nil, query.Usagef("the start and the end are the same probe: %v", p.start)
 	}
 	if p.key == "" {
-		start, ok1 := strings.CutSuffix(p.specs[0], "_start")
-		end, ok2 := strings.CutSuffix(p.specs[1], "_end")
+		start, ok1 := strings.CutSuffix(p.start.String(), "_start")
+		end, ok2 := strings.CutSuffix(p.end.String(), "_end")
 		if !ok2 {
-			end, ok2 = strings.CutSuffix(p.specs[1], "_done")
+			end, ok2 = strings.CutSuffix(p.end.String(), "_done")
 		}
 		if !ok1 || !ok2 || start != end {
-			return nil, console.Usagef("no key pairs a start with its end: give --key arg0 or another expression, --key goroutine or --key thread")
+			p.keyless = query.Usagef("no key pairs %v with %v: give --key arg0 or another expression, --key goroutine or --key thread", p.start, p.end)
 		}
 		p.key = "arg0"
 	}
-	return p, p.parse()
+	return p, nil
 }
 
 // function pairs the calls of functions with their returns.
-func (p *pairs) function(name string) error {
-	if strings.HasSuffix(name, spec.ReturnSuffix) {
-		return console.Usagef("latency pairs calls with their returns: give %s", strings.TrimSuffix(name, spec.ReturnSuffix))
+func (p *pairs) function(calls spec.Choice) error {
+	if calls.Returns {
+		return query.Usagef("latency pairs calls with their returns: give %s", calls.Calls())
 	}
 	if p.key != "" && p.key != query.Call {
-		return console.Usagef("a call is paired with its return by its goroutine and its depth: leave out --key")
+		return query.Usagef("a call is paired with its return by its goroutine and its depth: leave out --key")
 	}
-	p.named, p.functions, p.key = true, true, query.Call
-	p.specs = []string{name, name + spec.ReturnSuffix}
+	p.functions, p.key = true, query.Call
+	p.start, p.end = calls, spec.Choice{Spec: calls.Suffixed(spec.ReturnSuffix)}
 	return nil
 }

@@ -1,13 +1,18 @@
 package latency
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -18,13 +23,13 @@ type streamed struct {
 	count.Table[*operation]
 	latency *latency
 	stream  *events.Stream
-	pairs   *replay.Pairs
+	pairs   *pairing.Pairs
 }
 
 // runStream measures the operations of a stream.
 func (l *latency) runStream(ctx context.Context, stream *events.Stream) error {
 	r := &streamed{latency: l, stream: stream}
-	l.source = r
+	l.source, l.past = r, stream.Past
 	if err := r.pair(stream.Probes(), l.where); err != nil {
 		return err
 	}
@@ -45,6 +50,7 @@ func (l *latency) runStream(ctx context.Context, stream *events.Stream) error {
 	}
 	err := stream.Report(replay.LowerBounds, 0)
 	r.report()
+	l.past.Report(l.Console)
 	return err
 }
 
@@ -66,9 +72,9 @@ func (r *streamed) Event(event *events.Event) error {
 			r.pairs.Ignore(e.Probe)
 		}
 	}
-	if o := r.pairs.Add(e, event.File); o.HasEnded {
-		ended := &o.Ended
-		r.Add(ended.Kind, ended.By, r.latency.options.Buckets, query.Elapsed, uint64(ended.Took))
+	if o := r.pairs.Add(e, event.File); o.HasEnded && !event.File.InPast() {
+		kind, buckets := o.Ended.Start.Kind.Number, r.latency.options.Buckets
+		r.Add(kind, o.Ended.By, buckets, query.Elapsed, uint64(o.Ended.Took))
 	}
 	return nil
 }
@@ -76,19 +82,19 @@ func (r *streamed) Event(event *events.Event) error {
 func (r *streamed) Tick() (next time.Duration, more bool, err error) { return r.latency.tick() }
 
 // side returns the side of an operation to which a probe belongs.
-func (r *streamed) side(p *recording.Probe) (side replay.Side, err error) {
+func (r *streamed) side(p *recording.Probe) (side pairing.Side, err error) {
 	isStart, err := r.latency.pairs.isStart(p.Provider, p.Name)
 	if err != nil {
 		return side, err
 	}
 	kind, err := r.latency.kinds.find(p.Provider+":"+p.Name, isStart)
-	return replay.Side{Probe: p, Kind: int(kind), IsStart: isStart}, err
+	return pairing.Side{Probe: p, Kind: int(kind), IsStart: isStart}, err
 }
 
 // pair prepares to pair the events of probes.
 func (r *streamed) pair(all []*recording.Probe, where string) (err error) {
 	l := r.latency
-	var sides []replay.Side
+	var sides []pairing.Side
 	for _, p := range all {
 		side, err := r.side(p)
 		if err != nil {
@@ -97,20 +103,36 @@ func (r *streamed) pair(all []*recording.Probe, where string) (err error) {
 		sides = append(sides, side)
 	}
 	var unfit query.Unfit
-	pairing := query.Pairing{
+	asked := query.Pairing{
 		Key: l.pairs.key, Where: query.SplitWhere(where), By: l.options.By, Details: true,
 	}
-	r.pairs, err = replay.NewPairs(replay.Plan{Pairing: pairing, Unfit: &unfit}, sides)
+	r.pairs, err = pairing.NewPairs(pairing.Plan{Pairing: asked, Unfit: &unfit}, sides)
 	for i, o := range l.kinds.all {
 		o.unfit = err == nil && r.pairs.Unfit(i)
 	}
 	if line := unfit.Take(len(sides)); line != "" && l.Console != nil {
 		l.Warn("%s", line)
 	}
-	if err != nil && !errors.Is(err, query.ErrNothing) {
-		return console.Usagef("%w", err)
+	switch {
+	case errors.Is(err, query.ErrNothing):
+		return cmp.Or(l.pairs.missing(all), err)
+	case l.pairs.keyless != nil:
+		return l.pairs.keyless
+	case err != nil:
+		return query.Usagef("%w", err)
 	}
-	return err
+	return nil
+}
+
+// missing returns the error that none of the probes is a start, or an end, or nil.
+func (p *pairs) missing(all []*recording.Probe) error {
+	for _, c := range []*spec.Choice{&p.start, &p.end} {
+		matches := func(p *recording.Probe) bool { return c.Match(p.Provider, p.Name) }
+		if !slices.ContainsFunc(all, matches) {
+			return fmt.Errorf("%w: there is no %v", query.ErrNothing, c)
+		}
+	}
+	return nil
 }
 
 // report warns of operations that are not included.
@@ -119,13 +141,11 @@ func (r *streamed) report() {
 	if r.Lost > 0 {
 		to.Warn("%d events were lost, because there are too many different values of --by", r.Lost)
 	}
-	if r.pairs.Full > 0 {
-		to.Warn("%d starts are not included, because more than %d operations were open", r.pairs.Full, query.MaxOpen)
-	}
+	pairing.WarnFull(to, r.pairs.Open.Full)
 	if r.pairs.Unknown > 0 {
 		to.Warn("%d events are not included, because it is unknown which %s has fired them", r.pairs.Unknown, r.latency.pairs.key)
 	}
-	replay.Unevaluated(to, r.pairs.Unevaluated)
+	evaluate.Unevaluated(to, r.pairs.Unevaluated)
 }
 
 // detached returns nil, because only the kernel detaches.
@@ -137,19 +157,10 @@ func (r *streamed) unpaired() ([]unpaired, error) {
 		totals := r.pairs.Totals(i)
 		all[i].starts, all[i].ends = totals.Starts-totals.Pairs, totals.Ends
 	}
-	var open []*replay.Operation
-	r.pairs.Open(func(o *replay.Operation) { open = append(open, o) })
-	replay.SortOpen(open)
+	open := slices.Collect(r.pairs.Selected())
+	pairing.SortOpen(open)
 	for _, o := range open {
-		u := &all[o.Kind]
-		if o.IsOpen() {
-			u.open++
-		} else {
-			u.unknown++
-		}
-		if len(u.oldest) < maxOpenShown {
-			u.oldest = append(u.oldest, o)
-		}
+		all[o.Kind.Number].add(o)
 	}
 	return all, nil
 }

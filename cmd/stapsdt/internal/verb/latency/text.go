@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
@@ -60,7 +61,11 @@ func (l *latency) text(rows []*count.Row[*operation], all []unpaired) []byte {
 		if u.unknown > 0 {
 			open += fmt.Sprintf(", %d with an end that may be lost", u.unknown)
 		}
-		fmt.Fprintf(&b, "%s without an end (%s); %s without a start\n", render.Number(u.starts, "start"), open, render.Number(u.ends, "end"))
+		since := ""
+		if l.past != nil {
+			since = "; since " + l.past.Since().Format(time.TimeOnly)
+		}
+		fmt.Fprintf(&b, "%s without an end (%s); %s without a start%s\n", render.Number(u.starts, "start"), open, render.Number(u.ends, "end"), since)
 		l.openTable(&b, u)
 	}
 	return b.Bytes()

@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/past"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
@@ -31,30 +34,31 @@ type traced struct {
 	operations operations.Operations
 	plans      map[uint32]*bpf.Latency // the plan of each kind, for its first start
 	full       uint64                  // starts for which there was no room
+	seeds      seeds
+	found      []int // the processes that were found before the run began
 }
 
-// runTraced measures the operations of processes. kernel names the part of the command that only
-// the kernel can do, or is "".
-func (l *latency) runTraced(ctx context.Context, config query.Config, kernel string) (err error) {
-	defer func() { err = live.Refuse(err, kernel) }()
+// runTraced measures the operations of processes.
+func (l *latency) runTraced(
+	ctx context.Context, config query.Config, route source.Route,
+) (err error) {
+	defer func() { err = source.Refuse(err, &config) }()
 	t := &traced{latency: l, plans: map[uint32]*bpf.Latency{}}
 	t.Detached = t.detached
+	t.seeds = seeds{t: t, kinds: map[uint32]uint64{}, files: map[int]*replay.File{}}
 	l.source = t
-	config.Specs, config.Others, config.Together = l.pairs.specs, l.pairs.others, true
-	config.Whole = !l.pairs.named
-	if t.run, err = run.New(l.Console, config); err != nil {
+	o := run.Options{Machine: route.Machine, Together: true, Whole: !l.pairs.named}
+	if t.run, err = run.New(l.Console, config, o); err != nil {
 		return err
 	}
 	defer t.run.Close()
 	defer t.operations.Close()
 	defer t.Close()
-	var found func(pid int) error
-	if l.pairs.key == query.Goroutine {
-		found = t.processFound
-	}
-	if err := t.run.Attach(t, found); err != nil {
+	began := clock.Now()
+	if err := t.run.Attach(t, t.processFound); err != nil {
 		return err
 	}
+	t.begin(began)
 	t.run.Announce()
 	t.run.Ending = func() error { return t.operations.Tables.Stop() }
 	if err := t.run.Wait(ctx, t); err != nil {
@@ -66,17 +70,29 @@ func (l *latency) runTraced(ctx context.Context, config query.Config, kernel str
 	return t.report()
 }
 
+// begin adds the operations that the recordings of processes have open.
+func (t *traced) begin(began time.Duration) {
+	from := past.NewReader(t.run.Specs, began)
+	t.latency.past = from.Past
+	if t.latency.pairs.functions || t.run.Command != nil {
+		return
+	}
+	slices.Sort(t.found)
+	for _, pid := range slices.Compact(t.found) {
+		t.seeds.begin(pid, from)
+	}
+}
+
 // report warns of operations that are not included.
 func (t *traced) report() error {
 	stats, err := layout.ReadStats(t.run.Env.Stats)
 	if err != nil {
 		return err
 	}
-	count.Lost(t.run, stats, "values of --by")
-	if t.full > 0 {
-		t.run.Warn("%d starts are not included, because more than %d operations were open", t.full, query.MaxOpen)
-	}
-	return nil
+	err = count.Report(t.run, stats, "values of --by")
+	t.latency.past.Report(t.run.Console)
+	pairing.WarnFull(t.run.Console, t.full)
+	return err
 }
 
 func (t *traced) detached(o *operation) *query.Detachment { return t.run.Detached(o.start, o.end) }
@@ -91,12 +107,18 @@ func (t *traced) Tick() (next time.Duration, more bool, err error) {
 }
 
 func (t *traced) processFound(pid int) error {
+	if !t.run.Began() {
+		t.found = append(t.found, pid)
+	}
+	if t.latency.pairs.key != query.Goroutine {
+		return nil
+	}
 	err := t.operations.ProcessFound(t.run.Env, pid)
 	switch {
 	case err == nil:
 		return nil
 	case !t.run.All && !t.run.Began():
-		return console.Usagef("%w; give --key arg0 or another expression, or --key thread", err)
+		return query.Usagef("%w; give --key arg0 or another expression, or --key thread", err)
 	}
 	t.Problem(fmt.Errorf("%w; its events are not included", err))
 	return nil
@@ -105,11 +127,10 @@ func (t *traced) processFound(pid int) error {
 func (t *traced) Problem(err error) { t.run.Problem(err) }
 
 func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
-	err := t.operations.Prepare(t.run.Selector, query.Pairing{
-		Key: t.latency.pairs.key, Where: query.SplitWhere(t.run.Where), By: t.latency.options.By,
-		Details: true, Kinds: strings.ContainsAny(t.latency.pairs.specs[0], "*?["),
-	})
-	if err != nil {
+	if err := t.operations.Prepare(t.run.Selector, t.pairing()); err != nil {
+		return nil, err
+	}
+	if err := t.latency.pairs.keyless; err != nil {
 		return nil, err
 	}
 	isStart, err := t.latency.pairs.isStart(p.Provider, p.Name)
@@ -125,6 +146,14 @@ func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 		t.latency.kinds.all[kind].unfit = true
 	}
 	return section, err
+}
+
+// pairing returns the description of the pairs.
+func (t *traced) pairing() query.Pairing {
+	return query.Pairing{
+		Key: t.latency.pairs.key, Where: query.SplitWhere(t.run.Where), By: t.latency.options.By,
+		Details: true, Kinds: strings.ContainsAny(t.latency.pairs.start.String(), "*?["),
+	}
 }
 
 // section returns the code for the events of one side of a kind.
@@ -159,7 +188,8 @@ func (t *traced) unpaired() ([]unpaired, error) {
 			return nil, err
 		}
 		// An end may have been counted during the reading, but not its start.
-		all[i].starts, all[i].ends = totals.Starts-min(totals.Starts, totals.Pairs), totals.Ends
+		starts := totals.Starts + t.seeds.kinds[uint32(i)]
+		all[i].starts, all[i].ends = starts-min(starts, totals.Pairs), totals.Ends
 		t.full += totals.Full
 	}
 	open, err := t.operations.Open()
@@ -167,43 +197,44 @@ func (t *traced) unpaired() ([]unpaired, error) {
 		return nil, err
 	}
 	slices.SortFunc(open, func(a, b layout.Open) int { return cmp.Compare(a.Since, b.Since) })
-	processes := &replay.File{} // stands for all of them
-	processes.Passed(cmp.Or(t.run.Ended, clock.Now()))
+	processes := &replay.File{} // stands for all others
+	now := cmp.Or(t.run.Ended, clock.Now())
+	processes.Passed(now)
 	for i := range open {
 		o := &open[i]
 		if o.Since == 0 || int(o.Kind) >= len(all) {
 			continue
 		}
-		u := &all[o.Kind]
-		if u.open++; len(u.oldest) < maxOpenShown {
-			u.oldest = append(u.oldest, t.opened(o, processes))
-		}
+		f := cmp.Or(t.seeds.files[o.PID], processes)
+		f.Passed(now)
+		all[o.Kind].add(t.opened(o, f))
 	}
 	return all, nil
 }
 
 // opened converts an operation of the kernel to the form of operations whose events were
 // read.
-func (t *traced) opened(o *layout.Open, f *replay.File) *replay.Operation {
+func (t *traced) opened(o *layout.Open, f *replay.File) *pairing.Operation {
 	plan := t.plans[o.Kind]
-	s := &replay.Operation{
+	s := &pairing.Operation{
 		File: f, Since: o.Since, PID: uint32(o.PID), TID: uint32(o.TID),
-		Key: replay.ValueIn(&plan.Key, o.Key), Details: make([]replay.Value, len(plan.Open)),
+		Key: evaluate.ValueIn(&plan.Key, o.Key), Details: make([]evaluate.Value, len(plan.Open)),
 		Columns: t.columns(plan),
 	}
 	for i := range plan.Open {
 		if o.Known(i) {
-			s.Details[i] = replay.ValueIn(&plan.Open[i], o.Value)
+			s.Details[i] = evaluate.ValueIn(&plan.Open[i], o.Value)
 		}
 	}
 	return s
 }
 
 // columns returns the columns that describe the open operations of a plan.
-func (t *traced) columns(plan *bpf.Latency) *replay.Columns {
-	c := &replay.Columns{Key: t.latency.pairs.key, By: plan.OpenBy}
+func (t *traced) columns(plan *bpf.Latency) *pairing.Columns {
+	c := &pairing.Columns{Key: t.latency.pairs.key, By: plan.OpenBy}
 	if c.Key == "arg0" {
-		c.Key = t.run.Selector.Specs[0].First.ArgName(0)
+		first := t.run.Selector.Specs[0].First
+		c.Key = engine.NewProbe(first.File, first.Site).ArgName(0)
 	}
 	for _, item := range plan.Open {
 		c.Names = append(c.Names, item.Name)

@@ -1,6 +1,6 @@
 package latency
 
-import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 
 // unpaired describes the unpaired events of a kind of operation.
 type unpaired struct {
@@ -8,7 +8,19 @@ type unpaired struct {
 	open         int
 	unknown      int // starts whose end may have been lost
 	// oldest are at most maxOpenShown: open operations, then operations that may be open.
-	oldest []*replay.Operation
+	oldest []*pairing.Operation
+}
+
+// add adds an operation that has not ended.
+func (u *unpaired) add(o *pairing.Operation) {
+	if o.IsOpen() {
+		u.open++
+	} else {
+		u.unknown++
+	}
+	if len(u.oldest) < maxOpenShown {
+		u.oldest = append(u.oldest, o)
+	}
 }
 
 // maxOpenShown is the maximum number of open operations that are shown. The longest open are shown.

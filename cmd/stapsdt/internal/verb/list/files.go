@@ -14,8 +14,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -51,10 +51,7 @@ func runFiles(to *console.Console, where query.Target, paths []string, o Options
 	if len(paths) == 0 {
 		moved = found.DropMoved()
 	}
-	l.listening = l.listeners()
-	l.findPods(found)
-	ask(l.listening, found)
-	l.recording = recordings.Of(l.pids(found))
+	l.askAll(to, found)
 	bySocket := slices.DeleteFunc(slices.Clone(l.listening), func(one *listener) bool {
 		return len(one.probes) == 0
 	})
@@ -66,37 +63,62 @@ func runFiles(to *console.Console, where query.Target, paths []string, o Options
 	for _, err := range finder.Skips().Unsaid() {
 		to.Warn("%v", err)
 	}
-	if len(found.Files)+len(bySocket) == 0 && len(l.recording) > 0 {
-		if found.Refused != nil {
-			to.Warn("%v", found.Refused)
-		}
-		return Recorded(to, l.recording, o.Format)
+	if len(found.Files)+len(bySocket) == 0 {
+		return l.nothing(to, found, moved)
 	}
-	if found.Refused != nil {
-		if len(found.Files)+len(bySocket) == 0 {
-			return found.Refused
-		}
-		if len(found.Files) > 0 || l.target.All {
-			to.Warn("%s", found.Warning("shown"))
-		}
+	if found.Refused != nil && (len(found.Files) > 0 || l.target.All) {
+		to.Warn("%s", found.Warning("shown"))
 	}
-	if hidden := found.Hidden(); hidden != "" && o.Verbose {
-		to.Warn("%s", hidden)
-	}
-	if len(found.Files)+len(bySocket) == 0 && found.PutOff != nil {
-		return found.PutOff
-	}
-	if len(found.Files)+len(bySocket) == 0 && len(moved) > 0 {
-		return fmt.Errorf("%w: %w", query.ErrNothing, moved[0])
-	}
+	l.warnHidden(to, found)
 	for _, err := range moved {
 		to.Warn("%v", err)
 	}
-	if len(found.Files)+len(bySocket) == 0 {
-		hint := probes.Functions(l.target.PIDs)
-		return fmt.Errorf("%w: no file there has SDT probes%s", query.ErrNothing, hint)
+	return l.print(to, found, bySocket)
+}
+
+// askAll finds what else is known of the processes: what their sockets show, their pods, and their
+// recordings.
+func (l *lister) askAll(to *console.Console, found *probes.Found) {
+	l.listening = l.listeners()
+	l.findPods(found)
+	for _, err := range ask(l.listening, found) {
+		to.Warn("%v", err)
 	}
-	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &o}
+	l.findRecordings(to, l.pids(found))
+}
+
+func (l *lister) warnHidden(to *console.Console, found *probes.Found) {
+	if hidden := found.Hidden(l.target.All); hidden != "" && l.options.Verbose {
+		to.Warn("%s", hidden)
+	}
+}
+
+// nothing shows the recordings if no file and no socket shows a probe, or returns the reason. moved
+// are the files whose code was moved.
+func (l *lister) nothing(to *console.Console, found *probes.Found, moved []error) error {
+	if len(l.recording) > 0 {
+		if found.Refused != nil {
+			to.Warn("%v", found.Refused)
+		}
+		return Recorded(to, l.recording, l.options.Format)
+	}
+	if found.Refused != nil {
+		return found.Refused
+	}
+	l.warnHidden(to, found)
+	if found.PutOff != nil {
+		return found.PutOff
+	}
+	if len(moved) > 0 {
+		return fmt.Errorf("%w: %w", query.ErrNothing, moved[0])
+	}
+	hint := probes.Functions(l.target.PIDs)
+	return fmt.Errorf("%w: no file there has SDT probes%s", query.ErrNothing, hint)
+}
+
+// print prints the probes of files, and those that only sockets show.
+func (l *lister) print(to *console.Console, found *probes.Found, bySocket []*listener) error {
+	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &l.options}
 	for _, f := range found.Files {
 		out.group(l.ofFile(f, found.Uses[f]))
 	}
@@ -178,6 +200,7 @@ func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, err
 	if err != nil {
 		found = &probes.Found{}
 	}
+	finder.Skips().DropFiles() // which are others
 	found.Files, found.Refused, found.PutOff = files, nil, nil
 	return found, nil
 }

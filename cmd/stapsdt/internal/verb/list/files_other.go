@@ -9,9 +9,9 @@ import (
 )
 
 // runFiles returns an error, because only Linux has processes and files that can be traced.
-func runFiles(*console.Console, query.Target, []string, Options) error { return console.ErrLinux }
+func runFiles(*console.Console, query.Target, []string, Options) error { return query.ErrLinux }
 
 // runFunctions is runFiles for the functions of Go programs.
 func runFunctions(*console.Console, query.Target, []spec.Spec, []string, Options) error {
-	return console.ErrLinux
+	return query.ErrLinux
 }

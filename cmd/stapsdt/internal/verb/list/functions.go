@@ -28,7 +28,7 @@ func runFunctions(
 	to *console.Console, where query.Target, specs []spec.Spec, paths []string, o Options,
 ) error {
 	if where.All || (len(where.PIDs) > 0) == (len(paths) > 0) || o.From.Given() {
-		return console.Usagef("list looks for the functions %v in either -p PID or FILE...", specs[0])
+		return query.Usagef("list looks for the functions %v in either -p PID or FILE...", specs[0])
 	}
 	l := &lister{target: where, options: o, functions: true}
 	finder, err := newFinder(&where)
@@ -68,6 +68,15 @@ func runFunctions(
 	if err := out.Flush(); err != nil {
 		return err
 	}
+	return missing(to, finder, found, specs, shown)
+}
+
+// missing returns an error for the first spec that is not among those that shown holds, because it
+// selects no function. That all calls of a function were inlined is a warning if others are shown.
+func missing(
+	to *console.Console, finder *target.Finder, found *probes.Found, specs []spec.Spec,
+	shown map[string]bool,
+) error {
 	for _, spec := range specs {
 		if shown[spec.String()] {
 			continue

@@ -9,7 +9,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 )
 
@@ -39,13 +38,13 @@ func Run(
 	}
 	if o.From.Given() {
 		if where.Given() || len(paths) > 0 {
-			return console.Usagef("list takes one of -p PID, -a, FILE..., --from FILE and http://HOST/debug/probes/")
+			return query.Usagef("list takes one of -p PID, -a, FILE..., --from FILE and http://HOST/debug/probes/")
 		}
 		return runRecorded(ctx, to, o)
 	}
-	addressed := slices.ContainsFunc(paths, remote.IsAddress)
+	addressed := slices.ContainsFunc(paths, spec.IsAddress)
 	if where.Given() == (len(paths) > 0) || addressed && len(paths) > 1 {
-		return console.Usagef("list takes one of -p PID, -a, FILE... and http://HOST/debug/probes/")
+		return query.Usagef("list takes one of -p PID, -a, FILE... and http://HOST/debug/probes/")
 	}
 	if addressed {
 		return runRemote(ctx, to, paths[0], o)
@@ -59,7 +58,7 @@ func functionSpecs(args []string) (specs []spec.Spec, paths []string, err error)
 		spec, err := spec.Parse(arg)
 		switch {
 		case spec.Functions && err != nil:
-			return nil, nil, console.Usagef("%w", err)
+			return nil, nil, query.Usagef("%w", err)
 		case spec.Functions:
 			if specs = append(specs, spec); spec.File != "" && !slices.Contains(paths, spec.File) {
 				paths = append(paths, spec.File)

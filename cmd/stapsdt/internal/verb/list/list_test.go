@@ -72,7 +72,7 @@ func TestRecorded(t *testing.T) {
 		{nil, Options{From: o.From, Verbose: true}}, {[]string{"file"}, o}, {[]string{"http://localhost", "file"}, Options{}}, {nil, Options{}},
 	} {
 		_, _, err := listed(t, c.paths, c.o)
-		require.ErrorIs(t, err, console.ErrUsage, "%v", c)
+		require.ErrorIs(t, err, query.ErrUsage, "%v", c)
 	}
 }
 
@@ -96,5 +96,5 @@ func TestRemote(t *testing.T) {
 	_, _, err = listed(t, []string{serve("")}, Options{})
 	require.ErrorIs(t, err, query.ErrNothing)
 	_, _, err = listed(t, []string{page}, Options{Verbose: true})
-	require.ErrorIs(t, err, console.ErrUsage)
+	require.ErrorIs(t, err, query.ErrUsage)
 }

@@ -3,6 +3,7 @@
 package list
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -42,8 +43,9 @@ func (l *lister) listeners() (all []*listener) {
 }
 
 // ask requests from the listeners the probes that none of their files shows: probes of providers
-// that are not loaded, and of processes whose files are not accessible.
-func ask(all []*listener, found *probes.Found) {
+// that are not loaded, and of processes whose files are not accessible. It returns an error for
+// each whose socket was deleted.
+func ask(all []*listener, found *probes.Found) (deleted []error) {
 	shown := map[string]bool{}
 	for _, f := range found.Files {
 		for _, u := range found.Uses[f] {
@@ -58,6 +60,9 @@ func ask(all []*listener, found *probes.Found) {
 		dialer.Do(one.Process, func() {
 			c, err := one.Dial()
 			answers <- func() {
+				if errors.Is(err, socket.ErrDeleted) {
+					deleted = append(deleted, err)
+				}
 				if err != nil {
 					return // doctor explains why
 				}
@@ -78,9 +83,10 @@ func ask(all []*listener, found *probes.Found) {
 		case take := <-answers:
 			take()
 		case <-late:
-			return
+			return deleted
 		}
 	}
+	return deleted
 }
 
 // askPatience is the time that all listeners together may take to answer.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -63,7 +62,7 @@ func newSite(s *sdt.Site) site {
 func arguments(s *sdt.Site) []argument {
 	all := make([]argument, len(s.Args))
 	for i, a := range s.Args {
-		all[i] = argument{a.Name, spec.TypeName(a)}
+		all[i] = argument{a.Name, text.TypeName(a)}
 	}
 	return all
 }

@@ -9,8 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -25,7 +27,7 @@ type recordedProbes struct {
 // runRecorded shows the probes of recordings, with the number of events of each.
 func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 	if o.Verbose {
-		return console.Usagef("-v shows the sites of files, but recordings have none")
+		return query.Usagef("-v shows the sites of files, but recordings have none")
 	}
 	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &o}
 	for _, path := range o.From.Paths {
@@ -100,7 +102,7 @@ func (r *recordedProbes) probes() (all []*probe) {
 func newProbe(p *recording.Probe, pids ...int) *probe {
 	one := &probe{Provider: p.Provider, Probe: p.Name, PIDs: slices.Concat([]int{}, pids), Args: []argument{}}
 	for i := range p.Args {
-		name, kind := replay.Argument(p, i)
+		name, kind := evaluate.Argument(p, i)
 		one.Args = append(one.Args, argument{name, kind})
 	}
 	return one

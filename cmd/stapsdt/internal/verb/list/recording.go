@@ -21,6 +21,14 @@ func (l *lister) recordingLines(pids []int) (lines []string) {
 	return lines
 }
 
+// findRecordings finds the recordings of processes, and warns if one that is requested is missing.
+func (l *lister) findRecordings(to *console.Console, pids []int) {
+	l.recording = recordings.Of(pids)
+	for _, pid := range recordings.Missing(pids, l.recording) {
+		to.Warn("%s", recordings.MissingText(pid))
+	}
+}
+
 // recordingOf returns the recordings of some processes.
 func (l *lister) recordingOf(pids []int) (all []recordings.Recording) {
 	for _, r := range l.recording {

@@ -15,11 +15,11 @@ import (
 // runRemote shows the probes that a program lists at an address. The program does not list their sites.
 func runRemote(ctx context.Context, to *console.Console, text string, o Options) error {
 	if o.Verbose {
-		return console.Usagef("-v shows the sites of files, but %s lists none", "http://…")
+		return query.Usagef("-v shows the sites of files, but %s lists none", "http://…")
 	}
 	address, err := remote.ParseAddress(text)
 	if err != nil {
-		return console.Usagef("%w", err)
+		return query.Usagef("%w", err)
 	}
 	listing, err := remote.NewClient(address).Probes(ctx)
 	if err != nil {

@@ -5,7 +5,6 @@ package record
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -36,7 +35,7 @@ func create(to *console.Console, options *Options, pids []int) (o *output, err e
 		o.file, err = recordfile.Use(fd, options.Size)
 		o.published = true // the file has no name
 	} else {
-		o.file, err = recordfile.Create(options.Path, options.Size)
+		o.file, err = recordfile.Create(options.Path, options.Size, false)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("-O %s: %w", options.Path, err)
@@ -132,8 +131,9 @@ func (o *output) close() {
 	if o.sending != nil {
 		_ = o.sending.finish() // it reads the memory
 	}
-	if !o.published {
-		_ = os.Remove(o.file.Path)
+	if o.published {
+		_ = o.file.Close()
+	} else {
+		o.file.Remove()
 	}
-	_ = o.file.Close()
 }

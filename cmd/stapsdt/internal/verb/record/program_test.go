@@ -17,6 +17,7 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
@@ -86,7 +87,7 @@ func recordAll(t *testing.T, path string, size int64, copies bool, programs ...i
 	o, err := create(&console.Console{Err: io.Discard}, &Options{Path: path, Size: size, Limit: math.MaxUint64, TextSize: 64}, nil)
 	require.NoError(t, err)
 	c := newConsumer(o)
-	reader, err := replay.New([]string{"all:*"}, "", nil)
+	reader, err := replay.New(querytest.Specs("all:*"), "", nil)
 	require.NoError(t, err)
 	for i, m := range programs {
 		_, err := reader.Add(m, &replay.Process{PID: 100 + i}, func() {})
@@ -221,7 +222,7 @@ func TestCopiedTruncated(t *testing.T) {
 	require.NoError(t, err)
 	defer out.close()
 	c := newConsumer(out)
-	reader, err := replay.New([]string{"all:*"}, "", nil)
+	reader, err := replay.New(querytest.Specs("all:*"), "", nil)
 	require.NoError(t, err)
 	file, err := reader.Add(w, &replay.Process{PID: 100}, func() {})
 	require.NoError(t, err)

@@ -9,13 +9,13 @@ import (
 	"math"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/source"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -47,11 +47,11 @@ const (
 func Run(ctx context.Context, to *console.Console, config query.Config, o Options) (err error) {
 	switch {
 	case o.Path == "":
-		return console.Usagef("no file: give -O FILE")
+		return query.Usagef("no file: give -O FILE")
 	case o.TextSize < 1 || o.TextSize > MaxText:
-		return console.Usagef("--strlen must be between 1 and %d", MaxText)
+		return query.Usagef("--strlen must be between 1 and %d", MaxText)
 	case o.Size < MinSize || o.Size > MaxSize:
-		return console.Usagef("--size must be between %d and %d bytes", MinSize, int64(MaxSize))
+		return query.Usagef("--size must be between %d and %d bytes", MinSize, int64(MaxSize))
 	case o.Limit == 0:
 		o.Limit = math.MaxUint64
 	}
@@ -61,7 +61,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		return err
 	}
 	defer stream.Close()
-	output, err := create(to, &o, config.PIDs)
+	output, err := create(to, &o, stream.Target.PIDs)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ type probe struct {
 // probes that have fired, but the reader of increments checks its expressions before that.
 func (r *consumer) Know(p *recording.Probe) {
 	if r.sending != nil {
-		entry, _ := newEntry(p, replay.ArgItems(p, r.options.TextSize))
+		entry, _ := newEntry(p, nil)
 		_, _ = r.number(entry) // Event reports an error
 	}
 }
@@ -139,7 +139,7 @@ func (r *consumer) Tick() (next time.Duration, more bool, err error) {
 // Event records an event. It leaves out an event with an unreadable argument: a recording cannot
 // represent an unknown value.
 func (r *consumer) Event(e *events.Event) error {
-	items, p := e.Shown().Items, r.probes[e.Probe]
+	items, p := e.Shown.Items, r.probes[e.Probe]
 	if p == nil {
 		p = r.add(e.Probe, items)
 	}
@@ -148,17 +148,16 @@ func (r *consumer) Event(e *events.Event) error {
 		return nil
 	}
 	r.words, r.texts = r.words[:0], r.texts[:0]
+	var v value.Value
 	for _, i := range p.kept {
-		v := e.Value(i)
+		v.Set(&items[i], e.Event, i)
 		text := ""
 		switch {
 		case v.Missing:
 			r.unreadable++
 			r.writer.Drop()
 			return nil
-		case items[i].Names != nil:
-			text = items[i].NameOf(v)
-		case items[i].Type.Kind == expr.String:
+		case v.Type.Kind == expr.String:
 			text = string(v.Text)
 			if v.Cut {
 				text += "…"
@@ -182,7 +181,7 @@ func (r *consumer) Event(e *events.Event) error {
 }
 
 // add adds a probe to the recording.
-func (r *consumer) add(known *recording.Probe, items []event.Item) *probe {
+func (r *consumer) add(known *recording.Probe, items []value.Item) *probe {
 	p := &probe{}
 	r.probes[known] = p
 	var entry *recording.Probe
@@ -199,12 +198,13 @@ func (r *consumer) add(known *recording.Probe, items []event.Item) *probe {
 	return p
 }
 
-// newEntry returns the entry of a probe in the table, and the items that are recorded.
-func newEntry(known *recording.Probe, items []event.Item) (entry *recording.Probe, kept []int) {
+// newEntry returns the entry of a probe in the table, and the arguments that are recorded. Items
+// describe the arguments, or are nil.
+func newEntry(known *recording.Probe, items []value.Item) (entry *recording.Probe, kept []int) {
 	entry = &recording.Probe{Provider: known.Provider, Name: known.Name}
-	for i := range items {
-		if items[i].Unreadable == nil && len(kept) < recording.MaxArgs {
-			entry.Args, kept = append(entry.Args, events.ArgOf(&items[i])), append(kept, i)
+	for i, a := range known.Args {
+		if (items == nil || items[i].Unreadable == nil) && len(kept) < recording.MaxArgs {
+			entry.Args, kept = append(entry.Args, a), append(kept, i)
 		}
 	}
 	return entry, kept

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/mirror"
@@ -31,7 +32,7 @@ func sendAll(t *testing.T, increments io.Writer, cancel func()) (delivered int, 
 	c := newConsumer(o)
 	defer c.close()
 	require.NoError(t, o.send(cancel))
-	reader, err := replay.New([]string{"all:*"}, "", nil)
+	reader, err := replay.New(querytest.Specs("all:*"), "", nil)
 	require.NoError(t, err)
 	_, err = reader.Add(program, &replay.Process{PID: 100}, func() {})
 	require.NoError(t, err)

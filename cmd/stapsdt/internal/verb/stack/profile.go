@@ -4,6 +4,7 @@ package stack
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/symbol"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
@@ -60,6 +61,9 @@ func (b *profiler) location(f *symbol.Frame) *profile.Location {
 	b.locations[key] = l
 	b.profile.Location = append(b.profile.Location, l)
 	fns := f.Functions
+	if l.Mapping != nil {
+		restrict(l.Mapping, fns)
+	}
 	if len(fns) == 0 {
 		fns = []symbol.Function{{Name: f.Names()[0]}}
 	}
@@ -67,6 +71,17 @@ func (b *profiler) location(f *symbol.Frame) *profile.Location {
 		l.Line = append(l.Line, profile.Line{Function: b.function(fn), Line: int64(fn.Line)})
 	}
 	return l
+}
+
+// restrict clears what a mapping claims to have, if the functions of one of its addresses come from
+// symbols: these lack inlined functions, files and lines. The tool pprof reads them from a file
+// only if its mapping claims none of them.
+func restrict(m *profile.Mapping, fns []symbol.Function) {
+	noSource := func(fn symbol.Function) bool { return fn.File == "" }
+	if len(fns) == 0 || slices.ContainsFunc(fns, noSource) {
+		m.HasFunctions, m.HasFilenames = false, false
+		m.HasLineNumbers, m.HasInlineFrames = false, false
+	}
 }
 
 func (b *profiler) function(fn symbol.Function) *profile.Function {

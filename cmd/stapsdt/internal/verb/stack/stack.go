@@ -15,11 +15,11 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/symbol"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/outfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
 )
 
@@ -41,7 +41,7 @@ type Options struct {
 
 func (o *Options) check(to *console.Console) error {
 	if o.Format == "pprof" && console.IsTerminal(to.Out) && o.File == "" {
-		return console.Usagef("a profile is not for a terminal: use -O FILE, or > FILE")
+		return query.Usagef("a profile is not for a terminal: use -O FILE, or > FILE")
 	}
 	return count.CheckLimit(o.Limit)
 }
@@ -78,7 +78,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		return err
 	}
 	if config.Via == query.ViaSocket {
-		return console.Usagef("only the kernel walks stacks, but --via socket excludes it")
+		return query.Usagef("only the kernel walks stacks, but --via socket excludes it")
 	}
 	out := to.Out
 	if o.File != "" {
@@ -101,9 +101,10 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	if o.Format == "json" && o.File == "" {
 		config.Format = query.JSON
 	}
-	r, err := run.New(to, config)
+	config.Kernel = "stack"
+	r, err := run.New(to, config, run.Options{})
 	if err != nil {
-		return live.Refuse(err, "stack")
+		return source.Refuse(err, &config)
 	}
 	defer r.Close()
 	stacks, err := count.NewStacks(r.Env.Debug, o.Verbose)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 )
 
 // chrome is the Trace Event Format of Chrome, which chrome://tracing, Perfetto and speedscope read.
@@ -49,7 +49,7 @@ func (c *chrome) event(e event) []byte {
 }
 
 func (c *chrome) mark(m *mark, e event) []byte {
-	args := replay.Object(m.args)
+	args := evaluate.Object(m.args)
 	e.Name, e.Category, e.Time, e.PID, e.TID, e.Args = m.name, m.provider(), micros(m.at), m.process, m.track, &args
 	return c.event(e)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -36,7 +37,7 @@ func drawn(t *testing.T, spans []interval, goroutines int) (all []*eventtest.Dra
 		to := at(i)
 		to.open--
 		name := fmt.Sprintf("p:\"%d\xff", i)
-		args := []replay.Shown{{Name: "i", JSON: json.RawMessage(fmt.Sprint(i))}, {Name: "unknown"}}
+		args := []evaluate.Shown{{Name: "i", JSON: json.RawMessage(fmt.Sprint(i))}, {Name: "unknown"}}
 		w.write(w.span(&mark{name, to.process, tracks.number(to, to.lane(s.start, s.end)), s.start, args}, s.end-s.start))
 		w.write(w.instant(&mark{"p:instant", to.process, tracks.number(to, 0), s.end, nil}))
 	}
@@ -107,7 +108,7 @@ func TestProcesses(t *testing.T) {
 		to.open++
 		start := int64(i / 6) // those of all processes overlap
 		to.open--
-		w.write(w.span(&mark{"p:span", to.process, tracks.number(to, to.lane(start, start+1)), start, []replay.Shown{{Name: "pid", JSON: json.RawMessage(fmt.Sprint(pid))}}}, 1))
+		w.write(w.span(&mark{"p:span", to.process, tracks.number(to, to.lane(start, start+1)), start, []evaluate.Shown{{Name: "pid", JSON: json.RawMessage(fmt.Sprint(pid))}}}, 1))
 	}
 	w.write(w.end(time.Unix(1, 2), 3))
 	require.NoError(t, w.flush())
@@ -134,7 +135,7 @@ func TestArguments(t *testing.T) {
 		"true": true, "false": false, "0": int64(0), "-1": int64(-1), "9223372036854775807": int64(1<<63 - 1), "18446744073709551615": uint64(1<<64 - 1),
 		"1.5": 1.5, "1e300": 1e300, `"a\"b\u0000"`: "a\"b\x00", `""`: "", `{"a":1}`: `{"a":1}`, "null": "null",
 	} {
-		m := &mark{name: "p:n", args: []replay.Shown{{Name: "a", JSON: json.RawMessage(text)}}}
+		m := &mark{name: "p:n", args: []evaluate.Shown{{Name: "a", JSON: json.RawMessage(text)}}}
 		var track message
 		track.number(trackUUID, threadUUID(0))
 		b := append(packet(0, packetDescriptor, track), perfetto{}.instant(m)...)

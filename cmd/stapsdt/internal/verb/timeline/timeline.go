@@ -8,12 +8,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/source"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -33,14 +35,13 @@ type Options struct {
 type view struct {
 	options    *Options
 	stream     *events.Stream
-	operations replay.Operations
+	operations pairing.Operations
 	where      string
 	condition  *replay.Reader // without recordings: its condition selects events that are not part of an operation
 	filters    map[*recording.Probe]*replay.Filter
 	writer     *writer
 	tracks     tracks
-	open       map[*replay.Operation]*span
-	args       replay.Arguments
+	args       evaluate.Arguments
 	start      time.Time // the time of day of the first event
 	first      int64     // its time by the stream's clock, in nanoseconds
 	last       int64
@@ -52,7 +53,7 @@ type span struct {
 	name  string
 	at    int64 // start by the stream's clock, in nanoseconds
 	track *track
-	args  []replay.Shown
+	args  []evaluate.Shown
 	// selected means that the operation meets the conditions that were evaluated so far.
 	selected bool
 }
@@ -60,30 +61,31 @@ type span struct {
 // Run writes events until the run ends.
 func Run(ctx context.Context, to *console.Console, config query.Config, o Options) (err error) {
 	if o.Path == "" {
-		return console.Usagef("-o %s needs a file: give -O FILE, or -O - for standard output", o.Format)
+		return query.Usagef("-o %s needs a file: give -O FILE, or -O - for standard output", o.Format)
 	}
 	if o.Path == "-" && o.Format == "perfetto" && console.IsTerminal(to.Out) {
-		return console.Usagef("-o perfetto is not for a terminal: give -O FILE, or a pipe")
+		return query.Usagef("-o perfetto is not for a terminal: give -O FILE, or a pipe")
 	}
 	if functions, err := events.Functions(config.Specs); err != nil || functions {
-		return cmp.Or(err, console.Usagef("a timeline shows the operations of probes, not of functions: stapsdt tree shows those"))
+		return cmp.Or(err, query.Usagef("a timeline shows the operations of probes, not of functions: stapsdt tree shows those"))
 	}
 	v := &view{
-		options: &o, open: map[*replay.Operation]*span{}, args: replay.Arguments{}, filters: map[*recording.Probe]*replay.Filter{},
-		operations: replay.Operations{All: true},
+		options: &o, args: evaluate.Arguments{},
+		filters:    map[*recording.Probe]*replay.Filter{},
+		operations: pairing.Operations{All: true},
 	}
-	if v.where = config.Where; v.where != "" {
-		if err := query.CheckSyntax(v.where); err != nil {
-			return err
-		}
+	if err := config.CheckWhere(); err != nil {
+		return err
 	}
+	v.where = config.Where
 	if v.condition, err = replay.New(nil, v.where, nil); err != nil {
 		return err
 	}
 	v.operations.Where = query.SplitWhere(config.Where)
-	needs := replay.Needs{Kernel: query.UsesThread(config.Where), All: v.check}
-	config.Where = ""
-	options := events.Options{From: o.From, Needs: needs, Goroutines: true}
+	config.Where, config.Kernel = "", query.UsesThread(config.Where)
+	options := events.Options{
+		From: o.From, Needs: replay.Needs{All: v.check}, Goroutines: true, Paired: true,
+	}
 	if v.stream, err = source.Open(to, &config, options); err != nil {
 		return err
 	}
@@ -103,7 +105,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	err = v.stream.Report(events.Unended, 0)
 	v.operations.Report(to)
 	v.condition.Begin(to) // warns of the probes that were left out although they fired
-	replay.Unevaluated(to, v.condition.Faults)
+	evaluate.Unevaluated(to, v.condition.Faults)
 	if o.Path != "-" {
 		viewers := "https://ui.perfetto.dev"
 		if o.Format == "chrome" {
@@ -116,7 +118,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 
 // check returns an error if the condition is valid neither for an event nor for an operation.
 func (v *view) check(all []*recording.Probe) error {
-	if (&replay.Operations{Where: v.operations.Where}).Check(all) == nil {
+	if (&pairing.Operations{Where: v.operations.Where}).Check(all) == nil {
 		return nil
 	}
 	condition, _ := replay.New(nil, v.where, nil)
@@ -126,7 +128,7 @@ func (v *view) check(all []*recording.Probe) error {
 		}
 	}
 	if err := condition.Unfit(); err != nil {
-		return console.Usagef("%w", err)
+		return query.Usagef("%w", err)
 	}
 	return nil
 }
@@ -163,23 +165,21 @@ func (v *view) Event(event *events.Event) error {
 	if e.Missing > 0 {
 		v.instant("stapsdt: "+render.Number(e.Missing, "event")+" lost before this", e, f, nil)
 	}
-	kind, o := v.operations.Add(e, f)
-	if s := v.open[o.Replaced]; s != nil {
-		v.write(s, v.last, "open")
-		delete(v.open, o.Replaced)
+	o := v.operations.Add(e, f)
+	if o.Replaced != nil {
+		v.write(spanOf(o.Replaced), v.last, "open")
 	}
 	switch {
 	case o.Started != nil:
-		v.begin(kind, o.Started, e, f)
-	case o.HasEnded && v.open[o.Ended.Start] != nil:
-		s := v.open[o.Ended.Start]
-		delete(v.open, o.Ended.Start)
+		v.begin(o.Started, e, f)
+	case o.HasEnded:
+		s := spanOf(o.Ended.Start)
 		if s.selected = o.Ended.Selected; s.selected {
-			s.args = merge(s.args, replay.ShowAll(v.args.Of(e, "id", "parent")))
+			s.args = merge(s.args, evaluate.ShowAll(v.args.Of(e, "id", "parent")))
 		}
 		v.write(s, s.at+int64(o.Ended.Took), "")
-	case (kind == nil || v.operations.IsStray(e)) && v.meets(e):
-		v.instant(e.Probe.Provider+":"+e.Probe.Name, e, f, replay.ShowAll(v.args.Of(e)))
+	case v.operations.IsStray(e) && v.meets(e):
+		v.instant(e.Probe.Provider+":"+e.Probe.Name, e, f, evaluate.ShowAll(v.args.Of(e)))
 	}
 	if v.events++; v.events == v.options.Limit {
 		return replay.ErrEnough
@@ -188,10 +188,12 @@ func (v *view) Event(event *events.Event) error {
 }
 
 // merge appends the arguments of the end to the arguments of the start, without arguments that are equal in both.
-func merge(start, end []replay.Shown) []replay.Shown {
+func merge(start, end []evaluate.Shown) []evaluate.Shown {
 	all := start
 	for _, one := range end {
-		at := slices.IndexFunc(start, func(other replay.Shown) bool { return other.Name == one.Name })
+		at := slices.IndexFunc(start, func(other evaluate.Shown) bool {
+			return other.Name == one.Name
+		})
 		switch {
 		case at >= 0 && start[at].Text == one.Text:
 			continue
@@ -204,12 +206,17 @@ func merge(start, end []replay.Shown) []replay.Shown {
 }
 
 // begin opens a span.
-func (v *view) begin(kind *replay.Kind, o *replay.Operation, e *recording.Event, f *replay.File) {
-	s := &span{name: kind.Name, at: int64(v.stream.Clock(e)), track: v.tracks.of(e, f), selected: o.Selected() && kind.Fits}
+func (v *view) begin(o *pairing.Operation, e *recording.Event, f *replay.File) {
+	s := &span{
+		name: o.Kind.Name, at: int64(v.stream.Clock(e)), track: v.tracks.of(e, f),
+		selected: o.Selected(), args: evaluate.ShowAll(v.args.Of(e)),
+	}
 	s.track.open++
-	s.args = replay.ShowAll(v.args.Of(e))
-	v.open[o] = s
+	o.Note = s
 }
+
+// spanOf returns the span of an operation that has started.
+func spanOf(o *pairing.Operation) *span { return o.Note.(*span) }
 
 // write writes a span, if it is selected. note is an argument that describes an end that was not seen, or "".
 func (v *view) write(s *span, end int64, note string) {
@@ -219,35 +226,36 @@ func (v *view) write(s *span, end int64, note string) {
 	lane := s.track.lane(s.at, end)
 	args := s.args
 	if note != "" {
-		args = append(args, replay.Shown{Name: note, JSON: []byte("true")})
+		args = append(args, evaluate.Shown{Name: note, JSON: []byte("true")})
 	}
 	v.writer.write(v.writer.span(&mark{s.name, s.track.process, v.tracks.number(s.track, lane), s.at - v.first, args}, end-s.at))
 }
 
 // instant writes a mark at the time of an event, in its track.
-func (v *view) instant(name string, e *recording.Event, f *replay.File, args []replay.Shown) {
+func (v *view) instant(name string, e *recording.Event, f *replay.File, args []evaluate.Shown) {
 	t := v.tracks.of(e, f)
 	v.writer.write(v.writer.instant(&mark{name, t.process, v.tracks.number(t, 0), int64(v.stream.Clock(e)) - v.first, args}))
 }
 
 // writeOpen writes the open spans of a process, or of all processes if f is nil.
 func (v *view) writeOpen(f *replay.File) {
-	var left []*replay.Operation
-	for o := range v.open {
+	var left []*pairing.Operation
+	for _, o := range v.operations.Open.All() {
 		if f == nil || o.File == f {
 			left = append(left, o)
 		}
 	}
 	// The span that has begun last is inside the others.
-	slices.SortFunc(left, func(a, b *replay.Operation) int { return cmp.Compare(b.Since, a.Since) })
+	slices.SortFunc(left, func(a, b *pairing.Operation) int {
+		return cmp.Compare(b.Since, a.Since)
+	})
 	for _, o := range left {
 		note := "open"
 		if !o.IsOpen() {
 			note = "end_may_be_lost"
 		}
-		s := v.open[o]
+		s := spanOf(o)
 		v.write(s, s.at+int64(o.For()), note)
-		delete(v.open, o)
 	}
 }
 

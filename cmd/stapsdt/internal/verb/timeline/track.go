@@ -3,6 +3,7 @@ package timeline
 import (
 	"fmt"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -97,7 +98,7 @@ func (t *tracks) process(e *recording.Event, f *replay.File) int {
 		number = maxPID + t.extra
 	}
 	t.numbers[of], t.taken[number] = number, true
-	program := replay.Executable(e)
+	program := evaluate.Executable(e)
 	if f.Process != nil && f.Process.Comm != "" {
 		program = f.Process.Comm
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/outfile"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 )
 
 // format encodes a file after its beginning, which is in outfile.Timelines. Times are nanoseconds since the first event.
@@ -32,7 +32,7 @@ type mark struct {
 	name           string
 	process, track int
 	at             int64
-	args           []replay.Shown
+	args           []evaluate.Shown
 }
 
 // provider returns the provider, by which viewers group the names.

@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 
 	"github.com/gdamore/tcell/v2"
 )
@@ -224,7 +224,7 @@ func (s *subject) openLines(now *snapshot, width int) []string {
 		at += fmt.Sprintf("  thread %d", o.TID)
 	}
 	lines := []string{render.Printable(o.Operation), status, at, ""}
-	for _, v := range slices.Concat([]replay.Shown{o.key}, o.by, o.args) {
+	for _, v := range slices.Concat([]evaluate.Shown{o.key}, o.by, o.args) {
 		lines = append(lines, wrap(v.String(), width)...)
 	}
 	if now.parts == nil {

@@ -39,7 +39,7 @@ func TestPage(t *testing.T) {
 		var out, said bytes.Buffer
 		config := query.Config{Format: query.JSON}
 		o := Options{From: replay.From{Address: server.URL}, Interval: time.Hour}
-		require.NoError(t, Run(t.Context(), &console.Console{Out: &out, Err: &said}, config, nil, o), said.String())
+		require.NoError(t, Run(t.Context(), &console.Console{Out: &out, Err: &said}, config, o), said.String())
 		server.Close()
 		var shown struct {
 			Seconds    float64

@@ -109,6 +109,7 @@ func TestInput(t *testing.T) {
 		"Latin-1":               {"\xe9", "\xff\x80\xc3\xe2\x82"},
 		"a part of a character": {"\xc3", "\xa9"},
 		"Alt-]":                 {"\x1b]", "a"},
+		"Alt-_":                 {"\x1b_"},
 		"a long text":           {strings.Repeat("p", 100_000)},
 		"no text":               {strings.Repeat("p\xff\x00\xc3\x9b", 20_000)},
 	} {
@@ -126,7 +127,6 @@ func TestInput(t *testing.T) {
 				if key == "" {
 					cancel()
 				} else {
-					time.Sleep(2 * sequencePatience) // as a person does
 					_, err := p.master.WriteString(key)
 					require.NoError(t, err)
 				}

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/tree"
 )
 
@@ -18,6 +20,7 @@ const maxOpen = 1000
 type snapshot struct {
 	at     time.Time
 	window time.Duration // the time that rates and quantiles cover
+	past   *events.Past  // of the stream, or nil if it is not live
 	lines  []line
 	open   []opened
 	names  []string // names of the values of --by
@@ -44,18 +47,18 @@ type line struct {
 	P50       *render.JSONFloat `json:"p50"` // nil if nothing has ended
 	P99       *render.JSONFloat `json:"p99"`
 
-	by        []replay.Shown // values in the order of --by
+	by        []evaluate.Shown // values in the order of --by
 	histogram *render.Histogram
 }
 
 // opened is an operation that is open.
 type opened struct {
-	replay.JSONOpen
-	operation *replay.Operation
+	pairing.JSONOpen
+	operation *pairing.Operation
 	depth     int // nesting depth, if operations are nested
-	key       replay.Shown
-	by        []replay.Shown // values in the order of --by
-	args      []replay.Shown
+	key       evaluate.Shown
+	by        []evaluate.Shown // values in the order of --by
+	args      []evaluate.Shown
 }
 
 // snapshot returns a snapshot of the table. The snapshot of a recording nests the open operations.
@@ -63,15 +66,21 @@ func (t *table) snapshot(at time.Time, now time.Duration, recorded bool) *snapsh
 	s := &snapshot{
 		at: at, lines: []line{}, parts: t.parts, nested: recorded,
 		window: t.window(now), names: t.operations.By,
-		others: t.others, full: t.operations.Full, before: t.operations.Ends(),
+		others: t.others, full: t.operations.Open.Full, before: t.operations.Ends(),
 	}
 	s.take(t)
 	seconds := max(s.window.Seconds(), 1e-9)
-	for _, r := range t.rows {
+	for key, r := range t.rows {
+		if r.open == 0 && r.count == 0 {
+			// It was open, and is counted in the row of what only its end has.
+			delete(t.rows, key)
+			continue
+		}
 		sum, h := r.recent()
 		by := t.named(r.kind, r.values)
 		l := line{
-			Operation: r.kind.Name, By: replay.Object(by), Count: r.count, Open: r.open, Longest: r.oldest, by: by, histogram: h,
+			Operation: r.kind.Name, By: evaluate.Object(by), Count: r.count,
+			Open: r.open, Longest: r.oldest, by: by, histogram: h,
 			Rate: float64(sum.count) / seconds, Errors: float64(sum.errors) / seconds,
 		}
 		if sum.count > 0 {
@@ -88,66 +97,58 @@ func (s *snapshot) take(t *table) {
 	for _, r := range t.rows {
 		r.open, r.oldest = 0, 0
 	}
-	var all []*replay.Operation
-	kinds := map[*replay.Operation]*replay.Kind{}
-	for _, kind := range t.operations.Kinds() {
-		kind.Pairs.Open(func(o *replay.Operation) {
-			all = append(all, o)
-			kinds[o] = kind
-			if !o.IsOpen() {
-				s.unknown++
-				return
+	var all []*pairing.Operation
+	for o := range t.operations.Selected() {
+		all = append(all, o)
+		if !o.IsOpen() {
+			s.unknown++
+			continue
+		}
+		s.allOpen++
+		values := make([]evaluate.Value, len(o.Kind.Columns))
+		for i, at := range o.Kind.Columns {
+			if at >= 0 && at < len(o.Details) {
+				values[i] = o.Details[at]
 			}
-			s.allOpen++
-			values := make([]replay.Value, len(kind.Columns))
-			for i, at := range kind.Columns {
-				if at >= 0 && at < len(o.Details) {
-					values[i] = o.Details[at]
-				}
-			}
-			if r := t.row(kind, values); r != nil {
-				r.open++
-				r.oldest = max(r.oldest, o.For())
-			}
-		})
+		}
+		if r := t.row(o.Kind, values); r != nil {
+			r.open++
+			r.oldest = max(r.oldest, o.For())
+		}
 	}
-	replay.SortOpen(all)
+	pairing.SortOpen(all)
 	depths := make([]int, len(all))
 	if s.nested {
-		all, depths = nest(all, kinds)
+		all, depths = nest(all)
 	}
 	for i, o := range all[:min(len(all), maxOpen)] {
-		s.open = append(s.open, t.opened(kinds[o], o))
+		s.open = append(s.open, t.opened(o))
 		s.open[i].depth = depths[i]
 	}
 }
 
 // nest orders operations so that each follows the operation that it is a part of, and returns their nesting depths.
-func nest(all []*replay.Operation, kinds map[*replay.Operation]*replay.Kind) (nested []*replay.Operation, depths []int) {
-	type id struct {
-		file *replay.File
-		pid  uint32
-		id   uint64
-	}
-	spans := map[id]*replay.Operation{}
+func nest(all []*pairing.Operation) (nested []*pairing.Operation, depths []int) {
+	spans := map[pairing.ID]*pairing.Operation{}
 	for _, o := range all {
-		if kinds[o].IsSpan() {
-			spans[id{o.File, o.PID, o.Key.Bits}] = o
+		if o.Kind.IsSpan() {
+			spans[o.ID()] = o
 		}
 	}
-	parts := map[*replay.Operation][]*replay.Operation{} // keyed by the operation that contains them, or nil
+	// parts are keyed by the operation that contains them, or nil.
+	parts := map[*pairing.Operation][]*pairing.Operation{}
 	for _, o := range all {
-		var whole *replay.Operation
+		var whole *pairing.Operation
 		if o.Parent != 0 {
-			whole = spans[id{o.File, o.PID, o.Parent}]
+			whole = spans[o.ParentID()]
 		}
 		parts[whole] = append(parts[whole], o)
 	}
 	type step struct {
-		o     *replay.Operation
+		o     *pairing.Operation
 		depth int
 	}
-	seen := map[*replay.Operation]bool{}
+	seen := map[*pairing.Operation]bool{}
 	// A hostile program can make operations that are parts of each other, and nest them at any depth.
 	for _, root := range slices.Concat(parts[nil], all) {
 		for stack := []step{{root, 0}}; len(stack) > 0; {
@@ -167,12 +168,13 @@ func nest(all []*replay.Operation, kinds map[*replay.Operation]*replay.Kind) (ne
 }
 
 // opened returns the row of an open operation.
-func (t *table) opened(kind *replay.Kind, o *replay.Operation) opened {
+func (t *table) opened(o *pairing.Operation) opened {
+	kind := o.Kind
 	shownAs := opened{JSONOpen: o.JSON(), operation: o, by: t.unknown()}
-	shownAs.key = replay.Show(o.Columns.Key, &o.Key)
+	shownAs.key = evaluate.Show(o.Columns.Key, &o.Key)
 	shownAs.Operation, shownAs.Parent = kind.Name, o.Parent
 	for i := range o.Details {
-		v := replay.Show(o.Columns.Names[i], &o.Details[i])
+		v := evaluate.Show(o.Columns.Names[i], &o.Details[i])
 		if at := slices.Index(kind.Columns, i); at >= 0 {
 			shownAs.by[kind.By[at]] = v
 			continue
@@ -183,26 +185,27 @@ func (t *table) opened(kind *replay.Kind, o *replay.Operation) opened {
 }
 
 // named returns the values of a row in the order of --by. Values that the kind does not have are unknown.
-func (t *table) named(kind *replay.Kind, values []replay.Value) []replay.Shown {
+func (t *table) named(kind *pairing.Kind, values []evaluate.Value) []evaluate.Shown {
 	all := t.unknown()
 	for i, at := range kind.By {
-		all[at] = replay.Show(t.operations.By[at], &values[i])
+		all[at] = evaluate.Show(t.operations.By[at], &values[i])
 	}
 	return all
 }
 
 // unknown returns unknown values in the order of --by.
-func (t *table) unknown() (all []replay.Shown) {
+func (t *table) unknown() (all []evaluate.Shown) {
 	for _, name := range t.operations.By {
-		all = append(all, replay.Shown{Name: name, Text: "-"})
+		all = append(all, evaluate.Shown{Name: name, Text: "-"})
 	}
 	return all
 }
 
 // arguments formats the known values of an open operation for people.
 func (o *opened) arguments() string {
-	known := slices.DeleteFunc(slices.Clone(o.by), func(v replay.Shown) bool { return v.JSON == nil })
-	return replay.Join(append(known, o.args...))
+	isUnknown := func(v evaluate.Shown) bool { return v.JSON == nil }
+	known := slices.DeleteFunc(slices.Clone(o.by), isUnknown)
+	return evaluate.Join(append(known, o.args...))
 }
 
 // thread returns the goroutine ID if it is known, or else the thread ID.
@@ -211,11 +214,12 @@ func (o *opened) thread() uint64 {
 }
 
 // title returns the name of the operation with its values of --by.
-func (l *line) title() string { return strings.TrimSpace(l.Operation + " " + replay.Join(l.by)) }
+func (l *line) title() string { return strings.TrimSpace(l.Operation + " " + evaluate.Join(l.by)) }
 
 // of reports whether an open operation belongs to the row.
 func (l *line) of(o *opened) bool {
-	return o.Operation == l.Operation && slices.EqualFunc(l.by, o.by, func(a, b replay.Shown) bool { return a.Text == b.Text })
+	same := func(a, b evaluate.Shown) bool { return a.Text == b.Text }
+	return o.Operation == l.Operation && slices.EqualFunc(l.by, o.by, same)
 }
 
 // sorted returns the rows that contain the filter, sorted by a column, the largest first.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/tree"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -22,7 +24,7 @@ const (
 
 // table counts the operations by kind and by the values of --by.
 type table struct {
-	operations replay.Operations
+	operations pairing.Operations
 	parts      *tree.Parts // nil if no keys ask for them
 	rows       map[string]*row
 	others     uint64 // operations that have ended without a row
@@ -34,8 +36,8 @@ type table struct {
 
 // row is a line of the table.
 type row struct {
-	kind   *replay.Kind
-	values []replay.Value // values of --by; an unknown value has no item
+	kind   *pairing.Kind
+	values []evaluate.Value // values of --by; an unknown value has no item
 	slots  [slots]slot
 	count  uint64 // number of all operations that have ended
 	open   int
@@ -50,21 +52,21 @@ type slot struct {
 
 func newTable(where, by []string) *table {
 	return &table{
-		operations: replay.Operations{Where: where, By: by},
+		operations: pairing.Operations{Where: where, By: by},
 		rows:       map[string]*row{},
 	}
 }
 
 // add adds an event.
 func (t *table) add(e *recording.Event, f *replay.File) {
-	kind, o := t.operations.Add(e, f)
-	if kind != nil && t.parts != nil {
-		t.parts.Add(kind, &o, e)
+	o := t.operations.Add(e, f)
+	if t.parts != nil {
+		t.parts.Add(&o, e)
 	}
-	if kind == nil || !o.HasEnded {
+	if !o.HasEnded || f.InPast() {
 		return
 	}
-	r := t.row(kind, o.Ended.By)
+	r := t.row(o.Ended.Start.Kind, o.Ended.By)
 	if r == nil {
 		t.others++
 		return
@@ -72,7 +74,7 @@ func (t *table) add(e *recording.Event, f *replay.File) {
 	r.count++
 	s := &r.slots[t.slot]
 	s.count++
-	if replay.Failed(e) {
+	if pairing.Failed(e) {
 		s.errors++
 	}
 	if s.took == nil {
@@ -91,7 +93,7 @@ func (t *table) gone(f *replay.File) {
 }
 
 // row returns the row of a kind of operation and its values of --by, or nil if there is no room.
-func (t *table) row(kind *replay.Kind, values []replay.Value) *row {
+func (t *table) row(kind *pairing.Kind, values []evaluate.Value) *row {
 	t.key = append(t.key[:0], kind.Name...)
 	for i := range values {
 		t.key = appendKey(append(t.key, 0), &values[i])
@@ -102,13 +104,13 @@ func (t *table) row(kind *replay.Kind, values []replay.Value) *row {
 	if len(t.rows) >= maxRows && (t.full || !t.drop()) {
 		return nil
 	}
-	r := &row{kind: kind, values: append([]replay.Value(nil), values...)}
+	r := &row{kind: kind, values: append([]evaluate.Value(nil), values...)}
 	t.rows[string(t.key)] = r
 	return r
 }
 
 // appendKey appends bytes that distinguish a value from others.
-func appendKey(to []byte, v *replay.Value) []byte {
+func appendKey(to []byte, v *evaluate.Value) []byte {
 	if v.Item == nil {
 		return append(to, '-')
 	}

@@ -8,8 +8,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -19,11 +21,11 @@ import (
 
 // TestRows: a table that is full has room again when rows are idle, and until then an operation without a row does not search it.
 func TestRows(t *testing.T) {
-	table, kind, item := newTable(nil, nil), &replay.Kind{Name: "p:op"}, &event.Item{}
+	table, kind, item := newTable(nil, nil), &pairing.Kind{Name: "p:op"}, &value.Item{}
 	next := uint64(0)
 	add := func() bool {
 		next++
-		r := table.row(kind, []replay.Value{{Item: item, Bits: next}})
+		r := table.row(kind, []evaluate.Value{{Item: item, Bits: next}})
 		if r != nil {
 			r.count++
 			r.slots[table.slot].count++
@@ -35,7 +37,7 @@ func TestRows(t *testing.T) {
 	}
 	require.False(t, add())
 	require.True(t, table.full)
-	require.NotNil(t, table.row(kind, []replay.Value{{Item: item, Bits: 1}}))
+	require.NotNil(t, table.row(kind, []evaluate.Value{{Item: item, Bits: 1}}))
 	table.rows["open"] = &row{kind: kind, open: 1}
 	for n := range slots {
 		require.False(t, add(), n)
@@ -95,6 +97,29 @@ func TestLastSecond(t *testing.T) {
 	require.LessOrEqual(t, s.window, time.Second)
 }
 
+// TestEndedElsewhere: an operation that is counted in another row once it has ended, because only its end has a value of --by, leaves
+// no row that counts nothing. The one that has ended keeps its row.
+func TestEndedElsewhere(t *testing.T) {
+	d, kind, item := newDeath(), &pairing.Kind{Name: "p:op"}, &value.Item{}
+	rows := func() (counts []uint64) {
+		for _, l := range d.snapshot().lines {
+			counts = append(counts, l.Count)
+		}
+		return counts
+	}
+	d.table.row(kind, []evaluate.Value{{}}).open = 1 // as a screen before has counted it
+	ended := d.table.row(kind, []evaluate.Value{{Item: item}})
+	ended.count++
+	require.Equal(t, []uint64{1}, rows())
+	require.Len(t, d.table.rows, 1)
+	d.fire(0, d.start, 1, 0)
+	require.ElementsMatch(t, []uint64{0, 1}, rows(), "another one is open")
+	for range 2 * slots {
+		d.table.turn(d.now)
+	}
+	require.ElementsMatch(t, []uint64{0, 1}, rows(), "and nothing has ended for long")
+}
+
 // TestNested: open operations follow those that they are parts of, whatever a hostile program says of them.
 func TestNested(t *testing.T) {
 	d := newDeath()
@@ -128,10 +153,10 @@ func TestNested(t *testing.T) {
 
 // TestCommon: a terminal does not repeat an operation that all rows have, and a pipe has whole texts.
 func TestCommon(t *testing.T) {
-	path := func(s string) []replay.Shown { return []replay.Shown{{Name: "path", Text: strconv.Quote(s)}} }
+	path := func(s string) []evaluate.Shown { return []evaluate.Shown{{Name: "path", Text: strconv.Quote(s)}} }
 	long := strings.Repeat("/tenants/initech", 10)
 	s := &snapshot{names: []string{"path"}, lines: []line{{Operation: "p:op", by: path(long)}, {Operation: "p:op", by: path("/")}}}
-	s.open = []opened{{JSONOpen: replay.JSONOpen{Operation: "p:op", TID: 1}, args: path(long)}}
+	s.open = []opened{{JSONOpen: pairing.JSONOpen{Operation: "p:op", TID: 1}, args: path(long)}}
 	lines := strings.Split(string(s.text(80)), "\n")
 	require.Regexp(t, `^\d\d:\d\d:\d\d  p:op  0 operations/s`, lines[0])
 	require.Regexp(t, `LONGEST  path$`, lines[1])

@@ -3,6 +3,7 @@ package top
 import (
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -75,6 +76,7 @@ type keys struct {
 	processor tcell.InputProcessor
 	events    chan tcell.Event // has room for the keys of a part
 	rest      []byte           // the beginning of a character
+	before    [2]byte          // the last two bytes
 	last      time.Time        // when a part was added
 }
 
@@ -83,11 +85,12 @@ func newKeys() *keys { return &keys{events: make(chan tcell.Event, 2*maxInput)} 
 // sequencePatience is the maximum time between two parts of a key's escape sequence.
 const sequencePatience = 100 * time.Millisecond
 
-// add adds a part. Bytes that are not UTF-8 are characters of Latin-1. After a pause, the processor
-// begins again: it takes the keys after Alt-] for a command that the terminal has not ended.
+// add adds a part. Bytes that are not UTF-8 are characters of Latin-1. The processor begins again
+// after a pause, and where no sequence can go on.
 func (k *keys) add(part []byte) {
 	if time.Since(k.last) > sequencePatience {
-		k.processor, k.rest = tcell.NewInputProcessor(k.events), nil
+		k.begin()
+		k.rest = nil
 	}
 	defer func() { k.last = time.Now() }()
 	all := append(k.rest, part...)
@@ -100,9 +103,32 @@ func (k *keys) add(part []byte) {
 			break
 		}
 	}
-	k.processor.ScanUTF8(all[:whole])
+	from := 0
+	for i, b := range all[:whole] {
+		if k.interrupts(b) {
+			k.processor.ScanUTF8(all[from:i])
+			k.begin()
+			from = i
+		}
+		k.before = [2]byte{k.before[1], b}
+	}
+	k.processor.ScanUTF8(all[from:whole])
 	k.rest = append([]byte(nil), all[whole:]...)
 }
+
+func (k *keys) begin() { k.processor = tcell.NewInputProcessor(k.events) }
+
+// interrupts reports whether a byte is a key, although the processor would take it for a part of a
+// sequence. That is Ctrl-C, and a key after Alt-], Alt-X, Alt-^ or Alt-_: the processor takes all
+// keys from there on for a text of the terminal. Such a text follows Alt-] only, and begins with a
+// number. A pause before the key does not tell, because a busy machine reads both together.
+func (k *keys) interrupts(b byte) bool {
+	text := k.before[0] == '\x1b' && strings.IndexByte("]X^_", k.before[1]) >= 0
+	number := k.before[1] == ']' && b >= '0' && b <= '9'
+	return b == ctrlC || text && !number
+}
+
+const ctrlC = 'C' - '@'
 
 // restorer returns a function that restores a terminal without tcell, which may wait for the
 // terminal.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 )
 
 // column is a column of numbers. The rows can be sorted by it.
@@ -70,6 +70,9 @@ func (s *snapshot) head(width int) string {
 	parts := []string{
 		s.at.Format(time.TimeOnly), perSecond(rate) + " operations/s", perSecond(errors) + " errors/s", fmt.Sprintf("%d open", s.allOpen),
 		"of the last " + render.Duration(float64(s.window)),
+	}
+	if s.past != nil && width >= 60 {
+		parts[3] += " (since " + s.past.Since().Format(time.TimeOnly) + ")"
 	}
 	if width < 60 {
 		parts[1], parts[3] = parts[3], parts[1]
@@ -250,23 +253,26 @@ const (
 
 // jsonSnapshot is a snapshot in JSON.
 type jsonSnapshot struct {
-	Time       time.Time         `json:"time"`
-	Seconds    float64           `json:"seconds"`
-	Operations []line            `json:"operations"`
-	Open       int               `json:"open"`
-	Unknown    int               `json:"end_may_be_lost"`
-	Longest    []replay.JSONOpen `json:"longest"`
-	Others     uint64            `json:"others"`
-	Full       uint64            `json:"full"`
-	Before     uint64            `json:"before"`
-	Lost       uint64            `json:"lost"`
+	Time       time.Time          `json:"time"`
+	Since      *time.Time         `json:"since,omitempty"` // operations that have begun since then are known
+	Seconds    float64            `json:"seconds"`
+	Operations []line             `json:"operations"`
+	Open       int                `json:"open"`
+	Unknown    int                `json:"end_may_be_lost"`
+	Longest    []pairing.JSONOpen `json:"longest"`
+	Others     uint64             `json:"others"`
+	Full       uint64             `json:"full"`
+	Before     uint64             `json:"before"`
+	Lost       uint64             `json:"lost"`
 }
 
 // encode writes the snapshot as an object.
 func (s *snapshot) encode(w io.Writer) error {
 	j := jsonSnapshot{
-		Time: s.at.UTC(), Seconds: s.window.Seconds(), Operations: s.sorted(defaultColumn, ""), Open: s.allOpen, Unknown: s.unknown,
-		Longest: []replay.JSONOpen{}, Others: s.others, Full: s.full, Before: s.before, Lost: s.lost,
+		Time: s.at.UTC(), Since: s.past.JSON(), Seconds: s.window.Seconds(),
+		Operations: s.sorted(defaultColumn, ""), Open: s.allOpen, Unknown: s.unknown,
+		Longest: []pairing.JSONOpen{},
+		Others:  s.others, Full: s.full, Before: s.before, Lost: s.lost,
 	}
 	for i := range s.open {
 		j.Longest = append(j.Longest, s.open[i].JSONOpen)

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/tree"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -39,15 +39,14 @@ type view struct {
 	left     int // remaining screens; negative if there is no limit
 }
 
-// Run shows operations until the run ends. names are names of operations, PROVIDER:NAME.
-func Run(
-	ctx context.Context, to *console.Console, config query.Config, names []string, o Options,
-) (err error) {
+// Run shows operations until the run ends. The specs of the configuration are names of operations,
+// PROVIDER:NAME.
+func Run(ctx context.Context, to *console.Console, config query.Config, o Options) (err error) {
 	if o.Screens < 0 {
-		return console.Usagef("-n %d is negative", o.Screens)
+		return query.Usagef("-n %d is negative", o.Screens)
 	}
 	if o.Interval <= 0 {
-		return console.Usagef("the interval must be positive, not %v", o.Interval)
+		return query.Usagef("the interval must be positive, not %v", o.Interval)
 	}
 	if o.By, err = query.SplitExprs(o.By); err != nil {
 		return err
@@ -56,14 +55,14 @@ func Run(
 		o.By = []string{"namespace", "pod"}
 	}
 	if len(o.From.Paths) > 0 || config.Format != query.Text || o.Screens > 0 {
-		return runPlain(ctx, to, config, names, &o)
+		return runPlain(ctx, to, config, &o)
 	}
 	s := openScreen(to, "/dev/tty")
 	if s == nil {
-		return runPlain(ctx, to, config, names, &o)
+		return runPlain(ctx, to, config, &o)
 	}
 	return s.run(ctx, func(ctx context.Context, to *console.Console) error {
-		v, err := newView(to, config, names, &o)
+		v, err := newView(to, config, &o)
 		if err != nil {
 			return err
 		}
@@ -72,20 +71,20 @@ func Run(
 		if err := v.run(ctx); err != nil {
 			return err
 		}
-		return v.stream.Report(events.Unended, 0)
+		err = v.stream.Report(events.Unended, 0)
+		v.stream.Past.Report(to)
+		return err
 	})
 }
 
 // newView opens the stream.
-func newView(
-	to *console.Console, config query.Config, names []string, o *Options,
-) (v *view, err error) {
-	plan, err := events.NewPlan(&config, names, o.By)
+func newView(to *console.Console, config query.Config, o *Options) (v *view, err error) {
+	plan, err := events.NewPlan(config, o.By)
 	if err != nil {
 		return nil, err
 	}
 	v = &view{table: newTable(plan.Where, plan.By), opened: time.Now()}
-	if v.stream, err = source.Open(to, &config, plan.Options(o.From)); err != nil {
+	if v.stream, err = source.Open(to, &plan.Config, plan.Options(o.From)); err != nil {
 		return nil, err
 	}
 	if v.interval, err = query.NewInterval(o.Interval); err != nil {
@@ -107,6 +106,10 @@ func (v *view) run(ctx context.Context) error {
 }
 
 func (v *view) Event(e *events.Event) error {
+	if e.File.InPast() {
+		v.table.add(e.Event, e.File)
+		return nil
+	}
 	v.lastAt = events.At(e.Event)
 	if v.last = v.stream.Clock(e.Event); v.table.began[v.table.slot] == 0 {
 		v.table.began[v.table.slot] = v.last
@@ -145,15 +148,13 @@ func (v *view) snapshot() *snapshot {
 		at, now = v.stream.Until(), v.now()
 	}
 	s := v.table.snapshot(at, now, !v.stream.Live)
-	s.lost = v.stream.Lost()
+	s.lost, s.past = v.stream.Lost(), v.stream.Past
 	return s
 }
 
 // runPlain shows one screen after another, without keys.
-func runPlain(
-	ctx context.Context, to *console.Console, config query.Config, names []string, o *Options,
-) error {
-	v, err := newView(to, config, names, o)
+func runPlain(ctx context.Context, to *console.Console, config query.Config, o *Options) error {
+	v, err := newView(to, config, o)
 	if err != nil {
 		return err
 	}
@@ -180,5 +181,6 @@ func runPlain(
 	}
 	err = v.stream.Report(events.Unended, 0)
 	v.table.operations.Report(to)
+	v.stream.Past.Report(to)
 	return err
 }

@@ -7,14 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/source"
-	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -40,7 +39,7 @@ const MaxText = 4000
 func Run(ctx context.Context, to *console.Console, config query.Config, o Options) (err error) {
 	config.Verbose = o.Verbose
 	if o.TextSize < 1 || o.TextSize > MaxText {
-		return console.Usagef("--strlen must be between 1 and %d", MaxText)
+		return query.Usagef("--strlen must be between 1 and %d", MaxText)
 	}
 	if o.Limit == 0 {
 		o.Limit = math.MaxUint64
@@ -48,11 +47,13 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	if o.Show, err = query.SplitExprs(o.Show); err != nil {
 		return err
 	}
-	t := &trace{Console: to, options: &o}
-	t.goroutines = !o.From.Given() && slices.ContainsFunc(config.AllSpecs(), isFunctions)
+	t := &trace{Console: to, options: &o, json: config.Format == query.JSON}
+	isFunction := func(c spec.Choice) bool { return c.Functions }
+	goroutines := !o.From.Given() && slices.ContainsFunc(config.Specs, isFunction)
 	t.stream, err = source.Open(to, &config, events.Options{
-		From: o.From, Needs: o.needs(), Goroutines: t.goroutines,
-		Show: &events.Show{Exprs: o.Show, TextSize: o.TextSize, Verbose: o.Verbose},
+		From: o.From, Goroutines: goroutines,
+		Needs: replay.Needs{Exprs: o.Show, Pointers: o.Verbose},
+		Show:  &events.Show{Exprs: o.Show, TextSize: o.TextSize, Verbose: o.Verbose},
 	})
 	if err != nil {
 		return err
@@ -60,9 +61,9 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	defer t.stream.Close()
 	style := render.Style{
 		Color: console.Colored(to.Out), Terminal: console.IsTerminal(to.Out), Pods: t.stream.Pods,
-		Open: config.All || len(config.Pods) > 0 || config.Awaits() || o.From.Follow ||
-			o.From.Replicas != nil,
-		Shown: o.Show, Warn: to.Warn, Goroutines: t.goroutines,
+		Open: t.stream.Target.All || len(t.stream.Target.Pods) > 0 || config.Awaits() ||
+			o.From.Follow || o.From.Replicas != nil,
+		Shown: o.Show, Warn: to.Warn, Goroutines: goroutines,
 	}
 	t.printer = render.NewPrinter(config.Format, style)
 	t.stream.Announce()
@@ -72,39 +73,16 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	return t.report()
 }
 
-// isFunctions reports whether a spec selects functions.
-func isFunctions(name string) bool {
-	s, err := spec.Parse(name)
-	return err == nil && s.Functions
-}
-
-// needs returns the requirements for a program's own events. Only the kernel reads the data that an
-// argument points to.
-func (o *Options) needs() replay.Needs {
-	return replay.Needs{Exprs: o.Show, All: func(all []*recording.Probe) error {
-		for _, p := range all {
-			for _, a := range p.Args {
-				if o.Verbose && a.Kind == kind.Pointer {
-					return console.Usagef("%s:%s: -v shows what %s points to, which only the kernel reads", p.Provider, p.Name, a.Name)
-				}
-			}
-		}
-		return nil
-	}}
-}
-
 // trace is an events.Consumer.
 type trace struct {
 	*console.Console
 	options *Options
 	stream  *events.Stream
 	printer render.Printer
-	fired   render.Fired // of the last event
 	shown   uint64
 	lost    uint64 // events that were reported, or shown where they are missing
 	warned  time.Time
-	// goroutines means that the goroutine of each event is shown.
-	goroutines bool
+	json    bool
 }
 
 func (t *trace) Know(p *recording.Probe) { t.printer.Know(p) }
@@ -116,18 +94,7 @@ func (t *trace) Event(e *events.Event) error {
 		t.lost += e.Missing
 		t.printer.Lost(events.At(e.Event), e.Missing)
 	}
-	f := &t.fired
-	f.At, f.PID, f.TID, f.Comm = events.At(e.Event), e.PID, -1, e.Comm()
-	if e.TID != 0 {
-		f.TID = int64(e.TID)
-	}
-	if t.goroutines {
-		f.Goroutine = e.Goroutine
-	}
-	if f.Pod = nil; t.stream.Pods {
-		f.Pod = e.Pod
-	}
-	t.printer.Event(e.Shown(), f, e)
+	t.printer.Event(e.Shown, e.Comm(), e.Event)
 	if t.shown++; t.shown == t.options.Limit {
 		return replay.ErrEnough
 	}
@@ -165,6 +132,11 @@ func (t *trace) report() error {
 	t.printer.End(left)
 	if err := t.printer.Flush(t.Out); err != nil {
 		return err
+	}
+	if t.json {
+		if err := t.stream.Losses().EncodePods(t.Out); err != nil {
+			return err
+		}
 	}
 	return t.stream.Report("not all events are shown", t.lost)
 }

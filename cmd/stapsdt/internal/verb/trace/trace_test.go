@@ -55,13 +55,12 @@ func TestAllocations(t *testing.T) {
 		{Name: "took", Type: -8, Kind: kind.Duration}, {Name: "load", Type: kind.TypeFloat32, Kind: kind.Float64},
 		{Name: "at", Type: -8, Kind: kind.Time}, {Name: "buffer", Type: 8, Kind: kind.Pointer},
 	}}
-	var b events.Body
-	b.Text([]byte("/a/path/that/is/longer/than/32/bytes"))
-	for _, word := range []uint64{404, 1_500_000, uint64(math.Float32bits(0.1)), 1_700_000_000_123_456_789, 0xc000} {
-		b.Number(word)
+	e := &recording.Event{}
+	e.Reset(probe, &recording.Event{PID: 1, Realtime: 1_700_000_000_000_000_000, Executable: "/usr/bin/app"})
+	e.SetText(0, []byte("/a/path/that/is/longer/than/32/bytes"))
+	for i, word := range []uint64{404, 1_500_000, uint64(math.Float32bits(0.1)), 1_700_000_000_123_456_789, 0xc000} {
+		e.Set(1+i, word)
 	}
-	e := &recording.Event{PID: 1, Realtime: 1_700_000_000_000_000_000, Executable: "/usr/bin/app"}
-	require.NoError(t, b.Decode(e, probe))
 	for _, format := range query.Formats {
 		one := &trace{
 			Console: &console.Console{Out: io.Discard}, options: &Options{Limit: math.MaxUint64},

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -39,7 +41,17 @@ type growth struct {
 	// are finished.
 	givenUp, dropped uint64
 	// finished is called with each tree whose root has ended.
-	finished func(*tree, replay.Ended) error
+	finished func(*tree, pairing.Ended) error
+}
+
+// of returns the unfinished trees of a process.
+func (g *growth) of(file *replay.File) (all []*tree) {
+	for e := g.trees.Front(); e != nil; e = e.Next() {
+		if t := e.Value.(*tree); t.root.process == file {
+			all = append(all, t)
+		}
+	}
+	return all
 }
 
 // node is an operation in a tree.
@@ -52,9 +64,9 @@ type node struct {
 	ended     bool
 	unwound   bool // a call that has ended although its return was not seen, after took at the latest
 	failed    bool
-	start     *replay.Operation // nil for a call, which has args instead
-	args      []replay.Named
-	result    []replay.Named // arguments of the end
+	start     *pairing.Operation // nil for a call, which has args instead
+	args      []evaluate.Named
+	result    []evaluate.Named // arguments of the end
 	process   *replay.File
 	pid, tid  uint32
 	goroutine uint64
@@ -77,35 +89,28 @@ type tree struct {
 	meets events.Truth
 	// partial means that the recording has lost events from the time when the root began.
 	partial bool
-	key     replay.Value // key of the root
-	keys    []key
-	place   *list.Element // in growth.trees
-	calls   *callStack    // of its goroutine, if the operations are calls
-}
-
-// key identifies an operation: the ID of a span is unique in its process, and any other ID within its kind.
-type key struct {
-	file *replay.File
-	pid  uint32
-	kind string // "" for a span
-	id   uint64
-	text string
+	key     evaluate.Value // key of the root
+	place   *list.Element  // in growth.trees
+	// If the operations are calls, calls is their goroutine, and where are the conditions at the
+	// start of the root.
+	calls goroutine
+	where []events.Truth
 }
 
 // forest builds trees of operations.
 type forest struct {
-	operations replay.Operations
-	nodes      map[key]*node
-	open       map[*replay.Operation]*node
-	ends       replay.Arguments
+	operations pairing.Operations
+	// spans has the operations that can be parents. The Note of an open operation is its node.
+	spans map[pairing.ID]*node
+	ends  evaluate.Arguments
 	growth
 }
 
-func newForest(where []string, finished func(*tree, replay.Ended) error) *forest {
+func newForest(where []string, finished func(*tree, pairing.Ended) error) *forest {
 	return &forest{
-		operations: replay.Operations{Where: where, All: true},
-		nodes:      map[key]*node{}, open: map[*replay.Operation]*node{},
-		ends: replay.Arguments{}, growth: growth{finished: finished},
+		operations: pairing.Operations{Where: where, All: true},
+		spans:      map[pairing.ID]*node{}, ends: evaluate.Arguments{},
+		growth: growth{finished: finished},
 	}
 }
 
@@ -115,41 +120,37 @@ func (f *forest) report(to *console.Console) { f.operations.Report(to) }
 // add adds an event.
 func (f *forest) add(event *events.Event) error {
 	e := event.Event
-	kind, o := f.operations.Add(e, event.File)
-	return f.take(kind, &o, e)
+	o := f.operations.Add(e, event.File)
+	return f.take(&o, e)
 }
 
 // take adds an event with its effect on operations.
-func (f *forest) take(kind *replay.Kind, o *replay.Outcome, e *recording.Event) error {
-	delete(f.open, o.Replaced)
+func (f *forest) take(o *pairing.Outcome, e *recording.Event) error {
+	if o.Replaced != nil {
+		o.Replaced.Note = nil
+	}
 	switch {
-	case kind == nil:
-		return nil
 	case o.Started != nil:
-		f.start(kind, o.Started, e)
+		f.start(o.Started, e)
 	case o.HasEnded:
 		return f.end(o.Ended, e)
 	}
 	return nil
 }
 
-// keyOf returns the key of an operation.
-func keyOf(kind *replay.Kind, o *replay.Operation) key {
-	k := key{file: o.File, pid: o.PID, id: o.Key.Bits, text: o.Key.Text}
-	if !kind.IsSpan() {
-		k.kind = kind.Name
-	}
-	return k
+// nodeOf returns the node of an open operation, or nil.
+func nodeOf(o *pairing.Operation) *node {
+	n, _ := o.Note.(*node)
+	return n
 }
 
 // start adds an operation.
-func (f *forest) start(kind *replay.Kind, o *replay.Operation, e *recording.Event) {
+func (f *forest) start(o *pairing.Operation, e *recording.Event) {
 	n := &node{
-		name: kind.Name, id: o.Key.Bits, start: o, at: events.At(e), since: o.Since,
+		name: o.Kind.Name, id: o.Key.Bits, start: o, at: events.At(e), since: o.Since,
 		process: o.File, pid: o.PID, tid: o.TID, goroutine: o.Goroutine, parent: o.Parent,
 	}
-	parent := f.nodes[key{file: o.File, pid: o.PID, id: o.Parent}]
-	if o.Parent != 0 && parent != nil {
+	if parent := f.spans[o.ParentID()]; o.Parent != 0 && parent != nil {
 		n.tree = parent.tree
 		if n.tree.nodes >= maxPerTree {
 			n.tree.dropped++
@@ -161,17 +162,17 @@ func (f *forest) start(kind *replay.Kind, o *replay.Operation, e *recording.Even
 			root: n, lost: f.lost, partial: o.File.Reader != nil && !o.File.Whole(e), key: o.Key,
 			meets: events.False,
 		}
-		if meets, decided := o.Meets(); kind.Fits && !decided {
+		if meets, decided := o.Meets(); !decided {
 			n.tree.meets = events.Absent
-		} else if kind.Fits && meets {
+		} else if meets {
 			n.tree.meets = events.True
 		}
 		n.tree.place = f.trees.PushBack(n.tree)
 	}
-	at := keyOf(kind, o)
-	n.tree.nodes++
-	n.tree.keys = append(n.tree.keys, at)
-	f.nodes[at], f.open[o] = n, n
+	if n.tree.nodes++; o.Kind.IsSpan() {
+		f.spans[o.ID()] = n
+	}
+	o.Note = n
 	if f.size++; f.size > maxNodes {
 		f.givenUp++
 		f.remove(f.trees.Front().Value.(*tree))
@@ -179,13 +180,13 @@ func (f *forest) start(kind *replay.Kind, o *replay.Operation, e *recording.Even
 }
 
 // end ends an operation, and its tree if the operation is a root.
-func (f *forest) end(ended replay.Ended, e *recording.Event) error {
-	n := f.open[ended.Start]
-	delete(f.open, ended.Start)
+func (f *forest) end(ended pairing.Ended, e *recording.Event) error {
+	n := nodeOf(ended.Start)
+	ended.Start.Note = nil
 	if n == nil || n.tree.place == nil { // its tree had no room for it, or is finished
 		return nil
 	}
-	n.ended, n.took, n.failed = true, ended.Took, replay.Failed(e)
+	n.ended, n.took, n.failed = true, ended.Took, pairing.Failed(e)
 	n.tree.failed = n.tree.failed || n.failed
 	isRoot := n.tree.root == n
 	if !isRoot || f.finished != nil {
@@ -197,7 +198,7 @@ func (f *forest) end(ended replay.Ended, e *recording.Event) error {
 	}
 	f.remove(n.tree)
 	f.dropped += uint64(n.tree.dropped)
-	if f.finished == nil {
+	if f.finished == nil || n.process.InPast() {
 		return nil
 	}
 	return f.finished(n.tree, ended)
@@ -207,24 +208,23 @@ func (f *forest) end(ended replay.Ended, e *recording.Event) error {
 func (n *node) isOpen() bool { return n.process.Keeps(n.since) }
 
 // arguments returns the arguments of the start.
-func (n *node) arguments() []replay.Shown {
+func (n *node) arguments() []evaluate.Shown {
 	if n.start == nil {
-		return replay.ShowAll(n.args)
+		return evaluate.ShowAll(n.args)
 	}
-	var all []replay.Shown
+	var all []evaluate.Shown
 	for i := range n.start.Details {
-		all = append(all, replay.Show(n.start.Columns.Names[i], &n.start.Details[i]))
+		all = append(all, evaluate.Show(n.start.Columns.Names[i], &n.start.Details[i]))
 	}
 	return all
 }
 
 // results returns the arguments of the end that the start does not have.
-func (n *node) results() []replay.Shown {
+func (n *node) results() []evaluate.Shown {
 	args := n.arguments()
-	return slices.DeleteFunc(replay.ShowAll(n.result), func(one replay.Shown) bool {
-		return one.Name == "error" && !n.failed || slices.ContainsFunc(args, func(s replay.Shown) bool {
-			return s.Name == one.Name && s.Text == one.Text
-		})
+	return slices.DeleteFunc(evaluate.ShowAll(n.result), func(one evaluate.Shown) bool {
+		same := func(s evaluate.Shown) bool { return s.Name == one.Name && s.Text == one.Text }
+		return one.Name == "error" && !n.failed || slices.ContainsFunc(args, same)
 	})
 }
 
@@ -232,28 +232,18 @@ func (n *node) results() []replay.Shown {
 func (f *forest) remove(t *tree) {
 	f.trees.Remove(t.place)
 	t.place = nil
-	for _, k := range t.keys {
-		if n := f.nodes[k]; n != nil && n.tree == t {
-			delete(f.nodes, k)
+	t.root.walk(func(n *node, _ int) {
+		if id := n.start.ID(); f.spans[id] == n {
+			delete(f.spans, id)
 		}
-	}
-	f.size -= len(t.keys)
-	t.keys = nil
+	})
+	f.size -= t.nodes
 }
 
 // gone removes the operations of a process that has ended, and returns the number of its trees.
 func (f *forest) gone(file *replay.File) {
-	for e := f.trees.Front(); e != nil; {
-		t := e.Value.(*tree)
-		e = e.Next()
-		if t.root.process == file {
-			f.remove(t)
-		}
-	}
-	for o := range f.open {
-		if o.File == file {
-			delete(f.open, o)
-		}
+	for _, t := range f.of(file) {
+		f.remove(t)
 	}
 	f.operations.Gone(file)
 }

@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -25,7 +27,7 @@ type spanSource struct {
 func newSource(t *testing.T, finished func(*tree)) *spanSource {
 	s := &spanSource{t: t, file: replay.NewFile(&replay.Process{PID: 1})}
 	s.start, s.end = eventtest.Spans()
-	s.forest = newForest(nil, func(done *tree, _ replay.Ended) error {
+	s.forest = newForest(nil, func(done *tree, _ pairing.Ended) error {
 		finished(done)
 		return nil
 	})
@@ -56,7 +58,7 @@ func TestForest(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, s.forest.size, maxNodes)
-	require.LessOrEqual(t, len(s.forest.nodes), maxNodes)
+	require.LessOrEqual(t, len(s.forest.spans), maxNodes)
 	require.Equal(t, uint64(7), s.forest.givenUp, "20 trees of 10,000 do not fit into 131,072")
 	require.Empty(t, done)
 	id++
@@ -71,7 +73,7 @@ func TestForest(t *testing.T) {
 	require.Len(t, done, 2)
 	require.Equal(t, []int{maxPerTree, 6}, []int{done[1].nodes, done[1].dropped})
 	s.forest.gone(s.file)
-	require.Zero(t, s.forest.size+len(s.forest.nodes)+len(s.forest.open)+s.forest.trees.Len())
+	require.Zero(t, s.forest.size+len(s.forest.spans)+s.forest.operations.Open.Len()+s.forest.trees.Len())
 }
 
 // TestForestRestarts: an id that is used again leaves nothing.
@@ -80,8 +82,8 @@ func TestForestRestarts(t *testing.T) {
 	for range 1000 {
 		s.fire(s.start, 7, 0)
 	}
-	require.Len(t, s.forest.open, 1)
-	require.Len(t, s.forest.nodes, 1)
+	require.Equal(t, 1, s.forest.operations.Open.Len())
+	require.Len(t, s.forest.spans, 1)
 }
 
 // TestOwn: parts that overlap count once, and one that has not ended counts until the root does.
@@ -119,10 +121,10 @@ func TestSlowest(t *testing.T) {
 
 // TestRequest: the tree of one operation can be asked for, by a number or a text.
 func TestRequest(t *testing.T) {
-	seven, texts := replay.Value{Item: replay.NewItem("id", expr.Type{Kind: expr.Uint, Size: 8}), Bits: 7}, replay.NewItem("id", expr.Type{Kind: expr.String})
-	text := func(s string) replay.Value { return replay.Value{Item: texts, Text: s} }
+	seven, texts := evaluate.Value{Item: evaluate.NewItem("id", expr.Type{Kind: expr.Uint, Size: 8}), Bits: 7}, evaluate.NewItem("id", expr.Type{Kind: expr.String})
+	text := func(s string) evaluate.Value { return evaluate.Value{Item: texts, Text: s} }
 	for _, c := range []struct {
-		key   replay.Value
+		key   evaluate.Value
 		asked string
 		want  bool
 	}{{seven, "", true}, {seven, "7", true}, {seven, "77", false}, {text("x y"), "x y", true}, {text("x y"), `"x y"`, true}, {text("x"), "y", false}} {
@@ -133,7 +135,7 @@ func TestRequest(t *testing.T) {
 // TestCalls: what a panic or Goexit leaves behind, a g that another goroutine gets, and calls without end.
 func TestCalls(t *testing.T) {
 	var done []*tree
-	c := newCalls(func(t *tree, _ replay.Ended) error {
+	c := newCalls(func(t *tree, _ pairing.Ended) error {
 		done = append(done, t)
 		return nil
 	})
@@ -148,8 +150,7 @@ func TestCalls(t *testing.T) {
 			probes[name] = &recording.Probe{Provider: "go", Name: name}
 		}
 		now++
-		e := &recording.Event{Monotonic: now, PID: 1, Goroutine: goroutine}
-		require.NoError(t, e.Decode(probes[name], nil))
+		e := &recording.Event{Probe: probes[name], Monotonic: now, PID: 1, Goroutine: goroutine}
 		require.NoError(t, c.add(&events.Event{Event: e, File: file, Call: &events.Call{G: g, Depth: depth, Return: returns}}))
 	}
 	call := func(name string, goroutine, depth uint64) { fire(name, false, goroutine, 1, depth) }
@@ -186,7 +187,7 @@ func TestCalls(t *testing.T) {
 	call("a", 2, 10)
 	end("b", 2, 10)
 	end("a", 2, 10)
-	require.EqualValues(t, 2, c.strays)
+	require.EqualValues(t, 2, c.open.Strays)
 	require.Len(t, done, 3)
 	fire("a", false, 3, 0, 0)
 	require.EqualValues(t, 1, c.foreign)
@@ -206,5 +207,6 @@ func TestCalls(t *testing.T) {
 	require.EqualValues(t, maxPerTree, c.dropped)
 	c.gone(file)
 	require.Zero(t, c.size)
-	require.Empty(t, c.goroutines)
+	open, _ := c.open.Unwind(goroutine{Process: file, G: 5}, 5, 1<<63)
+	require.Empty(t, open)
 }

@@ -5,13 +5,16 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 )
 
 // jsonTree is a tree in JSON. The operations are a list, each after its parent, because a hostile program can make a
 // tree deeper than JSON parsers allow.
 type jsonTree struct {
-	Time        time.Time     `json:"time"`
+	Time time.Time `json:"time"`
+	// Since is the time since when a live stream knows each operation that has begun.
+	Since       *time.Time    `json:"since,omitempty"`
 	Operation   string        `json:"operation"`
 	Nanoseconds time.Duration `json:"nanoseconds"`
 	PID         uint32        `json:"pid"`
@@ -51,23 +54,23 @@ type jsonNode struct {
 	Result      render.JSONObject `json:"result"`
 }
 
-// encode writes a tree as an object, with its pod if pods is set.
-func (t *tree) encode(w io.Writer, pods bool) error {
+// encode writes a tree of a stream as an object, with its pod if the stream has several.
+func (t *tree) encode(w io.Writer, s *events.Stream) error {
 	root := t.root
 	var of *jsonPod
-	if p := root.process.Process; pods && p != nil && p.Pod != nil {
+	if p := root.process.Process; s.Pods && p != nil && p.Pod != nil {
 		of = &jsonPod{p.Pod.Namespace, p.Pod.Name, p.Pod.Container}
 	}
 	j := jsonTree{
-		root.at.UTC(), root.name, root.took, root.pid, of, t.failed, nil, root.parent,
-		t.dropped, t.lost, t.partial,
+		root.at.UTC(), s.Past.JSON(), root.name, root.took, root.pid, of, t.failed, nil,
+		root.parent, t.dropped, t.lost, t.partial,
 	}
 	t.root.walk(func(n *node, depth int) {
 		took := n.end(root) - n.since
 		j.Operations = append(j.Operations, jsonNode{
 			n.id, n.parent, depth, n.name, n.since - root.since, took, n.own(root), float64(took) / float64(max(root.took, 1)),
 			n.tid, n.goroutine, n.ended, n.unwound, !n.ended && !n.unwound && !n.isOpen(), n.failed,
-			replay.Object(n.arguments()), replay.Object(n.results()),
+			evaluate.Object(n.arguments()), evaluate.Object(n.results()),
 		})
 	})
 	return render.NewEncoder(w).Encode(j)

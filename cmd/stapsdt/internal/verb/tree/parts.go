@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -20,10 +21,10 @@ type Parts struct {
 func NewParts() *Parts { return &Parts{forest: newForest(nil, nil)} }
 
 // Add adds an event with its effect on operations.
-func (p *Parts) Add(kind *replay.Kind, o *replay.Outcome, e *recording.Event) {
+func (p *Parts) Add(o *pairing.Outcome, e *recording.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = p.forest.take(kind, o, e) // it finishes no tree, and only that can fail
+	_ = p.forest.take(o, e) // it finishes no tree, and only that can fail
 }
 
 // Gone removes the operations of a process that has ended.
@@ -35,11 +36,11 @@ func (p *Parts) Gone(f *replay.File) {
 
 // Lines formats an operation and the operations within it, or returns nil if it has ended or
 // has none.
-func (p *Parts) Lines(o *replay.Operation, width int) []string {
+func (p *Parts) Lines(o *pairing.Operation, width int) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := p.forest.open[o]
-	if n == nil || len(n.children) == 0 {
+	n := nodeOf(o)
+	if n == nil || n.tree.place == nil || len(n.children) == 0 {
 		return nil
 	}
 	n.took = max(n.process.Last()-n.since, 0)

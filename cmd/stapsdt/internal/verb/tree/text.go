@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 )
 
 const (
@@ -99,7 +99,7 @@ func (n *node) part(root *node) int {
 func (n *node) describe() string {
 	text := render.Printable(n.name)
 	if all := append(n.arguments(), n.results()...); len(all) > 0 {
-		text += " " + replay.Join(all)
+		text += " " + evaluate.Join(all)
 	}
 	if n.failed {
 		text += "  FAILED"

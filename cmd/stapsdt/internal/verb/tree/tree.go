@@ -1,19 +1,23 @@
-// Package tree shows each operation that has ended as a tree, with the operations that it consists of.
+// Package tree shows each operation that has ended as a tree, with the operations that it
+// consists of.
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/source"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -21,8 +25,8 @@ import (
 type Options struct {
 	// Limit is the number of trees after which the run ends, or 0 for none.
 	Limit int
-	// Slowest is the number of trees that are shown when the run ends: the trees whose roots took longest. If it is 0, each
-	// tree is shown when its root has ended.
+	// Slowest is the number of trees that are shown when the run ends: the trees whose roots took
+	// longest. If it is 0, each tree is shown when its root has ended.
 	Slowest int
 	// Errors selects only trees in which an operation has failed.
 	Errors bool
@@ -57,21 +61,20 @@ type view struct {
 	excluded, unended, unknown int
 }
 
-// Run shows trees until the run ends. names are names of operations, PROVIDER:NAME.
-func Run(
-	ctx context.Context, to *console.Console, config query.Config, names []string, o Options,
-) error {
+// Run shows trees until the run ends. The specs of the configuration are names of operations,
+// PROVIDER:NAME, or functions.
+func Run(ctx context.Context, to *console.Console, config query.Config, o Options) error {
 	switch {
 	case o.Limit < 0:
-		return console.Usagef("-n %d is negative", o.Limit)
+		return query.Usagef("-n %d is negative", o.Limit)
 	case o.Slowest < 0 || o.Slowest > maxSlowest:
-		return console.Usagef("--slowest must be between 0 and %d", maxSlowest)
+		return query.Usagef("--slowest must be between 0 and %d", maxSlowest)
 	case o.Slowest > 0 && o.Limit > 0:
-		return console.Usagef("-n and --slowest cannot be combined: --slowest is the number of trees")
+		return query.Usagef("-n and --slowest cannot be combined: --slowest is the number of trees")
 	}
 	writer := writer{color: console.Colored(to.Out), width: console.Columns(to.Out)}
 	v := &view{Console: to, options: &o, format: config.Format, writer: writer}
-	from, err := v.plan(&config, names)
+	config, from, err := v.plan(config)
 	if err != nil {
 		return err
 	}
@@ -96,28 +99,29 @@ func Run(
 	return v.report()
 }
 
-// plan creates the forest or the calls from which trees are built, and returns the options of the stream.
-func (v *view) plan(config *query.Config, names []string) (events.Options, error) {
-	functions, err := events.Functions(names)
+// plan creates the forest or the calls from which trees are built, and returns the configuration
+// and the options of the stream.
+func (v *view) plan(config query.Config) (query.Config, events.Options, error) {
+	functions, err := events.Functions(config.Specs)
 	switch {
 	case err != nil:
-		return events.Options{}, err
+		return config, events.Options{}, err
 	case functions && v.options.Request != "":
-		return events.Options{}, console.Usagef("calls of functions have no ID for --request")
+		return config, events.Options{}, query.Usagef("calls of functions have no ID for --request")
 	case functions && v.options.From.Given():
-		return events.Options{}, console.Usagef("recordings do not have the depth of calls, which is needed to nest calls of functions")
+		return config, events.Options{}, query.Usagef("recordings do not have the depth of calls, which is needed to nest calls of functions")
 	case functions:
 		c := newCalls(v.finished)
 		v.builder, v.growth = c, &c.growth
-		return events.NewCalls(config, names)
+		return events.NewCalls(config)
 	}
-	plan, err := events.NewPlan(config, names, nil)
+	plan, err := events.NewPlan(config, nil)
 	if err != nil {
-		return events.Options{}, err
+		return config, events.Options{}, err
 	}
 	f := newForest(plan.Where, v.finished)
 	v.builder, v.growth = f, &f.growth
-	return plan.Options(v.options.From), nil
+	return plan.Config, plan.Options(v.options.From), nil
 }
 
 // lost notes how many events were lost, for the trees whose roots begin now.
@@ -130,11 +134,15 @@ func (v *view) report() error {
 	switch {
 	case v.full():
 	case v.shown == 0 && v.options.Request != "":
-		v.Warn("no root operation has the ID %s", v.options.Request)
+		err = cmp.Or(err, fmt.Errorf("%w: no root operation has the ID %s", query.ErrNothing, v.options.Request))
 	case v.shown == 0 && v.excluded > 0:
 		v.Warn("%s not shown: excluded by the conditions", render.Number(v.excluded, "tree"))
 	case v.shown+v.unended+v.unknown == 0:
-		v.Warn("no tree is shown: no operation has begun")
+		since := ""
+		if v.stream.Live {
+			since = " since " + v.stream.Past.Since().Format(time.TimeOnly)
+		}
+		v.Warn("no tree is shown: no operation has begun%s", since)
 	}
 	if v.unended > 0 && !v.full() {
 		v.Warn("%s not shown: the root had not ended", render.Number(v.unended, "tree"))
@@ -148,6 +156,7 @@ func (v *view) report() error {
 	if v.crowded {
 		v.Warn("fewer trees are shown than --slowest %d, because they have more than %d operations", v.options.Slowest, maxNodes)
 	}
+	v.stream.Past.Report(v.Console)
 	if n := v.growth.givenUp; n > 0 {
 		v.Warn("%d trees were given up, because more than %d operations were in trees that had not ended", n, maxNodes)
 	}
@@ -171,8 +180,9 @@ func (v *view) Tick() (next time.Duration, more bool, err error) {
 // full reports whether the number of trees after which the run ends was shown.
 func (v *view) full() bool { return v.options.Limit > 0 && v.shown >= v.options.Limit }
 
-// finished handles a selected tree whose root has ended: it shows the tree, or keeps it if it is among the slowest.
-func (v *view) finished(t *tree, ended replay.Ended) error {
+// finished handles a selected tree whose root has ended: it shows the tree, or keeps it if it is
+// among the slowest.
+func (v *view) finished(t *tree, ended pairing.Ended) error {
 	if !ended.Selected || v.options.Errors && !t.failed || !t.requested(v.options.Request) {
 		v.excluded++
 		return nil
@@ -229,7 +239,7 @@ func (v *view) showOpen(file *replay.File) error {
 			continue
 		}
 		root.took = max(root.process.Last()-root.since, 0)
-		err := v.finished(t, replay.Ended{Selected: t.meets == events.True})
+		err := v.finished(t, pairing.Ended{Selected: t.meets == events.True})
 		if err != nil && !errors.Is(err, replay.ErrEnough) {
 			return err
 		}
@@ -246,7 +256,7 @@ func (t *tree) requested(id string) bool {
 func (v *view) show(t *tree) error {
 	v.shown++
 	if v.format.IsJSON() {
-		return t.encode(v.Out, v.stream.Pods)
+		return t.encode(v.Out, v.stream)
 	}
 	text := v.writer.text(t)
 	if v.shown > 1 {

@@ -1,0 +1,66 @@
+//go:build linux
+
+package source
+
+import "errors"
+
+const (
+	// maxWork is the number of bytes that are read or decoded.
+	maxWork = 512 << 20
+	// maxHeld is the maximum size of the contents of compressed sections and the lists of units,
+	// which stay in memory.
+	maxHeld = 64 << 20
+	// maxKept is the maximum size of what was decoded and is kept. A unit needs as much again, or
+	// twice as much, while it is decoded.
+	maxKept = 32 << 20
+)
+
+var (
+	errBudget  = errors.New("there is more DWARF than may be read")
+	errDamaged = errors.New("the DWARF is damaged")
+)
+
+// Budget limits what the tables of several files read and keep together, in bytes. It must be
+// used by one goroutine only.
+type Budget struct {
+	work, held, kept int64
+	// forget drops what was decoded, for each of the tables that keep something.
+	forget map[*Table]bool
+}
+
+// NewBudget returns a Budget of which nothing was used.
+func NewBudget() *Budget {
+	return &Budget{work: maxWork, held: maxHeld, kept: maxKept, forget: map[*Table]bool{}}
+}
+
+// spend counts work.
+func (b *Budget) spend(n int) error {
+	if b.work -= int64(n); b.work < 0 {
+		b.work = 0
+		return errBudget
+	}
+	return nil
+}
+
+// hold counts memory that a table keeps until its end.
+func (b *Budget) hold(n int) error {
+	if b.held < int64(n) {
+		return errBudget
+	}
+	b.held -= int64(n)
+	return nil
+}
+
+// keep counts memory that a table keeps. If there is too much, all tables drop what they keep.
+func (b *Budget) keep(t *Table, n int) {
+	if b.kept < int64(n) {
+		for other := range b.forget {
+			clear(other.codes)
+			clear(other.abbrevs)
+		}
+		clear(b.forget)
+		b.kept = maxKept
+	}
+	b.kept -= int64(n)
+	b.forget[t] = true
+}

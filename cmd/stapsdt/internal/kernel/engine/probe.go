@@ -1,0 +1,48 @@
+//go:build linux
+
+package engine
+
+import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// NewProbe returns the description of a site for a BPF program.
+func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
+	p := &bpf.Probe{Provider: site.Provider, Name: site.Name}
+	for i, delta := range f.Deltas(&site) {
+		p.Args = append(p.Args, bpf.Arg{Arg: site.Args[i], Delta: delta})
+	}
+	fn := f.Function(&site)
+	if fn == nil {
+		p.Nop = f.Nop(&site)
+		return p
+	}
+	p.Function = &bpf.FunctionSite{
+		Return: fn.Return, Push: fn.Place == function.AtPush && !fn.Return, Goid: fn.Goid,
+	}
+	p.ArgsErr, p.Restarts = fn.ArgsErr, fn.Place == function.AtBranch && !fn.Return
+	for i, a := range fn.Args {
+		p.Args[i] = functionArg(f, &site, a)
+	}
+	for _, a := range fn.Fields {
+		p.Fields = append(p.Fields, functionArg(f, &site, a))
+	}
+	return p
+}
+
+// functionArg returns an argument of a function at a site.
+func functionArg(f *target.File, site *sdt.Site, a function.Arg) bpf.Arg {
+	arg := bpf.Arg{
+		Arg: a.Arg, Length: a.Length, InPlace: a.InPlace, Dynamic: a.Dynamic, Methods: a.Methods,
+		Alias: a.Alias, Pointer: a.Pointer, Constants: a.Constants,
+		Ext: a.Ext, Capacity: a.Capacity,
+	}
+	if a.Dynamic {
+		arg.Delta, arg.Names = int64(site.Address), f.TypeNames()
+		arg.Data, arg.Texts = a.Data, a.Texts
+	}
+	return arg
+}

@@ -1,0 +1,222 @@
+// Package evaluate evaluates expressions for the events of probes, and formats their values.
+package evaluate
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Evaluator evaluates expressions for the events of a probe.
+type Evaluator struct {
+	probe *recording.Probe
+	vars  []expr.Var // see variables
+	event *recording.Event
+	get   func(i int) expr.Value
+}
+
+// NewEvaluator returns the evaluator of a probe.
+func NewEvaluator(p *recording.Probe) *Evaluator {
+	v := &Evaluator{probe: p}
+	v.get = func(i int) expr.Value {
+		if i < len(p.Args) && v.variables()[i].Type.IsInteger() { // most variables are
+			return expr.UintValue(v.event.Integer(i))
+		}
+		return Variable(v.event, i)
+	}
+	return v
+}
+
+// variables returns the variables of the probe. They are made for the first expression, because a
+// command may have thousands of probes and no expression.
+func (v *Evaluator) variables() []expr.Var {
+	if v.vars == nil {
+		v.vars = Variables(v.probe)
+	}
+	return v.vars
+}
+
+// At sets the event for which expressions are evaluated.
+func (v *Evaluator) At(e *recording.Event) { v.event = e }
+
+// Parse parses an expression. The error names the probe.
+func (v *Evaluator) Parse(src string) (*expr.Expr, error) {
+	return v.named(expr.Parse(src, v.variables()))
+}
+
+// ParseFilter is Parse for a condition.
+func (v *Evaluator) ParseFilter(src string) (*expr.Expr, error) {
+	return v.named(expr.ParseFilter(src, v.variables()))
+}
+
+// ParseInteger is Parse for an integer expression. what names its user in the error, such as "a histogram".
+func (v *Evaluator) ParseInteger(src, what string) (*expr.Expr, error) {
+	return v.named(expr.ParseInteger(src, v.variables(), what))
+}
+
+// Item parses an expression, and returns it with the description of its values. An expression that
+// is only an argument is shown like the argument.
+func (v *Evaluator) Item(src string) (*expr.Expr, *value.Item, error) {
+	e, err := v.Parse(src)
+	if err != nil {
+		return nil, nil, err
+	}
+	item := NewItem(src, e.Type())
+	if i := v.argOf(e); i >= 0 {
+		item.Bare = v.probe.Args[i].Bare
+	}
+	return e, item, nil
+}
+
+func (v *Evaluator) named(e *expr.Expr, err error) (*expr.Expr, error) {
+	if err != nil {
+		return nil, fmt.Errorf("%s:%s: %w", v.probe.Provider, v.probe.Name, err)
+	}
+	return e, nil
+}
+
+// Has reports whether the probe has all variables of an expression.
+func (v *Evaluator) Has(src string) bool {
+	_, err := expr.Parse(src, v.variables())
+	return err == nil
+}
+
+// Eval evaluates an expression of any type. fault means that it divides by zero, or depends on the end of a text that was cut.
+func (v *Evaluator) Eval(e *expr.Expr) (value expr.Value, fault bool) {
+	if v.event.Cut != 0 && v.needsEnd(e.Root) {
+		return value, true
+	}
+	return e.Eval(v.get)
+}
+
+// needsEnd reports whether a part of an expression depends on the end of a text that was cut.
+func (v *Evaluator) needsEnd(n *expr.Node) bool {
+	switch {
+	case n == nil:
+		return false
+	case n.Op == expr.And, n.Op == expr.Or: // Y is not always evaluated
+		x, fault := (&expr.Expr{Root: n.X}).Eval(v.get)
+		return v.needsEnd(n.X) || !fault && x.Bool() == (n.Op == expr.And) && v.needsEnd(n.Y)
+	case !v.isCut(n.X) && !v.isCut(n.Y):
+		return v.needsEnd(n.X) || v.needsEnd(n.Y)
+	case n.Op == expr.Len, n.Op == expr.HasSuffix, n.Op == expr.Contains:
+		return true
+	}
+	return n.X.Op != expr.Const && n.Y.Op != expr.Const // a constant is shorter than what is left of a text
+}
+
+// IsCut reports whether an expression is a text that was cut.
+func (v *Evaluator) IsCut(e *expr.Expr) bool { return v.isCut(e.Root) }
+
+func (v *Evaluator) isCut(n *expr.Node) bool {
+	args := len(v.probe.Args)
+	return n != nil && n.Op == expr.Load && n.Var < 2*args && v.event.Cut>>(n.Var%args)&1 != 0
+}
+
+// Bool is Eval for a condition. match is false after a fault.
+func (v *Evaluator) Bool(e *expr.Expr) (match, fault bool) {
+	if v.event.Cut != 0 && v.needsEnd(e.Root) {
+		return false, true
+	}
+	return e.Bool(v.get)
+}
+
+// argOf returns the index of the argument that an expression is, or -1 if it is none.
+func (v *Evaluator) argOf(e *expr.Expr) int {
+	n := len(v.probe.Args)
+	switch i := e.Root.Var; {
+	case e.Root.Op != expr.Load || i >= 2*n:
+		return -1
+	case i >= n:
+		return i - n
+	default:
+		return i
+	}
+}
+
+// Number is Eval for an integer expression. It returns the bits of the value.
+func (v *Evaluator) Number(e *expr.Expr) (bits uint64, fault bool) {
+	value, fault := v.Eval(e)
+	return value.Uint(), fault
+}
+
+// Value is Eval for an expression whose values an item describes.
+func (v *Evaluator) Value(e *expr.Expr, item *value.Item) (value Value, fault bool) {
+	one, fault := v.Eval(e)
+	if fault {
+		return value, true
+	}
+	return newValue(item, one), false
+}
+
+// Arg returns the i-th argument, which an item describes.
+func (v *Evaluator) Arg(item *value.Item, i int) Value { return argument(item, v.event, i) }
+
+// Value is a value in a row. As in the kernel's tables, only the beginning of a string is kept.
+type Value struct {
+	Item *value.Item // nil if there is no value
+	Bits uint64
+	Text string
+	Cut  bool
+	// Missing means that there is no value. Text states the reason, as in an event.
+	Missing bool
+}
+
+// argument returns the i-th argument of an event, which an item describes.
+func argument(item *value.Item, e *recording.Event, i int) Value {
+	v := newValue(item, Variable(e, i))
+	v.Missing, v.Cut = e.Unreadable>>i&1 != 0, v.Cut || e.Cut>>i&1 != 0
+	return v
+}
+
+func newValue(item *value.Item, one expr.Value) Value {
+	if item.Type.Kind != expr.String {
+		return Value{Item: item, Bits: Bits(item.Type, one)}
+	}
+	v := Value{Item: item, Text: one.Text()}
+	if len(v.Text) >= item.TextSize {
+		v.Text, v.Cut = string(value.WholeRunes([]byte(v.Text[:item.TextSize]))), true
+	}
+	return v
+}
+
+// ValueIn returns the value of an item in a key, or in another part of a table.
+func ValueIn(item *value.Item, key []byte) Value {
+	bits, text, cut := item.In(key)
+	return Value{Item: item, Bits: bits, Text: string(text), Cut: cut}
+}
+
+// ForText formats the value for a table.
+func (v *Value) ForText() string {
+	return string(render.AppendText(nil, v.Item, v.ofEvent()))
+}
+
+// ForJSON formats the value as JSON.
+func (v *Value) ForJSON() json.RawMessage { return render.AppendJSON(nil, v.Item, v.ofEvent()) }
+
+// ofEvent returns the value in the form of an event's value.
+func (v *Value) ofEvent() *value.Value {
+	return &value.Value{
+		Type: v.Item.Type, Bits: v.Bits, Text: []byte(v.Text), Cut: v.Cut, Missing: v.Missing,
+	}
+}
+
+// NewItem describes the values of an expression.
+func NewItem(src string, t expr.Type) *value.Item {
+	return &value.Item{Name: src, Type: t, TextSize: value.TextSize}
+}
+
+// TextSize is the number of bytes of a string of an event that are shown, unless a command has another limit.
+const TextSize = 256
+
+// Unevaluated warns of events that were left out because their expressions could not be evaluated.
+func Unevaluated(to *console.Console, n uint64) {
+	if n > 0 {
+		to.Warn("%d events are not included, because an expression divided by zero, shifted by a negative count, or needed the end of a text that was cut", n)
+	}
+}

@@ -1,0 +1,94 @@
+package pairing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Kind is a kind of operation, such as all operations of a provider with the name query.
+type Kind struct {
+	Name   string // PROVIDER:NAME, if it comes from the names of probes
+	Number int
+	// By lists the expressions of Operations.By that this kind has, and Columns their indexes in
+	// Operation.Details, or -1 if an open operation does not have them.
+	By      []int
+	Columns []int
+
+	plan     *Plan
+	isPaired bool     // both a start and an end are known
+	first    [2]*side // the first start and the first end
+	columns  *Columns // see details
+	unfit    error    // what a side lacks of the expressions, or nil
+	totals   query.Totals
+}
+
+// Columns names the values of Operation.Details. The first By of them belong to the pairing's By.
+// Key is the pairing's key, or the name of the start's first argument.
+type Columns struct {
+	Names []string
+	By    int
+	Key   string
+}
+
+// details returns the columns of the details of the first start that are kept.
+func (k *Kind) details() *Columns {
+	if k.columns != nil {
+		return k.columns
+	}
+	start, c := k.first[0], &Columns{Key: k.plan.Key}
+	k.columns = c
+	args := start.Probe.Args
+	if c.Key == "arg0" && len(args) > 0 {
+		c.Key = args[0].Name
+	}
+	if !k.plan.Details {
+		return c
+	}
+	shown := map[string]bool{k.plan.Key: true, "parent": true}
+	for _, src := range k.plan.By {
+		if start.Has(src) {
+			c.Names = append(c.Names, src)
+			shown[src] = true
+		}
+	}
+	c.By = len(c.Names)
+	for i, a := range args {
+		if !shown[a.Name] && !shown[fmt.Sprintf("arg%d", i)] {
+			c.Names = append(c.Names, a.Name)
+		}
+	}
+	return c
+}
+
+// Fits reports whether the kind has the variables of the conditions.
+func (k *Kind) Fits() bool { return k.unfit == nil }
+
+// IsSpan reports whether the operations have IDs that are unique in their process, and refer to
+// their parents by ID.
+func (k *Kind) IsSpan() bool {
+	isParent := func(a recording.Arg) bool { return a.Name == "parent" }
+	return slices.ContainsFunc(k.first[0].Probe.Args, isParent)
+}
+
+// The suffixes of the names of probes that belong to an operation.
+var (
+	startSuffix = "__start"
+	endSuffixes = []string{"__end", "__done"}
+)
+
+// NameOf returns the name of the operation that a probe starts or ends, or "".
+func NameOf(probe string) (name string, isStart bool) {
+	if name, ok := strings.CutSuffix(probe, startSuffix); ok {
+		return name, true
+	}
+	for _, suffix := range endSuffixes {
+		if name, ok := strings.CutSuffix(probe, suffix); ok {
+			return name, false
+		}
+	}
+	return "", false
+}

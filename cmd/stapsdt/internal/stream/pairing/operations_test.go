@@ -1,0 +1,114 @@
+package pairing
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestOperationNames: the name of an operation stands for the probes of its start and its end,
+// which it cannot be itself.
+func TestOperationNames(t *testing.T) {
+	for probe, want := range map[string]string{"a__start": "a", "a__end": "a", "a__done": "a", "a_end": "", "a__started": ""} {
+		name, isStart := NameOf(probe)
+		require.Equal(t, want, name)
+		require.Equal(t, probe == "a__start", isStart)
+	}
+	specs, err := OperationSpecs(querytest.Specs("shop:query"))
+	require.NoError(t, err)
+	want := querytest.Specs("shop:query__start", "shop:query__end")
+	want[1].Other = querytest.Spec("shop:query__done")
+	require.Equal(t, want, specs)
+	_, err = OperationSpecs(querytest.Specs("shop:query__done"))
+	require.ErrorContains(t, err, "give shop:query")
+}
+
+// TestKnow: all starts and ends of a kind are paired, in whatever order their probes become known.
+func TestKnow(t *testing.T) {
+	for _, order := range [][]int{{0, 1, 2, 3}, {0, 2, 1, 3}, {1, 3, 2, 0}} {
+		var o Operations
+		var known [4]*recording.Probe // two programs have a start and an end each
+		known[0], known[1], _ = sides(0)
+		known[2], known[3], _ = sides(0)
+		for _, i := range order {
+			o.Know(known[i])
+		}
+		for i, p := range known {
+			outcome := o.Add(eventtest.Event(1, p, uint64(1+i/2), 0, 0), nil)
+			require.Equal(t, "p:op", o.Kinds()[0].Name)
+			require.Equal(t, []bool{i%2 == 0, i%2 == 1}, []bool{outcome.Started != nil, outcome.HasEnded}, "%v: %d", order, i)
+		}
+		require.Zero(t, o.Ends())
+	}
+}
+
+// TestKinds: each kind has the expressions whose variables it has. One that lacks a variable of a
+// condition is left out, and with All its operations are not selected.
+func TestKinds(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		o := Operations{Where: []string{"both != 3"}, By: []string{"b", "none", "a"}, All: all}
+		start, end, _ := sides(0)
+		spanStart, spanEnd := eventtest.Spans()
+		spanStart.Name, spanEnd.Name = "span__start", "span__end"
+		probes := []*recording.Probe{start, end, spanStart, spanEnd}
+		require.NoError(t, (&Operations{Where: o.Where, By: []string{"parent"}}).Check(probes))
+		require.ErrorIs(t, (&Operations{}).Check([]*recording.Probe{start, spanEnd}), query.ErrNothing)
+		require.ErrorContains(t, o.Check(probes), "undefined: none; ")
+		f := replay.NewFile(&replay.Process{})
+		for id, both := range []uint64{3, 4} {
+			o.Add(eventtest.Event(1, start, uint64(id), 10, 0), f)
+			outcome := o.Add(eventtest.Event(2, end, uint64(id), 20, both), f)
+			k := o.Kinds()[0]
+			require.Equal(t, []any{[]int{0, 2}, []int{-1, 0}, false}, []any{k.By, k.Columns, k.IsSpan()})
+			require.Equal(t, []bool{both == 4, both == 4 || all}, []bool{outcome.Ended.Selected, outcome.HasEnded})
+		}
+		o.Add(eventtest.Event(2, end, 5, 0, 0), f)
+		o.Add(eventtest.Event(3, spanStart, 1, 0), f)
+		outcome := o.Add(eventtest.Event(4, spanEnd, 1, 0, 0), f)
+		require.Equal(t, all, outcome.HasEnded && outcome.Ended.Start.Kind.IsSpan())
+		require.False(t, outcome.Ended.Selected)
+		var said bytes.Buffer
+		o.Report(&console.Console{Err: &said})
+		require.Equal(t, "stapsdt: 2 of 4 probes have no both and are left out\n"+
+			"stapsdt: not included: 1 operation that began earlier, or whose start was lost\n", said.String())
+	}
+}
+
+// TestFull: all kinds share the room for open operations. A start that takes the key of another
+// needs none, and the operations of a process that has ended make room.
+func TestFull(t *testing.T) {
+	var r eventtest.Recording
+	for _, name := range []string{"x__start", "x__end", "y__start", "y__end"} {
+		r.Probe("p", name, "id")
+	}
+	f := fileOf(t, &r)
+	x, xEnd, y := f.Recorded()[0], f.Recorded()[1], f.Recorded()[2]
+	var o Operations
+	for id := range uint64(query.MaxOpen) {
+		o.Add(eventtest.Event(1, x, id), f)
+	}
+	require.Zero(t, o.Open.Full)
+	refused := o.Add(eventtest.Event(2, y, 1), f)
+	require.Equal(t, Outcome{}, refused)
+	again := o.Add(eventtest.Event(3, x, 1), f)
+	require.NotNil(t, again.Replaced)
+	ended := o.Add(eventtest.Event(5, xEnd, 1), f)
+	require.Same(t, again.Started, ended.Ended.Start)
+	accepted := o.Add(eventtest.Event(6, y, 1), f)
+	require.NotNil(t, accepted.Started)
+	o.Gone(f)
+	ended = o.Add(eventtest.Event(7, xEnd, 2), f)
+	require.False(t, ended.HasEnded)
+	for id := range uint64(query.MaxOpen) {
+		o.Add(eventtest.Event(8, y, id), f)
+	}
+	require.Equal(t, uint64(1), o.Open.Full)
+}

@@ -1,0 +1,41 @@
+//go:build linux
+
+package latency
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/proberec"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPastDone: an operation that has ended with __done before the run is not open in the recording
+// of its process.
+func TestPastDone(t *testing.T) {
+	testenv.NeedsRoot(t)
+	p := stapsdt.NewProvider("latency")
+	start, done := stapsdt.NewProbe1[uint64](p, "op__start"), stapsdt.NewProbe1[uint64](p, "op__done")
+	require.NoError(t, p.Load())
+	defer p.Close()
+	r, err := proberec.Create(filepath.Join(t.TempDir(), "recording"), 1<<20, p)
+	require.NoError(t, err)
+	defer r.Close()
+	r.Start()
+	for id := range uint64(3) {
+		start.Fire(id)
+	}
+	done.Fire(1)
+	config := objects
+	config.PIDs, config.Duration = []int{os.Getpid()}, 100*time.Millisecond
+	config.Via = query.ViaKernel
+	_, all := measure(t, "", config, count.Options{}, "latency:op")
+	require.Equal(t, []any{2., 2.}, []any{all[0]["starts_without_end"], all[0]["open"]})
+}
