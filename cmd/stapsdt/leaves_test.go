@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,13 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRunsLeaveNothing: the runs of the verbs, also on damaged recordings, leave no goroutine, no descriptor, no mapping of a recording, and
-// only the memory that cobra's map of flags with completions keeps for each command that is made.
+// TestRunsLeaveNothing: the runs of the verbs, also on damaged recordings, leave no goroutine, no
+// descriptor, no mapping of a recording, and only the memory that cobra's map of flags with
+// completions keeps for each command that is made.
 func TestRunsLeaveNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	hostile := crossing(true, control)
-	contents := [][]byte{crossing(false, ""), hostile, hostile[:len(hostile)/2], bytes.Repeat([]byte{0xff}, 4096)}
+	contents := [][]byte{
+		crossing(false, ""), hostile, hostile[:len(hostile)/2], bytes.Repeat([]byte{0xff}, 4096),
+	}
 	verbs := recordingVerbs(dir)
 	runs := func() {
 		for _, content := range contents {
@@ -36,17 +40,23 @@ func TestRunsLeaveNothing(t *testing.T) {
 			rootCommand(&console.Console{Out: io.Discard, Err: io.Discard})
 		}
 	}
-	// keeps returns how much memory is left after f.
+	// keeps returns how much memory is left after f. The map also takes memory when it grows, but
+	// not in each of three runs.
 	keeps := func(f func()) int {
-		before := inUse()
-		f()
-		return inUse() - before
+		least := math.MaxInt
+		for range 3 {
+			before := inUse()
+			f()
+			least = min(least, inUse()-before)
+		}
+		return least
 	}
 	runs() // what is made once
 	goroutines, descriptors := testenv.Goroutines(), testenv.Descriptors()
 	ofCommands, ofRuns := keeps(made), keeps(runs)
-	t.Logf("%d runs keep %d bytes, and as many commands %d", len(contents)*len(verbs), ofRuns, ofCommands)
-	require.Less(t, ofRuns, ofCommands+len(contents)*len(verbs)*2048)
+	n := len(contents) * len(verbs)
+	t.Logf("%d runs keep %d bytes, and as many commands %d", n, ofRuns, ofCommands)
+	require.Less(t, ofRuns, ofCommands+n*2048)
 	require.Equal(t, descriptors, testenv.Descriptors())
 	require.Equal(t, goroutines, testenv.Goroutines())
 	maps, _ := os.ReadFile("/proc/self/maps") // which only Linux has

@@ -43,8 +43,8 @@ type Owner interface {
 	Meters(p *bpf.Probe) bool
 	// Account returns the account of a program of a file.
 	Account(f *target.File) *Account
-	// Accounts returns all accounts with their processes. It returns none if nothing is metered, and
-	// a program that comes may be noticed after query.Rest.
+	// Accounts returns all accounts with their processes. It returns none if nothing is metered,
+	// and a program that comes may be noticed after query.Rest.
 	Accounts() []*Account
 	// Obey carries out a verdict.
 	Obey(a *Account, v Verdict) error
