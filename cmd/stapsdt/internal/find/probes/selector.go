@@ -40,7 +40,7 @@ type Spec struct {
 	wrong os.FileInfo   // a file at path that is not the one, or nil
 }
 
-// First is a site of a file.
+// First is a site of a file, with the names and types of its arguments. The file may be closed.
 type First struct {
 	*target.File
 	Site sdt.Site
@@ -116,6 +116,7 @@ func (s *Selector) Find(f *target.File) (has bool) {
 			}
 			has = true
 			if spec.First == nil {
+				f.Deltas(&f.Probes[i]) // while the file is open, which First may outlive
 				spec.First = &First{f, f.Probes[i]}
 			}
 		}

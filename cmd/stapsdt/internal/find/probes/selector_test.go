@@ -5,6 +5,7 @@ package probes
 import (
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -33,6 +35,24 @@ func TestReopen(t *testing.T) {
 		_, problems := s.Reopen(open.Open)
 		require.Len(t, problems, i%2, i)
 	}
+}
+
+// TestFirst: the first probe of a spec keeps the names of its arguments when its file is closed.
+func TestFirst(t *testing.T) {
+	gcc := testenv.NeedsTool(t, "gcc", "gcc")
+	path := filepath.Join(t.TempDir(), "described.so")
+	out, err := exec.Command(gcc, "-g", "-O2", "-shared", "-fPIC", "-o", path,
+		"../../../../../sdt/testdata/described.c").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	finder := target.NewTracer()
+	f, err := finder.Open(path)
+	require.NoError(t, err)
+	s := NewSelector(querytest.Specs("*:strings"))
+	require.True(t, s.Find(f))
+	finder.Close()
+	first := s.Specs[0].First
+	first.Deltas(&first.Site)
+	require.Equal(t, "t", first.Site.Args[0].Name)
 }
 
 // TestEarly: for a process that has just started, a missing probe may be too early to be there.

@@ -20,7 +20,8 @@ import (
 
 // Operations are the operations that start at the probe of a selector's first spec and end at the probe of its second spec.
 type Operations struct {
-	// Plan and Tables are nil until both a start and an end exist.
+	// Start, Plan and Tables are nil until both a start and an end exist. Start is the first start.
+	Start  *bpf.Probe
 	Plan   *bpf.Latency
 	Tables *bpf.OperationTables
 	// Shared divides the room among the users of the machine.
@@ -35,17 +36,16 @@ func (o *Operations) Prepare(s *probes.Selector, pairing query.Pairing) (err err
 	if o.Plan != nil {
 		return nil
 	}
-	start, end := s.Specs[0].First, s.Specs[1].First
-	plan, err := bpf.NewLatency(
-		engine.NewProbe(start.File, start.Site), engine.NewProbe(end.File, end.Site), pairing,
-	)
+	first, last := s.Specs[0].First, s.Specs[1].First
+	start := engine.NewProbe(first.File, first.Site)
+	plan, err := bpf.NewLatency(start, engine.NewProbe(last.File, last.Site), pairing)
 	if err != nil {
 		return err
 	}
 	if o.Tables, err = plan.NewTables(o.Shared); err != nil {
 		return bpf.MapError(err)
 	}
-	o.Plan, o.purged = plan, time.Now()
+	o.Start, o.Plan, o.purged = start, plan, time.Now()
 	return nil
 }
 

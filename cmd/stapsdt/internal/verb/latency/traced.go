@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/run"
@@ -233,8 +232,7 @@ func (t *traced) opened(o *layout.Open, f *replay.File) *pairing.Operation {
 func (t *traced) columns(plan *bpf.Latency) *pairing.Columns {
 	c := &pairing.Columns{Key: t.latency.pairs.key, By: plan.OpenBy}
 	if c.Key == "arg0" {
-		first := t.run.Selector.Specs[0].First
-		c.Key = engine.NewProbe(first.File, first.Site).ArgName(0)
+		c.Key = t.operations.Start.ArgName(0)
 	}
 	for _, item := range plan.Open {
 		c.Names = append(c.Names, item.Name)
