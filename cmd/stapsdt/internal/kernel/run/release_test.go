@@ -76,26 +76,36 @@ func (c *command) Release() error {
 	return nil
 }
 
-// TestRelease: a COMMAND that is attached to late runs when it is attached to, and waits until then.
-func TestRelease(t *testing.T) {
+func (command) Ended() bool { return false }
+func (command) Leave()      {}
+
+// hold returns a run with a COMMAND that is held, because the kernel attaches late.
+func hold(t *testing.T) (r *Run, c *command, attaching chan func(engine.Links, error)) {
 	selector := probes.NewSelector(querytest.Specs("app:a"))
 	file := &target.File{Path: "/app", Probes: []sdt.Site{{Provider: "app", Name: "a"}}}
-	attaching := make(chan func(engine.Links, error), 1)
-	r := &Run{Console: &console.Console{Err: &bytes.Buffer{}}}
+	attaching = make(chan func(engine.Links, error), 1)
+	r = &Run{Console: &console.Console{Err: &bytes.Buffer{}}}
 	var err error
 	r.engine, err = engine.New(engine.Options{
-		Files: files{file: file}, Kernel: kernel{late: attaching}, Processes: processes{}, Scan: true, Skips: &target.Skips{}, Problem: r.Problem,
+		Files: files{file: file}, Kernel: kernel{late: attaching}, Processes: processes{},
+		Scan: true, Skips: &target.Skips{}, Problem: r.Problem,
 	})
 	require.NoError(t, err)
-	defer r.engine.Close()
+	t.Cleanup(func() { r.engine.Close() })
 	r.exits = newExits(r)
 	r.cost, err = newCost(r, bpf.Kernel{})
 	require.NoError(t, err)
-	c := &command{run: r}
+	c = &command{run: r}
 	r.Command = c
 	r.subscription = r.engine.Add(subscriber{}, engine.Selection{Selector: selector})
 	_, err = r.engine.Scan()
 	require.NoError(t, err)
+	return r, c, attaching
+}
+
+// TestRelease: a COMMAND that is attached to late runs when it is attached to, and waits until then.
+func TestRelease(t *testing.T) {
+	r, c, attaching := hold(t)
 	require.NoError(t, r.release())
 	require.Empty(t, c.attached)
 
@@ -103,10 +113,19 @@ func TestRelease(t *testing.T) {
 	defer cancel()
 	late := <-attaching
 	go late(engine.Links{}, nil)
-	require.NoError(t, r.engine.Run(ctx, watched{until(func() bool { return len(c.attached) > 0 }), r}))
+	released := until(func() bool { return len(c.attached) > 0 })
+	require.NoError(t, r.engine.Run(ctx, watched{released, r}))
 	require.NoError(t, ctx.Err())
 	require.NoError(t, r.release())
 	require.Equal(t, []int{1}, c.attached)
+}
+
+// TestNotReleased: a run that ends before its COMMAND is attached to reports that it was not run.
+func TestNotReleased(t *testing.T) {
+	r, c, _ := hold(t)
+	err := r.Wait(t.Context(), until(func() bool { return true }))
+	require.EqualError(t, err, "the COMMAND was not run, because it was not attached to yet")
+	require.Empty(t, c.attached)
 }
 
 // until is a Ticker that ends when it returns true.

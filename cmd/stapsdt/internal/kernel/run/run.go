@@ -6,6 +6,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -273,6 +274,9 @@ func (r *Run) Wait(ctx context.Context, c engine.Ticker) error {
 	if r.Command != nil {
 		r.warnLeft()
 		r.Command.Leave()
+		if err == nil && !r.released {
+			err = errors.New("the COMMAND was not run, because it was not attached to yet")
+		}
 	}
 	if err == nil && r.Ending != nil {
 		err = r.Ending()
