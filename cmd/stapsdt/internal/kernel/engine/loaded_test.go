@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 
 	"github.com/stretchr/testify/require"
@@ -31,8 +32,9 @@ func TestLoaded(t *testing.T) {
 	require.Equal(t, []int{0, 2, 1, 7, 3}, w.went)
 }
 
-// TestLate: a process that has gone on before its probes were attached to is reported, also if it has ended since. One that is not
-// selected, or has no such probe, is not.
+// TestLate: a process that has gone on before its probes were attached to is reported, also if it
+// has ended since, and also if attaching takes so long that the kernel is not waited for. One that
+// is not selected, or has no such probe, is not.
 func TestLate(t *testing.T) {
 	w := &world{mapped: map[int][]*target.File{}, foreign: map[int]bool{0: true, 2: true}}
 	e := newEngine(t, w, Options{})
@@ -44,4 +46,9 @@ func TestLate(t *testing.T) {
 	require.NoError(t, e.attachLoaded())
 	const want = "process %d went on before it was attached to: its first events may be missing, because it waits for at most 1s"
 	require.Equal(t, []string{fmt.Sprintf(want, 3), fmt.Sprintf(want, 7)}, w.problems)
+
+	w.mapped[5], w.waiting, w.late, w.problems = []*target.File{newFile("/slow", "a")}, []int{5}, nil, nil
+	w.attachErr = stall.ErrLate
+	require.NoError(t, e.attachLoaded())
+	require.Equal(t, []string{fmt.Sprintf(want, 5)}, w.problems)
 }
