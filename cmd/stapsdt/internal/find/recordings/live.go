@@ -19,9 +19,10 @@ type Live struct {
 }
 
 // Written opens the recording that a process writes, the first if there are several. It returns nil
-// if the process writes none, or none that can be read. The file may be one of a hostile user.
-func Written(pid int) (l *Live) {
-	eachMapped(pid, func(r *Recording, f *os.File, device uint64) (keep bool) {
+// if the process writes none, or none that can be read. The file may be one of a hostile user. The
+// error is a stall.Err if a file system kept Written from finding out.
+func Written(pid int) (l *Live, err error) {
+	err = eachMapped(pid, func(r *Recording, f *os.File, device uint64) (keep bool) {
 		isOwn := !r.Kept && r.Size <= maxBytes
 		if !isOwn || l != nil {
 			return false
@@ -29,7 +30,7 @@ func Written(pid int) (l *Live) {
 		l = &Live{file: f, device: device, Path: r.File, Size: r.Size}
 		return true
 	})
-	return l
+	return l, err
 }
 
 // ReadAt implements io.ReaderAt.

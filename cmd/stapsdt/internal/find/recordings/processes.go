@@ -4,6 +4,7 @@ package recordings
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -98,7 +99,7 @@ func Beside(pid int, pattern string) ([]Recording, error) {
 
 // mapped returns the recordings that a process has mapped, and their paths.
 func mapped(pid int) (all []Recording, paths []string) {
-	eachMapped(pid, func(r *Recording, _ *os.File, _ uint64) bool {
+	_ = eachMapped(pid, func(r *Recording, _ *os.File, _ uint64) bool {
 		all, paths = append(all, *r), append(paths, r.File)
 		return false
 	})
@@ -106,11 +107,14 @@ func mapped(pid int) (all []Recording, paths []string) {
 }
 
 // eachMapped calls yield with each recording that a process has mapped, the open file, and the key
-// of its file system. The file is closed afterwards unless yield reports that it is kept.
-func eachMapped(pid int, yield func(r *Recording, f *os.File, device uint64) (keep bool)) {
+// of its file system. The file is closed afterwards unless yield reports that it is kept. The error
+// is a stall.Err if a mapping or a file was left out because its file system did not answer.
+func eachMapped(
+	pid int, yield func(r *Recording, f *os.File, device uint64) (keep bool),
+) (stalled error) {
 	mappings, _, err := proc.Mappings(pid)
 	if err != nil {
-		return
+		return onlyStall(err)
 	}
 	opened := 0
 	for i := range mappings {
@@ -126,7 +130,17 @@ func eachMapped(pid int, yield func(r *Recording, f *os.File, device uint64) (ke
 		if err == nil && !yield(&one.Recording, one.f, m.Device) {
 			one.Close()
 		}
+		stalled = cmp.Or(stalled, onlyStall(err))
 	}
+	return stalled
+}
+
+// onlyStall returns an error if it is a stall.Err.
+func onlyStall(err error) error {
+	if errors.Is(err, stall.Err) {
+		return err
+	}
+	return nil
 }
 
 // CheckMaker returns an error if a process cannot have made a file: it belongs neither to root, nor

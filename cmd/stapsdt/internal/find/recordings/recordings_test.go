@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/root"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/fusetest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -159,7 +161,28 @@ func TestOfOthers(t *testing.T) {
 	require.Equal(t, []string{name}, files())
 	require.NoError(t, os.Chown(name, 20001, 20001))
 	require.Empty(t, files())
-	l := Written(os.Getpid())
+	l, err := Written(os.Getpid())
+	require.NoError(t, err)
+	require.Nil(t, l)
+}
+
+// TestWrittenUnknown: while a file system does not answer, it is unknown whether a process records.
+func TestWrittenUnknown(t *testing.T) {
+	fs := fusetest.Mount(t)
+	fs.Serve(make([]byte, 1<<16))
+	f, err := os.Open(filepath.Join(fs.Dir, "file"))
+	require.NoError(t, err)
+	defer f.Close()
+	memory, err := unix.Mmap(int(f.Fd()), 0, 1<<16, unix.PROT_READ, unix.MAP_PRIVATE)
+	require.NoError(t, err)
+	defer unix.Munmap(memory)
+	l, err := Written(os.Getpid())
+	require.NoError(t, err)
+	require.Nil(t, l)
+	fs.Hung.Store(true)
+	defer fs.Hung.Store(false)
+	l, err = Written(os.Getpid())
+	require.ErrorIs(t, err, stall.Err)
 	require.Nil(t, l)
 }
 

@@ -5,6 +5,7 @@
 package past
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	processes "github.com/go-stapsdt/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -27,27 +29,35 @@ type Recording struct {
 	isLate func() bool
 }
 
-var errSlow = errors.New("reading the recordings takes too long")
+var (
+	errNone = errors.New("no recording has the events")
+	errSlow = errors.New("reading the recordings takes too long")
+)
 
-// open opens the recording that a process writes, for the probes that the specs name. It returns
-// nil if there is none, or if it cannot tell what the specs ask for: a recording does not have
-// the files of probes, and a process may have another clock.
-func open(pid int, specs []spec.Spec) *Recording {
+// isSlow reports whether there was no time to read a recording that a process may write.
+func isSlow(err error) bool { return errors.Is(err, errSlow) || errors.Is(err, stall.Err) }
+
+// open opens the recording that a process writes, for the probes that the specs name. The error is
+// errNone if there is none, or if it cannot tell what the specs ask for: a recording does not have
+// the files of probes, and a process may have another clock. It is a stall.Err if a file system
+// does not answer.
+func open(pid int, specs []spec.Spec) (*Recording, error) {
 	offset := func(process string) time.Duration { return processes.ClockOffset(process, "monotonic") }
 	hasFile := func(s spec.Spec) bool { return s.File != "" }
 	if offset(strconv.Itoa(pid)) != offset("self") || slices.ContainsFunc(specs, hasFile) {
-		return nil
+		return nil, errNone
 	}
 	r := &Recording{specs: specs}
-	if r.file = recordings.Written(pid); r.file == nil {
-		return nil
+	var err error
+	if r.file, err = recordings.Written(pid); r.file == nil {
+		return nil, cmp.Or(err, errNone)
 	}
 	r.whole = recordings.Environment(pid, recording.Variable) != ""
 	if err := r.begin(pid); err != nil {
 		r.Close()
-		return nil
+		return nil, err
 	}
-	return r
+	return r, nil
 }
 
 func (r *Recording) begin(pid int) (err error) {

@@ -25,16 +25,18 @@ func TestRecording(t *testing.T) {
 	require.NoError(t, p.Load())
 	defer p.Close()
 	specs := []spec.Spec{querytest.Spec("past:op__*")}
-	require.Nil(t, open(os.Getpid(), specs), "nothing is recorded")
+	_, err := open(os.Getpid(), specs)
+	require.ErrorIs(t, err, errNone, "nothing is recorded")
 	r, err := proberec.Create(filepath.Join(t.TempDir(), "recording"), 1<<20, p)
 	require.NoError(t, err)
 	defer r.Close()
 	r.Start()
 	start.Fire(7)
 	other.Fire(8)
-	require.Nil(t, open(os.Getpid(), []spec.Spec{querytest.Spec("/lib/x.so:past:op__*")}), "it does not have the files of probes")
-	own := open(os.Getpid(), specs)
-	require.NotNil(t, own)
+	_, err = open(os.Getpid(), []spec.Spec{querytest.Spec("/lib/x.so:past:op__*")})
+	require.ErrorIs(t, err, errNone, "it does not have the files of probes")
+	own, err := open(os.Getpid(), specs)
+	require.NoError(t, err)
 	defer own.Close()
 	own.isLate = func() bool { return false }
 	var seen []uint64

@@ -3,7 +3,6 @@
 package past
 
 import (
-	"errors"
 	"os"
 	"time"
 
@@ -57,15 +56,19 @@ func (r *Reader) Read(
 	}
 	began := r.now()
 	defer func() { r.spent += r.now() - began }()
-	own := open(pid, r.specs)
-	if own == nil {
+	own, err := open(pid, r.specs)
+	switch {
+	case isSlow(err):
+		r.leave(pid, r.Unread)
+		return
+	case err != nil:
 		r.leave(pid, r.Unknown)
 		return
 	}
 	defer own.Close()
 	own.isLate = func() bool { return r.spent+r.now()-began >= budget }
 	f.BeginPast(r.Began)
-	err := take(own)
+	err = take(own)
 	since, at, ok := own.Since()
 	if ok = ok && err == nil; !ok {
 		since = until
@@ -74,7 +77,7 @@ func (r *Reader) Read(
 	switch {
 	case ok && own.Has(starts()...):
 		r.Known(at)
-	case errors.Is(err, errSlow):
+	case isSlow(err):
 		r.Unread()
 	default:
 		r.Unknown()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
@@ -22,8 +23,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBudget: recordings are read until the budget of all is spent, also in the middle of one, and the processes for which there was no time
-// are reported.
+// TestBudget: recordings are read until the budget of all is spent, also in the middle of one, and
+// the processes for which there was no time are reported. So is one whose file system does not
+// answer.
 func TestBudget(t *testing.T) {
 	p := stapsdt.NewProvider("budget")
 	start := stapsdt.NewProbe1[uint64](p, "op__start")
@@ -73,4 +75,9 @@ func TestBudget(t *testing.T) {
 	require.True(t, r.Since().After(known))
 	require.Zero(t, read(0))
 	require.Equal(t, lacks(2), reported())
+
+	r.spent = 0
+	r.Read(os.Getpid(), math.MaxInt64, replay.NewFile(&replay.Process{PID: os.Getpid()}),
+		func() []string { return nil }, func(*Recording) error { return stall.Err })
+	require.Equal(t, lacks(3), reported())
 }
