@@ -43,7 +43,7 @@ What the kernel evaluates is limited:
   a program       has room for about five texts
 
 Recordings have no such limits. They have no uid, cgroup, comm and cpu, no str(), and either the goroutine or tid.
-At an address there are pid, provider, probe and the arguments.
+At an address there is neither tid nor goroutine.
 
 An event for which an expression has no value is left out and counted: after a division by zero, or if memory cannot be read.`
 
