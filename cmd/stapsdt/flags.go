@@ -227,9 +227,22 @@ func checkStrayFile(path string) error {
 // schemeless matches an address without http://. No probe has a name of digits.
 var schemeless = regexp.MustCompile(`^[A-Za-z0-9.-]+:[0-9]{1,5}(/.*)?$`)
 
-// readsPages reports whether a command takes the address of a page.
-func readsPages(c *cobra.Command) bool {
-	return c.Flags().Lookup("follow") != nil || c.Name() == "list" || c.Name() == "top"
+// isReader reports whether a command takes recordings, and the address of a page.
+func isReader(c *cobra.Command) bool {
+	from := c.Flags().Lookup("from")
+	return from != nil && !from.Hidden
+}
+
+// readers returns the names of the commands that isReader reports, for a message.
+func readers(root *cobra.Command) string {
+	var names []string
+	for _, c := range root.Commands() {
+		if isReader(c) {
+			names = append(names, c.Name())
+		}
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // checkStrayAddress returns an error if an argument is the address of a page of probes and the
@@ -239,8 +252,8 @@ func checkStrayAddress(c *cobra.Command, args []string) error {
 		switch {
 		case schemeless.MatchString(arg):
 			return query.Usagef("%s is not a SPEC: the address of a page of probes begins with http://, as in http://%s", arg, arg)
-		case spec.IsAddress(arg) && !readsPages(c):
-			return query.Usagef("%s does not read events from a page, such as the one at %s: list, trace, count, hist, latency, top and tree do", c.Name(), arg)
+		case spec.IsAddress(arg) && !isReader(c):
+			return query.Usagef("%s does not read events from a page, such as the one at %s: %s do", c.Name(), arg, readers(c.Root()))
 		}
 	}
 	return nil

@@ -100,7 +100,7 @@ func TestWrongFlags(t *testing.T) {
 		{[]string{"export", "-c", "x", "--print", "metrics"}, "--print takes alerts or dashboard"},
 		{[]string{"trace", "--from", "x", "file:a:b"}, "has a FILE, but recordings have"},
 		{[]string{"record", "-p", "1", "a:b"}, "give -O FILE"},
-		{[]string{"stack", "https://host/", "a:b"}, "stack does not read events from a page, such as the one at https://host/"},
+		{[]string{"stack", "https://host/", "a:b"}, "stack does not read events from a page, such as the one at https://host/: count, hist, latency, list, top, trace and tree do"},
 		{append(trace, "-n", "-1"), `-n takes a whole number that is not negative, not "-1"`},
 		{append(trace, "-n", "99999999999999999999"), "-n takes a number, but 99999999999999999999 is too large"},
 		{append(trace, "-d", "10"), "-d takes a duration, but 10 has no unit: give 10s for seconds"},

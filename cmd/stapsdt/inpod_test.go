@@ -25,6 +25,11 @@ func TestPodVerbs(t *testing.T) {
 	// The plugin fetches recordings, too, and --wait is for the next life of a container.
 	own := map[string][]string{"record": {"from", "kept"}}
 	root := rootCommand(&console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+	var lines [][]string
+	for _, v := range kube.Verbs {
+		lines = append(lines, []string{v.Name})
+	}
+	requireReaders(t, lines)
 	for _, v := range kube.Verbs {
 		c, _, err := root.Find([]string{v.Name})
 		require.NoError(t, err)

@@ -110,6 +110,15 @@ func recordingVerbs(dir string) [][]string {
 	}
 }
 
+// requireReaders requires that each verb that reads events of recordings and pages is among the command lines.
+func requireReaders(t *testing.T, lines [][]string) {
+	t.Helper()
+	for _, c := range rootCommand(&console.Console{}).Commands() {
+		isTried := func(line []string) bool { return line[0] == c.Name() }
+		require.True(t, !isReader(c) || slices.ContainsFunc(lines, isTried), "%s is missing", c.Name())
+	}
+}
+
 // unprintable returns what would control a terminal, with what is around it, or "".
 func unprintable(b []byte) string {
 	for i := 0; i < len(b); {
@@ -163,6 +172,7 @@ func TestRecordingVerbs(t *testing.T) {
 		return status
 	}
 	verbs := recordingVerbs(dir)
+	requireReaders(t, verbs)
 	var seeds [][]byte
 	for _, foreign := range []bool{false, true} {
 		for _, verb := range verbs {

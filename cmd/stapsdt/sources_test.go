@@ -191,7 +191,7 @@ func TestSources(t *testing.T) {
 		sources["kernel"] = source{after: []string{"-p", pid, "--via", "kernel", "-v"}, live: true}
 	}
 	recorded := filepath.Join(t.TempDir(), "recorded")
-	for _, verb := range []struct {
+	verbs := []struct {
 		args []string
 		want int // objects
 	}{
@@ -214,7 +214,13 @@ func TestSources(t *testing.T) {
 		{[]string{"top", "pointers:hold", "-o", "json", "-i", "1h", "--by", "of"}, 1},
 		{[]string{"tree", "pointers:hold", "-o", "json", "--open"}, 2},
 		{[]string{"record", "pointers:*", "-O", recorded}, 3},
-	} {
+	}
+	lines := [][]string{{"list"}} // which shows no events
+	for _, verb := range verbs {
+		lines = append(lines, verb.args)
+	}
+	requireReaders(t, lines)
+	for _, verb := range verbs {
 		var want []string
 		for _, name := range append([]string{"file"}, slices.Sorted(maps.Keys(sources))...) {
 			s := sources[name]
