@@ -110,13 +110,14 @@
  * /dev/shm. A forked child begins a recording of its own when it first fires, of a
  * sixteenth of the size: that fire makes the file, and takes more than a millisecond. A
  * recording that has no name of its own, by %p, is called FILE.PID, or FILE.PID.2 and so
- * on if that is taken. If the file cannot be made, the program continues, and one line
- * on standard error gives the reason. A child made by a raw clone(2) records nothing. A
- * recording that an earlier process has left as FILE is renamed to FILE-TIME. The five
- * newest recordings of ended processes are kept, whatever PID %p stands for, except that a
- * crash outlives what exit or sdtStopRecording has ended, and a service outlives processes
- * that began while it recorded. A FILE of the user that is not a recording stays, and is an
- * error; a file of another user stays, and FILE.PID is used.
+ * on if that is taken. If the file cannot be made, the program continues, and one line on
+ * standard error gives the reason. A child made by a raw clone(2) records nothing. A
+ * recording that an earlier process has left as FILE is renamed to FILE-TIME. Five
+ * recordings of ended processes are kept, whatever PID %p stands for. If there are more,
+ * recordings that exit or sdtStopRecording ended are removed first, then those of
+ * processes that began while another recorded to FILE, and those of other crashed
+ * processes last; of each kind, the oldest first. A FILE of the user that is not a
+ * recording stays, and is an error; a file of another user stays, and FILE.PID is used.
  *
  * Watchers. With STAPSDT_SOCKET=1 in its environment, a program lets its own user and
  * root watch its probes, without the kernel: stapsdt list, trace and the other commands

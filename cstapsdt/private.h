@@ -346,8 +346,9 @@ void sdt_notes_address(struct sdt_buffer *notes, const struct sdt_arch *arch, ui
 		       uint64_t base);
 
 /*
- * What loads and fires need of recorder/ and socket/, which a Go program does not compile, because
- * go mod vendor takes no folder without a Go file. A recorded fire calls sdt_append_fire.
+ * The functions of recorder/ and socket/ that loads and fires call. A Go program does not compile
+ * these directories, because go mod vendor omits directories without Go files. A recorded fire
+ * calls sdt_append_fire.
  */
 int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites);
 void sdt_observe_unload(struct sdt_provider *provider);

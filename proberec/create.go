@@ -28,10 +28,11 @@ import (
 // that an earlier process has left, Create renames it: the new name has the present time, and
 // [Recorder.Previous] returns it.
 //
-// Create keeps the five newest recordings of ended processes to the path, except that a crash
-// outlives what Close has ended, and a service outlives processes that began while it recorded,
-// such as its children. Create renames and removes only files of this user that begin like a
-// recording.
+// Create keeps five recordings of ended processes to the path, whatever PID %p stands for. If there
+// are more, it first removes recordings that Close ended, then those of processes that began while
+// another recorded to the path, such as children of a service, and last those of other crashed
+// processes; of each kind, the oldest first. Create renames and removes only files of this user
+// that begin like a recording.
 //
 // Create fails if the path is a file of the user that is not a recording, and if a recording could
 // not be kept safely: in a directory in which other users could replace the file, or to which a

@@ -198,7 +198,7 @@ func TestBeside(t *testing.T) {
 	for _, r := range append(all, r) {
 		require.NoError(t, r.Close())
 	}
-	// What a process of the same number has left beside the path is in nobody's way: in a container that is restarted, every one has it.
+	// A recording beside the path does not block a later process with the same PID: in a container that is restarted, every process has it.
 	require.NoError(t, os.Remove(path))
 	r, err = Create(path, 1)
 	require.NoError(t, err)

@@ -87,9 +87,9 @@ static int open_ours(int directory, const char *path)
 }
 
 /*
- * lock_ended locks a recording if its process has ended, which locks its file as long as it lives.
- * Other processes neither rename nor remove a file that is locked so, but one of them may have done
- * it before.
+ * lock_ended locks a recording if its process has ended: a process locks its file as long as it
+ * lives. Other processes neither rename nor remove a file with this lock, but one of them may have
+ * done so before.
  */
 static bool lock_ended(int fd, int directory, const char *path)
 {
@@ -166,8 +166,8 @@ int sdt_recordfile_expand(const char *pattern, uint32_t pid, char path[SDT_PATH_
 }
 
 /*
- * is_to reports whether the recording of a process can have a name: that of its path, and after it
- * nothing, a time, .PID or .PID.N.
+ * is_to reports whether a recording of a process can have this name: its path, followed by nothing,
+ * a time, .PID or .PID.N.
  */
 static bool is_to(const char *pattern, const char *name, uint32_t pid)
 {
@@ -263,10 +263,11 @@ static bool remove_least(const struct look *look)
 }
 
 /*
- * sdt_recordfile_tidy keeps the newest recordings to a path whose processes have ended, except that
- * a crash outlives what its process has ended, and a process outlives those that began beside it,
- * such as its children. In the pattern, %p stands for the PID. If another process records that did
- * not begin beside a third one, this recording is marked as beside it.
+ * sdt_recordfile_tidy keeps a number of recordings of ended processes to a path. If there are more,
+ * it removes those of the least worth: recordings that were ended properly first, then those that
+ * began beside another process, such as those of its children, and other crashes last; of each
+ * rank, the oldest first. In the pattern, %p stands for the PID. If another process records that
+ * did not begin beside a third one, this recording is marked as beside it.
  */
 void sdt_recordfile_tidy(const struct sdt_recordfile *file, const char *path, const char *pattern)
 {

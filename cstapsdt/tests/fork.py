@@ -46,7 +46,7 @@ counter = attach(*site(provider, probe))
 assert counter >= 0 and probe.enabled()
 work(0)
 with multiprocessing.get_context("fork").Pool(3) as pool:
-    # A child that dies is replaced for ever: hence the limit.
+    # A child that dies is replaced forever: hence the limit.
     pool.map_async(work, range(20)).get(timeout=120)
 work(0)
 assert struct.unpack("=Q", os.read(counter, 8))[0] == 200

@@ -201,7 +201,7 @@ static void beside(void)
 	expect_recorded_to(path);
 	CHECK(exists(earlier[0]));
 	close(locks[0]);
-	/* What a process of the same number has left beside the path is in nobody's way. Those that were ended are removed. */
+	/* A recording beside the path does not block a later process with the same PID. Those that were ended are removed. */
 	expect_recorded_to(path);
 	CHECK(!exists(names[1]));
 	for (int i = 2; i < 7; i++)
@@ -218,8 +218,8 @@ struct left {
 };
 
 /*
- * The newest recordings of ended processes are kept, except that a crash outlives what its process has ended, and a process those
- * that began beside it. TestTidy of Go has the same files.
+ * Of the recordings of ended processes, those that were ended properly are removed first, then those that began beside another process, and
+ * other crashes last. TestTidy of Go has the same files.
  */
 static void kept(void)
 {

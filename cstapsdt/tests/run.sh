@@ -101,7 +101,7 @@ asan="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fr
 			run TSan "$OUT/tsan" -- threads record socket
 		fi
 		if command -v valgrind >/dev/null; then
-			# Without its fair scheduler, threads that only fire can keep the thread of the socket from running, for ever.
+			# Without its fair scheduler, threads that only fire can keep the thread of the socket from running, forever.
 			run valgrind "$OUT" valgrind -q --vgdb=no --fair-sched=try --leak-check=full --show-leak-kinds=all \
 				--errors-for-leak-kinds=all --error-exitcode=9 --smc-check=all -- $all
 		else

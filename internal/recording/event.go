@@ -41,11 +41,12 @@ type Event struct {
 	body  []byte // a word for each argument, and then the texts
 }
 
-// The bounds of times, in nanoseconds. No clock shows others: they are from damaged recordings.
+// The bounds of times, in nanoseconds. Times beyond them come from damaged recordings, not from
+// clocks.
 const earliest, latest = -1 << 60, 1 << 62
 
-// Bounded returns a time, or the nearest between 1933 and 2116, or of the same distance from the
-// start of another clock. The difference of two such times, and one plus or minus a duration of
+// Bounded limits a time to the years from 1933 to 2116 or, for a clock with another start, to the
+// same distances from it. The difference of two such times, and one plus or minus a duration of
 // decades, do not overflow.
 func Bounded[T ~int64](nanoseconds T) T { return min(max(nanoseconds, earliest), latest) }
 
@@ -63,7 +64,7 @@ func Nanoseconds(t time.Time) int64 {
 // Pod names a container of a pod, and the workload and the node of the pod.
 type Pod struct{ Namespace, Name, Container, Workload, Node string }
 
-// Integer is Word for an argument that is no float.
+// Integer is Word for an argument that is not a float.
 func (e *Event) Integer(i int) uint64 { return binary.LittleEndian.Uint64(e.body[8*i:]) }
 
 // Word returns the i-th argument: a number with its sign extended, the bits of a float64, or the
@@ -87,20 +88,20 @@ func (e *Event) Text(i int) []byte {
 	return e.body[start:][:binary.LittleEndian.Uint64(e.body[8*i:])]
 }
 
-// Reset makes e an event of a probe that is in no recording, with a head: what an event has besides
-// arguments. Its arguments are 0 until Set and SetText set them. SetText must set each String. Only
-// the memory of e is kept.
+// Reset makes e an event of a probe that is not from a recording. Everything but the arguments is
+// copied from head. The arguments are 0 until Set and SetText set them; SetText must set each
+// String. The memory of e is reused.
 func (e *Event) Reset(p *Probe, head *Event) {
 	body := append(e.body[:0], make([]byte, 8*len(p.Args))...)
 	*e = *head
 	e.Probe, e.Cut, e.Unreadable, e.body = p, 0, 0, body
 }
 
-// Set sets the i-th argument, which is no String. Word describes the word, but a float32 has the
-// bits of a float32.
+// Set sets the i-th argument, which is not a String, to a word as Word describes it, except that a
+// float32 has the bits of a float32.
 func (e *Event) Set(i int, word uint64) { binary.LittleEndian.PutUint64(e.body[8*i:], word) }
 
-// SetText sets the i-th argument, which is a String, after the Strings before it.
+// SetText sets the i-th argument, which is a String. The Strings before it must have been set.
 func (e *Event) SetText(i int, text []byte) {
 	e.Set(i, uint64(len(text)))
 	e.body = append(e.body, text...)
@@ -155,9 +156,8 @@ func wholeRecords(b []byte) []byte {
 	}
 }
 
-// decode makes e an event of a probe, with the arguments in the body of a record, which it
-// checks: a word for each argument, and then the texts, each with a NUL and padded to 8 bytes.
-// The event keeps the body.
+// decode makes e an event of a probe. It checks the body of the record, which holds a word for each
+// argument and then the texts, each with a NUL and padded to 8 bytes. The event keeps the body.
 func (e *Event) decode(p *Probe, body []byte) error {
 	n := 8 * len(p.Args)
 	if len(body) < n {

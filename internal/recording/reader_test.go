@@ -843,7 +843,7 @@ func TestEach(t *testing.T) {
 }
 
 // FuzzReader: no recording makes the reader fail otherwise than by an error, take more memory than its
-// size allows, or read for ever.
+// size allows, or read forever.
 func FuzzReader(f *testing.F) {
 	b := newBuilder(Counter)
 	b.chunk(chunkHead{sequence: 1, process: 1}, newRecord(0, 1, "", 1), newRecord(1, 2, "text", 4, 5))

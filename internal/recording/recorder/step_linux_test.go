@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 const steppedChunks = 6
 
-// stepped records numbers to a file, on one thread, for ever. The records are large, so that chunks are soon full.
+// stepped records numbers to a file, on one thread, forever. The records are large, so that chunks are soon full.
 func stepped(path string) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	must(err)

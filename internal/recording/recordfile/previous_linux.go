@@ -61,9 +61,9 @@ func isMine(uid uint32) bool {
 	return uid == uint32(os.Geteuid()) && (uid != region.OverflowUser || region.AllUsersMapped())
 }
 
-// lockEnded locks a recording if its process has ended, which locks its file as long as it lives.
-// Other processes neither rename nor remove a file that is locked so, but one of them may have done
-// it before.
+// lockEnded locks a recording if its process has ended: a process locks its file as long as it
+// lives. Other processes neither rename nor remove a file with this lock, but one of them may have
+// done so before.
 func (d *directory) lockEnded(f *os.File) bool {
 	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return false
@@ -94,9 +94,9 @@ func (d *directory) moveAway(path string) (name string, err error) {
 	return name, err
 }
 
-// isTimeSuffix reports whether the name of an earlier recording may end so: with the time at which
-// another process found it, as in -20060102T150405.000000000Z. With package time, which could parse
-// it, a program would be 80 KB larger.
+// isTimeSuffix reports whether rest is the suffix that moveAway adds to a name, such as
+// -20060102T150405.000000000Z: the time at which another process found the recording. With package
+// time, which could parse it, a program would be 80 KB larger.
 func isTimeSuffix(rest string) bool {
 	shape := strings.Map(func(r rune) rune {
 		if '1' <= r && r <= '9' {
@@ -107,8 +107,8 @@ func isTimeSuffix(rest string) bool {
 	return shape == "-00000000T000000.000000000Z"
 }
 
-// IsName reports whether the recording of a process can have a name: that of the path that follows
-// from a pattern, and after it nothing, a time, .PID or .PID.N.
+// IsName reports whether a recording of a process can have this name: the pattern with its PID,
+// followed by nothing, a time, .PID or .PID.N.
 func IsName(name, pattern, pid string) bool {
 	rest, ok := strings.CutPrefix(name, strings.ReplaceAll(pattern, "%p", pid))
 	if !ok || rest == "" || isTimeSuffix(rest) {
@@ -127,8 +127,8 @@ const (
 	rankBit = 62
 )
 
-// Worth returns the worth of the recording with a head: its rank and, in the bits below, the time
-// at which it began. Of the recordings of ended processes, those of the least worth are removed.
+// Worth returns the worth of the recording that has this head: its rank and, in the bits below, the
+// time at which it began. Recordings of the least worth are removed first.
 func Worth(head []byte) uint64 {
 	le := binary.LittleEndian
 	began, rank := le.Uint64(head[recording.OffBegin+16:]), uint64(rankCrash)
@@ -143,10 +143,11 @@ func Worth(head []byte) uint64 {
 	return rank<<rankBit | began
 }
 
-// tidy keeps the newest recordings to a path whose processes have ended, except that a crash
-// outlives what its process has ended, and a process outlives those that began beside it, such as
-// its children. It returns the files that it has removed. It also reports whether another process
-// records to the path that did not begin beside a third one. A file that cannot be removed stays.
+// tidy keeps [Keep] recordings of ended processes to a path. If there are more, it removes those of
+// the least [Worth]: recordings that were ended properly first, then those that began beside
+// another process, such as those of its children, and other crashes last; of each rank, the oldest
+// first. It returns the files that it has removed, and reports whether another process records to
+// the path that did not itself begin beside a third one. A file that cannot be removed stays.
 func (d *directory) tidy(pattern, own string) (removed string, beside bool) {
 	dir, own := filepath.Dir(own), filepath.Base(own)
 	prefix, _, _ := strings.Cut(filepath.Base(pattern), "%p")
