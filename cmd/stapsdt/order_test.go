@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// floors are the folders of internal, from below. A package imports packages of its own folder, and
-// of the folders on lower floors.
+// floors are the folders of internal in layers, the lowest first. A package imports only packages
+// of its own folder and of lower layers.
 var floors = [][]string{
 	{"query"}, {"show"}, {"find"}, {"stream"}, {"kernel"}, {"verb", "export", "tools"}, {"kube"},
 }

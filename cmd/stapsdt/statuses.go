@@ -27,7 +27,7 @@ var statusMeanings = []struct {
 	{0, "done; also after Ctrl-C or SIGTERM, and when the reader of a pipe has ended. With a COMMAND, its status as a shell has it, unless the verb fails"},
 	{exitFailure, "something failed, for example a file that is not ELF"},
 	{exitUsage, "the command line, an expression or a file of rules is wrong"},
-	{exitNothing, "no such probe, process or file, or nothing was attached to until the end"},
+	{exitNothing, "no such probe, process or file, or nothing was ever attached to"},
 	{exitRights, "rights are missing; the message names the capabilities. Or the server of an address asks for a password. Or clean left a file because the kernel does not report whether it is in use"},
 	{exitGone, "the program at an address has gone away, or is shutting down"},
 	{exitFault, "only doctor: something else keeps tracers from the probe"},
