@@ -75,7 +75,7 @@ func TestInPodResume(t *testing.T) {
 	other := exec.Command(stapsdt(t), "inpod", "resume")
 	resume(t, other)
 	require.Error(t, other.Wait())
-	require.Regexp(t, `^stapsdt: the request has ended: the user \d+ has its socket\n$`, other.Stderr.(*bytes.Buffer).String())
+	require.Regexp(t, `^stapsdt: the request has ended: its socket belongs to user \d+\n$`, other.Stderr.(*bytes.Buffer).String())
 	require.Empty(t, other.Stdout.(*bytes.Buffer).Bytes())
 	again := unprivileged(t, stapsdt(t), "inpod", "resume")
 	input := resume(t, again)

@@ -22,16 +22,16 @@ import (
 // searches is the maximum number of pods for which places are searched at a time.
 const searches = 8
 
-// fan asks all pods of a selection. For list and record, it executes the request in each as in one
-// pod; for other verbs, replicas use it to begin streams of events.
+// fan sends a request to all pods of a selection. For list and record, it executes the request in
+// each pod; for other verbs, replicas use it to begin streams of events.
 type fan struct {
 	kubectl *kubectl
 	request *Request
 	out     *os.File
 	err     io.Writer
-	warn    func(format string, args ...any) // prints a message for people
-	said    sync.Map                         // has the messages of which only the first is printed
-	slots   chan struct{}                    // has an element for each search that is going on
+	warn    func(format string, args ...any) // prints a message to err
+	said    sync.Map                         // the messages that are printed only once
+	slots   chan struct{}                    // has an element for each search in progress
 }
 
 func newFan(k *kubectl, r *Request, out *os.File, err io.Writer) *fan {
@@ -96,7 +96,7 @@ func (e *podsError) Error() string { return e.text }
 // ExitStatus returns the exit status for the error.
 func (e *podsError) ExitStatus() int { return e.status }
 
-// pods returns the pods of the selection, or an error if none runs.
+// pods returns the running pods of the selection, or an error if there are none.
 func (f *fan) pods(ctx context.Context) ([]pod, error) {
 	s := &f.request.selection
 	all, err := f.kubectl.running(ctx, s)
@@ -130,8 +130,8 @@ func (f *fan) each(all []pod, ask func(i int) error) error {
 	return f.report(failed, len(all))
 }
 
-// report prints the errors of pods, of which number were asked, or returns one error if all have
-// failed.
+// report prints the errors of the pods that failed, or returns one error if all did. number is the
+// number of pods that were asked.
 func (f *fan) report(failed []podError, number int) error {
 	slices.SortFunc(failed, func(a, b podError) int { return cmp.Compare(a.pod, b.pod) })
 	none := len(failed) == number

@@ -142,7 +142,7 @@ func (k *kubectl) findEither(ctx context.Context, parts []string) (*subject, err
 	}
 	other, otherErr := k.findIn(ctx, parts[0], parts[1], "")
 	if otherErr != nil && errors.Is(err, errNotFound) && !errors.Is(otherErr, errForbidden) {
-		return nil, fmt.Errorf("there is neither a pod %s in the namespace %s, nor a container %s in a pod %s of the current one: %w", parts[1], parts[0], parts[1], parts[0], errNotFound)
+		return nil, fmt.Errorf("no pod %s in namespace %s, and no container %s in pod %s of the current namespace: %w", parts[1], parts[0], parts[1], parts[0], errNotFound)
 	}
 	return other, otherErr
 }
@@ -261,7 +261,8 @@ func (p *pod) limit() int64 {
 }
 
 // share returns the memory limit that the program shares with a waiting container, or 0 if there is
-// none. Of a pod's limit, other containers may use what exceeds the limit of the program's own.
+// none. If the pod has a limit, other containers may use the part that exceeds the limit of the
+// program's container.
 func (s *subject) share() int64 {
 	limit := s.limit()
 	if own := s.container.Resources.memory(); own > 0 {

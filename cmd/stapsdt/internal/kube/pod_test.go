@@ -43,8 +43,8 @@ func TestChoose(t *testing.T) {
 func TestName(t *testing.T) {
 	for name, want := range map[string]string{
 		"shop": "in default shop", "shop/app": "in default shop", "default/shop": "in default shop", "default/shop/app": "in default shop",
-		"other/shop": "stapsdt: there is neither a pod shop in the namespace other, nor a container shop in a pod other of the current one",
-		"shop/other": "stapsdt: there is neither a pod other in the namespace shop, nor a container other in a pod shop of the current one",
+		"other/shop": "stapsdt: no pod shop in namespace other, and no container shop in pod other of the current namespace",
+		"shop/other": "stapsdt: no pod other in namespace shop, and no container other in pod shop of the current namespace",
 	} {
 		r := newRun(t, testCluster(), "list", "-p", name)
 		if status := r.wait(); want != "in default shop" {

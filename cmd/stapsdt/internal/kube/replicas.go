@@ -123,7 +123,7 @@ func (f *replicas) Record(
 	return first, f.updates, nil
 }
 
-// poll asks the pods that come later, and those again that could not be asked.
+// poll asks pods that appear later, and asks again those that could not be asked.
 func (f *replicas) poll() {
 	for {
 		select {
@@ -136,7 +136,7 @@ func (f *replicas) poll() {
 			return
 		}
 		if err != nil {
-			f.say("other pods are not found: %v", err)
+			f.say("new pods cannot be found: %v", err)
 			continue
 		}
 		for i := range all {

@@ -169,8 +169,8 @@ var agentHelps = []error{errSilent, errShort, errHidden, errPod}
 
 func (w *search) isInside(reason error) bool { return errors.Is(w.inside, reason) }
 
-// errHidden means that the program's own user may not look at it.
-var errHidden = errors.New("the program has capabilities, or has forbidden others to look at it, so that its own user may not")
+// errHidden means that even the program's own user may not inspect it.
+var errHidden = errors.New("the program has capabilities, or has forbidden others to look at it, so that even its own user may not")
 
 // minLimit is the least memory limit of a pod in which a request can run: what the waiting process
 // and a request take, and what they leave free.
@@ -179,8 +179,8 @@ const minLimit = 20 << 20
 // errShort means that the memory limit of the pod is too low.
 var errShort = errors.New("the memory limit is too low")
 
-// admits returns an error if a container that was added would be of no use. It would stay in the
-// pod's description.
+// admits returns an error if adding a container, which would stay in the pod's description, would
+// be useless.
 func (w *search) admits(ctx context.Context) error {
 	if limit := w.subject.share(); limit > 0 && limit < minLimit {
 		return fmt.Errorf("%w: %s may use %d bytes, but a request in the pod needs %d",
@@ -193,7 +193,7 @@ func (w *search) admits(ctx context.Context) error {
 		return forbidden("you may not run commands in pods of the namespace %s: this takes the right to create pods/exec",
 			meta.Namespace)
 	}
-	return nil // if nothing is known, an attempt tells
+	return nil // if nothing is known, it is tried
 }
 
 // tryAgent finds the agent on the pod's node, and lets it look at the container, once.

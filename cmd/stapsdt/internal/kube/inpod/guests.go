@@ -53,8 +53,8 @@ type acceptor interface {
 }
 
 // accept takes connections of this user until the listener is closed. The latest one replaces the
-// others, because only one user has the token, and may notice the loss of a connection earlier than
-// this process.
+// others, because only the user of the request has the token, and may notice the loss of a
+// connection earlier than this process.
 func (s *Stream) accept(from acceptor) {
 	for {
 		peer, err := from.AcceptUnix()

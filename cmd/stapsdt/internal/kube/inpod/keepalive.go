@@ -18,7 +18,7 @@ import (
 const (
 	// keepalivePatience is the time that the keepalive may take to appear.
 	keepalivePatience = 15 * time.Second
-	// keepaliveInterval is the interval between two checks for it.
+	// keepaliveInterval is the interval at which the keepalive's process is looked for.
 	keepaliveInterval = 500 * time.Millisecond
 )
 

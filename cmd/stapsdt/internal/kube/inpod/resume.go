@@ -74,7 +74,7 @@ func checkPeer(c *net.UnixConn) error {
 	case err != nil:
 		return err
 	case int(peer.Uid) != os.Geteuid():
-		return fmt.Errorf("%w: the user %d has its socket", ErrNoRequest, peer.Uid)
+		return fmt.Errorf("%w: its socket belongs to user %d", ErrNoRequest, peer.Uid)
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func challenge(c *net.UnixConn, token string) error {
 	case err != nil:
 		return fmt.Errorf("%w: no answer from its socket: %w", ErrNoRequest, err)
 	case !hmac.Equal(got, sign(token, sent)):
-		return fmt.Errorf("%w: another process has its socket", ErrNoRequest)
+		return fmt.Errorf("%w: its socket belongs to another process", ErrNoRequest)
 	}
 	return c.SetDeadline(time.Time{})
 }
@@ -158,7 +158,7 @@ func (s *Stream) greet(peer *net.UnixConn) (*connection, error) {
 	}
 	token, files, err := receive(peer)
 	if err == nil && subtle.ConstantTimeCompare(token, []byte(s.token)) == 0 {
-		err = errors.New("the token is another one")
+		err = errors.New("the token is wrong")
 	}
 	var at *mirror.Frame
 	if err == nil {

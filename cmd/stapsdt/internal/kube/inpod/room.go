@@ -36,8 +36,8 @@ type Allowance struct {
 	// Interval is the interval between two checks of the memory, or 0 for the default of commands,
 	// watchInterval.
 	Interval time.Duration
-	// rings is the memory that programs had made for the events of other commands when this one
-	// began.
+	// rings is the memory that programs had allocated for the events of other commands when this
+	// one began.
 	rings int64
 }
 
@@ -131,8 +131,8 @@ func resident(pid int) int64 {
 	return sizeOf(status, "RssAnon") + sizeOf(status, "RssShmem")
 }
 
-// watched returns the size of the memory that the programs of a container have made for the events
-// of commands. The kernel charges all of it to them, but counts only what they have used as
+// watched returns the size of the memory that the programs of a container have allocated for the
+// events of commands. The kernel charges all of it to them, but counts only what they have used as
 // resident.
 func (a *Allowance) watched() (size int64) {
 	if !a.Shared {

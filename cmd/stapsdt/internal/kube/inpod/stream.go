@@ -162,7 +162,7 @@ func (s *Stream) Resume() (*mirror.Frame, error) {
 		s.current = next
 		return next.at, nil
 	case <-time.After(patience):
-		return nil, fmt.Errorf("the connection was lost, and no other came within %v", patience)
+		return nil, fmt.Errorf("the connection was lost, and no new one came within %v", patience)
 	}
 }
 
