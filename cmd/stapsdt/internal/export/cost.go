@@ -28,7 +28,7 @@ type cost struct {
 	share    float64
 	metered  map[*target.File]*metered
 	past     spent     // of files that are closed
-	shown    time.Time // the check whose results are in now
+	shown    time.Time // the time of the check whose results are in now
 	changed  bool      // whether now.detached is out of date
 	now      costs     // for Collect, guarded by the exporter's mu
 }

@@ -20,19 +20,19 @@ const (
 	scrapePatience = 10 * time.Second
 )
 
-// answers is a handler that makes one answer for all scrapes that wait for the same one, and one
-// after another. No answer is older than a scrape that gets it.
+// answers is a handler that makes one answer at a time, for all scrapes that wait for the same one.
+// A scrape never gets an answer that was begun before it came.
 type answers struct {
 	make     http.Handler
 	patience time.Duration
 	room     chan struct{} // has an element for each answer in memory
 	turn     sync.Mutex    // held while an answer is made
 	mu       sync.Mutex
-	next     map[string]*answer // those that are not being made yet
+	next     map[string]*answer // answers that are not begun, by the headers that determine them
 	count    int                // of scrapes
 }
 
-// answer is what several scrapes get.
+// answer is the response to one or more scrapes.
 type answer struct {
 	ready  chan struct{} // closed when the other fields are set
 	status int
@@ -68,7 +68,7 @@ func (s *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	maps.Copy(w.Header(), a.header)
 	w.WriteHeader(a.status)
 	for _, piece := range a.body {
-		_, _ = w.Write(piece) // the client has gone if it fails
+		_, _ = w.Write(piece) // if it fails, the client has gone
 	}
 }
 
@@ -89,7 +89,7 @@ func (s *answers) join(key string) (a *answer, isFirst bool) {
 	return a, isFirst
 }
 
-// leave ends a scrape, and frees the answer's room with the last one.
+// leave ends a scrape. The last scrape of an answer frees its room.
 func (s *answers) leave(a *answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,8 @@ func (s *answers) leave(a *answer) {
 	}
 }
 
-// fill makes an answer. Scrapes join it until that begins. If it panics, the others get no text.
+// fill makes an answer, which scrapes can join until it is begun. If making it panics, the other
+// scrapes get an empty body.
 func (s *answers) fill(a *answer, key string, r *http.Request) {
 	defer close(a.ready)
 	select {
@@ -116,7 +117,7 @@ func (s *answers) fill(a *answer, key string, r *http.Request) {
 	if !a.kept {
 		return
 	}
-	a.status = http.StatusInternalServerError // until it is made
+	a.status = http.StatusInternalServerError // if making it panics
 	s.make.ServeHTTP(&answerWriter{a: a}, r)
 }
 

@@ -218,8 +218,9 @@ func (c *client) post(ctx context.Context, message, answer proto.Message) error 
 	return nil
 }
 
-// explained returns the error of a request. A server of gRPC sends a frame of HTTP/2, which begins
-// with its size, before or after the request, or closes the connection.
+// explained returns the error of a request, with a hint if it was sent to a gRPC port. A gRPC
+// server sends an HTTP/2 frame, which begins with its size, before or after the request, or closes
+// the connection.
 func explained(err error, u *url.URL) error {
 	var of *net.OpError
 	var timed interface{ Timeout() bool }
@@ -228,9 +229,9 @@ func explained(err error, u *url.URL) error {
 	late := errors.As(err, &timed) && timed.Timeout()
 	switch {
 	case frame:
-		return fmt.Errorf("%s is a gRPC port; use the port of OTLP over HTTP, mostly 4318", u.Host)
+		return fmt.Errorf("%s is a gRPC port; use the port of OTLP over HTTP, usually 4318", u.Host)
 	case connected && !late && u.Port() == "4317":
-		return fmt.Errorf("%w; 4317 is the port of gRPC: use that of OTLP over HTTP, mostly 4318", err)
+		return fmt.Errorf("%w; 4317 is the gRPC port; use the port of OTLP over HTTP, usually 4318", err)
 	}
 	return err
 }

@@ -181,7 +181,7 @@ func TestCollectorRejects(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: a collector says how long to wait, as seconds or as a date, but not for ever.
+// TestRetryAfter: a collector says how long to wait, as seconds or as a date, but not forever.
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"": 0, "0": 0, "7": 7 * time.Second, "-1": 0, "x": 0, "99999999": maxRetryAfter, "99999999999999999999": 0,
@@ -317,7 +317,7 @@ func TestGRPCPort(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	const said = " is a gRPC port; use the port of OTLP over HTTP, mostly 4318"
+	const said = " is a gRPC port; use the port of OTLP over HTTP, usually 4318"
 	u, err := ParseEndpoint("http://" + listener.Addr().String())
 	require.NoError(t, err)
 	c, err := newClient(u, "metrics")
@@ -329,7 +329,7 @@ func TestGRPCPort(t *testing.T) {
 		err = &url.Error{Op: "Post", Err: err}
 		told := explained(err, &url.URL{Host: "h:4317"})
 		assert.ErrorIs(t, told, err)
-		assert.ErrorContains(t, told, "; 4317 is the port of gRPC: use that of OTLP over HTTP, mostly 4318")
+		assert.ErrorContains(t, told, "; 4317 is the gRPC port; use the port of OTLP over HTTP, usually 4318")
 		assert.Equal(t, err, explained(err, &url.URL{Host: "h:4318"}))
 	}
 	for _, err := range []error{&net.OpError{Op: "dial", Err: unix.ECONNREFUSED}, os.ErrDeadlineExceeded, &net.DNSError{IsTimeout: true}} {

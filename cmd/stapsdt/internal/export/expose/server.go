@@ -136,7 +136,7 @@ func NewHandler(m *Metrics) (http.Handler, error) {
 	return mux, nil
 }
 
-// bufferSize is the size of the pieces in which metrics are compressed, which can have megabytes.
+// bufferSize is the size of the pieces in which metrics, which can have megabytes, are compressed.
 const bufferSize = 64 << 10
 
 // bufferedWriter is a ResponseWriter with a buffer, to which Prometheus's encoders write without
@@ -148,11 +148,11 @@ type bufferedWriter struct {
 
 func (w *bufferedWriter) Write(data []byte) (int, error) { return w.Writer.Write(data) }
 
-// buffered returns a handler that writes what next writes in large pieces.
+// buffered returns a handler that passes on the output of next in large pieces.
 func buffered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b := &bufferedWriter{w, bufio.NewWriterSize(w, bufferSize)}
 		next.ServeHTTP(b, r)
-		_ = b.Flush() // an answer takes all
+		_ = b.Flush() // writing to an answer never fails
 	})
 }

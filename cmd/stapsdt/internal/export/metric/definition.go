@@ -33,14 +33,14 @@ type Reading struct {
 // definition holds the data that follows from a rule, regardless of the source of its events.
 type definition struct {
 	rules.Metric
-	// Specs are those of the probe, or of the start and of the end.
+	// Specs select the probe, or the start and the end.
 	Specs  []spec.Choice
 	by     []string // the expressions of the first labels
 	labels []string // the names of all labels
 	first  int      // the index of a native histogram's second bucket
-	// containers are the labels that follow the labels of by: the labels of the container that the
-	// rule requests, and rules.PodLabels, which are empty otherwise, unless the rule has its own
-	// label with the name.
+	// containers are the labels after those of by: the container labels that the rule requests, and
+	// the remaining rules.PodLabels, which are empty. A label that the rule defines itself is left
+	// out.
 	containers []string
 	// perContainer is true if the labels tell all containers apart.
 	perContainer bool

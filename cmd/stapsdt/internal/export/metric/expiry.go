@@ -65,8 +65,8 @@ func (m *Traced) purgeRows(now time.Time) error {
 	return nil
 }
 
-// remove removes a row from its table. Its series keeps the counts, so that it does not fall, but
-// not the last value of a gauge, which is of no use later.
+// remove removes a row from its table. Its series keeps the counts, which must not fall, but not
+// the last value of a gauge, which is useless later.
 func (m *Traced) remove(id rowKey, k *knownRow) error {
 	r, err := id.of.Take(&layout.Row{Key: []byte(id.key)})
 	if err != nil {

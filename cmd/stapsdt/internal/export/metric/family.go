@@ -37,7 +37,7 @@ func (m *Traced) Read() (Reading, error) {
 	return r, errors.Join(err, totalsErr)
 }
 
-// collect makes a pass over the tables: it gives the series of their rows their numbers.
+// collect makes a pass over the tables, and updates the series from their rows.
 func (m *Traced) collect(now time.Time) (c *collection, err error) {
 	c = &collection{Traced: m, now: now, found: m.found[:0], owned: map[uint64]int{}}
 	m.passes++
@@ -115,8 +115,8 @@ func (c *collection) at(labels []string, of cgroup.Container) *series {
 	return s
 }
 
-// find adds a series to those that this pass has found, with the numbers of its removed rows,
-// unless it is one of them.
+// find adds a series, with the numbers of its removed rows, to those that this pass has found,
+// unless it is already among them.
 func (c *collection) find(s *series, of cgroup.Container) {
 	if s.pass != c.passes {
 		s.pass, s.set, s.sum = c.passes, 0, query.Sum{}

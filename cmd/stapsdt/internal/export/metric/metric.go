@@ -36,8 +36,8 @@ type Traced struct {
 	removal removal
 
 	store
-	// The last pass over the tables was the passes-th. It has found these series, and rows with
-	// known labels.
+	// passes is the number of passes over the tables. The last one has found these series, and
+	// these rows, whose labels are known.
 	passes uint64
 	found  []*expose.Series
 	known  map[rowKey]*knownRow

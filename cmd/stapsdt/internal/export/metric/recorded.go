@@ -274,7 +274,7 @@ func (m *Recorded) hasRoom() bool {
 }
 
 // expire retires the series that have had no events for the rule's Expire. It does not keep the
-// last value of a gauge, which is of no use later.
+// last value of a gauge, which is useless later.
 func (m *Recorded) expire(now time.Time) {
 	for id, s := range m.series {
 		s.see(s.events, now)

@@ -13,17 +13,17 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 )
 
-// store holds the series of a metric. A series that has had no events for the rule's Expire is
-// retired, so that others have room. Its numbers are kept, so that the series continues from them
-// if it returns.
+// store holds the series of a metric. A series without events for the time of the rule's Expire is
+// retired to make room for others. Its numbers are kept, so that it continues from them if events
+// return.
 type store struct {
 	series, retired map[string]*series // keyed by labels and container
-	// created is the time when counting begins for a series that is not known yet: after a retired
-	// series was dropped, it can be that one.
+	// created is the time when counting begins for a series that is not known. Once retired series
+	// were dropped, it is the time of the last drop, because the series may be one of them.
 	created time.Time
 }
 
-// retiredPerSeries is the maximum number of retired series for each series that a metric may have.
+// retiredPerSeries is the maximum number of retired series per series that a metric may have.
 const retiredPerSeries = 4
 
 // series is a series with the state from which its source computes its numbers.
@@ -45,7 +45,7 @@ type series struct {
 	pass uint64        // the last pass that found it
 }
 
-// activity tells when a number of events was last seen to change.
+// activity records when a number of events was last seen to change.
 type activity struct {
 	count   uint64
 	changed time.Time
@@ -58,7 +58,7 @@ func (a *activity) see(count uint64, now time.Time) {
 	}
 }
 
-// expired reports whether there were no events for a time, which is 0 if nothing expires.
+// expired reports whether there were no events for the time after. If that is 0, nothing expires.
 func (a *activity) expired(after time.Duration, now time.Time) bool {
 	return after > 0 && now.Sub(a.changed) >= after
 }
@@ -67,7 +67,7 @@ func newStore(created time.Time) store {
 	return store{map[string]*series{}, map[string]*series{}, created}
 }
 
-// get returns the series of a key. It was retired, or it is new, unless it exists.
+// get returns the series of a key. If there is none, it restores the retired one or creates one.
 func (m *store) get(id string, labels []string) *series {
 	s := m.series[id]
 	if s == nil {
@@ -82,7 +82,7 @@ func (m *store) get(id string, labels []string) *series {
 	return s
 }
 
-// retire removes a series. If keep is true, it may return.
+// retire removes a series. If keep is true, get can restore it.
 func (m *store) retire(id string, keep bool) {
 	if keep {
 		m.retired[id] = m.series[id]
@@ -90,8 +90,8 @@ func (m *store) retire(id string, keep bool) {
 	delete(m.series, id)
 }
 
-// limit drops the retired series whose last events are the oldest, if there are too many for a
-// metric that may have a number of series.
+// limit drops the retired series whose last events are the oldest if there are too many for a
+// metric of at most the given number of series.
 func (m *store) limit(series int, now time.Time) {
 	excess := len(m.retired) - retiredPerSeries*series
 	if excess <= 0 {

@@ -38,7 +38,7 @@ func (r *reader) calls(fields map[string]*yaml.Node, m *Metric) {
 }
 
 // notInFlight reports functions in a metric of operations in flight. A call that a panic unwinds
-// has no return, and would be in flight for ever.
+// has no return, and would be in flight forever.
 func (r *reader) notInFlight(fields map[string]*yaml.Node, m *Metric) {
 	for i, one := range []spec.Spec{m.Probe, m.Start, m.End} {
 		if one.Functions {

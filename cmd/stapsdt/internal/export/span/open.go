@@ -52,7 +52,8 @@ type openSpan struct {
 var ownerOf = proc.OwnerOf
 
 // add adds a span, and reports whether there was room: each user of the machine may have as many
-// spans as are free. The end of another span lacks only the arguments of its start.
+// open spans as there are free ones. Without room, the end of the span lacks only the arguments of
+// its start.
 func (o *openSpans) add(key spanKey, span *openSpan) bool {
 	o.remove(key)
 	owner, known := o.owners[key.pid]
