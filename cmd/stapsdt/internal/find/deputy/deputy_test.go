@@ -175,7 +175,7 @@ func whileStopped(t *testing.T, f func()) {
 	f()
 }
 
-// TestLastReference: who drops the last reference to a file can wait for ever. That is neither who
+// TestLastReference: who drops the last reference to a file can wait forever. That is neither who
 // reads from the connection to which it was sent, nor who closes it, and the program's end knows.
 func TestLastReference(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

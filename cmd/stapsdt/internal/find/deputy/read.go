@@ -95,7 +95,7 @@ const (
 
 // errEnded means that the reader has ended, not necessarily because of the memory that it
 // read.
-var errEnded = errors.New("the process that reads for this one has ended")
+var errEnded = errors.New("the child process that reads files has ended")
 
 // read lets the reader read at an offset of a file. The error is stall.Err if the reader has not
 // answered and was abandoned.

@@ -31,8 +31,8 @@ func (e Exit) String() string {
 	return fmt.Sprintf("process %d has exited", e.PID)
 }
 
-// Crashed reports whether a signal has ended the process that the kernel sends for an instruction
-// that it cannot execute.
+// Crashed reports whether the process was ended by a signal that the kernel sends for an
+// instruction that it cannot execute.
 func (e Exit) Crashed() bool {
 	return e.Status.Signaled() && slices.Contains(CrashSignals, e.Status.Signal())
 }

@@ -21,15 +21,15 @@ import (
 // ErrNoProcess means that there is no process with that PID, or that it has exited.
 var ErrNoProcess = errors.New("no such process")
 
-// Deleted is what the kernel adds to the path of a deleted file.
+// Deleted is the suffix that the kernel adds to the path of a deleted file.
 const Deleted = " (deleted)"
 
 // File is a file as it appears in /proc/PID/maps. The device and the inode can differ from those of stat, for example on btrfs and
 // overlayfs.
 type File struct {
 	Device, Inode uint64
-	// Path is the path as the kernel shows it: in the mount namespace of the process, and with
-	// Deleted after the path of a deleted file. For memory without a file, it is a name such as
+	// Path is the path as the kernel shows it: in the mount namespace of the process, with the
+	// suffix Deleted if the file was deleted. For memory without a file, it is a name such as
 	// [vdso], or "".
 	Path string
 }
@@ -91,8 +91,8 @@ func CodeMappings(pid int) ([]Mapping, error) {
 	return all, err
 }
 
-// RingSize returns the size of the memory that a process has made for the events of its watchers,
-// as far as it is known.
+// RingSize returns the size of the memory that a process has allocated for the events of its
+// watchers, as far as it is known.
 func RingSize(pid int) (size int64) {
 	all, _, _ := mappings(pid, (*Mapping).isRing)
 	for i := range all {

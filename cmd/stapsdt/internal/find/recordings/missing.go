@@ -9,7 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Missing returns the processes whose environment requests a recording, but of which none is among
+// Missing returns the processes whose environment requests a recording, but which write none of
 // all. Their logs have the reason, unless they never record or have closed the recording.
 func Missing(pids []int, all []Recording) (missing []int) {
 	for _, pid := range pids {

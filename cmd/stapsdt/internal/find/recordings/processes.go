@@ -168,7 +168,7 @@ func CheckMaker(f *os.File, pid int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: it belongs to user %d, as whom process %d does not run: another program has made it", f.Name(), owner, pid)
+	return fmt.Errorf("%s: it belongs to user %d, but process %d does not run as that user: another program has made it", f.Name(), owner, pid)
 }
 
 // mappedFile is a recording that a process has mapped.

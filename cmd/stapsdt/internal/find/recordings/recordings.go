@@ -122,8 +122,8 @@ func IsKept(f *os.File) (kept, ok bool) {
 	return r.Kept, ok
 }
 
-// Latest returns the recording of an earlier process that is of the most worth, or nil: that of the
-// latest crash, if there is one.
+// Latest returns the recording of the greatest worth of an earlier process, which is that of the
+// latest crash if there is one. It returns nil if there is no recording.
 func Latest(all []Recording) (latest *Recording) {
 	for i := range all {
 		r := &all[i]

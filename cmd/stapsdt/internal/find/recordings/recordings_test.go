@@ -210,7 +210,7 @@ func TestOfContainers(t *testing.T) {
 		if ok {
 			require.NoError(t, err, owner)
 		} else {
-			require.ErrorContains(t, err, fmt.Sprintf("it belongs to user %d, as whom process %d does not run", owner, c.Process.Pid))
+			require.ErrorContains(t, err, fmt.Sprintf("it belongs to user %d, but process %d does not run as that user", owner, c.Process.Pid))
 		}
 	}
 	require.NoError(t, f.Chown(20001, 20001))

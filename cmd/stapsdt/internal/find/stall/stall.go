@@ -21,7 +21,7 @@ import (
 // Err means that a file system does not answer. The operation may succeed later.
 var Err = errors.New("its file system does not answer")
 
-// ErrLate is the Err of a call that goes on, and whose value is delivered when it returns.
+// ErrLate is the Err of a call that continues. Its value is delivered when it returns.
 var ErrLate = fmt.Errorf("%w", Err)
 
 // Patience is the time that a file system may take for a call. A file system that takes longer

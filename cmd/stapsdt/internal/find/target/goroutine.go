@@ -100,7 +100,7 @@ func goidOffset(
 		return 0, err
 	}
 	if file.Machine != machine {
-		return 0, fmt.Errorf("its program is for %v", file.Machine)
+		return 0, fmt.Errorf("the program was built for %v", file.Machine)
 	}
 	info, err := buildinfo.Read(exe)
 	if err != nil {

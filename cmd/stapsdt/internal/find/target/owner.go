@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every user of the machine has a budget in a tracer, so that the files of one user cannot delay
-// or displace the files of another. Root of the machine itself has none. It is of time, which is
-// granted again and again, and of memory, which can be kept forever. A descriptor is paid for in
-// memory too.
+// Every user of the machine has a budget in a tracer, so that the files of one user cannot delay or
+// displace the files of another. Root of the machine itself has none. The budget consists of time,
+// which is granted continuously, and of memory, which can be kept forever. A descriptor is charged
+// as memory.
 const (
 	// timeShare is the part of a processor that reading the files of an owner may take, as
 	// 1/timeShare. 1/allShare is the part for all owners together, who get equal parts of it.

@@ -28,7 +28,7 @@ const (
 
 // shareUsed are the messages about users who have used up their share.
 var shareUsed = [reasons]string{
-	skipTime:        "%v has used up the time for reading files: the others have to wait",
+	skipTime:        "%v has used up its share of the time for reading files: its other files have to wait",
 	skipDescriptors: "%v has used up its share of descriptors and memory: its other files and probes are left out",
 	skipProbes:      "%v has too many probes: its other files are left out",
 }

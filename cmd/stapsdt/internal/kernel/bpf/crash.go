@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FollowSignals puts the PID and the signal of each process that one of some signals ends into a
-// map, until the link is closed. It sees the processes of a set, or all if the set is nil. If a
-// process handles or ignores a signal, it is not ended. The program runs at each signal on the
+// FollowSignals records in a map the PID of each process that one of the given signals ends, with
+// the signal, until the link is closed. It covers the processes of a set, or all if the set is nil.
+// If a process handles or ignores a signal, it is not ended. The program runs at each signal on the
 // machine. It needs a kernel that is not locked down.
 func FollowSignals(
 	into, processes *ebpf.Map, ns *Namespace, signals []unix.Signal,
@@ -43,8 +43,8 @@ func FollowSignals(
 	})
 }
 
-// followed exits unless one of the signals is being delivered, for which the process has no
-// handler. It leaves the signal's number on the stack, and R1 as it was.
+// followed exits unless one of the signals is being delivered and the process has no handler for
+// it. It leaves the signal's number on the stack, and R1 as it was.
 func (b *builder) followed(number, handler int16, signals []unix.Signal) {
 	// The arguments are those of trace_signal_deliver (include/trace/events/signal.h): the signal's
 	// number, a siginfo, and a k_sigaction, which begins with the handler. SIG_DFL is 0.

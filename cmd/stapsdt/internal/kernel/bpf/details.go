@@ -38,7 +38,7 @@ func layDetails(t *sdt.Type, offset, textSize int) (d *value.Details, size int) 
 }
 
 // addTexts finds the strings of a value of a type at an offset of the whole. The header of a Go
-// string is one value: if it is not complete, its address is not followed as C's.
+// string is one value: if it is incomplete, its address is not followed as that of a C string.
 func addTexts(d *value.Details, t *sdt.Type, at int64, depth int) {
 	if t == nil || at < 0 || at+8 > int64(d.Size) || len(d.Texts) == maxDetailTexts {
 		return

@@ -96,7 +96,7 @@ func (p *Probe) pointer(call *ast.CallExpr) (int, error) {
 					return 0, fmt.Errorf("%s has %d bytes and is not the address of a string", name.Name, a.Size)
 				}
 				if t := a.Type; t != nil && t.Kind == sdt.KindPointer && value.IsGoString(t.Elem) {
-					return 0, fmt.Errorf("%s is the address of a Go string's header, and str reads strings of C: use trace -v", name.Name)
+					return 0, fmt.Errorf("%s is the address of a Go string's header, but str reads C strings: use trace -v", name.Name)
 				}
 				return i, nil
 			}

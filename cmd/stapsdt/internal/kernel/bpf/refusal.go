@@ -19,7 +19,7 @@ type Refusal struct {
 	err          error
 }
 
-// Error returns one sentence.
+// Error returns the sentence with the remedy.
 func (r *Refusal) Error() string { return r.what + ": " + r.reason }
 
 // Unwrap returns the kernel's error.
@@ -47,7 +47,7 @@ const (
 // notSupported is the kernel's ENOTSUPP, for which package unix has no name.
 const notSupported = unix.Errno(524)
 
-const unverified = "the kernel's verifier rejects it: use fewer or simpler expressions; without expressions, this is a defect to report, with what -v prints"
+const unverified = "the kernel's verifier rejects it: use fewer or simpler expressions; if there are no expressions, report this as a defect, with the output of -v"
 
 // reasons explains errors that have the same cause wherever an operation returns them.
 var reasons = [...]map[unix.Errno]string{
@@ -76,8 +76,8 @@ var reasons = [...]map[unix.Errno]string{
 	},
 }
 
-// Refused returns a *Refusal for an error of the kernel. what names what failed, as in "the program
-// of begin cannot be loaded". It wraps errors that come from elsewhere.
+// Refused returns a *Refusal for an error of the kernel. what states the failure, as in "the
+// program of begin cannot be loaded". Errors from elsewhere are wrapped.
 func Refused(op Operation, what string, err error) error {
 	var errno unix.Errno
 	var known *Refusal

@@ -47,8 +47,8 @@ type Processes interface {
 	FDs() []int
 	Ended() bool
 	// Loaded returns processes that have loaded probes, and wait for the engine to attach to them.
-	// proceed lets these processes go on, and returns those that have not waited. Anyone may be
-	// among them.
+	// proceed lets these processes continue, and returns those that have not waited. Any process
+	// may be among them.
 	Loaded() (pids []int, proceed func() (late []int))
 	// Left removes the processes that have ended, and reports whether events can still come.
 	Left() bool

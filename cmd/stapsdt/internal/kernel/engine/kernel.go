@@ -73,8 +73,8 @@ func (b BPF) Attach(
 // PerProcess reports whether it can attach to sites in one process.
 func (b BPF) PerProcess() bool { return b.Multi }
 
-// Everyone is all processes of the machine. Ended reports false, because some end all the time, and
-// Left reports true, because there are always other processes to come.
+// Everyone stands for all processes of the machine. Ended reports false, because some end all the
+// time, and Left reports true, because other processes can always come.
 type Everyone struct{}
 
 func (Everyone) List() ([]int, error)          { return proc.Processes() }
@@ -85,7 +85,7 @@ func (Everyone) Ended() bool                   { return false }
 func (Everyone) Loaded() ([]int, func() []int) { return noneLoaded() }
 func (Everyone) Left() bool                    { return true }
 
-// noneLoaded is Loaded of processes that do not wait for the engine.
+// noneLoaded implements Loaded for processes that do not wait for the engine.
 func noneLoaded() (pids []int, proceed func() (late []int)) {
 	return nil, func() []int { return nil }
 }
@@ -221,7 +221,7 @@ func AttachSites(
 }
 
 // errMostLinks is the error if the sites take more links than the user of the file may have.
-var errMostLinks = errors.New("its user has used up the share of descriptors and memory: the other sites are left out")
+var errMostLinks = errors.New("its user has used up its share of descriptors and memory: the other sites are left out")
 
 // errMainEnded is the error from Linux 6.10 on, where only a main thread identifies a process.
 var errMainEnded = errors.New("the kernel attaches to a process by its main thread, which has ended; with CAP_LEASE and a local file system, it attaches to the file instead")

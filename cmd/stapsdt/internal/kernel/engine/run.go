@@ -52,7 +52,7 @@ func (e *Engine) Run(ctx context.Context, c Ticker) error {
 		if tick, more, err = e.beat(c, tick); err != nil || !more {
 			return err
 		}
-		// What has ended is looked at as long as Processes still has it.
+		// Ended processes are looked at as long as Processes still has them.
 		checks := time.Now().After(check)
 		if checks {
 			look = look || e.watcher != nil && e.watcher.Pending()

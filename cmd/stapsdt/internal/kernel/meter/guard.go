@@ -18,7 +18,7 @@ const (
 	negligible = 0.001
 )
 
-// Guard keeps the cost of units within a share of the processor time of processes for ever. A
+// Guard keeps the cost of units within a share of the processor time of processes forever. A
 // unit that is too expensive rests, and is tried again when its cost is paid: when the processes
 // have used so much processor time that the share of it is no less than everything that the units
 // have cost. The zero value is not usable.

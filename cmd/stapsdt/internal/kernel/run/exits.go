@@ -14,7 +14,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// exits warns of traced processes that a signal has ended which a tracer can cause.
+// exits warns of traced processes that were ended by a signal that a tracer can cause.
 type exits struct {
 	run     *Run
 	crashes *follow.Crashes // nil if the kernel does not report them
@@ -109,8 +109,8 @@ func (x *exits) warn(exit proc.Exit) {
 	x.warned[exit.PID] = true
 }
 
-// report prints the crashes that were not reported yet and, if the ends of the named processes have
-// ended the run, how they have ended.
+// report prints the crashes that were not reported yet and, if the run has ended because the named
+// processes have, how these have ended.
 func (x *exits) report(ended bool) {
 	if ended {
 		x.run.processes.Ended()

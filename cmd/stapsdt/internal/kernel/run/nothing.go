@@ -35,7 +35,7 @@ func (r *Run) warnWait(missing, hint string) {
 	r.Warn("no %s has %s yet; waiting for one%s", r.place(), missing, hint)
 }
 
-// place returns the noun for what is searched for probes.
+// place names where probes are searched for.
 func (r *Run) place() string {
 	switch {
 	case len(r.Names) > 0:

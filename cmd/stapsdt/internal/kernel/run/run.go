@@ -39,7 +39,7 @@ func check(c *query.Config) (*probes.Selector, error) {
 	return selector, err
 }
 
-// Options are what a verb demands of a run.
+// Options are the requirements of a verb.
 type Options struct {
 	// Machine is nil if it is not loaded yet.
 	Machine *bpf.Machine

@@ -104,7 +104,7 @@ func (r *Route) prefer(to *console.Console, c *query.Config, o *events.Options) 
 		refused = r.load(c.Single)
 	}
 	if (c.All || len(c.Pods) > 0) && !demanded && !Replaces(refused) {
-		// It follows new pods too, or reports the missing rights.
+		// The kernel also sees later pods. If rights are missing, its error says which.
 		r.name += ": it sees programs that do not listen"
 		return nil
 	}

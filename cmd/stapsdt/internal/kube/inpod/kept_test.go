@@ -94,7 +94,7 @@ func TestRecordedByOthers(t *testing.T) {
 		r.Mounted = mounted
 		require.NoError(t, os.Chown(path, 20001, 20001))
 		_, err := r.Open([]int{os.Getpid()})
-		require.EqualError(t, err, fmt.Sprintf("%s: it belongs to user 20001, as whom process %d does not run: another program has made it", path, os.Getpid()))
+		require.EqualError(t, err, fmt.Sprintf("%s: it belongs to user 20001, but process %d does not run as that user: another program has made it", path, os.Getpid()))
 		require.NoError(t, os.Chown(path, 0, 0))
 		f, err := r.Open([]int{os.Getpid()})
 		require.NoError(t, err)
