@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// cutCommand divides the arguments of a verb at two dashes, after which a COMMAND stands. It is nil
-// without dashes.
+// cutCommand splits the arguments of a verb at --. command has those after it, or is nil without
+// --.
 func cutCommand(c *cobra.Command, args []string) (specs, command []string) {
 	at := c.ArgsLenAtDash()
 	if at < 0 || at > len(args) || c.Annotations[launching] == "" {
@@ -21,8 +21,7 @@ func cutCommand(c *cobra.Command, args []string) (specs, command []string) {
 // launching is the annotation of the verbs that take a COMMAND.
 const launching = "launching"
 
-// launchesNone lets the verbs take no COMMAND. What follows two dashes is then an argument, even if
-// it begins with a dash.
+// launchesNone makes the arguments after -- ordinary arguments, even if they begin with a dash.
 func launchesNone(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		delete(c.Annotations, launching)
@@ -45,18 +44,18 @@ func launches(c *cobra.Command, to *console.Console, config *query.Config) {
 	}
 }
 
-// checkCommand returns an error if something else is to be traced than the COMMAND.
+// checkCommand returns an error if anything but the COMMAND is to be traced.
 func checkCommand(c *cobra.Command, config *query.Config, specs, command []string) error {
 	from := recordingsOf(c)
 	switch {
 	case len(command) == 0:
-		return query.Usagef("two dashes are followed by a COMMAND and its arguments")
+		return query.Usagef("no command after --: give COMMAND and its arguments")
 	case c.Name() == "top":
 		return query.Usagef("top needs the terminal for itself: give -p PID, and start the command elsewhere")
 	case config.Given():
-		return query.Usagef("a COMMAND after two dashes is the process, so -p and -a cannot be given")
+		return query.Usagef("a COMMAND after -- is the process: leave out -p and -a")
 	case from != nil && from.Given(), len(specs) > 0 && spec.IsAddress(specs[0]):
-		return query.Usagef("a COMMAND after two dashes is the process, so there is no other source of events")
+		return query.Usagef("a COMMAND after -- is the source of events: leave out the recording or the address")
 	}
 	return nil
 }

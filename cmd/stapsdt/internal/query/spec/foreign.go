@@ -109,7 +109,7 @@ func isFunction(text string) bool {
 	return strings.Contains(name, ".")
 }
 
-// quoted returns a spec as a shell takes it.
+// quoted returns a spec with the quotes that a shell needs.
 func quoted(text string) string {
 	if strings.ContainsAny(text, `*?[]()" $`) {
 		return "'" + text + "'"

@@ -14,8 +14,8 @@ import (
 // Announces reports whether a command prints an announcement: on a terminal, or if it is verbose.
 func (c *Console) Announces(verbose bool) bool { return verbose || IsTerminal(c.Err) }
 
-// WarnExited prints that named processes have exited, which has ended the run. says has the
-// sentences about processes of which more is known, by PID, or "" if it was printed before.
+// WarnExited prints that named processes have exited, which has ended the run. says maps the PIDs
+// of processes about which more is known to a sentence, or to "" if it was printed before.
 func (c *Console) WarnExited(pids []int, says map[int]string) {
 	var others []int
 	for _, pid := range pids {

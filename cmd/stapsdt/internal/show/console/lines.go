@@ -6,11 +6,11 @@ import (
 	"os"
 )
 
-// pipeBuf is PIPE_BUF: so many bytes get into a pipe without those of another process in between,
-// even if the pipe is full.
+// pipeBuf is PIPE_BUF: a write of at most this many bytes to a pipe is atomic, even if it has to
+// wait for room.
 const pipeBuf = 4096
 
-// lines writes whole lines, as many at a time as get into a pipe together.
+// lines writes whole lines, as many at a time as fit into one atomic write.
 type lines struct{ to io.Writer }
 
 func (l lines) Write(b []byte) (written int, err error) {
@@ -18,7 +18,7 @@ func (l lines) Write(b []byte) (written int, err error) {
 		part := b[written:]
 		if len(part) > pipeBuf {
 			end := bytes.LastIndexByte(part[:pipeBuf], '\n')
-			if end < 0 { // a line that does not get in as a whole is written alone
+			if end < 0 { // a longer line is written on its own
 				end = bytes.IndexByte(part, '\n')
 			}
 			if end >= 0 {

@@ -12,7 +12,7 @@ const (
 	NoMemory     = "memory is short: raise the memory limit of the control group, or trace fewer probes"
 )
 
-// shortages are the errors that say the same wherever they come from.
+// shortages are the errors that have the same remedy wherever they occur.
 var shortages = []struct {
 	errno  syscall.Errno
 	remedy string

@@ -33,7 +33,7 @@ func (p *Past) Unknown() { p.unknown++ }
 // recordings took too long.
 func (p *Past) Unread() { p.unread++ }
 
-// Since returns the time since when the stream knows each operation that has begun, or the zero
+// Since returns the time from which on the stream knows every operation that has begun, or the zero
 // time if p is nil.
 func (p *Past) Since() time.Time {
 	switch {

@@ -209,6 +209,6 @@ func TestReplicasUnfit(t *testing.T) {
 	pods.send(p.rest()...)
 	close(pods.updates)
 	require.NoError(t, <-ran)
-	require.Equal(t, "stapsdt: default/a is left out: the stream of events was damaged on its way: the recording has 1118208 bytes, but was asked to have at most 1000\n", said.String())
+	require.Equal(t, "stapsdt: default/a is left out: the stream of events was damaged on its way: the recording has 1118208 bytes, but at most 1000 were requested\n", said.String())
 	s.Close()
 }

@@ -35,8 +35,8 @@ func unseenError(probe string) error {
 	return kernelError(probe + " is not among the probes that the program shows by its socket: only the kernel sees it")
 }
 
-// PartError is the error if no program shows a selected probe, but some processes that the user has
-// named do not listen, only some that they have forked.
+// PartError is the error if no program shows a selected probe, but some of the named processes do
+// not listen, although processes that they have forked do.
 type PartError struct{ error }
 
 func (e PartError) Unwrap() error { return e.error }

@@ -45,7 +45,7 @@ const (
 	// slack is the maximum delay with which an event may be found in the memory and still be put in order.
 	slack = 5 * time.Millisecond
 	// scanInterval is the minimum interval between searches for other programs, and maxScanInterval
-	// the maximum. In between, the searches take a part of the time, as 1/scanShare.
+	// the maximum. In between, searches take at most 1/scanShare of the time.
 	scanInterval    = time.Second
 	maxScanInterval = 3 * time.Second
 	scanShare       = 100

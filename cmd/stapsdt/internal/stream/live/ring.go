@@ -9,21 +9,21 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
 
-// The memory for the events of a program, its ring, is made by the program, and counts against the
-// limit of the program's control group. This process maps it.
+// A program allocates the memory for its events, its ring, which counts against the limit of the
+// program's control group. This process maps it.
 
 // ringLimit is the limit that SetRingLimit has set, or 0.
 var ringLimit uint64
 
-// SetRingLimit limits the memory that all programs together make for the events of this command in
-// a pod. It must be called before the first program is watched.
+// SetRingLimit limits the memory that all programs together allocate for the events of this command
+// in a pod. It must be called before the first program is watched.
 func SetRingLimit(bytes int64) { ringLimit = uint64(bytes) }
 
-// rings is the size of the memory for events that programs have made for this process.
+// rings is the size of the memory for events that programs have allocated for this process.
 var rings atomic.Int64
 
-// Rings returns the size of the memory for events that programs have made for this process. Any
-// goroutine may call it.
+// Rings returns the size of the memory for events that programs have allocated for this process.
+// Any goroutine may call it.
 func Rings() int64 { return rings.Load() }
 
 // request returns the request for each program that is to be watched.
@@ -51,7 +51,7 @@ func ringBytes(n int) uint64 {
 }
 
 // ringShare returns the size of the memory of each of n programs if others have taken a part of the
-// limit. It leaves as much as one of them gets for programs that come later.
+// limit. It leaves a part of the same size for programs that come later.
 func ringShare(limit, taken uint64, n int) uint64 {
 	return max((limit-min(taken, limit))/uint64(n+1), recording.MinBytes)
 }

@@ -58,7 +58,7 @@ func headOf(offset uint64, patch []byte, limit int64) (*recording.Head, error) {
 		return nil, err
 	}
 	if offset != 0 || head.Size() > limit {
-		return nil, damaged("the recording has %d bytes, but was asked to have at most %d", head.Size(), limit)
+		return nil, damaged("the recording has %d bytes, but at most %d were requested", head.Size(), limit)
 	}
 	return head, nil
 }

@@ -34,8 +34,8 @@ type stack[C any] struct {
 
 // Unwind ends the calls at a depth or deeper before the goroutine with an ID makes a call at that
 // depth, or returns to it: a panic or Goexit has ended those whose return was not seen. If another
-// goroutine had the same g, all of its calls have ended. Unwind returns the calls that are open and
-// those that have ended, the outermost first, until the next use of the goroutine.
+// goroutine had the same g, all of its calls have ended. Unwind returns the open and the ended
+// calls, the outermost first. They are valid until the next use of the goroutine.
 func (c *Calls[P, C]) Unwind(at Goroutine[P], id, depth uint64) (open, ended []Call[C]) {
 	s := c.stacks[at]
 	if s == nil {

@@ -39,7 +39,7 @@ func NewReader(specs []spec.Choice, began time.Duration) *Reader {
 	}
 }
 
-// Asked reports whether the recordings are asked for.
+// Asked reports whether recordings are read at all.
 func (r *Reader) Asked() bool { return r.specs != nil }
 
 // Read calls take with the recording of a process, if it writes one. f stands for the process.

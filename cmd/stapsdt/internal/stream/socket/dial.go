@@ -316,7 +316,7 @@ func (p *Process) check(conn *net.UnixConn) (known bool, err error) {
 	case peer.Uid != p.UID && !(peer.Pid != 0 && int(peer.Pid) == p.PID):
 		return false, fmt.Errorf("%w: user %d listens there", ErrRefused, peer.Uid)
 	case p.Elsewhere && peer.Pid != 0:
-		return false, fmt.Errorf("%w: process %d does, which is found by its PID", ErrStale, peer.Pid)
+		return false, fmt.Errorf("%w: it belongs to process %d, which is found by its own PID", ErrStale, peer.Pid)
 	case !p.Elsewhere && peer.Pid != 0 && int(peer.Pid) != p.PID:
 		return false, fmt.Errorf("%w: process %d listens there", ErrRefused, peer.Pid)
 	}

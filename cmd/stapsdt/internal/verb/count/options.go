@@ -79,7 +79,7 @@ func (o *Options) Check() error {
 // NewInterval returns the interval of the reports. It returns an error if the events are of the past.
 func (o *Options) NewInterval() (*query.Interval, error) {
 	if o.Interval > 0 && len(o.From.Paths) > 0 && !o.From.Follow {
-		return nil, query.Usagef("-i is for processes and --follow: --from reads recordings")
+		return nil, query.Usagef("-i cannot be used with --from: add --follow")
 	}
 	return query.NewInterval(o.Interval)
 }

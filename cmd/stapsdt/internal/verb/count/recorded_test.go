@@ -67,7 +67,7 @@ func TestRecorded(t *testing.T) {
 		"--sort takes count here, not":        {Sort: "max"},
 		"--sort takes count or sum here, not": {Sort: "max", Expressions: Expressions{Value: "n"}},
 		"-n -1 is negative":                   {Limit: -1},
-		"-i is for processes and --follow":    {Interval: time.Second},
+		"-i cannot be used with --from":       {Interval: time.Second},
 		"a histogram":                         {Expressions: Expressions{Value: "text", Buckets: query.Powers{}}},
 	} {
 		o.From = from

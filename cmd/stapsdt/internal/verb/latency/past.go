@@ -66,7 +66,7 @@ func (s *seeds) read(r *past.Recording, attached time.Duration, f *replay.File) 
 	return cmp.Or(missing, err)
 }
 
-// errValues means that the kernel cannot have the values of an operation.
+// errValues means that the kernel cannot hold the values of an operation.
 var errValues = errors.New("the values do not fit")
 
 // starts returns the names of the probes that start operations.
@@ -102,7 +102,7 @@ func (s *seeds) pairs(all []*recording.Probe) (*pairing.Pairs, error) {
 	return pairing.NewPairs(plan, sides)
 }
 
-// add adds an open operation. It returns errValues if the kernel cannot have its values.
+// add adds an open operation. It returns errValues if the kernel cannot hold its values.
 func (s *seeds) add(o *pairing.Operation) (*layout.Open, error) {
 	kind, tables := uint32(o.Kind.Number), s.t.operations.Tables
 	plan, one := s.t.plans[kind], layout.NewOpen(tables.Open)

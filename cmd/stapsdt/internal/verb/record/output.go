@@ -86,7 +86,7 @@ func (o *output) number(entry *recording.Probe) (number uint32, err error) {
 	number, ok := o.numbers[key]
 	if !ok {
 		if number, ok = o.writer.AddProbe(entry); !ok {
-			return 0, errors.New("the recording has no room for its name; a larger --size has more")
+			return 0, errors.New("the recording has no room for its name: give a larger --size")
 		}
 		o.numbers[key] = number
 	}

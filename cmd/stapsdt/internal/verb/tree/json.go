@@ -13,7 +13,7 @@ import (
 // tree deeper than JSON parsers allow.
 type jsonTree struct {
 	Time time.Time `json:"time"`
-	// Since is the time since when a live stream knows each operation that has begun.
+	// Since is the time from which on a live stream knows every operation that has begun.
 	Since       *time.Time    `json:"since,omitempty"`
 	Operation   string        `json:"operation"`
 	Nanoseconds time.Duration `json:"nanoseconds"`
