@@ -41,7 +41,7 @@ func TestPanic(t *testing.T) {
 		require.Contains(t, rpc["error"], "no status was sent")
 		require.EqualValues(t, codes.Canceled, rpc["code"])
 	}
-	cancel() // the client would wait for ever
+	cancel() // the client would wait forever
 	for range 2 {
 		require.Equal(t, codes.Canceled, status.Code(<-failed))
 	}

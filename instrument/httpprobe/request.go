@@ -21,8 +21,8 @@ func (q *request) begin(theirs *http.Request, ctx context.Context) (before *http
 	return before
 }
 
-// giveBack sets in the program's request what a mux has set in the copy, and the forms that have
-// been parsed, whose files the server removes. It returns the pattern. It writes no other field,
+// giveBack copies to the program's request the fields that a mux has set in the copy, and the
+// parsed forms, whose files the server removes. It returns the pattern. It writes no other field,
 // because goroutines of the program may be reading the request. It reads no other field, and none
 // twice, because goroutines that the handler has left may be writing the copy.
 func (q *request) giveBack(before *http.Request) (pattern string) {

@@ -320,7 +320,7 @@ func TestFileThatCannotBeMapped(t *testing.T) {
 	require.Equal(t, path, load(t, good, only(t, dir)).Path())
 }
 
-// TestHeldLock: a process that holds the directory's lock cannot hold up a load for ever.
+// TestHeldLock: a process that holds the directory's lock cannot hold up a load forever.
 func TestHeldLock(t *testing.T) {
 	dir := t.TempDir()
 	im := testImage(t, 1)

@@ -9,7 +9,7 @@ import (
 // Fork forks the process as fork(2) does, without running another program, and returns 0 in the child. The child has the
 // calling thread alone, so it must not wait for anything, and ends by exit_group.
 //
-// The scheduler may ask the goroutine to make room during the fork, and the child would then wait for ever for another thread. So the
+// The scheduler may ask the goroutine to make room during the fork, and the child would then wait forever for another thread. So the
 // fork is enclosed as that of os/exec is, which takes the request back in both processes.
 func Fork() (pid int, err error) {
 	beforeFork()

@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NeedsMachine lets a test go on where err is nil. Otherwise the machine lacks a feature of its kernel, processor or file systems that
-// nothing can install, and the test is skipped, with CI=true too: scripts/test.sh lists it at its end. err is the answer to a probe
-// that uses nothing which the test is about, and it is a lack only if it is one of those in lacking. Any other error fails the test.
+// NeedsMachine skips a test if the machine lacks a feature of its kernel, processor or file systems that no package can install,
+// even with CI=true: scripts/test.sh lists such tests at its end. err is the result of a probe that uses nothing that the test is
+// about. If it is nil, the test continues; if it is one of lacking, the test is skipped; any other error fails the test.
 func NeedsMachine(t testing.TB, what string, err error, lacking ...error) {
 	t.Helper()
 	if err == nil {
@@ -32,7 +32,7 @@ func NeedsMachine(t testing.TB, what string, err error, lacking ...error) {
 	t.Skipf("this machine has no %s: %v", what, err)
 }
 
-// NeedsLinux is [NeedsMachine] for what Linux has from a release on.
+// NeedsLinux is [NeedsMachine] for a feature that Linux has from a release on.
 func NeedsLinux(t testing.TB, major, minor int, what string) {
 	t.Helper()
 	var name unix.Utsname
@@ -57,9 +57,10 @@ func NeedsBTF(t testing.TB) {
 	NeedsMachine(t, "description of the kernel's types (BTF)", err, unix.ENOENT)
 }
 
-// NeedsBTFIf is [NeedsBTF] if a program has said that it needs the types. Without them, tracing with
-// strings, keys or buckets fails from Linux 6.13 on, so that it concerns most tests of such
-// programs. Where the types are there, the test goes on, and fails for what was said.
+// NeedsBTFIf is [NeedsBTF] if the output of a program reports that it needs the types. Without
+// them, tracing with strings, keys or buckets fails from Linux 6.13 on, which concerns most tests
+// of such programs. If the kernel has the types, the test continues, and fails because of the
+// output.
 func NeedsBTFIf(t testing.TB, said string) {
 	t.Helper()
 	for _, lack := range []string{"kernel that describes its types", "kernel does not describe its types"} {

@@ -139,7 +139,7 @@ func (tr *Tracer) interrupt() {
 
 // InterruptAgain waits for the end of a process that was interrupted, which is a bpftrace or has started some, whose PIDs
 // bpftraces returns. 0.17 notes a SIGINT that comes while it prints, but then looks at the note only when another event
-// comes, or when a signal interrupts its wait for one: if nothing fires any more it runs for ever. So SIGINT is sent again,
+// comes, or when a signal interrupts its wait for one: if nothing fires any more it runs forever. So SIGINT is sent again,
 // unless bpftrace has begun to print its maps: before that it gives up its handler, and SIGINT would kill it.
 func (p *Process) InterruptAgain(bpftraces func() []int) {
 	for again := 2 * time.Second; again < testenv.Patience && !p.wait(again, p.gone); again *= 2 {
