@@ -125,7 +125,7 @@ func noCommand(root *cobra.Command, word string) error {
 	return query.Usagef("there is no command %q%s: see stapsdt help", word, hint)
 }
 
-// otherWords are the words of other tools for what a command does.
+// otherWords maps each command to the words of other tools for it.
 var otherWords = map[string]string{
 	"list": "ls ps probes show", "trace": "tail attach events run", "count": "stat stats funccount",
 	"hist": "histogram argdist", "latency": "time funclatency", "top": "watch monitor", "tree": "spans traces",

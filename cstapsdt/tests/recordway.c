@@ -11,7 +11,7 @@
 static char directory[] = "/dev/shm/sdtway-XXXXXX";
 static char path[64];
 
-static bool on_nfs; /* what the library finds */
+static bool on_nfs; /* whether the library finds NFS */
 
 int fstatfs(int fd, struct statfs *status)
 {

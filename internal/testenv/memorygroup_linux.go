@@ -120,7 +120,7 @@ func (g *MemoryGroup) SetLimit(t testing.TB, bytes int64) {
 	}
 }
 
-// Limit returns what SetLimit has set.
+// Limit returns the limit that SetLimit has set.
 func (g *MemoryGroup) Limit(t testing.TB) int64 {
 	t.Helper()
 	return g.number(t, "memory.limit_in_bytes", "memory.max")

@@ -39,7 +39,7 @@ func openDirectory(name string, makes bool) (*directory, error) {
 		if err != nil {
 			return nil, os.NewSyscallError("getcwd", err)
 		}
-		whole = at + "/" + name // not joined: what precedes .. can be a link
+		whole = at + "/" + name // not joined: the element before .. can be a link
 	}
 	w := &way{fd: -1, rest: strings.Split(whole, "/"), makes: makes}
 	if err := w.restart(); err != nil {
@@ -76,8 +76,8 @@ func openDirectory(name string, makes bool) (*directory, error) {
 	return d, nil
 }
 
-// directoryOf returns the directory of a path. It leaves the .. in it, because what precedes one
-// can be a link.
+// directoryOf returns the directory of a path. It keeps each .. in it, because the element before
+// one can be a link.
 func directoryOf(path string) string {
 	directory, _ := filepath.Split(path)
 	if directory == "" {

@@ -1,7 +1,7 @@
 // Package cluster runs kubectl stapsdt for pods where there is no Kubernetes. It consists of tests, and of the program that pods run
 // here and in scripts/kubernetes.sh.
 //
-// The plugin, and what it runs in a pod, are the real ones. The rest are stand-ins:
+// The plugin and the commands that it runs in a pod are the real ones. The rest are stand-ins:
 //
 //   - kubectl is this test binary, which passes each call to the test. The test answers get, debug, exec and auth can-i as kubectl
 //     does, and refuses flags that kubectl does not have.

@@ -161,11 +161,11 @@ func TestDaemon(t *testing.T) {
 	r := count(one)
 	pids := started(r)
 	require.Len(t, pids, 1)
-	require.Contains(t, r.stderr, "stapsdt: process "+pids[0]+", which the COMMAND has started, goes on and is no longer traced: trace it with -p "+pids[0]+"\n")
+	require.Contains(t, r.stderr, "stapsdt: process "+pids[0]+", which the COMMAND has started, still runs but is no longer traced: trace it with -p "+pids[0]+"\n")
 	r = count(one + one)
 	pids = started(r)
 	require.Len(t, pids, 2)
-	require.Regexp(t, "stapsdt: processes "+pids[0]+", "+pids[1]+", which the COMMAND has started, go on and are no longer traced: trace them with -p\n", r.stderr)
+	require.Regexp(t, "stapsdt: processes "+pids[0]+", "+pids[1]+", which the COMMAND has started, still run but are no longer traced: trace them with -p\n", r.stderr)
 	require.NotContains(t, count("sleep 0.1 & wait").stderr, "no longer traced")
 }
 

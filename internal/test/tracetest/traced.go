@@ -62,7 +62,7 @@ func countTraced(thread string, all map[string]Traced) bool {
 		}
 		file, err := os.Open(fmt.Sprintf("%s/map_files/%x-%x", thread, start, end))
 		if err != nil {
-			continue // it is no file, or is unmapped by now
+			continue // it is not a file, or is unmapped by now
 		}
 		sites, _ := sdt.Read(file)
 		sites = slices.DeleteFunc(sites, func(s sdt.Site) bool { return s.Offset < from || s.Offset-from >= end-start })

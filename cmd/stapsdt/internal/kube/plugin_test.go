@@ -395,7 +395,7 @@ func TestUsage(t *testing.T) {
 		"record -p shop --kept":                      "no file: give -O FILE",
 		"count deploy/web x:* --from f":              "--from and --kept are for the recordings of one pod",
 		"record -l app=web --kept -O f":              "--from and --kept are for the recordings of one pod",
-		"count deploy/web x:* --wait":                "--wait is for one pod: those of the Deployment web join when they start",
+		"count deploy/web x:* --wait":                "--wait is for one pod: leave it out, because the pods of the Deployment web join when they start",
 		"trace -p shop x:* --wher y":                 "unknown flag: --wher: see kubectl stapsdt trace --help",
 		"trace -p shop x:* -O f":                     "-O is for -o chrome and -o perfetto",
 		"count -p shop go:main.* --via=socket":       "go:main.* takes --via kernel",

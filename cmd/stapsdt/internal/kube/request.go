@@ -171,7 +171,7 @@ func (r *Request) check() error {
 	case r.selection.several() && r.readsRecording():
 		return query.Usagef("--from and --kept are for the recordings of one pod: give POD")
 	case r.selection.several() && r.waits():
-		return query.Usagef("--wait is for one pod: those of %v join when they start", &r.selection)
+		return query.Usagef("--wait is for one pod: leave it out, because the pods of %v join when they start", &r.selection)
 	case r.values[fromFlag] != "" && via != "":
 		return query.Usagef("--from reads a recording, which takes no --via")
 	case r.isKept() && len(r.args) > 0:

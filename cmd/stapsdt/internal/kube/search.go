@@ -172,8 +172,8 @@ func (w *search) isInside(reason error) bool { return errors.Is(w.inside, reason
 // errHidden means that even the program's own user may not inspect it.
 var errHidden = errors.New("the program has capabilities, or has forbidden others to look at it, so that even its own user may not")
 
-// minLimit is the least memory limit of a pod in which a request can run: what the waiting process
-// and a request take, and what they leave free.
+// minLimit is the least memory limit of a pod in which a request can run: it has room for the
+// waiting process and a request, and for the memory that they leave free.
 const minLimit = 20 << 20
 
 // errShort means that the memory limit of the pod is too low.

@@ -39,7 +39,8 @@ type Config struct {
 	Single bool
 	// Via selects how events are delivered: ViaKernel or ViaSocket, or "" for either.
 	Via string
-	// Kernel names what else only the kernel can do, such as a variable of an expression, or is "".
+	// Kernel names anything else that only the kernel can do, such as a variable of an expression,
+	// or is "".
 	Kernel string
 	// Verbose prints whether the kernel or sockets deliver the events.
 	Verbose bool

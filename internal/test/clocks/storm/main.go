@@ -49,7 +49,7 @@ func main() {
 	fmt.Println("fired", goroutines*each+tokens)
 }
 
-// pass passes numbers through a ring of goroutines, of which some have a thread of their own. Each fires the number before it passes the next one on.
+// pass passes numbers through a ring of goroutines, some of which have a thread of their own. Each fires the number before it passes the next one on.
 func pass(token *stapsdt.Probe1[uint64], goroutines uint64) {
 	ring := make([]chan uint64, goroutines)
 	for i := range ring {

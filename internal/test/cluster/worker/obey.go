@@ -37,7 +37,7 @@ func obey() {
 		case "enabled":
 			fmt.Println("enabled", map[bool]int{true: 1}[asked.Enabled()])
 		default:
-			log.Fatalf("%q is no order", in.Text())
+			log.Fatalf("%q is not an order", in.Text())
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 )
 
-// Selection is the pods of this machine that patterns select, or all if there is no pattern.
+// Selection holds the pods of this machine that match patterns, or all if there are none.
 type Selection struct {
 	*cgroup.Pods
 	Patterns []query.PodPattern

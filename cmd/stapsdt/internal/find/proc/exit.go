@@ -107,7 +107,8 @@ func (x *Exits) Close() {
 }
 
 // exitStatus returns the status of a process that has ended, or 0. The kernel tells it for a pidfd
-// after the parent has waited for the process, and until then in /proc, to those who may trace it.
+// after the parent has waited for the process, and until then in /proc, if this process may trace
+// it.
 func exitStatus(pid, fd int) unix.WaitStatus {
 	if status, known := reapedStatus(fd); known {
 		return status

@@ -110,7 +110,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s needs %s and %s", e.Op, strings.Join(all[:last], ", "), all[last])
 }
 
-// Reason returns the kernel's error, without what a package has added for its own users.
+// Reason returns the kernel's error, without the hints that a package has added for its own users.
 func Reason(err error) string {
 	var errno unix.Errno
 	if errors.As(err, &errno) {

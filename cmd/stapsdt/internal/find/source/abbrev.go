@@ -181,8 +181,8 @@ func (t *Table) decodeAbbrevs(
 	}
 }
 
-// readEntry reads an entry, whose tag is 0 at the end of a list of children, and returns what that
-// costs. The attributes of entries that visit does not select are skipped.
+// readEntry reads an entry, and returns the cost of reading it. The tag is 0 at the end of a list
+// of children. The attributes of entries that visit does not select are skipped.
 func (c *cursor) readEntry(
 	all *abbrevs, e encoding, out *entry, visit func(tag uint64) bool,
 ) (cost int) {

@@ -10,7 +10,7 @@ const (
 	// maxHeld is the maximum size of the contents of compressed sections and the lists of units,
 	// which stay in memory.
 	maxHeld = 64 << 20
-	// maxKept is the maximum size of what was decoded and is kept. A unit needs as much again, or
+	// maxKept is the maximum size of decoded data that are kept. A unit needs as much again, or
 	// twice as much, while it is decoded.
 	maxKept = 32 << 20
 )
@@ -20,15 +20,15 @@ var (
 	errDamaged = errors.New("the DWARF is damaged")
 )
 
-// Budget limits what the tables of several files read and keep together, in bytes. It must be
-// used by one goroutine only.
+// Budget limits the bytes that the tables of several files read and keep together. It must be used
+// by one goroutine only.
 type Budget struct {
 	work, held, kept int64
-	// forget drops what was decoded, for each of the tables that keep something.
+	// forget drops the decoded data of each table that keeps some.
 	forget map[*Table]bool
 }
 
-// NewBudget returns a Budget of which nothing was used.
+// NewBudget returns an unused Budget.
 func NewBudget() *Budget {
 	return &Budget{work: maxWork, held: maxHeld, kept: maxKept, forget: map[*Table]bool{}}
 }
@@ -51,7 +51,7 @@ func (b *Budget) hold(n int) error {
 	return nil
 }
 
-// keep counts memory that a table keeps. If there is too much, all tables drop what they keep.
+// keep counts memory that a table keeps. If there is too much, all tables drop theirs.
 func (b *Budget) keep(t *Table, n int) {
 	if b.kept < int64(n) {
 		for other := range b.forget {

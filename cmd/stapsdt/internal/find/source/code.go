@@ -2,7 +2,7 @@
 
 package source
 
-// code is what a unit has for the addresses of its code.
+// code describes the functions and lines of a unit by their addresses.
 type code struct {
 	unit    *unit
 	b       []byte // the unit's entries
@@ -191,7 +191,7 @@ func (t *Table) inlined(c *code, at int, pc uint64) (chain []entry, err error) {
 			innermost = 0
 			return e.children, nil
 		}
-		if depth <= innermost { // what contains the address is complete
+		if depth <= innermost { // all functions that contain the address are found
 			return false, nil
 		}
 		contains := false

@@ -137,7 +137,7 @@ func (t *Table) readLines(u *unit) (*lines, error) {
 	}
 	err = p.run(t.budget)
 	p.table.sequences.sort()
-	if err == errDamaged { // what precedes it is right
+	if err == errDamaged { // the rows before it are right
 		err = nil
 	}
 	return p.table, err

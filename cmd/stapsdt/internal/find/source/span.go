@@ -39,7 +39,7 @@ const (
 	maxSteps = 1 << 12
 )
 
-// at returns what is at an address, the one that begins last first.
+// at returns the values of the spans that contain an address, the last one to begin first.
 func (s spans[T]) at(address uint64) (all []T) {
 	i := sort.Search(len(s), func(i int) bool { return s[i].start > address })
 	least := max(i-maxSteps, 0)

@@ -61,7 +61,7 @@ type File struct {
 	symbols  *symbols            // read when an operand names a symbol
 	types    *types              // nil if all were read
 	owner    *owner              // the user whose budget is charged, or nil
-	cost     int64               // of what is released with the file
+	cost     int64               // of everything that is released with the file
 	kinds    map[string]bool     // those of the file's own programs, by bpf.Probe.Key
 
 	functions *functions  // nil if none were looked for or found

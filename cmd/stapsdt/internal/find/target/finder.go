@@ -23,7 +23,7 @@ import (
 type Finder struct {
 	known  map[proc.File]*entry
 	fuse   map[uint64]bool // whether devices are FUSE file systems
-	purged time.Time       // when what has expired was last removed
+	purged time.Time       // when expired entries were last removed
 	byID   map[ID]*File
 	named  map[ID]bool   // files that a user has named
 	leases *lease.Leases // nil if nothing will be attached

@@ -98,7 +98,7 @@ func (f *Finder) enter(key proc.File, e *entry) {
 	}
 }
 
-// expire removes what was not compared again for a while.
+// expire removes entries that were not compared again for a while.
 func (f *Finder) expire(now time.Time) {
 	if now.Sub(f.purged) > entryTTL {
 		f.purge(func(e *entry) bool { return now.Sub(e.until) > entryTTL })

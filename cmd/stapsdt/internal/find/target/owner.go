@@ -126,7 +126,7 @@ func (f *File) Paid(links io.Closer, n int) io.Closer {
 	return p
 }
 
-// paid is what an owner pays for until it is closed.
+// paid is a set of links that are charged to an owner until they are closed.
 type paid struct {
 	io.Closer
 	owner *owner
@@ -138,8 +138,8 @@ func (p paid) Close() error {
 	return p.Closer.Close()
 }
 
-// Charge adds the time since a start to that of the file's owner. It may be called after the file
-// was closed.
+// Charge charges the time since a start to the file's owner. It may be called after the file was
+// closed.
 func (f *File) Charge(start time.Time) { f.owner.charge(start) }
 
 // size returns the cost of the open file without its programs and links.
@@ -181,7 +181,7 @@ func (o *owner) stallKey(system any) any {
 	return stall.Of{Owner: o.id, System: system}
 }
 
-// purge removes owners who use nothing and owe nothing.
+// purge removes owners that use nothing and owe nothing.
 func (o *owners) purge() {
 	now := time.Now()
 	for id, owner := range o.byID {
@@ -191,7 +191,7 @@ func (o *owners) purge() {
 	}
 }
 
-// charge adds the time since a start to what has to be granted.
+// charge adds the time since a start to the time that has to be granted.
 func (o *owner) charge(start time.Time) {
 	if o == nil {
 		return
@@ -208,7 +208,7 @@ func (o *owner) late(now time.Time) bool {
 	return o != nil && o.granted.Sub(now) > timeBurst*o.all.share
 }
 
-// add adds a cost to what was used of the budget.
+// add adds a cost to the used part of the budget.
 func (o *owner) add(cost int64) {
 	if o != nil {
 		o.used.Add(cost)
@@ -218,7 +218,7 @@ func (o *owner) add(cost int64) {
 // has reports whether the budget has room for a cost.
 func (o *owner) has(cost int64) bool { return o == nil || o.used.Load()+cost <= budget }
 
-// affords is has. If there is no room, it counts what is left out for a reason.
+// affords is has, but counts a file or probe as left out, with the reason, if there is no room.
 func (o *owner) affords(cost int64, why reason) bool {
 	room := o.has(cost)
 	if !room {

@@ -77,8 +77,8 @@ func (e *Engine) later(at attempt, held *lease.Lease) func(Links, error) {
 	}
 }
 
-// adopt records the results that have come late. It detaches what is no longer selected. The error
-// is the first that is not a shortage.
+// adopt records the results that have come late. It detaches links that are no longer selected. The
+// error is the first that is not a shortage.
 func (e *Engine) adopt() (err error) {
 	e.mu.Lock()
 	all := e.late

@@ -44,7 +44,7 @@ func (r *Run) Announce() {
 // noteDispatch warns of named processes that may handle system calls themselves, if this kernel
 // makes system calls of some of their sites. Go handles every signal, so its programs are left out.
 func (r *Run) noteDispatch() {
-	calls := site.Chosen() // a longer nop than that of one byte becomes a call
+	calls := site.Chosen() // a nop of more than one byte becomes a call
 	if calls == nil || len(calls.Code) == 1 {
 		return
 	}
@@ -61,8 +61,8 @@ func (r *Run) noteDispatch() {
 	}
 }
 
-// warnLeft warns of the processes that go on after the COMMAND, such as a daemon, because the run
-// ends with it.
+// warnLeft warns of processes that outlive the COMMAND, such as a daemon, because the run ends with
+// it.
 func (r *Run) warnLeft() {
 	if !r.Command.Ended() {
 		return
@@ -71,10 +71,10 @@ func (r *Run) warnLeft() {
 	switch left := slices.DeleteFunc(r.processes.List(), gone); len(left) {
 	case 0:
 	case 1:
-		r.Warn("process %d, which the COMMAND has started, goes on and is no longer traced: trace it with -p %d", left[0], left[0])
+		r.Warn("process %d, which the COMMAND has started, still runs but is no longer traced: trace it with -p %d", left[0], left[0])
 	default:
 		slices.Sort(left)
-		r.Warn("processes %s, which the COMMAND has started, go on and are no longer traced: trace them with -p", text.PIDs(left))
+		r.Warn("processes %s, which the COMMAND has started, still run but are no longer traced: trace them with -p", text.PIDs(left))
 	}
 }
 

@@ -176,7 +176,7 @@ func (r *Run) Began() bool { return r.began }
 // sites returns the number of sites that are attached to.
 func (r *Run) sites() string { return text.Number(r.subscription.Sites(), "site") }
 
-// Attach attaches a subscriber to the probes that exist. processFound is that of engine.Selection.
+// Attach attaches a subscriber to the probes that exist. processFound is as in engine.Selection.
 func (r *Run) Attach(s engine.Subscriber, processFound func(pid int) error) error {
 	r.subscription = r.engine.Add(s, engine.Selection{
 		Selector: r.Selector, Together: r.Together, ProcessFound: processFound,

@@ -19,7 +19,7 @@ type tracedProbe struct {
 	probe     *recording.Probe // with the arguments that events have
 	known     *recording.Probe // without the capacities among them
 	shown     render.Probe
-	items     []value.Item // all values in a record: first those of the arguments
+	items     []value.Item // all values in a record, the arguments first
 	goroutine int          // the index of the item with the event's goroutine, or -1
 	cgroup    int          // the index of the item with the control group, or -1
 	calls     callItems

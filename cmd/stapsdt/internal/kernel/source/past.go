@@ -15,7 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// pasts delivers what processes have recorded before their other events.
+// pasts delivers the events that processes have recorded, before their other events.
 type pasts struct {
 	*past.Reader
 	source events.Source

@@ -30,7 +30,7 @@ import (
 const (
 	// tokenBytes is the size of a token, as rand.Text returns it.
 	tokenBytes = 26
-	// challengeBytes is the size of what the command lets the request sign with the token.
+	// challengeBytes is the size of the challenge that the request signs with the token.
 	challengeBytes = 16
 	// greetPatience is the time that a command may take to hand over its files, and a request to
 	// prove that it has the token.

@@ -132,7 +132,7 @@ func resident(pid int) int64 {
 }
 
 // watched returns the size of the memory that the programs of a container have allocated for the
-// events of commands. The kernel charges all of it to them, but counts only what they have used as
+// events of commands. The kernel charges all of it to them, but counts only the used part as
 // resident.
 func (a *Allowance) watched() (size int64) {
 	if !a.Shared {

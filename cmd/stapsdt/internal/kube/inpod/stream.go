@@ -32,7 +32,7 @@ type Stream struct {
 // connection is a connection of a Stream.
 type connection struct {
 	input, output *os.File
-	problems      *os.File      // the standard error, or nil for that of this process
+	problems      *os.File      // the standard error, or nil for this process's own
 	peer          *net.UnixConn // to the command that has handed over the files, or nil
 	at            *mirror.Frame // the position of the receiver
 	stopped       atomic.Bool   // the user has ended the request
@@ -120,7 +120,7 @@ func pollable(fd int) *os.File {
 	return os.NewFile(uintptr(fd), fmt.Sprintf("/dev/fd/%d", fd))
 }
 
-// listen reads what the user types.
+// listen reads the user's input.
 func (s *Stream) listen(c *connection) {
 	for b := make([]byte, 1); ; {
 		n, err := c.input.Read(b)

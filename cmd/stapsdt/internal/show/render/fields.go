@@ -10,7 +10,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// fields formats what an argument points to: a struct, {path="/" status=200}, or a Go string.
+// fields formats the struct, {path="/" status=200}, or the Go string that an argument points to.
 type fields struct {
 	notation
 	d *value.Details
@@ -71,7 +71,7 @@ func (f *fields) structure(to []byte, t *sdt.Type, at int64) []byte {
 	return append(to, '}')
 }
 
-// separate appends what is between two parts, if there is a part after start.
+// separate appends a separator if there is a part after start.
 func (f *fields) separate(to []byte, start int) []byte {
 	if len(to) > start {
 		to = append(to, f.or(' ', ','))

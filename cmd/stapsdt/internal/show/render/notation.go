@@ -28,7 +28,7 @@ func (n notation) or(forPeople, json byte) byte {
 	return forPeople
 }
 
-// missing appends what people see in place of a value that cannot be shown. JSON has null.
+// missing appends the placeholder for a value that cannot be shown, which is null in JSON.
 func (n notation) missing(to []byte, shown string) []byte {
 	if n == asJSON {
 		shown = "null"
@@ -88,7 +88,7 @@ func (n notation) text(to, text []byte, cut bool) []byte {
 	return to
 }
 
-// ellipsis stands for what people do not see.
+// ellipsis stands for parts that are not shown.
 const ellipsis = "…"
 
 // AppendJSONString appends a JSON string, and escapes unprintable characters: terminals obey U+009B

@@ -41,7 +41,7 @@ func (n notation) value(to []byte, i *value.Item, v *value.Value) []byte {
 	return n.number(to, v.Type, v.Bits)
 }
 
-// null appends the reason why there is no value. JSON has null.
+// null appends the reason why there is no value, or null in JSON.
 func (n notation) null(to []byte, v *value.Value) []byte {
 	switch {
 	case len(v.Text) > 0:

@@ -65,7 +65,7 @@ type shown struct {
 	event recording.Event     // an event of it
 }
 
-// of returns what is shown of the events of a probe.
+// of returns the shown form of the events of a probe.
 func (s *Show) of(p *recording.Probe) *shown {
 	all := &shown{eval: evaluate.NewEvaluator(p)}
 	all.probe = recording.Probe{Provider: p.Provider, Name: p.Name}

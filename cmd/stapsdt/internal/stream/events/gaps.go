@@ -10,8 +10,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// gaps collects what is missing of pods: the events that they have lost, and the times when they
-// were not watched.
+// gaps collects the losses of pods: the events that they have lost, and the times when they were
+// not watched.
 type gaps struct {
 	all  []replay.Gap
 	open map[recording.Pod]int // the indexes of gaps that have not ended
@@ -22,7 +22,7 @@ func newGaps() gaps {
 	return gaps{open: map[recording.Pod]int{}, lost: map[replay.PodName]uint64{}}
 }
 
-// begin records that a pod is no longer watched, although it runs.
+// begin records that a pod is not watched any longer although it runs.
 func (g *gaps) begin(pod *recording.Pod, from time.Duration) {
 	if pod != nil {
 		g.open[*pod] = len(g.all)

@@ -25,7 +25,7 @@ type program struct {
 	*socket.Connection // nil while connecting
 	state              state
 	file               *replay.File  // of a program that is watched
-	size               int           // of its memory, or what was asked for
+	size               int           // of its memory, or the requested size
 	since              time.Duration // when its watch had begun, by CLOCK_MONOTONIC
 	joined             bool          // Joined was called
 	gone               chan struct{} // closed when the connection has ended, or was interrupted

@@ -6,7 +6,8 @@ import (
 )
 
 // Calls holds the open calls of functions. They are paired with their returns by their goroutine
-// and the depth of its stack. A P identifies a process, and a C is what is kept of a call.
+// and the depth of its stack. A P identifies a process, and a C is the data that are kept for a
+// call.
 type Calls[P comparable, C any] struct {
 	// Strays counts the returns whose calls are not open.
 	Strays uint64

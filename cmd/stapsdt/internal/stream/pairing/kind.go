@@ -22,7 +22,7 @@ type Kind struct {
 	isPaired bool     // both a start and an end are known
 	first    [2]*side // the first start and the first end
 	columns  *Columns // see details
-	unfit    error    // what a side lacks of the expressions, or nil
+	unfit    error    // names what a side lacks for the expressions, or nil
 	totals   query.Totals
 }
 

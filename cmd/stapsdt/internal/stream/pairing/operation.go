@@ -27,7 +27,7 @@ type Operation struct {
 
 	// By are the values of the pairing's By that were evaluated at the start.
 	By []evaluate.Value
-	// Note is what the consumer keeps with the operation.
+	// Note holds the consumer's own data for the operation.
 	Note any
 
 	selected bool

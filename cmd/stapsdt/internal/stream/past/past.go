@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package past reads what processes have recorded before their events come from another source, so
-// that a command knows the operations that were open when it began.
+// Package past reads the events that processes have recorded before their events come from another
+// source, so that a command knows the operations that were open when it began.
 package past
 
 import (
@@ -38,9 +38,9 @@ var (
 func isSlow(err error) bool { return errors.Is(err, errSlow) || errors.Is(err, stall.Err) }
 
 // open opens the recording that a process writes, for the probes that the specs name. The error is
-// errNone if there is none, or if it cannot tell what the specs ask for: a recording does not have
-// the files of probes, and a process may have another clock. It is a stall.Err if a file system
-// does not answer.
+// errNone if there is none, or if it cannot answer the specs: a recording does not have the files
+// of probes, and a process may have another clock. It is a stall.Err if a file system does not
+// answer.
 func open(pid int, specs []spec.Spec) (*Recording, error) {
 	offset := func(process string) time.Duration { return processes.ClockOffset(process, "monotonic") }
 	hasFile := func(s spec.Spec) bool { return s.File != "" }

@@ -13,8 +13,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 )
 
-// Reader reads what processes have recorded before their events come from another source, and
-// tells its Past what is known.
+// Reader reads the events that processes have recorded before their events come from another
+// source, and records in its Past since when they are known.
 type Reader struct {
 	*events.Past
 	specs []spec.Spec

@@ -114,7 +114,7 @@ func (l Losses) Encode(out io.Writer) error {
 	return render.NewEncoder(out).Encode(l)
 }
 
-// EncodePods writes what is missing of pods as a JSON object, if anything is.
+// EncodePods writes the losses of pods as a JSON object, if there are any.
 func (l Losses) EncodePods(out io.Writer) error {
 	if len(l.Pods) == 0 && len(l.Unwatched) == 0 {
 		return nil

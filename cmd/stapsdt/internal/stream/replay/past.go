@@ -2,7 +2,7 @@ package replay
 
 import "time"
 
-// past is what a File has of a process that was recorded before its events came from another
+// past is the state of a File whose process was recorded before its events came from another
 // source: the recorded events come first. They and the events of the source overlap, because
 // attaching takes a time: the start of an operation may come from both.
 type past struct {

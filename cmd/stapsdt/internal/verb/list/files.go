@@ -76,7 +76,7 @@ func runFiles(to *console.Console, where query.Target, paths []string, o Options
 	return l.print(to, found, bySocket)
 }
 
-// askAll finds what else is known of the processes: what their sockets show, their pods, and their
+// askAll finds more about the processes: the probes that their sockets show, their pods, and their
 // recordings.
 func (l *lister) askAll(to *console.Console, found *probes.Found) {
 	l.listening = l.listeners()

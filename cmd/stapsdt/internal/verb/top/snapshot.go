@@ -72,7 +72,7 @@ func (t *table) snapshot(at time.Time, now time.Duration, recorded bool) *snapsh
 	seconds := max(s.window.Seconds(), 1e-9)
 	for key, r := range t.rows {
 		if r.open == 0 && r.count == 0 {
-			// It was open, and is counted in the row of what only its end has.
+			// It was open, and is counted in the row of the values that only its end has.
 			delete(t.rows, key)
 			continue
 		}
