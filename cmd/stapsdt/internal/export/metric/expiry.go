@@ -68,7 +68,7 @@ func (m *Traced) purgeRows(now time.Time) error {
 // remove removes a row from its table. Its series keeps the counts, which must not fall, but not
 // the last value of a gauge, which is useless later.
 func (m *Traced) remove(id rowKey, k *knownRow) error {
-	r, err := id.of.Take(&layout.Row{Key: []byte(id.key)})
+	r, err := id.of.Take([]byte(id.key))
 	if err != nil {
 		return err
 	}

@@ -187,28 +187,20 @@ func (m *Traced) tableShapes() iter.Seq2[*layout.Tables, *shape] {
 
 // gauges reads the tables and removes the rows whose process has exited.
 func (c *collection) gauges() error {
-	type row struct {
-		*layout.Row
-		of *layout.Tables
-	}
-	var dead []row
 	lives := proc.Lives{}
+	var removeErr error
 	err := c.rows(func(t *layout.Tables, r *layout.Row) bool {
-		if lives.Has(r.Process) {
-			return true
+		alive := lives.Has(r.Process)
+		if !alive && !r.Overflow { // the overflow row serves all processes
+			if err := t.Remove(r.Key); err != nil {
+				removeErr = err
+				return false
+			}
+			c.removal.events += r.Count
 		}
-		if !r.Overflow { // the overflow row serves all processes
-			dead = append(dead, row{r.Clone(), t})
-		}
-		return false
+		return alive
 	})
-	for _, r := range dead {
-		if err := r.of.Remove(r.Row); err != nil {
-			return err
-		}
-		c.removal.events += r.Count
-	}
-	return err
+	return errors.Join(err, removeErr)
 }
 
 // add adds a row to its series.
