@@ -73,7 +73,7 @@ func (c *collection) forget() {
 	}
 	maps.DeleteFunc(c.known, func(_ rowKey, k *knownRow) bool { return k.pass != c.passes })
 	c.limit(c.Series, c.now)
-	if len(c.retired) == 0 {
+	if len(c.retired) == 0 || !c.perContainer {
 		return
 	}
 	shown := map[string]bool{} // the labels that exist
