@@ -246,8 +246,7 @@ func (c *collection) seriesOf(s *shape, t *layout.Tables, r *layout.Row) *series
 	if k != nil && (k.of == nil || of == *k.of) {
 		c.find(k.series, of)
 	} else {
-		labels, _, _ := c.labelsOf(s.Keys, r.Key, s.probe)
-		k = &knownRow{series: c.at(labels, of)}
+		k = &knownRow{series: c.at(c.labelsOf(s.Keys, r.Key, of, s.probe), of)}
 		if c.group >= 0 {
 			container := of // of itself stays on the stack, for the rows that are known
 			k.of = &container
@@ -272,25 +271,22 @@ func (c *collection) addBuckets(to *expose.Series, s *shape, r *layout.Row) {
 	}
 }
 
-// labelsOf returns the labels in a key, followed by the probe's labels, and the container. pending reports whether the
-// container's labels are not known yet.
+// labelsOf returns the labels in a key, followed by those of the container and of the probe.
 func (c *collection) labelsOf(
-	items []value.Item, key []byte, probe []string,
-) (labels []string, of cgroup.Container, pending bool) {
-	labels = make([]string, 0, len(c.labels))
-	if of, pending = c.containerIn(items, key); pending {
-		return nil, of, true
-	}
+	items []value.Item, key []byte, of cgroup.Container, probe []string,
+) []string {
+	labels := make([]string, 0, len(c.labels))
 	for i := range items {
 		if i != c.group {
 			v := evaluate.ValueIn(&items[i], key)
 			labels = append(labels, labelOf(&v))
 		}
 	}
-	return append(c.appendContainer(labels, &of), probe...), of, false
+	return append(c.appendContainer(labels, &of), probe...)
 }
 
-// containerIn returns the container in a key, which is zero if the labels do not need it.
+// containerIn returns the container in a key, which is zero if the labels do not need it. pending
+// reports whether its labels are not known yet.
 func (c *collection) containerIn(
 	items []value.Item, key []byte,
 ) (of cgroup.Container, pending bool) {
@@ -320,10 +316,11 @@ func (c *collection) inFlight() error {
 		if one.Since == 0 {
 			continue // a condition was false
 		}
-		labels, of, pending := c.labelsOf(o.Plan.Open, one.Value, nil)
+		of, pending := c.containerIn(o.Plan.Open, one.Value)
 		if pending {
 			continue
 		}
+		labels := c.labelsOf(o.Plan.Open, one.Value, of, nil)
 		if c.full(one.Owner, labels, of) {
 			labels = nil
 		}
@@ -335,8 +332,11 @@ func (c *collection) inFlight() error {
 func (c *collection) zeros() error {
 	seen, err := c.pairs.labels()
 	for _, s := range seen {
-		labels, of, pending := c.labelsOf(c.pairs.Plan.Open, s.Value, nil)
-		if !pending && !c.full(noOwner, labels, of) {
+		of, pending := c.containerIn(c.pairs.Plan.Open, s.Value)
+		if pending {
+			continue
+		}
+		if labels := c.labelsOf(c.pairs.Plan.Open, s.Value, of, nil); !c.full(noOwner, labels, of) {
 			c.at(labels, of)
 		}
 	}
