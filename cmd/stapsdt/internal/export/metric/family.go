@@ -95,6 +95,7 @@ type collection struct {
 	owned map[uint64]int
 	now   time.Time // when the pass began
 	read  time.Time // when the data being converted was read
+	clock layout.Clock
 	// overflow is the number of those events that had no room.
 	events, overflow uint64
 }
@@ -263,10 +264,9 @@ func (c *collection) addBuckets(to *expose.Series, s *shape, r *layout.Row) {
 	for i, n := range r.Buckets {
 		c.count(to, s.Slot(i), n)
 	}
-	var clock layout.Clock
 	for _, e := range r.Exemplars {
 		to.Exemplars = append(to.Exemplars, expose.Exemplar{
-			Value: asFloat(s.Value, e.Value) * s.scale, SpanID: e.ID, Time: clock.At(e.Time),
+			Value: asFloat(s.Value, e.Value) * s.scale, SpanID: e.ID, Time: c.clock.At(e.Time),
 		})
 	}
 }
