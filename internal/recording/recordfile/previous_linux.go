@@ -140,7 +140,7 @@ func Worth(head []byte) uint64 {
 	case le.Uint32(head[recording.OffBeside:]) != 0:
 		rank = rankBeside
 	}
-	return rank<<rankBit | began
+	return rank<<rankBit | began&(1<<rankBit-1) // a damaged time does not change the rank
 }
 
 // tidy keeps [Keep] recordings of ended processes to a path. If there are more, it removes those of
