@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,7 +44,7 @@ func (d *directory) openOurs(path string) (f *os.File, err error) {
 	var magic [len(recording.Magic)]byte
 	if !isSame(f, st) {
 		err = errTaken // by a process that works on the same files
-	} else if _, err = f.ReadAt(magic[:], 0); err == io.EOF || string(magic[:]) != recording.Magic {
+	} else if _, err = f.ReadAt(magic[:], 0); string(magic[:]) != recording.Magic {
 		err = errOther
 	}
 	if err != nil {
