@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
-
-	"syscall"
 )
 
 // File is a recording.
