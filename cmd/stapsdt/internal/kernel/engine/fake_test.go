@@ -55,6 +55,7 @@ type world struct {
 	skipped    error // of Process
 	skips      target.Skips
 
+	shaped   int // how often Shape was called
 	loaded   []*fakeProgram
 	order    []*fakeProgram // in which they were attached
 	sites    [][]Site       // of each attempt
@@ -144,6 +145,7 @@ func (w *world) Alive(pid int) bool {
 // Kernel
 
 func (w *world) Shape(p *bpf.Probe, sections []*bpf.Section) (string, uint64) {
+	w.shaped++
 	if w.alike && len(sections) == 1 {
 		return "", uint64(len(p.Name))
 	}

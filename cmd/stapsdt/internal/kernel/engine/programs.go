@@ -83,6 +83,7 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 		*sharedProgram
 		order int
 	}
+	shapes := shapes{}
 	groups := make(map[program]*group, len(a.groups))
 	for _, g := range a.groups {
 		groups[program{g.sharedProgram, g.order}] = g
@@ -101,7 +102,7 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 		if !f.Spend(c.key, c.alone) {
 			continue
 		}
-		programs, cookie, err := e.programs(c, selecting)
+		programs, cookie, err := e.programs(c, selecting, shapes)
 		if err != nil {
 			return err
 		}
@@ -124,10 +125,18 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 	return nil
 }
 
+// shapes are the results of Kernel.Shape by probe and subscriptions: thousands of sites can be alike.
+type shapes map[string]shape
+
+type shape struct {
+	program string
+	cookie  uint64
+}
+
 // programs returns the programs to attach to a probe for subscriptions, with a cookie: one for all
 // of them, unless the kernel rejects it.
 func (e *Engine) programs(
-	c candidate, subscriptions []*Subscription,
+	c candidate, subscriptions []*Subscription, shapes shapes,
 ) (_ []*sharedProgram, cookie uint64, err error) {
 	probe := c.key
 	var ids []string
@@ -148,15 +157,20 @@ func (e *Engine) programs(
 			sections = append(sections, section)
 		}
 	}
-	shape, cookie := e.kernel.Shape(c.Probe, sections)
 	subscribers := "\x00" + strings.Join(ids, "\x00")
 	if c.alone {
 		subscribers = fmt.Sprintf("%s\x00file %d", subscribers, c.file.number)
 	}
-	id, own := shape+subscribers, probe+subscribers
+	own := probe + subscribers
 	if len(with) == 0 || e.refused[own] {
 		return nil, 0, nil
 	}
+	of, ok := shapes[own]
+	if !ok {
+		of.program, of.cookie = e.kernel.Shape(c.Probe, sections)
+		shapes[own] = of
+	}
+	id, cookie := of.program+subscribers, of.cookie
 	known, ok := e.loaded[id]
 	if !ok {
 		known, ok = e.loaded[own]

@@ -4,6 +4,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
@@ -69,4 +70,16 @@ func TestSettleCount(t *testing.T) {
 	require.Len(t, w.loaded, 2)
 	require.NoError(t, e.Settle(subscription))
 	require.Equal(t, []string{"1 of 2 probes has no ret0 and is left out"}, s.problems)
+}
+
+// TestManySites: a program is made once for the thousands of sites that a probe may have in a file.
+func TestManySites(t *testing.T) {
+	const sites = 1000
+	w := &world{mapped: map[int][]*target.File{1: {newFile("/app", slices.Repeat([]string{"a", "b"}, sites/2)...)}}}
+	e := newEngine(t, w, Options{})
+	subscription := e.add(subscribe(t, "app:*"))
+	require.NoError(t, e.scan())
+	require.Equal(t, sites, subscription.Sites())
+	require.Len(t, w.loaded, 2)
+	require.LessOrEqual(t, w.shaped, 2*2, "twice for each program")
 }
