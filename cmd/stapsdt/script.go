@@ -23,7 +23,7 @@ script has the probes that exist when it is made.`,
 		Example: `  stapsdt script -p 1234 'myapp:*' --for bpftrace >myapp.bt
   stapsdt script postgres:postgresql:query__start --for tracefs --str arg0 >query.sh`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			specs, err := parseSpecs(args)
+			specs, err := parseSpecs(args, nil)
 			if err != nil {
 				return err
 			}

@@ -202,8 +202,7 @@ static uint64_t worth_of(const unsigned char *head)
 		rank = ENDED;
 	else if (sdt_get_u32(head + SDT_OFF_BESIDE) != 0)
 		rank = BESIDE;
-	/* A damaged time does not change the rank. */
-	return rank << RANK_BIT | (began & ((UINT64_C(1) << RANK_BIT) - 1));
+	return rank << RANK_BIT | began;
 }
 
 /* A look at the recordings to a path. */

@@ -38,11 +38,16 @@ func (r *Reader) Each(of func(number uint32) func(*Event), goOn func() bool) err
 		return err
 	}
 	for len(r.active) > 0 && goOn() {
-		if err := r.run(r.active[0], of); err != nil {
+		s := r.active[0]
+		if err := r.run(s, of); err != nil {
 			return err
 		}
-		if _, err := r.refill(); err != nil {
+		ok, err := r.fill(s)
+		if err != nil {
 			return err
+		}
+		if !ok {
+			r.active = slices.Delete(r.active, 0, 1)
 		}
 	}
 	return nil
@@ -138,19 +143,17 @@ func (r *Reader) advance() error {
 		return nil
 	}
 	r.taken = false
-	ok, err := r.refill()
-	if ok {
-		r.settle()
+	s := r.active[0]
+	ok, err := r.fill(s)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// refill fills the first active shard, or removes it if it has no further event.
-func (r *Reader) refill() (ok bool, err error) {
-	if ok, err = r.fill(r.active[0]); !ok && err == nil {
+	if !ok {
 		r.active = slices.Delete(r.active, 0, 1)
+		return nil
 	}
-	return ok, err
+	r.settle()
+	return nil
 }
 
 // settle moves the first active shard to its place after it has gone on to its next event.

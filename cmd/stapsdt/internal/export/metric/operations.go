@@ -49,11 +49,15 @@ func (m *Traced) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	tables, id, err := m.shape(p, end, m.Scale)
+	if err := checkKeys(end.Keys); err != nil {
+		return nil, err
+	}
+	s := &shape{Aggregate: end, probe: m.openLabels(p.Provider, p.Name), scale: m.Scale}
+	id, err := m.shape(s)
 	if err != nil {
 		return nil, err
 	}
-	return o.Plan.End(m.Env, of, end, tables, id)
+	return o.Plan.End(m.Env, of, end, s.tables, id)
 }
 
 // kind returns the ID of the operations that a probe starts or ends: of the calls of its

@@ -7,7 +7,6 @@ package stall
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -22,7 +21,12 @@ import (
 var Err = errors.New("its file system does not answer")
 
 // ErrLate is the Err of a call that continues. Its value is delivered when it returns.
-var ErrLate = fmt.Errorf("%w", Err)
+var ErrLate error = lateError{}
+
+type lateError struct{}
+
+func (lateError) Error() string { return "the kernel or its file system takes long" }
+func (lateError) Unwrap() error { return Err }
 
 // Patience is the time that a file system may take for a call. A file system that takes longer
 // gets no other calls until it has answered.

@@ -104,6 +104,9 @@ func (f *File) Spend(kind string, alone bool) bool {
 	return true
 }
 
+// HasBudget reports whether the file's owner has a budget.
+func (f *File) HasBudget() bool { return f.owner != nil }
+
 // Affords reports whether the budget of the file's owner has room for n links of programs.
 func (f *File) Affords(n int) bool {
 	return f.owner.affords(int64(n)*descriptor(linkSize), skipDescriptors)

@@ -56,7 +56,9 @@ func followTracepoint(env *Env) (*ebpf.Program, link.Link, error) {
 
 // followRaw reads the child's PID from its task_struct, which is the tracepoint's second argument.
 func followRaw(env *Env) (*ebpf.Program, link.Link, error) {
-	attach := rawTracepoint("sched_process_fork")
+	attach := func(prog *ebpf.Program) (link.Link, error) {
+		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_fork", Program: prog})
+	}
 	if env.Namespace != nil {
 		if _, err := numberMembers(); err != nil {
 			return nil, nil, err
@@ -99,7 +101,14 @@ func forks(
 	value := b.alloc(8)
 	b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(asm.RFP, value, asm.R5, asm.DWord))
 	b.update(env.Processes, b.word, value, ebpf.UpdateAny)
-	return b.start("forks", kind, attach)
+	b.leaveProgram()
+	ins, err := b.finish()
+	if err != nil {
+		return nil, nil, err
+	}
+	return startProgram(&ebpf.ProgramSpec{
+		Name: "forks", Type: kind, Instructions: ins, License: license,
+	}, attach)
 }
 
 var childField = regexp.MustCompile(`\bpid_t child_pid;\s*offset:(\d+);\s*size:4;`)

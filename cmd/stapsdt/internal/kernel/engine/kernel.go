@@ -53,7 +53,10 @@ func (b BPF) Attach(
 		err   error
 	}
 	most := f.Room()
-	patience := stall.Patience + time.Duration(len(sites))*time.Millisecond
+	patience := stall.Patience
+	if !f.HasBudget() { // others do not wait for the many sites of a user's file
+		patience += time.Duration(len(sites)) * time.Millisecond
+	}
 	a, err := stall.Within(patience, key, func() (a attached, _ error) {
 		if a.again, a.err = f.Reopen(); a.err == nil {
 			a.Links, a.err = AttachSites(p.(*ebpf.Program), a.again.Path, sites, pid, b.Multi, most)

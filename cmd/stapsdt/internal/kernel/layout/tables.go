@@ -3,6 +3,7 @@
 package layout
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -126,10 +127,10 @@ func (t *Tables) All(buffer []Row) (all []Row, err error) {
 // Removable reports whether rows can be removed. Rows at fixed places cannot.
 func (t *Tables) Removable() bool { return !t.layout.Places() }
 
-// Remove removes the row of a key. The next event creates it again.
-func (t *Tables) Remove(key []byte) error {
-	t.removeOwner(key)
-	err := t.Rows.Delete(key)
+// Remove removes a row. The next event creates it again.
+func (t *Tables) Remove(r *Row) error {
+	t.removeOwner(r)
+	err := t.Rows.Delete(r.Key)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return nil
 	}
@@ -137,33 +138,33 @@ func (t *Tables) Remove(key []byte) error {
 }
 
 // removeOwner removes the owner of a row.
-func (t *Tables) removeOwner(key []byte) {
+func (t *Tables) removeOwner(r *Row) {
 	if t.Owners != nil {
-		_ = t.Owners.Delete(key)
+		_ = t.Owners.Delete(r.Key)
 	}
 }
 
-// Take removes the row of a key and returns its last state, which keeps the key. Before Linux 5.14,
-// events between the two are lost; later, only an event that is being counted at that moment is.
-func (t *Tables) Take(key []byte) (*Row, error) {
+// Take removes a row and returns its last state. Before Linux 5.14, events between the two are lost; later, only an
+// event that is being counted at that moment is.
+func (t *Tables) Take(r *Row) (*Row, error) {
 	var whole []byte
 	var parts [][]byte // of all processors
 	var last any = &whole
 	if t.Rows.Type() == ebpf.PerCPUHash {
 		last = &parts
 	}
-	t.removeOwner(key)
-	err := t.Rows.LookupAndDelete(key, last)
+	t.removeOwner(r)
+	err := t.Rows.LookupAndDelete(r.Key, last)
 	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
-		if err = t.Rows.Lookup(key, last); err == nil {
-			err = t.Remove(key)
+		if err = t.Rows.Lookup(r.Key, last); err == nil {
+			err = t.Remove(r)
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("remove a series: %w", err)
 	}
 	taken := &Row{}
-	taken.set(t.layout, key, slices.Concat(append(parts, whole)...))
+	taken.set(t.layout, bytes.Clone(r.Key), slices.Concat(append(parts, whole)...))
 	return taken, nil
 }
 

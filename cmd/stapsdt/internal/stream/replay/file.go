@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"syscall"
 )
 
 // File is a recording.
