@@ -183,7 +183,7 @@ func (f *forest) start(o *pairing.Operation, e *recording.Event) {
 func (f *forest) end(ended pairing.Ended, e *recording.Event) error {
 	n := nodeOf(ended.Start)
 	ended.Start.Note = nil
-	if n == nil || n.tree.place == nil { // its tree had no room for it, or is finished
+	if n == nil { // its tree had no room for it, or is finished
 		return nil
 	}
 	n.ended, n.took, n.failed = true, ended.Took, pairing.Failed(e)
@@ -228,11 +228,13 @@ func (n *node) results() []evaluate.Shown {
 	})
 }
 
-// remove removes a tree from the unfinished ones.
+// remove removes a tree from the unfinished ones. An operation in it that is open, perhaps for ever,
+// must not keep it in memory.
 func (f *forest) remove(t *tree) {
 	f.trees.Remove(t.place)
 	t.place = nil
 	t.root.walk(func(n *node, _ int) {
+		n.start.Note = nil
 		if id := n.start.ID(); f.spans[id] == n {
 			delete(f.spans, id)
 		}

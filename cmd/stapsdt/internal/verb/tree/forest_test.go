@@ -72,6 +72,13 @@ func TestForest(t *testing.T) {
 	s.fire(s.end, last, 0, 0)
 	require.Len(t, done, 2)
 	require.Equal(t, []int{maxPerTree, 6}, []int{done[1].nodes, done[1].dropped})
+	s.fire(s.start, id+1, 0)
+	s.fire(s.start, id+2, id+1) // does not end with its root
+	s.fire(s.end, id+1, 0, 0)
+	for _, o := range s.forest.operations.Open.All() {
+		n := nodeOf(o)
+		require.True(t, n == nil || n.tree.place != nil, "an open operation keeps a tree: %d", o.Key.Bits)
+	}
 	s.forest.gone(s.file)
 	require.Zero(t, s.forest.size+len(s.forest.spans)+s.forest.operations.Open.Len()+s.forest.trees.Len())
 }

@@ -40,7 +40,7 @@ func (p *Parts) Lines(o *pairing.Operation, width int) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := nodeOf(o)
-	if n == nil || n.tree.place == nil || len(n.children) == 0 {
+	if n == nil || len(n.children) == 0 {
 		return nil
 	}
 	n.took = max(n.process.Last()-n.since, 0)
