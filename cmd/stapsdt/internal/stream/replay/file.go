@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -60,6 +61,23 @@ func (f *File) Missed(until time.Duration) { f.missed = until }
 
 // Last returns the time of the last event that was read, of any probe.
 func (f *File) Last() time.Duration { return f.last }
+
+// Still returns a File that keeps what Last and Keeps of f return now, for another goroutine.
+func (f *File) Still() *File {
+	still := &File{last: f.last, missed: f.missed, past: f.past}
+	if f.Reader == nil {
+		return still
+	}
+	switch since, _, known := f.Reader.Since(); {
+	case f.Reader.Keeps(0): // all events
+		still.missed = math.MinInt64
+	case known:
+		still.missed = since - 1
+	default:
+		still.missed = math.MaxInt64
+	}
+	return still
+}
 
 // opened are open files in place of those at their paths.
 var opened = map[string]*os.File{}

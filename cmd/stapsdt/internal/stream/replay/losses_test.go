@@ -11,6 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// skew is the skew of package recording.
+const skew = time.Millisecond
+
 // TestLosses: lost events are counted by where they are missing, in text and in JSON.
 func TestLosses(t *testing.T) {
 	between := " between its first one and " + time.Unix(5, 0).Format("15:04:05.000000")
@@ -42,6 +45,11 @@ func TestLosses(t *testing.T) {
 			test.json += "\n"
 			test.text = "stapsdt: " + reader.Files()[0].Path + " has lost " + test.text + ": the numbers are lower bounds\n"
 		}
+		file := reader.Files()[0]
+		for _, since := range []time.Duration{0, time.Second, 5*time.Second + skew - 1, 5*time.Second + skew} {
+			require.Equal(t, file.Keeps(since), file.Still().Keeps(since), "%v: %v", test, since)
+		}
+		require.Equal(t, file.Last(), file.Still().Last())
 		require.Equal(t, test.json, out.String())
 		require.Equal(t, test.text, said.String())
 	}

@@ -68,6 +68,9 @@ func (t *table) snapshot(at time.Time, now time.Duration, recorded bool) *snapsh
 		window: t.window(now), names: t.operations.By,
 		others: t.others, full: t.operations.Open.Full, before: t.operations.Ends(),
 	}
+	if t.parts != nil {
+		t.parts.Look()
+	}
 	s.take(t)
 	seconds := max(s.window.Seconds(), 1e-9)
 	for key, r := range t.rows {

@@ -91,6 +91,7 @@ type tree struct {
 	partial bool
 	key     evaluate.Value // key of the root
 	place   *list.Element  // in growth.trees
+	still   *replay.File   // see Parts.Look, or nil
 	// If the operations are calls, calls is their goroutine, and where are the conditions at the
 	// start of the root.
 	calls goroutine
@@ -205,7 +206,7 @@ func (f *forest) end(ended pairing.Ended, e *recording.Event) error {
 }
 
 // isOpen reports whether an operation whose end was not seen is known to be open.
-func (n *node) isOpen() bool { return n.process.Keeps(n.since) }
+func (n *node) isOpen() bool { return cmp.Or(n.tree.still, n.process).Keeps(n.since) }
 
 // arguments returns the arguments of the start.
 func (n *node) arguments() []evaluate.Shown {

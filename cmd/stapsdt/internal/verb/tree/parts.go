@@ -10,8 +10,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Parts keeps the operations within each open operation. Its methods may be called
-// concurrently.
+// Parts keeps the operations within each open operation. Lines may be called concurrently with the
+// other methods, which are for the goroutine that reads the events.
 type Parts struct {
 	mu     sync.Mutex
 	forest *forest
@@ -34,16 +34,32 @@ func (p *Parts) Gone(f *replay.File) {
 	p.forest.gone(f)
 }
 
-// Lines formats an operation and the operations within it, or returns nil if it has ended or
-// has none.
+// Look notes until when events were read, and which are missing, for Lines: the files change
+// meanwhile.
+func (p *Parts) Look() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	still := map[*replay.File]*replay.File{}
+	for e := p.forest.trees.Front(); e != nil; e = e.Next() {
+		t := e.Value.(*tree)
+		f := t.root.process
+		if still[f] == nil {
+			still[f] = f.Still()
+		}
+		t.still = still[f]
+	}
+}
+
+// Lines formats an operation and the operations within it, as of the last Look. It returns nil if
+// the operation has ended, has none, or began later.
 func (p *Parts) Lines(o *pairing.Operation, width int) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := nodeOf(o)
-	if n == nil || len(n.children) == 0 {
+	if n == nil || len(n.children) == 0 || n.tree.still == nil {
 		return nil
 	}
-	n.took = max(n.process.Last()-n.since, 0)
+	n.took = max(n.tree.still.Last()-n.since, 0)
 	var b bytes.Buffer
 	w := writer{width: width}
 	w.operations(&b, n)
