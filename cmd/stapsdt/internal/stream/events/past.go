@@ -18,6 +18,15 @@ type Past struct {
 // NewPast returns the Past of a stream that delivers events from now on.
 func NewPast() *Past { return &Past{attached: time.Now()} }
 
+// Copy returns a copy, which later calls do not change. It returns nil if p is nil.
+func (p *Past) Copy() *Past {
+	if p == nil {
+		return nil
+	}
+	past := *p
+	return &past
+}
+
 // Known records that a stream began with the recording of a process, which has every event since a
 // time.
 func (p *Past) Known(since time.Time) {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
@@ -171,4 +172,26 @@ func TestCommon(t *testing.T) {
 	require.Equal(t, 2, strings.Count(whole, strconv.Quote(long)))
 	s.open[0].Operation = "p:other"
 	require.Contains(t, string(s.text(80)), "  OPERATION  path")
+}
+
+// silent is a source without events.
+type silent struct{ events.Source }
+
+func (silent) Until() time.Time { return time.Time{} }
+func (silent) Lost() uint64     { return 0 }
+
+// TestSnapshotStays: a snapshot that is being drawn stays as it is while processes come.
+func TestSnapshotStays(t *testing.T) {
+	past := events.NewPast()
+	v := &view{
+		table: newTable(nil, nil), stream: &events.Stream{Source: silent{}, Live: true, Past: past},
+	}
+	recorded := time.Now().Add(-time.Hour)
+	past.Known(recorded)
+	s := v.snapshot()
+	past.Unknown()
+	require.Equal(t, recorded, s.past.Since())
+	require.NotEqual(t, recorded, v.snapshot().past.Since())
+	v.stream.Past = nil
+	require.Nil(t, v.snapshot().past)
 }

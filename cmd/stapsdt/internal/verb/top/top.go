@@ -148,7 +148,7 @@ func (v *view) snapshot() *snapshot {
 		at, now = v.stream.Until(), v.now()
 	}
 	s := v.table.snapshot(at, now, !v.stream.Live)
-	s.lost, s.past = v.stream.Lost(), v.stream.Past
+	s.lost, s.past = v.stream.Lost(), v.stream.Past.Copy()
 	return s
 }
 
