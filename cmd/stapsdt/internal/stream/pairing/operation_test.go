@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
 )
@@ -48,4 +49,18 @@ func TestOpenOperations(t *testing.T) {
 		}
 		require.Equal(t, []any{"3.999s", true, "1s", true, "0s", true, "8s", false, "4s", false}, got)
 	}
+}
+
+// TestGone: nothing is left of a process that has ended, nor of what it had recorded before.
+func TestGone(t *testing.T) {
+	start, end, _ := sides(0)
+	f := replay.NewFile(&replay.Process{})
+	var o Operations
+	o.Know(start)
+	o.Know(end)
+	f.BeginPast(1)
+	require.NotNil(t, o.Add(eventtest.Event(1, start, 1, 0, 0), f).Started)
+	f.EndPast(1, []*recording.Probe{start, end})
+	o.Gone(f)
+	require.Zero(t, len(o.sides)+o.Open.Len())
 }

@@ -73,7 +73,7 @@ func (r *Reader) Read(
 	if ok = ok && err == nil; !ok {
 		since = until
 	}
-	f.EndPast(since)
+	f.EndPast(since, own.Probes())
 	switch {
 	case ok && own.Has(starts()...):
 		r.Known(at)

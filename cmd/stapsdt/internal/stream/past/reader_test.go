@@ -44,9 +44,11 @@ func TestBudget(t *testing.T) {
 	r := NewReader(querytest.Specs("budget:op__start"), clock.Now())
 	require.True(t, r.Asked())
 	r.now = func() time.Duration { return now }
+	var file *replay.File
 	// read reads the recording, and lets a time pass at each event.
 	read := func(each time.Duration) (seen int) {
-		r.Read(os.Getpid(), math.MaxInt64, replay.NewFile(&replay.Process{PID: os.Getpid()}),
+		file = replay.NewFile(&replay.Process{PID: os.Getpid()})
+		r.Read(os.Getpid(), math.MaxInt64, file,
 			func() []string { return []string{"budget:op__start"} },
 			func(own *Recording) error {
 				return own.Each(math.MaxInt64, func(*recording.Event) error {
@@ -67,6 +69,7 @@ func TestBudget(t *testing.T) {
 	}
 	require.Equal(t, fired, read(budget/(fired+1)/2))
 	require.Empty(t, reported())
+	require.Equal(t, "op__start", file.Recorded()[0].Name)
 	known := r.Since()
 	seen := read(budget / (fired + 1))
 	require.Greater(t, seen, fired/2-1024)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -45,12 +46,16 @@ func (f *File) Writer() Writer { return Writer{f.Head().PID, f.Head().Start} }
 // NewFile returns a File without a recording, for a process whose events come from another source.
 func NewFile(p *Process) *File { return &File{Path: fmt.Sprintf("process %d", p.PID), Process: p} }
 
-// Recorded returns the probes of the recording, or none for a File without one.
+// Recorded returns the probes of the recordings whose events had this File: its own, if it has one,
+// and that of the past.
 func (f *File) Recorded() []*recording.Probe {
-	if f.Reader == nil {
-		return nil
+	switch {
+	case f.Reader == nil:
+		return f.past.probes
+	case len(f.past.probes) == 0:
+		return f.Probes()
 	}
-	return f.Probes()
+	return slices.Concat(f.Probes(), f.past.probes)
 }
 
 // Passed records that the events until a time were delivered.
