@@ -76,6 +76,13 @@ func ArgItems(p *recording.Probe, textSize int) (items []value.Item) {
 // Arguments describes the arguments of each probe that had events.
 type Arguments map[*recording.Probe][]value.Item
 
+// Forget removes probes.
+func (a Arguments) Forget(all []*recording.Probe) {
+	for _, p := range all {
+		delete(a, p)
+	}
+}
+
 // Of returns the arguments of an event, except for the arguments named in without.
 func (a Arguments) Of(e *recording.Event, without ...string) (all []Named) {
 	items, known := a[e.Probe]

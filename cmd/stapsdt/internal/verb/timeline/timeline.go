@@ -149,6 +149,10 @@ func (v *view) Gone(f *replay.File) {
 	v.writeOpen(f)
 	v.operations.Gone(f)
 	v.tracks.gone(f)
+	v.args.Forget(f.Recorded())
+	for _, p := range f.Recorded() {
+		delete(v.filters, p)
+	}
 }
 
 func (v *view) Tick() (next time.Duration, more bool, err error) {

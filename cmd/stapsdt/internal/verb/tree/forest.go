@@ -26,7 +26,7 @@ const (
 type builder interface {
 	add(*events.Event) error
 	know(*recording.Probe)
-	// forget removes the trees of a process that has ended.
+	// gone removes the trees of a process that has ended.
 	gone(*replay.File)
 	// report prints why some trees were not built.
 	report(*console.Console)
@@ -243,11 +243,12 @@ func (f *forest) remove(t *tree) {
 	f.size -= t.nodes
 }
 
-// gone removes the operations of a process that has ended, and returns the number of its trees.
+// gone removes the operations of a process that has ended.
 func (f *forest) gone(file *replay.File) {
 	for _, t := range f.of(file) {
 		f.remove(t)
 	}
+	f.ends.Forget(file.Recorded())
 	f.operations.Gone(file)
 }
 

@@ -79,8 +79,10 @@ func TestForest(t *testing.T) {
 		n := nodeOf(o)
 		require.True(t, n == nil || n.tree.place != nil, "an open operation keeps a tree: %d", o.Key.Bits)
 	}
+	s.file.EndPast(0, []*recording.Probe{s.start, s.end})
+	require.NotEmpty(t, s.forest.ends)
 	s.forest.gone(s.file)
-	require.Zero(t, s.forest.size+len(s.forest.spans)+s.forest.operations.Open.Len()+s.forest.trees.Len())
+	require.Zero(t, len(s.forest.ends)+s.forest.size+len(s.forest.spans)+s.forest.operations.Open.Len()+s.forest.trees.Len())
 }
 
 // TestForestRestarts: an id that is used again leaves nothing.
