@@ -4,6 +4,7 @@ package evaluate
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
@@ -107,7 +108,13 @@ func (v *Evaluator) needsEnd(n *expr.Node) bool {
 	case n.Op == expr.Len, n.Op == expr.HasSuffix, n.Op == expr.Contains:
 		return true
 	}
-	return n.X.Op != expr.Const && n.Y.Op != expr.Const // a constant is shorter than what is left of a text
+	cut, other := n.X, n.Y
+	if !v.isCut(cut) {
+		cut, other = other, cut
+	}
+	// What is left of the text decides, unless the constant begins with all of it.
+	left := v.get(cut.Var).Text()
+	return other.Op != expr.Const || strings.HasPrefix(other.Value.Text(), left)
 }
 
 // IsCut reports whether an expression is a text that was cut.

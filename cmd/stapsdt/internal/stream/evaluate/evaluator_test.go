@@ -31,6 +31,7 @@ func TestExpressions(t *testing.T) {
 		}, { // only the beginning of text is known
 			`text != "a"`: "true", `strings.HasPrefix(arg1, "a")`: "true", `strings.HasSuffix(text, "b")`: "fault", `text == text2`: "fault",
 			`!strings.Contains(arg1, "x")`: "fault", "len(text) > 3": "fault", "len(text2) > 3": "true", "n == 41 || len(text) > 3": "true",
+			`text == "a \"b\""`: "fault", `text <= "a \"b\" c"`: "fault", `strings.HasPrefix(text, "a \"b\" c")`: "fault", `text < "a"`: "false",
 			"n == 2 || len(text) > 3": "fault", "n == 41 && len(text) > 3": "fault", "n == 2 && len(text) > 3": "false",
 		}} {
 			e.Cut = uint64(cut) << 1
