@@ -87,24 +87,32 @@ func (v *Evaluator) Has(src string) bool {
 	return err == nil
 }
 
-// Eval evaluates an expression of any type. fault means that it divides by zero, or depends on the end of a text that was cut.
+// Eval evaluates an expression of any type. fault means that it divides by zero, or depends on what
+// is unknown: an argument that could not be read, or the end of a text that was cut.
 func (v *Evaluator) Eval(e *expr.Expr) (value expr.Value, fault bool) {
-	if v.event.Cut != 0 && v.needsEnd(e.Root) {
+	if v.isUnknown(e) {
 		return value, true
 	}
 	return e.Eval(v.get)
 }
 
-// needsEnd reports whether a part of an expression depends on the end of a text that was cut.
-func (v *Evaluator) needsEnd(n *expr.Node) bool {
+func (v *Evaluator) isUnknown(e *expr.Expr) bool {
+	return v.event.Cut|v.event.Unreadable != 0 && v.needsUnknown(e.Root)
+}
+
+// needsUnknown reports whether a part of an expression depends on what is unknown.
+func (v *Evaluator) needsUnknown(n *expr.Node) bool {
 	switch {
 	case n == nil:
 		return false
+	case n.Op == expr.Load:
+		return v.isIn(v.event.Unreadable, n)
 	case n.Op == expr.And, n.Op == expr.Or: // Y is not always evaluated
 		x, fault := (&expr.Expr{Root: n.X}).Eval(v.get)
-		return v.needsEnd(n.X) || !fault && x.Bool() == (n.Op == expr.And) && v.needsEnd(n.Y)
+		return v.needsUnknown(n.X) ||
+			!fault && x.Bool() == (n.Op == expr.And) && v.needsUnknown(n.Y)
 	case !v.isCut(n.X) && !v.isCut(n.Y):
-		return v.needsEnd(n.X) || v.needsEnd(n.Y)
+		return v.needsUnknown(n.X) || v.needsUnknown(n.Y)
 	case n.Op == expr.Len, n.Op == expr.HasSuffix, n.Op == expr.Contains:
 		return true
 	}
@@ -121,13 +129,18 @@ func (v *Evaluator) needsEnd(n *expr.Node) bool {
 func (v *Evaluator) IsCut(e *expr.Expr) bool { return v.isCut(e.Root) }
 
 func (v *Evaluator) isCut(n *expr.Node) bool {
+	return n != nil && n.Op == expr.Load && v.isIn(v.event.Cut, n)
+}
+
+// isIn reports whether a variable is an argument in a set.
+func (v *Evaluator) isIn(set uint64, n *expr.Node) bool {
 	args := len(v.probe.Args)
-	return n != nil && n.Op == expr.Load && n.Var < 2*args && v.event.Cut>>(n.Var%args)&1 != 0
+	return n.Var < 2*args && set>>(n.Var%args)&1 != 0
 }
 
 // Bool is Eval for a condition. match is false after a fault.
 func (v *Evaluator) Bool(e *expr.Expr) (match, fault bool) {
-	if v.event.Cut != 0 && v.needsEnd(e.Root) {
+	if v.isUnknown(e) {
 		return false, true
 	}
 	return e.Bool(v.get)
@@ -152,8 +165,12 @@ func (v *Evaluator) Number(e *expr.Expr) (bits uint64, fault bool) {
 	return value.Uint(), fault
 }
 
-// Value is Eval for an expression whose values an item describes.
+// Value is Eval for an expression whose values an item describes. If it is only an argument that
+// could not be read, there is no fault, but the value is Missing.
 func (v *Evaluator) Value(e *expr.Expr, item *value.Item) (value Value, fault bool) {
+	if i := v.argOf(e); i >= 0 && v.event.Unreadable>>i&1 != 0 {
+		return v.Arg(item, i), false
+	}
 	one, fault := v.Eval(e)
 	if fault {
 		return value, true
@@ -224,6 +241,6 @@ const TextSize = 256
 // Unevaluated warns of events that were left out because their expressions could not be evaluated.
 func Unevaluated(to *console.Console, n uint64) {
 	if n > 0 {
-		to.Warn("%d events are not included, because an expression divided by zero, shifted by a negative count, or needed the end of a text that was cut", n)
+		to.Warn("%d events are not included, because an expression divided by zero, shifted by a negative count, or needed what could not be read, or the end of a text that was cut", n)
 	}
 }

@@ -210,7 +210,7 @@ func (p *Pairs) end(s *side, e *recording.Event, open *Operation) (ended Ended, 
 func (p *Pairs) keyOf(s *side, e *recording.Event) (key evaluate.Value, ok bool) {
 	if s.key.expr != nil {
 		key, fault := s.value(&s.key)
-		if fault {
+		if fault = fault || key.Missing; fault { // it would pair operations that differ
 			p.Unevaluated++
 		}
 		return key, !fault

@@ -162,3 +162,27 @@ func TestDetails(t *testing.T) {
 	require.Equal(t, 2, p.Open.Len())
 	require.Equal(t, []*Operation{o}, slices.Collect(p.Selected()))
 }
+
+// TestUnreadable: what could not be read pairs nothing, and meets no condition. It is shown as such.
+func TestUnreadable(t *testing.T) {
+	start, end, all := sides(0)
+	asked := query.Pairing{Key: "id", Where: []string{"b != 1 || both == 3"}, By: []string{"a", "1 + a"}}
+	p, err := NewPairs(Plan{Pairing: asked}, all)
+	require.NoError(t, err)
+	pair := func(from, to uint64) Outcome {
+		e := eventtest.Event(1, start, 0, 0, 3)
+		e.Unreadable = from
+		p.Add(e, nil)
+		e = eventtest.Event(2, end, 0, 0, 3)
+		e.Unreadable = to
+		return p.Add(e, nil)
+	}
+	require.True(t, pair(0b000, 0b000).HasEnded)
+	require.Equal(t, []any{false, uint64(2)}, []any{pair(0b001, 0b001).HasEnded, p.Unevaluated})
+	require.Equal(t, []any{false, uint64(3)}, []any{pair(0b000, 0b010).HasEnded, p.Unevaluated})
+	require.Equal(t, []any{false, uint64(4)}, []any{pair(0b010, 0b000).HasEnded, p.Unevaluated})
+	p, err = NewPairs(Plan{Pairing: query.Pairing{Key: "id", By: []string{"a"}}}, all)
+	require.NoError(t, err)
+	ended := pair(0b010, 0b000)
+	require.Equal(t, []string{"<unreadable>"}, shown(ended.Ended.By))
+}
