@@ -193,11 +193,17 @@ type Value struct {
 
 // argument returns the i-th argument of an event, which an item describes.
 func argument(item *value.Item, e *recording.Event, i int) Value {
-	v := newValue(item, Variable(e, i))
+	one := Variable(e, i)
+	v := newValue(item, one)
+	if text := one.Text(); len(text) == item.TextSize {
+		v.Text, v.Cut = text, false // this is all of it
+	}
 	v.Missing, v.Cut = e.Unreadable>>i&1 != 0, v.Cut || e.Cut>>i&1 != 0
 	return v
 }
 
+// newValue returns a value in a key. A text that has all of the room counts as cut, as in the
+// kernel's keys, because a longer text has the same key.
 func newValue(item *value.Item, one expr.Value) Value {
 	if item.Type.Kind != expr.String {
 		return Value{Item: item, Bits: Bits(item.Type, one)}

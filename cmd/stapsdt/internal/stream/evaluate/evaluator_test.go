@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -117,4 +118,29 @@ func TestNoExpression(t *testing.T) {
 	require.True(t, counts)
 	require.False(t, fault)
 	require.Nil(t, m.vars)
+}
+
+// TestWhole: an argument is cut only if it is longer than what is shown, but a text in a key that
+// has all of the room also stands for longer ones, as in the kernel.
+func TestWhole(t *testing.T) {
+	for _, size := range []int{value.TextSize, TextSize} {
+		for long := range 2 {
+			var r eventtest.Recording
+			p := r.Probe("p", "x", "text")
+			text := strings.Repeat("a", size+long)
+			r.Chunk(0, 0, eventtest.Fired{Probe: p, Texts: []string{text}})
+			for e := range eventtest.Events(t, eventtest.Read(t, bytes.NewReader(r.Bytes()))) {
+				v := NewEvaluator(e.Probe)
+				v.At(e)
+				arg := v.Arg(&ArgItems(p, size)[0], 0)
+				require.Equal(t, long > 0, arg.Cut)
+				require.Equal(t, text[:size], arg.Text)
+				one, item, err := v.Item("text")
+				require.NoError(t, err)
+				key, _ := v.Value(one, item)
+				require.True(t, key.Cut)
+				require.Equal(t, text[:value.TextSize], key.Text)
+			}
+		}
+	}
 }
