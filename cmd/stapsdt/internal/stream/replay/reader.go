@@ -107,9 +107,6 @@ func (r *Reader) Remove(f *File) {
 }
 
 func (r *Reader) open(from From) (err error) {
-	if r.window, err = from.window(); err != nil {
-		return err
-	}
 	for _, path := range from.Paths {
 		f, err := openFile(path)
 		if err != nil {
@@ -118,6 +115,9 @@ func (r *Reader) open(from From) (err error) {
 		r.files = append(r.files, f)
 		first := r.files[0].Head().Boot
 		r.realtime = r.realtime || f.Head().Boot != first || len(r.files) > 1 && first == [16]byte{}
+	}
+	if r.window, err = from.window(r.files); err != nil {
+		return err
 	}
 	return r.check()
 }

@@ -37,31 +37,28 @@ type window struct{ since, until int64 }
 // always is the window of all events.
 var always = window{math.MinInt64, math.MaxInt64}
 
-// window returns the range of times that Since and Until select.
-func (f *From) window() (w window, err error) {
-	w, last := always, sync.OnceValues(f.last)
+// window returns the range of times in open files that Since and Until select.
+func (f *From) window(files []*File) (w window, err error) {
+	w = always
+	last := sync.OnceValues(func() (int64, error) { return lastOf(files) })
 	if w.since, err = moment("--since", f.Since, last, w.since); err == nil {
 		w.until, err = moment("--until", f.Until, last, w.until)
 	}
 	return w, err
 }
 
-// last returns the time of the last event of all recordings.
-func (f *From) last() (last int64, err error) {
-	for _, path := range f.Paths {
-		file, err := openFile(path)
-		if err != nil {
-			return 0, err
-		}
+// lastOf returns the time of the last event of all recordings. It does not read on in the files.
+func lastOf(files []*File) (last int64, err error) {
+	for _, f := range files {
+		reader, err := read(f.file)
 		for err == nil {
-			e, next := file.Reader.Next()
+			e, next := reader.Next()
 			if err = next; err == nil {
 				last = max(last, e.Realtime)
 			}
 		}
-		file.close()
 		if !errors.Is(err, io.EOF) {
-			return 0, fmt.Errorf("%s: %w", path, err)
+			return 0, fmt.Errorf("%s: %w", f.Path, err)
 		}
 	}
 	return last, nil

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -11,6 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// openFrom opens recordings until the test ends.
+func openFrom(t *testing.T, from From) *Reader {
+	r, err := Open(from, nil, "", nil)
+	require.NoError(t, err)
+	t.Cleanup(r.Close)
+	return r
+}
 
 // TestWindow: a time is a date, a time of the last day, or a duration before the last event, and both ends of the
 // window belong to it.
@@ -31,13 +40,16 @@ func TestWindow(t *testing.T) {
 		{noon.Add(2 * time.Second).In(time.FixedZone("", 5400)).Format(time.RFC3339), "", "23"},
 	} {
 		from.Since, from.Until = test.since, test.until
-		r, err := Open(from, nil, "", nil)
-		require.NoError(t, err)
-		t.Cleanup(r.Close)
 		got := ""
-		take(t, r, func(e *recording.Event) { got += fmt.Sprint(e.Word(0)) })
+		take(t, openFrom(t, from), func(e *recording.Event) { got += fmt.Sprint(e.Word(0)) })
 		require.Equal(t, test.want, got, "%q to %q", test.since, test.until)
 	}
+	elsewhere, err := os.Open(from.Paths[0])
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(from.Paths[0]))
+	SetFile(elsewhere)
+	from.Since, from.Until = "1s", "1s"
+	require.Len(t, texts(t, openFrom(t, from)), 1, "the file is open, and its path is one of another container")
 	for _, text := range []string{"-4s", "25:00", "2026-11-23"} {
 		for flag, from := range map[string]From{"--since": {Since: text}, "--until": {Until: text}} {
 			_, err := Open(from, nil, "", nil)
