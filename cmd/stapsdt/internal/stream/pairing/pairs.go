@@ -51,8 +51,9 @@ type pairKey struct {
 	text string
 }
 
-// NewPairs returns a Pairs for some probes. The first start and the first end of each kind
-// determine which side evaluates each expression.
+// NewPairs returns a Pairs for some probes. The start and the end of each kind that have most of
+// the expressions, the first of them, determine which side evaluates each: programs of several
+// versions may have the same operations.
 func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
 	p := &Pairs{plan: plan, sides: map[*recording.Probe]*side{}}
 	all := make([]*side, len(sides))
@@ -63,22 +64,43 @@ func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
 		return nil, fmt.Errorf("%w: both the start and the end must exist", query.ErrNothing)
 	}
 	for _, s := range all {
-		if err := p.add(s); err != nil && plan.Unfit == nil {
-			return nil, err
-		} else if err != nil {
-			s.kind.unfit = err
+		p.prefer(s)
+	}
+	errs, fit := make([]error, len(all)), map[*Kind][2]bool{}
+	for i, s := range all {
+		if errs[i] = p.add(s); errs[i] == nil {
+			fits := fit[s.kind]
+			fits[s.which()] = true
+			fit[s.kind] = fits
+		} else if plan.Unfit == nil {
+			return nil, errs[i]
+		}
+	}
+	for i, s := range all {
+		if errs[i] != nil && !fit[s.kind][s.which()] {
+			s.kind.unfit = errs[i]
 		}
 	}
 	if !slices.ContainsFunc(all, func(s *side) bool { return s.kind.Fits() }) {
 		return nil, all[0].kind.unfit
 	}
-	for _, s := range all {
-		if err := s.kind.unfit; err != nil {
+	for i, s := range all {
+		if err := cmp.Or(s.kind.unfit, errs[i]); err != nil {
 			p.Ignore(s.Probe)
 			plan.Unfit.Add(err)
 		}
 	}
 	return p, nil
+}
+
+// prefer makes a side the first of its kind, and of all, if it has more of the expressions.
+func (p *Pairs) prefer(s *side) {
+	s.count()
+	for _, first := range []**side{&s.kind.first[s.which()], &p.first[s.which()]} {
+		if s.known > (*first).known { // which was counted before, or is s
+			*first = s
+		}
+	}
 }
 
 // kind returns the kind with a number, and creates it for the first side.
@@ -96,10 +118,7 @@ func (p *Pairs) kind(number int) *Kind {
 func (p *Pairs) newSide(of Side) *side {
 	k := p.kind(of.Kind)
 	s := &side{Evaluator: evaluate.NewEvaluator(of.Probe), Side: of, kind: k}
-	which := 1
-	if of.IsStart {
-		which = 0
-	}
+	which := s.which()
 	k.first[which], p.first[which] = cmp.Or(k.first[which], s), cmp.Or(p.first[which], s)
 	return s
 }

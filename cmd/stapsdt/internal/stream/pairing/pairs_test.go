@@ -186,3 +186,26 @@ func TestUnreadable(t *testing.T) {
 	ended := pair(0b010, 0b000)
 	require.Equal(t, []string{"<unreadable>"}, shown(ended.Ended.By))
 }
+
+// TestUnfitSides: programs of several versions may have the same operations. A side that lacks a
+// variable is left out alone, as long as others of its kind have it, whichever comes first.
+func TestUnfitSides(t *testing.T) {
+	var r eventtest.Recording
+	old := []Side{{r.Probe("p", "op__start", "id"), 0, true}, {r.Probe("p", "op__end", "id", "b"), 0, false}}
+	for _, oldFirst := range []bool{true, false} {
+		start, end, all := sides(0)
+		all = append(all, old...)
+		if oldFirst {
+			slices.Reverse(all)
+		}
+		asked := query.Pairing{Key: "id", Where: []string{"both != 3"}, By: []string{"a"}, Details: true}
+		plan := Plan{Pairing: asked, Unfit: &query.Unfit{}}
+		p, err := NewPairs(plan, all)
+		require.NoError(t, err)
+		require.False(t, p.Unfit(0))
+		require.Equal(t, 2, plan.Unfit.Probes)
+		require.NotNil(t, p.Add(eventtest.Event(1, start, 1, 7, 0), nil).Started)
+		require.Equal(t, []string{"7"}, shown(p.Add(eventtest.Event(2, end, 1, 0, 0), nil).Ended.By))
+		require.Equal(t, Outcome{}, p.Add(eventtest.Event(1, old[0].Probe, 1), nil))
+	}
+}

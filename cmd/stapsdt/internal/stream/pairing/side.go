@@ -31,6 +31,25 @@ type side struct {
 	by      []evaluation // entries have no expression if the other side evaluates it
 	details []evaluation
 	parent  int // the index of the argument with this name, or -1
+	known   int // the number of the plan's expressions whose variables it has
+}
+
+// which returns the index of the side in a pair of sides.
+func (s *side) which() int {
+	if s.IsStart {
+		return 0
+	}
+	return 1
+}
+
+// count sets known.
+func (s *side) count() {
+	plan := s.kind.plan
+	for _, src := range slices.Concat([]string{plan.Key}, plan.Where, plan.By) {
+		if s.Has(src) {
+			s.known++
+		}
+	}
 }
 
 // evaluation is an expression or an argument, with the item that describes its values.
