@@ -139,14 +139,24 @@ func (p *Pairs) Knows(probe *recording.Probe) bool {
 	return known
 }
 
-// Unfit reports whether a kind was left out.
-func (p *Pairs) Unfit(kind int) bool { return !p.kinds[kind].Fits() }
+// Unfit reports whether a kind was left out, or all of its sides so far.
+func (p *Pairs) Unfit(kind int) bool {
+	k := p.kinds[kind]
+	return !k.Fits() || k.first == [2]*side{}
+}
 
 // Ignore leaves out a probe.
 func (p *Pairs) Ignore(probe *recording.Probe) { p.sides[probe] = nil }
 
 // AddSide adds a side.
-func (p *Pairs) AddSide(of Side) error { return p.add(p.newSide(of)) }
+func (p *Pairs) AddSide(of Side) error {
+	s := p.newSide(of)
+	err := p.add(s)
+	if first := &s.kind.first[s.which()]; err != nil && *first == s {
+		*first = nil // a later one may fit
+	}
+	return err
+}
 
 // Add adds an event, and returns its effect on the selected operations.
 func (p *Pairs) Add(e *recording.Event, f *replay.File) Outcome {

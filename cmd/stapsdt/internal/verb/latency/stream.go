@@ -24,6 +24,9 @@ type streamed struct {
 	latency *latency
 	stream  *events.Stream
 	pairs   *pairing.Pairs
+	// unfit are the probes that are left out, of the late ones that came since the last Tick.
+	unfit query.Unfit
+	late  int
 }
 
 // runStream measures the operations of a stream.
@@ -62,15 +65,7 @@ func (r *streamed) Gone(f *replay.File) { r.pairs.Gone(f) }
 func (r *streamed) Event(event *events.Event) error {
 	e := event.Event
 	if !r.pairs.Knows(e.Probe) {
-		side, err := r.side(e.Probe)
-		if err == nil {
-			r.Number(r.latency.kinds.all[side.Kind])
-			err = r.pairs.AddSide(side)
-		}
-		if err != nil {
-			r.latency.Warn("%v", err)
-			r.pairs.Ignore(e.Probe)
-		}
+		r.meet(e.Probe)
 	}
 	if o := r.pairs.Add(e, event.File); o.HasEnded && !event.File.InPast() {
 		kind, buckets := o.Ended.Start.Kind.Number, r.latency.options.Buckets
@@ -79,7 +74,34 @@ func (r *streamed) Event(event *events.Event) error {
 	return nil
 }
 
-func (r *streamed) Tick() (next time.Duration, more bool, err error) { return r.latency.tick() }
+// meet adds a probe that has come late, or leaves it out.
+func (r *streamed) meet(p *recording.Probe) {
+	r.late++
+	side, err := r.side(p)
+	if err == nil {
+		o := r.latency.kinds.all[side.Kind]
+		r.Number(o)
+		err = r.pairs.AddSide(side)
+		o.unfit = r.pairs.Unfit(side.Kind)
+	}
+	if err != nil {
+		r.unfit.Add(err)
+		r.pairs.Ignore(p)
+	}
+}
+
+func (r *streamed) Tick() (next time.Duration, more bool, err error) {
+	r.warnUnfit()
+	return r.latency.tick()
+}
+
+// warnUnfit warns of late probes that are left out, in one line: a program can have many.
+func (r *streamed) warnUnfit() {
+	if line := r.unfit.Take(r.late); line != "" {
+		r.latency.Warn("%s", line)
+	}
+	r.late = 0
+}
 
 // side returns the side of an operation to which a probe belongs.
 func (r *streamed) side(p *recording.Probe) (side pairing.Side, err error) {
@@ -138,6 +160,7 @@ func (p *pairs) missing(all []*recording.Probe) error {
 // report warns of operations that are not included.
 func (r *streamed) report() {
 	to := r.latency.Console
+	r.warnUnfit()
 	if r.Lost > 0 {
 		to.Warn("%d events were lost, because there are too many different values of --by", r.Lost)
 	}
