@@ -23,7 +23,8 @@ func NewInterval(every time.Duration) (*Interval, error) {
 	return &Interval{every: every, next: time.Now().Add(every)}, nil
 }
 
-// Due reports whether a report is due. If not, wait is the time until it is.
+// Due reports whether a report is due. If not, wait is the time until it is. Reports for which this
+// process was too late, for example because it was suspended, are left out.
 func (i *Interval) Due() (due bool, wait time.Duration) {
 	if i.every == 0 {
 		return false, Rest
@@ -31,7 +32,9 @@ func (i *Interval) Due() (due bool, wait time.Duration) {
 	if wait = time.Until(i.next); wait > 0 {
 		return false, wait
 	}
-	i.next = i.next.Add(i.every)
+	if i.next = i.next.Add(i.every); time.Until(i.next) <= 0 {
+		i.next = time.Now().Add(i.every)
+	}
 	return true, 0
 }
 

@@ -48,6 +48,13 @@ func testInterval(t *testing.T) {
 	due, wait = hour.Due()
 	require.False(t, due)
 	require.Equal(t, time.Hour, wait)
+
+	time.Sleep(5*time.Hour + time.Minute) // suspended by Ctrl-Z
+	due, _ = hour.Due()
+	require.True(t, due)
+	due, wait = hour.Due()
+	require.False(t, due, "the reports that were missed are not made up for")
+	require.Equal(t, time.Hour, wait)
 }
 
 // busy is a Ticker that wants to be called again at once.
