@@ -1,6 +1,10 @@
 package latency
 
-import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
+import (
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
+)
 
 // unpaired describes the unpaired events of a kind of operation.
 type unpaired struct {
@@ -11,15 +15,18 @@ type unpaired struct {
 	oldest []*pairing.Operation
 }
 
-// add adds an operation that has not ended.
+// add adds an operation that has not ended, after those that began earlier.
 func (u *unpaired) add(o *pairing.Operation) {
+	at := len(u.oldest)
 	if o.IsOpen() {
+		at = min(u.open, at)
 		u.open++
 	} else {
 		u.unknown++
 	}
-	if len(u.oldest) < maxOpenShown {
-		u.oldest = append(u.oldest, o)
+	if at < maxOpenShown {
+		u.oldest = slices.Insert(u.oldest, at, o)
+		u.oldest = u.oldest[:min(len(u.oldest), maxOpenShown)]
 	}
 }
 
