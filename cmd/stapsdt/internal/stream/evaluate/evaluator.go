@@ -241,7 +241,8 @@ func NewItem(src string, t expr.Type) *value.Item {
 	return &value.Item{Name: src, Type: t, TextSize: value.TextSize}
 }
 
-// TextSize is the number of bytes of a string of an event that are shown, unless a command has another limit.
+// TextSize is the number of bytes of a string of an event that are shown, unless a command has
+// another limit.
 const TextSize = 256
 
 // Unevaluated warns of events that were left out because their expressions could not be evaluated.

@@ -61,7 +61,8 @@ func (r *streamed) Know(*recording.Probe) {}
 
 func (r *streamed) Gone(f *replay.File) { r.pairs.Gone(f) }
 
-// Event pairs an event. A program may have new probes. They are left out if they lack something that the expressions use.
+// Event pairs an event. A program may have new probes. They are left out if they lack something
+// that the expressions use.
 func (r *streamed) Event(event *events.Event) error {
 	e := event.Event
 	if !r.pairs.Knows(e.Probe) {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxNodes is the maximum number of operations in unfinished trees. If it is exceeded, the oldest tree is
-	// dropped.
+	// maxNodes is the maximum number of operations in unfinished trees. If it is exceeded, the
+	// oldest tree is dropped.
 	maxNodes = 1 << 17
 	// maxPerTree is the maximum number of operations in a tree. Further ones are only counted.
 	maxPerTree = 10_000
@@ -37,8 +37,8 @@ type growth struct {
 	trees list.List // of *tree, the oldest first
 	size  int       // the number of their operations
 	lost  uint64    // events
-	// givenUp counts trees that were dropped to make room, and dropped counts operations that had no room in trees that
-	// are finished.
+	// givenUp counts trees that were dropped to make room, and dropped counts operations that had
+	// no room in trees that are finished.
 	givenUp, dropped uint64
 	// finished is called with each tree whose root has ended.
 	finished func(*tree, pairing.Ended) error
@@ -62,7 +62,7 @@ type node struct {
 	since     time.Duration // start by CLOCK_MONOTONIC
 	took      time.Duration
 	ended     bool
-	unwound   bool // a call that has ended although its return was not seen, after took at the latest
+	unwound   bool // a call that has ended, after took at the latest: its return was not seen
 	failed    bool
 	start     *pairing.Operation // nil for a call, which has args instead
 	args      []evaluate.Named
@@ -81,8 +81,8 @@ type tree struct {
 	// nodes counts the operations, and dropped counts the operations for which there was no room.
 	nodes, dropped int
 	failed         bool // an operation has failed
-	// lost is the number of events that were lost before the root began. When the root has ended, it is the number of events
-	// that were lost while it was open.
+	// lost is the number of events that were lost before the root began. When the root has ended,
+	// it is the number of events that were lost while it was open.
 	lost uint64
 	// meets states whether the root meets all conditions. It is Absent unless its start decides
 	// that.
@@ -229,7 +229,7 @@ func (n *node) results() []evaluate.Shown {
 	})
 }
 
-// remove removes a tree from the unfinished ones. An operation in it that is open, perhaps for ever,
+// remove removes a tree from the unfinished ones. An operation in it that is open, perhaps forever,
 // must not keep it in memory.
 func (f *forest) remove(t *tree) {
 	f.trees.Remove(t.place)
@@ -252,7 +252,8 @@ func (f *forest) gone(file *replay.File) {
 	f.operations.Gone(file)
 }
 
-// end returns the end of an operation or, if its own end was not seen, the latest time at which it can have been.
+// end returns the end of an operation or, if its own end was not seen, the latest time at which it
+// can have been.
 func (n *node) end(root *node) time.Duration {
 	if n.ended || n.unwound {
 		return n.since + n.took
