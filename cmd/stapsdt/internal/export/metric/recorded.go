@@ -27,6 +27,7 @@ type Recorded struct {
 	of      cgroup.Container
 	problem func(error)
 	sides   []pairing.Side // sides seen before pairs exists
+	refused bool           // an error was reported for some of them
 	events  uint64
 	probes  map[*recording.Probe]*recordedProbe
 	pairs   *pairing.Pairs // nil for a metric of Probe
@@ -139,7 +140,8 @@ func (m *Recorded) pair(p *recording.Probe) error {
 	asked := query.Pairing{
 		Key: m.Key, Where: query.SplitWhere(m.Where), By: m.by, AtStart: isInFlight,
 	}
-	pairs, err := pairing.NewPairs(pairing.Plan{Pairing: asked}, m.sides)
+	var unfit query.Unfit // of other programs, which may have the same operations
+	pairs, err := pairing.NewPairs(pairing.Plan{Pairing: asked, Unfit: &unfit}, m.sides)
 	if errors.Is(err, query.ErrNothing) {
 		return nil // the other side comes later
 	}
@@ -147,10 +149,13 @@ func (m *Recorded) pair(p *recording.Probe) error {
 		m.elapsed, err = m.valueOf(query.Elapsed)
 	}
 	if err != nil {
+		m.refused = true
 		return err
 	}
-	m.pairs, m.sides = pairs, nil
-	return nil
+	if m.pairs, m.sides = pairs, nil; m.refused {
+		return nil // which is known already
+	}
+	return unfit.Err()
 }
 
 // Drop removes the probes of a recording, and the operations that are open in it. Its process can

@@ -3,6 +3,7 @@
 package metric
 
 import (
+	"bytes"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/proberec"
 
 	"github.com/stretchr/testify/assert"
@@ -89,4 +92,40 @@ func TestGone(t *testing.T) {
 		require.Equal(t, 6., s.Value)
 	}
 	require.Empty(t, m.probes)
+}
+
+// TestPrograms: a program that lacks a label or the key of an operation is left out, and reported.
+// It does not take the operations of the others with it.
+func TestPrograms(t *testing.T) {
+	var r eventtest.Recording
+	old, end := r.Probe("p", "op__start", "id"), r.Probe("p", "op__end", "id")
+	start := r.Probe("p", "op__start", "id", "a")
+	r.Chunk(0, 0, eventtest.Fired{Probe: old, Words: []uint64{1}},
+		eventtest.Fired{Probe: end, Words: []uint64{1}},
+		eventtest.Fired{Probe: start, Words: []uint64{2, 7}},
+		eventtest.Fired{Probe: end, Words: []uint64{2}})
+	rule := rules.Metric{
+		Name: "d", Start: querytest.Spec("p:op__start"), End: querytest.Spec("p:op__end"),
+		Key: "id", Kind: rules.Duration, Scale: 1, Series: 9,
+		By: []rules.Label{{Name: "a", Expr: "a"}},
+	}
+	var problems []string
+	m := NewRecorded(rule, cgroup.Container{}, time.Now(), func(err error) {
+		problems = append(problems, err.Error())
+	})
+	reader, err := replay.New(nil, "", nil)
+	require.NoError(t, err)
+	memory := bytes.NewReader(r.Bytes())
+	_, err = reader.Add(memory, &replay.Process{PID: 7}, func() {})
+	require.NoError(t, err)
+	_, err = reader.More()
+	require.NoError(t, err)
+	_, err = reader.Each(t.Context(), func(e *recording.Event, f *replay.File) error {
+		m.Add(e, f)
+		return nil
+	})
+	require.NoError(t, err)
+	require.Len(t, problems, 1)
+	require.Contains(t, problems[0], "undefined: a")
+	require.EqualValues(t, 1, m.events)
 }
