@@ -76,8 +76,13 @@ func (o *Operations) Know(p *recording.Probe) {
 	}
 	s := o.newSide(Side{p, k.Number, isStart})
 	o.sides[p] = s
+	s.count(o.Where)
+	first, open := &k.first[s.which()], !k.isPaired || k.unfit != nil
+	if open && s.known > (*first).known { // a program of another version lacks more
+		*first = s
+	}
 	switch {
-	case k.isPaired:
+	case k.isPaired && *first != s:
 		o.join(s)
 	case slices.Contains(k.first[:], s) && !slices.Contains(k.first[:], nil):
 		o.pair(k)
@@ -91,9 +96,11 @@ func (o *Operations) join(s *side) {
 	}
 }
 
-// pair begins to pair the events of a kind, whose start and end are known.
+// pair begins to pair the events of a kind, whose start and end are known. It begins again for a
+// kind that did not fit, of which no operation was selected.
 func (o *Operations) pair(k *Kind) {
 	start, end := k.first[0], k.first[1]
+	k.isPaired, k.unfit, k.By, k.Columns, k.columns = false, nil, nil, nil, nil
 	has := func(src string) bool { return start.Has(src) || end.Has(src) }
 	asked := query.Pairing{Key: "arg0", Details: true}
 	plan := Plan{Pairing: asked, TextSize: evaluate.TextSize, All: o.All}

@@ -112,3 +112,28 @@ func TestFull(t *testing.T) {
 	}
 	require.Equal(t, uint64(1), o.Open.Full)
 }
+
+// TestVersions: programs of several versions may have the same operation. Those that have the
+// variables of the condition are selected, in whatever order the probes become known.
+func TestVersions(t *testing.T) {
+	for _, order := range [][]int{{0, 1, 2, 3}, {2, 0, 3, 1}, {2, 3, 0, 1}, {3, 2, 1, 0}} {
+		for _, all := range []bool{false, true} {
+			var r eventtest.Recording
+			start, end, _ := sides(0)
+			known := []*recording.Probe{
+				start, end, r.Probe("p", "op__start", "id"), r.Probe("p", "op__end", "id"),
+			}
+			o := Operations{Where: []string{"a == 7", "b == 8"}, By: []string{"both"}, All: all}
+			for _, i := range order {
+				o.Know(known[i])
+			}
+			require.True(t, o.Kinds()[0].Fits(), order)
+			o.Add(eventtest.Event(1, known[2], 1), nil)
+			require.False(t, o.Add(eventtest.Event(2, known[3], 1), nil).Ended.Selected)
+			require.NotNil(t, o.Add(eventtest.Event(3, start, 2, 7, 0), nil).Started)
+			ended := o.Add(eventtest.Event(4, end, 2, 8, 5), nil).Ended
+			require.True(t, ended.Selected, order)
+			require.Equal(t, []string{"5"}, shown(ended.By))
+		}
+	}
+}

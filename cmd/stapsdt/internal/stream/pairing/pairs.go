@@ -95,7 +95,7 @@ func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
 
 // prefer makes a side the first of its kind, and of all, if it has more of the expressions.
 func (p *Pairs) prefer(s *side) {
-	s.count()
+	s.count(slices.Concat([]string{p.plan.Key}, p.plan.Where, p.plan.By))
 	for _, first := range []**side{&s.kind.first[s.which()], &p.first[s.which()]} {
 		if s.known > (*first).known { // which was counted before, or is s
 			*first = s

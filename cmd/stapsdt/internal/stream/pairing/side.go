@@ -31,7 +31,7 @@ type side struct {
 	by      []evaluation // entries have no expression if the other side evaluates it
 	details []evaluation
 	parent  int // the index of the argument with this name, or -1
-	known   int // the number of the plan's expressions whose variables it has
+	known   int // see count
 }
 
 // which returns the index of the side in a pair of sides.
@@ -42,10 +42,9 @@ func (s *side) which() int {
 	return 1
 }
 
-// count sets known.
-func (s *side) count() {
-	plan := s.kind.plan
-	for _, src := range slices.Concat([]string{plan.Key}, plan.Where, plan.By) {
+// count sets known, the number of the expressions whose variables the side has.
+func (s *side) count(all []string) {
+	for _, src := range all {
 		if s.Has(src) {
 			s.known++
 		}
@@ -68,6 +67,7 @@ func (s *side) evaluation(src string) (evaluation, error) {
 // parse parses the expressions that this side evaluates. start and end decide which those are.
 func (s *side) parse(start, end *side) (err error) {
 	plan := s.kind.plan
+	s.where, s.both, s.by, s.details, s.late = nil, nil, nil, nil, false
 	s.key.item = evaluate.NewItem(plan.Key, expr.Type{Kind: expr.Uint, Size: 8})
 	if plan.Key != query.Goroutine && plan.Key != query.Thread {
 		if s.key, err = s.evaluation(plan.Key); err != nil {
