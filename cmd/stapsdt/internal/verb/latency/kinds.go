@@ -12,7 +12,19 @@ import (
 // operation is a kind of operation, which is the subject of a row.
 type operation struct {
 	start, end string
-	unfit      bool // a probe lacks something that the expressions use: the kind is not shown
+	unfit      bool    // all starts or all ends lack what the expressions use: it is not shown
+	fit        [2]bool // a start and an end have everything
+}
+
+// take notes whether a start or an end has everything that the expressions use. Programs of several
+// versions may have the same operation.
+func (o *operation) take(isStart bool, err error) {
+	side := &o.fit[1]
+	if isStart {
+		side = &o.fit[0]
+	}
+	*side = *side || err == nil
+	o.unfit = (o.unfit || err != nil) && !(o.fit[0] && o.fit[1])
 }
 
 // String returns both probes, with their common file only once. For a function it returns its name.

@@ -141,9 +141,7 @@ func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 		return nil, err
 	}
 	section, err := t.section(p, kind, isStart)
-	if err != nil {
-		t.latency.kinds.all[kind].unfit = true
-	}
+	t.latency.kinds.all[kind].take(isStart, err)
 	return section, err
 }
 
@@ -159,10 +157,15 @@ func (t *traced) pairing() query.Pairing {
 func (t *traced) section(p *bpf.Probe, kind uint32, isStart bool) (*bpf.Section, error) {
 	plan, of := t.operations.Plan, bpf.Operations{OperationTables: t.operations.Tables, Kind: kind}
 	if isStart {
-		if t.plans[kind] == nil {
-			t.plans[kind] = plan.Of(p)
+		own := t.plans[kind]
+		if own == nil {
+			own = plan.Of(p)
 		}
-		return t.plans[kind].Start(t.run.Env, of, p)
+		section, err := own.Start(t.run.Env, of, p)
+		if err == nil {
+			t.plans[kind] = own
+		}
+		return section, err
 	}
 	a, err := plan.NewEnd(p, query.Counting{Buckets: t.latency.options.Buckets})
 	if err != nil {
