@@ -114,6 +114,9 @@ func appendKey(to []byte, v *evaluate.Value) []byte {
 	if v.Item == nil {
 		return append(to, '-')
 	}
+	if v.Missing { // and not 0
+		to = append(to, '?')
+	}
 	to = append(to, '=')
 	for i := range 8 {
 		to = append(to, byte(v.Bits>>(8*i)))

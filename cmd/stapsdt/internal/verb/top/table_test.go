@@ -195,3 +195,11 @@ func TestSnapshotStays(t *testing.T) {
 	v.stream.Past = nil
 	require.Nil(t, v.snapshot().past)
 }
+
+// TestUnreadableRow: what could not be read is not counted as 0.
+func TestUnreadableRow(t *testing.T) {
+	table, kind, item := newTable(nil, nil), &pairing.Kind{Name: "p:op"}, &value.Item{}
+	zero := table.row(kind, []evaluate.Value{{Item: item}})
+	require.NotSame(t, zero, table.row(kind, []evaluate.Value{{Item: item, Missing: true}}))
+	require.Same(t, zero, table.row(kind, []evaluate.Value{{Item: item}}))
+}
