@@ -66,7 +66,18 @@ type Table[S Subject] struct {
 type recentRow[S Subject] struct {
 	number int
 	bits   uint64
+	look   uint16
 	row    *Row[S]
+}
+
+// lookOf tells apart values with the same bits that look different: programs of several versions
+// may have the same probe with arguments of other types.
+func lookOf(v *evaluate.Value) uint16 {
+	of := v.Item.Type
+	if of.Kind == expr.Uint && int64(v.Bits) >= 0 {
+		of.Kind = expr.Int
+	}
+	return uint16(of.Kind)<<8 | uint16(of.Unit)
 }
 
 // recentTally is the tally that was used last for a hash.
@@ -122,17 +133,17 @@ func (t *Table[S]) Row(number int, by []evaluate.Value) *Row[S] {
 	if len(by) > 1 || len(by) == 1 && by[0].Text != "" {
 		return t.find(number, by)
 	}
-	bits := uint64(0)
+	bits, look := uint64(0), uint16(0)
 	if len(by) == 1 {
-		bits = by[0].Bits
+		bits, look = by[0].Bits, lookOf(&by[0])
 	}
 	r := &t.recent[(bits+uint64(number))*0x9e3779b97f4a7c15>>54]
-	if r.row == nil || r.number != number || r.bits != bits {
+	if r.row == nil || r.number != number || r.bits != bits || r.look != look {
 		row := t.find(number, by)
 		if row == nil {
 			return nil
 		}
-		*r = recentRow[S]{number, bits, row}
+		*r = recentRow[S]{number, bits, look, row}
 	}
 	return r.row
 }
@@ -141,6 +152,7 @@ func (t *Table[S]) Row(number int, by []evaluate.Value) *Row[S] {
 func (t *Table[S]) find(number int, by []evaluate.Value) *Row[S] {
 	t.key = binary.NativeEndian.AppendUint64(t.key[:0], uint64(number))
 	for i := range by {
+		t.key = binary.NativeEndian.AppendUint16(t.key, lookOf(&by[i]))
 		t.key = binary.NativeEndian.AppendUint64(t.key, by[i].Bits)
 		t.key = binary.NativeEndian.AppendUint64(t.key, uint64(len(by[i].Text)))
 		t.key = append(t.key, by[i].Text...)

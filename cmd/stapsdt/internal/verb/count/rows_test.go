@@ -73,3 +73,33 @@ func TestTable(t *testing.T) {
 		require.Equal(t, name == "many", lost > 0)
 	}
 }
+
+// TestTypes: programs of several versions may have the same probe with arguments of other types.
+// What looks different has a row of its own, and only that.
+func TestTypes(t *testing.T) {
+	value := func(of expr.Type, bits uint64) []evaluate.Value {
+		return []evaluate.Value{{Item: evaluate.NewItem("n", of), Bits: bits}}
+	}
+	var table Table[Probe]
+	number := table.Number(Probe{"p", "x"})
+	for range 2 {
+		for _, by := range [][]evaluate.Value{
+			value(expr.Type{Kind: expr.Uint, Size: 8}, 0),
+			value(expr.Type{Kind: expr.Int, Size: 8}, 0),
+			value(expr.Type{Kind: expr.Int, Size: 4}, 0),
+			value(expr.Type{Kind: expr.Bool, Size: 1}, 0),
+			value(expr.Type{Kind: expr.String}, 0),
+			value(query.Elapsed, 0),
+		} {
+			table.Add(number, by, nil, expr.Type{}, 0)
+		}
+	}
+	all, err := table.Rows()
+	require.NoError(t, err)
+	rows := map[string]uint64{}
+	for _, r := range all {
+		rows[r.Text[0]] += r.Count
+	}
+	require.Equal(t, map[string]uint64{"0": 6, "false": 2, `""`: 2, "0s": 2}, rows)
+	require.Len(t, all, len(rows))
+}
