@@ -125,7 +125,8 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 	return nil
 }
 
-// shapes are the results of Kernel.Shape by probe and subscriptions: thousands of sites can be alike.
+// shapes are the results of Kernel.Shape by probe and subscriptions, for a file: thousands of its
+// sites can be alike.
 type shapes map[string]shape
 
 type shape struct {
@@ -133,17 +134,25 @@ type shape struct {
 	cookie  uint64
 }
 
+func (s shapes) of(own string, kernel Kernel, p *bpf.Probe, sections []*bpf.Section) shape {
+	one, known := s[own]
+	if !known {
+		one.program, one.cookie = kernel.Shape(p, sections)
+		s[own] = one
+	}
+	return one
+}
+
 // programs returns the programs to attach to a probe for subscriptions, with a cookie: one for all
 // of them, unless the kernel rejects it.
 func (e *Engine) programs(
 	c candidate, subscriptions []*Subscription, shapes shapes,
 ) (_ []*sharedProgram, cookie uint64, err error) {
-	probe := c.key
 	var ids []string
 	var with []*Subscription
 	var sections []*bpf.Section
 	for _, s := range subscriptions {
-		section, err := s.section(probe, c.Probe)
+		section, err := s.section(c.key, c.Probe)
 		if stall.Passes(err) {
 			return nil, 0, &sectionError{err, s}
 		}
@@ -161,16 +170,12 @@ func (e *Engine) programs(
 	if c.alone {
 		subscribers = fmt.Sprintf("%s\x00file %d", subscribers, c.file.number)
 	}
-	own := probe + subscribers
+	own := c.key + subscribers
 	if len(with) == 0 || e.refused[own] {
 		return nil, 0, nil
 	}
-	of, ok := shapes[own]
-	if !ok {
-		of.program, of.cookie = e.kernel.Shape(c.Probe, sections)
-		shapes[own] = of
-	}
-	id, cookie := of.program+subscribers, of.cookie
+	shape := shapes.of(own, e.kernel, c.Probe, sections)
+	id, cookie := shape.program+subscribers, shape.cookie
 	known, ok := e.loaded[id]
 	if !ok {
 		known, ok = e.loaded[own]
