@@ -4,6 +4,7 @@ package command_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
@@ -21,18 +22,27 @@ import (
 )
 
 // TestExportVersions: versions of a program whose arguments have other types are one metric, and
-// a gauge has the value that was set last, whichever set it.
+// a gauge has the value that was set last, whichever set it. A metric has the time since when it
+// counts the events of both.
 func TestExportVersions(t *testing.T) {
 	const provider = "export_versions"
 	e := startExporter(t, provider, saidRule+"  - {name: level, probe: 'PROVIDER:level', gauge: depth, labels: []}\n")
+	const attached = `stapsdt_attach_time_seconds{metric="said_total"}`
+	require.NotContains(t, e.scrape(), attached)
 	first := startExportee(t, provider)
+	e.waitForSites("said_total", 1)
+	began := time.Now()
 	t.Setenv("VERSION", "2")
 	second := startExportee(t, provider)
 	e.waitForSites("said_total", 2)
+	at := time.UnixMilli(int64(math.Round(e.scrape()[attached] * 1000)))
+	require.WithinRange(t, at, began, time.Now())
 	tell(first, `say "5"`)
 	tell(first, `say "five"`)
 	tell(second, `say "5"`)
-	require.Equal(t, map[string]float64{`{text="5"}`: 2, `{text="five"}`: 1}, series(e.scrape(), "said_total"))
+	all := e.scrape()
+	require.Equal(t, map[string]float64{`{text="5"}`: 2, `{text="five"}`: 1}, series(all, "said_total"))
+	require.EqualValues(t, at.UnixMilli(), math.Round(all[attached]*1000), "nothing was attached to since")
 	for n, p := range []*tracetest.Process{first, second, first, first, second, second, first} {
 		tell(p, "level "+[]string{"9", "-8", "7", "6", "-5", "4", "3"}[n])
 		for range 5 {

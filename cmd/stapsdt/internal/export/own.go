@@ -4,6 +4,7 @@ package export
 
 import (
 	"errors"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/metric"
@@ -69,9 +70,12 @@ func (n *numbers) add(value float64, labels ...string) {
 // one returns the series of a metric without labels.
 func one(value float64) numbers { return numbers{{Values: []string{}, Value: value}} }
 
+// seconds returns a time as Prometheus has it.
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
 // ownMetrics describes the exporter itself, by rule.
 type ownMetrics struct {
-	events, lost, unattached, sites, problems, series, lacks numbers
+	events, lost, unattached, sites, since, problems, series, lacks numbers
 }
 
 func (o *ownMetrics) metric(r metric.Reading) {
@@ -92,6 +96,9 @@ func (o *ownMetrics) rule(r *rule.Base, full uint64) error {
 	o.lost.add(float64(stats.Foreign), name, "foreign")
 	o.unattached.add(float64(r.Subscription.Missed()), name)
 	o.sites.add(float64(r.Subscription.Sites()), name)
+	if r.Subscription.Attached() {
+		o.since.add(seconds(r.Subscription.AttachedAt()), name)
+	}
 	o.problems.add(float64(r.Problems.Load()), name)
 	if len(r.Selection.Selector.FunctionSpecs()) > 0 {
 		o.lacks.add(float64(r.Lacks.Load()), name)
@@ -112,9 +119,10 @@ func (o *ownMetrics) families(state *rulesState) []expose.Family {
 		{Name: "stapsdt_unattached_processes_total", Help: "Processes that ended before their probes were attached to, judged by the provider in the name of an image that could not be read. On a busy machine, the events of some of them were counted.", Labels: metric, Series: o.unattached},
 		{Name: "stapsdt_errors_total", Help: "Errors that kept probes from being attached to.", Labels: metric, Series: o.problems},
 		{Name: "stapsdt_attached_sites", Help: "Sites of probes that are attached to now.", Kind: expose.Gauge, Labels: metric, Series: o.sites},
+		{Name: "stapsdt_attach_time_seconds", Help: "When sites of probes were last attached to. What a program fired before its sites were is not counted.", Unit: "seconds", Kind: expose.Gauge, Labels: metric, Series: o.since},
 		{Name: "stapsdt_files_without_function_total", Help: "Files of programs that have the name in the rule, and lack a function that it selects.", Labels: metric, Series: o.lacks},
 		{Name: "stapsdt_series", Help: "Series that a metric has.", Kind: expose.Gauge, Labels: metric, Series: o.series},
 		{Name: "stapsdt_rules_reload_success", Help: "Whether the last reload of the rules file succeeded.", Kind: expose.Gauge, Series: one(success)},
-		{Name: "stapsdt_rules_reload_time_seconds", Help: "When the rules in force were read.", Unit: "seconds", Kind: expose.Gauge, Series: one(float64(state.at.UnixMilli()) / 1000)},
+		{Name: "stapsdt_rules_reload_time_seconds", Help: "When the rules in force were read.", Unit: "seconds", Kind: expose.Gauge, Series: one(seconds(state.at))},
 	}
 }

@@ -280,11 +280,16 @@ func (e *Engine) refuse(f *file, g *group, err error) error {
 	return nil
 }
 
-// count records the number of sites that are attached to in a process. Other processes may have
+// count records the number of sites that were attached to in a process. Other processes may have
 // more.
 func (g *group) count(sites int) {
 	if more := sites - g.attached; more > 0 {
 		g.add(more)
+	}
+	for _, s := range g.subscriptions {
+		if sites > 0 {
+			s.attached.Store(time.Now().UnixNano())
+		}
 	}
 }
 
@@ -292,9 +297,6 @@ func (g *group) add(sites int) {
 	g.attached += sites
 	for _, s := range g.subscriptions {
 		s.sites.Add(int64(sites))
-		if sites > 0 {
-			s.attached.Store(true)
-		}
 	}
 }
 

@@ -51,6 +51,28 @@ func TestScan(t *testing.T) {
 	require.Zero(t, subscription.Sites())
 }
 
+// TestAttachedAt: a subscription has the time since when it sees each process, also where processes
+// are attached to one by one.
+func TestAttachedAt(t *testing.T) { synctest.Test(t, testAttachedAt) }
+
+func testAttachedAt(t *testing.T) {
+	app := newFile("/app", "a")
+	app.Moves = errors.New("its code is moved")
+	w := &world{mapped: map[int][]*target.File{}}
+	e := newEngine(t, w, Options{Named: []int{1, 2}})
+	s := e.add(subscribe(t, "app:a"))
+	var attached []time.Duration
+	began := time.Now()
+	for _, pid := range []int{1, 1, 2, 2} { // the second scan of each finds nothing new
+		time.Sleep(time.Second)
+		w.mapped[pid] = []*target.File{app}
+		require.NoError(t, e.scan())
+		require.Equal(t, 1, s.Sites())
+		attached = append(attached, s.AttachedAt().Sub(began))
+	}
+	require.Equal(t, []time.Duration{time.Second, time.Second, 3 * time.Second, 3 * time.Second}, attached)
+}
+
 // TestTwice: a process that has mapped a semaphore twice is reported once.
 func TestTwice(t *testing.T) {
 	app, other := newFile("/app", "a"), newFile("/other", "a")

@@ -4,6 +4,7 @@ package engine
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
@@ -36,7 +37,7 @@ type Subscription struct {
 	id       uint64
 	sections map[string]*bpf.Section // keyed by bpf.Probe.Key; nil after an error, which is reported once
 	sites    atomic.Int64
-	attached atomic.Bool // whether there has been a site
+	attached atomic.Int64 // when a site was last attached to, as of time.Time.UnixNano, or 0
 	missed   atomic.Uint64
 	reached  atomic.Bool // whether a process may have fired while it was attached to
 	removed  bool
@@ -49,7 +50,11 @@ type Subscription struct {
 func (s *Subscription) Sites() int { return int(s.sites.Load()) }
 
 // Attached reports whether any site has been attached to so far. It may be called by any goroutine.
-func (s *Subscription) Attached() bool { return s.attached.Load() }
+func (s *Subscription) Attached() bool { return s.attached.Load() != 0 }
+
+// AttachedAt returns when a site was last attached to, if Attached. It may be called by any
+// goroutine.
+func (s *Subscription) AttachedAt() time.Time { return time.Unix(0, s.attached.Load()) }
 
 // Reached reports whether there has been a site that a process could still fire when it had been
 // attached to. It may be called by any goroutine.
