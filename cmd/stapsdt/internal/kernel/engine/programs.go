@@ -50,7 +50,9 @@ func (e *Engine) join(f *file, uses []probes.Use) (complete bool, err error) {
 		switch {
 		case errors.As(err, &of):
 			e.postpone(f, of.error, []*Subscription{of.subscription})
-			waiting = slices.DeleteFunc(slices.Clone(waiting), func(s *Subscription) bool { return s == of.subscription })
+			waiting = slices.DeleteFunc(slices.Clone(waiting), func(s *Subscription) bool {
+				return s == of.subscription
+			})
 			complete = false
 			continue
 		case stall.Passes(err):
@@ -90,7 +92,9 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 	}
 	for i := range f.Probes {
 		site := &f.Probes[i]
-		selecting := slices.DeleteFunc(slices.Clone(a.subscriptions), func(s *Subscription) bool { return !s.Selector.Selects(f.File, site) })
+		selecting := slices.DeleteFunc(slices.Clone(a.subscriptions), func(s *Subscription) bool {
+			return !s.Selector.Selects(f.File, site)
+		})
 		if len(selecting) == 0 {
 			continue
 		}
@@ -120,7 +124,8 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 			g.sites = append(g.sites, s)
 		}
 	}
-	// The first spec of a pair selects the starts. Attach it last: an operation that starts before its end is attached to would stay open.
+	// The first spec of a pair selects the starts. Attach it last: an operation that starts before
+	// its end is attached to would stay open.
 	slices.SortStableFunc(a.groups, func(x, y *group) int { return y.order - x.order })
 	return nil
 }
@@ -208,7 +213,9 @@ func (e *Engine) programs(
 
 // load loads one program with all sections. If that fails, it loads two with half of them each:
 // a program can use 64 maps, and each rule of an exporter uses seven or more.
-func (e *Engine) load(c candidate, with []*Subscription, sections []*bpf.Section) ([]*sharedProgram, error) {
+func (e *Engine) load(
+	c candidate, with []*Subscription, sections []*bpf.Section,
+) ([]*sharedProgram, error) {
 	prog, err := e.kernel.Load(c.Probe, c.file.File, sections)
 	switch {
 	case err == nil:
