@@ -17,9 +17,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NeedsMachine skips a test if the machine lacks a feature of its kernel, processor or file systems that no package can install,
-// even with CI=true: scripts/test.sh lists such tests at its end. err is the result of a probe that uses nothing that the test is
-// about. If it is nil, the test continues; if it is one of lacking, the test is skipped; any other error fails the test.
+// NeedsMachine skips a test if the machine lacks a feature of its kernel, processor or file systems
+// that no package can install, even with CI=true: scripts/test.sh lists such tests at its end. err
+// is the result of a probe that uses nothing that the test is about. If it is nil, the test
+// continues; if it is one of lacking, the test is skipped; any other error fails the test.
+//
+// Tests ask in this way for programs of 32 bits, another clock source, control groups of version 2
+// or of memory, a limit of processes in one, namespaces (user, network, time), overlays, /dev/fuse,
+// leases of temporary files, temporary files on a disk, BTF, uprobe_multi (Linux 6.6), how a process
+// ended (6.15), vm.memfd_noexec (6.3) and system calls in user space (5.11). The size of a site's
+// nop is asked of internal/site. No test is known to depend on huge pages, on the clock source, or
+// on processors that are possible and not online.
 func NeedsMachine(t testing.TB, what string, err error, lacking ...error) {
 	t.Helper()
 	if err == nil {
