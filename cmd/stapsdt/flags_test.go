@@ -83,7 +83,7 @@ func TestWrongFlags(t *testing.T) {
 		{[]string{"count", "--from", "x", "a:b", "--budget", "1%"}, "--from cannot be combined with -p, -a, -v, --via, --wait or --budget"},
 		{append(trace, "--budget", "1%", "--via", "socket"), "--budget needs the kernel, but --via socket excludes it"},
 		{[]string{"count", "-p", "99999999999999999999", "a:b"}, "takes the PID of a process, not 99999999999999999999"},
-		{[]string{"script", "-p", "", "--for", "bpftrace", "a:b"}, "but is empty"},
+		{[]string{"script", "-p", "", "a:b"}, "but is empty"},
 		{[]string{"doctor", "-p", "0"}, "-p takes the PID of a process, not 0"},
 		{[]string{"trace", "-p", "1", "2", "a:b"}, `as in -p 1,2 or -p "$(pgrep -x NAME)" with the quotes`},
 		{[]string{"list", "-p", "1", "2"}, "as in -p 1,2"},

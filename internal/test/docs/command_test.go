@@ -28,11 +28,10 @@ func TestGuideTutorial(t *testing.T) {
 	pid := strconv.Itoa(p.PID())
 	g.run(t, "for i in $(seq 600); do stapsdt list -p "+pid+" && exit; sleep 0.1; done; exit 1")
 	g.replace = strings.NewReplacer("PID COMM", "PID COMM", "PID", pid, "localhost:8081", address)
-	t.Cleanup(func() { g.run(t, "! test -e app.sh || sh app.sh remove") })
 	g.follow(t, "$ stapsdt list -p PID")   // before the others, because list shows what is traced
 	t.Run("commands", func(t *testing.T) { // at the same time, because many of them take two seconds
 		for _, text := range []string{"request__done -n 3", "-n 2", "-o json -w", "--by path,status", "--by status -d 2s", "-o pprof",
-			"trace http://", "--for bpftrace", "doctor -p PID", "--for tracefs >app.sh"} {
+			"trace http://", "script -p PID", "doctor -p PID"} {
 			b := g.find(t, text)
 			t.Run(text, func(t *testing.T) {
 				t.Parallel()

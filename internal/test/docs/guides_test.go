@@ -68,39 +68,6 @@ func TestGuideNothingShows(t *testing.T) {
 	g.follow(t, "map_files/7fdb65236000-7fdb65237000")
 }
 
-func TestGuidePerfAndTracefs(t *testing.T) {
-	needs(t, "perf=linux-perf", "readelf=binutils")
-	needsAMD64(t)
-	ownHome(t)
-	g := readGuide(t, "perf-and-tracefs.md")
-	g.hello(t)
-	g.follow(t, "mountpoint -q")
-	removeProbes := func() { _ = exec.Command("perf", "probe", "-d", "sdt_hello:*").Run() }
-	removeProbes() // of a test that was killed
-	t.Cleanup(removeProbes)
-	g.follow(t, "perf buildid-cache --add")
-	g.follow(t, "perf buildid-cache --remove")
-	g.follow(t, "readelf -n")
-
-	home := g.dir
-	remove := func() {
-		for _, command := range []string{"echo 0 >events/hello/greeting/enable", "echo -:hello/greeting >>uprobe_events"} {
-			_ = exec.Command("sh", "-c", "cd /sys/kernel/tracing && "+command).Run()
-		}
-	}
-	remove()
-	t.Cleanup(remove)
-	g.follow(t, ">>uprobe_events")
-	g.follow(t, `n > 100`)
-	g.run(t, "echo 0 >events/hello/greeting/filter; echo 0 >events/hello/greeting/enable")
-	g.dir = home
-	g.follow(t, "perf record -a -e hello:greeting")
-	g.follow(t, "perf record -a -g -e hello:greeting")
-	g.dir = "/sys/kernel/tracing"
-	g.follow(t, "echo 0 >events/hello/greeting/enable")
-	t.Run("durations", func(t *testing.T) { g.durations(t) })
-}
-
 // ownHome gives the test a home directory, in which perf has its cache. Go keeps its own.
 func ownHome(t *testing.T) {
 	t.Helper()
@@ -120,41 +87,6 @@ func (d *document) requests(t *testing.T, program string) *tracetest.Process {
 	p := build.launch(t, "requests")
 	p.WaitLine("press Enter", testenv.Patience)
 	return p
-}
-
-// durations follows the section on durations, whose requests come while perf records.
-func (g *guide) durations(t *testing.T) {
-	page := readFile(t, root+"docs/goroutines.md")
-	p := g.requests(t, regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(page)[1])
-	_, path := imageOf(t, p, "requests")
-	remove := func() {
-		_ = exec.Command("sh", "-c", "cd /sys/kernel/tracing; echo -:requests/start >>uprobe_events; echo -:requests/end >>uprobe_events").Run()
-	}
-	t.Cleanup(func() {
-		remove()
-	})
-	g.dir = "/sys/kernel/tracing"
-	b := g.find(t, "requests/start")
-	g.replace = strings.NewReplacer("$FILE", path)
-	var awk string
-	for i, c := range b.consoles() {
-		command := g.replace.Replace(c.command)
-		switch {
-		case i < 2:
-			g.run(t, command)
-		case strings.HasPrefix(command, "perf record"):
-			g.dir = t.TempDir()
-			g.run(t, "mkfifo go")
-			perf := startGroup(t, g.dir, strings.Replace(command, "-- sleep 3",
-				fmt.Sprintf("-o perf.data -- sh -c 'echo >go; while kill -0 %d 2>/dev/null; do sleep 0.1; done'", p.PID()), 1))
-			g.run(t, "timeout 120 cat go") // which ends when perf has begun to record
-			p.Say("")
-			require.NoError(t, perf.Wait(testenv.Patience), perf.Dump())
-		default:
-			awk = g.run(t, strings.Replace(command, "perf script", "perf script -i perf.data", 1))
-		}
-	}
-	require.Regexp(t, `(?m)^1000 requests, [0-9.]+ ms on average$`, awk)
 }
 
 func TestGuideGoroutines(t *testing.T) {

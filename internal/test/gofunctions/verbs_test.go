@@ -155,7 +155,7 @@ func TestRefusals(t *testing.T) {
 		message string
 	}{
 		{[]string{"top", "-p", pid, handle}, "top shows operations with two probes: stapsdt latency shows how long functions take"},
-		{[]string{"script", "--for", "bpftrace", "-p", pid, handle}, "selects functions, but scripts are written for probes"},
+		{[]string{"script", "-p", pid, handle}, "selects functions, but scripts are written for probes"},
 		{[]string{"doctor", "-p", pid, handle}, "selects functions, but doctor checks probes only"},
 		{[]string{"export", "-c", rules}, "selects functions: name the program with executable"},
 		{[]string{"trace", "-a", handle}, "functions, which are looked for in the processes that -p names"},

@@ -116,7 +116,7 @@ func oldKernel(f *Facts) []Finding {
 	case err != nil:
 		return nil
 	case major < 5 || major == 5 && minor < 8:
-		return fault(StatusFault, fmt.Sprintf("Linux %s is too old: stapsdt needs Linux 5.8.", f.Host.Release), "Use a newer kernel, or tracefs: docs/perf-and-tracefs.md.")
+		return fault(StatusFault, fmt.Sprintf("Linux %s is too old: stapsdt needs Linux 5.8.", f.Host.Release), "Use a newer kernel, or let the program listen: docs/without-root.md.")
 	}
 	return fine("Linux " + f.Host.Release + " is new enough.")
 }

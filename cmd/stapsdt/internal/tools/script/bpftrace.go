@@ -18,7 +18,7 @@ import (
 // probe that bpftrace cannot trace and that is therefore not in the program.
 func (s *Script) Bpftrace() (program string, skipped []string) {
 	var b strings.Builder
-	s.head(&b, "//", "", "bpftrace FILE")
+	s.head(&b)
 	for _, sites := range s.byName() {
 		if why := obstacle(sites); why != "" {
 			skipped = append(skipped, fmt.Sprintf("%s in %s: %s", render.Printable(sites[0].Provider+":"+sites[0].Name), render.Printable(sites[0].File.Path), why))
@@ -60,7 +60,7 @@ func obstacle(sites []Site) string {
 			// 0.27 refuses the probe.
 			spelled, _, _ := strings.Cut(a.String(), "@")
 			if a.Err != nil || a.Operand.Symbol != "" || a.Operand.Kind == sdt.OperandVector || strings.HasSuffix(spelled, "f") {
-				return fmt.Sprintf("bpftrace does not understand the operand %s; --for tracefs does more", render.Printable(a.String()))
+				return fmt.Sprintf("bpftrace does not understand the operand %s", render.Printable(a.String()))
 			}
 		}
 	}

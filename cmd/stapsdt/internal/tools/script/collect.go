@@ -3,8 +3,6 @@
 package script
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -24,18 +22,13 @@ import (
 
 // Options define the output.
 type Options struct {
-	// Tracer is bpftrace or tracefs.
-	Tracer string
 	// Texts are the names of arguments that are strings although the file does not describe them
 	// as strings.
 	Texts []string
 }
 
-// Run writes a script that traces probes.
+// Run writes a program that traces probes.
 func Run(to *console.Console, where query.Target, specs []spec.Choice, o Options) error {
-	if o.Tracer != "bpftrace" && o.Tracer != "tracefs" {
-		return query.Usagef("no tracer: give --for bpftrace or --for tracefs")
-	}
 	selector, err := probes.Select(&where, specs)
 	if err != nil {
 		return err
@@ -61,11 +54,7 @@ func Run(to *console.Console, where query.Target, specs []spec.Choice, o Options
 			return query.Usagef("--str %s: no probe has such an argument", name)
 		}
 	}
-	write := script.Bpftrace
-	if o.Tracer == "tracefs" {
-		write = script.Tracefs
-	}
-	text, skipped := write()
+	text, skipped := script.Bpftrace()
 	for _, why := range skipped {
 		to.Warn("%s", why)
 	}
@@ -131,18 +120,13 @@ func sitesOf(to *console.Console, selector *probes.Selector, f *target.File, use
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.New()
-	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, 1<<62)); err != nil {
-		return nil, err
-	}
-	file.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	slices.SortStableFunc(selected, func(a, b sdt.Site) int {
 		return strings.Compare(a.Provider+":"+a.Name, b.Provider+":"+b.Name)
 	})
 	for _, p := range selected {
 		p.Args = slices.Clone(p.Args)
-		deltas := f.Deltas(&p) // which also describes p
-		sites = append(sites, Site{Site: p, File: file, Deltas: deltas})
+		f.Deltas(&p) // which describes p
+		sites = append(sites, Site{Site: p, File: file})
 	}
 	return sites, nil
 }

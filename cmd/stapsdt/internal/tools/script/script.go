@@ -1,10 +1,9 @@
 //go:build linux
 
-// Package script writes scripts that print the events of probes with tracers that a machine
-// already has: bpftrace, and the kernel's own events in tracefs.
+// Package script writes programs for bpftrace that print the events of probes.
 //
-// Root runs the scripts, and their names come from files of unknown origin. Names that are
-// not known to be harmless are therefore quoted, replaced, or left out.
+// Root runs them, and their names come from files of unknown origin. Names that are not known to be
+// harmless are therefore quoted, or left out.
 package script
 
 import (
@@ -25,9 +24,6 @@ import (
 type Site struct {
 	sdt.Site
 	File *File
-	// Deltas has for each argument the distance from the site to the symbol that its
-	// operand names.
-	Deltas []int64
 }
 
 // File is a file with sites.
@@ -36,15 +32,13 @@ type File struct {
 	Path string
 	// PID is the process through whose /proc/PID/root Path leads, or 0.
 	PID int
-	// SHA256 is the checksum of the file, in hexadecimal digits.
-	SHA256 string
 }
 
-// Script defines the events that a script traces.
+// Script defines the events that a program traces.
 type Script struct {
 	// Specs are the specs of the probes, as the user wrote them.
 	Specs string
-	// PIDs are the processes to which the script is restricted, or nil for all.
+	// PIDs are the processes to which the program is restricted, or nil for all.
 	PIDs  []int
 	Sites []Site
 	// Texts are the arguments that are strings although the files do not describe them as
@@ -52,21 +46,19 @@ type Script struct {
 	Texts []string
 }
 
-// head writes the comment that begins a script: its events, and how to run it. mark begins a comment.
-func (s *Script) head(b *strings.Builder, mark, restriction string, usage ...string) {
-	fmt.Fprintf(b, "%s Prints the events of %s", mark, render.Printable(s.Specs))
+// head writes the comment that begins a program: its events, and how to run it.
+func (s *Script) head(b *strings.Builder) {
+	fmt.Fprintf(b, "// Prints the events of %s", render.Printable(s.Specs))
 	if len(s.PIDs) > 0 {
-		fmt.Fprintf(b, " of process %s%s", strings.ReplaceAll(strings.Trim(fmt.Sprint(s.PIDs), "[]"), " ", " or "), restriction)
+		pids := strings.Trim(fmt.Sprint(s.PIDs), "[]")
+		fmt.Fprintf(b, " of process %s", strings.ReplaceAll(pids, " ", " or "))
 	}
-	fmt.Fprintf(b, ". Run it as root:\n%s\n", mark)
-	for _, line := range usage {
-		fmt.Fprintf(b, "%s\t%s\n", mark, line)
-	}
+	b.WriteString(". Run it as root:\n//\n//\tbpftrace FILE\n")
 	var needed []int
 	for _, site := range s.Sites {
 		if pid := site.File.PID; pid != 0 && !slices.Contains(needed, pid) {
 			needed = append(needed, pid)
-			fmt.Fprintf(b, "%s\n%[1]s It finds a probe through process %d, and works as long as this runs.\n", mark, pid)
+			fmt.Fprintf(b, "//\n// It finds a probe through process %d, and works as long as this runs.\n", pid)
 		}
 	}
 }
