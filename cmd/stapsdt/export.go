@@ -13,7 +13,7 @@ import (
 
 func exportCommand(to *console.Console) *cobra.Command {
 	var options export.Options
-	var print string // "" to export
+	var check bool
 	c := &cobra.Command{
 		Use:   "export -c FILE [--listen ADDR] [--otlp ENDPOINT]",
 		Short: "Make metrics of probes for Prometheus, and metrics and spans for OpenTelemetry",
@@ -27,7 +27,7 @@ counting. If the file is wrong, the rules in force stay.`,
 		Example: `  stapsdt export -c rules.yaml
   stapsdt export -c rules.yaml --listen :9964 --web.config.file web.yaml
   stapsdt export -c rules.yaml --otlp http://localhost:4318
-  stapsdt export -c rules.yaml --print alerts >alerts.yaml`,
+  stapsdt export -c rules.yaml --check`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return query.Usagef("export takes no argument %s: give the file of rules as -c %[1]s, and name the probes there", args[0])
@@ -38,8 +38,9 @@ counting. If the file is wrong, the rules in force stay.`,
 			switch {
 			case options.Rules == "":
 				return query.Usagef("no rules: give -c FILE")
-			case print != "":
-				return printRules(to, options.Rules, print)
+			case check:
+				_, err := rules.Read(options.Rules)
+				return err
 			}
 			return export.Run(c.Context(), to, options)
 		},
@@ -49,19 +50,6 @@ counting. If the file is wrong, the rules in force stay.`,
 	c.Flags().StringVar(&options.Web, "web.config.file", "", "the `FILE` with certificates and users, as Prometheus's exporters have it")
 	c.Flags().StringVar(&options.OTLP, "otlp", "", "send metrics and spans to this `ENDPOINT`, such as http://localhost:4318")
 	viaFlag(c, &options.Via, "the kernel, or without any capability the sockets of the user's programs that listen")
-	choiceFlag(c, func(to string) { print = to }, "print", "", "", "only check the rules and print `WHAT` follows from them: alerts for Prometheus, or a dashboard for Grafana", "alerts", "dashboard")
+	c.Flags().BoolVar(&check, "check", false, "only check the rules")
 	return c
-}
-
-func printRules(to *console.Console, path, what string) error {
-	file, err := rules.Read(path)
-	if err != nil {
-		return err
-	}
-	text := rules.Alerts(file)
-	if what == "dashboard" {
-		text = rules.Dashboard(file)
-	}
-	_, err = to.Out.Write(text)
-	return err
 }

@@ -97,7 +97,6 @@ func TestWrongFlags(t *testing.T) {
 		{[]string{"count", "--from", "x", "-a", "a:b"}, "--from cannot be combined with"},
 		{[]string{"latency", "--from", "x", "-p", "1", "a:b"}, "--from cannot be combined with"},
 		{[]string{"trace", "--follow", "-p", "1", "a:b"}, "--follow is for recordings"},
-		{[]string{"export", "-c", "x", "--print", "metrics"}, "--print takes alerts or dashboard"},
 		{[]string{"trace", "--from", "x", "file:a:b"}, "has a FILE, but recordings have"},
 		{[]string{"record", "-p", "1", "a:b"}, "give -O FILE"},
 		{[]string{"stack", "https://host/", "a:b"}, "stack does not read events from a page, such as the one at https://host/: count, hist, latency, list, top, trace and tree do"},

@@ -189,7 +189,7 @@ func TestUsage(t *testing.T) {
 		{"trace -o chrome -a *:* -O x --show pid", "--show", 2},
 		{"trace -a *:* -O x", "-O", 2},
 		{"export -c " + text, text + ":1:1: ", 2},
-		{"export -c " + text + " --print alerts", text + ":1:1: ", 2},
+		{"export -c " + text + " --check", text + ":1:1: ", 2},
 		{"export -c " + text + "s", "no such file or directory", 3},
 		{"doctor", "no process: give -p PID", 2},
 		{"doctor -p 1 a:b c:d", "doctor takes one SPEC", 2},

@@ -19,15 +19,11 @@ import (
 // The packages of npm that check a dashboard: Grafana's types of its JSON model, and the compiler.
 const grafanaTypes, compiler = "@grafana/schema@13.2.3", "typescript@5.9.3"
 
-const dashboardRules = `
-metrics:
-  - {name: shop_requests_total, probe: "shop:request__end", counter: 1, by: [route]}
-  - {name: shop_sent_bytes_total, probe: "shop:sent", counter: bytes, unit: bytes}
-  - {name: shop_depth, probe: "shop:depth", gauge: depth}
-  - {name: shop_request_seconds, probe: "shop:request__end", histogram: nanoseconds, unit: seconds, by: [route]}
-  - {name: shop_query_seconds, start: "shop:query__start", end: "shop:query__end", duration: true, unit: seconds}
-  - {name: shop_queries_in_flight, start: "shop:query__start", end: "shop:query__end", in_flight: true}
-`
+// packaged returns a file of packaging/prometheus.
+func packaged(t *testing.T, name string) string {
+	t.Helper()
+	return string(tracetest.Must(os.ReadFile(filepath.Join("../../../packaging/prometheus", name)))(t))
+}
 
 // TestDashboardTypes: TypeScript accepts the dashboard as a value of Grafana's type, and its queries
 // as values of the type of queries. It accepts neither an unknown key nor a value of another type.
@@ -38,18 +34,15 @@ func TestDashboardTypes(t *testing.T) {
 	dir := t.TempDir()
 	err := exec.Command(npm, "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir, grafanaTypes, compiler).Run()
 	testenv.Downloads(t, packages, err)
-	rules := filepath.Join(dir, "rules.yaml")
-	require.NoError(t, os.WriteFile(rules, []byte(dashboardRules), 0o600))
-	dashboard, err := exec.Command(tracetest.Stapsdt(t), "export", "-c", rules, "--print", "dashboard").Output()
-	require.NoError(t, err)
+	dashboard := packaged(t, "dashboard.json")
 
 	// The type of a panel takes any object for a query, so that queries are checked apart.
-	require.NoError(t, checkTypes(t, dir, string(dashboard)))
+	require.NoError(t, checkTypes(t, dir, dashboard))
 	for _, mistake := range []struct{ of, by string }{
 		{`"gridPos"`, `"gridpos"`}, {`"schemaVersion": 39`, `"schemaVersion": "39"`}, {`"type": "datasource"`, `"type": "source"`}, {`"refId"`, `"id"`},
 	} {
-		changed := strings.Replace(string(dashboard), mistake.of, mistake.by, 1)
-		require.NotEqual(t, string(dashboard), changed)
+		changed := strings.Replace(dashboard, mistake.of, mistake.by, 1)
+		require.NotEqual(t, dashboard, changed)
 		require.ErrorContains(t, checkTypes(t, dir, changed), "error TS", mistake.by)
 	}
 }
