@@ -19,7 +19,7 @@ const spanBytes = 64
 // TestInFlight: spans in flight are objects of 64 bytes, and have no goroutine. They keep nothing when they have ended.
 func TestInFlight(t *testing.T) {
 	p := eventtest.Provider(t, "span")
-	query := New[start, end](p, "query")
+	query := NewOperation[start, end](p, "query")
 	ctx := t.Context()
 	eventtest.InFlight(t, p, spanBytes, func() func() {
 		_, s := query.Start(ctx, start{"SELECT"})
@@ -42,7 +42,7 @@ func TestNeverEndedInFlight(t *testing.T) {
 	testenv.NotRaced(t, "the detector has memory of its own for each object")
 	const spans = 20_000
 	p := eventtest.Provider(t, "span")
-	query := New[start, end](p, "query")
+	query := NewOperation[start, end](p, "query")
 	defer p.Observe(func(*stapsdt.Event) {})()
 	contexts := make([]context.Context, spans)
 	bytes := eventtest.LiveHeap()

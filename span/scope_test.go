@@ -18,7 +18,7 @@ import (
 // observed returns an operation that is observed until the test ends.
 func observed(t testing.TB) *Operation[none, none] {
 	p := eventtest.Provider(t, "span")
-	op := New[none, none](p, "op")
+	op := NewOperation[none, none](p, "op")
 	t.Cleanup(p.Observe(func(*stapsdt.Event) {}))
 	return op
 }
@@ -164,7 +164,7 @@ func TestAfterFuncer(t *testing.T) {
 // TestUntracedParent: a span has no id, and is no parent, if nothing traced its own probes when it started.
 func TestUntracedParent(t *testing.T) {
 	p, rec := eventtest.Recorded(t, "span")
-	outer, inner := New[none, none](eventtest.Provider(t, "untraced"), "outer"), New[none, none](p, "inner")
+	outer, inner := NewOperation[none, none](eventtest.Provider(t, "untraced"), "outer"), NewOperation[none, none](p, "inner")
 	ctx, o := outer.Start(t.Context(), none{})
 	require.Zero(t, o.ID())
 	require.Zero(t, ID(ctx))
@@ -175,7 +175,7 @@ func TestUntracedParent(t *testing.T) {
 // TestSiblings: spans that start with one context have one parent, whatever has started below.
 func TestSiblings(t *testing.T) {
 	p, rec := eventtest.Recorded(t, "span")
-	op := New[none, none](p, "op")
+	op := NewOperation[none, none](p, "op")
 	ctx, outer := op.Start(t.Context(), none{})
 	first, a := op.Start(ctx, none{})
 	_, b := op.Start(ctx, none{})

@@ -8,7 +8,7 @@
 //	type queryStart struct{ Text string }
 //	type queryEnd struct{ Rows int64 }
 //
-//	var query = span.New[queryStart, queryEnd](app, "query")
+//	var query = span.NewOperation[queryStart, queryEnd](app, "query")
 //
 //	func (db *DB) Query(ctx context.Context, text string) (rows []Row, err error) {
 //		ctx, s := query.Start(ctx, queryStart{text})
@@ -111,7 +111,7 @@ type endArgs[E any] struct {
 //	}
 type TraceContextFunc func(context.Context) (traceID [16]byte, spanID [8]byte, ok bool)
 
-// Option is an option of New. It must not be nil.
+// Option is an option of NewOperation. It must not be nil.
 type Option func(*options)
 
 type options struct{ trace TraceContextFunc }
@@ -126,13 +126,13 @@ type options struct{ trace TraceContextFunc }
 // traceparent's text. Of several such options, the last one applies.
 func WithTraceContext(f TraceContextFunc) Option { return func(o *options) { o.trace = f } }
 
-// New defines an operation of the provider, and its probes NAME__start and NAME__end. S and E
-// are structs whose fields are as [stapsdt.NewProbeOf] requires, at most 10 in S and 8 in E.
+// NewOperation defines an operation of the provider, and its probes NAME__start and NAME__end. S
+// and E are structs whose fields are as [stapsdt.NewProbeOf] requires, at most 10 in S and 8 in E.
 // Use struct{} for no fields. The names id, parent, nanoseconds and error are reserved.
 //
 // If the definition is invalid, the provider's Load reports it, and the operation may still
 // be used. With a nil provider the operation is never reported.
-func New[S, E any](p *stapsdt.Provider, name string, opts ...Option) *Operation[S, E] {
+func NewOperation[S, E any](p *stapsdt.Provider, name string, opts ...Option) *Operation[S, E] {
 	var o options
 	for _, opt := range opts {
 		opt(&o)

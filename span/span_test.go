@@ -30,7 +30,7 @@ type (
 
 func TestSpan(t *testing.T) {
 	p := eventtest.Provider(t, "span")
-	query := New[start, end](p, "query")
+	query := NewOperation[start, end](p, "query")
 	require.Equal(t, []string{"id", "parent", "text"}, eventtest.Names(query.start))
 	require.Equal(t, []string{"id", "parent", "nanoseconds", "error", "rows", "more"}, eventtest.Names(query.end))
 	rec := probetest.Record(t, p)
@@ -63,7 +63,7 @@ func TestSpan(t *testing.T) {
 // TestIdle: nothing is done, made or allocated while nothing traces.
 func TestIdle(t *testing.T) {
 	p := eventtest.Provider(t, "span")
-	query := New[start, end](p, "query", WithTraceContext(func(context.Context) (trace [16]byte, span [8]byte, ok bool) {
+	query := NewOperation[start, end](p, "query", WithTraceContext(func(context.Context) (trace [16]byte, span [8]byte, ok bool) {
 		panic("nothing traces")
 	}))
 	ctx := t.Context()
@@ -89,7 +89,7 @@ func TestIdle(t *testing.T) {
 	require.Zero(t, (*Span[end])(nil).ID())
 	require.False(t, query.Enabled())
 
-	nowhere := New[start, end](nil, "query")
+	nowhere := NewOperation[start, end](nil, "query")
 	_, s := nowhere.Start(ctx, start{})
 	require.Nil(t, s)
 }
@@ -102,7 +102,7 @@ func (failing) Error() string { panic("looked at") }
 // TestUntracedStart: a span that began untraced has no end.
 func TestUntracedStart(t *testing.T) {
 	p := eventtest.Provider(t, "span")
-	query := New[start, end](p, "query")
+	query := NewOperation[start, end](p, "query")
 	ctx, s := query.Start(t.Context(), start{})
 	rec := probetest.Record(t, p)
 	s.End(end{}, nil)
@@ -117,7 +117,7 @@ func TestUntracedStart(t *testing.T) {
 func TestEachProbe(t *testing.T) {
 	p := eventtest.Provider(t, "span")
 	var trace TraceContextFunc = func(context.Context) (trace [16]byte, span [8]byte, ok bool) { return trace, span, true }
-	query := New[start, end](p, "query", WithTraceContext(trace))
+	query := NewOperation[start, end](p, "query", WithTraceContext(trace))
 	for _, probe := range []*stapsdt.Probe{query.start, query.end, query.context} {
 		seen := 0
 		stop := p.Observe(func(e *stapsdt.Event) {
@@ -152,7 +152,7 @@ func TestErrorText(t *testing.T) {
 // TestEndedTwice by many goroutines, none of which started it, is ended once.
 func TestEndedTwice(t *testing.T) {
 	p, rec := eventtest.Recorded(t, "span")
-	query := New[start, end](p, "query")
+	query := NewOperation[start, end](p, "query")
 	_, s := query.Start(t.Context(), start{})
 	var all sync.WaitGroup
 	for range 8 {
@@ -167,7 +167,7 @@ func TestEndedTwice(t *testing.T) {
 // end of it either if it comes later still.
 func TestDetached(t *testing.T) {
 	p := eventtest.Provider(t, "span")
-	query := New[start, end](p, "query")
+	query := NewOperation[start, end](p, "query")
 	stop := p.Observe(func(*stapsdt.Event) {})
 	_, s := query.Start(t.Context(), start{})
 	stop()
@@ -182,7 +182,7 @@ func TestIDs(t *testing.T) {
 	seen := map[uint64]bool{}
 	for range 3 {
 		p := eventtest.Provider(t, "span")
-		query := New[none, none](p, "query")
+		query := NewOperation[none, none](p, "query")
 		for range 2 {
 			p.Load() // where it can be loaded
 			stop := p.Observe(func(*stapsdt.Event) {})
@@ -199,7 +199,7 @@ func TestIDs(t *testing.T) {
 // TestContext: the context of a span is like its parent in all else.
 func TestContext(t *testing.T) {
 	p := eventtest.Provider(t, "span")
-	query := New[start, end](p, "query")
+	query := NewOperation[start, end](p, "query")
 	defer p.Observe(func(*stapsdt.Event) {})()
 	type key struct{}
 	parent, cancel := context.WithTimeoutCause(context.WithValue(t.Context(), key{}, "value"), time.Hour, errors.New("late"))
@@ -230,7 +230,7 @@ func TestContext(t *testing.T) {
 func TestTraceContext(t *testing.T) {
 	p := eventtest.Provider(t, "span")
 	type key struct{}
-	query := New[start, end](p, "query", WithTraceContext(func(ctx context.Context) (trace [16]byte, span [8]byte, ok bool) {
+	query := NewOperation[start, end](p, "query", WithTraceContext(func(ctx context.Context) (trace [16]byte, span [8]byte, ok bool) {
 		if ctx.Value(key{}) == nil {
 			return trace, span, false
 		}
@@ -256,7 +256,7 @@ func TestTraceContext(t *testing.T) {
 func TestBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := stapsdt.NewProvider("span")
-		query := New[none, none](p, "query")
+		query := NewOperation[none, none](p, "query")
 		rec := probetest.Record(t, p)
 		_, s := query.Start(t.Context(), none{})
 		time.Sleep(time.Hour)
@@ -269,7 +269,7 @@ type wide[T any] struct{ A, B, C, D, E, F, G, H T }
 
 func TestDefinitions(t *testing.T) {
 	fits := eventtest.Provider(t, "span")
-	New[struct {
+	NewOperation[struct {
 		wide[int]
 		I, J string
 	}, wide[string]](fits, "query")
@@ -281,17 +281,17 @@ func TestDefinitions(t *testing.T) {
 		define func(p *stapsdt.Provider)
 		want   error
 	}{
-		"start": {func(p *stapsdt.Provider) { New[struct{ wide[wide[int]] }, none](p, "q") }, stapsdt.ErrArgType},
+		"start": {func(p *stapsdt.Provider) { NewOperation[struct{ wide[wide[int]] }, none](p, "q") }, stapsdt.ErrArgType},
 		"many": {func(p *stapsdt.Provider) {
-			New[none, struct {
+			NewOperation[none, struct {
 				wide[int]
 				I int
 			}](p, "q")
 		}, stapsdt.ErrTooManyArgs},
-		"taken":   {func(p *stapsdt.Provider) { New[struct{ Parent int }, none](p, "q") }, stapsdt.ErrName},
-		"scalar":  {func(p *stapsdt.Provider) { New[int, none](p, "q") }, stapsdt.ErrArgType},
-		"private": {func(p *stapsdt.Provider) { New[none, struct{ a int }](p, "q") }, stapsdt.ErrArgType},
-		"name":    {func(p *stapsdt.Provider) { New[none, none](p, "a b") }, stapsdt.ErrName},
+		"taken":   {func(p *stapsdt.Provider) { NewOperation[struct{ Parent int }, none](p, "q") }, stapsdt.ErrName},
+		"scalar":  {func(p *stapsdt.Provider) { NewOperation[int, none](p, "q") }, stapsdt.ErrArgType},
+		"private": {func(p *stapsdt.Provider) { NewOperation[none, struct{ a int }](p, "q") }, stapsdt.ErrArgType},
+		"name":    {func(p *stapsdt.Provider) { NewOperation[none, none](p, "a b") }, stapsdt.ErrName},
 	} {
 		p := eventtest.Provider(t, "span")
 		c.define(p)
@@ -309,7 +309,7 @@ var text = "SELECT"
 // BenchmarkIdle measures what a span takes while nothing traces.
 func BenchmarkIdle(b *testing.B) {
 	p := eventtest.Provider(b, "span")
-	small, big := New[start, end](p, "small"), New[large, large](p, "big")
+	small, big := NewOperation[start, end](p, "small"), NewOperation[large, large](p, "big")
 	ctx := b.Context()
 	b.Run("small", func(b *testing.B) {
 		b.ReportAllocs()

@@ -57,8 +57,8 @@ func run(ctx context.Context, name, address, source, supplier, recording string)
 	logs := slogprobe.New(app)
 	s := &shop{
 		log:    slog.New(logs.Handler(slog.NewTextHandler(os.Stderr, nil))),
-		waits:  span.New[waitStart, waitEnd](app, "pool"),
-		orders: span.New[orderStart, orderEnd](app, "order"),
+		waits:  span.NewOperation[waitStart, waitEnd](app, "pool"),
+		orders: span.NewOperation[orderStart, orderEnd](app, "order"),
 	}
 	if err := app.Load(); err != nil {
 		s.log.Error("the probes stay no-ops", "error", err)

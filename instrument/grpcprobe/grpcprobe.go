@@ -80,7 +80,7 @@ type end struct {
 // names, its Load reports it. With a nil provider nothing is reported.
 func NewServer(p *stapsdt.Provider, opts ...span.Option) *ServerProbes {
 	opts = append([]span.Option{span.WithTraceContext(fromMetadata)}, opts...)
-	return &ServerProbes{span.New[rpcStart, end](p, "rpc", opts...)}
+	return &ServerProbes{span.NewOperation[rpcStart, end](p, "rpc", opts...)}
 }
 
 // StatsHandler returns the handler for grpc.StatsHandler.
@@ -126,7 +126,7 @@ type callStart struct{ Method string }
 // NewClient defines the probes of a client. If the provider already has others of these
 // names, its Load reports it. With a nil provider nothing is reported.
 func NewClient(p *stapsdt.Provider, opts ...span.Option) *ClientProbes {
-	return &ClientProbes{span.New[callStart, end](p, "call", opts...)}
+	return &ClientProbes{span.NewOperation[callStart, end](p, "call", opts...)}
 }
 
 // StatsHandler returns the handler for grpc.WithStatsHandler.

@@ -47,7 +47,7 @@ func TestUnary(t *testing.T) {
 		served = span.ID(ctx)
 		return text + text, nil
 	}})
-	operation := span.New[struct{}, struct{}](m.Provider, "operation")
+	operation := span.NewOperation[struct{}, struct{}](m.Provider, "operation")
 	rec := probetest.Record(t, m.Provider)
 	ctx, outer := operation.Start(t.Context(), struct{}{})
 	answer, err := m.say(ctx, "hello")

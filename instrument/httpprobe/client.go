@@ -51,7 +51,7 @@ type fetchEnd struct {
 // NewClient defines the probes of a client. If the provider already has others of these
 // names, its Load reports it. With a nil provider nothing is reported.
 func NewClient(p *stapsdt.Provider, opts ...span.Option) *ClientProbes {
-	return &ClientProbes{span.New[fetchStart, fetchEnd](p, "fetch", opts...)}
+	return &ClientProbes{span.NewOperation[fetchStart, fetchEnd](p, "fetch", opts...)}
 }
 
 // Transport returns a RoundTripper that sends requests with next, or with

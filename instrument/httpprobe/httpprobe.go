@@ -71,7 +71,7 @@ type requestEnd struct {
 // names, its Load reports it. With a nil provider nothing is reported.
 func NewServer(p *stapsdt.Provider, opts ...span.Option) *ServerProbes {
 	opts = append([]span.Option{span.WithTraceContext(fromHeader)}, opts...)
-	return &ServerProbes{span.New[requestStart, requestEnd](p, "request", opts...)}
+	return &ServerProbes{span.NewOperation[requestStart, requestEnd](p, "request", opts...)}
 }
 
 // Handler returns a handler that serves requests with next and reports them. While nothing

@@ -21,7 +21,7 @@ type ownContext struct{ context.Context }
 
 // copying are kinds of middleware that copy the request.
 func copying(p *stapsdt.Provider) map[string]func(http.Handler) http.Handler {
-	inner := span.New[struct{}, struct{}](p, "inner")
+	inner := span.NewOperation[struct{}, struct{}](p, "inner")
 	through := func(derive func(context.Context) context.Context) func(http.Handler) http.Handler {
 		return func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -62,8 +62,8 @@ type (
 // reports it. With a nil provider nothing is reported.
 func New(p *stapsdt.Provider, opts ...span.Option) *Probes {
 	return &Probes{
-		dials:      span.New[dialStart, dialEnd](p, "dial", opts...),
-		handshakes: span.New[handshakeStart, handshakeEnd](p, "handshake", opts...),
+		dials:      span.NewOperation[dialStart, dialEnd](p, "dial", opts...),
+		handshakes: span.NewOperation[handshakeStart, handshakeEnd](p, "handshake", opts...),
 		accept:     stapsdt.NewProbe4[string, string, string, string](p, "accept", "network", "local", "remote", "error"),
 	}
 }

@@ -58,7 +58,7 @@ func TestRecords(t *testing.T) {
 	probes := New(p)
 	log(t.Context(), slog.New(probes.Handler(quiet(&untraced))))
 	require.Equal(t, 2, strings.Count(untraced.String(), "\n"))
-	work := span.New[struct{}, struct{}](p, "work")
+	work := span.NewOperation[struct{}, struct{}](p, "work")
 	rec := probetest.Record(t, p)
 	logger := slog.New(probes.Handler(quiet(&traced)))
 	require.True(t, logger.Enabled(t.Context(), slog.LevelDebug))

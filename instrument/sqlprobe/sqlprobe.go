@@ -70,9 +70,9 @@ type (
 // reports it. With a nil provider nothing is reported.
 func New(p *stapsdt.Provider, opts ...span.Option) *Probes {
 	return &Probes{
-		queries:      span.New[queryStart, queryEnd](p, "query", opts...),
-		connects:     span.New[none, none](p, "connect", opts...),
-		transactions: span.New[none, transactionEnd](p, "transaction", opts...),
+		queries:      span.NewOperation[queryStart, queryEnd](p, "query", opts...),
+		connects:     span.NewOperation[none, none](p, "connect", opts...),
+		transactions: span.NewOperation[none, transactionEnd](p, "transaction", opts...),
 	}
 }
 

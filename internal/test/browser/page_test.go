@@ -314,7 +314,7 @@ func TestOperations(t *testing.T) {
 	type path struct{ Path string }
 	p := stapsdt.NewProvider("operated", stapsdt.WithDir(t.TempDir()))
 	t.Cleanup(func() { p.Close() }) // the page of another test would show it
-	request, query := span.New[path, struct{}](p, "request"), span.New[struct{}, struct{}](p, "query")
+	request, query := span.NewOperation[path, struct{}](p, "request"), span.NewOperation[struct{}, struct{}](p, "query")
 	recorder := proberec.New(1<<20, p)
 	recorder.Start()
 	t.Cleanup(recorder.Stop)

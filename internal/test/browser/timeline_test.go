@@ -95,7 +95,7 @@ func timelineFile(t *testing.T) string {
 	type path struct{ Path string }
 	type none struct{}
 	p := stapsdt.NewProvider("drawn")
-	request, query := span.New[path, none](p, "request"), span.New[none, none](p, "query")
+	request, query := span.NewOperation[path, none](p, "request"), span.NewOperation[none, none](p, "query")
 	note := stapsdt.NewProbe1[string](p, "note", "text")
 	file := filepath.Join(t.TempDir(), "drawn.rec")
 	rec := tracetest.Must(proberec.Create(file, 1<<20, p))(t)

@@ -59,8 +59,8 @@ func quote(customer string, price int64) (text string) { return fmt.Sprint(custo
 func runShop([]string) {
 	p := stapsdt.NewProvider("guestshop")
 	order := stapsdt.NewProbe2[string, int64](p, "order", "customer", "price")
-	deliver := span.New[parcel, struct{ Text string }](p, "deliver")
-	pack := span.New[parcel, struct{}](p, "pack")
+	deliver := span.NewOperation[parcel, struct{ Text string }](p, "deliver")
+	pack := span.NewOperation[parcel, struct{}](p, "pack")
 	if err := p.Load(); err != nil {
 		fmt.Println(err)
 		os.Exit(1)

@@ -40,7 +40,7 @@ type jobEnd struct {
 func exportee(name, times string) {
 	provider := stapsdt.NewProvider(name)
 	said, level := exported(provider)
-	job := span.New[jobStart, jobEnd](provider, "job")
+	job := span.NewOperation[jobStart, jobEnd](provider, "job")
 	check(provider.Load())
 	if times != "" {
 		n, _ := strconv.Atoi(times)

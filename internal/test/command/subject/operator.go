@@ -37,8 +37,8 @@ const hostile = "/\x1b[2J\x1b[31mforged\r\n$ \u202e\xff\x07"
 //	listen       lets others watch it without root
 func operator(file string) {
 	provider := stapsdt.NewProvider("operator")
-	request := span.New[pathArgs, statusArg](provider, "request")
-	query := span.New[textArgs, none](provider, "query")
+	request := span.NewOperation[pathArgs, statusArg](provider, "request")
+	query := span.NewOperation[textArgs, none](provider, "query")
 	check(provider.Load())
 	if file != "" {
 		recorder, err := proberec.Create(file, 64<<20, provider)

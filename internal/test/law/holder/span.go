@@ -24,7 +24,7 @@ type (
 
 // newSpans returns spans of package span.
 func newSpans(p *stapsdt.Provider) begin {
-	work := span.New[workStart, workEnd](p, "work", span.WithTraceContext(func(context.Context) (traceID [16]byte, spanID [8]byte, ok bool) {
+	work := span.NewOperation[workStart, workEnd](p, "work", span.WithTraceContext(func(context.Context) (traceID [16]byte, spanID [8]byte, ok bool) {
 		return [16]byte{1}, [8]byte{2}, true
 	}))
 	return func(n int) (end, error) {
