@@ -79,16 +79,16 @@ func checkDescribed(t *testing.T, probes map[string]Site) {
 		}
 		require.Equal(t, want, strings.Join(args, ", "), name)
 	}
-	kinds := func(name string) (kinds []Kind) {
+	kinds := func(name string) (kinds []TypeKind) {
 		for _, a := range probes[name].Args {
 			kinds = append(kinds, a.Type.Kind)
 			require.EqualValues(t, a.Size, a.Type.Size)
 		}
 		return kinds
 	}
-	require.Equal(t, []Kind{KindBool, KindUint, KindInt, KindFloat}, kinds("kinds")[:4])
-	require.Contains(t, []Kind{KindInt, KindUint}, kinds("kinds")[4], "an enum's sign is the compiler's choice")
-	require.Equal(t, []Kind{KindPointer, KindInt, KindInt, KindPointer}, kinds("request__done"))
+	require.Equal(t, []TypeKind{KindBool, KindUint, KindInt, KindFloat}, kinds("kinds")[:4])
+	require.Contains(t, []TypeKind{KindInt, KindUint}, kinds("kinds")[4], "an enum's sign is the compiler's choice")
+	require.Equal(t, []TypeKind{KindPointer, KindInt, KindInt, KindPointer}, kinds("request__done"))
 	isString := func(i int) bool { return probes["strings"].Args[i].Type.IsString() }
 	require.True(t, isString(0))
 	require.True(t, probes["request__done"].Args[0].Type.IsString())

@@ -7,7 +7,7 @@ type Type struct {
 	// Name is the name in the program's source: "int", "time.Duration", "request". It is
 	// empty for pointers without a typedef and for anonymous structs.
 	Name string
-	Kind Kind
+	Kind TypeKind
 	// Size is in bytes.
 	Size int64
 	// Elem is the type that a pointer points to, or the type of an array's elements, or nil.
@@ -30,13 +30,13 @@ type Field struct {
 	BitOffset, BitSize int64
 }
 
-// Kind is the kind of a type's values.
-type Kind uint8
+// TypeKind is the kind of a type's values.
+type TypeKind uint8
 
 // The kinds of types.
 const (
 	// KindOther is a type that is none of the following, such as void or a function.
-	KindOther Kind = iota
+	KindOther TypeKind = iota
 	// KindBool, KindInt, KindUint and KindFloat are numbers of the type's Size. An
 	// enumeration is a KindInt or a KindUint. An argument of a Go probe is a KindFloat if its
 	// type has the name float32 or float64, although DWARF describes it as an unsigned number.

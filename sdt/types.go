@@ -206,7 +206,7 @@ const (
 	encUTF          = 0x10
 )
 
-func baseKind(typ *Type, e *dwarf.Entry) Kind {
+func baseKind(typ *Type, e *dwarf.Entry) TypeKind {
 	encoding, _ := e.Val(dwarf.AttrEncoding).(int64)
 	if typ.Name == "char" && typ.Size == 1 {
 		return KindChar

@@ -146,7 +146,7 @@ func TestReadTypes(t *testing.T) {
 }
 
 // kinds are the kinds in DWARF of Go's kinds.
-var kinds = map[reflect.Kind]sdt.Kind{
+var kinds = map[reflect.Kind]sdt.TypeKind{
 	reflect.Bool: sdt.KindBool, reflect.Float32: sdt.KindFloat, reflect.Float64: sdt.KindFloat, reflect.Complex128: sdt.KindOther,
 	reflect.Int: sdt.KindInt, reflect.Int8: sdt.KindInt, reflect.Int16: sdt.KindInt, reflect.Int32: sdt.KindInt, reflect.Int64: sdt.KindInt,
 	reflect.Uint: sdt.KindUint, reflect.Uint8: sdt.KindUint, reflect.Uint16: sdt.KindUint, reflect.Uint32: sdt.KindUint, reflect.Uint64: sdt.KindUint,

@@ -282,7 +282,7 @@ func (t *types) isByte(at dwarf.Offset) (bool, error) {
 // kinds holds the sizes of the kinds whose types all have the same size, and how package sdt describes the kinds.
 var kinds = map[reflect.Kind]struct {
 	size int64
-	kind sdt.Kind
+	kind sdt.TypeKind
 }{
 	reflect.Bool: {1, sdt.KindBool}, reflect.Int: {8, sdt.KindInt}, reflect.Int8: {1, sdt.KindInt}, reflect.Int16: {2, sdt.KindInt},
 	reflect.Int32: {4, sdt.KindInt}, reflect.Int64: {8, sdt.KindInt}, reflect.Uint: {8, sdt.KindUint}, reflect.Uint8: {1, sdt.KindUint},

@@ -33,7 +33,7 @@ func sample() *Probe {
 	p := &Probe{Provider: "test", Name: "sample"}
 	for _, a := range []struct {
 		name, operand string
-		kind          sdt.Kind
+		kind          sdt.TypeKind
 		float         bool
 	}{
 		{"i8", "-1@%dil", sdt.KindInt, false}, {"i16", "-2@%si", sdt.KindInt, false}, {"i32", "-4@%edx", sdt.KindInt, false}, {"i64", "-8@%rcx", sdt.KindInt, false},

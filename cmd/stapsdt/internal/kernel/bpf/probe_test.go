@@ -20,9 +20,9 @@ func TestKeyHasLayouts(t *testing.T) {
 	request := func(fields ...sdt.Field) *sdt.Type {
 		return &sdt.Type{Kind: sdt.KindPointer, Size: 8, Elem: &sdt.Type{Name: "main.Req", Kind: sdt.KindStruct, Size: 24, Fields: fields}}
 	}
-	level := func(kind sdt.Kind) *sdt.Type { return &sdt.Type{Name: "main.Level", Kind: kind, Size: 8} }
+	level := func(kind sdt.TypeKind) *sdt.Type { return &sdt.Type{Name: "main.Level", Kind: kind, Size: 8} }
 	pointer := func(to *sdt.Type) *sdt.Type { return &sdt.Type{Kind: sdt.KindPointer, Size: 8, Elem: to} }
-	inner := func(kind sdt.Kind) *sdt.Type {
+	inner := func(kind sdt.TypeKind) *sdt.Type {
 		return &sdt.Type{Name: "main.Inner", Kind: sdt.KindStruct, Size: 8, Fields: []sdt.Field{{Name: "x", Type: level(kind)}}}
 	}
 	keys := map[string]int{}

@@ -11,7 +11,7 @@ import (
 // two.
 var timeFields = [...]struct {
 	name string
-	kind sdt.Kind
+	kind sdt.TypeKind
 }{{"wall", sdt.KindUint}, {"ext", sdt.KindInt}, {"loc", sdt.KindPointer}}
 
 // IsTime reports whether a type is a time.Time.

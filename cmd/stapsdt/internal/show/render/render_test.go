@@ -235,7 +235,7 @@ func FuzzFields(f *testing.F) {
 	f.Add(int64(-1), int64(-3), int64(64), int64(-8), int64(1<<62), uint8(7), []byte{})
 	f.Add(int64(math.MaxInt64), int64(1), int64(65), int64(math.MaxInt64), int64(math.MaxInt64), uint8(5), []byte("0123456789abcdef"))
 	f.Fuzz(func(t *testing.T, offset, bitOffset, bitSize, size, count int64, kind uint8, content []byte) {
-		inner := &sdt.Type{Kind: sdt.Kind(kind % 9), Size: size, Count: count}
+		inner := &sdt.Type{Kind: sdt.TypeKind(kind % 9), Size: size, Count: count}
 		char := &sdt.Type{Kind: sdt.KindChar, Size: 1}
 		inner.Elem = char
 		array := &sdt.Type{Kind: sdt.KindArray, Size: size, Count: count, Elem: inner}
@@ -315,7 +315,7 @@ func TestFieldUnits(t *testing.T) {
 
 // TestFieldTimes: a time.Time in a struct is shown as an argument is, but one without the content of one as a struct.
 func TestFieldTimes(t *testing.T) {
-	word := func(name string, kind sdt.Kind, offset int64) sdt.Field {
+	word := func(name string, kind sdt.TypeKind, offset int64) sdt.Field {
 		return sdt.Field{Name: name, Type: &sdt.Type{Kind: kind, Size: 8}, Offset: offset}
 	}
 	at := &sdt.Type{Name: "time.Time", Kind: sdt.KindStruct, Size: 24, Fields: []sdt.Field{
