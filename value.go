@@ -17,16 +17,19 @@ type Kind uint8
 // The kinds of values, and the types of arguments that have them. An argument of a probe
 // that AddProbe defined has one of the first four, or KindTime.
 const (
-	KindInvalid  = Kind(0)             // the kind of the zero Value
-	KindInt64    = Kind(kind.Int64)    // int8 to int64, int
-	KindUint64   = Kind(kind.Uint64)   // uint8 to uint64, uint, uintptr
-	KindFloat64  = Kind(kind.Float64)  // float32, float64
-	KindString   = Kind(kind.String)   // string, []byte
-	KindBool     = Kind(kind.Bool)     // bool
-	KindDuration = Kind(kind.Duration) // time.Duration
-	KindPointer  = Kind(kind.Pointer)  // unsafe.Pointer, and pointers in the struct of a ProbeOf
-	KindTime     = Kind(kind.Time)     // time.Time
+	KindInvalid  Kind = iota // the kind of the zero Value
+	KindInt64                // int8 to int64, int
+	KindUint64               // uint8 to uint64, uint, uintptr
+	KindFloat64              // float32, float64
+	KindString               // string, []byte
+	KindBool                 // bool
+	KindDuration             // time.Duration
+	KindPointer              // unsafe.Pointer, and pointers in the struct of a ProbeOf
+	KindTime                 // time.Time
 )
+
+// They are those of package kind, which are in the same order.
+var _ [0]struct{} = [KindInt64 - Kind(kind.Int64) + KindTime - Kind(kind.Time)]struct{}{}
 
 // String returns the name of the kind's type in Go: int64, time.Duration and so on.
 func (k Kind) String() string {
