@@ -6,10 +6,9 @@
 //	var request = stapsdt.NewProbe2[string, int32](app, "request__done", "path", "status")
 //
 //	func main() {
-//		if err := app.Load(); err != nil {
-//			log.Print(err) // the probes stay no-ops
+//		if err := probeenv.Load(); err != nil {
+//			log.Print(err) // some probes are unavailable; the program continues
 //		}
-//		defer app.Close()
 //		...
 //		request.Fire(r.URL.Path, status)
 //	}
@@ -33,8 +32,10 @@
 // A probe that is defined while its provider is loaded becomes part of it at the next
 // Load. Until then it is a no-op.
 //
-// A library defines its probes as package variables and never loads them. The program
-// that uses it calls [LoadAll] once, in main.
+// A library defines its probes as package variables and never loads them. The program that uses it
+// calls Load of package probeenv once, in main, which loads all providers, and opens a socket or
+// begins a recording if the environment requests it. [LoadAll] only loads all providers, for tests
+// and for programs that must not link package net.
 //
 // # Arguments
 //

@@ -105,10 +105,8 @@ func (e *Error) Unwrap() error {
 	return e.Err
 }
 
-// ErrorCode is libstapsdt's SDTError_t for Go: the step of loading or unloading that failed. It
-// serves programs that compare codes with libstapsdt's codes; for everything else, test for the
-// errors above. Each value is one greater than in SDTError_t, so that the zero ErrorCode is not a
-// failure.
+// ErrorCode is libstapsdt's SDTError_t plus one: the step of loading or unloading that failed, for
+// programs that compare it with libstapsdt's. For everything else, test for the errors above.
 type ErrorCode int
 
 // The steps of loading and unloading.
