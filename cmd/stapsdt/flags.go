@@ -13,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
 
@@ -100,12 +101,11 @@ func runFlags(c *cobra.Command, to *console.Console, config *query.Config) {
 // choiceFlag defines a flag with a fixed set of values. now is the default, for which set is not
 // called.
 func choiceFlag(c *cobra.Command, set func(string), name, short, now, usage string, words ...string) {
-	c.Flags().FuncP(name, short, usage, func(text string) error {
-		if !slices.Contains(words, text) {
-			last := len(words) - 1
-			return fmt.Errorf("takes %s or %s, not %q", strings.Join(words[:last], ", "), words[last], text)
+	c.Flags().FuncP(name, short, usage, func(word string) error {
+		if !slices.Contains(words, word) {
+			return fmt.Errorf("takes %s, not %q", text.List(words, "or"), word)
 		}
-		set(text)
+		set(word)
 		return nil
 	})
 	c.Flags().Lookup(name).DefValue = now
@@ -241,8 +241,7 @@ func readers(root *cobra.Command) string {
 			names = append(names, c.Name())
 		}
 	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
+	return text.List(names, "and")
 }
 
 // checkStrayAddress returns an error if an argument is the address of a page of probes and the

@@ -6,8 +6,8 @@ package rights
 import (
 	"errors"
 	"fmt"
-	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"golang.org/x/sys/unix"
 )
 
@@ -93,21 +93,17 @@ func effective() uint64 {
 
 // Error returns one sentence.
 func (e *Error) Error() string {
-	switch len(e.Missing) {
-	case 0:
+	if len(e.Missing) == 0 {
 		// No capability is missing, so something else forbids the operation, such as a security
 		// module, seccomp or a user namespace.
 		return e.Op + " is not permitted here, although no capability is missing: " +
 			Reason(e.Err) + " (a seccomp filter, a security module or a user namespace can be the cause)"
-	case 1:
-		return fmt.Sprintf("%s needs %v", e.Op, e.Missing[0])
 	}
 	var all []string
 	for _, c := range e.Missing {
 		all = append(all, c.String())
 	}
-	last := len(all) - 1
-	return fmt.Sprintf("%s needs %s and %s", e.Op, strings.Join(all[:last], ", "), all[last])
+	return fmt.Sprintf("%s needs %s", e.Op, text.List(all, "and"))
 }
 
 // Reason returns the kernel's error, without the hints that a package has added for its own users.

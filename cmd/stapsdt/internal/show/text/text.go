@@ -38,6 +38,15 @@ func Some(names []string, most int) string {
 	return text
 }
 
+// List returns names as a sentence has them, such as "a, b and c" if word is "and".
+func List(names []string, word string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " " + word + " " + names[last]
+}
+
 // PIDs joins the first of some PIDs.
 func PIDs(pids []int) string { return Some(strings.Fields(strings.Trim(fmt.Sprint(pids), "[]")), 8) }
 

@@ -65,3 +65,11 @@ func TestNames(t *testing.T) {
 	require.Equal(t, []string{"0 events", "1 event", "2 events"}, []string{Number(0, "event"), Number(1, "event"), Number(2, "event")})
 	require.Equal(t, "18446744073709551615 events", Number(uint64(1<<64-1), "event"))
 }
+
+// TestList: two names are separated by a word, and three by a comma too.
+func TestList(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	for i, want := range []string{"", "a", "a or b", "a, b or c"} {
+		require.Equal(t, want, List(names[:i], "or"))
+	}
+}
