@@ -23,7 +23,7 @@ which is started, and what it starts.`,
   stapsdt count -p 1234 myapp:request__done --by path --sum bytes --sort sum
   stapsdt count postgres:postgresql:query__start --by 'str(arg0)'`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if config.Specs, err = parseSpecs(cutAddress(args, &options.From), nil); err != nil {
+			if config.Specs, err = parseSpecs(cutAddress(args, &options.From)); err != nil {
 				return err
 			}
 			if c.Flags().Changed("sum") {

@@ -75,7 +75,7 @@ func processAndSpec(process string, args []string) (pid int, only *spec.Spec, er
 		return 0, nil, query.Usagef("doctor takes one SPEC")
 	}
 	if len(args) == 1 {
-		specs, err := parseSpecs(args, nil)
+		specs, err := parseSpecs(args)
 		if err != nil {
 			return 0, nil, err
 		}

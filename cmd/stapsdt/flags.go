@@ -142,9 +142,9 @@ func sourceFlags(c *cobra.Command, from *replay.From) {
 	c.Flags().BoolVar(&from.Follow, "follow", false, "with --from, go on with what is written from now on, until Ctrl-C")
 }
 
-// parseSpecs parses SPECs. others maps a SPEC to its alternative.
-func parseSpecs(words []string, others map[string]string) ([]spec.Choice, error) {
-	specs, err := spec.ParseChoices(words, others)
+// parseSpecs parses SPECs.
+func parseSpecs(words []string) ([]spec.Choice, error) {
+	specs, err := spec.ParseChoices(words)
 	if err != nil {
 		return nil, query.Usagef("%w", err)
 	}

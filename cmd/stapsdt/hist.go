@@ -38,7 +38,7 @@ which is started, and what it starts.`,
 				}
 				return err
 			}
-			if config.Specs, err = parseSpecs(args[:1], nil); err != nil {
+			if config.Specs, err = parseSpecs(args[:1]); err != nil {
 				return err
 			}
 			return count.Run(c.Context(), to, config, options)

@@ -31,7 +31,7 @@ A single go:PATTERN stands for the calls of functions and their returns.`,
 			if args = cutAddress(args, &options.From); len(args) != 1 && len(args) != 2 {
 				return query.Usagef("latency takes the probes of the start and of the end, or the name that their __start and __end follow")
 			}
-			if config.Specs, err = parseSpecs(args, nil); err != nil {
+			if config.Specs, err = parseSpecs(args); err != nil {
 				return err
 			}
 			return latency.Run(c.Context(), to, config, key, options)

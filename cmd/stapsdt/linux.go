@@ -66,7 +66,7 @@ func tracingStatus(c *cobra.Command, err error) (status int, hint string) {
 // withoutSocket returns a process whose environment asks it to listen, but which does not, or 0.
 func withoutSocket(pids []int) int {
 	for _, pid := range pids {
-		if isAsked, _ := wire.ParseVariable(recordings.Environment(pid, wire.Variable)); !isAsked {
+		if isAsked, _ := wire.ParseVariable(proc.Environment(pid)(wire.Variable)); !isAsked {
 			continue
 		}
 		if _, err := socket.Find(pid); err != nil {

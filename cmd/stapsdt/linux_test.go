@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -31,7 +31,7 @@ func TestWithoutSocket(t *testing.T) {
 			_ = sleep.Wait()
 		})
 		// The kernel closes the pipe by which Start waits for execve before the process has its environment.
-		require.Eventually(t, func() bool { return recordings.Environment(sleep.Process.Pid, "STAPSDT_SOCKET") == value }, testenv.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { return proc.Environment(sleep.Process.Pid)("STAPSDT_SOCKET") == value }, testenv.Patience, time.Millisecond)
 		if value == "1" {
 			want = fmt.Sprintf(want, sleep.Process.Pid)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/record"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -19,7 +20,7 @@ import (
 func recordCommand(to *console.Console) *cobra.Command {
 	var config query.Config
 	options := record.Options{Size: 64 << 20}
-	increments, alternatives := false, map[string]string{}
+	increments, alternatives := false, map[string]spec.Spec{}
 	c := &cobra.Command{
 		Use:   "record SPEC... -O FILE (-p PID | -a | with FILE in each SPEC | -- COMMAND)",
 		Short: "Record events in a file",
@@ -35,8 +36,11 @@ which is started, and what it starts.`,
   stapsdt record -a 'http:*' -w 'status >= 500' -O errors.rec --size 256M -d 1h
   stapsdt trace --from myapp.rec`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if config.Specs, err = parseSpecs(args, alternatives); err != nil {
+			if config.Specs, err = parseSpecs(args); err != nil {
 				return err
+			}
+			for i, text := range args {
+				config.Specs[i].Other = alternatives[text]
 			}
 			if increments {
 				options.Increments = to.Out
@@ -57,10 +61,10 @@ which is started, and what it starts.`,
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")
 	c.Flags().IntVar(&options.TextSize, "strlen", 256, fmt.Sprintf("record at most `N` bytes of a text, up to %d", record.MaxText))
 	c.Flags().BoolVar(&increments, inpod.Increments, false, "send the recording to standard output while it is made")
-	c.Flags().Func(inpod.Alternative, "also select the probes of the second `SPEC=SPEC`", func(text string) error {
+	c.Flags().Func(inpod.Alternative, "also select the probes of the second `SPEC=SPEC`", func(text string) (err error) {
 		one, other, _ := strings.Cut(text, "=")
-		alternatives[one] = other
-		return nil
+		alternatives[one], err = spec.Parse(other)
+		return err
 	})
 	for _, name := range []string{inpod.Increments, inpod.Alternative} {
 		_ = c.Flags().MarkHidden(name)

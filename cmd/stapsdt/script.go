@@ -23,7 +23,7 @@ program has the probes that exist when it is made.`,
 		Example: `  stapsdt script -p 1234 'myapp:*' >myapp.bt
   stapsdt script postgres:postgresql:query__start --str arg0 >query.bt`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			specs, err := parseSpecs(args, nil)
+			specs, err := parseSpecs(args)
 			if err != nil {
 				return err
 			}

@@ -30,7 +30,7 @@ which is started, and what it starts.`,
 			if from.Given() {
 				return query.Usagef("stack needs the kernel, because recordings have no stacks: %s take --from", readers(c.Root()))
 			}
-			if config.Specs, err = parseSpecs(args, nil); err != nil {
+			if config.Specs, err = parseSpecs(args); err != nil {
 				return err
 			}
 			return stack.Run(c.Context(), to, config, options)

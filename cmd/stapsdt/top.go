@@ -30,7 +30,7 @@ output is no terminal, one screen follows another.`,
   stapsdt top -a -n 1 -o json
   stapsdt top --from /dev/shm/shop.rec`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if config.Specs, err = parseSpecs(cutAddress(args, &options.From), nil); err != nil {
+			if config.Specs, err = parseSpecs(cutAddress(args, &options.From)); err != nil {
 				return err
 			}
 			return top.Run(c.Context(), to, config, options)

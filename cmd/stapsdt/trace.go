@@ -48,7 +48,7 @@ time axis. -w then applies to an operation as a whole, as in latency.`,
   stapsdt trace postgres:postgresql:query__start --show 'pid,str(arg0)'
   stapsdt trace 'go:main.*' -- ./myapp --port 80`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if config.Specs, err = parseSpecs(cutAddress(args, &options.From), nil); err != nil {
+			if config.Specs, err = parseSpecs(cutAddress(args, &options.From)); err != nil {
 				return err
 			}
 			if outfile.Timelines[format] != "" {

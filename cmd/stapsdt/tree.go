@@ -32,7 +32,7 @@ process ends. With --from, they are always shown.`,
   stapsdt tree -p 1234 'go:main.*' -w 'req.Path == "/orders"'
   stapsdt tree --from /dev/shm/shop.rec --slowest 1 -o json`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if config.Specs, err = parseSpecs(cutAddress(args, &options.From), nil); err != nil {
+			if config.Specs, err = parseSpecs(cutAddress(args, &options.From)); err != nil {
 				return err
 			}
 			return tree.Run(c.Context(), to, config, options)

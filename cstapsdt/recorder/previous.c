@@ -202,7 +202,8 @@ static uint64_t worth_of(const unsigned char *head)
 		rank = ENDED;
 	else if (sdt_get_u32(head + SDT_OFF_BESIDE) != 0)
 		rank = BESIDE;
-	return rank << RANK_BIT | began;
+	/* A damaged time does not change the rank. */
+	return rank << RANK_BIT | (began & ((UINT64_C(1) << RANK_BIT) - 1));
 }
 
 /* A look at the recordings to a path. */

@@ -133,7 +133,7 @@ static void expect_recorded_to(const char *name)
 	rec_free(&r);
 }
 
-enum { KILLED, ENDED, BESIDE, INCOMPLETE };
+enum { KILLED, ENDED, BESIDE, INCOMPLETE, DAMAGED };
 
 /* make_recording leaves the head of a recording, which began at a time. */
 static void make_recording(const char *name, unsigned pid, int kind, unsigned began)
@@ -145,7 +145,9 @@ static void make_recording(const char *name, unsigned pid, int kind, unsigned be
 	for (int i = 0; i < 4; i++)
 		head[44 + i] = (unsigned char)(pid >> (8 * i));
 	head[88] = (unsigned char)began;
-	head[104] = kind == ENDED;
+	if (kind == DAMAGED)
+		memset(head + 88, 0xff, 8);
+	head[104] = kind == ENDED || kind == DAMAGED;
 	head[108] = kind == BESIDE;
 	CHECK(fd >= 0 && write(fd, head, sizeof head) == sizeof head);
 	close(fd);
@@ -239,6 +241,9 @@ static void kept(void)
 		{"kept.7", 7, BESIDE, false}, {"kept.8", 8, BESIDE, false}, {NULL, 0, 0, false},
 	}, incomplete[] = {
 		{"kept-20200101T000000.000000000Z", 1, KILLED, false}, {"kept.2", 2, INCOMPLETE, true}, {NULL, 0, 0, false},
+	}, damaged[] = {
+		{"kept.1", 1, KILLED, false}, {"kept.2", 2, KILLED, false}, {"kept.3", 3, KILLED, false}, {"kept.4", 4, KILLED, false},
+		{"kept.5", 5, KILLED, false}, {"kept.6", 6, DAMAGED, true}, {NULL, 0, 0, false},
 	}, pattern[] = {
 		{"1-app-1.rec", 1, KILLED, false}, {"2-app-2.rec-20200101T000000.000000000Z", 2, BESIDE, true},
 		{"3-app-3.rec", 3, BESIDE, false}, {"4-app-4.rec.4", 4, BESIDE, false}, {"5-app-5.rec", 5, ENDED, true},
@@ -246,7 +251,7 @@ static void kept(void)
 		{"10-app-10.rec", 10, BESIDE, false}, {"11-app-11.rec", 11, BESIDE, false}, {NULL, 0, 0, false},
 	};
 	static const struct { const char *to; const struct left *files; } cases[] = {
-		{"kept", first}, {"kept", ended}, {"kept", children}, {"kept", incomplete}, {"%p-app-%p.rec", pattern},
+		{"kept", first}, {"kept", ended}, {"kept", children}, {"kept", incomplete}, {"kept", damaged}, {"%p-app-%p.rec", pattern},
 	};
 	char name[128];
 
@@ -259,7 +264,7 @@ static void kept(void)
 		snprintf(name, sizeof name, "%s/%s", directory, cases[i].to);
 		rec_begin(name, 1);
 		sdtStopRecording();
-		snprintf(name, sizeof name, i < 4 ? "%s/kept" : "%s/%d-app-%d.rec", directory, (int)getpid(), (int)getpid());
+		snprintf(name, sizeof name, i < 5 ? "%s/kept" : "%s/%d-app-%d.rec", directory, (int)getpid(), (int)getpid());
 		CHECK(unlink(name) == 0);
 		for (const struct left *f = cases[i].files; f->name; f++) {
 			snprintf(name, sizeof name, "%s/%s", directory, f->name);

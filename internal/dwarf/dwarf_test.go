@@ -14,12 +14,11 @@ import (
 	"time"
 	"unsafe"
 
+	foreign "github.com/go-stapsdt/stapsdt/internal/dwarf/internal/time"
 	"github.com/go-stapsdt/stapsdt/internal/image"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
-
-	foreign "github.com/go-stapsdt/stapsdt/internal/dwarf/internal/time"
 
 	"github.com/stretchr/testify/require"
 )

@@ -38,16 +38,11 @@ func (r *Reader) Each(of func(number uint32) func(*Event), goOn func() bool) err
 		return err
 	}
 	for len(r.active) > 0 && goOn() {
-		s := r.active[0]
-		if err := r.run(s, of); err != nil {
+		if err := r.run(r.active[0], of); err != nil {
 			return err
 		}
-		ok, err := r.fill(s)
-		if err != nil {
+		if _, err := r.refill(); err != nil {
 			return err
-		}
-		if !ok {
-			r.active = slices.Delete(r.active, 0, 1)
 		}
 	}
 	return nil
@@ -143,17 +138,19 @@ func (r *Reader) advance() error {
 		return nil
 	}
 	r.taken = false
-	s := r.active[0]
-	ok, err := r.fill(s)
-	if err != nil {
-		return err
+	ok, err := r.refill()
+	if ok {
+		r.settle()
 	}
-	if !ok {
+	return err
+}
+
+// refill fills the first active shard, or removes it if it has no further event.
+func (r *Reader) refill() (ok bool, err error) {
+	if ok, err = r.fill(r.active[0]); !ok && err == nil {
 		r.active = slices.Delete(r.active, 0, 1)
-		return nil
 	}
-	r.settle()
-	return nil
+	return ok, err
 }
 
 // settle moves the first active shard to its place after it has gone on to its next event.

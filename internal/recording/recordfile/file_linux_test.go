@@ -96,6 +96,7 @@ func TestTidy(t *testing.T) {
 	ended := func(h *recording.Head) { h.Ended = true }
 	beside := func(h *recording.Head) { h.Reading.Ticks = 1 } // written below: Head has no field for it
 	incomplete := func(h *recording.Head) { h.Chunks = 0 }
+	damaged := func(h *recording.Head) { h.Ended, h.Reading.Realtime = true, -1 }
 	type left struct {
 		name string
 		pid  uint32
@@ -121,6 +122,10 @@ func TestTidy(t *testing.T) {
 			{"app.rec.5", 5, beside}, {"app.rec.6", 6, beside}, {"app.rec.7", 7, beside}, {"app.rec.8", 8, beside},
 		}},
 		"incomplete": {removed: []int{1}, files: []left{{"app.rec" + date(1), 1, killed}, {"app.rec.2", 2, incomplete}}},
+		"damaged": {removed: []int{5}, files: []left{
+			{"app.rec.1", 1, killed}, {"app.rec.2", 2, killed}, {"app.rec.3", 3, killed}, {"app.rec.4", 4, killed},
+			{"app.rec.5", 5, killed}, {"app.rec.6", 6, damaged},
+		}},
 		"others": {removed: []int{0}, files: []left{
 			{"app.rec.1", 1, killed}, {"app.rec.2", 9, killed}, {"app.rec.x", 3, killed}, {"app.recx" + date(4), 4, killed}, {"app.rec", 5, killed}, {"2.app.rec", 2, ended},
 			{"app.rec.6", 6, killed}, {"app.rec.7", 7, killed}, {"app.rec.8", 8, killed}, {"app.rec.9", 9, killed}, {"app.rec.10", 10, killed}, {"app.rec.11", 11, killed},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,7 +44,7 @@ func (d *directory) openOurs(path string) (f *os.File, err error) {
 	var magic [len(recording.Magic)]byte
 	if !isSame(f, st) {
 		err = errTaken // by a process that works on the same files
-	} else if _, err = f.ReadAt(magic[:], 0); err == io.EOF || string(magic[:]) != recording.Magic {
+	} else if _, err = f.ReadAt(magic[:], 0); string(magic[:]) != recording.Magic {
 		err = errOther
 	}
 	if err != nil {
@@ -140,7 +139,7 @@ func Worth(head []byte) uint64 {
 	case le.Uint32(head[recording.OffBeside:]) != 0:
 		rank = rankBeside
 	}
-	return rank<<rankBit | began
+	return rank<<rankBit | began&(1<<rankBit-1) // a damaged time does not change the rank
 }
 
 // tidy keeps [Keep] recordings of ended processes to a path. If there are more, it removes those of

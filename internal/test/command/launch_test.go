@@ -106,6 +106,26 @@ func TestLaunchOutput(t *testing.T) {
 	require.Equal(t, 2000, said)
 }
 
+// TestLaunchTimeline: a timeline gets whole into a pipe that could have lines of the command between its own, although what
+// is written at a time ends within a line.
+func TestLaunchTimeline(t *testing.T) {
+	testenv.NeedsRoot(t)
+	program := filepath.Join(t.TempDir(), "program")
+	compileText(t, program, talkative)
+	r := runCommand(t, "trace", "-o", "chrome", "-O", "-", program+":talkative:said", "--", "sh", "-c", "exec "+program+" >/dev/null")
+	require.Zero(t, r.status, r.stderr)
+	var file traceFile
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &file))
+	events := 0
+	for _, e := range file.TraceEvents {
+		if e.Ph == "i" {
+			events++
+		}
+	}
+	require.Positive(t, events)
+	require.Equal(t, 20000, events+file.OtherData.LostEvents)
+}
+
 // TestLaunchStatus: the status of a command is passed on as a shell does, unless the verb fails. Then the
 // command is not run.
 func TestLaunchStatus(t *testing.T) {

@@ -28,8 +28,7 @@ type fan struct {
 	kubectl *kubectl
 	request *Request
 	out     *os.File
-	err     io.Writer
-	warn    func(format string, args ...any) // prints a message to err
+	warn    func(format string, args ...any) // prints a message to standard error
 	said    sync.Map                         // the messages that are printed only once
 	slots   chan struct{}                    // has an element for each search in progress
 }
@@ -37,7 +36,7 @@ type fan struct {
 func newFan(k *kubectl, r *Request, out *os.File, err io.Writer) *fan {
 	say := func(format string, args ...any) { warn(err, format, args...) }
 	slots := make(chan struct{}, searches)
-	return &fan{kubectl: k, request: r, out: out, err: err, warn: say, slots: slots}
+	return &fan{kubectl: k, request: r, out: out, warn: say, slots: slots}
 }
 
 func (f *fan) execute(verb localVerb) (status int, err error) {
@@ -130,20 +129,20 @@ func (f *fan) each(all []pod, ask func(i int) error) error {
 	return f.report(failed, len(all))
 }
 
-// report prints the errors of the pods that failed, or returns one error if all did. number is the
-// number of pods that were asked.
+// report prints the errors of the pods that failed. If all did, it returns an error, in place of
+// theirs if they are the same. number is the number of pods that were asked.
 func (f *fan) report(failed []podError, number int) error {
 	slices.SortFunc(failed, func(a, b podError) int { return cmp.Compare(a.pod, b.pod) })
-	none := len(failed) == number
+	all := len(failed) == number
 	same := !slices.ContainsFunc(failed, func(one podError) bool {
 		return one.err.Error() != failed[0].err.Error()
 	})
-	if !none || !same {
+	if !all || !same {
 		for _, one := range failed {
 			f.say("%s: %v", one.pod, one.err)
 		}
 	}
-	if !none {
+	if !all {
 		return nil
 	}
 	who, why := "the pod "+failed[0].pod, " can be asked"
@@ -188,7 +187,7 @@ func (f *fan) ask(ctx context.Context, p *pod, r *Request, out io.Writer) (*subj
 	if err == nil && status != 0 {
 		return nil, errStatus(status, said.last())
 	}
-	said.pass(func(line string) { fmt.Fprintf(f.err, "stapsdt: %v: %s", p, line) })
+	said.pass(func(line string) { f.warn("%v: %s", p, line) })
 	return s, err
 }
 

@@ -18,7 +18,7 @@ type held struct {
 func (h *held) Write(b []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	line := strings.TrimPrefix(string(b), "stapsdt: ")
+	line := strings.TrimSpace(strings.TrimPrefix(string(b), "stapsdt: "))
 	if h.to != nil {
 		h.to(line)
 	} else {
@@ -45,5 +45,5 @@ func (h *held) last() string {
 	if len(h.lines) == 0 {
 		return ""
 	}
-	return strings.TrimSpace(h.lines[len(h.lines)-1])
+	return h.lines[len(h.lines)-1]
 }

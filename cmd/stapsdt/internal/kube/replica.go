@@ -4,7 +4,6 @@ package kube
 
 import (
 	"crypto/rand"
-	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/mirror"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
@@ -59,8 +58,7 @@ func (f *replicas) leave(m *member) {
 
 // message prints a message of the command in the pod. With -v, each pod prints its own; otherwise,
 // a message of several pods is printed once.
-func (r *stream) message(line string) {
-	text := strings.TrimSpace(line)
+func (r *stream) message(text string) {
 	if r.isNew(text) || r.request.values["verbose"] != "" {
 		r.warn("%s: %s", r.member.name, text)
 	}

@@ -70,6 +70,10 @@ func (s Sum) Int() *big.Int {
 
 // Float returns the sum.
 func (s Sum) Float() float64 {
+	s.Low, s.High = int64(uint32(s.Low)), s.High+s.Low>>32
+	if int64(int32(s.High)) == s.High { // most sums fit, and package big would allocate
+		return float64(s.High<<32 | s.Low)
+	}
 	f, _ := new(big.Float).SetInt(s.Int()).Float64()
 	return f
 }

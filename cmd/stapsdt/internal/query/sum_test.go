@@ -3,6 +3,7 @@ package query
 import (
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -35,4 +36,25 @@ func FuzzSum(f *testing.F) {
 			assert.Equal(t, float, sum.Float())
 		}
 	})
+}
+
+// TestFloat: a sum of any size is rounded as package big rounds it. One of 64 bits allocates nothing.
+func TestFloat(t *testing.T) {
+	source := rand.New(rand.NewPCG(1, 2))
+	short := 0
+	for range 200000 {
+		s := Sum{int64(source.Uint64()) >> source.IntN(64), int64(source.Uint64()) >> source.IntN(64)}
+		exact := s.Int()
+		want, _ := new(big.Float).SetInt(exact).Float64()
+		if got := s.Float(); math.Float64bits(want) != math.Float64bits(got) {
+			t.Fatalf("%+v: %v instead of %v", s, got, want)
+		}
+		if exact.IsInt64() {
+			short++
+		}
+	}
+	assert.True(t, 20000 < short && short < 180000, "%d sums of 64 bits", short)
+	for _, s := range []Sum{{-1, -1}, {1<<32 - 1, math.MaxInt32}, {0, math.MinInt32}, {-1 << 40, 256}} {
+		assert.Zero(t, testing.AllocsPerRun(10, func() { s.Float() }), "%+v", s)
+	}
 }

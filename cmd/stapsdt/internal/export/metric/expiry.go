@@ -68,7 +68,7 @@ func (m *Traced) purgeRows(now time.Time) error {
 // remove removes a row from its table. Its series keeps the counts, which must not fall, but not
 // the last value of a gauge, which is useless later.
 func (m *Traced) remove(id rowKey, k *knownRow) error {
-	r, err := id.of.Take(&layout.Row{Key: []byte(id.key)})
+	r, err := id.of.Take([]byte(id.key))
 	if err != nil {
 		return err
 	}
@@ -95,10 +95,9 @@ func (m *Traced) remove(id rowKey, k *knownRow) error {
 
 // warnFull warns when a metric begins to lack room for further series.
 func (m *Traced) warnFull(overflow uint64) {
-	h := &m.removal
-	more := overflow - h.overflow
-	if more > 0 && !h.warned {
+	more := overflow - m.removal.overflow
+	if more > 0 && !m.removal.warned {
 		m.Warn("%s: %d events had no room: all %d series of a user are in use, or too many of others (see series, expire and by in the rule), and more are counted under otel_metric_overflow", m.Name, more, m.Series)
 	}
-	h.overflow, h.warned = overflow, more > 0
+	m.removal.overflow, m.removal.warned = overflow, more > 0
 }

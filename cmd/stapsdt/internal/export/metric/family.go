@@ -73,7 +73,7 @@ func (c *collection) forget() {
 	}
 	maps.DeleteFunc(c.known, func(_ rowKey, k *knownRow) bool { return k.pass != c.passes })
 	c.limit(c.Series, c.now)
-	if len(c.retired) == 0 {
+	if len(c.retired) == 0 || !c.perContainer {
 		return
 	}
 	shown := map[string]bool{} // the labels that exist
@@ -95,6 +95,7 @@ type collection struct {
 	owned map[uint64]int
 	now   time.Time // when the pass began
 	read  time.Time // when the data being converted was read
+	clock layout.Clock
 	// overflow is the number of those events that had no room.
 	events, overflow uint64
 }
@@ -187,28 +188,20 @@ func (m *Traced) tableShapes() iter.Seq2[*layout.Tables, *shape] {
 
 // gauges reads the tables and removes the rows whose process has exited.
 func (c *collection) gauges() error {
-	type row struct {
-		*layout.Row
-		of *layout.Tables
-	}
-	var dead []row
 	lives := proc.Lives{}
+	var removeErr error
 	err := c.rows(func(t *layout.Tables, r *layout.Row) bool {
-		if lives.Has(r.Process) {
-			return true
+		alive := lives.Has(r.Process)
+		if !alive && !r.Overflow { // the overflow row serves all processes
+			if err := t.Remove(r.Key); err != nil {
+				removeErr = err
+				return false
+			}
+			c.removal.events += r.Count
 		}
-		if !r.Overflow { // the overflow row serves all processes
-			dead = append(dead, row{r.Clone(), t})
-		}
-		return false
+		return alive
 	})
-	for _, r := range dead {
-		if err := r.of.Remove(r.Row); err != nil {
-			return err
-		}
-		c.removal.events += r.Count
-	}
-	return err
+	return errors.Join(err, removeErr)
 }
 
 // add adds a row to its series.
@@ -254,8 +247,7 @@ func (c *collection) seriesOf(s *shape, t *layout.Tables, r *layout.Row) *series
 	if k != nil && (k.of == nil || of == *k.of) {
 		c.find(k.series, of)
 	} else {
-		labels, _, _ := c.labelsOf(s.Keys, r.Key, s.probe)
-		k = &knownRow{series: c.at(labels, of)}
+		k = &knownRow{series: c.at(c.labelsOf(s.Keys, r.Key, of, s.probe), of)}
 		if c.group >= 0 {
 			container := of // of itself stays on the stack, for the rows that are known
 			k.of = &container
@@ -272,33 +264,29 @@ func (c *collection) addBuckets(to *expose.Series, s *shape, r *layout.Row) {
 	for i, n := range r.Buckets {
 		c.count(to, s.Slot(i), n)
 	}
-	var clock layout.Clock
 	for _, e := range r.Exemplars {
 		to.Exemplars = append(to.Exemplars, expose.Exemplar{
-			Value: asFloat(s.Value, e.Value) * s.scale, SpanID: e.ID, Time: clock.At(e.Time),
+			Value: asFloat(s.Value, e.Value) * s.scale, SpanID: e.ID, Time: c.clock.At(e.Time),
 		})
 	}
 }
 
-// labelsOf returns the labels in a key, followed by the probe's labels, and the container. pending reports whether the
-// container's labels are not known yet.
+// labelsOf returns the labels in a key, followed by those of the container and of the probe.
 func (c *collection) labelsOf(
-	items []value.Item, key []byte, probe []string,
-) (labels []string, of cgroup.Container, pending bool) {
-	labels = make([]string, 0, len(c.labels))
-	if of, pending = c.containerIn(items, key); pending {
-		return nil, of, true
-	}
+	items []value.Item, key []byte, of cgroup.Container, probe []string,
+) []string {
+	labels := make([]string, 0, len(c.labels))
 	for i := range items {
 		if i != c.group {
 			v := evaluate.ValueIn(&items[i], key)
 			labels = append(labels, labelOf(&v))
 		}
 	}
-	return append(c.appendContainer(labels, &of), probe...), of, false
+	return append(c.appendContainer(labels, &of), probe...)
 }
 
-// containerIn returns the container in a key, which is zero if the labels do not need it.
+// containerIn returns the container in a key, which is zero if the labels do not need it. pending
+// reports whether its labels are not known yet.
 func (c *collection) containerIn(
 	items []value.Item, key []byte,
 ) (of cgroup.Container, pending bool) {
@@ -328,10 +316,11 @@ func (c *collection) inFlight() error {
 		if one.Since == 0 {
 			continue // a condition was false
 		}
-		labels, of, pending := c.labelsOf(o.Plan.Open, one.Value, nil)
+		of, pending := c.containerIn(o.Plan.Open, one.Value)
 		if pending {
 			continue
 		}
+		labels := c.labelsOf(o.Plan.Open, one.Value, of, nil)
 		if c.full(one.Owner, labels, of) {
 			labels = nil
 		}
@@ -343,8 +332,11 @@ func (c *collection) inFlight() error {
 func (c *collection) zeros() error {
 	seen, err := c.pairs.labels()
 	for _, s := range seen {
-		labels, of, pending := c.labelsOf(c.pairs.Plan.Open, s.Value, nil)
-		if !pending && !c.full(noOwner, labels, of) {
+		of, pending := c.containerIn(c.pairs.Plan.Open, s.Value)
+		if pending {
+			continue
+		}
+		if labels := c.labelsOf(c.pairs.Plan.Open, s.Value, of, nil); !c.full(noOwner, labels, of) {
 			c.at(labels, of)
 		}
 	}

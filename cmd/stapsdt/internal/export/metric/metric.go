@@ -110,19 +110,15 @@ func (m *Traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkKeys(a.Keys); err != nil {
-		return nil, err
-	}
 	scale, err := m.scaleOf(a.Value)
 	if err != nil {
 		return nil, err
 	}
-	s := &shape{Aggregate: a, probe: m.openLabels(p.Provider, p.Name), scale: scale}
-	id, err := m.shape(s)
+	tables, id, err := m.shape(p, a, scale)
 	if err != nil {
 		return nil, err
 	}
-	return a.Section(m.Env, s.tables, id)
+	return a.Section(m.Env, tables, id)
 }
 
 // checkKeys returns an error if a label is the type of a value: its name is known only while the
@@ -148,23 +144,27 @@ const (
 	maxBytes = 8 << 20
 )
 
-// shape assigns tables and an ID to a shape.
-func (m *Traced) shape(s *shape) (id uint32, err error) {
-	key := s.String()
-	if s.tables = m.tables[key]; s.tables == nil {
-		limits := layout.Limits{Rows: m.Series, Places: min(2*m.Series, maxPlaces), Bytes: maxBytes, Shared: true}
-		if s.tables, err = s.NewTables(limits); err != nil {
-			return 0, bpf.MapError(err)
-		}
-		m.tables[key] = s.tables
+// shape returns the tables and the ID of the shape of a program for a probe.
+func (m *Traced) shape(
+	p *bpf.Probe, a *bpf.Aggregate, scale float64,
+) (t *layout.Tables, id uint32, err error) {
+	if err := checkKeys(a.Keys); err != nil {
+		return nil, 0, err
 	}
-	for i, known := range m.shapes {
-		if known.equal(s) {
-			return uint32(i), nil
+	key := a.String()
+	if t = m.tables[key]; t == nil {
+		limits := layout.Limits{Rows: m.Series, Places: min(2*m.Series, maxPlaces), Bytes: maxBytes, Shared: true}
+		if t, err = a.NewTables(limits); err != nil {
+			return nil, 0, bpf.MapError(err)
 		}
+		m.tables[key] = t
+	}
+	s := &shape{Aggregate: a, tables: t, probe: m.openLabels(p.Provider, p.Name), scale: scale}
+	if i := slices.IndexFunc(m.shapes, s.equal); i >= 0 {
+		return t, uint32(i), nil
 	}
 	m.shapes = append(m.shapes, s)
-	return uint32(len(m.shapes) - 1), nil
+	return t, uint32(len(m.shapes) - 1), nil
 }
 
 // equal reports whether rows of both shapes have the same meaning.

@@ -49,15 +49,11 @@ func (m *Traced) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkKeys(end.Keys); err != nil {
-		return nil, err
-	}
-	s := &shape{Aggregate: end, probe: m.openLabels(p.Provider, p.Name), scale: m.Scale}
-	id, err := m.shape(s)
+	tables, id, err := m.shape(p, end, m.Scale)
 	if err != nil {
 		return nil, err
 	}
-	return o.Plan.End(m.Env, of, end, s.tables, id)
+	return o.Plan.End(m.Env, of, end, tables, id)
 }
 
 // kind returns the ID of the operations that a probe starts or ends: of the calls of its

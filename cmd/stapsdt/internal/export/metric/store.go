@@ -90,10 +90,10 @@ func (m *store) retire(id string, keep bool) {
 	delete(m.series, id)
 }
 
-// limit drops the retired series whose last events are the oldest if there are too many for a
-// metric of at most the given number of series.
-func (m *store) limit(series int, now time.Time) {
-	excess := len(m.retired) - retiredPerSeries*series
+// limit drops the retired series whose last events are the oldest if there are too many. most is
+// the maximum number of series that the metric has in use.
+func (m *store) limit(most int, now time.Time) {
+	excess := len(m.retired) - retiredPerSeries*most
 	if excess <= 0 {
 		return
 	}

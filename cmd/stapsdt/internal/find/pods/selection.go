@@ -17,7 +17,7 @@ import (
 // Selection holds the pods of this machine that match patterns, or all if there are none.
 type Selection struct {
 	*cgroup.Pods
-	Patterns []query.PodPattern
+	patterns []query.PodPattern
 }
 
 // Select returns the selection by patterns, of the pods that exist now. Refresh looks for others.
@@ -40,7 +40,7 @@ var ErrNone = errors.New("this machine has no pods: there is no " + cgroup.Links
 
 // Selects reports whether a pattern selects a container.
 func (s *Selection) Selects(c *cgroup.Container) bool {
-	return slices.ContainsFunc(s.Patterns, func(p query.PodPattern) bool { return c.Matches(p) })
+	return slices.ContainsFunc(s.patterns, func(p query.PodPattern) bool { return c.Matches(p) })
 }
 
 // Processes returns the selected processes.
@@ -51,7 +51,7 @@ func (s *Selection) Processes() ([]int, error) {
 
 // HasProcess reports whether a process is selected.
 func (s *Selection) HasProcess(pid int) bool {
-	if len(s.Patterns) == 0 {
+	if len(s.patterns) == 0 {
 		return true
 	}
 	c := s.OfProcess(pid)
@@ -74,7 +74,7 @@ func PIDs(patterns []query.PodPattern) ([]int, error) {
 // String returns the patterns.
 func (s *Selection) String() string {
 	var all []string
-	for _, p := range s.Patterns {
+	for _, p := range s.patterns {
 		all = append(all, p.String())
 	}
 	return strings.Join(all, " or ")

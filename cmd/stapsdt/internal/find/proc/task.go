@@ -3,8 +3,10 @@
 package proc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -48,6 +50,27 @@ func Executable(pid int) string {
 func Comm(pid, tid int) string {
 	comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
 	return strings.TrimSuffix(string(comm), "\n")
+}
+
+// maxEnvironment is the maximum size of an environment that is read.
+const maxEnvironment = 1 << 20
+
+// Environment returns the variables of a process, as they were when it was started. Those that are
+// unknown are "".
+func Environment(pid int) func(name string) string {
+	var all []byte
+	if f, err := os.Open(fmt.Sprintf("/proc/%d/environ", Task(pid))); err == nil {
+		defer f.Close()
+		all, _ = io.ReadAll(io.LimitReader(f, maxEnvironment))
+	}
+	return func(name string) string {
+		for one := range bytes.SplitSeq(all, []byte{0}) {
+			if value, ok := bytes.CutPrefix(one, []byte(name+"=")); ok {
+				return string(value)
+			}
+		}
+		return ""
+	}
 }
 
 // outlivesMain reports whether a process has outlived its main thread, which the kernel counts too.

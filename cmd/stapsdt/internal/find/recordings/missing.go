@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -13,7 +14,7 @@ import (
 // all. Their logs have the reason, unless they never record or have closed the recording.
 func Missing(pids []int, all []Recording) (missing []int) {
 	for _, pid := range pids {
-		path, _, err := recording.ParseVariable(Environment(pid, recording.Variable))
+		path, _, err := recording.ParseVariable(proc.Environment(pid)(recording.Variable))
 		isIts := func(r Recording) bool { return r.PID == pid && !r.Kept }
 		if err == nil && path != "" && !slices.ContainsFunc(all, isIts) {
 			missing = append(missing, pid)

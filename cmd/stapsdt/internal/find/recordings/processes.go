@@ -3,7 +3,6 @@
 package recordings
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -29,8 +28,6 @@ const (
 	// maxDescriptors is the maximum number of descriptors of a process among which a deleted file
 	// is looked for, and maxPlaces the maximum number of places where it is opened.
 	maxDescriptors, maxPlaces = 4096, 4
-	// maxEnvironment is the maximum size of an environment that is read.
-	maxEnvironment = 1 << 20
 )
 
 func isEnd(err error) bool { return errors.Is(err, io.EOF) }
@@ -57,7 +54,7 @@ func Of(pids []int) (all []Recording) {
 	for _, pid := range pids {
 		found, paths := mapped(pid)
 		add(pid, found, true)
-		variable := Environment(pid, recording.Variable)
+		variable := proc.Environment(pid)(recording.Variable)
 		if path, _, err := recording.ParseVariable(variable); err == nil {
 			paths = append(paths, path)
 		}
@@ -247,20 +244,4 @@ func openDeleted(pid int, m *proc.Mapping) (*os.File, error) {
 		reason = err
 	}
 	return nil, reason
-}
-
-// Environment returns a variable of a process, as it was when it was started, or "".
-func Environment(pid int, name string) string {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", proc.Task(pid)))
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	all, _ := io.ReadAll(io.LimitReader(f, maxEnvironment))
-	for one := range bytes.SplitSeq(all, []byte{0}) {
-		if value, ok := bytes.CutPrefix(one, []byte(name+"=")); ok {
-			return string(value)
-		}
-	}
-	return ""
 }

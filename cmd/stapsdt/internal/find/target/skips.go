@@ -17,8 +17,8 @@ const (
 	// skipUnresponsive is for files of file systems that do not answer.
 	skipUnresponsive
 	// skipTime, skipDescriptors, skipProbes and skipMappings are for users who have used up their
-	// share of a tracer: skipDescriptors if there is no room for a file or a kind of probes,
-	// skipProbes for a file's probes.
+	// share of a tracer: skipDescriptors if there is no room for a file, a kind of probes
+	// or links of programs, skipProbes for a file's probes.
 	skipTime
 	skipDescriptors
 	skipProbes

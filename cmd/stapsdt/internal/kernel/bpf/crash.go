@@ -31,16 +31,7 @@ func FollowSignals(
 		asm.StoreMem(asm.RFP, b.word, asm.R0, asm.Word),
 	)
 	b.update(into, b.word, number, ebpf.UpdateAny)
-	b.leaveProgram()
-	ins, err := b.finish()
-	if err != nil {
-		return nil, nil, err
-	}
-	return startProgram(&ebpf.ProgramSpec{
-		Name: "signals", Type: ebpf.RawTracepoint, Instructions: ins, License: license,
-	}, func(prog *ebpf.Program) (link.Link, error) {
-		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: "signal_deliver", Program: prog})
-	})
+	return b.start("signals", ebpf.RawTracepoint, rawTracepoint("signal_deliver"))
 }
 
 // followed exits unless one of the signals is being delivered and the process has no handler for
@@ -72,10 +63,23 @@ func (b *builder) followed(number, handler int16, signals []unix.Signal) {
 	)
 }
 
-// startProgram loads and attaches a program.
-func startProgram(
-	spec *ebpf.ProgramSpec, attach func(*ebpf.Program) (link.Link, error),
+// rawTracepoint returns the function that attaches a program to a raw tracepoint.
+func rawTracepoint(name string) func(*ebpf.Program) (link.Link, error) {
+	return func(prog *ebpf.Program) (link.Link, error) {
+		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: prog})
+	}
+}
+
+// start ends a program of a tracepoint, loads it and attaches it.
+func (b *builder) start(
+	name string, kind ebpf.ProgramType, attach func(*ebpf.Program) (link.Link, error),
 ) (*ebpf.Program, link.Link, error) {
+	b.leaveProgram()
+	ins, err := b.finish()
+	if err != nil {
+		return nil, nil, err
+	}
+	spec := &ebpf.ProgramSpec{Name: name, Type: kind, Instructions: ins, License: license}
 	prog, err := Preemption{}.load(spec)
 	if err != nil {
 		return nil, nil, refusedTracepoint(LoadProgram, "loading BPF programs", err)

@@ -56,9 +56,7 @@ func followTracepoint(env *Env) (*ebpf.Program, link.Link, error) {
 
 // followRaw reads the child's PID from its task_struct, which is the tracepoint's second argument.
 func followRaw(env *Env) (*ebpf.Program, link.Link, error) {
-	attach := func(prog *ebpf.Program) (link.Link, error) {
-		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_fork", Program: prog})
-	}
+	attach := rawTracepoint("sched_process_fork")
 	if env.Namespace != nil {
 		if _, err := numberMembers(); err != nil {
 			return nil, nil, err
@@ -101,14 +99,7 @@ func forks(
 	value := b.alloc(8)
 	b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(asm.RFP, value, asm.R5, asm.DWord))
 	b.update(env.Processes, b.word, value, ebpf.UpdateAny)
-	b.leaveProgram()
-	ins, err := b.finish()
-	if err != nil {
-		return nil, nil, err
-	}
-	return startProgram(&ebpf.ProgramSpec{
-		Name: "forks", Type: kind, Instructions: ins, License: license,
-	}, attach)
+	return b.start("forks", kind, attach)
 }
 
 var childField = regexp.MustCompile(`\bpid_t child_pid;\s*offset:(\d+);\s*size:4;`)

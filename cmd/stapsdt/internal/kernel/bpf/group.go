@@ -43,20 +43,17 @@ func FollowGroups() (g *Groups, err error) {
 	if err != nil {
 		return g, err
 	}
-	ins, err := g.instructions()
+	b, err := g.program()
 	if err != nil {
 		return g, err
 	}
-	g.prog, g.link, err = startProgram(&ebpf.ProgramSpec{
-		Name: "groups", Type: ebpf.RawTracepoint, Instructions: ins, License: license,
-	}, func(prog *ebpf.Program) (link.Link, error) {
-		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: "cgroup_mkdir", Program: prog})
-	})
+	g.prog, g.link, err = b.start("groups", ebpf.RawTracepoint, rawTracepoint("cgroup_mkdir"))
 	return g, err
 }
 
-// instructions returns the program. It receives the arguments of the tracepoint cgroup_mkdir: the group and its path.
-func (g *Groups) instructions() (asm.Instructions, error) {
+// program generates the program, which receives the arguments of the tracepoint cgroup_mkdir: the
+// group and its path.
+func (g *Groups) program() (*builder, error) {
 	const group, path = 0, 8
 	b := newBuilder(&Env{}, nil)
 	b.begin()
@@ -90,8 +87,7 @@ func (g *Groups) instructions() (asm.Instructions, error) {
 		asm.Mov.Imm(asm.R4, 0),
 		asm.FnMapUpdateElem.Call(),
 	)
-	b.leaveProgram()
-	return b.finish()
+	return b, nil
 }
 
 // Path returns the path of a group that was created since FollowGroups, or "". It returns "" for all groups if g is

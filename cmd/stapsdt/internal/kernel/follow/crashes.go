@@ -21,8 +21,8 @@ type Crashes struct {
 // maxCrashes is the number of processes whose crashes are kept until Take.
 const maxCrashes = 1024
 
-// FollowCrashes begins to look at the processes of a set, or at all if it is nil.
-func FollowCrashes(processes *ebpf.Map, ns *bpf.Namespace) (c *Crashes, err error) {
+// NewCrashes begins to look at the processes of a set, or at all if it is nil.
+func NewCrashes(processes *ebpf.Map, ns *bpf.Namespace) (c *Crashes, err error) {
 	c = &Crashes{}
 	c.found, err = ebpf.NewMap(&ebpf.MapSpec{
 		Name: "crashes", Type: ebpf.LRUHash, KeySize: 4, ValueSize: 8, MaxEntries: maxCrashes,

@@ -22,9 +22,8 @@ type Pods struct {
 	Names *bpf.PodNames
 	// Set has the groups that the patterns select. It is nil if there is no pattern.
 	Set *ebpf.Map
-	// Problem is called with the error if a pod cannot be followed.
-	Problem func(error)
 
+	problem func(error) // is called with the error if a pod cannot be followed
 	groups  *cgroup.Groups
 	known   map[uint64]cgroup.Container
 	pending bool // whether a container's link may still appear
@@ -33,10 +32,10 @@ type Pods struct {
 // PodInterval is the maximum time until a new pod is known, once its link exists.
 const PodInterval = 100 * time.Millisecond
 
-// FollowPods begins to follow the pods of the machine, and to select the pods that match patterns.
-func FollowPods(patterns []query.PodPattern, problem func(error)) (f *Pods, err error) {
+// NewPods begins to follow the pods of the machine, and to select the pods that match patterns.
+func NewPods(patterns []query.PodPattern, problem func(error)) (f *Pods, err error) {
 	known := map[uint64]cgroup.Container{}
-	f = &Pods{Selection: pods.Select(patterns), Problem: problem, known: known}
+	f = &Pods{Selection: pods.Select(patterns), problem: problem, known: known}
 	f.groups = cgroup.New(func(uint64) string { return "" }, f.Selection.Pods)
 	defer func() {
 		if err != nil {
@@ -100,7 +99,7 @@ func (f *Pods) add(id uint64, c *cgroup.Container) {
 		err = errors.Join(err, f.Set.Put(id, uint8(1)))
 	}
 	if err != nil {
-		f.Problem(fmt.Errorf("the pod %s is not followed: %w", c.Path(), err))
+		f.problem(fmt.Errorf("the pod %s is not followed: %w", c.Path(), err))
 	}
 }
 

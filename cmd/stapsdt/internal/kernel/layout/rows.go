@@ -126,13 +126,6 @@ func (r *Row) copy(of *Row) {
 	*r = to
 }
 
-// Clone returns a copy of a row that shares no memory with it.
-func (r *Row) Clone() *Row {
-	c := &Row{}
-	c.copy(r)
-	return c
-}
-
 // Add adds the events of another row with the same key.
 func (r *Row) Add(other *Row) {
 	r.Merge(other.Tally)

@@ -3,7 +3,6 @@
 package layout
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -127,10 +126,10 @@ func (t *Tables) All(buffer []Row) (all []Row, err error) {
 // Removable reports whether rows can be removed. Rows at fixed places cannot.
 func (t *Tables) Removable() bool { return !t.layout.Places() }
 
-// Remove removes a row. The next event creates it again.
-func (t *Tables) Remove(r *Row) error {
-	t.removeOwner(r)
-	err := t.Rows.Delete(r.Key)
+// Remove removes the row of a key. The next event creates it again.
+func (t *Tables) Remove(key []byte) error {
+	t.removeOwner(key)
+	err := t.Rows.Delete(key)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return nil
 	}
@@ -138,33 +137,33 @@ func (t *Tables) Remove(r *Row) error {
 }
 
 // removeOwner removes the owner of a row.
-func (t *Tables) removeOwner(r *Row) {
+func (t *Tables) removeOwner(key []byte) {
 	if t.Owners != nil {
-		_ = t.Owners.Delete(r.Key)
+		_ = t.Owners.Delete(key)
 	}
 }
 
-// Take removes a row and returns its last state. Before Linux 5.14, events between the two are lost; later, only an
-// event that is being counted at that moment is.
-func (t *Tables) Take(r *Row) (*Row, error) {
+// Take removes the row of a key and returns its last state, which keeps the key. Before Linux 5.14,
+// events between the two are lost; later, only an event that is being counted at that moment is.
+func (t *Tables) Take(key []byte) (*Row, error) {
 	var whole []byte
 	var parts [][]byte // of all processors
 	var last any = &whole
 	if t.Rows.Type() == ebpf.PerCPUHash {
 		last = &parts
 	}
-	t.removeOwner(r)
-	err := t.Rows.LookupAndDelete(r.Key, last)
+	t.removeOwner(key)
+	err := t.Rows.LookupAndDelete(key, last)
 	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
-		if err = t.Rows.Lookup(r.Key, last); err == nil {
-			err = t.Remove(r)
+		if err = t.Rows.Lookup(key, last); err == nil {
+			err = t.Remove(key)
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("remove a series: %w", err)
 	}
 	taken := &Row{}
-	taken.set(t.layout, bytes.Clone(r.Key), slices.Concat(append(parts, whole)...))
+	taken.set(t.layout, key, slices.Concat(append(parts, whole)...))
 	return taken, nil
 }
 

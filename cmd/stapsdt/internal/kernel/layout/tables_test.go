@@ -76,7 +76,7 @@ func checkTables(t *testing.T, l *Rows, limits Limits, key any, value []byte, wa
 	}))
 	require.Equal(t, rows, alone)
 	if tables.Removable() {
-		taken, err := tables.Take(&rows[0])
+		taken, err := tables.Take(rows[0].Key)
 		require.NoError(t, err)
 		require.Equal(t, rows[0], *taken)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
-
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 
 	"github.com/cilium/ebpf"

@@ -53,7 +53,7 @@ func (x *exits) begin() {
 	if x.run.processes != nil {
 		selected = x.run.processes.Set
 	}
-	x.crashes, _ = follow.FollowCrashes(selected, x.run.Env.Namespace)
+	x.crashes, _ = follow.NewCrashes(selected, x.run.Env.Namespace)
 }
 
 // check looks for crashes if it is time, and returns the time until the next look.

@@ -17,7 +17,7 @@ func (r *Run) followPods() (err error) {
 	if len(r.Pods) == 0 && !pods.Here() {
 		return nil
 	}
-	if r.pods, err = follow.FollowPods(r.Pods, r.Problem); err != nil {
+	if r.pods, err = follow.NewPods(r.Pods, r.Problem); err != nil {
 		r.pods = nil
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
-
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 )
 

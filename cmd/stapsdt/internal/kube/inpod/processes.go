@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
@@ -39,7 +38,7 @@ func Look(container string, alone bool) (*Answer, error) {
 		if p.Readable {
 			_, err = socket.Find(pid)
 			p.Listens = err == nil
-			p.Asked, _ = wire.ParseVariable(recordings.Environment(pid, wire.Variable))
+			p.Asked, _ = wire.ParseVariable(proc.Environment(pid)(wire.Variable))
 		}
 		a.Processes = append(a.Processes, p)
 	}

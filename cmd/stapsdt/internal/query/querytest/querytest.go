@@ -20,7 +20,7 @@ var Buckets = []query.Buckets{
 func Spec(text string) spec.Spec { return Specs(text)[0].Spec }
 
 func Specs(texts ...string) []spec.Choice {
-	specs, err := spec.ParseChoices(texts, nil)
+	specs, err := spec.ParseChoices(texts)
 	if err != nil {
 		panic(err)
 	}

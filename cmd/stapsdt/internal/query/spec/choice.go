@@ -12,19 +12,14 @@ type Choice struct {
 	Other Spec // zero if there is none
 }
 
-// ParseChoices parses specs. others maps a spec to its alternative.
-func ParseChoices(specs []string, others map[string]string) (all []Choice, err error) {
+// ParseChoices parses specs without alternatives.
+func ParseChoices(specs []string) (all []Choice, err error) {
 	for _, text := range specs {
-		c := Choice{}
-		if c.Spec, err = Parse(text); err != nil {
+		one, err := Parse(text)
+		if err != nil {
 			return nil, err
 		}
-		if other := others[text]; other != "" {
-			if c.Other, err = Parse(other); err != nil {
-				return nil, err
-			}
-		}
-		all = append(all, c)
+		all = append(all, Choice{Spec: one})
 	}
 	return all, nil
 }

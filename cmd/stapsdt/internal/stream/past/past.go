@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
@@ -52,7 +53,7 @@ func open(pid int, specs []spec.Spec) (*Recording, error) {
 	if r.file, err = recordings.Written(pid); r.file == nil {
 		return nil, cmp.Or(err, errNone)
 	}
-	r.whole = recordings.Environment(pid, recording.Variable) != ""
+	r.whole = proc.Environment(pid)(recording.Variable) != ""
 	if err := r.begin(pid); err != nil {
 		r.Close()
 		return nil, err

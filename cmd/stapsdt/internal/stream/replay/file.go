@@ -7,11 +7,10 @@ import (
 	"math"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
-
-	"syscall"
 )
 
 // File is a recording.

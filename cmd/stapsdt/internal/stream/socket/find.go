@@ -164,7 +164,7 @@ func (p *Process) name() string { return fmt.Sprintf("%d-%d", p.own, p.seen) }
 
 // directories returns the directories in which the process and this command would listen.
 func (p *Process) directories() []string {
-	return append(directories(p.UID, environment(p.PID)), directories(p.UID, os.Getenv)...)
+	return append(directories(p.UID, proc.Environment(p.PID)), directories(p.UID, os.Getenv)...)
 }
 
 // inDirectories returns the sockets of the process in its directories.
@@ -178,19 +178,6 @@ func (p *Process) inDirectories(root string) (all []place) {
 		}
 	}
 	return all
-}
-
-// environment returns the variables of a process.
-func environment(pid int) func(name string) string {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", proc.Task(pid)))
-	return func(name string) string {
-		for variable := range bytes.SplitSeq(b, []byte{0}) {
-			if value, ok := bytes.CutPrefix(variable, []byte(name+"=")); ok {
-				return string(value)
-			}
-		}
-		return ""
-	}
 }
 
 // directories returns the directories in which a program with this user and environment may listen.
