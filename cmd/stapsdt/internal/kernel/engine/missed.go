@@ -35,28 +35,16 @@ func (e *Engine) selected(all mappers, pid int) *mapper {
 	return p
 }
 
-// see notes the provider of a mapping, if its name is that of a probe image. The process may end
-// before anything else can be found out.
+// see notes the provider of a mapping whose file is not attached to, if its name is that of a probe
+// image. The process may end before anything else can be found out.
 func (e *Engine) see(p *mapper, pid int, m *proc.Mapping) {
 	provider := imageProvider(m.Path)
-	if provider == "" || slices.Contains(p.images, provider) || e.attachedTo(m) {
+	if provider == "" || slices.Contains(p.images, provider) {
 		return
 	}
 	if !e.finder.Knows(pid, m) {
 		p.images = append(p.images, provider)
 	}
-}
-
-// attachedTo reports whether a mapping has a file that is attached to. The path of a mapping
-// differs with the mounts of the reader.
-func (e *Engine) attachedTo(m *proc.Mapping) bool {
-	id := target.ID{Device: m.Device, Inode: m.Inode}
-	for f, state := range e.files {
-		if f.ID == id && len(state.attachments) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // imageFile matches the name of a file that package region makes for a provider.
@@ -140,11 +128,8 @@ func (e *Engine) attachedFiles() map[target.ID]*file {
 	return all
 }
 
-// mapped notes that a process has mapped a file that is attached to. f is nil for another file.
+// mapped notes that a process has mapped a file that is attached to.
 func (e *Engine) mapped(f *file, pid int) {
-	if f == nil {
-		return
-	}
 	if e.options.Used != nil {
 		e.options.Used(pid)
 	}

@@ -267,11 +267,16 @@ func (e *Engine) reported(mapped mappers) (pids []int) {
 	scans, asks := e.Scans(), e.asks() // if neither, no mapping matters
 	see := func(pid int, m *proc.Mapping) {
 		p := e.selected(mapped, pid)
-		if p != nil && (scans || asks) {
-			e.see(p, pid, m)
+		if p == nil {
+			return
 		}
-		if p != nil {
-			e.mapped(attached()[target.ID{Device: m.Device, Inode: m.Inode}], pid)
+		// The path of a mapping differs with the mounts of the reader.
+		f := attached()[target.ID{Device: m.Device, Inode: m.Inode}]
+		switch {
+		case f != nil:
+			e.mapped(f, pid)
+		case scans || asks:
+			e.see(p, pid, m)
 		}
 	}
 	pids, lost := e.watcher.Mapped(see, func(pid int, m *proc.Mapping) bool {
