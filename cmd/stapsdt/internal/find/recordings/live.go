@@ -23,12 +23,10 @@ type Live struct {
 // error is a stall.Err if a file system kept Written from finding out.
 func Written(pid int) (l *Live, err error) {
 	err = eachMapped(pid, func(r *Recording, f *os.File, device uint64) (keep bool) {
-		isOwn := !r.Kept && r.Size <= maxBytes
-		if !isOwn || l != nil {
-			return false
+		if keep = !r.Kept && r.Size <= maxBytes; keep {
+			l = &Live{file: f, device: device, Path: r.File, Size: r.Size}
 		}
-		l = &Live{file: f, device: device, Path: r.File, Size: r.Size}
-		return true
+		return keep
 	})
 	return l, err
 }

@@ -104,8 +104,9 @@ func mapped(pid int) (all []Recording, paths []string) {
 }
 
 // eachMapped calls yield with each recording that a process has mapped, the open file, and the key
-// of its file system. The file is closed afterwards unless yield reports that it is kept. The error
-// is a stall.Err if a mapping or a file was left out because its file system did not answer.
+// of its file system. The file is closed afterwards unless yield reports that it is kept, which
+// ends the search. The error is a stall.Err if a mapping or a file was left out because its file
+// system did not answer.
 func eachMapped(
 	pid int, yield func(r *Recording, f *os.File, device uint64) (keep bool),
 ) (stalled error) {
@@ -124,7 +125,10 @@ func eachMapped(
 		one, err := stall.Do(m.Device, func() (*mappedFile, error) {
 			return newMappedFile(pid, m)
 		}, func(late *mappedFile) { late.Close() })
-		if err == nil && !yield(&one.Recording, one.f, m.Device) {
+		if err == nil {
+			if yield(&one.Recording, one.f, m.Device) {
+				break
+			}
 			one.Close()
 		}
 		stalled = cmp.Or(stalled, onlyStall(err))
