@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 )
 
 // Selection holds the pods of this machine that match patterns, or all if there are none.
@@ -72,10 +72,4 @@ func PIDs(patterns []query.PodPattern) ([]int, error) {
 }
 
 // String returns the patterns.
-func (s *Selection) String() string {
-	var all []string
-	for _, p := range s.patterns {
-		all = append(all, p.String())
-	}
-	return strings.Join(all, " or ")
-}
+func (s *Selection) String() string { return spec.Join(s.patterns, " or ") }
