@@ -9,7 +9,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -246,17 +245,15 @@ func (r Reader) readChunk(p []byte, off int64) (int, error) {
 	return copy(p, buffer[:read.n]), read.err
 }
 
-// errnos are the errors of system calls if the process, the system or a control group has no
-// descriptors or no memory left, or if a signal has interrupted them. ENOSPC is not among them: the
-// verifier of BPF programs returns it if its log is too long, which is a verdict.
-var errnos = []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EINTR}
-
 // Short reports whether the process, the system or a control group lacks descriptors or memory.
 func Short(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
-// Passes reports whether the operation may succeed later, because there was a shortage, or a file system did not answer.
+// Passes reports whether the operation may succeed later, because there was a shortage, a signal
+// has interrupted it, or a file system did not answer. ENOSPC does not pass: the verifier of BPF
+// programs returns it if its log is too long, which is a verdict.
 func Passes(err error) bool {
-	return errors.Is(err, Err) || slices.ContainsFunc(errnos, func(errno unix.Errno) bool { return errors.Is(err, errno) })
+	return errors.Is(err, Err) || Short(err) ||
+		errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)
 }
