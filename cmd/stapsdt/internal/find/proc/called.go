@@ -91,8 +91,8 @@ func names(pid int) (all []string) {
 		return nil
 	}
 	all = append(all, strings.TrimSuffix(string(comm), "\n"))
-	if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", Task(pid))); err == nil {
-		all = append(all, filepath.Base(strings.TrimSuffix(exe, Deleted)))
+	if exe := Executable(pid); exe != "" {
+		all = append(all, filepath.Base(exe))
 	}
 	return all
 }
