@@ -102,7 +102,7 @@ func TestSharedNames(t *testing.T) {
 	})
 }
 
-// TestLongDemangled: a short name that stands for a very long one costs no more than others.
+// TestLongDemangled: demangling a short name that stands for a very long one allocates at most 64 MB.
 func TestLongDemangled(t *testing.T) {
 	name := "_Z1f1AIiiE"
 	for i := range 23 {

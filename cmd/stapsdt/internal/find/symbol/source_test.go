@@ -152,7 +152,7 @@ func TestDescribedFaltering(t *testing.T) {
 	assert.Equal(t, symbols, m.read().symbols)
 }
 
-// TestManyDebugFiles: no more than maxDebugFiles stay open.
+// TestManyDebugFiles: at most maxDebugFiles stay open.
 func TestManyDebugFiles(t *testing.T) {
 	program := compiled(t, "a.cc", inlinedCXX, "-g0")
 	limit, asked := newSources(), 0
