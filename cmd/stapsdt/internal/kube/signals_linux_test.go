@@ -1,13 +1,12 @@
 package kube
 
 import (
-	"fmt"
-	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -38,11 +37,9 @@ func TestIgnoredSignals(t *testing.T) {
 
 // signalsOf returns a set of signals of a process.
 func signalsOf(t *testing.T, pid int, set string) uint64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	status, err := proc.ReadStatus(pid)
 	require.NoError(t, err)
-	match := regexp.MustCompile(set + `:\t([0-9a-f]+)`).FindSubmatch(b)
-	require.NotNil(t, match)
-	signals, err := strconv.ParseUint(string(match[1]), 16, 64)
+	signals, err := strconv.ParseUint(status.Word(set, 0), 16, 64)
 	require.NoError(t, err)
 	return signals
 }
