@@ -131,17 +131,18 @@ func TestTableBudget(t *testing.T) {
 	}
 }
 
-// slow is a file whose file system does not answer the first calls after the headers were read.
-type slow struct {
+// faltering is a file whose file system does not answer some reads, by their numbers.
+type faltering struct {
 	io.ReaderAt
-	calls int
+	silent func(read int) bool
+	reads  int
 }
 
-func (s *slow) ReadAt(p []byte, off int64) (int, error) {
-	if s.calls++; s.calls > 10 && s.calls < 14 {
+func (f *faltering) ReadAt(p []byte, off int64) (int, error) {
+	if f.reads++; f.silent != nil && f.silent(f.reads) {
 		return 0, stall.Err
 	}
-	return s.ReaderAt.ReadAt(p, off)
+	return f.ReaderAt.ReadAt(p, off)
 }
 
 // TestTablesLater: tables that could not be read are read again.
@@ -150,7 +151,8 @@ func TestTablesLater(t *testing.T) {
 	require.NoError(t, err)
 	defer exe.Close()
 	left := int64(maxTables)
-	m := &Module{content: &slow{ReaderAt: exe}, left: &left}
+	first := func(read int) bool { return read > 10 && read < 14 } // after those of the headers
+	m := &Module{content: &faltering{ReaderAt: exe, silent: first}, left: &left}
 	require.Nil(t, m.read().go_)
 	require.NotNil(t, m.read().go_)
 	require.Same(t, m.read(), m.read())

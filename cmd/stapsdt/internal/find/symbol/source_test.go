@@ -5,7 +5,6 @@ package symbol
 import (
 	"debug/elf"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -41,6 +39,12 @@ func moduleOf(t testing.TB, path string) *Module {
 	t.Cleanup(func() { f.Close() })
 	left := int64(maxTables)
 	return &Module{Path: path, content: f, left: &left, sources: newSources()}
+}
+
+// startOf returns the address of a symbol.
+func startOf(m *Module, name string) uint64 {
+	symbols := m.read().symbols
+	return symbols[slices.IndexFunc(symbols, func(s elfSymbol) bool { return s.name == name })].start
 }
 
 // functionsIn returns the functions at the addresses of a symbol, each once.
@@ -86,53 +90,21 @@ func TestDescribed(t *testing.T) {
 	assert.Equal(t, []string{"[main (a.s:4)]", "[main (a.s:5)]"}, functionsIn(t, moduleOf(t, compiled(t, "a.s", assembly)), "main"))
 }
 
-// silent is a file whose file system does not answer while it is set.
-type silent struct {
-	io.ReaderAt
-	set bool
-}
-
-func (s *silent) ReadAt(p []byte, off int64) (int, error) {
-	if s.set {
-		return 0, stall.Err
-	}
-	return s.ReaderAt.ReadAt(p, off)
-}
-
 // TestDescribedLater: while a file system does not answer, there are symbols, and later everything.
 func TestDescribedLater(t *testing.T) {
 	m := moduleOf(t, compiled(t, "a.cc", inlinedCXX))
-	file := &silent{ReaderAt: m.content}
-	m.content = file
-	var at uint64
-	for _, s := range m.read().symbols {
-		if s.name == "main" {
-			at = s.start
-		}
-	}
+	isSilent := false
+	m.content = &faltering{ReaderAt: m.content, silent: func(int) bool { return isSilent }}
+	at := startOf(m, "main")
 	for range 2 {
-		file.set = true
+		isSilent = true
 		assert.Len(t, m.lookup(at), 1)
 		assert.Empty(t, m.lookup(at)[0].File)
-		file.set = false
+		isSilent = false
 	}
 	assert.NotEmpty(t, m.lookup(at)[0].File)
-	file.set = true
+	isSilent = true
 	assert.NotEmpty(t, m.lookup(at)[0].File, "what was found is kept")
-}
-
-// faltering is a file whose file system does not answer some reads, by their numbers.
-type faltering struct {
-	io.ReaderAt
-	silent map[int]bool
-	reads  int
-}
-
-func (f *faltering) ReadAt(p []byte, off int64) (int, error) {
-	if f.reads++; f.silent[f.reads] {
-		return 0, stall.Err
-	}
-	return f.ReaderAt.ReadAt(p, off)
 }
 
 // TestDescribedFaltering: a file can have its headers at one moment and none at the next, because
@@ -142,9 +114,9 @@ func TestDescribedFaltering(t *testing.T) {
 	file := &faltering{ReaderAt: m.content}
 	m.content = file
 	symbols, all := m.read().symbols, file.reads
-	at := symbols[slices.IndexFunc(symbols, func(s elfSymbol) bool { return s.name == "main" })].start
+	at := startOf(m, "main")
 	m.tables, file.reads = nil, 0
-	file.silent = map[int]bool{all: true, 2 * all: true, 2*all + 1: true}
+	file.silent = func(read int) bool { return read == all || read == 2*all || read == 2*all+1 }
 	m.lookup(at)
 	assert.Nil(t, m.tables, "they are read again")
 	file.silent = nil
