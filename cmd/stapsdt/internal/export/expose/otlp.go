@@ -41,8 +41,8 @@ type OTLP struct {
 // defaultInterval is the time between two messages with metrics.
 const defaultInterval = time.Minute
 
-// ParseEndpoint parses an endpoint such as "http://host:4318".
-func ParseEndpoint(endpoint string) (*url.URL, error) {
+// parseEndpoint parses an endpoint such as "http://host:4318".
+func parseEndpoint(endpoint string) (*url.URL, error) {
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil:
@@ -55,7 +55,7 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 
 // ParseBase parses an endpoint for all signals. It also accepts the URL for one signal.
 func ParseBase(endpoint string) (*url.URL, error) {
-	u, err := ParseEndpoint(endpoint)
+	u, err := parseEndpoint(endpoint)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func startOTLP(t *testing.T, endpoint string, source Collector, complain func(st
 	t.Helper()
 	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "50")
 	m := NewMetrics(source, prometheus.NewRegistry())
-	u, err := ParseEndpoint(endpoint)
+	u, err := parseEndpoint(endpoint)
 	require.NoError(t, err)
 	o, err := NewOTLP(t.Context(), u, m, complain)
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ import (
 // tracesClient returns a client that sends spans to an endpoint.
 func tracesClient(t *testing.T, endpoint string) *client {
 	t.Helper()
-	u, err := ParseEndpoint(endpoint)
+	u, err := parseEndpoint(endpoint)
 	require.NoError(t, err)
 	c, err := newClient(u, "traces")
 	require.NoError(t, err)
@@ -289,7 +289,7 @@ func TestClientSettings(t *testing.T) {
 	assert.Equal(t, want, body)
 	server.Close()
 	assert.NotContains(t, c.post(t.Context(), sent, sent).Error(), "password")
-	u, err := ParseEndpoint(endpoint)
+	u, err := parseEndpoint(endpoint)
 	require.NoError(t, err)
 	for name, value := range map[string]string{"CERTIFICATE": dir + "/key.pem", "CLIENT_KEY": dir + "/missing.pem", "TIMEOUT": "10s", "HEADERS": "x=%"} {
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_"+name, value)
@@ -318,7 +318,7 @@ func TestGRPCPort(t *testing.T) {
 		}
 	}()
 	const said = " is a gRPC port; use the port of OTLP over HTTP, usually 4318"
-	u, err := ParseEndpoint("http://" + listener.Addr().String())
+	u, err := parseEndpoint("http://" + listener.Addr().String())
 	require.NoError(t, err)
 	c, err := newClient(u, "metrics")
 	require.NoError(t, err)

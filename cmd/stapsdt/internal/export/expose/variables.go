@@ -38,7 +38,7 @@ func endpointOf(signal string, endpoint *url.URL) (*url.URL, error) {
 	if text == "" {
 		return endpoint.JoinPath("v1", signal), nil
 	}
-	u, err := ParseEndpoint(text)
+	u, err := parseEndpoint(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
