@@ -87,8 +87,7 @@ func (w word) problem() string {
 		return fmt.Sprintf("%s is not a number", cut(w.text))
 	case strings.ContainsRune("“”„‟«»‘’", quote):
 		return fmt.Sprintf(`a text has double quotes, ", and not %c`, quote)
-	}
-	if quote == '$' {
+	case quote == '$':
 		return "'$' is not expected here: a name has none"
 	}
 	return fmt.Sprintf("%q is not expected here", quote)
