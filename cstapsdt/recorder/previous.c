@@ -109,14 +109,6 @@ static void close_locked(int fd)
 	close(fd);
 }
 
-void sdt_recordfile_directory(const char *path, char directory[SDT_PATH_SIZE])
-{
-	const char *slash = strrchr(path, '/');
-	int length = slash && slash > path ? (int)(slash - path) : 1;
-
-	snprintf(directory, SDT_PATH_SIZE, "%.*s", length, slash ? path : ".");
-}
-
 /*
  * sdt_recordfile_move_away renames the recording that an earlier process has left at a path, to the
  * path with the present time. It returns 1 if the path may be free by now, 0 if another process or

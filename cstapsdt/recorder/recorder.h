@@ -213,7 +213,6 @@ int sdt_way_stat(int directory, const char *path, struct stat *status);
 enum { SDT_SUFFIX_SIZE = 48 }; /* more than the longest suffix of a path */
 
 int sdt_recordfile_move_away(int directory, const char *path, char *line);
-void sdt_recordfile_directory(const char *path, char directory[SDT_PATH_SIZE]);
 int sdt_recordfile_expand(const char *pattern, uint32_t pid, char path[SDT_PATH_SIZE]);
 void sdt_recordfile_tidy(const struct sdt_recordfile *file, const char *path, const char *pattern);
 

@@ -153,6 +153,14 @@ static int map_room(struct sdt_recordfile *file, char *line)
 	return 0;
 }
 
+static void write_directory(const char *path, char directory[SDT_PATH_SIZE])
+{
+	const char *slash = strrchr(path, '/');
+	int length = slash && slash > path ? (int)(slash - path) : 1;
+
+	snprintf(directory, SDT_PATH_SIZE, "%.*s", length, slash ? path : ".");
+}
+
 /* open_place opens the directory of a recording. */
 static int open_place(struct sdt_recordfile *file, const char *path, bool makes, char *line)
 {
@@ -163,7 +171,7 @@ static int open_place(struct sdt_recordfile *file, const char *path, bool makes,
 		return sdt_fail_line(line, "%.64s...: the path is too long", path);
 	if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 		return sdt_fail_line(line, "%s: it is a directory", path);
-	sdt_recordfile_directory(path, directory);
+	write_directory(path, directory);
 	file->directory = sdt_way_open(directory, makes, line);
 	if (file->directory < 0)
 		return -1;
