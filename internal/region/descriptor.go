@@ -8,18 +8,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open is openat, repeated if a signal interrupts it, as can happen on a network file
-// system.
-func open(dir int, path string, flags int, mode uint32) (int, error) {
+// Openat is openat(2) with O_CLOEXEC, repeated if a signal interrupts it, as can happen on a
+// network file system.
+func Openat(dir int, path string, flags int, mode uint32) (int, error) {
 	for {
-		fd, err := unix.Openat(dir, path, flags, mode)
-		if err == nil {
-			return lift(fd)
-		}
+		fd, err := unix.Openat(dir, path, flags|unix.O_CLOEXEC, mode)
 		if err != unix.EINTR {
-			return -1, err
+			return fd, err
 		}
 	}
+}
+
+// open is Openat with a descriptor above the standard ones.
+func open(dir int, path string, flags int, mode uint32) (int, error) {
+	fd, err := Openat(dir, path, flags, mode)
+	if err != nil {
+		return -1, err
+	}
+	return lift(fd)
 }
 
 // lift moves a descriptor above the standard ones. If the program has closed those, as a

@@ -54,9 +54,9 @@ func openDirectory(name string, makes bool) (*directory, error) {
 	if err := checkLocal(w.fd, name); err != nil {
 		return nil, err // before its server could let us wait
 	}
-	fd, err := openat(w.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := region.Openat(w.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err == unix.EACCES { // its user may make files there, but not list them
-		fd, err = openat(w.fd, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+		fd, err = region.Openat(w.fd, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
 	}
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
@@ -101,7 +101,7 @@ const maxLinks = 40
 
 // restart returns to the root.
 func (w *way) restart() error {
-	fd, err := openat(unix.AT_FDCWD, "/", unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, err := region.Openat(unix.AT_FDCWD, "/", unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: "/", Err: err}
 	}
@@ -162,12 +162,12 @@ func (w *way) step() error {
 // openNext opens an element, whose path is next, without following it.
 func (w *way) openNext(name, next string) (int, error) {
 	// With O_DIRECTORY, the kernel mounts what is mounted on demand.
-	fd, err := openat(w.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
+	fd, err := region.Openat(w.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
 	if err == unix.ENOENT && w.makes && !slices.ContainsFunc(w.rest, isElement) {
 		return w.makeNext(name, next)
 	}
 	if err == unix.ENOTDIR {
-		fd, err = openat(w.fd, name, unix.O_PATH|unix.O_NOFOLLOW, 0)
+		fd, err = region.Openat(w.fd, name, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	}
 	if err != nil {
 		return -1, &os.PathError{Op: "open", Path: next, Err: err}
@@ -231,19 +231,9 @@ func errOpen(name string) error {
 		name, filepath.Join(name, "rec"))
 }
 
-// openat is openat(2) with O_CLOEXEC, repeated if a signal interrupts it.
-func openat(dir int, name string, flags int, mode uint32) (int, error) {
-	for {
-		fd, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, mode)
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
-}
-
 // openFile opens a file of the directory. The name of the file is its path.
 func (d *directory) openFile(path string, flags int, mode uint32) (*os.File, error) {
-	fd, err := openat(d.fd(), filepath.Base(path), flags|unix.O_NOFOLLOW, mode)
+	fd, err := region.Openat(d.fd(), filepath.Base(path), flags|unix.O_NOFOLLOW, mode)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -296,7 +286,7 @@ func (d *directory) unlink(path string) error {
 
 // names returns the names of the files in the directory.
 func (d *directory) names() []string {
-	fd, err := openat(d.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := region.Openat(d.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil
 	}
