@@ -193,12 +193,13 @@ type Value struct {
 
 // argument returns the i-th argument of an event, which an item describes.
 func argument(item *value.Item, e *recording.Event, i int) Value {
-	one := Variable(e, i)
-	v := newValue(item, one)
-	if text := one.Text(); len(text) == item.TextSize {
-		v.Text, v.Cut = text, false // this is all of it
+	v := Value{Item: item, Missing: e.Unreadable>>i&1 != 0}
+	if item.Type.Kind != expr.String {
+		v.Bits = Bits(item.Type, Variable(e, i))
+		return v
 	}
-	v.Missing, v.Cut = e.Unreadable>>i&1 != 0, v.Cut || e.Cut>>i&1 != 0
+	text, cut := value.Cut(e.Text(i), item.TextSize)
+	v.Text, v.Cut = string(text), cut || e.Cut>>i&1 != 0
 	return v
 }
 
