@@ -68,7 +68,7 @@ func (v *Evaluator) Item(src string) (*expr.Expr, *value.Item, error) {
 		return nil, nil, err
 	}
 	item := NewItem(src, e.Type())
-	if i := v.argOf(e); i >= 0 {
+	if i := v.argOf(e.Root); i >= 0 {
 		item.Bare = v.probe.Args[i].Bare
 	}
 	return e, item, nil
@@ -129,13 +129,13 @@ func (v *Evaluator) needsUnknown(n *expr.Node) bool {
 func (v *Evaluator) IsCut(e *expr.Expr) bool { return v.isCut(e.Root) }
 
 func (v *Evaluator) isCut(n *expr.Node) bool {
-	return n != nil && n.Op == expr.Load && v.isIn(v.event.Cut, n)
+	return n != nil && v.isIn(v.event.Cut, n)
 }
 
-// isIn reports whether a variable is an argument in a set.
+// isIn reports whether a part of an expression is an argument in a set.
 func (v *Evaluator) isIn(set uint64, n *expr.Node) bool {
-	args := len(v.probe.Args)
-	return n.Var < 2*args && set>>(n.Var%args)&1 != 0
+	i := v.argOf(n)
+	return i >= 0 && set>>i&1 != 0
 }
 
 // Bool is Eval for a condition. match is false after a fault.
@@ -146,17 +146,13 @@ func (v *Evaluator) Bool(e *expr.Expr) (match, fault bool) {
 	return e.Bool(v.get)
 }
 
-// argOf returns the index of the argument that an expression is, or -1 if it is none.
-func (v *Evaluator) argOf(e *expr.Expr) int {
-	n := len(v.probe.Args)
-	switch i := e.Root.Var; {
-	case e.Root.Op != expr.Load || i >= 2*n:
+// argOf returns the index of the argument that a part of an expression is, or -1 if it is none.
+func (v *Evaluator) argOf(n *expr.Node) int {
+	args := len(v.probe.Args)
+	if n.Op != expr.Load || n.Var >= 2*args {
 		return -1
-	case i >= n:
-		return i - n
-	default:
-		return i
 	}
+	return n.Var % args
 }
 
 // Number is Eval for an integer expression. It returns the bits of the value.
@@ -168,8 +164,8 @@ func (v *Evaluator) Number(e *expr.Expr) (bits uint64, fault bool) {
 // Value is Eval for an expression whose values an item describes. If it is only an argument that
 // could not be read, there is no fault, but the value is Missing.
 func (v *Evaluator) Value(e *expr.Expr, item *value.Item) (value Value, fault bool) {
-	if i := v.argOf(e); i >= 0 && v.event.Unreadable>>i&1 != 0 {
-		return v.Arg(item, i), false
+	if v.isIn(v.event.Unreadable, e.Root) {
+		return v.Arg(item, v.argOf(e.Root)), false
 	}
 	one, fault := v.Eval(e)
 	if fault {

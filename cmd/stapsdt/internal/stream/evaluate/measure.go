@@ -43,7 +43,7 @@ func NewMeasure(p *recording.Probe, c query.Counting) (m *Measure, err error) {
 		if m.value, err = m.ParseInteger(c.Value, c.For); err != nil {
 			return nil, err
 		}
-		m.Type, m.arg = m.value.Type(), m.argOf(m.value)
+		m.Type, m.arg = m.value.Type(), m.argOf(m.value.Root)
 		if c.Buckets != nil {
 			if err := c.Buckets.Fits(m.Type); err != nil {
 				return nil, fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
