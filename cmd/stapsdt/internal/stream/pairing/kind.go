@@ -21,6 +21,7 @@ type Kind struct {
 	plan     *Plan
 	isPaired bool     // both a start and an end are known
 	first    [2]*side // the first start and the first end
+	added    [2]bool  // a start and an end have everything that the expressions use
 	columns  *Columns // see details
 	unfit    error    // names what a side lacks for the expressions, or nil
 	totals   query.Totals

@@ -66,18 +66,14 @@ func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
 	for _, s := range all {
 		p.prefer(s)
 	}
-	errs, fit := make([]error, len(all)), map[*Kind][2]bool{}
+	errs := make([]error, len(all))
 	for i, s := range all {
-		if errs[i] = p.add(s); errs[i] == nil {
-			fits := fit[s.kind]
-			fits[s.which()] = true
-			fit[s.kind] = fits
-		} else if plan.Unfit == nil {
+		if errs[i] = p.add(s); errs[i] != nil && plan.Unfit == nil {
 			return nil, errs[i]
 		}
 	}
 	for i, s := range all {
-		if errs[i] != nil && !fit[s.kind][s.which()] {
+		if errs[i] != nil && !s.kind.added[s.which()] {
 			s.kind.unfit = errs[i]
 		}
 	}
@@ -129,7 +125,7 @@ func (p *Pairs) add(s *side) error {
 	if err := s.parse(cmp.Or(first[0], p.first[0]), cmp.Or(first[1], p.first[1])); err != nil {
 		return err
 	}
-	p.sides[s.Probe] = s
+	p.sides[s.Probe], s.kind.added[s.which()] = s, true
 	return nil
 }
 
