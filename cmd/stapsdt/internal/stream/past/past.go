@@ -16,6 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	processes "github.com/go-stapsdt/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -54,26 +55,12 @@ func open(pid int, specs []spec.Spec) (*Recording, error) {
 		return nil, cmp.Or(err, errNone)
 	}
 	r.whole = proc.Environment(pid)(recording.Variable) != ""
-	if err := r.begin(pid); err != nil {
+	if r.Reader, err = replay.NewPart(r.file, r.file.Size); err != nil {
 		r.Close()
 		return nil, err
 	}
-	return r, nil
-}
-
-func (r *Recording) begin(pid int) (err error) {
-	if r.Reader, err = recording.NewPart(r.file, r.file.Size); err != nil {
-		return err
-	}
 	r.SetProcess(&recording.Process{PID: uint32(pid)})
-	if _, err = r.More(); err != nil {
-		return err
-	}
-	threads, goroutines := r.Origins()
-	for _, p := range r.Probes() {
-		p.NoThread, p.NoGoroutine = goroutines && !threads, threads && !goroutines
-	}
-	return nil
+	return r, nil
 }
 
 // Each calls take with each event of the selected probes until a time of CLOCK_MONOTONIC. Another

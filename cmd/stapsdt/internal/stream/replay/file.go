@@ -17,7 +17,8 @@ import (
 type File struct {
 	Path string
 	*recording.Reader
-	// Process is the process that writes to the recording. It is nil if only the recording describes the process.
+	// Process is the process that writes to the recording. It is nil if only the recording
+	// describes the process.
 	Process *Process
 	file    *os.File // nil for a recording in memory
 	ended   int      // counts the calls of Follow that found no writer
@@ -123,7 +124,13 @@ func read(f *os.File) (*recording.Reader, error) {
 	case !info.Mode().IsRegular():
 		return nil, errors.New("it is not a regular file")
 	}
-	reader, err := recording.NewPart(f, info.Size())
+	return NewPart(f, info.Size())
+}
+
+// NewPart is recording.NewPart, and finds the events. The probes state whether these have threads
+// or goroutines.
+func NewPart(file io.ReaderAt, size int64) (*recording.Reader, error) {
+	reader, err := recording.NewPart(file, size)
 	if err != nil {
 		return nil, err
 	}
