@@ -26,24 +26,23 @@ func (c *Console) WarnExited(pids []int, says map[int]string) {
 			c.Warn("%s", sentence)
 		}
 	}
-	switch len(others) {
-	case 0:
-	case 1:
-		c.Warn("process %d has exited", others[0])
-	default:
-		c.Warn("processes %s have exited", text.PIDs(others))
-	}
+	c.warnOf(others, "exited")
 }
 
 // WarnLacking warns of the named processes that lack the selected probes.
 func (c *Console) WarnLacking(pids []int, lacks func(pid int) bool) {
 	has := func(pid int) bool { return !lacks(pid) }
-	switch all := slices.DeleteFunc(slices.Clone(pids), has); len(all) {
+	c.warnOf(slices.DeleteFunc(slices.Clone(pids), has), "none of the selected probes")
+}
+
+// warnOf warns that processes have something, if there are any.
+func (c *Console) warnOf(pids []int, what string) {
+	switch len(pids) {
 	case 0:
 	case 1:
-		c.Warn("process %d has none of the selected probes", all[0])
+		c.Warn("%s has %s", text.Processes(pids), what)
 	default:
-		c.Warn("processes %s have none of the selected probes", text.PIDs(all))
+		c.Warn("%s have %s", text.Processes(pids), what)
 	}
 }
 

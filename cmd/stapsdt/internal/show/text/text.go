@@ -50,6 +50,14 @@ func List(names []string, word string) string {
 // PIDs joins the first of some PIDs.
 func PIDs(pids []int) string { return Some(strings.Fields(strings.Trim(fmt.Sprint(pids), "[]")), 8) }
 
+// Processes returns "process 12" or "processes 12, 13 and 5 more".
+func Processes(pids []int) string {
+	if len(pids) == 1 {
+		return fmt.Sprintf("process %d", pids[0])
+	}
+	return "processes " + PIDs(pids)
+}
+
 // Camel joins the words of a name that are separated by underscores, as Go does: request__done becomes RequestDone.
 func Camel(name string) string {
 	var b strings.Builder

@@ -18,6 +18,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -236,7 +237,7 @@ func (l *lister) ofFile(
 	lines = l.podLines(pids)
 	if len(listening) > 0 {
 		slices.Sort(listening)
-		lines = append(lines, "can be watched without root: "+processList(slices.Compact(listening)))
+		lines = append(lines, "can be watched without root: "+text.Processes(slices.Compact(listening)))
 	}
 	lines = append(lines, l.recordingLines(pids)...)
 	findTraced(uses, all)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 )
 
 // findPods finds the pods of the processes.
@@ -44,7 +45,7 @@ func (l *lister) podLines(pids []int) (lines []string) {
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(of)) {
-		lines = append(lines, fmt.Sprintf("in the pod %s: %s", path, processList(of[path])))
+		lines = append(lines, fmt.Sprintf("in the pod %s: %s", path, text.Processes(of[path])))
 	}
 	return lines
 }

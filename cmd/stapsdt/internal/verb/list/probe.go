@@ -117,7 +117,7 @@ func mapped(path string, pids []int) string {
 	if len(pids) == 0 {
 		return path
 	}
-	return path + " (" + processList(pids) + ")"
+	return path + " (" + text.Processes(pids) + ")"
 }
 
 func (p *probe) text() string {
@@ -149,12 +149,4 @@ func (o *printer) sites(p *probe) {
 			}
 		}
 	}
-}
-
-// processList returns "process 12" or "processes 12, 13 and 5 more".
-func processList(pids []int) string {
-	if len(pids) == 1 {
-		return fmt.Sprintf("process %d", pids[0])
-	}
-	return "processes " + text.PIDs(pids)
 }
