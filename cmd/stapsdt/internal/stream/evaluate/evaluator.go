@@ -2,13 +2,11 @@
 package evaluate
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -176,62 +174,6 @@ func (v *Evaluator) Value(e *expr.Expr, item *value.Item) (value Value, fault bo
 
 // Arg returns the i-th argument, which an item describes.
 func (v *Evaluator) Arg(item *value.Item, i int) Value { return argument(item, v.event, i) }
-
-// Value is a value in a row. As in the kernel's tables, only the beginning of a string is kept.
-type Value struct {
-	Item *value.Item // nil if there is no value
-	Bits uint64
-	Text string
-	Cut  bool
-	// Missing means that there is no value. Text states the reason, as in an event.
-	Missing bool
-}
-
-// argument returns the i-th argument of an event, which an item describes.
-func argument(item *value.Item, e *recording.Event, i int) Value {
-	v := Value{Item: item, Missing: e.Unreadable>>i&1 != 0}
-	if item.Type.Kind != expr.String {
-		v.Bits = Bits(item.Type, Variable(e, i))
-		return v
-	}
-	text, cut := value.Cut(e.Text(i), item.TextSize)
-	v.Text, v.Cut = string(text), cut || e.Cut>>i&1 != 0
-	return v
-}
-
-// newValue returns a value in a key. A text that has all of the room counts as cut, as in the
-// kernel's keys, because a longer text has the same key.
-func newValue(item *value.Item, one expr.Value) Value {
-	if item.Type.Kind != expr.String {
-		return Value{Item: item, Bits: Bits(item.Type, one)}
-	}
-	v := Value{Item: item, Text: one.Text()}
-	if len(v.Text) >= item.TextSize {
-		v.Text, v.Cut = string(value.WholeRunes([]byte(v.Text[:item.TextSize]))), true
-	}
-	return v
-}
-
-// ValueIn returns the value of an item in a key, or in another part of a table.
-func ValueIn(item *value.Item, key []byte) Value {
-	bits, text, cut := item.In(key)
-	return Value{Item: item, Bits: bits, Text: string(text), Cut: cut}
-}
-
-// ForText formats the value for a table.
-func (v *Value) ForText() string {
-	return string(render.AppendText(nil, v.Item, v.ofEvent()))
-}
-
-// ForJSON formats the value as JSON.
-func (v *Value) ForJSON() json.RawMessage { return render.AppendJSON(nil, v.Item, v.ofEvent()) }
-
-// ofEvent returns the value in the form of an event's value.
-func (v *Value) ofEvent() *value.Value {
-	return &value.Value{
-		Type: v.Item.Type, Bits: v.Bits, Text: []byte(v.Text), Cut: v.Cut, Missing: v.Missing,
-	}
-}
 
 // NewItem describes the values of an expression.
 func NewItem(src string, t expr.Type) *value.Item {
