@@ -1,7 +1,9 @@
 package evaluate
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"math"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
@@ -63,4 +65,29 @@ func (v *Value) ofEvent() *value.Value {
 	return &value.Value{
 		Type: v.Item.Type, Bits: v.Bits, Text: []byte(v.Text), Cut: v.Cut, Missing: v.Missing,
 	}
+}
+
+// Look tells apart values with the same bits that look different: one that is missing is not 0, and
+// programs of several versions may have the same probe with arguments of other types.
+func (v *Value) Look() uint16 {
+	if v.Item == nil {
+		return math.MaxUint16
+	}
+	of := v.Item.Type
+	if of.Kind == expr.Uint && int64(v.Bits) >= 0 {
+		of.Kind = expr.Int
+	}
+	look := uint16(of.Kind)<<8 | uint16(of.Unit)
+	if v.Missing {
+		look |= 1 << 15
+	}
+	return look
+}
+
+// AppendKey appends bytes that distinguish the value from others.
+func (v *Value) AppendKey(to []byte) []byte {
+	to = binary.NativeEndian.AppendUint16(to, v.Look())
+	to = binary.NativeEndian.AppendUint64(to, v.Bits)
+	to = binary.NativeEndian.AppendUint64(to, uint64(len(v.Text)))
+	return append(to, v.Text...)
 }

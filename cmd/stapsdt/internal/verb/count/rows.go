@@ -70,16 +70,6 @@ type recentRow[S Subject] struct {
 	row    *Row[S]
 }
 
-// lookOf tells apart values with the same bits that look different: programs of several versions
-// may have the same probe with arguments of other types.
-func lookOf(v *evaluate.Value) uint16 {
-	of := v.Item.Type
-	if of.Kind == expr.Uint && int64(v.Bits) >= 0 {
-		of.Kind = expr.Int
-	}
-	return uint16(of.Kind)<<8 | uint16(of.Unit)
-}
-
 // recentTally is the tally that was used last for a hash.
 type recentTally[S Subject] struct {
 	*query.Tally
@@ -135,7 +125,7 @@ func (t *Table[S]) Row(number int, by []evaluate.Value) *Row[S] {
 	}
 	bits, look := uint64(0), uint16(0)
 	if len(by) == 1 {
-		bits, look = by[0].Bits, lookOf(&by[0])
+		bits, look = by[0].Bits, by[0].Look()
 	}
 	r := &t.recent[(bits+uint64(number))*0x9e3779b97f4a7c15>>54]
 	if r.row == nil || r.number != number || r.bits != bits || r.look != look {
@@ -152,10 +142,7 @@ func (t *Table[S]) Row(number int, by []evaluate.Value) *Row[S] {
 func (t *Table[S]) find(number int, by []evaluate.Value) *Row[S] {
 	t.key = binary.NativeEndian.AppendUint64(t.key[:0], uint64(number))
 	for i := range by {
-		t.key = binary.NativeEndian.AppendUint16(t.key, lookOf(&by[i]))
-		t.key = binary.NativeEndian.AppendUint64(t.key, by[i].Bits)
-		t.key = binary.NativeEndian.AppendUint64(t.key, uint64(len(by[i].Text)))
-		t.key = append(t.key, by[i].Text...)
+		t.key = by[i].AppendKey(t.key)
 	}
 	row := t.rows[string(t.key)]
 	if row == nil {

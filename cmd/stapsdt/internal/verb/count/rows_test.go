@@ -74,6 +74,16 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestUnreadableRow: what could not be read is not counted as 0.
+func TestUnreadableRow(t *testing.T) {
+	item := evaluate.NewItem("n", expr.Type{Kind: expr.Int, Size: 8})
+	var table Table[Probe]
+	number := table.Number(Probe{"p", "x"})
+	zero := table.Row(number, []evaluate.Value{{Item: item}})
+	require.NotSame(t, zero, table.Row(number, []evaluate.Value{{Item: item, Missing: true}}))
+	require.Same(t, zero, table.Row(number, []evaluate.Value{{Item: item}}))
+}
+
 // TestTypes: programs of several versions may have the same probe with arguments of other types.
 // What looks different has a row of its own, and only that.
 func TestTypes(t *testing.T) {

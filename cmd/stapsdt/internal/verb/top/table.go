@@ -96,7 +96,7 @@ func (t *table) gone(f *replay.File) {
 func (t *table) row(kind *pairing.Kind, values []evaluate.Value) *row {
 	t.key = append(t.key[:0], kind.Name...)
 	for i := range values {
-		t.key = appendKey(append(t.key, 0), &values[i])
+		t.key = values[i].AppendKey(append(t.key, 0))
 	}
 	if r := t.rows[string(t.key)]; r != nil {
 		return r
@@ -107,21 +107,6 @@ func (t *table) row(kind *pairing.Kind, values []evaluate.Value) *row {
 	r := &row{kind: kind, values: append([]evaluate.Value(nil), values...)}
 	t.rows[string(t.key)] = r
 	return r
-}
-
-// appendKey appends bytes that distinguish a value from others.
-func appendKey(to []byte, v *evaluate.Value) []byte {
-	if v.Item == nil {
-		return append(to, '-')
-	}
-	if v.Missing { // and not 0
-		to = append(to, '?')
-	}
-	to = append(to, '=')
-	for i := range 8 {
-		to = append(to, byte(v.Bits>>(8*i)))
-	}
-	return append(to, v.Text...)
 }
 
 // drop drops the rows of idle operations, and reports whether there were any.
