@@ -209,7 +209,10 @@ func (t *traced) unpaired() ([]unpaired, error) {
 		}
 		f := cmp.Or(t.seeds.files[o.PID], processes)
 		f.Passed(now)
-		all[o.Kind].add(t.opened(o, f))
+		u := &all[o.Kind]
+		if at, isShown := u.count(f.Keeps(o.Since)); isShown {
+			u.show(at, t.opened(o, f))
+		}
 	}
 	return all, nil
 }

@@ -17,17 +17,28 @@ type unpaired struct {
 
 // add adds an operation that has not ended, after those that began earlier.
 func (u *unpaired) add(o *pairing.Operation) {
-	at := len(u.oldest)
-	if o.IsOpen() {
+	if at, isShown := u.count(o.IsOpen()); isShown {
+		u.show(at, o)
+	}
+}
+
+// count counts an operation that has not ended. It returns the place for show if the operation is
+// shown: only those that are need to be made.
+func (u *unpaired) count(isOpen bool) (at int, isShown bool) {
+	at = len(u.oldest)
+	if isOpen {
 		at = min(u.open, at)
 		u.open++
 	} else {
 		u.unknown++
 	}
-	if at < maxOpenShown {
-		u.oldest = slices.Insert(u.oldest, at, o)
-		u.oldest = u.oldest[:min(len(u.oldest), maxOpenShown)]
-	}
+	return at, at < maxOpenShown
+}
+
+// show shows an operation that was counted.
+func (u *unpaired) show(at int, o *pairing.Operation) {
+	u.oldest = slices.Insert(u.oldest, at, o)
+	u.oldest = u.oldest[:min(len(u.oldest), maxOpenShown)]
 }
 
 // maxOpenShown is the maximum number of open operations that are shown. The longest open are shown.
