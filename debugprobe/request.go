@@ -149,7 +149,7 @@ func parseExpressions(probe *stapsdt.Probe, vars []expr.Var, query url.Values) (
 			continue
 		}
 		if len(src) > maxSource {
-			return nil, bad(e.name, "the expression has %d bytes, at most %d are allowed", len(src), maxSource)
+			return nil, bad(e.name, "the expression has %d bytes, but at most %d are allowed", len(src), maxSource)
 		}
 		parsed, err := e.parse(src, vars)
 		if err != nil {

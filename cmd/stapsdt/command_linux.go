@@ -38,7 +38,7 @@ func runWith(to *console.Console, config *query.Config, argv []string, verb func
 	err = verb()
 	to.Stay()
 	waits := time.AfterFunc(ending, func() {
-		to.Warn("%s, process %d, goes on; stapsdt ends with it", argv[0], command.Pid)
+		to.Warn("waiting for %s (process %d) to end", argv[0], command.Pid)
 	})
 	status, waitErr := command.End()
 	waits.Stop()

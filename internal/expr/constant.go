@@ -60,7 +60,7 @@ func (x operand) character() bool {
 // singleQuotes returns the error for a character in place of a text.
 func (c *checker) singleQuotes(x operand) error {
 	v, _ := constant.Int64Val(x.val)
-	return c.errorf(x.pos, "a text has double quotes: %q instead of %s", string(rune(v)), x.text)
+	return c.errorf(x.pos, "write a string in double quotes: %q instead of %s", string(rune(v)), x.text)
 }
 
 // represent returns a constant as the type represents it, or the reason why the type cannot represent it.

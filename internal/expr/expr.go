@@ -209,7 +209,7 @@ func parseFor(src string, vars []Var, takes string, fits func(Type) bool) (*Expr
 // parse parses the source without checking names and types.
 func (c *checker) parse() (ast.Expr, error) {
 	if len(c.src) > MaxSource {
-		return nil, c.errorf(MaxSource, "the expression has %d bytes, at most %d are allowed", len(c.src), MaxSource)
+		return nil, c.errorf(MaxSource, "the expression has %d bytes, but at most %d are allowed", len(c.src), MaxSource)
 	}
 	if strings.TrimSpace(c.src) == "" {
 		return nil, c.errorf(len(c.src), "the expression is empty")

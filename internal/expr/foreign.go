@@ -59,7 +59,7 @@ var path = regexp.MustCompile(`^/[^\s"'()&|]+`)
 // quoteless returns the message for a text without quotes in place of an operand, or "".
 func (w word) quoteless(src string, before word) string {
 	if text := path.FindString(src[w.pos:]); text != "" && before.compares() {
-		return fmt.Sprintf("a text has double quotes: %q instead of %[1]s", cut(text))
+		return fmt.Sprintf("write a string in double quotes: %q instead of %[1]s", cut(text))
 	}
 	return ""
 }
@@ -105,6 +105,6 @@ func (c *checker) unquoted(e ast.Expr, beside operand, err error) error {
 		return err
 	}
 	with := *wrong
-	with.Msg += fmt.Sprintf("; a text has double quotes: %q", name.Name)
+	with.Msg += fmt.Sprintf("; write a string in double quotes: %q", name.Name)
 	return &with
 }

@@ -76,7 +76,7 @@ func (w word) problem() string {
 	closed := len(w.text) > 1 && strings.HasSuffix(w.text, string(quote))
 	switch {
 	case w.Token == token.CHAR && closed && !strings.Contains(w.text, `\`):
-		return fmt.Sprintf(`a text has double quotes: "%s" instead of %s`, cut(w.text[1:len(w.text)-1]), cut(w.text))
+		return fmt.Sprintf(`write a string in double quotes: "%s" instead of %s`, cut(w.text[1:len(w.text)-1]), cut(w.text))
 	case (w.Token == token.CHAR || w.Token == token.STRING) && !closed:
 		return fmt.Sprintf("the closing quote %c is missing", quote)
 	case w.Token == token.CHAR || w.Token == token.STRING:
@@ -86,7 +86,7 @@ func (w word) problem() string {
 	case w.Token.IsLiteral():
 		return fmt.Sprintf("%s is not a number", cut(w.text))
 	case strings.ContainsRune("“”„‟«»‘’", quote):
-		return fmt.Sprintf(`a text has double quotes, ", and not %c`, quote)
+		return fmt.Sprintf(`write a string in double quotes, ", instead of %c`, quote)
 	case quote == '$':
 		return "'$' is not expected here: a name has none"
 	}

@@ -200,7 +200,7 @@ cat; trap "echo ended; exit 8" TERM; echo "$@" 1>&2; while :; do sleep 0.05; don
 	c.Say("line")
 	c.Hangup()
 	c.WaitSaid(regexp.MustCompile("^-- -p 1$"), testenv.Patience)
-	c.WaitSaid(regexp.MustCompile(`^stapsdt: sh, process \d+, goes on; stapsdt ends with it$`), testenv.Patience)
+	c.WaitSaid(regexp.MustCompile(`^stapsdt: waiting for sh \(process \d+\) to end$`), testenv.Patience)
 	c.Signal(unix.SIGTERM)
 	var ended *exec.ExitError
 	require.ErrorAs(t, c.Wait(testenv.Patience), &ended)

@@ -172,7 +172,7 @@ func TestFromFollow(t *testing.T) {
 	tr.WaitSaid(regexp.MustCompile(fmt.Sprintf("stapsdt: the recording %s of process %d has ended", r.Path(), os.Getpid())), testenv.Patience)
 	next := tracetest.Must(proberec.Create(r.Path(), 1<<20, p))(t)
 	next.Start()
-	tr.WaitSaid(regexp.MustCompile(fmt.Sprintf("stapsdt: %s is another recording now, of process %d", r.Path(), os.Getpid())), testenv.Patience)
+	tr.WaitSaid(regexp.MustCompile(fmt.Sprintf("stapsdt: %s was replaced by a recording of process %d", r.Path(), os.Getpid())), testenv.Patience)
 	fire(102)
 	tr.WaitLine(`"path":"/102"`, testenv.Patience)
 	require.NoError(t, next.Close())

@@ -109,7 +109,7 @@ func TestSockets(t *testing.T) {
 		for _, via := range [][]string{nil, {"--via", "socket"}} {
 			r := runToEnd(t, exec.Command(launcher, append([]string{"4243", stapsdt(t), "trace", "-p", pid(p), "subject:*"}, via...)...))
 			require.Equal(t, 4, r.status)
-			require.Equal(t, fmt.Sprintf("stapsdt: process %s: its socket admits only its own user and root: it is of user %d\n", pid(p), user), r.stderr)
+			require.Equal(t, fmt.Sprintf("stapsdt: process %s: its socket admits only its own user and root: it belongs to user %d\n", pid(p), user), r.stderr)
 		}
 		r := runToEnd(t, exec.Command(launcher, "4243", stapsdt(t), "doctor", "-p", pid(p)))
 		require.Contains(t, r.stdout, "root is not needed")

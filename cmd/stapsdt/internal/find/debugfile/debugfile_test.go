@@ -224,7 +224,7 @@ func TestDebugUnfit(t *testing.T) {
 			content := filepath.Join(t.TempDir(), "content")
 			require.NoError(t, os.WriteFile(content, []byte("other\x00id"), 0o600))
 			tool(t, "objcopy", "--add-section", ".gnu_debugaltlink="+content, s.debug, at)
-		}, " needs another file, by .gnu_debugaltlink, which is not supported"},
+		}, " needs the file that .gnu_debugaltlink names, which is not supported"},
 		"moved code": {func(t *testing.T, at string) {
 			tool(t, "objcopy", "--change-section-address", ".text+0x1000", s.debug, at)
 		}, " describes code at other addresses"},

@@ -102,7 +102,7 @@ var (
 	errCode      = errors.New("describes code at other addresses")
 	errNoDWARF   = errors.New("has no DWARF")
 	errNoSymbols = errors.New("has no symbols")
-	errElsewhere = errors.New("needs another file, by .gnu_debugaltlink, which is not supported")
+	errElsewhere = errors.New("needs the file that .gnu_debugaltlink names, which is not supported")
 	errTooLarge  = errors.New("is too large for its checksum to be compared")
 )
 

@@ -52,7 +52,7 @@ func (c *compiler) constantText(n *expr.Node, most int) string {
 	case n.Op != expr.Const:
 		c.refuse(n, "a text is compared with constants only")
 	case len(s) > most:
-		c.refuse(n, "the constant has %d bytes, at most %d are compared here", len(s), most)
+		c.refuse(n, "the constant has %d bytes, but at most %d can be compared", len(s), most)
 		return ""
 	case strings.Contains(s, "\x00"):
 		c.refuse(n, "texts end with a NUL, and this constant contains one")

@@ -49,7 +49,7 @@ func (b *builder) ofExecutable() {
 		return
 	}
 	if len(p.text) > p.most() {
-		b.fail(fmt.Errorf("the name of the executable has %d bytes, at most %d are compared here", len(p.text), p.most()))
+		b.fail(fmt.Errorf("the name of the executable has %d bytes, but at most %d can be compared", len(p.text), p.most()))
 		return
 	}
 	name := origin{kind: fromExecutable}

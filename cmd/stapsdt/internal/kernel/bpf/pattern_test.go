@@ -24,7 +24,7 @@ func TestPattern(t *testing.T) {
 	}
 	b := newBuilder(&Env{Executable: NewPattern("*a text with more than 16 bytes")}, sample())
 	b.ofExecutable()
-	require.ErrorContains(t, b.err, "at most 16 are compared")
+	require.ErrorContains(t, b.err, "at most 16 can be compared")
 }
 
 // TestUser: the kernel finds the user that a rule selects.

@@ -104,7 +104,7 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 		t.Size += item.Size
 	}
 	if t.Size > maxRecord {
-		return nil, fmt.Errorf("an event of %v takes %d bytes, at most %d are possible: use a smaller --strlen", probe, t.Size, maxRecord)
+		return nil, fmt.Errorf("an event of %v takes %d bytes, but at most %d are possible: use a smaller --strlen", probe, t.Size, maxRecord)
 	}
 	t.Items = itemsOf(t.items)
 	return t, nil

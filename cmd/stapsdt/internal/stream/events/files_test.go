@@ -134,7 +134,7 @@ func TestFollow(t *testing.T) {
 	}
 	require.NoError(t, s.Run(t.Context(), n))
 	ended := fmt.Sprintf("stapsdt: the recording %s of process 7 has ended\n", path)
-	require.Equal(t, ended+fmt.Sprintf("stapsdt: %s is another recording now, of process 7\n", path), said.String())
+	require.Equal(t, ended+fmt.Sprintf("stapsdt: %s was replaced by a recording of process 7\n", path), said.String())
 	got := strings.ReplaceAll(strings.Join(n.lines, " "), "tick ", "")
 	require.Equal(t, "know x a p:x n=1 a p:x n=2 gone a know x a p:x n=3 tick", got)
 

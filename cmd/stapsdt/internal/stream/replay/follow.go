@@ -22,7 +22,7 @@ func (r *Reader) Follow(to *console.Console) (replaced []*File) {
 			to.Warn("the recording %s of process %d has ended", f.Path, f.Head().PID)
 		}
 		if next := f.successor(); next != nil {
-			to.Warn("%s is another recording now, of process %d", f.Path, next.Head().PID)
+			to.Warn("%s was replaced by a recording of process %d", f.Path, next.Head().PID)
 			r.reportFile(to, f, "not all events are shown")
 			r.gone += f.Lost()
 			f.close()

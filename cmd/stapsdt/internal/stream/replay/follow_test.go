@@ -43,7 +43,7 @@ func TestFollow(t *testing.T) {
 	said.Reset()
 	require.NoError(t, os.Rename(write(t, recorded(2, 2)), path))
 	require.Equal(t, []*File{first}, r.Follow(to))
-	require.Equal(t, "stapsdt: "+path+" is another recording now, of process 7\n"+
+	require.Equal(t, "stapsdt: "+path+" was replaced by a recording of process 7\n"+
 		"stapsdt: "+path+" has lost 3 events before its first one: not all events are shown\n"+
 		"stapsdt: 2 of 4 probes have no n and are left out\n", said.String())
 	require.Equal(t, []string{"p:x n=2"}, texts(t, r))

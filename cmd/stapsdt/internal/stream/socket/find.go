@@ -332,7 +332,7 @@ func Find(pid int) (*Process, error) {
 		return nil, fmt.Errorf("process %d: %w", pid, cmp.Or(err, ErrNone))
 	}
 	if own := uint32(os.Geteuid()); own != p.UID && own != 0 {
-		return nil, fmt.Errorf("process %d: %w: it is of user %d", pid, ErrUser, p.UID)
+		return nil, fmt.Errorf("process %d: %w: it belongs to user %d", pid, ErrUser, p.UID)
 	}
 	return p, nil
 }
