@@ -11,7 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 )
 
-// ending is the time after which a user is told that a COMMAND outlives the verb.
+// ending is the time after which a message reports that a COMMAND outlives the verb.
 const ending = time.Second
 
 // ignoresInterrupt reports whether SIGINT was ignored when this process began, as it then is in a

@@ -28,8 +28,8 @@ func generateCommand(to *console.Console) *cobra.Command {
 		Use:   "generate FILE.d",
 		Short: "Write the providers of a file in D as typed probes in Go",
 		Long: `Write the providers that a file in the D language of DTrace defines as typed probes in Go,
-with the names and types of their arguments. FILE_probes.go is written beside FILE.d. It is
-meant for go generate, which says what the package is:
+with the names and types of their arguments. FILE_probes.go is written beside FILE.d. Use it
+with go generate, whose environment names the package:
 
   //go:generate stapsdt generate myapp.d
 

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// Clear stores 0 after all that was stored before, so that whoever finds the 0 finds that too.
+// Clear stores 0 after all that was stored before, so that a thread that reads the 0 sees those stores too.
 // Where the processor keeps stores in their order, it takes a plain store: that of sync/atomic is
 // ordered against later loads as well, which takes as long as a compare-and-swap.
 func Clear(p *atomic.Uintptr) {

@@ -224,7 +224,7 @@ func (at place) rank(p *Process) int {
 
 func (p *Process) dial(at place) (*Connection, error) {
 	var relay *deputy.Relay
-	if !deputy.Trusts(p.UID) { // whoever listens there
+	if !deputy.Trusts(p.UID) { // another user may listen there
 		var err error
 		if relay, err = deputy.NewRelay(p.owner()); err != nil {
 			return nil, err
