@@ -5,7 +5,7 @@
 #   scripts/bench.sh [--quick] [--write] [--check] [--recorded | --functions | --command]
 #
 #   --quick       measures fewer rounds
-#   --write       also puts the tables into docs/cost.md, between their marks
+#   --write       also writes docs/measured/cost.md, and the tables of docs/cost.md; it needs all parts
 #   --check       also compares the figures with the targets, and fails if one is missed
 #   --recorded    measures only recorded events, by the processor's counter and by another clock
 #   --functions   measures only the functions of programs without probes

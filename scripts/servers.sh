@@ -6,7 +6,7 @@
 #   scripts/servers.sh [--quick] [--write] [--rounds=N] [--seconds=N] [--only=REGEXP]
 #
 #   --quick          measures one round of a second
-#   --write          also puts the tables into docs/cost.md, between their marks
+#   --write          also writes docs/measured/services.md, and the table of docs/cost.md
 #   --rounds=N       measures N rounds; the default is 12, which take 25 minutes
 #   --seconds=N      loads each server for N seconds in each way and round; the default is 2
 #   --only=REGEXP    measures only servers whose names match
@@ -76,8 +76,12 @@ database pg_ctl -D "$work/data" -l "$work/data/log" -s -w start -o "-k $work/soc
 database pgbench -h "$work/socket" -U postgres -i -q -s 10 postgres 2>/dev/null
 
 {
+	printf '# Measured by scripts/servers.sh\n\n[What it means](../cost.md#a-service). A ratio whose quartiles are more than a tenth of it apart is left out.\n\n'
 	echo "Linux $(uname -r | cut -d - -f 1), $(nproc) × $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(go env GOVERSION | sed 's/go/Go /')," \
 		"$versions, PostgreSQL $(database postgres --version | grep -o '[0-9.]*' | head -n 1), $(redis-benchmark --version), $(wrk -v | grep -o '^wrk [^ ]*')."
-	$sudo "$work/bench" -work "$work" -postgres "host=$work/socket user=postgres dbname=postgres sslmode=disable" "${arguments[@]}"
-} | tee "$work/tables"
-[ -z "$write" ] || put_table cost "$work/tables" servers
+	$sudo "$work/bench" -work "$work" -postgres "host=$work/socket user=postgres dbname=postgres sslmode=disable" -summary "$work/summary" "${arguments[@]}"
+} | sed '$d' | tee "$work/tables"
+if [ -n "$write" ]; then
+	cp "$work/tables" docs/measured/services.md
+	put_table cost "$work/summary" services
+fi

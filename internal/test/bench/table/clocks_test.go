@@ -32,13 +32,13 @@ var clockLines = []struct{ what, counter, other, phase string }{
 }
 
 // clocks returns the table of clocks.
-func (r results) clocks(machine string) string {
+func (r results) clocks() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s. A reading of the clock (`time.Since`) takes %s.\n\n", machine, nanoseconds(r.median(unit(clock, "inside"))))
+	fmt.Fprintf(&s, "A reading of the clock (`time.Since`) takes %s.\n\n", nanoseconds(r.median(unit(clock, "inside"))))
 	s.WriteString("| a recorded event | by the counter | clock | by another clock | clock |\n|---|--:|--:|--:|--:|\n")
 	for _, l := range clockLines {
 		beside := unit(clock, l.phase)
-		fmt.Fprintf(&s, "| %s |%s%s\n", l.what, r.cells(l.counter, nanoseconds, beside), r.cells(l.other, nanoseconds, beside))
+		row(&s, l.what, r.cells(l.counter, nanoseconds, beside), r.cells(l.other, nanoseconds, beside))
 	}
 	return s.String()
 }

@@ -3,7 +3,6 @@
 package table
 
 import (
-	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -49,17 +48,17 @@ func (r results) measureCommand(t testing.TB, rounds int) {
 	all.end(t, pureGo)
 }
 
-// command writes their table.
-func (r results) command(machine string) string {
+// command returns their table.
+func (r results) command() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s.\n\n| what the command takes | processor time | clock |\n|---|--:|--:|\n", machine)
+	s.WriteString("| what the command takes | processor time | clock |\n|---|--:|--:|\n")
 	for _, part := range commandParts {
-		for _, row := range part.rows {
+		for _, one := range part.rows {
 			beside := ""
-			if row.clock {
+			if one.clock {
 				beside = commandClock
 			}
-			fmt.Fprintf(&s, "| %s |%s\n", row.what, r.cells(row.key, row.format, beside))
+			row(&s, one.what, r.cells(one.key, one.format, beside))
 		}
 	}
 	return s.String()

@@ -67,9 +67,10 @@ func functionKey(name string) string {
 // measureFunctions measures the calls of functions, in rounds. It fails when a tracer has not counted every call.
 func (r results) measureFunctions(t testing.TB, rounds int) {
 	subjects := subjects{}
+	subjects.start(t, pureGo, exec.Command(filepath.Join(*work, "subject-"+pureGo)))
 	watchers := map[string]*tracetest.Process{}
 	var theirs *tracetest.Tracer
-	var list []measurement
+	list := fires(pureGo, "functions", 100_000, clock)
 	const first = 100 // the kernel prepares a site when it is hit for the first time
 	for _, c := range functionCases() {
 		path := copyProgram(t, "functions", c.name)
@@ -86,7 +87,7 @@ func (r results) measureFunctions(t testing.TB, rounds int) {
 	}
 	r.measure(t, subjects, list, rounds)
 	for _, c := range functionCases() {
-		called := first + rounds*c.n
+		called := first + rounds*repeats*c.n
 		switch {
 		case c.name == bpftraceCalls:
 			// At the entry, a call counts again when the scheduler has preempted it there.
@@ -99,6 +100,7 @@ func (r results) measureFunctions(t testing.TB, rounds int) {
 		}
 		subjects.end(t, c.name)
 	}
+	subjects.end(t, pureGo)
 }
 
 // serverLines are the rows of the table of the server.
@@ -110,22 +112,17 @@ var serverLines = []struct{ what, way string }{
 }
 
 // functions returns the tables of functions.
-func (r results) functions(machine string) string {
+func (r results) functions() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s.\n\n", machine)
 	s.WriteString("| a call of a Go function | processor time | beside the push |\n|---|--:|--:|\n")
 	for _, c := range functionCases() {
-		fmt.Fprintf(&s, "| %s | %s | %.2g |\n", c.what, nanoseconds(r.median(c.key())), r.ratio(c.key(), functionKey(pushCalls)))
+		row(&s, c.what, r.cells(c.key(), nanoseconds, functionKey(pushCalls)))
 	}
-	s.WriteString("\n| a net/http server and its clients keep all processors busy | requests per second | slower |\n|---|--:|--:|\n")
+	s.WriteString("\n| a net/http server and its clients keep all processors busy | requests per second | of those not traced |\n|---|--:|--:|\n")
 	for _, l := range serverLines {
-		slower := ""
-		if l.way != serverUntraced {
-			slower = fmt.Sprintf("%.0f %%", r.slower(l.way))
-		}
-		fmt.Fprintf(&s, "| %s | %.0f | %s |\n", l.what, r.median(l.way), slower)
+		row(&s, l.what, r.cells(l.way, func(v float64) string { return fmt.Sprintf("%.0f", v) }, serverUntraced))
 	}
-	fmt.Fprintf(&s, "\nWith `--budget 1%%` at the calls and returns of the three functions, the probes took %.2f %% of the server's processor time in 20 seconds: the events times the "+
+	fmt.Fprintf(&s, "\nWith `--budget 1%%` at the calls and returns of the three functions, the probes took %.2f %% of the server's processor time in 20 seconds: the events times the\n"+
 		"prices of the first table. The command itself said %.2g %%.\n", r.median(budgetShare), r.median(budgetOwn))
 	return s.String()
 }

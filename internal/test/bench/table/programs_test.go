@@ -87,27 +87,25 @@ func (r results) measureWaiters(t testing.TB, n int, rules string) {
 	}
 }
 
-// programs writes their table.
-func (r results) programs(machine string) string {
+// programs returns their table: a part of a processor, and resident memory.
+func (r results) programs() string {
 	var s strings.Builder
-	load, err := os.ReadFile("/proc/loadavg")
-	if err == nil {
-		machine += fmt.Sprintf(", with a load of %s at the end", strings.Fields(string(load))[1])
-	}
-	fmt.Fprintf(&s, "%s.\n\n| silent programs |", machine)
+	s.WriteString("| silent programs, while 25 other processes start a second |")
 	for _, n := range programCounts {
-		fmt.Fprintf(&s, " %s |", grouped(n))
+		fmt.Fprintf(&s, " %s | |", grouped(n))
 	}
-	s.WriteString("\n|---|" + strings.Repeat("--:|", len(programCounts)) + "\n")
+	s.WriteString("\n|---|" + strings.Repeat("--:|--:|", len(programCounts)) + "\n")
 	for _, w := range waiters {
-		fmt.Fprintf(&s, "| %s |", w.what)
+		var cells []string
 		for _, n := range programCounts {
-			fmt.Fprintf(&s, " %.1f %%, %.0f MB |", r.median(w.figure(n, "share")), r.median(w.figure(n, "resident")))
+			cells = append(cells, r.cells(w.figure(n, "share"), percent), r.cells(w.figure(n, "resident"), megabytes))
 		}
-		s.WriteString("\n")
+		row(&s, w.what, cells...)
 	}
 	return s.String()
 }
+
+func megabytes(v float64) string { return fmt.Sprintf("%.0f MB", v) }
 
 // grouped formats a number of up to six digits.
 func grouped(n int) string {

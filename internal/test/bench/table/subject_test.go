@@ -133,7 +133,7 @@ func (r results) measureOutside(t testing.TB, all subjects, list []measurement, 
 	fired := 0
 	for _, m := range list {
 		if m.subject == lttngSubject {
-			fired += rounds * m.n
+			fired += rounds * m.times * m.n
 		}
 	}
 	// The program waits until the daemon knows its tracepoints.
@@ -158,7 +158,7 @@ func (r results) measureTraced(t testing.TB, all subjects, list []measurement, r
 			continue
 		}
 		all.ask(t, m.subject, m.row, first)
-		fired[m.subject] += first + rounds*m.n
+		fired[m.subject] += first + rounds*m.times*m.n
 	}
 	r.measure(t, all, list, rounds)
 	for name, tracer := range tracers {

@@ -43,11 +43,11 @@ func eventLines() []line {
 
 var nopNames = map[string]string{"nop1": "one-byte nop", "nop5": "five-byte nop", "nop10": "ten-byte nop", "nop4": "nop"}
 
-// markdown returns the tables.
-func markdown(r results, machine string) string {
+// probes returns the tables of probes.
+func (r results) probes() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s.\nA reading of the clock (`time.Since`) takes %s, and a system call (getppid) %s.\n", machine,
-		nanoseconds(r.median(unit(clock, "idle"))), nanoseconds(r.median(unit(getppid, "idle"))))
+	fmt.Fprintf(&s, "*clock* is the ratio to a reading of the clock (`time.Since`, %s), *getppid* to a system call (%s), *C* to a C program's call of\n"+
+		"the nop of this kernel, and *Go* to the first column.\n", nanoseconds(r.median(unit(clock, "idle"))), nanoseconds(r.median(unit(getppid, "idle"))))
 	for _, part := range []func(*strings.Builder){r.events, r.inside, r.outside, r.loads, r.sizes} {
 		s.WriteString("\n")
 		part(&s)
@@ -55,25 +55,10 @@ func markdown(r results, machine string) string {
 	return s.String()
 }
 
-// cells returns the cells of a figure, and of its ratios to others. They are empty where one was not measured.
-func (r results) cells(key string, format func(float64) string, beside ...string) string {
-	if !r.has(key) {
-		return strings.Repeat(" |", 1+len(beside))
-	}
-	all := " " + format(r.median(key)) + " |"
-	for _, other := range beside {
-		if r.has(other) {
-			all += fmt.Sprintf(" %.2f", r.ratio(key, other))
-		}
-		all += " |"
-	}
-	return all
-}
-
 func (r results) events(s *strings.Builder) {
 	s.WriteString("| an event | idle | clock | C | traced, `count()` | clock | getppid | C |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, l := range eventLines() {
-		fmt.Fprintf(s, "| %s |%s%s\n", l.what,
+		row(s, l.what,
 			r.cells(l.subject+" idle "+l.row, nanoseconds, unit(clock, "idle"), chosen()+" idle call"),
 			r.cells(l.subject+" traced "+l.row, nanoseconds, unit(clock, "traced"), unit(getppid, "traced"), chosen()+" traced call"))
 	}
@@ -113,11 +98,9 @@ func (r results) inside(s *strings.Builder) {
 	s.WriteString("| an event that the program itself sees | Go | clock | Go, cgo build | clock | C | clock |\n|---|--:|--:|--:|--:|--:|--:|\n")
 	whole := func(v float64) string { return fmt.Sprintf("%.0f ns", v) }
 	for _, l := range insideLines {
-		fmt.Fprintf(s, "| %s |", l.what)
-		for _, build := range []string{pureGo, withCgo} {
-			s.WriteString(r.cells(build+" inside "+l.row, whole, build+" inside "+clock))
-		}
-		s.WriteString(r.cells(cRecorded+" inside "+recordedInC[l.row], whole, unit(clock, "inside")) + "\n")
+		row(s, l.what, r.cells(pureGo+" inside "+l.row, whole, unit(clock, "inside")),
+			r.cells(withCgo+" inside "+l.row, whole, withCgo+" inside "+clock),
+			r.cells(cRecorded+" inside "+recordedInC[l.row], whole, unit(clock, "inside")))
 	}
 }
 
@@ -149,7 +132,7 @@ func outsideLines() []outsideLine {
 func (r results) outside(s *strings.Builder) {
 	s.WriteString("| an event that another process sees | time | clock |\n|---|--:|--:|\n")
 	for _, l := range outsideLines() {
-		fmt.Fprintf(s, "| %s |%s\n", l.what, r.cells(l.subject+" "+l.phase+" "+l.row, nanoseconds, unit(clock, l.phase)))
+		row(s, l.what, r.cells(l.subject+" "+l.phase+" "+l.row, nanoseconds, unit(clock, l.phase)))
 	}
 }
 
@@ -191,17 +174,19 @@ func (l loadLine) phase() string {
 func (r results) loads(s *strings.Builder) {
 	s.WriteString("| a provider | Go | getppid | Go, cgo build | Go | C | Go |\n|---|--:|--:|--:|--:|--:|--:|\n")
 	for _, l := range loadLines {
-		base, calls := pureGo+" "+l.row, ""
-		if r.has(base) {
-			calls = fmt.Sprintf(" %.0f", 1000*r.ratio(base, unit(getppid, l.phase())))
+		base, own := pureGo+" "+l.row, " | |"
+		if call := unit(getppid, l.phase()); r.steady(base, call) {
+			own = fmt.Sprintf(" %s | %.0f |", microseconds(r.median(base)), 1000*r.ratio(base, call))
 		}
-		fmt.Fprintf(s, "| %s |%s%s |%s%s\n", l.what, r.cells(base, microseconds), calls,
-			r.cells(withCgo+" "+l.row, microseconds, base), r.cells(chosen()+" "+l.c, microseconds, base))
+		row(s, l.what, own, r.cells(withCgo+" "+l.row, microseconds, base),
+			r.cells(chosen()+" "+l.c, microseconds, base))
 	}
-	kilobytes := func(key string) string { return fmt.Sprintf("%.0f KB", r.median(key)/1000) }
-	fmt.Fprintf(s, "| mapped, of the file of 20,000 probes | %s of %s | | %s | | %s | |\n", kilobytes(pureGo+" 20000 mapped"),
-		kilobytes(pureGo+" 20000 file"), kilobytes(withCgo+" 20000 mapped"), kilobytes(chosen()+" 20000 mapped"))
+	mapped := func(subject, what string) string { return kilobytes(r.median(subject+" 20000 "+what) / 1000) }
+	row(s, "mapped, of the file of 20,000 probes", fmt.Sprintf(" %s of %s | | %s | | %s | |", mapped(pureGo, "mapped"),
+		mapped(pureGo, "file"), mapped(withCgo, "mapped"), mapped(chosen(), "mapped")))
 }
+
+func kilobytes(v float64) string { return fmt.Sprintf("%.0f KB", v) }
 
 func microseconds(v float64) string {
 	switch {

@@ -103,8 +103,8 @@ const (
 // unit returns the key of a unit that was measured in the same rounds as a phase.
 func unit(name, phase string) string { return pureGo + " " + phase + " " + name }
 
-// report writes each target with ok or FAILED, and tells whether all were met.
-func report(w io.Writer, list []target) (met bool) {
+// judge writes each target with ok or FAILED, and reports whether all were met.
+func judge(w io.Writer, list []target) (met bool) {
 	met = true
 	fmt.Fprintln(w)
 	for _, t := range list {

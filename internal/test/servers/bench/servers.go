@@ -12,6 +12,7 @@ import (
 // A server is a program, how it is started and loaded, and the ways in which it is measured.
 type server struct {
 	name, unit string
+	short      string                              // in the table of those that have probes
 	start      func(address, way string) *exec.Cmd // with one of package way, or with the argument that a way gives
 	load       client
 	events     int // for each request, of each spec
@@ -75,15 +76,15 @@ func servers() []server {
 		return program("nats-server", args...)
 	}
 	return []server{
-		{"Caddy with httpprobe, a file of 4 KB, wrk", "requests", caddy, wrk, 2, instrumented("otelhttp (Caddy's `tracing`)")},
-		{"pgx with sqlprobe, transactions of pgbench, wrk", "transactions", func(address, _ string) *exec.Cmd {
+		{"Caddy with httpprobe, a file of 4 KB, wrk", "requests", "Caddy, httpprobe", caddy, wrk, 2, instrumented("otelhttp (Caddy's `tracing`)")},
+		{"pgx with sqlprobe, transactions of pgbench, wrk", "transactions", "pgx, sqlprobe", func(address, _ string) *exec.Cmd {
 			return program("sql", address, *postgres)
 		}, wrk, 8, instrumented("otelsql")},
-		{"miniredis with a probe, redis-benchmark", "commands", func(address, _ string) *exec.Cmd {
+		{"miniredis with a probe, redis-benchmark", "commands", "miniredis, a probe", func(address, _ string) *exec.Cmd {
 			return program("redis", address)
 		}, redisBenchmark, 1, instrumented("OpenTelemetry, a span")},
-		{"nats-server, requests and replies, nats bench", "requests", nats, natsRequests, 2, functions()},
-		{"nats-server, messages to nobody, nats bench", "messages", nats, natsPublish, 1, functions()},
+		{"nats-server, requests and replies, nats bench", "requests", "", nats, natsRequests, 2, functions()},
+		{"nats-server, messages to nobody, nats bench", "messages", "", nats, natsPublish, 1, functions()},
 	}
 }
 
