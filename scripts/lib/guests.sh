@@ -6,7 +6,7 @@
 #   scripts/lib/guests.sh [--write] [RELEASE...]
 #
 #   RELEASE    bookworm sid; all without one
-#   --write    puts the tables into docs/tracers.md if nothing failed
+#   --write    puts the tables into docs/measured/tracers.md if nothing failed
 #
 # Each release has a tree of about a gigabyte in $STAPSDT_CACHE, which is made again when it is a
 # week old.
@@ -116,4 +116,4 @@ for release in "${releases[@]}"; do
 done
 sed -i '${/^$/d}' "$work/table" # put_table adds one
 cat "$work/table"
-[ -z "$write" ] || put_table tracers "$work/table" guests
+[ -z "$write" ] || put_table measured/tracers "$work/table" guests

@@ -8,7 +8,7 @@
 #   --quick    runs the tests in short mode, without bpftrace, and by default only on a
 #              kernel before 6.18, on 7.2 and on one of arm64; the command is tested on
 #              the first of them
-#   --write    puts the table of all kernels into docs/kernels.md if nothing failed
+#   --write    puts the table of all kernels into docs/measured/kernels.md if nothing failed
 #
 # The kernels are Debian's, and bpftrace is that of the same release. The downloads are kept
 # in $STAPSDT_CACHE, by default ~/.cache/stapsdt (about 2 GB). If kernels cannot be downloaded, and nothing has
@@ -148,4 +148,4 @@ echo
 echo "$passed passed, $failed failed, $unfetched kernels not run"
 [ "$failed" -eq 0 ] || exit 1
 [ "$unfetched" -eq 0 ] || exit "$debian_fault"
-[ -z "$write" ] || put_table kernels "$work/table"
+[ -z "$write" ] || put_table measured/kernels "$work/table"

@@ -5,7 +5,7 @@
 #   scripts/lib/lockdown.sh [--write] [NAME...]
 #
 #   NAME       amd64-6.1 amd64-6.12 amd64-7.2; all without one
-#   --write    puts the table of all kernels into docs/kernels.md if nothing failed
+#   --write    puts the table of all kernels into docs/measured/kernels.md if nothing failed
 #
 # The kernels are kept in $STAPSDT_CACHE, by default ~/.cache/stapsdt. If one cannot be downloaded, and nothing has failed
 # on the others, the status is that of debian.sh.
@@ -99,4 +99,4 @@ echo
 echo "$passed passed, $failed failed, $unfetched kernels not run"
 [ "$failed" -eq 0 ] || exit 1
 [ "$unfetched" -eq 0 ] || exit "$debian_fault"
-[ -z "$write" ] || put_table kernels "$work/table" lockdown
+[ -z "$write" ] || put_table measured/kernels "$work/table" lockdown

@@ -1,10 +1,10 @@
 # Puts a table into its page in docs/; to be sourced.
 #
 #   put_table NAME FILE [MARK]     into docs/NAME.md, between the lines <!-- MARK --> and
-#	<!-- /MARK -->, for which MARK is NAME if it is not given
+#	<!-- /MARK -->, for which MARK is the last part of NAME if it is not given
 
 put_table() {
-	local new page=docs/$1.md mark=${3:-$1}
+	local new page=docs/$1.md mark=${3:-${1##*/}}
 	new=$(mktemp)
 	if awk -v mark="$mark" -v table="$2" '
 		$0 == "<!-- /" mark " -->" { inside = 0 }

@@ -4,7 +4,7 @@
 #
 #   scripts/lib/systemtap.sh [--write]
 #
-# --write puts the table into docs/tracers.md if nothing failed. SystemTap, the kernel and its
+# --write puts the table into docs/measured/tracers.md if nothing failed. SystemTap, the kernel and its
 # headers come from Debian sid. They are in a tree of about a gigabyte in $STAPSDT_CACHE, which
 # is made again when it is a week old. It needs root, for chroot and mounts.
 set -euo pipefail
@@ -143,4 +143,4 @@ attribute() { sed -n "s/^ *=== ATTR  [^ ]* $1 //p" "$work/console" | head -n 1; 
 } >"$work/table"
 cat "$work/table"
 grep -qx 'guest: passed' "$work/console" && ! grep -q 'fails' "$work/table" || exit 1
-[ -z "$write" ] || put_table tracers "$work/table" systemtap
+[ -z "$write" ] || put_table measured/tracers "$work/table" systemtap

@@ -5,7 +5,7 @@
 #
 #   tracers.sh [--write] [--table FILE] [NAME]
 #
-# --write replaces the table in docs/tracers.md if nothing failed, and --table writes it to a
+# --write replaces the table in docs/measured/tracers.md if nothing failed, and --table writes it to a
 # file. With a NAME, such as bpftrace or gdb, only the tracers of that name run. The script installs Debian's or
 # Ubuntu's own tracers if they are missing. The newest tracers are those of Debian sid, in a
 # tree of about a gigabyte in $STAPSDT_CACHE, which is rebuilt when it is a week old.
@@ -105,6 +105,6 @@ $sudo env HOME="$work/home" TMPDIR="$work" STAPSDT_DIR="$work/images" LC_ALL=C C
 
 [ -z "$table" ] || cp "$work/table.md" "$table"
 if [ -n "$write" ] && [ "$status" -eq 0 ]; then
-	put_table tracers "$work/table.md"
+	put_table measured/tracers "$work/table.md"
 fi
 exit "$status"

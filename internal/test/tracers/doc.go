@@ -1,6 +1,6 @@
 // Package tracers attaches every tracer that can be had to running programs, and compares what each prints with what
 // was fired. It holds nothing but tests, which scripts/lib/tracers.sh builds, gives what they need and runs: see there. What
-// they find is in docs/tracers.md.
+// they find is in docs/measured/tracers.md.
 //
 // A row is a way to use a tracer, a column a program: the Go subject in both builds and cstapsdt's demo, each with its
 // image in a file and in a memfd. Each cell has a subject of its own. Where a tracer cannot do what it is asked, the row

@@ -38,7 +38,7 @@ func (k kind) String() string {
 const (
 	works      = "works"
 	impossible = "no"
-	// elsewhere is for a tracer that needs a kernel with headers or modules, which this machine does not have. docs/tracers.md
+	// elsewhere is for a tracer that needs a kernel with headers or modules, which this machine does not have. docs/measured/tracers.md
 	// explains the word.
 	elsewhere = "guest"
 	failed    = "**fails**"
