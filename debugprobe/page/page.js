@@ -25,7 +25,8 @@ function svg(name, attributes, text) {
 // visible makes control characters visible, and those that change the direction of text.
 function visible(text) {
   return text.replace(/[\u0000-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
-    .replace(/[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+    .replace(/[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, 
+      (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 }
 
 const whole = new Intl.NumberFormat("en");
@@ -58,7 +59,8 @@ function amount(type) {
 // parse reads JSON and keeps integers that a number cannot represent, where the browser can.
 function parse(text) {
   return JSON.parse(text, (key, value, context) =>
-    typeof value === "number" && !Number.isSafeInteger(value) && context && /^-?\d+$/.test(context.source) ? BigInt(context.source) : value);
+    typeof value === "number" && !Number.isSafeInteger(value) && context &&
+      /^-?\d+$/.test(context.source) ? BigInt(context.source) : value);
 }
 
 // The list of probes.
@@ -83,7 +85,8 @@ async function refresh() {
 
 function showList() {
   const wanted = $("find").value.trim().toLowerCase();
-  const state = JSON.stringify([listing.providers, listing.recorders, wanted, chosen, $("recorder").hidden]);
+  const state = JSON.stringify(
+    [listing.providers, listing.recorders, wanted, chosen, $("recorder").hidden]);
   if (state === listed) return;
   listed = state;
   const focused = document.activeElement?.dataset?.id;
@@ -92,7 +95,8 @@ function showList() {
   for (const provider of listing.providers) {
     const matching = provider.probes.filter((p) => `${provider.name}:${p.name}`.toLowerCase().includes(wanted));
     if (wanted && matching.length === 0) continue;
-    const heading = element("h2", "", visible(provider.name), badge(provider.loaded ? "loaded" : "not loaded", false));
+    const loaded = badge(provider.loaded ? "loaded" : "not loaded", false);
+    const heading = element("h2", "", visible(provider.name), loaded);
     const items = element("ul");
     for (const probe of matching) {
       shown++;
@@ -162,16 +166,19 @@ function choose(provider, probe) {
   $("title").textContent = `${visible(provider.name)}:${visible(probe.name)}`;
   const signature = $("signature");
   signature.replaceChildren("(");
-  probe.args.forEach((arg, i) => signature.append(i > 0 ? ", " : "", visible(arg.name) + " ", element("span", "type", arg.type)));
+  probe.args.forEach((arg, i) => signature.append(
+    i > 0 ? ", " : "", visible(arg.name) + " ", element("span", "type", arg.type)));
   signature.append(")");
   const name = (arg, i) => isGo(arg.name) ? arg.name : "arg" + i;
-  const options = (keep) => probe.args.map((arg, i) => [arg, name(arg, i)]).filter(([arg]) => keep(arg.type))
+  const options = (keep) => probe.args.map((arg, i) => [arg, name(arg, i)])
+    .filter(([arg]) => keep(arg.type))
     .map(([, text]) => Object.assign(element("option"), { value: text }));
   $("numbers").replaceChildren(...options(isNumber));
   $("keys").replaceChildren(...options(() => true));
   $("filter").value = $("by").value = "";
   $("filter").placeholder = example(probe.args.map((arg, i) => ({ name: name(arg, i), type: arg.type })));
-  const first = probe.args.findIndex((arg) => arg.type === "time.Duration" || isNumber(arg.type) && /^(nanoseconds|elapsed|duration|latency)/i.test(arg.name));
+  const first = probe.args.findIndex((arg) => arg.type === "time.Duration" ||
+    isNumber(arg.type) && /^(nanoseconds|elapsed|duration|latency)/i.test(arg.name));
   $("value").value = first >= 0 ? name(probe.args[first], first) : "";
   columns(probe);
   showList();
@@ -216,7 +223,8 @@ async function start() {
   problem(null);
   const [provider, probe] = find(chosen) ?? [];
   if (!probe) return;
-  const query = new URLSearchParams({ provider: provider.name, probe: probe.name, seconds: $("seconds").value });
+  const query = new URLSearchParams(
+    { provider: provider.name, probe: probe.name, seconds: $("seconds").value });
   for (const name of ["filter", "value", "by"]) if ($(name).value.trim()) query.set(name, $(name).value);
   const control = new AbortController();
   stream = control;
@@ -317,7 +325,8 @@ function problem(error) {
   field.focus();
   if (error.offset !== undefined) {
     // The offset counts bytes.
-    const before = new TextDecoder().decode(new TextEncoder().encode(field.value).slice(0, error.offset)).length;
+    const bytes = new TextEncoder().encode(field.value).slice(0, error.offset);
+    const before = new TextDecoder().decode(bytes).length;
     field.setSelectionRange(before, before);
   }
 }
@@ -371,7 +380,9 @@ function drawRate() {
   }
   for (const ago of width < 500 ? [60, 30, 0] : [60, 45, 30, 15, 0]) {
     const at = left + (width - left - 4) * (keptSeconds - ago) / keptSeconds;
-    parts.push(svg("text", { x: at, y: height - 4, "text-anchor": ago === 0 ? "end" : ago === 60 ? "start" : "middle" }, ago === 0 ? "now" : `${ago} s ago`));
+    const anchor = ago === 0 ? "end" : ago === 60 ? "start" : "middle";
+    parts.push(svg("text", { x: at, y: height - 4, "text-anchor": anchor },
+      ago === 0 ? "now" : `${ago} s ago`));
   }
   if (rates.length > 0) {
     const points = rates.map((n, i) => `${x(i).toFixed(1)},${y(n).toFixed(1)}`);
@@ -441,7 +452,10 @@ function distribution(groups, h) {
     chart.append(svg("line", { class: "grid", x1: 0, x2: width, y1: height - 0.5, y2: height - 0.5 }));
     for (const [low, high, n] of g.buckets) {
       const i = place.get(slot(low, high)), size = Math.max(1.5, n / most * (height - 2));
-      const bar = svg("rect", { class: "bars", x: x(i) + 0.5, y: height - size, width: Math.max(1, width / slots.length - 1), height: size });
+      const bar = svg("rect", {
+        class: "bars", x: x(i) + 0.5, y: height - size,
+        width: Math.max(1, width / slots.length - 1), height: size,
+      });
       bar.append(svg("title", {}, `${range(low, high, h.type)}: ${count(n)} ${n === 1 ? "event" : "events"}`));
       chart.append(bar);
     }
@@ -480,25 +494,33 @@ function axis(slots, format) {
   if (zero >= 0) marks.push({ n: 0, factor: 1, at: zero + 0.5 });
   // The roundest numbers come first, and others where there is room.
   const shown = [];
-  marks.sort((a, b) => [1, 5, 2].indexOf(a.factor) - [1, 5, 2].indexOf(b.factor) || (a.n === 0 ? -1 : b.n === 0 ? 1 : 0));
-  const apart = marks.filter((m) => m.factor === 1 && m.at >= 0 && m.at <= slots.length).length >= 3 ? 0.1 : 0.16;
+  const order = (m) => [1, 5, 2].indexOf(m.factor);
+  marks.sort((a, b) => order(a) - order(b) || (a.n === 0 ? -1 : b.n === 0 ? 1 : 0));
+  const tens = marks.filter((m) => m.factor === 1 && m.at >= 0 && m.at <= slots.length);
+  const apart = tens.length >= 3 ? 0.1 : 0.16;
   for (const m of marks) {
     const share = m.at / slots.length;
-    const inside = m.n === 0 || (m.n > 0 ? m.at >= first && share <= 1 : m.at <= last + 1 && share >= 0);
+    const inside = m.n === 0 ||
+      (m.n > 0 ? m.at >= first && share <= 1 : m.at <= last + 1 && share >= 0);
     if (!inside || shown.some((other) => Math.abs(other - share) < apart)) continue;
     shown.push(share);
-    box.append(svg("text", { x: `${(100 * share).toFixed(2)}%`, y: 14, "text-anchor": share < 0.04 ? "start" : share > 0.96 ? "end" : "middle" }, format(m.n)));
+    const anchor = share < 0.04 ? "start" : share > 0.96 ? "end" : "middle";
+    const x = `${(100 * share).toFixed(2)}%`;
+    box.append(svg("text", { x, y: 14, "text-anchor": anchor }, format(m.n)));
   }
   return box;
 }
 
 // shares draws a bar for each group's count.
 function shares(groups, h) {
-  const most = Math.max(...groups.map((g) => g.count)), all = h.groups.reduce((sum, g) => sum + g.count, h.others);
+  const most = Math.max(...groups.map((g) => g.count));
+  const all = h.groups.reduce((sum, g) => sum + g.count, h.others);
   return groups.map((g) => {
     const chart = svg("svg", { height: 18, role: "img", "aria-label": count(g.count) });
-    chart.append(svg("rect", { class: "bars", x: 0, y: 2, width: `${100 * g.count / most}%`, height: 14, rx: 2 }));
-    return element("div", "group", label(g, h), chart, element("div", "count", (100 * g.count / all).toFixed(1) + " %"));
+    const width = `${100 * g.count / most}%`;
+    chart.append(svg("rect", { class: "bars", x: 0, y: 2, width, height: 14, rx: 2 }));
+    const part = element("div", "count", (100 * g.count / all).toFixed(1) + " %");
+    return element("div", "group", label(g, h), chart, part);
   });
 }
 
@@ -510,7 +532,8 @@ function columns(probe) {
   shownArgs = probe.args;
   const row = element("tr", "", element("th", "", "Time"));
   for (const arg of probe.args) {
-    row.append(element("th", isNumber(arg.type) ? "number" : "", visible(arg.name) + " ", element("span", "type", arg.type)));
+    const type = element("span", "type", arg.type);
+    row.append(element("th", isNumber(arg.type) ? "number" : "", visible(arg.name) + " ", type));
   }
   $("columns").replaceChildren(row);
 }
@@ -594,7 +617,8 @@ async function readRecorder() {
     const response = await fetch(`recorder.json?last=${lastEvents}`);
     const text = await response.text();
     if (!response.ok) throw new Error(JSON.parse(text).error.message);
-    recorded = text.split("\n").filter((line) => line !== "").map((line) => ({ line, event: parse(line) }));
+    const lines = text.split("\n").filter((line) => line !== "");
+    recorded = lines.map((line) => ({ line, event: parse(line) }));
     recorded.sort((a, b) => a.event.time < b.event.time ? 1 : -1);
     showRecorded();
     showOperations();
@@ -614,7 +638,8 @@ function showRecorded() {
     const time = element("td", "time", localTime(event.time)), args = element("td", "args");
     time.title = event.time;
     Object.entries(event.args).forEach(([name, value], i) => {
-      args.append(i > 0 ? "  " : "", element("span", "", visible(name) + "="), format(value, types[i]?.type ?? ""));
+      args.append(i > 0 ? "  " : "", element("span", "", visible(name) + "="),
+        format(value, types[i]?.type ?? ""));
     });
     rows.append(element("tr", "", time, element("td", "", visible(`${event.provider}:${event.probe}`)), args));
   }
@@ -623,8 +648,8 @@ function showRecorded() {
   $("read-count").textContent = `${count(n)} ${n === 1 ? "event" : "events"}, newest first${more}`;
 }
 
-// Operations. Each begins at NAME__start and ends at NAME__end or NAME__done, whose first arguments are equal. One with a
-// parent is a span, whose id is unique in the program.
+// Operations. Each begins at NAME__start and ends at NAME__end or NAME__done, whose first arguments
+// are equal. One with a parent is a span, whose id is unique in the program.
 
 const shownOperations = 5, shownOpen = 20, maxDepth = 100;
 
@@ -634,14 +659,16 @@ function nanoseconds(text) {
   return BigInt(Date.parse(text.replace(/\.\d+/, ""))) * 1000000n + BigInt(fraction);
 }
 
-// operations pairs events, the oldest first, and returns the operations that have no parent among them.
+// operations pairs events, the oldest first, and returns the operations that have no parent among
+// them.
 function operations(events) {
   const all = new Map(), roots = [];
   for (const event of events) {
     const [, name, side] = event.probe.match(/^(.*)__(start|end|done)$/) ?? [];
     const [id] = Object.values(event.args);
     if (name === undefined || id === undefined) continue;
-    const key = JSON.stringify([event.args.parent === undefined ? event.provider + ":" + name : "", String(id)]);
+    const kind = event.args.parent === undefined ? event.provider + ":" + name : "";
+    const key = JSON.stringify([kind, String(id)]);
     if (side === "start") {
       const parent = all.get(JSON.stringify(["", String(event.args.parent)]));
       const one = { event, name: `${event.provider}:${name}`, began: nanoseconds(event.time), end: null, parts: [] };
@@ -679,7 +706,8 @@ function showOperations() {
   for (const root of roots) walk(root, 0, (one) => { if (!one.end) open.push(one); });
   $("open-now").textContent = open.slice(0, shownOpen).map((one) => describe(one, 0, now)).join("\n") || "None.";
   if (open.length > shownOpen) $("open-now").append(`\nand ${open.length - shownOpen} more`);
-  const slowest = roots.filter((one) => one.end).sort((a, b) => b.took - a.took).slice(0, shownOperations);
+  const slowest = roots.filter((one) => one.end).sort((a, b) => b.took - a.took)
+    .slice(0, shownOperations);
   for (const root of slowest) walk(root, 0, (one, depth) => lines.push(describe(one, depth, now)));
   $("slowest").textContent = lines.join("\n") || "None has ended.";
 }

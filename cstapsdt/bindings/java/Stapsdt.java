@@ -30,7 +30,8 @@ public final class Stapsdt {
      * str(arg0) in bpftrace. A UINT64 is any long, as its bits.
      */
     public enum Type {
-        STRING(16), UINT8(1), UINT16(2), UINT32(4), UINT64(8), INT8(-1), INT16(-2), INT32(-4), INT64(-8);
+        STRING(16), UINT8(1), UINT16(2), UINT32(4), UINT64(8),
+        INT8(-1), INT16(-2), INT32(-4), INT64(-8);
 
         private final int number; // the library's
 
@@ -48,7 +49,8 @@ public final class Stapsdt {
                 if (!(value instanceof String)) throw new IllegalArgumentException(value + " is no String");
                 return;
             }
-            if (!(value instanceof Long || value instanceof Integer || value instanceof Short || value instanceof Byte))
+            if (!(value instanceof Long || value instanceof Integer
+                    || value instanceof Short || value instanceof Byte))
                 throw new IllegalArgumentException(value + " is no integer");
             int unused = 64 - 8 * Math.abs(number);
             long word = ((Number) value).longValue(), shifted = word << unused;
@@ -91,13 +93,15 @@ public final class Stapsdt {
          */
         public void fire(Object... values) {
             if (values.length != types.length)
-                throw new IllegalArgumentException(name + " takes " + types.length + " arguments, but " + values.length + " were given");
+                throw new IllegalArgumentException(name + " takes " + types.length
+                    + " arguments, but " + values.length + " were given");
             for (int i = 0; i < types.length; i++) types[i].check(values[i]);
             if (!isEnabled()) return;
             long[] words = new long[types.length];
             byte[][] strings = new byte[types.length][];
             for (int i = 0; i < types.length; i++) {
-                if (types[i] == Type.STRING) strings[i] = ((String) values[i]).getBytes(StandardCharsets.UTF_8);
+                if (types[i] == Type.STRING)
+                    strings[i] = ((String) values[i]).getBytes(StandardCharsets.UTF_8);
                 else words[i] = ((Number) values[i]).longValue();
             }
             Stapsdt.fire(address, words, strings);
@@ -119,11 +123,15 @@ public final class Stapsdt {
     public Probe probe(String name, Argument... arguments) {
         Type[] types = Arrays.stream(arguments).map(argument -> argument.type).toArray(Type[]::new);
         int[] numbers = Arrays.stream(types).mapToInt(type -> type.number).toArray();
-        String[] names = Arrays.stream(arguments).map(argument -> argument.name).toArray(String[]::new);
-        return new Probe(addProbe(address, Objects.requireNonNull(name), names, numbers), name, types);
+        String[] names = Arrays.stream(arguments).map(argument -> argument.name)
+            .toArray(String[]::new);
+        long probe = addProbe(address, Objects.requireNonNull(name), names, numbers);
+        return new Probe(probe, name, types);
     }
 
-    /** Shows the probes to tracers. Their file is removed when the program ends, also by SIGTERM. */
+    /**
+     * Shows the probes to tracers. Their file is removed when the program ends, also by SIGTERM.
+     */
     public void load() {
         load(address);
         Runtime.getRuntime().addShutdownHook(new Thread(() -> removeFile(address)));

@@ -16,7 +16,8 @@ const MEMFD_DISABLED = 0;
 const library = koffi.load('libstapsdt.so.0');
 const providerInit = library.func('void *providerInit(str name)');
 koffi.struct('SDTArgument_t', { name: 'str', type: 'int' });
-const providerAddNamedProbe = library.func('void *providerAddNamedProbe(void *provider, str name, int count, SDTArgument_t *arguments)');
+const providerAddNamedProbe = library.func(
+  'void *providerAddNamedProbe(void *provider, str name, int count, SDTArgument_t *arguments)');
 const providerUseMemfd = library.func('int providerUseMemfd(void *provider, int option)');
 const providerLoad = library.func('int providerLoad(void *provider)');
 const providerUnload = library.func('int providerUnload(void *provider)');
@@ -68,7 +69,8 @@ class Probe {
       throw new TypeError(`${this.#name} takes ${this.#types.length} arguments, but ${values.length} were given`);
     }
     this.#types.forEach((type, i) => type.check(values[i]));
-    if (this.enabled) probeFire(this.#probe, ...this.#types.flatMap((type, i) => [type.word, values[i]]));
+    if (!this.enabled) return;
+    probeFire(this.#probe, ...this.#types.flatMap((type, i) => [type.word, values[i]]));
   }
 }
 
@@ -91,7 +93,8 @@ class Provider {
     const unknown = names.find((type) => !Object.hasOwn(types, type));
     if (unknown !== undefined) throw new TypeError(`no type '${unknown}'`);
     const argumentTypes = names.map((type) => types[type]);
-    const named = Object.keys(definition).map((argument, i) => ({ name: argument, type: argumentTypes[i].number }));
+    const named = Object.keys(definition)
+      .map((argument, i) => ({ name: argument, type: argumentTypes[i].number }));
     const probe = providerAddNamedProbe(this.#provider, name, named.length, named);
     this.#check(probe);
     return new Probe(probe, name, argumentTypes);

@@ -7,7 +7,8 @@ const { Provider } = require('./stapsdt');
 
 async function work() {
   const tasks = new Provider('tasks');
-  const done = tasks.probe('task__done', { task: 'string', microseconds: 'uint64', result: 'int32' });
+  const done = tasks.probe('task__done',
+    { task: 'string', microseconds: 'uint64', result: 'int32' });
   try {
     tasks.load();
   } catch (error) {

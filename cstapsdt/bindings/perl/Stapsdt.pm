@@ -25,7 +25,9 @@ my %types = (
     map {
         my $bits = $_;
         my $largest = ~0 >> 64 - $bits;
-        ("uint$bits" => [$bits / 8, 'Q', 0, $largest], "int$bits" => [-$bits / 8, 'q', -($largest >> 1) - 1, $largest >> 1])
+        my $half = $largest >> 1;
+        ("uint$bits" => [$bits / 8, 'Q', 0, $largest],
+            "int$bits" => [-$bits / 8, 'q', -$half - 1, $half])
     } 8, 16, 32, 64
 );
 
@@ -56,10 +58,13 @@ sub probe {
     my @names = pairvalues @arguments;
     my @types = map { $types{$_} // croak "no type '$_'" } @names;
     $arguments[2 * $_ + 1] = $types[$_][0] for 0 .. $#types;
-    my $probe = providerAddNamedProbe($self->{provider}, $name, scalar @types, pack '(pix4)*', @arguments);
+    my $probe = providerAddNamedProbe(
+        $self->{provider}, $name, scalar @types, pack '(pix4)*', @arguments);
     $self->_check($probe);
     # The probe refers to its provider, which owns it and must live as long.
-    return bless {owner => $self, probe => $probe, name => $name, names => \@names, types => \@types}, 'Stapsdt::Probe';
+    return bless {
+        owner => $self, probe => $probe, name => $name, names => \@names, types => \@types,
+    }, 'Stapsdt::Probe';
 }
 
 # load shows the probes to tracers.
@@ -104,7 +109,8 @@ sub CLONE_SKIP { 1 }
 # enabled reports whether a tracer is attached, or the probe is recorded or watched.
 sub enabled { Stapsdt::probeIsEnabled($_[0]{probe}) }
 
-# fits reports whether a word has a number. As floating-point numbers, those at the ends of 64 bits are equal to others.
+# fits reports whether a word has a number. As floating-point numbers, those at the ends of 64 bits
+# are equal to others.
 sub fits {
     my ($pack, $value) = @_;
     return 1 if abs $value < 2**53;
@@ -122,10 +128,12 @@ sub fire {
         my (undef, $pack, $least, $largest) = @{$types->[$i]};
         my $value = $values[$i];
         next if defined $value && !ref $value && ($pack eq 'p' || looks_like_number($value)
-            && $value >= $least && $value <= $largest && $value == int $value && fits($pack, $value));
+            && $value >= $least && $value <= $largest && $value == int $value
+            && fits($pack, $value));
         croak "argument $i of $self->{name}, '" . ($value // 'undef') . "', is no $self->{names}[$i]";
     }
-    Stapsdt::probeFireV($self->{probe}, pack join('', map { $_->[1] } @$types), @values) if $self->enabled;
+    return unless $self->enabled;
+    Stapsdt::probeFireV($self->{probe}, pack join('', map { $_->[1] } @$types), @values);
     return;
 }
 

@@ -10,7 +10,8 @@ use Time::HiRes qw(sleep time);
 
 $| = 1;
 my $tasks = Stapsdt->new('tasks');
-my $done = $tasks->probe('task__done', task => 'string', microseconds => 'uint64', result => 'int32');
+my $done = $tasks->probe(
+    'task__done', task => 'string', microseconds => 'uint64', result => 'int32');
 eval { $tasks->load } or print "no probes: $@"; # and continue
 print "process $$ works\n";
 for (my $number = 1;; $number++) {

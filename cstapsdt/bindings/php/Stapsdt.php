@@ -3,7 +3,8 @@
 // USDT probes for PHP, through libstapsdt.so.0 and FFI.
 //
 //     $app = new Stapsdt\Provider('myapp');
-//     $done = $app->probe('request__done', ['path' => Stapsdt\Type::String, 'status' => Stapsdt\Type::Int32]);
+//     $done = $app->probe('request__done',
+//         ['path' => Stapsdt\Type::String, 'status' => Stapsdt\Type::Int32]);
 //     $app->load();
 //     $done->fire('/index.html', 200);
 //
@@ -43,7 +44,8 @@ enum Type: int
         if ($this === self::String) {
             return;
         }
-        $largest = PHP_INT_MAX >> 64 - 8 * abs($this->value) - (int) ($this->value > 0 && $this->value < 8);
+        $positive = (int) ($this->value > 0 && $this->value < 8);
+        $largest = PHP_INT_MAX >> 64 - 8 * abs($this->value) - $positive;
         if ($value > $largest || $value < ($this->value > 0 ? 0 : -$largest - 1)) {
             throw new \ValueError("$value is no {$this->name}");
         }
@@ -71,7 +73,8 @@ final class Probe
     public function fire(int|string ...$values): void
     {
         if (count($values) !== count($this->types)) {
-            throw new \ArgumentCountError("{$this->name} takes " . count($this->types) . ' arguments, but ' . count($values) . ' were given');
+            throw new \ArgumentCountError("{$this->name} takes " . count($this->types)
+                . ' arguments, but ' . count($values) . ' were given');
         }
         foreach ($this->types as $i => $type) {
             $type->check($values[$i]);
@@ -97,7 +100,8 @@ final class Provider
         return $library ??= \FFI::cdef('
             void *providerInit(const char *name);
             typedef struct { const char *name; int type; } SDTArgument_t;
-            void *providerAddNamedProbe(void *provider, const char *name, int count, const SDTArgument_t *arguments);
+            void *providerAddNamedProbe(
+                void *provider, const char *name, int count, const SDTArgument_t *arguments);
             int providerUseMemfd(void *provider, int option);
             int providerLoad(void *provider);
             int providerUnload(void *provider);
@@ -111,10 +115,12 @@ final class Provider
     {
         $this->provider = self::library()->providerInit($name) ?? throw new Error("no provider '$name'");
         // In a file, because bpftrace -p from 0.25 on does not find probes in memory.
-        $this->require(self::library()->providerUseMemfd($this->provider, self::MEMFD_DISABLED) === 1);
+        $this->require(
+            self::library()->providerUseMemfd($this->provider, self::MEMFD_DISABLED) === 1);
     }
 
-    // Adds a probe with the types of its arguments, by their names. The provider must not be loaded.
+    // Adds a probe with the types of its arguments, by their names. The provider must not be
+    // loaded.
     public function probe(string $name, array $types = []): Probe
     {
         $arguments = self::library()->new('SDTArgument_t[' . max(1, count($types)) . ']');
@@ -125,7 +131,8 @@ final class Provider
             $arguments[$i]->name = \FFI::addr($texts[$i][0]);
             $arguments[$i]->type = $types[$argument]->value;
         }
-        $probe = self::library()->providerAddNamedProbe($this->provider, $name, count($types), $arguments);
+        $probe = self::library()->providerAddNamedProbe(
+            $this->provider, $name, count($types), $arguments);
         $this->require($probe !== null);
         return new Probe($probe, $name, ...array_values($types));
     }

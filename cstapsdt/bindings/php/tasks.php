@@ -11,7 +11,8 @@ use Stapsdt\Type;
 require __DIR__ . '/Stapsdt.php';
 
 $tasks = new Provider('tasks');
-$done = $tasks->probe('task__done', ['task' => Type::String, 'microseconds' => Type::Uint64, 'result' => Type::Int32]);
+$done = $tasks->probe('task__done',
+    ['task' => Type::String, 'microseconds' => Type::Uint64, 'result' => Type::Int32]);
 try {
     $tasks->load();
 } catch (Stapsdt\Error $error) {

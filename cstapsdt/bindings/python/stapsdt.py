@@ -63,11 +63,13 @@ class Probe:
     """A probe. Provider.probe returns one."""
 
     def __init__(self, provider, name, arguments):
-        array = (_Argument * len(arguments))(*((name.encode(), kind) for name, kind in arguments.items()))
+        pairs = ((name.encode(), kind) for name, kind in arguments.items())
+        array = (_Argument * len(arguments))(*pairs)
         self.name = name
         self.types = tuple(arguments.values())
         self.provider = provider  # owns the probe, and must live as long
-        self._probe = _lib.providerAddNamedProbe(provider._provider, name.encode(), len(array), array)
+        self._probe = _lib.providerAddNamedProbe(
+            provider._provider, name.encode(), len(array), array)
         provider._check(self._probe)
 
     def enabled(self):
@@ -90,7 +92,9 @@ class Probe:
         words = (ctypes.c_uint64 * len(values))()
         for i, (kind, value) in enumerate(zip(self.types, values)):
             if kind == STRING:
-                strings.append(ctypes.c_char_p(value.encode(errors="backslashreplace") if isinstance(value, str) else value))
+                if isinstance(value, str):
+                    value = value.encode(errors="backslashreplace")
+                strings.append(ctypes.c_char_p(value))
                 value = ctypes.cast(strings[-1], ctypes.c_void_p).value
             words[i] = value & (1 << 64) - 1
         _lib.probeFireV(self._probe, words)

@@ -1,6 +1,7 @@
 #include "textflag.h"
 
-// Functions whose first instructions are probed, as they are in the code of Go programs and in notes.
+// Functions whose first instructions are probed, as they are in the code of Go programs and in
+// notes.
 // They change no register but BP and the flags, and restore BP.
 
 TEXT nop1code<>(SB), NOSPLIT|NOFRAME, $0-0

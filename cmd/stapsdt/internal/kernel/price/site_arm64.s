@@ -1,6 +1,7 @@
 #include "textflag.h"
 
-// Functions whose first instructions are probed, as they are in the code of Go programs and in notes.
+// Functions whose first instructions are probed, as they are in the code of Go programs and in
+// notes.
 // They change R16 only.
 
 TEXT nop4code<>(SB), NOSPLIT|NOFRAME, $0-0
