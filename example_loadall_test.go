@@ -1,6 +1,7 @@
 package stapsdt_test
 
 import (
+	"fmt"
 	"log"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -9,7 +10,7 @@ import (
 // A library defines its probes as package variables, and never loads them.
 var (
 	library = stapsdt.NewProvider("mylibrary")
-	lookup  = stapsdt.NewProbe2[string, bool](library, "cache__lookup")
+	lookup  = stapsdt.NewProbe2[string, bool](library, "cache__lookup", "key", "found")
 )
 
 // Lookup is a function of the library.
@@ -23,5 +24,6 @@ func ExampleLoadAll() {
 	if err := stapsdt.LoadAll(); err != nil {
 		log.Print(err) // the probes of these providers stay no-ops
 	}
-	Lookup("key")
+	fmt.Println(Lookup("tea"))
+	// Output: false
 }

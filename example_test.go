@@ -9,23 +9,6 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 )
 
-var (
-	app     = stapsdt.NewProvider("myapp")
-	request = stapsdt.NewProbe2[string, int32](app, "request__done", "path", "status")
-)
-
-// Probes can be package variables. Load reports a definition that is invalid.
-func Example() {
-	if err := app.Load(); err != nil {
-		log.Print(err) // the probes stay no-ops
-	}
-	defer app.Close()
-
-	request.Fire("/index.html", 200)
-	fmt.Println(request)
-	// Output: myapp:request__done
-}
-
 // AddProbe defines a probe whose arguments are known only at run time.
 func ExampleProvider_AddProbe() {
 	p := stapsdt.NewProvider("dynamic")
@@ -91,8 +74,16 @@ func ExampleProbe2_FireFunc() {
 
 // Enabled reports whether work that only a tracer sees is worth doing.
 func ExampleProbe_Enabled() {
-	if request.Enabled() {
-		fmt.Println("a tracer is attached")
+	p := stapsdt.NewProvider("shop")
+	sold := stapsdt.NewProbe2[string, int64](p, "item__sold", "item", "left")
+	left := func(item string) int64 {
+		fmt.Println("count what is left of", item)
+		return 12
+	}
+	for _, item := range []string{"tea", "coffee"} {
+		if sold.Enabled() {
+			sold.Fire(item, left(item))
+		}
 	}
 	// Output:
 }
@@ -109,4 +100,37 @@ func ExampleError() {
 	// Output:
 	// true
 	// define noError
+}
+
+// An observer needs no tracer, and no Load: a program can count its own events.
+func ExampleProvider_Observe() {
+	p := stapsdt.NewProvider("shop")
+	order := stapsdt.NewProbe2[string, int32](p, "order__placed", "item", "count")
+	var sold int64
+	stop := p.Observe(func(e *stapsdt.Event) {
+		sold += e.ArgByName("count").Int64()
+		fmt.Println(e)
+	}, &order.Probe)
+	order.Fire("tea", 3)
+	order.Fire("coffee", 2)
+	stop()
+	order.Fire("tea", 1) // nobody sees it
+	fmt.Println("sold:", sold)
+	// Output:
+	// shop:order__placed(item="tea", count=3)
+	// shop:order__placed(item="coffee", count=2)
+	// sold: 5
+}
+
+// With a directory of its own, a program depends on no variable of its environment. If Load cannot
+// use the directory, it tries no other.
+func ExampleWithDir() {
+	p := stapsdt.NewProvider("shop", stapsdt.WithDir("/run/shop/probes"))
+	order := stapsdt.NewProbe1[string](p, "order__placed", "item")
+	err := p.Load()
+	if errors.Is(err, stapsdt.ErrPlace) || errors.Is(err, stapsdt.ErrUnsupported) {
+		fmt.Println("the probes stay no-ops") // here, /run/shop does not exist
+	}
+	order.Fire("tea")
+	// Output: the probes stay no-ops
 }
