@@ -1,56 +1,48 @@
 package sdt_test
 
 import (
-	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"log"
-	"os"
 
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// This program lists the probes of a file.
-func Example() {
-	f, err := os.Open("/usr/lib/x86_64-linux-gnu/libstdc++.so.6")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer f.Close()
-	probes, err := sdt.Read(f)
+// list prints the probes of a program or a library, such as an *os.File.
+func list(file io.ReaderAt) {
+	sites, err := sdt.Read(file)
 	if errors.Is(err, sdt.ErrNoProbes) {
 		return
 	}
 	if err != nil {
-		log.Print(err) // there may be others
+		log.Print(err) // the other notes were read
 	}
-	if err := sdt.ReadTypes(f, probes); err != nil {
-		log.Print(err) // there are still the notes
+	if err := sdt.ReadTypes(file, sites); err != nil {
+		log.Print(err) // some arguments lack their names and types
 	}
-	for _, p := range probes {
-		fmt.Printf("%s:%s at %#x\n", p.Provider, p.Name, p.Offset)
-		for i, a := range p.Args {
-			fmt.Printf("\targ%d %s %v %v\n", i, a.Name, a.Type, a)
+	for _, s := range sites {
+		fmt.Printf("%s:%s at offset %#x\n", s.Provider, s.Name, s.Offset)
+		for i, a := range s.Args {
+			name := a.Name // from ReadTypes
+			if name == "" {
+				name = fmt.Sprint("arg", i)
+			}
+			if a.Err != nil {
+				fmt.Printf("\t%s cannot be read: %v\n", name, a.Err)
+			} else {
+				fmt.Printf("\t%s has %d bytes: %v\n", name, a.Size, a)
+			}
 		}
 	}
 }
 
-func ExampleParseArgs() {
-	for _, a := range sdt.ParseArgs(elf.EM_X86_64, "-4@%esi 8@16(%rsp) 4@$7 8@%fs:errno@tpoff") {
-		switch o := a.Operand; o.Kind {
-		case sdt.OperandRegister:
-			fmt.Printf("%d bits of %s\n", o.Base.Bits, o.Base.Full)
-		case sdt.OperandMemory:
-			fmt.Printf("%d bytes at %s%+d\n", a.Size, o.Base.Full, o.Displacement)
-		case sdt.OperandConstant:
-			fmt.Println("always", o.Displacement)
-		default:
-			fmt.Println(a.Err)
-		}
-	}
+// Here, shop is a program in C with one probe, and without DWARF.
+func Example() {
+	list(shop)
 	// Output:
-	// 32 bits of %rsi
-	// 8 bytes at %rsp+16
-	// always 7
-	// operand "%fs:errno@tpoff": memory of the segment %fs is not supported
+	// shop:order__placed at offset 0x210
+	// 	arg0 has 8 bytes: 8@%rdi
+	// 	arg1 has 4 bytes: -4@%esi
+	// 	arg2 cannot be read: operand "%fs:errno@tpoff": memory of the segment %fs is not supported
 }
