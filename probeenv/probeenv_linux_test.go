@@ -38,7 +38,20 @@ func TestMain(m *testing.M) {
 		children[name]()
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(inDirectory(m))
+}
+
+// inDirectory runs the tests with a directory for the images of examples, unless there is one.
+func inDirectory(m *testing.M) int {
+	if os.Getenv("STAPSDT_DIR") == "" {
+		dir, err := os.MkdirTemp("", "probeenv")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		os.Setenv("STAPSDT_DIR", dir)
+	}
+	return m.Run()
 }
 
 var (
