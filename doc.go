@@ -23,50 +23,50 @@
 // If a probe's arguments are known only at run time, define it with [Provider.AddProbe].
 //
 // [Provider.Load] makes the probes visible to tracers, and reports any error in the
-// definition of a typed probe. It writes a small file, unless an earlier process has written
-// it, or a memfd, and maps it: for a few probes, this takes tens of microseconds.
-// [Provider.Unload] hides the probes again; the provider can then be reloaded.
-// [Provider.Close] unloads it for good. A provider's resources are released when it and all
-// of its probes become unreachable.
+// definition of a typed probe. It maps a small file, which it writes unless an earlier process
+// has written it, or memory that is in no file (a memfd). For a few probes, this takes tens of
+// microseconds. [Provider.Unload] hides the probes again; the provider can then be reloaded.
+// [Provider.Close] unloads it for good. A provider's resources are released when it and all of
+// its probes become unreachable.
 //
 // A probe that is defined while its provider is loaded becomes part of it at the next
 // Load. Until then it is a no-op.
 //
 // A library defines its probes as package variables and never loads them. The program that uses it
 // calls Load of package probeenv once, in main, which loads all providers, and opens a socket or
-// begins a recording if the environment requests it. [LoadAll] only loads all providers, for tests
-// and for programs that must not link package net.
+// begins a recording if the environment requests it. [LoadAll] only loads all providers. It is for
+// tests, and for programs that must not grow by the socket and the recorder, which take 0.5 MB.
 //
 // # Arguments
 //
 // A probe has up to [MaxArgs] arguments. The compiler checks the arguments of a typed probe:
 // up to six, or the fields of a struct. A tracer sees them as follows:
 //
-//	Go                                note   bpftrace
-//	bool, uint8                       1@     arg0
-//	int8                              -1@    arg0, signed
-//	uint16, int16                     2@ -2@
-//	uint32, int32                     4@ -4@
-//	uint64, uint, uintptr             8@
-//	int64, int                        -8@
-//	unsafe.Pointer                    8@     *(struct name *)arg0, the memory that it points to
-//	string, []byte                    8@     str(arg0)
-//	float32, float64                  4@ 8@  arg0, the bits of the number
-//	time.Time                         -8@    arg0, nanoseconds since 1970
+//	Go                        note     bpftrace
+//	bool, uint8               1@       arg0
+//	uint16, uint32            2@ 4@    arg0
+//	uint64, uint, uintptr     8@       arg0
+//	int8                      -1@      arg0, signed
+//	int16, int32              -2@ -4@  arg0, signed
+//	int64, int                -8@      arg0, signed
+//	unsafe.Pointer            8@       *(struct name *)arg0, the memory that it points to
+//	string, []byte            8@       str(arg0)
+//	float32, float64          4@ 8@    arg0, the bits of the number
+//	time.Time                 -8@      arg0, nanoseconds since 1970
 //
-// A type that is defined from one of these is treated like it, except that a time.Time must be
-// time.Time itself. A field of a [ProbeOf] can also be a pointer to a struct, passed as its
-// address.
+// A defined type, such as time.Duration, is treated like its underlying type, but a type that is
+// defined from time.Time is not allowed. A field of a [ProbeOf] can also be a pointer to a struct,
+// passed as its address.
 //
 // A string or []byte is passed as a NUL-terminated copy of at most [MaxString] bytes,
 // valid until Fire returns. The copy includes text that follows a NUL, but str stops at
-// the NUL. bpftrace cuts the text further, at 63 bytes or, in 0.27, at 1023, unless
-// BPFTRACE_STRLEN is set.
+// the NUL. bpftrace cuts the text further, at 63 bytes or, in 0.27, at 1023, unless its
+// environment sets BPFTRACE_STRLEN.
 //
-// A name may be defined twice with the same arguments. The two are sites of one event,
-// and tracers attach to both. The same applies to two providers of one name: while one is
-// loaded, loading the other fails if a probe of that name has different arguments in the
-// two.
+// Two probes of one provider may have the same name if they have the same arguments: they are
+// two sites of one event, and tracers attach to both. The same applies to probes of two providers
+// of one name: while one provider is loaded, loading the other fails if a probe has different
+// arguments in the two.
 //
 // # Names and types
 //
@@ -90,9 +90,9 @@
 //
 //	request.Fire(Request{Path: r.URL.Path, Status: 200, Duration: d, Conn: c})
 //
-// Probes of the same name in one provider share the names of their arguments: the first that are
-// given, in any of the three ways, win. To give others later is an error with [ErrConflict], which
-// NameArgs returns, or Load if a typed probe has them.
+// Probes of the same name in one provider share the names of their arguments, which are final once
+// they are given in any of the three ways. Giving other names later is an error that wraps
+// [ErrConflict]. NameArgs returns it, and for a typed probe Load does.
 //
 // The image contains the names and the Go types as DWARF, which tools read from the file
 // that [Provider.Path] returns. They find each probe as a function:
@@ -166,8 +166,8 @@
 // and static programs. With cgo, the image is built by the C library in cstapsdt if libelf is
 // available, both when the program is built (its headers) and when it runs. Otherwise, and
 // without cgo (CGO_ENABLED=0, or the build tag stapsdt_nocgo), it is built in Go, with the
-// same bytes. With cgo, a process forked by C code can go on firing. So it can with the tag
-// stapsdt_nocgo, with which the program uses a slower site that survives a fork.
+// same bytes. In a program with cgo, C code may fork, and the child can continue to fire. With the
+// tag stapsdt_nocgo it can, too, because the program then uses slower sites that survive a fork.
 //
 // riscv64, s390x, ppc64le, 386 and arm are experimental: they pass the tests under
 // emulation, but have not been traced on a kernel of their own. (A 386 program can be
@@ -182,14 +182,14 @@
 // # Failure
 //
 // A probe never takes the program down. When Load fails, the probes stay no-ops. A
-// definition that fails returns a no-op probe, and so does a definition with a nil
-// provider. The exception is a probe that was never defined: Fire, FireFunc and Enabled
-// of the zero [Probe], [Probe0] to [Probe6] or [ProbeOf], or of a nil one, panic, because
-// a test for these would add an instruction to every Fire.
+// definition that fails returns a no-op probe. So does a definition with a nil provider, which
+// a program can pass to a library to turn off its probes. The exception is a probe that was never
+// defined: Fire, FireFunc and Enabled of the zero [Probe], [Probe0] to [Probe6] or [ProbeOf], or of
+// a nil one, panic, because a test for these would add an instruction to every Fire.
 //
-// Every error is an [*Error] or, from [LoadAll], joins those of all providers: use errors.As. If a
-// program can act on it, it wraps one of the sentinels. [ErrPlace] and [ErrMap] mean that the
-// program's environment must change before Load can succeed.
+// Every error is an [*Error], except that [LoadAll] joins those of all providers: use errors.As.
+// An error on which a program can act wraps one of the sentinels: use errors.Is. [ErrPlace] and
+// [ErrMap] mean that the program's environment must change before Load can succeed.
 //
 // The image is mapped from a file, like every program. Its owner and root can write to
 // the file, and can thereby crash the processes that have it mapped, or make them run

@@ -9,7 +9,8 @@ import (
 // The errors that a caller may want to act on. The functions of this package return them
 // wrapped in an *Error: test for them with errors.Is.
 var (
-	// ErrLoaded means that the provider is already loaded.
+	// ErrLoaded means that the provider is already loaded, or, from NameArgs, that the probe is
+	// loaded without these names.
 	ErrLoaded = errors.New("the provider is already loaded")
 	// ErrClosed means that the provider has been closed.
 	ErrClosed = errors.New("the provider is closed")
@@ -28,7 +29,7 @@ var (
 	// ErrArgType means that an ArgType is invalid, or that a value passed to Fire
 	// cannot be represented in it.
 	ErrArgType = errors.New("wrong argument type")
-	// ErrPlace means that the image could not be written anywhere. The error gives the
+	// ErrPlace means that the image could not be written anywhere. The error's text has the
 	// reason for each place that was tried. Another directory may help: see WithDir.
 	ErrPlace = errors.New("no usable location for the probe image")
 	// ErrMap means that the image was written but could not be mapped as executable:
@@ -48,14 +49,16 @@ var errZero = errors.New("the provider was not created by NewProvider")
 // Error is the type of every error that this package returns, except that LoadAll joins the
 // errors of the providers.
 type Error struct {
-	// Op is the operation that failed, such as "define", "load", "unload" and "fire".
+	// Op is the operation that failed: "define" (a provider, a probe, or the names of its
+	// arguments), "load", "unload" or "fire".
 	Op string
 	// Provider and Probe are the names of the provider and the probe for which the
 	// operation failed. Probe is "" if the error concerns the provider as a whole.
 	Provider, Probe string
-	// Code is libstapsdt's SDTError_t for the error. It is NoError if there is none, as for an invalid name.
+	// Code is the step of loading or unloading that failed. It is NoError for every other error,
+	// such as that of an invalid name.
 	Code ErrorCode
-	// Err is the reason.
+	// Err is the reason. It wraps a sentinel if a caller can act on it.
 	Err error
 }
 
@@ -105,8 +108,9 @@ func (e *Error) Unwrap() error {
 	return e.Err
 }
 
-// ErrorCode is libstapsdt's SDTError_t plus one: the step of loading or unloading that failed, for
-// programs that compare it with libstapsdt's. For everything else, test for the errors above.
+// ErrorCode is the step of loading or unloading that failed. Its values are those of libstapsdt's
+// SDTError_t, plus one, for programs that compare the two. Other programs use errors.Is with the
+// sentinels, such as ErrPlace.
 type ErrorCode int
 
 // The steps of loading and unloading.

@@ -11,7 +11,8 @@ import (
 
 // Event is a fire as an observer sees it: the probe, the time and the arguments. It is
 // valid until the observer returns; a Clone stays valid. Its methods are safe for concurrent
-// use. See Provider.Observe.
+// use. [Provider.Observe] passes events to observers. The zero Event has no probe, and its methods
+// Arg, ArgByName and NumArgs panic.
 type Event struct {
 	arguments words.Arguments
 	probe     *Probe
@@ -21,16 +22,16 @@ type Event struct {
 // Probe returns the probe that was fired. Its Args describe the event's arguments.
 func (e *Event) Probe() *Probe { return e.probe }
 
-// Time returns the time of the event by a monotonic clock: on Linux, CLOCK_MONOTONIC,
-// which bpftrace shows as nsecs, to within a microsecond, and elsewhere the time since an
-// arbitrary point. In a bubble of testing/synctest it is the bubble's time.
+// Time returns the time of the event by a monotonic clock, as the time since an arbitrary point.
+// On Linux, this is CLOCK_MONOTONIC to within a microsecond, which bpftrace shows as nsecs. In a
+// bubble of testing/synctest it is the bubble's time.
 func (e *Event) Time() time.Duration { return e.time }
 
 // NumArgs returns the number of arguments.
 func (e *Event) NumArgs() int { return len(e.probe.args) }
 
-// Arg returns the i-th argument. It panics if there is none. A string is cut to MaxString-1
-// bytes, as for a tracer.
+// Arg returns the argument with index i, from 0 to NumArgs()-1. It panics if there is none. A
+// string is cut to MaxString-1 bytes, as for a tracer.
 func (e *Event) Arg(i int) Value {
 	p := e.probe
 	v := Value{kind: p.kinds[:len(p.args)][i], num: e.arguments.Words[i]}
@@ -49,8 +50,8 @@ func (e *Event) Arg(i int) Value {
 	return v
 }
 
-// ArgByName returns the argument that has a name, or the zero Value if there is none: see
-// [Probe.Args]. It takes longer than Arg.
+// ArgByName returns the argument with a name, or the zero Value if no argument has it:
+// [Probe.Args] lists the names. It takes longer than Arg.
 func (e *Event) ArgByName(name string) Value {
 	if i := slices.Index(e.probe.argNames(), name); i >= 0 {
 		return e.Arg(i)

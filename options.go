@@ -10,7 +10,7 @@ type options struct {
 }
 
 // WithDir keeps the provider's file in dir and nowhere else: if dir cannot be used, Load
-// fails with the reason. It takes precedence over $STAPSDT_DIR. A relative dir is
+// fails with ErrPlace or ErrMap. It takes precedence over $STAPSDT_DIR. A relative dir is
 // relative to the working directory at the time of Load. Load creates the directory with
 // mode 0700 if it does not exist; its parent must exist.
 //

@@ -18,7 +18,7 @@ import (
 // loaded, while it is being unloaded, and after it has been closed.
 //
 // The zero Probe has no name and no provider. Its Fire and Enabled panic, because a test
-// for it would add an instruction to every Fire.
+// for it would add an instruction to every Fire. So do all methods of a nil Probe.
 type Probe struct {
 	// at is a *byte, which on tests: observedByte while the probe is observed, and
 	// otherwise the same as site. It is never nil once the probe is defined, and is read
@@ -130,7 +130,7 @@ func (p *Probe) Enabled() bool {
 }
 
 // Fire reports an event with its arguments to the tracers that are attached to the probe,
-// and to its observers. While there are none, it does nothing.
+// and to its observers. While there are none, it does nothing, and returns nil.
 //
 // An argument is an integer of any type whose value the ArgType can hold, a bool, a
 // uintptr or an unsafe.Pointer. For a String it is a string or a []byte, which is passed

@@ -47,7 +47,7 @@ func NewProbeOf[T any](p *Provider, name string) *ProbeOf[T] {
 
 // Fire reports an event with the fields of args to the tracers that are attached to the
 // probe, and to the provider's observers. It does nothing while there are none. The caller
-// makes args in either case: if T is large, FireFunc is faster then.
+// makes args in either case: if T is large, FireFunc is faster while the probe is idle.
 func (p *ProbeOf[T]) Fire(args T) {
 	if p.on() {
 		p.fire(args)

@@ -83,9 +83,9 @@ func (g *registry) reachable(waiting bool) (all []*Provider) {
 	return all
 }
 
-// Providers returns the providers of the process that are not closed, in the order of their
-// definition. Like LoadAll, it needs no registration. A provider remains in the list until it
-// and all of its probes are unreachable.
+// Providers returns the providers of the process, in the order of their definition. NewProvider
+// adds a provider to the list. It stays there until it is closed, or until it and all of its probes
+// are unreachable.
 func Providers() []*Provider { return providers.reachable(false) }
 
 // waits reports whether a provider was never loaded and is not closed.

@@ -21,7 +21,7 @@ const MaxName = 255
 // Provider is a set of probes that are loaded together. Its name is the first half of their
 // names. Create it with NewProvider: the zero Provider and a nil one have no name,
 // accept no probes, and cannot be loaded. Its methods are safe for concurrent use.
-// They wait for each other, also while Load writes a file, and nothing ever waits for a fire.
+// They wait for each other, even while Load writes a file, but never for a fire.
 type Provider struct {
 	misfires words.Misfires // the first field: see words.MisfiresOf
 
@@ -54,12 +54,12 @@ type Provider struct {
 // The constant is not negative, or else this does not compile.
 const _ = -unsafe.Offsetof(Provider{}.misfires)
 
-// NewProvider defines a provider. Until Load, nothing is loaded, and nothing is
-// allocated outside the Go heap. Load reports an invalid name.
+// NewProvider defines a provider. Until Load, tracers do not see it, and nothing is allocated
+// outside the Go heap. If the name is invalid, Load reports it with ErrName.
 //
 // The name of a provider or a probe is 1 to MaxName bytes of UTF-8, without control
 // characters, spaces, and any of : * ? / " , { }. Every tracer accepts ASCII letters,
-// digits and underscores. bpftrace also accepts a dash and a dot.
+// digits and underscores; bpftrace also accepts dashes and dots.
 func NewProvider(name string, opts ...Option) *Provider {
 	p := &Provider{name: name, caller: caller(), byName: map[string]*Probe{}, loader: new(loader)}
 	for _, o := range opts {
@@ -285,7 +285,7 @@ func (p *Provider) load() error {
 //
 // If the mapping cannot be replaced by an empty one, it is kept, which only costs
 // memory, and Unload returns an error that wraps ErrUnload. The provider is unloaded
-// nevertheless.
+// nevertheless. This is the only error.
 func (p *Provider) Unload() error {
 	if p.zero() {
 		return nil
@@ -313,8 +313,9 @@ func (p *Provider) unload() error {
 	return nil
 }
 
-// Close unloads the provider for good, and ends its observation. Its probes stay no-ops.
-// Closing it again does nothing.
+// Close unloads the provider for good, and ends all observations and recordings of it. Its probes
+// are no-ops from then on; Load and AddProbe fail with ErrClosed. Close returns the same error as
+// Unload, and the provider is closed nevertheless. Closing it again does nothing.
 func (p *Provider) Close() error {
 	if p.zero() {
 		return nil

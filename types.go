@@ -21,7 +21,7 @@ const (
 
 // ArgType is the type of a probe's argument, as a tracer sees it. The values are the same as in
 // libstapsdt's ArgType_t: the size in bytes, negative for a signed type. String is the sdt_string
-// of the C library. Time, Float32 and Float64 are additions.
+// of the C library. Time, Float32 and Float64 are additions. The zero ArgType is invalid.
 type ArgType int8
 
 // The types of arguments.
@@ -42,14 +42,14 @@ const (
 	String ArgType = 16
 
 	// Time is a time.Time. A tracer sees a signed integer of 8 bytes: the nanoseconds since
-	// the beginning of 1970 in UTC. A time that is too early, such as the zero Time, is the
-	// smallest integer, and a time that is too late the largest: the integers cover 1678 to
-	// 2261.
+	// the beginning of 1970 in UTC, which cover the years 1678 to 2261. An earlier time, such as
+	// the zero Time, becomes the smallest integer, and a later one the largest.
 	Time ArgType = 16 + 8
 
 	// Float32 and Float64 are floating-point numbers. They are passed like integers,
 	// because notes cannot describe floating-point registers to every tracer: a tracer
-	// sees an unsigned integer with the bits of the number (math.Float64bits).
+	// sees an unsigned integer with the bits of the number (math.Float32bits and
+	// math.Float64bits).
 	Float32 ArgType = 32 + 4
 	Float64 ArgType = 32 + 8
 )
@@ -73,7 +73,7 @@ func (t ArgType) Size() int {
 // float reports whether t is a floating-point number.
 func (t ArgType) float() bool { return t == Float32 || t == Float64 }
 
-// Signed reports whether tracers sign-extend the value.
+// Signed reports whether tracers read the value as a signed integer.
 func (t ArgType) Signed() bool { return t == Time || t < 0 && t.Size() > 0 }
 
 // String returns the name of the type in Go. The names of integers are also their names in

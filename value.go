@@ -14,8 +14,8 @@ import (
 // Kind is the kind of a Value.
 type Kind uint8
 
-// The kinds of values, and the types of arguments that have them. An argument of a probe
-// that AddProbe defined has one of the first four, or KindTime.
+// The kinds of values, and the types of arguments that have them. An argument of a probe that
+// AddProbe defined is a KindInt64, KindUint64, KindFloat64, KindString or KindTime.
 const (
 	KindInvalid  Kind = iota // the kind of the zero Value
 	KindInt64                // int8 to int64, int
@@ -43,7 +43,7 @@ func (k Kind) String() string {
 }
 
 // Value is the value of an event's argument. Making one does not allocate. The zero Value
-// has no kind, and its methods return zero values.
+// is of KindInvalid, and its methods return zero values.
 type Value struct {
 	kind Kind
 	size uint8  // of a number in bytes, or 0 for 8
@@ -85,9 +85,10 @@ func (p *Probe) kindOf(i int) Kind {
 // Kind returns the value's kind.
 func (v Value) Kind() Kind { return v.kind }
 
-// Int64 returns the value of an integer, a duration in nanoseconds, a time in nanoseconds since
-// the beginning of 1970 in UTC, a bool (1 for true), a pointer, or a float64 without its fraction,
-// as a Go conversion to int64 does. It returns 0 for a string.
+// Int64 returns an integer, a duration in nanoseconds, a time in nanoseconds since the beginning
+// of 1970 in UTC, a bool (1 for true), the address of a pointer, or a floating-point number
+// without its fraction. It returns 0 for a string. It converts numbers as Go's int64(x) does: a
+// uint64 above 1<<63-1 becomes negative.
 func (v Value) Int64() int64 {
 	if v.kind == KindFloat64 {
 		return int64(math.Float64frombits(v.num))
@@ -95,7 +96,7 @@ func (v Value) Int64() int64 {
 	return int64(v.num)
 }
 
-// Uint64 is like Int64 with a conversion to uint64.
+// Uint64 is like Int64, but converts numbers as Go's uint64(x) does.
 func (v Value) Uint64() uint64 {
 	if v.kind == KindFloat64 {
 		return uint64(math.Float64frombits(v.num))
@@ -103,7 +104,7 @@ func (v Value) Uint64() uint64 {
 	return v.num
 }
 
-// Float64 is like Int64 with a conversion to float64.
+// Float64 is like Int64, but converts numbers as Go's float64(x) does: a fraction is kept.
 func (v Value) Float64() float64 {
 	switch kind.Kind(v.kind).Row().Class {
 	case kind.Float:
@@ -114,7 +115,8 @@ func (v Value) Float64() float64 {
 	return float64(v.num)
 }
 
-// Bool reports whether the value is true, or a number or an address other than 0.
+// Bool reports whether the value is true, or a number or an address other than 0. It returns false
+// for a string.
 func (v Value) Bool() bool {
 	if v.kind == KindFloat64 {
 		return v.Float64() != 0
@@ -125,15 +127,16 @@ func (v Value) Bool() bool {
 // Duration returns Int64 as a duration.
 func (v Value) Duration() time.Duration { return time.Duration(v.Int64()) }
 
-// Time returns Int64 as a time, in UTC. A time that is too early for Int64 is the zero Time.
+// Time returns Int64 as a time, in UTC. The smallest integer, which stands for every earlier time,
+// becomes the zero Time.
 func (v Value) Time() time.Time { return kind.ToTime(v.Int64()) }
 
 // Pointer returns the address that a pointer held, or Uint64 as a uintptr. The object at that
 // address may have been moved or freed since.
 func (v Value) Pointer() uintptr { return uintptr(v.Uint64()) }
 
-// String returns the text of a string, a pointer as a hexadecimal number, a time in the notation of
-// RFC 3339, and any other value as fmt.Print prints a value of its Go type. The text of an Event
+// String returns a string itself, a pointer as a hexadecimal number, a time in the notation of
+// RFC 3339, and any other value as fmt.Print prints a value of its Go type. A string of an Event
 // that is not a Clone is valid until the observer returns.
 func (v Value) String() string {
 	row := kind.Kind(v.kind).Row()
@@ -144,8 +147,7 @@ func (v Value) String() string {
 }
 
 // Any returns the value as an int64, uint64, float64, string, bool, time.Duration, time.Time or,
-// for a pointer, uintptr, and the zero Value as nil. Unlike that of String, a string is a copy, and
-// stays valid.
+// for a pointer, uintptr. It returns nil for the zero Value. A string is a copy, which stays valid.
 func (v Value) Any() any {
 	switch v.kind {
 	case KindInt64:
