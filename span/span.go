@@ -22,11 +22,11 @@
 //	query__end(id, parent, nanoseconds, error, rows)
 //
 // The ID is unique in the process, even among several providers and when they are unloaded and
-// loaded again, and is never 0. parent is the ID of the span that the context of Start belongs to.
-// It is 0 if there is no reported one: a span whose own probes were not traced when it started has
-// no ID, so trace the probes of both. nanoseconds is the duration of the operation, without the
-// time that tracers took to see its start. error is the text of the error that it ended with, or
-// empty. One probe is therefore enough for most purposes:
+// loaded again, and is never 0. parent is the ID of the span that the context of Start belongs to,
+// or 0 if there is none. A span has an ID only if its own probes were traced when it started: to
+// see parents, trace their probes too. nanoseconds is the duration of the operation, not counting
+// the time that tracers took to handle its start. error is the text of the error that it ended
+// with, or empty. One probe is therefore enough for most purposes:
 //
 //	bpftrace -p PID -e 'usdt:*:query__end { @us = hist(arg2 / 1000); }'
 //
@@ -51,8 +51,8 @@
 // parent if a context whose type is not from package context lies between it and the span
 // that it belongs to.
 //
-// A span that starts directly with the context of another takes the other's place in it, so that a
-// loop that passes the context of each span on to the next span keeps only the last. If the program
+// A span that starts directly with the context of another takes the other's place in it. A loop
+// that passes the context of each span on to the next span thus keeps only the last. If the program
 // puts contexts of its own between them, at most 256 spans are in a context. Beyond that, Start
 // returns the context that it was called with, so that its span is not the parent of any other.
 package span
@@ -111,7 +111,7 @@ type endArgs[E any] struct {
 //	}
 type TraceContextFunc func(context.Context) (traceID [16]byte, spanID [8]byte, ok bool)
 
-// Option is an option of NewOperation. It must not be nil.
+// Option changes what NewOperation defines. It must not be nil.
 type Option func(*options)
 
 type options struct{ trace TraceContextFunc }
@@ -123,15 +123,16 @@ type options struct{ trace TraceContextFunc }
 //
 // id is the ID of NAME__start. The others are the trace's ID in two halves, and the ID of the
 // span that is current in ctx, all in big-endian order: printed with %016x they are the W3C
-// traceparent's text. Of several such options, the last one applies.
+// traceparent's text. If several such options are given, the last one applies. With a nil f there
+// is no third probe.
 func WithTraceContext(f TraceContextFunc) Option { return func(o *options) { o.trace = f } }
 
 // NewOperation defines an operation of the provider, and its probes NAME__start and NAME__end. S
 // and E are structs whose fields are as [stapsdt.NewProbeOf] requires, at most 10 in S and 8 in E.
 // Use struct{} for no fields. The names id, parent, nanoseconds and error are reserved.
 //
-// If the definition is invalid, the provider's Load reports it, and the operation may still
-// be used. With a nil provider the operation is never reported.
+// If the definition is invalid, the provider's Load reports it, and the operation may be used
+// nevertheless. With a nil provider the operation is never reported.
 func NewOperation[S, E any](p *stapsdt.Provider, name string, opts ...Option) *Operation[S, E] {
 	var o options
 	for _, opt := range opts {
@@ -164,7 +165,8 @@ func on(p *stapsdt.Probe) bool { return call.Enabled(unsafe.Pointer(p)) }
 // Start reports that an operation starts. It returns its span, and the context to which it
 // belongs, which is derived from ctx. Spans that start with that context have it as their
 // parent. While nothing traces the operation, Start returns ctx and nil: End then does
-// nothing, even if a tracer attaches in the meantime.
+// nothing, even if a tracer attaches in the meantime. While the operation is traced, a nil ctx
+// counts as context.Background().
 func (o *Operation[S, E]) Start(ctx context.Context, fields S) (context.Context, *Span[E]) {
 	if on(o.start) || on(o.end) || o.context != nil && on(o.context) {
 		return o.begin(ctx, fields)
@@ -219,8 +221,9 @@ func newSpan[E any](ctx context.Context) *Span[E] {
 	return &Span[E]{}
 }
 
-// Span is an operation that has started and is reported. A nil Span is not reported: its
-// methods do nothing. Its methods are safe for concurrent use, and any goroutine may end it.
+// Span is an operation that has started and is reported. [Operation.Start] makes it: the zero Span
+// must not be used. A nil Span is not reported: its methods do nothing. Its methods are safe for
+// concurrent use, and any goroutine may end it.
 // A span that is never ended keeps 64 bytes and the context of Start until the program refers
 // neither to it nor to its context. No goroutine, timer or list refers to it.
 type Span[E any] struct {
@@ -240,9 +243,8 @@ func (s *Span[E]) ID() uint64 {
 }
 
 // End reports that the operation has ended, with err or, if it is nil, without an error. Only the
-// first call does so. The error's text is made only while the end's probe is enabled. If Error
-// panics, as it may for a nil pointer, or returns no text, the error is reported with the name of
-// its type.
+// first call does so. Error of err is called only while the end's probe is enabled. If it panics,
+// as it may for a nil pointer, or returns no text, the name of the error's type is reported.
 func (s *Span[E]) End(fields E, err error) {
 	if s != nil {
 		s.finish(fields, err)
