@@ -35,9 +35,9 @@
 //		value = symbol(o.Symbol) + o.Displacement
 //	}
 //
-// and then cut it to arg.Size bytes, and extend it by its sign if arg.Signed is set. A float
-// is more often in a general register or in memory than in a floating-point register:
-// arg.Float means that the bits are a floating-point number.
+// Then take the lowest arg.Size bytes of the value, and extend its sign if arg.Signed is set. A
+// floating-point number is more often in a general register or in memory than in a floating-point
+// register: arg.Float means that the bits are such a number, wherever they are.
 //
 // The operands are as the compiler of the program wrote them, in the notation of the
 // architecture's assembler. This package reads the operands of amd64, arm64, riscv64, s390x,
@@ -48,7 +48,7 @@
 //
 // # Names and types
 //
-// A note has no names and no types. If the file, or the file with its debugging
+// A note has neither names nor types of arguments. If the file, or the file with its debugging
 // information, describes the sites in DWARF, as images of stapsdt can, [ReadTypes] adds
 // them: "path char *, status int". A pointer to a struct comes with the fields of the
 // struct.
@@ -59,4 +59,9 @@
 // the note and the wrong bytes, and does not hide the other notes. No length is trusted
 // before its bytes have been read, and limits, far above the needs of real programs, bound
 // the time and the memory that a file costs.
+//
+// # Concurrency
+//
+// Functions may be called from any goroutine, but ReadTypes changes the sites that it is given.
+// Sites, arguments and types are plain data. Several arguments can share a [Type].
 package sdt

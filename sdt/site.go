@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// ErrNoProbes means that a file is valid ELF and contains no SDT notes.
+// ErrNoProbes means that a file is valid ELF, but contains no SDT notes: see [Read].
 var ErrNoProbes = errors.New("no SDT probes")
 
 // Site is a place at which a program fires a probe, as one note describes it. A probe that is
@@ -15,16 +15,17 @@ var ErrNoProbes = errors.New("no SDT probes")
 type Site struct {
 	Provider, Name string
 
-	// Address and Semaphore are the addresses in the note, as readelf -n shows them: of the site, and of
-	// the counter that a tracer increments while it is attached. A probe without such a
-	// counter has a Semaphore of 0.
+	// Address and Semaphore are the addresses in the note, as readelf -n shows them. Address is
+	// the address of the site. Semaphore is the address of the counter that a tracer increments
+	// while it is attached, or 0 if the probe has none.
 	Address, Semaphore uint64
 
 	// Offset and SemaphoreOffset are the offsets of the site and its semaphore in the file,
-	// which the kernel's uprobes take. If the file was prelinked, they take into account how far it was moved.
-	// SemaphoreOffset is 0 if there is no semaphore.
+	// in bytes, which the kernel's uprobes take. If the file was prelinked, they take into account
+	// how far it was moved. SemaphoreOffset is 0 if there is no semaphore.
 	Offset, SemaphoreOffset uint64
 
+	// Args are the arguments in the order of the note, or nil if there are none.
 	Args []Arg
 
 	base uint64 // the address of the section .stapsdt.base when the note was written
@@ -45,8 +46,8 @@ func ReadFile(path string) ([]Site, error) {
 }
 
 // Read returns the sites of an ELF file, in the order of its notes. Files of 32 and 64
-// bits and of either byte order are read, on every system. The error wraps [ErrNoProbes] if
-// the file has none.
+// bits and of either byte order are read, on every system. If the file has no notes, the error
+// wraps [ErrNoProbes]. If it is not ELF, the error wraps that of package debug/elf.
 //
 // A damaged note does not hide the others: Read returns the sites of the readable notes, and
 // an error that names each damaged note by its offset in the section, and its wrong bytes.

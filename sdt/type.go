@@ -10,7 +10,8 @@ type Type struct {
 	Kind TypeKind
 	// Size is in bytes.
 	Size int64
-	// Elem is the type that a pointer points to, or the type of an array's elements, or nil.
+	// Elem is the type that a pointer points to, or that of an array's elements. It is nil for
+	// every other kind, and never nil for these.
 	Elem *Type
 	// Count is the number of an array's elements, or 0 if it is not known.
 	Count int64
@@ -55,12 +56,12 @@ const (
 )
 
 // IsString reports whether the type is a pointer to char, which is C's way to pass text
-// that ends with a NUL.
+// that ends with a NUL. A nil Type is not.
 func (t *Type) IsString() bool {
 	return t != nil && t.Kind == KindPointer && t.Elem.Kind == KindChar
 }
 
-// String returns the type's name, and "int *" for a pointer to an int.
+// String returns the type's name, "int *" for a pointer to an int, and "?" for nil.
 func (t *Type) String() string {
 	suffix := ""
 	for range 8 {
