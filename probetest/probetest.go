@@ -12,8 +12,8 @@
 //
 // Want compares the events that were recorded with those that its function fires. The
 // compiler checks the types of the expected arguments, as it checks those of the program. To
-// look at single events, use [Recorder.Events]; to wait for those of other goroutines,
-// [Recorder.Wait].
+// look at single events, use [Recorder.Events]. To wait for events of other goroutines, use
+// [Recorder.Wait]. The example shows what a failing test prints.
 //
 // The provider need not be loaded, but must not be closed. While it is recorded, its probes
 // are enabled: the functions of FireFunc run, and the arguments of [stapsdt.Probe.Fire] are
@@ -55,7 +55,8 @@ import (
 
 // Recorder holds the events of a provider that were fired since Record or Reset, in the order
 // in which they were recorded. Events of one goroutine are in the order of their fires. Its
-// methods are safe for concurrent use.
+// methods are safe for concurrent use, but only the goroutine of the test may call Wait, as
+// testing.T.FailNow requires. Record makes it: the zero Recorder must not be used.
 type Recorder struct {
 	t        testing.TB
 	provider *stapsdt.Provider
@@ -67,7 +68,9 @@ type Recorder struct {
 	expected map[uintptr][]*stapsdt.Event
 }
 
-// Record records the events of a provider until the test ends.
+// Record records the events of a provider until the test ends. It ends the test with FailNow if
+// the provider is nil or closed, because its probes do nothing. Several recorders may record one
+// provider.
 func Record(t testing.TB, p *stapsdt.Provider) *Recorder {
 	t.Helper()
 	if p == nil {
@@ -146,8 +149,8 @@ func newOptions(opts []Option) *options {
 	return &o
 }
 
-// Only selects the events of some probes. For a typed probe, pass its field Probe:
-// probetest.Only(&requestDone.Probe). Probes that share a name are selected together.
+// Only selects the events of the given probes. For a typed probe, pass its field Probe:
+// probetest.Only(&requestDone.Probe). Probes of the same name are selected together.
 func Only(probes ...*stapsdt.Probe) Option {
 	return Where(func(e *stapsdt.Event) bool {
 		return slices.ContainsFunc(probes, func(p *stapsdt.Probe) bool { return p.Name() == e.Probe().Name() })
@@ -171,13 +174,13 @@ func OnlyNamed(patterns ...string) Option {
 	})
 }
 
-// Where selects the events for which selects returns true.
+// Where selects the events for which selects returns true. selects must not be nil.
 func Where(selects func(*stapsdt.Event) bool) Option {
 	return func(o *options) { o.filters = append(o.filters, selects) }
 }
 
-// Ignore excludes arguments from the comparison of Want by their names, such as durations and
-// addresses.
+// Ignore excludes the arguments with the given names from the comparison of Want, such as durations
+// and addresses.
 func Ignore(names ...string) Option {
 	return func(o *options) { o.ignored = append(o.ignored, names...) }
 }
@@ -199,7 +202,8 @@ func (r *Recorder) all() []*stapsdt.Event {
 	return slices.Clone(r.events)
 }
 
-// Events returns the events that were recorded and that the options select.
+// Events returns the events that were recorded and that the options select, the oldest first. They
+// stay valid, as a Clone does.
 func (r *Recorder) Events(opts ...Option) []*stapsdt.Event {
 	return newOptions(opts).selected(r.all())
 }
@@ -211,8 +215,8 @@ func (r *Recorder) Reset() {
 	r.events = nil
 }
 
-// Wait waits until at least n events that the options select are recorded, and returns them.
-// If that takes longer than timeout, it ends the test with FailNow.
+// Wait waits until at least n events that the options select are recorded, and returns all of them,
+// the oldest first. If that takes longer than timeout, it ends the test with FailNow.
 func (r *Recorder) Wait(n int, timeout time.Duration, opts ...Option) []*stapsdt.Event {
 	r.t.Helper()
 	o := newOptions(opts)
@@ -245,8 +249,9 @@ func list(events []*stapsdt.Event) string {
 	return strings.TrimSuffix(s.String(), "\n")
 }
 
-// Want calls fire, which fires the events that are expected, and fails the test if they are
-// not the events that were recorded before. Both are restricted to what the options select.
+// Want calls fire, which fires the events that are expected. If these differ from the events that
+// were recorded before, Want reports the difference with Errorf: the test fails, and continues. Only
+// the events that the options select are compared. The recorded events remain until Reset.
 // Events are equal if their probes have the same name and their arguments the same types and
 // values. Their times are not compared.
 //
