@@ -16,12 +16,12 @@ import (
 )
 
 // Create is like New, but the recorder keeps the events in a file, which survives the process
-// however it ends: stapsdt reads it with --from FILE, and docs/recording.md describes it. The file
-// takes size bytes, or 16 MiB if size is 0, and a little more for its head and the names of probes.
-// It has at least 256 KiB, and Create fails if size is more than 1 GiB. Create allocates all of it
-// at once, and only the user may access the file (mode 0600). In the path, %p stands for the PID.
-// If the last directory of the path is missing, Create makes it, with mode 0700, unless its path
-// has a %p.
+// however it ends: stapsdt reads it with --from FILE, and docs/recording.md describes it. Call
+// Start to begin to record. The file takes size bytes, or 16 MiB if size is 0, and a little more
+// for its head and the names of probes. It has at least 256 KiB, and Create fails if size is more
+// than 1 GiB. Create allocates all of it at once, and only the user may access the file (mode
+// 0600). In the path, %p stands for the PID. If the last directory of the path is missing, Create
+// makes it, with mode 0700, unless its path has a %p.
 //
 // If this or another process already records to the path, or the path is a file of another user,
 // the file is called PATH.PID, or PATH.PID.2 and so on if that is taken. If the path is a recording
@@ -34,15 +34,21 @@ import (
 // processes; of each kind, the oldest first. Create renames and removes only files of this user
 // that begin like a recording.
 //
-// Create fails if the path is a file of the user that is not a recording, and if a recording could
-// not be kept safely: in a directory in which other users could replace the file, or to which a
-// directory or a link of theirs leads; on a network or FUSE file system, or one that cannot reserve
-// space (btrfs, zfs); if there is not enough space, or memory on tmpfs; and with
-// [stapsdt.ErrUnsupported] on systems other than Linux. Choose tmpfs, such as /dev/shm, if the
-// program must not wait for a disk: a fire that writes to a page of a file while the kernel writes
-// this page to the disk can wait for it.
+// Create fails
 //
-// If the file is truncated or its disk fails, the recording ends, and the program continues: see [Recorder.Err].
+//   - if the path is empty, or a file of the user that is not a recording;
+//   - in a directory in which other users could replace the file, or to which a directory or a link
+//     of theirs leads;
+//   - on a network or FUSE file system, or one that cannot reserve space (btrfs, zfs);
+//   - if there is not enough space, or memory on tmpfs;
+//   - with [stapsdt.ErrUnsupported] on systems other than Linux.
+//
+// It then returns a nil Recorder, with which a program can continue. Choose tmpfs, such as
+// /dev/shm, if the program must not wait for a disk: a fire that writes to a page of a file while
+// the kernel writes this page to the disk can wait for it.
+//
+// If the file is truncated or its disk fails, the recording ends, and the program continues: see
+// [Recorder.Err].
 func Create(path string, size int64, providers ...*stapsdt.Provider) (*Recorder, error) {
 	r, err := create(path, size, providers)
 	if err == nil && len(providers) == 0 {
@@ -94,9 +100,9 @@ func (r *Recorder) Previous() string {
 	return r.file.Previous
 }
 
-// Err returns nil, unless the recording has ended by itself, and then the reason: the file was
-// truncated, or its file system has failed. The program continues, and nothing more is recorded.
-// [Create] can make another recording once the file is removed or renamed.
+// Err returns the reason if the recording has ended by itself, because the file was truncated or
+// its file system has failed, and otherwise nil. The program continues, and nothing more is
+// recorded. [Create] can make another recording once the file is removed or renamed.
 func (r *Recorder) Err() error {
 	if r == nil {
 		return nil
@@ -113,7 +119,8 @@ func (r *Recorder) Err() error {
 }
 
 // Close stops the recording for good. It closes the file of a recorder that Create has made; the
-// file stays. When Close returns, no fire writes to the recording any more.
+// file stays. When Close has returned, no fire writes to the recording. Close returns the error of
+// closing the file, and nil if it is called again.
 func (r *Recorder) Close() error {
 	if r == nil {
 		return nil

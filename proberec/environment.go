@@ -21,12 +21,13 @@ var environment struct {
 // yes, on and their opposites are not accepted as FILE: write ./1 for a file of that name. A FILE
 // must not have control characters.
 //
-// FromEnvironment returns nil if the variable is not set, if the program has already made a
-// recording of all providers with Create, or if it gained rights when it was started, as a
-// set-user-ID program does. Otherwise, it returns the same Recorder each time, also after Close. If
-// the program makes a recording of all providers later, that takes precedence, and the Recorder is
-// closed. Package probeenv calls FromEnvironment. Call it yourself in a program that is not to
-// contain the socket of package probesock.
+// FromEnvironment returns nil, and no error, if the variable is not set, if the program has already
+// made a recording of all providers with Create, or if it gained rights when it was started, as a
+// set-user-ID program does. Otherwise, it returns the same Recorder each time, even after Close. It
+// fails if the variable is invalid, or as Create does. If the program makes a recording of all
+// providers later, that takes precedence, and the Recorder is closed. Package probeenv calls
+// FromEnvironment. Call it yourself in a program that must not contain the socket of package
+// probesock.
 func FromEnvironment() (*Recorder, error) {
 	environment.Lock()
 	defer environment.Unlock()

@@ -2,19 +2,15 @@
 // that you can see, after a failure, what happened just before it. It needs no tracer, no root,
 // and no Load.
 //
-// A recorder that New returns keeps the events in memory, and the program writes them:
+// A recorder that [New] returns keeps the events in memory, and the program writes them after a
+// failure:
 //
-//	var recorder = proberec.New(8<<20, probes)
+//	recorder := proberec.New(8<<20, probes)
+//	recorder.Start()
+//	...
+//	recorder.WriteTo(file)
 //
-//	func main() {
-//		recorder.Start()
-//		...
-//		if err != nil {
-//			recorder.WriteTo(file)
-//		}
-//	}
-//
-// A recorder that Create returns keeps them in a file, which survives the program, even after a
+// A recorder that [Create] returns keeps them in a file, which survives the program, even after a
 // crash, SIGKILL, or the kernel's OOM killer. The command stapsdt reads it with --from FILE, even
 // while the program runs; docs/recording.md is a guide, and describes the format:
 //
@@ -24,7 +20,8 @@
 //	}
 //	recorder.Start()
 //
-// WriteTo writes such a file for both kinds. WriteJSON writes events as lines of JSON:
+// [Recorder.WriteTo] writes such a file of either kind of recorder. [Recorder.WriteJSON] writes
+// the events as lines of JSON:
 //
 //	{"time":"2026-01-02T15:04:05.123456789Z","provider":"myapp","probe":"request__done","pid":4711,"args":{"path":"/","status":200}}
 //
@@ -54,13 +51,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording/sink"
 )
 
-// Recorder keeps the last events of providers. Its methods are safe for concurrent use. The
-// zero Recorder, and nil, records nothing.
+// Recorder keeps the last events of providers. Its methods are safe for concurrent use. The methods
+// of the zero Recorder and of a nil one do nothing, and return zero values.
 //
 // While it is started, the probes of its providers are enabled. Recording allocates nothing, and
-// a fire does not wait for another. On amd64 with a version of Go that the package knows, a recorded event costs less than a
-// reading of the clock, and elsewhere a reading and a compare-and-swap: docs/cost.md has the figures. A child that is forked without
-// exec records nothing.
+// a fire does not wait for another. On amd64 with a version of Go that the package knows, a
+// recorded event costs less than a reading of the clock. Elsewhere it costs a reading of the clock
+// and a compare-and-swap: docs/cost.md has the figures. A child that is forked without exec records
+// nothing.
 type Recorder struct {
 	size      int64
 	providers []*stapsdt.Provider
@@ -74,10 +72,10 @@ type Recorder struct {
 }
 
 // New returns a recorder that keeps about size bytes of events: 16 MiB if size is 0, and otherwise
-// at least 256 KiB and at most 1 GiB, to which other sizes are changed. It keeps those of some
-// providers, or of all providers of the process if none is given, including those that are defined
-// later. An event takes 24 bytes, plus 8 bytes for each argument, plus the text and 1 to 8 bytes
-// for each string. The memory is allocated by the first Start.
+// at least 256 KiB and at most 1 GiB, to which other sizes are changed. It keeps the events of the
+// given providers or, if none is given, of all providers of the process, including those that are
+// defined later. An event takes 24 bytes, plus 8 bytes for each argument, plus the text and 1 to 8
+// bytes for each string. The recorder records from Start on. The first Start allocates the memory.
 func New(size int64, providers ...*stapsdt.Provider) *Recorder {
 	size = min(recordingSize(size), recording.MaxBytes)
 	return &Recorder{size: size, providers: slices.Clone(providers)}
@@ -91,7 +89,7 @@ func recordingSize(size int64) int64 {
 	return max(size, recording.MinBytes)
 }
 
-// Start begins to record. It does nothing if the recorder is started or closed.
+// Start begins or continues to record. It does nothing if the recorder is started or closed.
 func (r *Recorder) Start() {
 	if r == nil {
 		return
@@ -133,9 +131,10 @@ func newWriter(memory []byte, chunks uint64, o recorder.Options) *recorder.Write
 // WriteTo writes a copy of the recording to w, in the format of the file that Create makes: stapsdt
 // reads it with --from FILE. WriteTo neither stops the recording nor forgets the events. Events
 // that are fired while it runs are missing, and may replace the oldest ones, which are then missing
-// too. If a recorder of New was never started, there is no recording, and nothing is written. A
-// recorder of Create that is closed cannot be written: its file is the recording. WriteTo returns
-// the number of bytes written, and the error of w or of reading the recording.
+// too. If a recorder of New was never started, there is no recording, and nothing is written. After
+// Close, WriteTo still writes the recording of a recorder of New, and fails for one of Create,
+// whose file is the recording. WriteTo returns the number of bytes written, and the error of w or
+// of reading the recording.
 //
 // The copy takes as much memory as the recorder. It is written in pieces of at most 64 KiB.
 func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
@@ -148,7 +147,9 @@ func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{copied}, make([]byte, recording.ChunkBytes))
 }
 
-// WriteJSON is like WriteTo, but writes the events as lines of JSON, the oldest first. It takes 40 bytes more for each event.
+// WriteJSON is like WriteTo, but writes the events as lines of JSON, the oldest first, which
+// package proberec's comment describes. While it runs, it takes another 40 bytes of memory for each
+// event.
 func (r *Recorder) WriteJSON(w io.Writer) (int64, error) {
 	until, copied, err := r.snapshot()
 	if copied == nil {
@@ -159,8 +160,8 @@ func (r *Recorder) WriteJSON(w io.Writer) (int64, error) {
 	return out.n, err
 }
 
-// snapshot returns a copy of the recording, or nil if there is none, and the time by its clock before
-// it was copied.
+// snapshot returns a copy of the recording, or nil if there is none, and the time by its clock
+// before it was copied.
 func (r *Recorder) snapshot() (until uint64, copied *io.SectionReader, err error) {
 	if r == nil {
 		return 0, nil, nil
