@@ -4,30 +4,31 @@
 //	listener, err := probesock.Listen()
 //	if err != nil {
 //		log.Print(err) // the program continues, but cannot be watched this way
-//	} else {
-//		defer listener.Close()
 //	}
+//	defer listener.Close() // it may be nil
 //
-// From then on, stapsdt trace -p PID and the other commands work as the user of the program: in a restricted
-// container, under seccomp and in gVisor. docs/without-root.md is a guide. All providers of the
-// process can be watched, including those that are defined later, whether they are loaded or not.
+// From then on, stapsdt trace -p PID and the other commands work as the user of the program: in a
+// restricted container, under seccomp and in gVisor. docs/without-root.md is a guide. All providers
+// of the process can be watched, including those that are defined later, whether they are loaded or
+// not.
 //
-// Nothing is recorded until a watcher connects. The program then writes the events of the selected probes to
-// memory that the watcher has mapped too. This adds no system call and no allocation to a fire, and a fire
-// waits for no watcher. A watcher that reads too slowly loses the oldest events, and knows how many it has lost.
-// docs/protocol.md describes the messages that both sides exchange.
+// Nothing is recorded until a watcher connects. The program then writes the events of the selected
+// probes to memory that the watcher has mapped too. This adds no system call and no allocation to a
+// fire, and a fire waits for no watcher. A watcher that reads too slowly loses the oldest events,
+// and knows how many it has lost. docs/protocol.md describes the messages that both sides exchange.
 //
 // # What a watcher can see
 //
-// A watcher sees the arguments of the probes that it selects, which may be confidential. The socket admits
-// only processes of the program's own user and of root. Such a process could also attach a
-// debugger, unless the system forbids that (Yama's ptrace_scope). This is why watching is opt-in: a program has to
-// call Listen. SECURITY.md states the promises.
+// A watcher sees the arguments of the probes that it selects, which may be confidential. The socket
+// admits only processes of the program's own user and of root. Such a process could also attach a
+// debugger, unless the system forbids that (Yama's ptrace_scope). Watching is therefore opt-in: a
+// program has to call Listen. SECURITY.md states the promises.
 //
 // # What it costs
 //
-// Listen itself takes one goroutine and one descriptor. At most 8 watchers are admitted at a time. Each uses at
-// most 64 MiB, all of them together at most 128 MiB, and never more than a 16th of the memory that the control group has left.
+// Listen itself takes one goroutine and one descriptor. At most 8 watchers are admitted at a time.
+// Each uses at most 64 MiB of memory, all of them together at most 128 MiB, and never more than a
+// 16th of the memory that the control group has left.
 package probesock
 
 import (
@@ -58,7 +59,8 @@ func (l *Listener) Watchers() int {
 	return l.watching()
 }
 
-// Close closes the socket and ends all watches. It may be called more than once.
+// Close closes the socket, removes its file, and ends all watches. It returns the error of closing
+// the socket, and nil if it is called again.
 func (l *Listener) Close() error {
 	if l.zero() {
 		return nil
@@ -73,9 +75,10 @@ func (l *Listener) zero() bool { return l == nil || l.listener == nil }
 //
 // The socket is in the directory in which images are kept: $STAPSDT_DIR, or stapsdt in
 // $XDG_RUNTIME_DIR, or stapsdt-UID in $TMPDIR or /tmp. Listen fails if none of them can be used, if
-// the process already listens, without /proc, in which watchers find a process, and with
-// [stapsdt.ErrUnsupported] on systems other than Linux. If [FromEnvironment] has opened the socket,
-// Listen takes it over: to close either Listener closes the socket.
+// the process already listens, if there is no /proc, by which watchers find the process, and with
+// [stapsdt.ErrUnsupported] on systems other than Linux. It then returns a nil Listener, with which
+// a program can continue. If [FromEnvironment] has opened the socket, Listen takes it over: closing
+// either Listener closes the socket.
 func Listen() (*Listener, error) {
 	l, err := listen(true)
 	if err != nil {
@@ -85,13 +88,14 @@ func Listen() (*Listener, error) {
 }
 
 // FromEnvironment listens as [Listen] does if the environment variable STAPSDT_SOCKET is 1, until
-// the process ends or the Listener is closed. Values other than 0 and 1 are an error.
+// the process ends or the Listener is closed. It fails if the variable has a value other than 0 and
+// 1, or as Listen does.
 //
-// FromEnvironment returns nil if the variable is 0, empty or not set, if the program has called
-// Listen before, or if it gained rights when it was started, as a set-user-ID program does.
-// Otherwise, it returns the same socket each time, also after Close, which is final. Package
-// probeenv calls FromEnvironment. Call it yourself in a program that is not to contain the recorder
-// of package proberec.
+// FromEnvironment returns nil, and no error, if the variable is 0, empty or not set, if the program
+// has called Listen before, or if it gained rights when it was started, as a set-user-ID program
+// does. Otherwise, it returns the same socket each time, even after Close, which is final. Package
+// probeenv calls FromEnvironment. Call it yourself in a program that must not contain package
+// proberec.
 func FromEnvironment() (*Listener, error) {
 	asked, err := wire.ParseVariable(proc.Getenv(wire.Variable))
 	if err != nil {
