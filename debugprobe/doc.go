@@ -1,10 +1,10 @@
 // Package debugprobe serves a page on which a program's probes can be watched live in a
 // browser, in the manner of net/http/pprof. It needs no tracer, no root and no Linux: the
-// program observes itself (see stapsdt.Provider.Observe).
+// program observes itself (see [stapsdt.Provider.Observe]).
 //
 //	debugprobe.Mount(mux) // at /debug/probes/
 //
-// Given a flight recorder (package proberec), the page also shows its events:
+// If it is given a flight recorder of package proberec, the page also shows the recorder's events:
 //
 //	debugprobe.Mount(mux, recorder)
 //
@@ -18,9 +18,9 @@
 //
 // The handler rejects every request that a browser makes on behalf of another site. A server
 // that is reached on a loopback address answers only requests for localhost or a loopback
-// address, as otherwise any site could read the probes of a developer's machine (DNS
-// rebinding). If a reverse proxy on the same machine forwards requests, let it set the header
-// Host to localhost. A Content-Security-Policy allows the page to run only its own scripts.
+// address. Otherwise any site could read the probes of a developer's machine (DNS rebinding).
+// If a reverse proxy on the same machine forwards requests, let it set the header Host to
+// localhost. A Content-Security-Policy allows the page to run only its own scripts.
 //
 // # What it serves
 //
@@ -31,10 +31,12 @@
 //	events            live events, as server-sent events
 //	events.json       live events, as JSON lines
 //	histogram.json    a histogram of the next seconds' events
-//	recorder.json     the events of flight recorders, as JSON lines; ?last=100 restricts them
-//	recording.rec     the events of one recorder, as a file for stapsdt --from; ?recorder=2 selects the second
+//	recorder.json     the events of flight recorders, as JSON lines; ?last=100 selects the
+//	                  last 100 of each recorder
+//	recording.rec     the events of one flight recorder, as a file for stapsdt --from;
+//	                  ?recorder=2 selects the second
 //
-// Live events and histograms have these parameters, all of which are optional:
+// Live events and histograms have these parameters, which are optional:
 //
 //	provider, probe   watch only providers, or probes, of that name
 //	filter            a condition, such as status >= 500 && strings.HasPrefix(path, "/api/")
@@ -43,6 +45,8 @@
 //	rate              send at most that many events per second: 1 to 1000; 100 by default
 //	value             make a histogram of this number
 //	by                make a histogram, or count, for each value of this expression
+//
+// histogram.json requires value or by, and events.json accepts neither.
 //
 // filter, value and by are Go expressions. They may use the names of the arguments, arg0, arg1
 // and so on, and pid, provider and probe. They may contain literals, the usual operators, len,
@@ -73,6 +77,19 @@
 // In the stream of server-sent events, a message without a name is an event. Every second there
 // is also a message named "stats", with an object like the one above, and, if value or by is given,
 // a message named "histogram", with the content of histogram.json. The last is named "end".
+//
+// histogram.json is answered when the time is over. It has a group for each value of by or, without
+// by, one with an empty key. With value, a group has numbers and buckets, in the unit of the value,
+// which for a duration is the nanosecond:
+//
+//	{"value":"elapsed","by":"path","type":"time.Duration",
+//	 "groups":[{"key":"/","count":70,
+//	            "numbers":{"mean":4.1e6,"min":1e6,"p50":4e6,"p90":7e6,"p99":7e6,"max":7e6},
+//	            "buckets":[[9.9e5,1.2e6,10],[2.9e6,3.5e6,60]]}],
+//	 "others":0,"stats":{"matched":70,"sent":0,"dropped":0,"faults":0}}
+//
+// A bucket is its lower end, its upper end, which it does not include, and its count. others is the
+// number of events of further groups, which exceed the limit below.
 //
 // An error is answered with an HTTP status of at least 400 and an object:
 //

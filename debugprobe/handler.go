@@ -19,10 +19,10 @@ var files embed.FS
 
 // Handler returns a handler that serves the page and its data. It serves GET and HEAD requests
 // for any path: the last element of the path selects what it serves. Mount it below a path that
-// ends in a slash.
+// ends in a slash. The handler is safe for concurrent use.
 //
-// The page also shows the events of the given flight recorders, which clients can download as
-// recordings, too. A nil Recorder is left out.
+// The page also shows the events of the given flight recorders, and clients can download them as
+// recordings. A nil Recorder is left out.
 func Handler(recorders ...*proberec.Recorder) http.Handler {
 	f := &flight{}
 	for _, r := range recorders {
@@ -48,8 +48,8 @@ func (f *flight) handler() http.Handler {
 	}
 }
 
-// Mount makes mux serve the page at /debug/probes/: see [Handler], which other paths and
-// multiplexers need. Package debugprobe's warning applies.
+// Mount makes mux serve the page at /debug/probes/. It panics if mux has a handler there already.
+// For other paths and multiplexers, use [Handler]. Package debugprobe's warning applies.
 func Mount(mux *http.ServeMux, recorders ...*proberec.Recorder) {
 	mux.Handle("/debug/probes/", Handler(recorders...))
 }
