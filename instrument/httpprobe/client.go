@@ -16,7 +16,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
-// ClientProbes reports the requests that a program sends:
+// ClientProbes reports the requests that a program sends. [NewClient] makes it: the zero
+// ClientProbes must not be used. Its methods, and the transports that they return, are safe for
+// concurrent use. It has these probes:
 //
 //	fetch__start(id, parent, method, host, path)
 //	fetch__end(id, parent, nanoseconds, error, host, status, bytes, dns, connect, tls, first_byte, method)
@@ -26,9 +28,9 @@ import (
 // type is not net/http's own stays as it is, because the program could notice another type: the
 // fetch then ends when the response arrives. status is 0 if there was no response, and bytes is the
 // number of bytes that were read of its body. dns, connect and tls are the nanoseconds that these
-// steps took for a new connection, and 0 if it was not needed or a connection was reused.
-// first_byte is the time from the start to the beginning of the response. Each redirect is a fetch
-// of its own.
+// steps took for a new connection, and 0 if a step was not needed or a connection was reused.
+// first_byte is the nanoseconds from the start to the beginning of the response. Each redirect is
+// a fetch of its own.
 //
 // [span.WithTraceContext] adds fetch__context.
 type ClientProbes struct {
@@ -48,8 +50,8 @@ type fetchEnd struct {
 	Method    string
 }
 
-// NewClient defines the probes of a client. If the provider already has others of these
-// names, its Load reports it. With a nil provider nothing is reported.
+// NewClient defines the probes of a client. If the provider has probes of these names with other
+// arguments, its Load reports it. With a nil provider nothing is reported.
 func NewClient(p *stapsdt.Provider, opts ...span.Option) *ClientProbes {
 	return &ClientProbes{span.NewOperation[fetchStart, fetchEnd](p, "fetch", opts...)}
 }

@@ -17,11 +17,12 @@
 // A program does the same whether it is traced or not. The wrappers call only methods that the
 // program would have called. Handlers and transports get copies of requests, with the span's
 // context. When a handler returns, the pattern, its path values and the forms are in the original
-// too: a goroutine that the handler leaves behind must not set these meanwhile, as a first
-// FormValue does. Other fields that a handler or a transport sets stay in the copy. Beyond that, a
-// program can notice types: contexts have types of this package, and so has a handler's
-// ResponseWriter, by which http.MaxBytesReader then cannot close the connection, unless
-// [ServerProbes.PlainHandler] made the handler. docs/instrumentation.md has the complete list.
+// too: a goroutine that the handler leaves behind must not set these meanwhile, as the first call
+// of FormValue does. Other fields that a handler or a transport sets stay in the copy. Beyond that,
+// a program can notice types. Contexts have types of this package. Unless
+// [ServerProbes.PlainHandler] made a handler, its ResponseWriter has one, too, and
+// http.MaxBytesReader cannot close the connection by it. docs/instrumentation.md has the complete
+// list.
 //
 // A request that is being served or sent and is reported keeps no thread, goroutine or lock,
 // and at most 1.6 KB of memory, which becomes garbage when the request has ended, or when
@@ -39,7 +40,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
-// ServerProbes reports the requests that handlers serve:
+// ServerProbes reports the requests that handlers serve. [NewServer] makes it: the zero
+// ServerProbes must not be used. Its methods, and the handlers that they return, are safe for
+// concurrent use. It has these probes:
 //
 //	request__start(id, parent, method, path, host, remote)
 //	request__end(id, parent, nanoseconds, error, route, status, bytes, method, path)
@@ -48,9 +51,9 @@ import (
 // route is the pattern of a ServeMux that matched the request, or empty if none did. If middleware
 // has copied the request in between, as with WithContext, [ServerProbes.Route] finds it. status is
 // the status that was sent, or 0 if none was sent, because the handler panicked or took over the
-// connection (Hijack). bytes is the number of bytes of the body that the handler wrote. The time
-// ends when the handler returns. error reports that it panicked, or that the request's context is
-// done, for example because the client has gone.
+// connection (Hijack). bytes is the number of bytes of the body that the handler wrote. nanoseconds
+// is the time until the handler returned. error reports that it panicked, or that the request's
+// context is done, for example because the client has gone.
 //
 // request__context has the IDs of the request's traceparent header, if it has a valid one.
 // [span.WithTraceContext] replaces this.
@@ -67,15 +70,15 @@ type requestEnd struct {
 	Method, Path string
 }
 
-// NewServer defines the probes of a server. If the provider already has others of these
-// names, its Load reports it. With a nil provider nothing is reported.
+// NewServer defines the probes of a server. If the provider has probes of these names with other
+// arguments, its Load reports it. With a nil provider nothing is reported.
 func NewServer(p *stapsdt.Provider, opts ...span.Option) *ServerProbes {
 	opts = append([]span.Option{span.WithTraceContext(fromHeader)}, opts...)
 	return &ServerProbes{span.NewOperation[requestStart, requestEnd](p, "request", opts...)}
 }
 
-// Handler returns a handler that serves requests with next and reports them. While nothing
-// traces them, it only calls next. While they are traced, next gets
+// Handler returns a handler that serves requests with next, which must not be nil, and reports
+// them. While nothing traces them, it only calls next. While they are traced, next gets
 //
 //   - a copy of the request with the span's context. The pattern, its path values and the forms
 //     that next sets are in the original when next returns or panics, and not before. Other fields
