@@ -39,7 +39,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
-// Probes holds the probes.
+// Probes holds the probes. [New] makes it: the zero Probes must not be used. Its methods, and what
+// they return, are safe for concurrent use.
 type Probes struct {
 	dials      *span.Operation[dialStart, dialEnd]
 	handshakes *span.Operation[handshakeStart, handshakeEnd]
@@ -58,7 +59,7 @@ type (
 	}
 )
 
-// New defines the probes. If the provider already has others of these names, its Load
+// New defines the probes. If the provider has probes of these names with other arguments, its Load
 // reports it. With a nil provider nothing is reported.
 func New(p *stapsdt.Provider, opts ...span.Option) *Probes {
 	return &Probes{
@@ -72,8 +73,8 @@ func New(p *stapsdt.Provider, opts ...span.Option) *Probes {
 type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // DialContext returns a function that dials with next, or with a net.Dialer if it is nil, and
-// reports it. remote is the address that was reached, or empty if none was. While the dial is
-// traced, the context of next is derived from that of the caller.
+// reports each dial. remote is the address that was reached, or empty if none was. While the dial
+// is traced, the context of next is derived from that of the caller.
 func (p *Probes) DialContext(next DialFunc) DialFunc {
 	if next == nil {
 		next = new(net.Dialer).DialContext
@@ -104,7 +105,8 @@ func derived(ctx, inside context.Context) context.Context {
 	return inside
 }
 
-// Handshake runs the handshake of a TLS connection, of a client or a server, and reports it.
+// Handshake runs the handshake of a TLS connection, of a client or a server, as
+// [tls.Conn.HandshakeContext] does, and reports it.
 // version and cipher_suite are the numbers of package crypto/tls, protocol is the protocol
 // that ALPN has negotiated, and resumed reports whether the session was resumed. After a
 // failed handshake, they have the values negotiated by then. If the handshake has been done
@@ -160,7 +162,8 @@ type unixListener struct {
 
 func (l *unixListener) Accept() (net.Conn, error) { return l.probes.acceptFrom(l.UnixListener, true) }
 
-// acceptFrom accepts a connection of a listener, and reports it. ofNet reports whether package net has the listener's type.
+// acceptFrom accepts a connection of a listener, and reports it. ofNet reports whether package net
+// has the listener's type.
 func (p *Probes) acceptFrom(l net.Listener, ofNet bool) (net.Conn, error) {
 	conn, err := l.Accept()
 	if p.accept.Enabled() {
