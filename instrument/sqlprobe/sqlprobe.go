@@ -1,5 +1,5 @@
-// Package sqlprobe reports the use of databases through database/sql to tracers. It wraps drivers of all
-// kinds.
+// Package sqlprobe reports the use of databases through database/sql to tracers. It can wrap any
+// driver.
 //
 //	app := stapsdt.NewProvider("shop")
 //	probes := sqlprobe.New(app)
@@ -19,13 +19,14 @@
 //
 // The text of a query is as the program wrote it, with placeholders for its arguments, which
 // are not reported. rows is the number of rows that were read. For a statement that returns no
-// rows it is the number of rows that it changed, if the driver's result is a
+// rows it is the number of rows that the statement changed, if the driver's result is a
 // [driver.RowsAffected], as in lib/pq and pgx: the methods of other results are not called.
 // Otherwise, and if the query failed, it is -1. error is the first error that a method of the
 // driver returned.
 //
-// A query that returns rows ends when they are closed. Rows that are never closed have no end,
-// and neither has a transaction that is neither committed nor rolled back.
+// A query that returns rows ends when they are closed: its nanoseconds include the time in which
+// the program reads them. A query whose rows are never closed has no end, and neither has a
+// transaction that is neither committed nor rolled back.
 //
 // # What differs while traced
 //
@@ -49,7 +50,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
-// Probes holds the probes.
+// Probes holds the probes. [New] makes it: the zero Probes must not be used. Its methods are safe
+// for concurrent use.
 type Probes struct {
 	queries      *span.Operation[queryStart, queryEnd]
 	connects     *span.Operation[none, none]
@@ -66,7 +68,7 @@ type (
 	transactionEnd struct{ Committed bool }
 )
 
-// New defines the probes. If the provider already has others of these names, its Load
+// New defines the probes. If the provider has probes of these names with other arguments, its Load
 // reports it. With a nil provider nothing is reported.
 func New(p *stapsdt.Provider, opts ...span.Option) *Probes {
 	return &Probes{
@@ -76,7 +78,7 @@ func New(p *stapsdt.Provider, opts ...span.Option) *Probes {
 	}
 }
 
-// Open is like sql.Open, and reports the use of the database.
+// Open is like sql.Open, and reports the use of the database. It fails if sql.Open does.
 func (p *Probes) Open(driverName, dataSourceName string) (*sql.DB, error) {
 	db, err := sql.Open(driverName, dataSourceName)
 	if err != nil {
