@@ -56,7 +56,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
-// Probes holds the probe.
+// Probes holds the probe. [New] makes it: the zero Probes must not be used. Its method, and the
+// handlers that it returns, are safe for concurrent use.
 type Probes struct {
 	record *stapsdt.ProbeOf[record]
 }
@@ -71,16 +72,16 @@ type record struct {
 	Line       int32
 }
 
-// New defines the probe. If the provider already has another probe of this name, its Load
+// New defines the probe. If the provider has a probe of this name with other arguments, its Load
 // reports it. With a nil provider nothing is reported.
 func New(p *stapsdt.Provider) *Probes {
 	return &Probes{record: stapsdt.NewProbeOf[record](p, "log__record")}
 }
 
-// Handler returns a handler that passes the records on to next, if it wants them, and reports
-// all of them. While nothing traces the probe, only next decides which records are made. next
-// gets what the program has logged, unchanged. Its Enabled is called twice for each record: by
-// the logger, and again when the record is handled.
+// Handler returns a handler that passes the records that next wants on to it, and reports all of
+// them. next must not be nil. While nothing traces the probe, only next decides which records are
+// made. next gets what the program has logged, unchanged. Its Enabled is called twice for each
+// record: by the logger, and again when the record is handled.
 func (p *Probes) Handler(next slog.Handler) slog.Handler {
 	return newHandler(next, p, "", "")
 }
