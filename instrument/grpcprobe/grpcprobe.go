@@ -19,7 +19,7 @@
 //
 //   - remote is empty if the address is of a type that is neither package net's nor gRPC's own;
 //   - code is Unknown if a handler returned an error that is neither a status of gRPC's nor
-//     wraps one by fmt.Errorf, as an error of the program's own type with a method GRPCStatus;
+//     wraps one by fmt.Errorf, such as an error of the program's own type with a method GRPCStatus;
 //   - an RPC has no end if another stats.Handler puts it into a context whose type is not of
 //     package context. Install this package's handler after such a handler.
 //
@@ -45,7 +45,9 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// ServerProbes reports the RPCs that a server serves:
+// ServerProbes reports the RPCs that a server serves. [NewServer] makes it: the zero ServerProbes
+// must not be used. Its method, and the handlers that it returns, are safe for concurrent use. It
+// has these probes:
 //
 //	rpc__start(id, parent, method, remote)
 //	rpc__end(id, parent, nanoseconds, error, method, code, received, sent, received_messages, sent_messages, remote)
@@ -53,8 +55,8 @@ import (
 //
 // method is /SERVICE/METHOD, and remote is the address of the client. code is a codes.Code, 0
 // for OK. received and sent are the bytes of the messages, before they are compressed, and
-// received_messages and sent_messages are their numbers. The time ends when the handler has
-// returned and its status is sent. If there was no error and yet no status was sent, code is
+// received_messages and sent_messages are their numbers. nanoseconds is the time until the handler
+// has returned and its status is sent. If there was no error and yet no status was sent, code is
 // Canceled and error describes this: the RPC was canceled, or its handler panicked.
 //
 // rpc__context has the IDs of the traceparent in the RPC's metadata, if it has a valid one.
@@ -76,8 +78,8 @@ type end struct {
 	Remote           string
 }
 
-// NewServer defines the probes of a server. If the provider already has others of these
-// names, its Load reports it. With a nil provider nothing is reported.
+// NewServer defines the probes of a server. If the provider has probes of these names with other
+// arguments, its Load reports it. With a nil provider nothing is reported.
 func NewServer(p *stapsdt.Provider, opts ...span.Option) *ServerProbes {
 	opts = append([]span.Option{span.WithTraceContext(fromMetadata)}, opts...)
 	return &ServerProbes{span.NewOperation[rpcStart, end](p, "rpc", opts...)}
@@ -106,7 +108,9 @@ func fromMetadata(ctx context.Context) (traceID [16]byte, spanID [8]byte, ok boo
 	return traceID, spanID, false
 }
 
-// ClientProbes reports the RPCs that a program calls:
+// ClientProbes reports the RPCs that a program calls. [NewClient] makes it: the zero ClientProbes
+// must not be used. Its method, and the handlers that it returns, are safe for concurrent use. It
+// has these probes:
 //
 //	call__start(id, parent, method)
 //	call__end(id, parent, nanoseconds, error, method, code, received, sent, received_messages, sent_messages, remote)
@@ -123,8 +127,8 @@ type ClientProbes struct {
 
 type callStart struct{ Method string }
 
-// NewClient defines the probes of a client. If the provider already has others of these
-// names, its Load reports it. With a nil provider nothing is reported.
+// NewClient defines the probes of a client. If the provider has probes of these names with other
+// arguments, its Load reports it. With a nil provider nothing is reported.
 func NewClient(p *stapsdt.Provider, opts ...span.Option) *ClientProbes {
 	return &ClientProbes{span.NewOperation[callStart, end](p, "call", opts...)}
 }
