@@ -23,15 +23,15 @@
 // is the ID again, for scripts that read the contexts of all operations.
 //
 // nanoseconds is the time from the start to the end that the SDK exports. If the program
-// gives a span times of its own, it is the difference of those, but at least 0. name at the
-// start is the span's first name, and at the end its last. scope is the name of the tracer,
+// gives a span times of its own, it is their difference, but at least 0. name is the span's first
+// name at the start, and its last name at the end. scope is the name of the tracer,
 // which is the import path of the instrumentation. kind is internal, server, client, producer
 // or consumer, and status is Unset, Error or Ok. attributes are the attributes at the end, as
 // KEY=VALUE with a space between them. sampled reports whether the span is also exported.
 //
-// error is empty if the status is Ok. Otherwise it is the description of the status Error or,
-// if there is none, the message of the last exception that the span has recorded, as it does
-// for a panic; and otherwise "Error" for that status.
+// error is empty if the status is Ok. Otherwise it is the first of these that exists: the
+// description of the status Error, the message of the last exception that the span has recorded, as
+// it does for a panic, and "Error" for the status Error. If none exists, error is empty.
 //
 // # Sampling
 //
@@ -47,7 +47,7 @@
 // around one of the SDK's, is not reported.
 //
 // A span keeps at most 256 additional bytes until it has ended or is garbage. It keeps no
-// goroutine, and a lock only while it is added to a table and removed.
+// goroutine, and holds a lock only while it is added to a table and removed.
 //
 // # Cost
 //
@@ -75,7 +75,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Probes holds the probes.
+// Probes holds the probes. [New] makes it: the zero Probes must not be used. Its methods, and what
+// they return, are safe for concurrent use.
 type Probes struct {
 	start   *stapsdt.ProbeOf[start]
 	end     *stapsdt.ProbeOf[end]
@@ -107,8 +108,8 @@ type end struct {
 	Attributes  string
 }
 
-// New defines the probes. If the provider already has others of these names, its Load reports
-// it. With a nil provider nothing is reported.
+// New defines the probes. If the provider has probes of these names with other arguments, its Load
+// reports it. With a nil provider nothing is reported.
 func New(p *stapsdt.Provider) *Probes {
 	return &Probes{
 		start:   stapsdt.NewProbeOf[start](p, "span__start"),

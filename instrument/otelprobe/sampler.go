@@ -6,8 +6,8 @@ import sdktrace "go.opentelemetry.io/otel/sdk/trace"
 // recorded while the probes are traced. The span is not sampled, and so the SDK's own
 // processors do not export it.
 //
-// No other part of the package lets a program do something else because it is traced. Do
-// not use Sampler in a program that must not:
+// No other part of the package changes what a program does while it is traced. Do not use Sampler
+// in a program in which one of these differences matters:
 //
 //   - IsRecording is true. Code that tests it computes attributes and events that it does not
 //     compute otherwise. The effects of that code, and its errors, then occur only while
