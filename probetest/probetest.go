@@ -250,8 +250,8 @@ func list(events []*stapsdt.Event) string {
 }
 
 // Want calls fire, which fires the events that are expected. If these differ from the events that
-// were recorded before, Want reports the difference with Errorf: the test fails, and continues. Only
-// the events that the options select are compared. The recorded events remain until Reset.
+// were recorded before, Want reports the difference with Errorf: the test fails, and continues.
+// Only the events that the options select are compared. The recorded events remain until Reset.
 // Events are equal if their probes have the same name and their arguments the same types and
 // values. Their times are not compared.
 //
