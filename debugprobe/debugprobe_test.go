@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,7 +194,7 @@ func TestEventLines(t *testing.T) {
 			want = strings.Repeat("é", maxText/2) + "…"
 		}
 		require.Equal(t, want, e.Args.Text)
-		require.EqualValues(t, math.MinInt64+i, e.Args.Number)
+		require.Equal(t, math.MinInt64+int64(i), e.Args.Number)
 		require.Equal(t, time.Duration(i)*time.Second, e.Args.Elapsed)
 		require.Equal(t, i%2 == 0, e.Args.OK)
 		require.Equal(t, []any{1.5, "NaN", "+Inf", "-Inf", 1e300}[i], e.Args.Load)
@@ -369,4 +370,27 @@ func TestMounting(t *testing.T) {
 			require.NotEmpty(t, w.Body.String())
 		}
 	}
+}
+
+// eager is a client that fires as soon as it has the header.
+type eager struct {
+	*httptest.ResponseRecorder
+	once func()
+}
+
+func (e eager) Flush() {
+	e.once()
+	e.ResponseRecorder.Flush()
+}
+
+// TestFromTheHeader: events are watched when a client gets the header.
+func TestFromTheHeader(t *testing.T) {
+	p := newProvider(t)
+	probe := stapsdt.NewProbe1[string](p, "event", "text")
+	w := eager{httptest.NewRecorder(), sync.OnceFunc(func() { probe.Fire("first") })}
+	r := httptest.NewRequest("GET", "/debug/probes/events.json?events=1&provider="+url.QueryEscape(p.Name()), nil)
+	ctx, cancel := context.WithTimeout(t.Context(), wait)
+	defer cancel()
+	Handler().ServeHTTP(w, r.WithContext(ctx))
+	require.Contains(t, w.Body.String(), `"args":{"text":"first"}`)
 }

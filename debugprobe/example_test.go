@@ -6,7 +6,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/debugprobe"
@@ -34,9 +33,6 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer response.Body.Close()
-	for !order.Enabled() { // until the server observes it
-		time.Sleep(time.Millisecond)
-	}
 	order.Fire("tea", 3)
 	order.Fire("coffee", 500)
 	var event struct {

@@ -55,11 +55,10 @@ func serveStream(w http.ResponseWriter, r *http.Request, contentType, before, af
 		return nil
 	}
 	s := &stream{viewer: newViewer(q, before, after), w: w, control: http.NewResponseController(w), named: named, shutdown: shutdownOf(r.Context())}
+	defer s.start()() // before the client learns that it is watching
 	if err := s.control.Flush(); err != nil {
 		return &problem{Status: http.StatusInternalServerError, Message: "the server cannot stream: " + err.Error()}
 	}
-	stop := s.start()
-	defer stop()
 	s.run(r.Context())
 	return nil
 }
