@@ -55,53 +55,39 @@ static char *descriptor_path(int fd)
 	return path;
 }
 
+/* create_memfd creates a memfd. */
+static int create_memfd(const char *name)
+{
+	struct sdt_standard standard;
+
+	sdt_standard_occupy(&standard);
+	return sdt_standard_release(&standard, sdt_file_memory(name, MFD_EXECUTABLE));
+}
+
 /* create_file leaves *path NULL if it fails. */
 static int create_file(const char *directory, const char *name, char **path)
 {
-	int fd = -1, reason;
+	struct sdt_standard standard;
+	int made = -1, fd = -1, reason;
 
 	*path = make_pattern(directory, name);
-	if (*path)
-		fd = mkostemps(*path, (int)strlen(SUFFIX), O_CLOEXEC);
-	if (fd > STDERR_FILENO) {
+	if (*path) {
+		sdt_standard_occupy(&standard);
+		made = mkostemps(*path, (int)strlen(SUFFIX), O_CLOEXEC);
+		fd = sdt_standard_release(&standard, made);
+	}
+	if (fd >= 0) {
 		/* so that programs that clean by age (tmpfiles.d(5)) leave it */
 		(void)fchmod(fd, 0600 | S_ISVTX);
 		return fd;
 	}
 	reason = errno;
-	if (fd >= 0)
+	if (made >= 0)
 		unlink(*path);
 	free(*path);
 	*path = NULL;
 	errno = reason;
-	return fd;
-}
-
-/*
- * create_descriptor creates a file in a directory or, if that is NULL, a memfd. The
- * descriptor that it returns does not have the number of a standard file, so that the
- * program does not print into the image. If the program has closed its standard files,
- * the first descriptors get those numbers; they are only held until the numbers are
- * taken. Moving one of them to a higher number would not be enough: another thread could
- * already be printing to its file.
- */
-static int create_descriptor(const char *directory, const char *name, char **path)
-{
-	int low[STDERR_FILENO + 1], count = 0, fd, reason;
-
-	while ((fd = directory ? create_file(directory, name, path) : sdt_file_memory(name, MFD_EXECUTABLE)) >= 0 &&
-	       fd <= STDERR_FILENO && count <= STDERR_FILENO)
-		low[count++] = fd;
-	reason = errno;
-	if (fd >= 0 && fd <= STDERR_FILENO) { /* another thread closes what we hold */
-		close(fd);
-		fd = -1;
-		reason = EBUSY;
-	}
-	while (count > 0)
-		close(low[--count]);
-	errno = reason;
-	return fd;
+	return -1;
 }
 
 static int open_memfd(SDTProvider_t *provider, struct sdt_home *home)
@@ -110,7 +96,7 @@ static int open_memfd(SDTProvider_t *provider, struct sdt_home *home)
 		return sdt_fail(provider, tmpCreationError,
 				"load %s: the name is longer than the %d bytes of a memfd's name",
 				provider->name, MEMFD_NAME_MAX);
-	home->fd = create_descriptor(NULL, provider->name, NULL);
+	home->fd = create_memfd(provider->name);
 	if (home->fd < 0)
 		return sdt_fail(provider, tmpCreationError, "load %s: create a memfd: %m",
 				provider->name);
@@ -145,7 +131,7 @@ static int open_file(SDTProvider_t *provider, struct sdt_home *home)
 
 	if (sdt_directory(provider, directory) != 0)
 		return -1;
-	home->fd = create_descriptor(directory, provider->name, &home->path);
+	home->fd = create_file(directory, provider->name, &home->path);
 	if (home->fd >= 0)
 		return 0;
 	return sdt_fail(provider, tmpCreationError, "load %s: create " PATTERN ": %m",

@@ -234,6 +234,18 @@ uint64_t sdt_file_limit(void);
 int sdt_file_memory(const char *name, unsigned flag);
 bool sdt_all_users_mapped(void);
 
+/*
+ * descriptor.c: the numbers of the standard files, which a new descriptor does not get between
+ * sdt_standard_occupy and sdt_standard_release. All descriptors that stay open, or to which
+ * something can be written, are opened in between.
+ */
+struct sdt_standard {
+	int held[3], count;
+};
+
+void sdt_standard_occupy(struct sdt_standard *standard);
+int sdt_standard_release(const struct sdt_standard *standard, int fd);
+
 /* directory.c: the directory for files, and how directories are made. */
 int sdt_directory(SDTProvider_t *provider, char path[]);
 int sdt_make_directory(const char *directory);

@@ -73,7 +73,7 @@ static int make_known(int fd)
 	sdt_put_u32(head + SDT_OFF_PID, (uint32_t)getpid());
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0)
 		return -1;
-	return write(fd, head, sizeof head) == sizeof head ? fsync(fd) : -1;
+	return pwrite(fd, head, sizeof head, 0) == sizeof head ? fsync(fd) : -1;
 }
 
 /*
@@ -84,12 +84,18 @@ static int make_known(int fd)
 static int open_locked(struct sdt_recordfile *file, char *line)
 {
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-	bool taken;
+	struct sdt_standard standard;
+	int made;
 
-	file->fd = openat(file->directory, sdt_way_name(file->path), flags, 0600 | S_ISVTX);
+	sdt_standard_occupy(&standard);
+	made = openat(file->directory, sdt_way_name(file->path), flags, 0600 | S_ISVTX);
+	file->fd = sdt_standard_release(&standard, made);
 	if (file->fd < 0) {
-		taken = errno == EEXIST;
+		bool taken = made < 0 && errno == EEXIST;
+
 		sdt_fail_line(line, "%s: %m", file->path);
+		if (made >= 0)
+			sdt_recordfile_discard(file);
 		return taken ? TAKEN : -1;
 	}
 	if (make_known(file->fd) == 0)

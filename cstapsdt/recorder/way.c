@@ -216,9 +216,14 @@ static int advance(struct way *way, char *line)
 /* open_again opens a directory, in which its user may perhaps make files, but not list them. */
 static int open_again(int at)
 {
-	int fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct sdt_standard standard;
+	int fd;
 
-	return fd < 0 && errno == EACCES ? openat(at, ".", O_PATH | O_DIRECTORY | O_CLOEXEC) : fd;
+	sdt_standard_occupy(&standard);
+	fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && errno == EACCES)
+		fd = openat(at, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return sdt_standard_release(&standard, fd);
 }
 
 /* open_last opens the directory to which the way has led, and checks it. It can be the root. */

@@ -36,9 +36,15 @@ bool sdt_place_admits(int connection)
 	return peer.uid == geteuid() || peer.uid == 0;
 }
 
-static int open_socket(void)
+/* sdt_place_socket opens a socket of the kind that watchers and tracers use. */
+int sdt_place_socket(void)
 {
-	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sdt_standard standard;
+	int fd;
+
+	sdt_standard_occupy(&standard);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return sdt_standard_release(&standard, fd);
 }
 
 /*
@@ -70,7 +76,7 @@ static int call_with_address(__typeof__(&connect) call, int fd, const char *path
 /* sdt_place_refuses reports whether a socket refuses connections: no process listens on it. */
 bool sdt_place_refuses(const char *path)
 {
-	int fd = open_socket();
+	int fd = sdt_place_socket();
 	bool refused = fd >= 0 && call_with_address(connect, fd, path) != 0 && errno == ECONNREFUSED;
 
 	if (fd >= 0)
@@ -191,7 +197,7 @@ static int bind_socket(struct sdt_listener *listener, char *line)
 {
 	bool bound, read_only, taken = false;
 
-	listener->fd = open_socket();
+	listener->fd = sdt_place_socket();
 	if (listener->fd < 0)
 		return sdt_fail_line(line, "open a socket: %m");
 	bound = call_with_address(bind, listener->fd, listener->path) == 0;

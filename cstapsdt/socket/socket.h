@@ -28,6 +28,7 @@ struct sdt_listener {
 };
 
 /* place.c: the path of the socket. sdt_place_open writes an error line. */
+int sdt_place_socket(void);
 void sdt_place_prepare(void);
 int sdt_place_open(struct sdt_listener *listener, char *line);
 void sdt_place_tidy(const struct sdt_listener *listener, const uint32_t *stopping);

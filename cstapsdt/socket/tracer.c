@@ -33,7 +33,7 @@ static void call_tracer(const char *path)
 	int fd = -1;
 
 	if (strlen(path) < sizeof address.sun_path)
-		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		fd = sdt_place_socket();
 	if (fd < 0)
 		return;
 	strcpy(address.sun_path, path);

@@ -83,7 +83,7 @@ has() {
 	return 1
 }
 
-all="define lifecycle bindings place directory fork forkstorm fire nop alloc restrict threads sequence record recordcancel recordclock recordend recordfile recordfork recordtable recordway socket tracer"
+all="define lifecycle bindings place directory fork forkstorm fire nop alloc restrict threads sequence record recordcancel recordclock recordend recordfile recordfork recordtable recordway socket standard tracer"
 asan="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 {
 	# Every valgrind reads DWARF 4 from every compiler.
