@@ -14,8 +14,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -137,6 +139,7 @@ var children = map[string]func(){
 		}
 		fmt.Println(strings.ReplaceAll(fmt.Sprint(err), "\n", "; "))
 	},
+	"closed standard files": closedStandardFiles,
 	"page": func() {
 		mux := http.NewServeMux()
 		recorder, err := proberec.FromEnvironment()
@@ -152,6 +155,43 @@ var children = map[string]func(){
 			fmt.Println(w.Code, strings.ReplaceAll(w.Body.String(), "\n", " "))
 		}
 	},
+}
+
+// closedStandardFiles closes the standard files, and loads while goroutines print to their numbers and look at what is there.
+func closedStandardFiles() {
+	var ends [2]int // of the pipes to the test
+	for i := range ends {
+		ends[i], _ = unix.FcntlInt(uintptr(i), unix.F_DUPFD_CLOEXEC, 100)
+	}
+	for fd := range 3 {
+		unix.Close(fd)
+	}
+	var writable, printed atomic.Int64 // descriptors that were seen, and attempts
+	for fd := range 3 {
+		go func() {
+			for {
+				flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+				if err == nil && flags&unix.O_ACCMODE != unix.O_RDONLY {
+					writable.Store(int64(fd) + 1)
+				}
+				_, _ = unix.Write(fd, []byte("what a program prints\n"))
+				printed.Add(1)
+				runtime.Gosched()
+			}
+		}()
+	}
+	polls := 0
+	for fd := range 100 {
+		if name, _ := os.Readlink(fmt.Sprint("/proc/self/fd/", fd)); name == "anon_inode:[eventpoll]" {
+			polls++
+		}
+	}
+	err := probeenv.Load()
+	tick.Fire("first", 1)
+	_, _ = unix.Write(ends[1], fmt.Appendln(nil, "loaded:", err, polls))
+	_, _ = unix.Read(ends[0], make([]byte, 1))
+	_, _ = unix.Write(ends[1], fmt.Appendln(nil, "writable:", writable.Load(), printed.Load() > 0))
+	_, _ = unix.Read(ends[0], make([]byte, 1))
 }
 
 func load() { loadBy(probeenv.Load) }
@@ -198,6 +238,7 @@ func fire() {
 type child struct {
 	*exec.Cmd
 	*bufio.Reader
+	in  io.Writer
 	dir string // of its socket
 }
 
@@ -207,7 +248,8 @@ func start(t *testing.T, name string, variables ...string) *child {
 	require.NoError(t, os.Chmod(c.dir, 0o700))
 	c.Env = append(os.Environ(), append([]string{"PROBEENV_CHILD=" + name, "STAPSDT_DIR=" + c.dir}, variables...)...)
 	c.Stderr = os.Stderr
-	_, err := c.StdinPipe()
+	var err error
+	c.in, err = c.StdinPipe()
 	require.NoError(t, err)
 	out, err := c.StdoutPipe()
 	require.NoError(t, err)
@@ -223,8 +265,8 @@ func (c *child) line(t *testing.T) string {
 	return testenv.Line(t, c.Cmd, c.Reader)
 }
 
-// listed returns the probes that the child's socket shows, or nil if it has none.
-func (c *child) listed(t *testing.T) (all []string) {
+// connect connects to the child's socket, or returns nil if it has none.
+func (c *child) connect(t *testing.T) *wire.Client {
 	t.Helper()
 	sockets, err := filepath.Glob(c.dir + "/*.sock")
 	require.NoError(t, err)
@@ -235,6 +277,16 @@ func (c *child) listed(t *testing.T) (all []string) {
 	require.NoError(t, err)
 	client, err := wire.NewClient(conn, testenv.Patience)
 	require.NoError(t, err)
+	return client
+}
+
+// listed returns the probes that the child's socket shows, or nil if it has none.
+func (c *child) listed(t *testing.T) (all []string) {
+	t.Helper()
+	client := c.connect(t)
+	if client == nil {
+		return nil
+	}
 	defer client.Close()
 	probes, err := client.List()
 	require.NoError(t, err)
@@ -371,6 +423,38 @@ func TestFewDescriptors(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestClosedStandardFiles: a program that has closed its standard files never prints into a recording, to a watcher, to the tracer that has
+// started it, or to the runtime's poller, which Load starts.
+func TestClosedStandardFiles(t *testing.T) {
+	testenv.NotEmulated(t, "it starts itself as another program")
+	dir, err := os.MkdirTemp("", "closed") // t.TempDir may be too long for an address
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/tracer", Net: "unix"})
+	require.NoError(t, err)
+	defer listener.Close()
+	path := dir + "/recording"
+	c := start(t, "closed standard files", "STAPSDT_RECORD="+path, "STAPSDT_SOCKET=1", "STAPSDT_TRACER="+dir+"/tracer")
+	conn, err := listener.Accept()
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	require.Equal(t, "loaded: <nil> 0", c.line(t))
+	for range 10 {
+		client := c.connect(t)
+		memory, err := client.Watch(wire.Watch{Bytes: 1 << 20, Patterns: []wire.Pattern{{Provider: "*", Probe: "*"}}})
+		require.NoError(t, err)
+		require.NoError(t, client.End())
+		memory.Close()
+		require.NoError(t, client.Close())
+	}
+	_, err = c.in.Write([]byte{0})
+	require.NoError(t, err)
+	require.Equal(t, "writable: 0 true", c.line(t))
+	require.NoError(t, c.Process.Kill())
+	c.Wait()
+	require.Equal(t, both[:1], recorded(t, path))
 }
 
 // TestOwnCallsWin: what the program asks for takes the place of what its environment asks for.

@@ -3,6 +3,7 @@ package probesock
 import (
 	"os"
 
+	"github.com/go-stapsdt/stapsdt/internal/descriptor"
 	"github.com/go-stapsdt/stapsdt/internal/region"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 
@@ -12,11 +13,9 @@ import (
 // The sockets are files, which wait in the runtime's poller as those of package net do. That
 // package adds 450 KB to a program.
 
-const socketFlags = unix.SOCK_STREAM | unix.SOCK_NONBLOCK | unix.SOCK_CLOEXEC
-
 // listenAt makes a socket at a path, and listens on it.
 func listenAt(path string) (*os.File, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, socketFlags, 0)
+	fd, err := descriptor.Socket()
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
@@ -41,7 +40,10 @@ func accept(socket *os.File) (*os.File, error) {
 	var connected int
 	if waitErr := raw.Read(func(fd uintptr) (done bool) {
 		for err = unix.EINTR; err == unix.EINTR; {
-			connected, _, err = unix.Accept4(int(fd), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+			connected, err = descriptor.New(func() (int, error) {
+				one, _, err := unix.Accept4(int(fd), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+				return one, err
+			})
 		}
 		return err != unix.EAGAIN
 	}); waitErr != nil {
@@ -49,16 +51,6 @@ func accept(socket *os.File) (*os.File, error) {
 	}
 	if err != nil {
 		return nil, os.NewSyscallError("accept4", err)
-	}
-	// A failed write to descriptor 1 or 2, which the program may have closed, would end it by
-	// SIGPIPE.
-	if connected < 3 {
-		low := connected
-		connected, err = unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, 3)
-		unix.Close(low)
-		if err != nil {
-			return nil, os.NewSyscallError("fcntl", err)
-		}
 	}
 	return os.NewFile(uintptr(connected), socket.Name()), nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/go-stapsdt/stapsdt/internal/descriptor"
 	"github.com/go-stapsdt/stapsdt/internal/proc"
 
 	"golang.org/x/sys/unix"
@@ -42,7 +43,7 @@ func openDirectory(dir string, check func(*unix.Statfs_t) error) (int, error) {
 	if err := checkPath(dir); err != nil {
 		return -1, err
 	}
-	fd, err := open(unix.AT_FDCWD, dir, unix.O_RDONLY|directoryFlags, 0)
+	fd, err := descriptor.Open(unix.AT_FDCWD, dir, unix.O_RDONLY|directoryFlags, 0)
 	if err == unix.ENOENT {
 		fd, err = makeDirectory(dir, check)
 	}
@@ -84,7 +85,7 @@ func makeDirectory(dir string, check func(*unix.Statfs_t) error) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(made)
-	return open(made, ".", unix.O_RDONLY|directoryFlags, 0)
+	return descriptor.Open(made, ".", unix.O_RDONLY|directoryFlags, 0)
 }
 
 // MakeDirectoryAt creates a directory for this user alone, unless it exists, and returns an O_PATH
@@ -94,7 +95,7 @@ func MakeDirectoryAt(dirfd int, name string) (int, error) {
 		return -1, err
 	}
 	// This descriptor needs no permission, which the umask may have removed.
-	made, err := open(dirfd, name, unix.O_PATH|directoryFlags, 0)
+	made, err := descriptor.Open(dirfd, name, unix.O_PATH|directoryFlags, 0)
 	if err != nil {
 		return -1, err
 	}

@@ -9,6 +9,8 @@ import (
 	"path"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/descriptor"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -74,7 +76,7 @@ var errBadFile = errors.New("another file has the image's name")
 func openGood(dirfd int, name string, image []byte) (int, error) {
 	// If there is a FIFO instead of the file, opening it must not block.
 	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	fd, err := open(dirfd, name, flags, 0)
+	fd, err := descriptor.Open(dirfd, name, flags, 0)
 	switch err {
 	case nil:
 	case unix.ELOOP, unix.EACCES, unix.EPERM, unix.ENXIO, unix.ENODEV:
@@ -158,7 +160,7 @@ func writeFile(dirfd int, name string, image []byte) error {
 // writeUnnamed writes a file that has no name until it is complete, so that a process that
 // dies before that leaves nothing.
 func writeUnnamed(dirfd int, name string, image []byte) error {
-	fd, err := create(dirfd, ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o400)
+	fd, err := descriptor.Open(dirfd, ".", unix.O_TMPFILE|unix.O_WRONLY, 0o400)
 	if err != nil {
 		return err
 	}
@@ -182,7 +184,8 @@ func writeNamed(dirfd int, name string, image []byte) error {
 	}
 	defer unix.Flock(dirfd, unix.LOCK_UN)
 	unix.Unlinkat(dirfd, tempName, 0)
-	fd, err := create(dirfd, tempName, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o400)
+	const flags = unix.O_CREAT | unix.O_EXCL | unix.O_WRONLY | unix.O_NOFOLLOW
+	fd, err := descriptor.Open(dirfd, tempName, flags, 0o400)
 	if err != nil {
 		return err
 	}

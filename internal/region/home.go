@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/internal/descriptor"
 	"github.com/go-stapsdt/stapsdt/internal/image"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +31,7 @@ type Home struct {
 	process string // directory in /proc, for memory: see process
 	mapping string // link of the mapping, for memory once it is mapped: see Path
 
-	file   inode
+	file   descriptor.Inode
 	fd     int    // the descriptor that the image is mapped from, or -1
 	memory *memfd // the memory that fd is the descriptor of, or nil for a file
 	dirfd  int    // the file's directory, or -1
@@ -60,7 +61,7 @@ func (h *Home) File() (dev, ino uint64, memfd int) {
 	if h.memory != nil {
 		memfd = h.fd
 	}
-	return h.file.dev, h.file.ino, memfd
+	return h.file.Dev, h.file.Ino, memfd
 }
 
 // settle closes the descriptors that a loaded image does not need: all descriptors of a file,
@@ -133,7 +134,7 @@ func Load(space *Space, im *image.Image, opts Options) (*Home, Sites, error) {
 // longer needed.
 func (h *Home) mapped(space *Space, im *image.Image) (Sites, error) {
 	var err error
-	if h.file, err = inodeOf(h.fd); err != nil {
+	if h.file, err = descriptor.InodeOf(h.fd); err != nil {
 		return Sites{}, err
 	}
 	sites, err := space.Map(h.fd, im)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/go-stapsdt/stapsdt/internal/descriptor"
 	"github.com/go-stapsdt/stapsdt/internal/image"
 
 	"golang.org/x/sys/unix"
@@ -28,18 +29,18 @@ const maxMemfdName = 249
 // number. So the descriptor's file is compared before the descriptor is used or closed.
 type memfd struct {
 	fd   int
-	file inode
+	file descriptor.Inode
 }
 
 // there reports whether the descriptor still refers to the memory.
 func (m *memfd) there() bool {
-	file, err := inodeOf(m.fd)
+	file, err := descriptor.InodeOf(m.fd)
 	return err == nil && file == m.file
 }
 
 // close closes the descriptor unless it refers to another file by now.
 func (m *memfd) close() {
-	if file, err := inodeOf(m.fd); err != unix.EBADF && (err != nil || file == m.file) {
+	if file, err := descriptor.InodeOf(m.fd); err != unix.EBADF && (err != nil || file == m.file) {
 		unix.Close(m.fd)
 	}
 }
@@ -58,8 +59,8 @@ func newMemfd(name string, content []byte) (*memfd, error) {
 	return nil, fmt.Errorf("memfd: %w", errPrinted)
 }
 
-// tryMemfd fails with errPrinted if another thread printed to the descriptor, which briefly
-// had the number of a standard one.
+// tryMemfd fails with errPrinted if another thread printed to the descriptor, which can happen
+// while the program closes its standard files.
 func tryMemfd(name string, content []byte) (*memfd, error) {
 	fd, err := createMemfd(trim(name, maxMemfdName), mfdExec)
 	if err == errPrinted {
@@ -99,25 +100,24 @@ func CreateMemory(name string) (fd int, err error) {
 
 // createMemfd creates empty memory. Kernels that do not know the flag exec ignore it.
 func createMemfd(name string, exec int) (int, error) {
-	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate(name, flags|exec)
-	if err == unix.EINVAL {
-		fd, err = unix.MemfdCreate(name, flags) // Linux before 6.3
-	}
+	fd, err := descriptor.New(func() (int, error) {
+		const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+		fd, err := unix.MemfdCreate(name, flags|exec)
+		if err == unix.EINVAL {
+			fd, err = unix.MemfdCreate(name, flags) // Linux before 6.3
+		}
+		return fd, err
+	})
 	if err != nil {
 		return -1, err
 	}
-	lifted, err := lift(fd)
-	if err != nil || lifted == fd {
-		return lifted, err
-	}
 	// A daemon may have just put another file under the number: do not write to it.
-	seals, err := unix.FcntlInt(uintptr(lifted), unix.F_GET_SEALS, 0)
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil || seals&(unix.F_SEAL_WRITE|unix.F_SEAL_SEAL) != 0 {
-		unix.Close(lifted)
+		unix.Close(fd)
 		return -1, errPrinted
 	}
-	return lifted, nil
+	return fd, nil
 }
 
 // check compares sealed memory with its intended content, and records which file it is.
@@ -126,7 +126,7 @@ func (m *memfd) check(content []byte) error {
 	if err := unix.Fstat(m.fd, &st); err != nil {
 		return err
 	}
-	m.file = inode{uint64(st.Dev), st.Ino}
+	m.file = descriptor.Inode{Dev: uint64(st.Dev), Ino: st.Ino}
 	same, err := holds(m.fd, content)
 	if err == nil && (!same || st.Size != int64(len(content))) {
 		return errPrinted

@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 
+	"github.com/go-stapsdt/stapsdt/internal/descriptor"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -18,13 +20,15 @@ var poller struct {
 // StartPoller starts the runtime's poller, which the first use of package net, of os.Open or of a
 // timer starts, and which ends the program if it cannot be started: it takes two descriptors.
 // StartPoller tries first to do what the runtime does, with a descriptor more for a file, and
-// returns an error if that is impossible.
+// returns an error if that is impossible. The descriptors do not get the numbers of standard
+// files.
 func StartPoller() error {
 	poller.Lock()
 	defer poller.Unlock()
 	if poller.started {
 		return nil
 	}
+	defer descriptor.Occupy()()
 	if err := tryPoller(); err != nil {
 		return fmt.Errorf("start the runtime's poller: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/descriptor"
 	"github.com/go-stapsdt/stapsdt/internal/proc"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +21,7 @@ func Await() {
 	if path == "" || silent.Load() {
 		return
 	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fd, err := descriptor.Socket()
 	if err != nil {
 		return
 	}

@@ -1,11 +1,15 @@
 package wire
 
-import "golang.org/x/sys/unix"
+import (
+	"github.com/go-stapsdt/stapsdt/internal/descriptor"
+
+	"golang.org/x/sys/unix"
+)
 
 // Refuses reports whether a socket refuses connections: no process listens on it. If its queue is
 // full, one does.
 func Refuses(path string) bool {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	fd, err := descriptor.Socket()
 	if err != nil {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/internal/descriptor"
 	"github.com/go-stapsdt/stapsdt/internal/region"
 
 	"golang.org/x/sys/unix"
@@ -54,9 +55,9 @@ func openDirectory(name string, makes bool) (*directory, error) {
 	if err := checkLocal(w.fd, name); err != nil {
 		return nil, err // before its server could let us wait
 	}
-	fd, err := region.Openat(w.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := descriptor.Open(w.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err == unix.EACCES { // its user may make files there, but not list them
-		fd, err = region.Openat(w.fd, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+		fd, err = descriptor.Open(w.fd, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
 	}
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
@@ -101,7 +102,7 @@ const maxLinks = 40
 
 // restart returns to the root.
 func (w *way) restart() error {
-	fd, err := region.Openat(unix.AT_FDCWD, "/", unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, err := descriptor.Openat(unix.AT_FDCWD, "/", unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: "/", Err: err}
 	}
@@ -162,12 +163,12 @@ func (w *way) step() error {
 // openNext opens an element, whose path is next, without following it.
 func (w *way) openNext(name, next string) (int, error) {
 	// With O_DIRECTORY, the kernel mounts what is mounted on demand.
-	fd, err := region.Openat(w.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
+	fd, err := descriptor.Openat(w.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
 	if err == unix.ENOENT && w.makes && !slices.ContainsFunc(w.rest, isElement) {
 		return w.makeNext(name, next)
 	}
 	if err == unix.ENOTDIR {
-		fd, err = region.Openat(w.fd, name, unix.O_PATH|unix.O_NOFOLLOW, 0)
+		fd, err = descriptor.Openat(w.fd, name, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	}
 	if err != nil {
 		return -1, &os.PathError{Op: "open", Path: next, Err: err}
@@ -233,7 +234,7 @@ func errOpen(name string) error {
 
 // openFile opens a file of the directory. The name of the file is its path.
 func (d *directory) openFile(path string, flags int, mode uint32) (*os.File, error) {
-	fd, err := region.Openat(d.fd(), filepath.Base(path), flags|unix.O_NOFOLLOW, mode)
+	fd, err := descriptor.Open(d.fd(), filepath.Base(path), flags|unix.O_NOFOLLOW, mode)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -286,7 +287,7 @@ func (d *directory) unlink(path string) error {
 
 // names returns the names of the files in the directory.
 func (d *directory) names() []string {
-	fd, err := region.Openat(d.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := descriptor.Openat(d.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil
 	}

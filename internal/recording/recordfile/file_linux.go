@@ -61,7 +61,7 @@ func (f *File) create(path string) error {
 // Use makes a recording in a file that the caller has open, such as one of memory without a name. Close leaves it open
 // for the caller.
 func Use(fd int, size int64) (*File, error) {
-	duplicate, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	duplicate, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, unix.Stderr+1)
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
