@@ -46,8 +46,8 @@
  *	providerDestroy
  *
  * Failure. A function that returns int returns 0 on success and -1 on failure,
- * with two exceptions: providerUseMemfd returns 1 on success and 0 on failure,
- * and probeIsEnabled returns 1 or 0 as its answer. A function that returns a
+ * with three exceptions: providerUseMemfd returns 1 on success and 0 on failure,
+ * probeIsEnabled returns 1 or 0 as its answer, and sdtVersion a number. A function that returns a
  * pointer returns NULL on failure. After a failure, the provider's `errno` holds
  * the kind of the failure, and its `error` holds one line that says what could
  * not be done and why. Both describe the last call to providerAddProbe,
@@ -168,6 +168,19 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+/*
+ * The version of this header: 0.1.3 is 1003. An earlier header does not define SDT_VERSION, which
+ * #if takes for 0.
+ *
+ *	#if SDT_VERSION >= 1003
+ *
+ * sdtVersion returns the version of the library with which the program runs.
+ */
+#define SDT_VERSION_MAJOR 0
+#define SDT_VERSION_MINOR 1
+#define SDT_VERSION_PATCH 3
+#define SDT_VERSION (SDT_VERSION_MAJOR * 1000000 + SDT_VERSION_MINOR * 1000 + SDT_VERSION_PATCH)
 
 /* The largest number of arguments for providerAddProbe, and for the other two functions. */
 #define MAX_ARGUMENTS 6
@@ -467,6 +480,15 @@ SDT_API void sdtStopListening(void);
  * need a lock of their own for a call and its error.
  */
 SDT_API const char *sdtError(void);
+
+/*
+ * sdtVersion returns the version of the library, as SDT_VERSION is that of the header with which
+ * the program was compiled. A library of a later version has all that the program calls. An
+ * earlier one may lack functions of the header: a program that calls one of these does not start,
+ * or ends at the call, unless it gets the function from dlsym. This function itself came with
+ * 0.1.3.
+ */
+SDT_API int sdtVersion(void);
 
 /* providerErrno returns the code of the last call, or elfCreationError for NULL. */
 SDT_API SDTError_t providerErrno(const SDTProvider_t *provider);

@@ -1,6 +1,6 @@
 # The manual page of the C library, made from the comments in its header:
 #
-#	awk -v version=0.1.1 -v date=2026-11-21 -f man.awk libstapsdt.h >libstapsdt.3
+#	awk -v version=0.1.3 -v date=2026-11-29 -f man.awk libstapsdt.h >libstapsdt.3
 #
 # The first comment is the description. If one of its paragraphs begins with a word
 # and a period, the word is the title of a section. Lines that are indented by a
@@ -18,11 +18,16 @@ function no_request(s) {
 	return s
 }
 
+BEGIN {
+	bold = "`[^`]+`|(provider|probe|sdt)[A-Z][A-Za-z]*|SDT[A-Za-z]+_t|SDT_[A-Z_]+|STAPSDT_[A-Z]+"
+	bold = bold "|[a-z][A-Za-z]+Error|memfd_[a-z]+|sdt_[a-z_]+|[A-Z_]+_ARGUMENTS"
+}
+
 # text sets the API's names, and what is between backquotes, in bold.
 function text(s,   out, name) {
 	s = escape(s)
 	out = ""
-	while (match(s, /`[^`]+`|(provider|probe)[A-Z][A-Za-z]*|SDT[A-Za-z]+_t|[a-z][A-Za-z]+Error|memfd_[a-z]+|sdt_[a-z_]+|STAPSDT_[A-Z]+|[A-Z_]+_ARGUMENTS/)) {
+	while (match(s, bold)) {
 		name = substr(s, RSTART, RLENGTH)
 		gsub(/`/, "", name)
 		out = out substr(s, 1, RSTART - 1) "\\fB" name "\\fR"
@@ -139,9 +144,13 @@ inside {
 	comment = comment (comment == "" ? "" : "\n") $0
 	next
 }
-commented && /^#define [A-Z_]+_ARGUMENTS/ {
-	limits = limits (limits == "" ? "" : "\n") $0
-	limit_text = limit_text == "" ? comment : limit_text
+commented && /^#define (SDT_VERSION|[A-Z_]+_ARGUMENTS)/ {
+	title = $2 ~ /_ARGUMENTS$/ ? "Limits" : "Version"
+	if (!(title in constants)) {
+		titles[++titled] = title
+		constant_texts[title] = comment
+	}
+	constants[title] = constants[title] (constants[title] == "" ? "" : "\n") $0
 	next
 }
 declaration == "" && /^#|^$|^}|^extern|^struct / {
@@ -172,8 +181,11 @@ END {
 	section(".SH", "DESCRIPTION")
 	body(description, 1)
 	print ".SH TYPES"
-	print ".SS Limits\n" text(limit_text)
-	code(limits)
+	for (i = 1; i <= titled; i++) {
+		section(".SS", titles[i])
+		body(constant_texts[titles[i]], 0)
+		code(constants[titles[i]])
+	}
 	for (i = 1; i <= count["type"]; i++) {
 		section(".SS", names["type", i])
 		body(texts["type", i], 0)

@@ -19,7 +19,7 @@ END
 # Every name of the header is in the page, and mandoc has no complaint.
 manual() {
 	page=$log/root/opt/sdt/share/man/man3/libstapsdt.3
-	for symbol in $(sed -n 's/^SDT_API.*[ *]\(p[A-Za-z]*\)(.*/\1/p; s/^} \(.*\);/\1/p' libstapsdt.h); do
+	for symbol in $(sed -n 's/^SDT_API.*[ *]\([ps][A-Za-z]*\)(.*/\1/p; s/^} \(.*\);/\1/p' libstapsdt.h); do
 		grep -q "^.SS $symbol$" "$page" || { echo "no section on $symbol"; return 1; }
 	done
 	mandoc -T lint -W style "$page"
@@ -32,7 +32,7 @@ flags() {
 }
 
 pkgconfig() {
-	flags --modversion && ${CXX:-c++} -std=c++17 -Wall -Wextra -Werror -o "$log/wrapper" tests/wrapper.cpp \
+	[ "$(flags --modversion)" = "$(make -s version)" ] && ${CXX:-c++} -std=c++17 -Wall -Wextra -Werror -o "$log/wrapper" tests/wrapper.cpp \
 		$(flags --cflags --libs) && LD_LIBRARY_PATH=$log/root/opt/sdt/lib "$log/wrapper"
 }
 

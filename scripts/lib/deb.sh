@@ -22,7 +22,7 @@ cd "$(dirname "$0")/../.."
 . scripts/lib/check.sh
 
 need gcc=gcc dpkg-buildpackage=dpkg-dev dh=debhelper lintian=lintian /usr/include/libelf.h=libelf-dev
-version=$(sed -n 's/^VERSION = //p' cstapsdt/Makefile)
+version=$(make -s -C cstapsdt version)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -14,7 +14,7 @@
 # does not have is an error, like one that is gone.
 library_packages() (
 	arch=$1 directory=$2
-	source=$directory/libstapsdt-$(sed -n 's/^VERSION = //p' cstapsdt/Makefile)
+	source=$directory/libstapsdt-$(make -s -C cstapsdt version)
 	mkdir -p "$source"
 	cp -a cstapsdt/{Makefile,debian,recorder,socket,tests,*.awk,*.c,*.def,*.h,*.in,*.map} "$source"
 	cd "$source" || exit

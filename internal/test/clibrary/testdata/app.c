@@ -132,6 +132,8 @@ static void obey(const char *line)
 		execl("/bin/sleep", "sleep", "1000", (char *)NULL);
 	else if (strcmp(line, "enabled\n") == 0)
 		printf("enabled %d\n", probeIsEnabled(event));
+	else if (strcmp(line, "version\n") == 0)
+		printf("version %d %d\n", sdtVersion(), SDT_VERSION);
 	else if (strcmp(line, "leave\n") == 0)
 		pthread_exit(NULL);
 }

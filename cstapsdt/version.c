@@ -1,0 +1,4 @@
+/* The version of the library. */
+#include "private.h"
+
+int sdtVersion(void) { return SDT_VERSION; }
