@@ -92,12 +92,9 @@
  * wrapper that calls *_fire itself is traced, and not recorded. So is a copy of an
  * SDTProbe_t that was made while the probe was not recorded.
  *
- * Recordings. With STAPSDT_RECORD=FILE or FILE,SIZE in its environment, a program
- * records all fires of its loaded providers to a file, without a tracer and
- * without root. The file holds the last SIZE bytes of events, 16M by default and
- * from 256K to 1G. It is whole however the program ends, after SIGKILL too. In FILE,
- * %p is the PID. The last directory of FILE is made, with mode 0700, if it is missing.
- * sdtRecord does the same.
+ * Recordings. sdtRecord, or STAPSDT_RECORD in the environment, records all fires of the
+ * loaded providers to a file, without a tracer and without root. The file holds the last
+ * events, and is whole however the program ends, after SIGKILL too.
  *
  *	$ STAPSDT_RECORD=/dev/shm/myapp.rec ./myapp
  *	$ stapsdt trace --from /dev/shm/myapp.rec 'myapp:*'
@@ -107,28 +104,32 @@
  * event for which there is no room is counted as lost. Fires in signal handlers are
  * recorded. A file on a disk can make a fire wait for the disk, and one that is
  * truncated, or whose disk fails, ends the program by SIGBUS: use tmpfs, such as
- * /dev/shm. A forked child begins a recording of its own when it first fires, of a
- * sixteenth of the size: that fire makes the file, and takes more than a millisecond. A
- * recording that has no name of its own, by %p, is called FILE.PID, or FILE.PID.2 and so
- * on if that is taken. If the file cannot be made, the program continues, and one line on
- * standard error gives the reason. A child made by a raw clone(2) records nothing. A
- * recording that an earlier process has left as FILE is renamed to FILE-TIME. Five
- * recordings of ended processes are kept, whatever PID %p stands for. If there are more,
- * recordings that exit or sdtStopRecording ended are removed first, then those of
- * processes that began while another recorded to FILE, and those of other crashed
- * processes last; of each kind, the oldest first. A FILE of the user that is not a
- * recording stays, and is an error; a file of another user stays, and FILE.PID is used.
+ * /dev/shm.
  *
- * Watchers. With STAPSDT_SOCKET=1 in its environment, a program lets its own user and
- * root watch its probes, without the kernel: stapsdt list, trace and the other commands
- * work with -p PID as that user. sdtListen does the same. The first load creates a
- * thread, in which no signal is handled, and a socket of mode 0600 in STAPSDT_DIR and no
- * other directory, or in stapsdt in XDG_RUNTIME_DIR, or in stapsdt-UID in TMPDIR or /tmp.
- * The probes that a watcher asks for are enabled while it is connected, and their events
- * are written to memory that it reads, of which the watchers have at most 128 MiB. A
- * watcher that is too slow loses the oldest events, and knows how many. A forked child
- * has a thread and a socket of its own, some 20 ms after the fork: from then on, calls
- * that the kernel refuses to a process with several threads fail, such as
+ * In FILE, the path of a recording, %p is the PID. The last directory of FILE is made, with
+ * mode 0700, if it is missing. A recording that an earlier process has left as FILE is
+ * renamed to FILE-TIME. If another process records to FILE, or it is a file of another user,
+ * the recording is called FILE.PID, or FILE.PID.2 and so on if that is taken. A FILE of the
+ * user that is not a recording stays, and is an error. Five recordings of ended processes
+ * are kept, whatever PID %p stands for. If there are more, recordings that exit or
+ * sdtStopRecording ended are removed first, then those of processes that began while another
+ * recorded to FILE, and those of other crashed processes last; of each kind, the oldest
+ * first.
+ *
+ * A forked child begins a recording of its own when it first fires, of a sixteenth of the
+ * size: that fire makes the file, and takes more than a millisecond. If the file cannot be
+ * made, the program continues, and one line on standard error gives the reason. A child made
+ * by a raw clone(2) records nothing.
+ *
+ * Watchers. sdtListen, or STAPSDT_SOCKET in the environment, lets the program's own user and
+ * root watch its probes, without the kernel: stapsdt list, trace and the other commands work
+ * with -p PID as that user. It creates a thread, in which no signal is handled, and a socket
+ * of mode 0600 in STAPSDT_DIR and no other directory, or in stapsdt in XDG_RUNTIME_DIR, or in
+ * stapsdt-UID in TMPDIR or /tmp. The probes that a watcher asks for are enabled while it is
+ * connected, and their events are written to memory that it reads, of which the watchers
+ * have at most 128 MiB. A watcher that is too slow loses the oldest events, and knows how
+ * many. A forked child has a thread and a socket of its own, some 20 ms after the fork: from
+ * then on, calls that the kernel refuses to a process with several threads fail, such as
  * unshare(CLONE_NEWUSER). Make such a call at once, or call sdtStopListening before it.
  * If main ends by pthread_exit, the process ends within two seconds of its last thread,
  * or within a minute if main neither called sdtListen nor loaded the first provider.
@@ -137,17 +138,24 @@
  * other: at most 4,095 bytes. The address must be readable up to the NUL or for that many
  * bytes, or be NULL, which is recorded as (null).
  *
- * Environment. STAPSDT_RECORD names a file to record to, and STAPSDT_SOCKET=1 opens a
- * socket for watchers. Any other value, such as yes, is an error, which one line on
- * standard error reports. STAPSDT_DIR names the directory for files, instead of /tmp: see
- * providerLoad. STAPSDT_SITE chooses the nop: see providerUseSite. With STAPSDT_DEBUG=1,
- * each load writes one line to standard error, with the provider, the path and the nop,
- * and each function that fails writes the line of providerError. With STAPSDT_TRACER=PATH,
- * which stapsdt sets for a command that it starts, each load waits until stapsdt has
- * attached to the probes, for at most a second. A program that runs with privileges of
- * its own, such as a set-user-ID program, ignores all of them. sdtRecord and sdtListen
- * take precedence over the variables: they replace the recording or the socket that a
- * variable has begun, and after them a variable begins nothing.
+ * Environment. The library reads these variables:
+ *
+ *	STAPSDT_RECORD=FILE        the first load records to FILE: see Recordings
+ *	STAPSDT_RECORD=FILE,SIZE   the same, with a size for sdtRecord, such as 512K, 64M or 1G
+ *	STAPSDT_SOCKET=1           the first load listens: see Watchers
+ *	STAPSDT_DIR=DIRECTORY      the directory for files: see providerLoad and Watchers
+ *	STAPSDT_SITE=NOP           the nop: see providerUseSite
+ *	STAPSDT_DEBUG=1            lines on standard error: see below
+ *	STAPSDT_TRACER=PATH        each load waits for a tracer: see below
+ *
+ * If the first two cannot be obeyed, one line on standard error gives the reason, and the
+ * program continues. Neither accepts a word such as yes. sdtRecord and sdtListen take
+ * precedence: they replace the recording or the socket that a variable has begun, and after
+ * them a variable begins nothing. With STAPSDT_DEBUG, each load writes a line with the
+ * provider, the path and the nop, and each function that fails writes the line of
+ * providerError. The command stapsdt sets STAPSDT_TRACER for a program that it starts: each
+ * load waits until stapsdt has attached to the probes, for at most a second. A program that
+ * runs with privileges of its own, such as a set-user-ID program, ignores all variables.
  *
  * Tracers. bcc, gdb, and bpftrace -p before version 0.25 find a loaded provider
  * both in memory and in a file. perf and later versions of bpftrace need a file:
@@ -240,7 +248,7 @@ typedef struct SDTArgument {
 	ArgType_t type;
 } SDTArgument_t;
 
-/* Where the image of a loaded provider is kept: in a file in /tmp, or in memory. */
+/* Where the image of a loaded provider is kept: in a file, or in memory. */
 typedef enum {
 	memfd_disabled = 0,
 	memfd_enabled = 1
@@ -339,9 +347,8 @@ SDT_API SDTProbe_t *providerAddNamedProbe(SDTProvider_t *provider, const char *n
 /*
  * providerUseMemfd chooses where providerLoad keeps the image. With
  * memfd_enabled, the default, it is in memory. With memfd_disabled it is in a
- * file named /tmp/NAME-XXXXXX.so, which exists until the provider is unloaded,
- * and remains if the process ends before that. If the environment variable
- * STAPSDT_DIR is set, the file is made in that directory and nowhere else.
+ * file named NAME-XXXXXX.so, which exists until the provider is unloaded, and
+ * remains if the process ends before that. providerLoad chooses its directory.
  * providerUseMemfd returns 1, or 0 if the provider is loaded or the option is
  * unknown (elfCreationError).
  */
@@ -367,7 +374,7 @@ SDT_API int providerUseMemfd(SDTProvider_t *provider, const MemFDOption_t use_me
  *
  * Under syscall user dispatch, which Wine uses, a traced fire raises SIGSYS.
  *
- * The environment variable STAPSDT_SITE overrides this call. Its value is "fast"
+ * STAPSDT_SITE in the environment overrides this call. Its value is "fast"
  * or the name of a nop: nop1, nop5 or nop10 on x86-64, nop4 on AArch64. Any other
  * name makes providerLoad fail (elfCreationError).
  *
@@ -383,12 +390,13 @@ SDT_API int providerUseSite(SDTProvider_t *provider, SDTSite_t site);
  * if the name of a provider in a file has a dollar sign or is longer than the
  * file system allows.
  *
- * It also fails with tmpCreationError if the directory for the file is on a
- * network or FUSE file system: a probe reads a page of its file, and could wait
- * forever or die of SIGBUS. A STAPSDT_DIR that does not exist is created with the
- * mode 0700. A STAPSDT_DIR is not used, and loading fails, if another user could
- * exchange the files in it, or if its path has a colon or a newline, which
- * tracers cannot read, or a dollar sign, which dlopen expands.
+ * The directory for the file is /tmp or, if it is set, the one that STAPSDT_DIR
+ * names, which is created with the mode 0700 if it does not exist. Loading also
+ * fails with tmpCreationError if the directory is on a network or FUSE file
+ * system: a probe reads a page of its file, and could wait forever or die of
+ * SIGBUS. It fails if another user could exchange the files in STAPSDT_DIR, or if
+ * the path of that has a colon or a newline, which tracers cannot read, or a
+ * dollar sign, which dlopen expands.
  */
 SDT_API int providerLoad(SDTProvider_t *provider);
 
@@ -425,8 +433,8 @@ SDT_API void probeFire(SDTProbe_t *probe, ...);
 SDT_API void probeFireV(SDTProbe_t *probe, const uint64_t *values);
 
 /*
- * probeIsEnabled reports whether a tracer is attached to the probe in this
- * process, or the probe is recorded or watched. The answer may be out of date by the time it is returned.
+ * probeIsEnabled reports whether a tracer is attached to the probe in this process, or the
+ * probe is recorded or watched. The answer may be out of date by the time it is returned.
  */
 SDT_API int probeIsEnabled(SDTProbe_t *probe);
 
@@ -446,14 +454,12 @@ SDT_API int providerImage(SDTProvider_t *provider, void **image, size_t *size);
 SDT_API int64_t probeOffset(const SDTProbe_t *probe);
 
 /*
- * sdtRecord records the fires of all providers, including those that are loaded later, to
- * a file, until sdtStopRecording is called: see Recordings. In path, %p is the PID. The
- * file holds the last size bytes of events, at least 256 KiB and at most 1 GiB; 0 stands
- * for 16 MiB. It fails if the process records already, and if a recording could not be
- * kept safely: in a directory in which other users could replace the file, on a network,
- * FUSE, btrfs or zfs file system, and without room or memory for all of it. The section
- * Recordings describes the names of the file and of the files that earlier processes have
- * left.
+ * sdtRecord records the fires of all providers, including those that are loaded later, until
+ * sdtStopRecording is called: see Recordings, where path is called FILE. The file holds the last
+ * size bytes of events, at least 256 KiB and at most 1 GiB; 0 stands for 16 MiB. sdtRecord
+ * fails if the process records already, and if a recording could not be kept safely: in a
+ * directory in which other users could replace the file, on a network, FUSE, btrfs or zfs
+ * file system, and without room or memory for all of it.
  */
 SDT_API int sdtRecord(const char *path, size_t size);
 
@@ -464,8 +470,8 @@ SDT_API int sdtRecord(const char *path, size_t size);
 SDT_API void sdtStopRecording(void);
 
 /*
- * sdtListen lets processes of this user and root watch the probes of this process by a
- * socket, until sdtStopListening is called: see Watchers. It fails if the process listens
+ * sdtListen lets other processes watch the probes of this process, until sdtStopListening is
+ * called: see Watchers. It fails if the process listens
  * already, if none of the directories can be used, and without /proc, in which watchers
  * find a process.
  */

@@ -5,6 +5,7 @@ package cstapsdt
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -65,4 +66,26 @@ func TestExported(t *testing.T) {
 	require.ElementsMatch(t, declared, exported)
 	require.ElementsMatch(t, declared, packaged)
 	require.IsIncreasing(t, packaged)
+}
+
+// TestEnvironment: the header lists the variables that the library reads, and describes each in one place.
+func TestEnvironment(t *testing.T) {
+	var listed, read []string
+	for _, m := range matches(t, "libstapsdt.h", `(?m)^ \*\t(STAPSDT_[A-Z]+)=[A-Z1]+ +\w`) {
+		listed = append(listed, m[0])
+	}
+	for _, dir := range []string{".", "recorder", "socket"} {
+		files, err := filepath.Glob(dir + "/*.c")
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, m := range regexp.MustCompile(`"(STAPSDT_[A-Z]+)"`).FindAllStringSubmatch(string(text), -1) {
+				read = append(read, m[1])
+			}
+		}
+	}
+	slices.Sort(read)
+	require.ElementsMatch(t, slices.Compact(read), listed)
 }
