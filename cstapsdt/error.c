@@ -81,6 +81,12 @@ int sdt_fail_line(char *line, const char *format, ...)
 	return -1;
 }
 
+/* sdt_copy_text copies two texts, one after the other, and returns their length, like snprintf. */
+size_t sdt_copy_text(char *to, size_t size, const char *what, const char *text)
+{
+	return (size_t)snprintf(to, to ? size : 0, "%s%s", what, text);
+}
+
 SDTError_t providerErrno(const SDTProvider_t *provider)
 {
 	return provider ? get_code(provider) : elfCreationError;

@@ -114,7 +114,7 @@
  * are kept, whatever PID %p stands for. If there are more, recordings that exit or
  * sdtStopRecording ended are removed first, then those of processes that began while another
  * recorded to FILE, and those of other crashed processes last; of each kind, the oldest
- * first.
+ * first. sdtRecordPath tells the name.
  *
  * A forked child begins a recording of its own when it first fires, of a sixteenth of the
  * size: that fire makes the file, and takes more than a millisecond. If the file cannot be
@@ -148,14 +148,15 @@
  *	STAPSDT_DEBUG=1            lines on standard error: see below
  *	STAPSDT_TRACER=PATH        each load waits for a tracer: see below
  *
- * If the first two cannot be obeyed, one line on standard error gives the reason, and the
- * program continues. Neither accepts a word such as yes. sdtRecord and sdtListen take
- * precedence: they replace the recording or the socket that a variable has begun, and after
- * them a variable begins nothing. With STAPSDT_DEBUG, each load writes a line with the
- * provider, the path and the nop, and each function that fails writes the line of
- * providerError. The command stapsdt sets STAPSDT_TRACER for a program that it starts: each
- * load waits until stapsdt has attached to the probes, for at most a second. A program that
- * runs with privileges of its own, such as a set-user-ID program, ignores all variables.
+ * If the first two cannot be obeyed, one line on standard error gives the reason, as do
+ * sdtRecordError and sdtListenError, and the program continues. Neither accepts a word
+ * such as yes. sdtRecord and sdtListen take precedence: they replace the recording or the
+ * socket that a variable has begun, and after them a variable begins nothing. With
+ * STAPSDT_DEBUG, each load writes a line with the provider, the path and the nop, and each
+ * function that fails writes the line of providerError. The command stapsdt sets
+ * STAPSDT_TRACER for a program that it starts: each load waits until stapsdt has attached
+ * to the probes, for at most a second. A program that runs with privileges of its own,
+ * such as a set-user-ID program, ignores all variables.
  *
  * Tracers. bcc, gdb, and bpftrace -p before version 0.25 find a loaded provider
  * both in memory and in a file. perf and later versions of bpftrace need a file:
@@ -481,9 +482,38 @@ SDT_API int sdtListen(void);
 SDT_API void sdtStopListening(void);
 
 /*
+ * sdtRecordPath writes the absolute path of the file to which this process records, as much of
+ * it as fits into size bytes with a NUL, and returns its length, like snprintf; 4,096 bytes are
+ * always enough. It is the path at which the recording began, such as FILE.PID. If the process
+ * does not record, sdtRecordPath writes "" and returns 0: before the load that obeys the
+ * environment, after sdtStopRecording, and in a forked child that has not fired yet.
+ *
+ * The bytes are the caller's. Any thread may call this function and the next three at any time, but
+ * no signal handler. They allocate nothing. While another thread begins or ends a recording,
+ * sdtRecordPath and sdtRecordError wait for it.
+ */
+SDT_API size_t sdtRecordPath(char *path, size_t size);
+
+/*
+ * sdtRecordError writes the reason why this process does not record although sdtRecord, the
+ * environment or, for a forked child, its parent has requested that. It writes as sdtRecordPath
+ * does, and returns 0 if there is no such reason.
+ */
+SDT_API size_t sdtRecordError(char *line, size_t size);
+
+/*
+ * sdtListenPath is sdtRecordPath for the path of the socket on which this process listens. A forked
+ * child has none until its thread has opened its own socket.
+ */
+SDT_API size_t sdtListenPath(char *path, size_t size);
+
+/* sdtListenError is sdtRecordError for the reason why this process does not listen. */
+SDT_API size_t sdtListenError(char *line, size_t size);
+
+/*
  * sdtError returns the error line of the last call to sdtRecord or sdtListen by any
  * thread, or "". It is valid until the next call. Threads that call these functions
- * need a lock of their own for a call and its error.
+ * need a lock of their own for a call and its error, or sdtRecordError and sdtListenError.
  */
 SDT_API const char *sdtError(void);
 

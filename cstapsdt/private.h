@@ -346,6 +346,7 @@ void sdt_clear(SDTProvider_t *provider);
 #define SDT_PATH_SIZE 4096
 #define SDT_LINE_SIZE (SDT_PATH_SIZE + 256)
 int sdt_fail_line(char *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+size_t sdt_copy_text(char *to, size_t size, const char *what, const char *text);
 
 /* argument.c: the names of arguments. */
 const char *sdt_argument_fault(const char *name);

@@ -79,15 +79,15 @@ static void prepare_once(void)
 }
 
 /*
- * prepare_forks makes forked children leave their parent's recordings and socket. It writes an
- * error line if it fails.
+ * prepare_forks makes forked children leave their parent's recordings and socket. It reports false
+ * if there is no memory for that.
  */
-static int prepare_forks(char *line)
+static bool prepare_forks(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, prepare_once);
-	return handlers_error == 0 ? 0 : sdt_fail_line(line, "out of memory");
+	return handlers_error == 0;
 }
 
 /* The end of the process or of the library. The library is never unloaded while it listens. */
@@ -97,34 +97,62 @@ __attribute__((destructor)) static void at_end(void)
 	sdt_socket_remove();
 }
 
-/* set_error_line sets what sdtError returns, and returns the status. */
-static int set_error_line(const char *what, int status, const char *line)
+/* What the program or its environment can request. */
+struct request {
+	const char *what; /* begins a line of error */
+	/* for sdtRecordError or sdtListenError */
+	void (*keep_failure)(const char *what, const char *line);
+	/* It has begun, and the program, which takes precedence, has not requested it. */
+	bool of_environment;
+};
+
+static struct request record_request = {.what = "record to ", .keep_failure = sdt_record_failed};
+static struct request socket_request = {.what = "listen: ", .keep_failure = sdt_socket_failed};
+
+static void keep_failure(const struct request *request, const char *what, const char *line)
 {
-	if (status == 0)
-		*error_line = '\0';
-	else
-		snprintf(error_line, sizeof error_line, "%s%s", what, line);
-	return status;
+	if (prepare_forks())
+		request->keep_failure(what, line);
 }
 
 /*
- * Whether the environment has requested the recording or the socket, and the program has not. The
- * program takes precedence.
+ * end_of_call sets what sdtError returns. A status of 1 means that the process records or listens
+ * already.
  */
-static bool environment_records, environment_listens;
+static int end_of_call(const struct request *request, int status, const char *what,
+		       const char *line)
+{
+	*error_line = '\0';
+	if (status == 0)
+		return 0;
+	sdt_copy_text(error_line, sizeof error_line, what, line);
+	if (status < 0)
+		keep_failure(request, what, line);
+	return -1;
+}
 
-static bool take_over(bool *of_environment) { return __atomic_exchange_n(of_environment, false, __ATOMIC_SEQ_CST); }
+static bool take_over(struct request *request)
+{
+	return __atomic_exchange_n(&request->of_environment, false, __ATOMIC_SEQ_CST);
+}
+
+/* complain reports that a variable cannot be obeyed. */
+static void complain(const struct request *request, const char *what, const char *line)
+{
+	sdt_complain(what, line);
+	keep_failure(request, what, line);
+}
 
 /*
  * end_of_obeying notes that the environment has begun the recording or the socket, or reports the
  * failure. A status of 1 means that the program has begun it.
  */
-static void end_of_obeying(bool *of_environment, int status, const char *what, const char *line)
+static void end_of_obeying(struct request *request, int status, const char *line)
 {
 	if (status == 0)
-		__atomic_store_n(of_environment, true, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&request->of_environment, true, __ATOMIC_SEQ_CST);
 	else if (status < 0)
-		sdt_complain(what, line);
+		complain(request, request->what, line);
 }
 
 /*
@@ -133,12 +161,14 @@ static void end_of_obeying(bool *of_environment, int status, const char *what, c
  */
 static int begin_recording(const char *path, uint64_t bytes, char *line)
 {
-	return prepare_forks(line) == 0 ? sdt_record_begin(path, bytes, line) : -1;
+	if (!prepare_forks())
+		return sdt_fail_line(line, "out of memory");
+	return sdt_record_begin(path, bytes, line);
 }
 
 static int listen_to_watchers(char *line)
 {
-	return prepare_forks(line) == 0 ? sdt_socket_begin(line) : -1;
+	return prepare_forks() ? sdt_socket_begin(line) : sdt_fail_line(line, "out of memory");
 }
 
 int sdtRecord(const char *path, size_t size)
@@ -147,14 +177,14 @@ int sdtRecord(const char *path, size_t size)
 	int status;
 
 	if (!path || !*path)
-		return set_error_line("record: ", -1, "no path");
+		return end_of_call(&record_request, -1, "record: ", "no path");
 	size = size ? size : DEFAULT_BYTES;
 	status = begin_recording(path, size, line);
-	if (status == 1 && take_over(&environment_records)) {
+	if (status == 1 && take_over(&record_request)) {
 		sdt_record_end();
 		status = sdt_record_begin(path, size, line);
 	}
-	return set_error_line("record to ", status == 0 ? 0 : -1, line);
+	return end_of_call(&record_request, status, record_request.what, line);
 }
 
 void sdtStopRecording(void) { sdt_record_end(); }
@@ -164,9 +194,9 @@ int sdtListen(void)
 	char line[SDT_LINE_SIZE] = "";
 	int status = listen_to_watchers(line);
 
-	if (status == 1 && take_over(&environment_listens))
+	if (status == 1 && take_over(&socket_request))
 		status = 0;
-	return set_error_line("listen: ", status == 0 ? 0 : -1, line);
+	return end_of_call(&socket_request, status, socket_request.what, line);
 }
 
 void sdtStopListening(void) { sdt_socket_end(); }
@@ -243,10 +273,10 @@ static void record_by_environment(void)
 	}
 	if (fault) {
 		snprintf(line, sizeof line, "%.2048s: %s", value, fault);
-		sdt_complain("STAPSDT_RECORD=", line);
+		complain(&record_request, "STAPSDT_RECORD=", line);
 		return;
 	}
-	end_of_obeying(&environment_records, begin_recording(path, bytes, line), "record to ", line);
+	end_of_obeying(&record_request, begin_recording(path, bytes, line), line);
 }
 
 /* listen_by_environment obeys STAPSDT_SOCKET=1. */
@@ -258,11 +288,11 @@ static void listen_by_environment(void)
 	if (!value || !*value || strcmp(value, "0") == 0)
 		return;
 	if (strcmp(value, "1") == 0) {
-		end_of_obeying(&environment_listens, listen_to_watchers(line), "listen: ", line);
+		end_of_obeying(&socket_request, listen_to_watchers(line), line);
 		return;
 	}
 	snprintf(line, sizeof line, "%.2048s: it must be 1 to listen, or 0", value);
-	sdt_complain("STAPSDT_SOCKET=", line);
+	complain(&socket_request, "STAPSDT_SOCKET=", line);
 }
 
 static void obey_environment(void)
@@ -271,7 +301,10 @@ static void obey_environment(void)
 	listen_by_environment();
 }
 
-/* sdt_program_prepare is called before a provider is loaded. The first time, it obeys the environment. */
+/*
+ * sdt_program_prepare is called before a provider is loaded. The first time, it obeys the
+ * environment.
+ */
 void sdt_program_prepare(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

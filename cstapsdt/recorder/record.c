@@ -21,6 +21,10 @@ static void set_changing(bool to) { __atomic_store_n(&is_changing, to, __ATOMIC_
 static char wanted_path[SDT_PATH_SIZE];
 static uint64_t wanted_bytes;
 
+/* Why the process does not record although that was requested, or "". The lock guards it. */
+static char failure[SDT_LINE_SIZE + 16];
+static bool was_requested; /* forks are prepared then, and the lock can be taken */
+
 /*
  * A forked child that never fires, because it executes another program, does not need a file. The
  * first fire therefore makes the file, which is smaller than its parent's so that this does not
@@ -56,6 +60,7 @@ static int make_recording(uint64_t bytes, char *line)
 	sdt_recordfile_tidy(&file, path, wanted_path);
 	sdt_recordfile_leave(&file);
 	is_recording = true;
+	*failure = '\0';
 	return 0;
 }
 
@@ -68,6 +73,14 @@ static int begin_recording(uint64_t bytes, char *line)
 	status = make_recording(bytes, line);
 	set_changing(false);
 	return status;
+}
+
+/* note_failure keeps a reason for sdtRecordError. The lock is held. */
+static void note_failure(const char *what, const char *line)
+{
+	set_changing(true);
+	sdt_copy_text(failure, sizeof failure, what, line);
+	set_changing(false);
 }
 
 /* sdt_is_control reports whether a character in UTF-8 controls a terminal. */
@@ -114,6 +127,8 @@ void sdt_record_forked(void)
 
 	if (is_recording || is_changing)
 		sdt_recordfile_close(&file, false); /* its memory is not mapped in a child */
+	if (is_changing)
+		*failure = '\0';
 	is_recording = false;
 	set_changing(false);
 	sdt_observe_forked(recorded ? 1U << SDT_FILE_SINK : 0);
@@ -137,6 +152,7 @@ static void begin_in_child(void)
 
 	if (begin_recording(wanted_bytes / PART_OF_CHILD, line) != 0) {
 		sdt_complain("record to ", line);
+		note_failure("record to ", line);
 		sdt_observe_end(SDT_FILE_SINK); /* the probes are idle again */
 	}
 	__atomic_store_n(&sdt_record_waits, CHILD_DONE, __ATOMIC_SEQ_CST);
@@ -155,8 +171,8 @@ uint32_t sdt_record_in_child(void)
 	int reason = errno, cancel = sdt_cancel_hold();
 	bool begun = false;
 
-	if (__atomic_compare_exchange_n(&sdt_record_waits, &waits, CHILD_BEGINS, false, __ATOMIC_SEQ_CST,
-					__ATOMIC_SEQ_CST)) {
+	if (__atomic_compare_exchange_n(&sdt_record_waits, &waits, CHILD_BEGINS, false,
+					__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
 		if (sdt_observe_trylock()) {
 			begin_in_child();
 			sdt_observe_unlock();
@@ -214,11 +230,49 @@ int sdt_record_begin(const char *path, uint64_t bytes, char *line)
 {
 	int status, cancel = sdt_cancel_hold();
 
+	__atomic_store_n(&was_requested, true, __ATOMIC_SEQ_CST);
 	sdt_observe_lock();
 	status = record_to(path, bytes, line);
 	sdt_observe_unlock();
 	sdt_cancel_release(cancel);
 	return status;
+}
+
+/* sdt_record_failed notes why a recording that was requested does not begin. Forks are prepared. */
+void sdt_record_failed(const char *what, const char *line)
+{
+	__atomic_store_n(&was_requested, true, __ATOMIC_SEQ_CST);
+	sdt_observe_lock();
+	if (!is_recording)
+		note_failure(what, line);
+	sdt_observe_unlock();
+}
+
+size_t sdtRecordPath(char *path, size_t size)
+{
+	const char *text = "";
+	size_t length;
+
+	if (!__atomic_load_n(&was_requested, __ATOMIC_SEQ_CST))
+		return sdt_copy_text(path, size, "", "");
+	sdt_observe_lock();
+	if (is_recording && file.memory.pid == (uint32_t)getpid()) /* and not a raw clone */
+		text = file.path;
+	length = sdt_copy_text(path, size, "", text);
+	sdt_observe_unlock();
+	return length;
+}
+
+size_t sdtRecordError(char *line, size_t size)
+{
+	size_t length;
+
+	if (!__atomic_load_n(&was_requested, __ATOMIC_SEQ_CST))
+		return sdt_copy_text(line, size, "", "");
+	sdt_observe_lock();
+	length = sdt_copy_text(line, size, "", is_recording ? "" : failure);
+	sdt_observe_unlock();
+	return length;
 }
 
 /* sdt_record_exit notes in the recording that its process exits by itself. It never waits. */
@@ -243,6 +297,7 @@ void sdt_record_end(void)
 		set_changing(false);
 	} else if (__atomic_exchange_n(&sdt_record_waits, CHILD_DONE, __ATOMIC_SEQ_CST) != CHILD_DONE)
 		sdt_observe_end(SDT_FILE_SINK);
+	*failure = '\0';
 	sdt_observe_unlock();
 	sdt_cancel_release(cancel);
 }
@@ -257,8 +312,8 @@ void sdt_record_before_load(void)
 		return;
 	cancel = sdt_cancel_hold();
 	sdt_observe_lock();
-	if (__atomic_compare_exchange_n(&sdt_record_waits, &waits, CHILD_BEGINS, false, __ATOMIC_SEQ_CST,
-					__ATOMIC_SEQ_CST))
+	if (__atomic_compare_exchange_n(&sdt_record_waits, &waits, CHILD_BEGINS, false,
+					__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		begin_in_child();
 	sdt_observe_unlock();
 	sdt_cancel_release(cancel);

@@ -275,6 +275,7 @@ extern uint32_t sdt_record_waits;
 uint32_t sdt_record_in_child(void);
 int sdt_record_begin(const char *path, uint64_t bytes, char *line);
 void sdt_record_end(void);
+void sdt_record_failed(const char *what, const char *line);
 void sdt_record_forked(void);
 void sdt_record_before_load(void);
 void sdt_record_exit(void);
@@ -284,6 +285,7 @@ void sdt_complain(const char *what, const char *reason);
 /* socket.c: the thread that serves watchers. */
 int sdt_socket_begin(char *line);
 void sdt_socket_end(void);
+void sdt_socket_failed(const char *what, const char *line);
 void sdt_socket_before_fork(void);
 void sdt_socket_after_fork(void);
 void sdt_socket_forked(void);

@@ -22,7 +22,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static enum thread_state { ABSENT, BEGINNING, LISTENING, FAILED, ENDING } state;
 static pthread_t thread;
-static char failure[SDT_LINE_SIZE];
+/*
+ * Why the process does not listen although that was requested, or "". While the thread begins, the
+ * line is its own.
+ */
+static struct {
+	const char *what;
+	char line[SDT_LINE_SIZE];
+} failure = {.what = ""};
+static bool was_requested; /* forks are prepared then, and the lock can be taken */
 static struct sdt_server server = {.listener.fd = -1, .signals = -1};
 
 static void change_state(enum thread_state to)
@@ -42,7 +50,7 @@ static void *run_server(void *is_child)
 	prctl(PR_SET_NAME, "stapsdt-socket");
 	if (is_child)
 		nanosleep(&moment, NULL);
-	opened = sdt_server_open(&server, failure) == 0;
+	opened = sdt_server_open(&server, failure.line) == 0;
 	change_state(opened ? LISTENING : FAILED);
 	if (opened)
 		sdt_server_run(&server, !is_child);
@@ -123,6 +131,7 @@ int sdt_socket_begin(char *line)
 	pthread_t ended;
 
 	pthread_once(&once, make_key);
+	__atomic_store_n(&was_requested, true, __ATOMIC_SEQ_CST);
 	pthread_mutex_lock(&lock);
 	while (state == ENDING)
 		pthread_cond_wait(&changed, &lock);
@@ -133,6 +142,7 @@ int sdt_socket_begin(char *line)
 	}
 	__atomic_store_n(&server.stopping, 0, __ATOMIC_RELAXED);
 	state = BEGINNING;
+	failure.what = "listen: ";
 	notice_end();
 	sdt_place_prepare();
 	if (create_thread(NULL) != 0) {
@@ -145,7 +155,7 @@ int sdt_socket_begin(char *line)
 	failed = state == FAILED;
 	status = failed ? -1 : 0;
 	if (failed) {
-		memcpy(line, failure, SDT_LINE_SIZE);
+		memcpy(line, failure.line, SDT_LINE_SIZE);
 		ended = thread;
 		state = ABSENT;
 	}
@@ -190,8 +200,54 @@ void sdt_socket_end(void)
 	else
 		while (state == ENDING)
 			pthread_cond_wait(&changed, &lock);
+	if (state == ABSENT)
+		*failure.line = '\0';
 	pthread_mutex_unlock(&lock);
 	sdt_cancel_release(cancel);
+}
+
+/* sdt_socket_failed notes why a socket that was requested is not opened. Forks are prepared. */
+void sdt_socket_failed(const char *what, const char *line)
+{
+	__atomic_store_n(&was_requested, true, __ATOMIC_SEQ_CST);
+	pthread_mutex_lock(&lock);
+	if (state == ABSENT) {
+		failure.what = what;
+		snprintf(failure.line, sizeof failure.line, "%s", line);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+size_t sdtListenPath(char *path, size_t size)
+{
+	const char *text = "";
+	size_t length;
+
+	if (!__atomic_load_n(&was_requested, __ATOMIC_SEQ_CST))
+		return sdt_copy_text(path, size, "", "");
+	pthread_mutex_lock(&lock);
+	if (state == LISTENING && server.listener.pid == (uint32_t)getpid()) /* and not a raw clone */
+		text = server.listener.path;
+	length = sdt_copy_text(path, size, "", text);
+	pthread_mutex_unlock(&lock);
+	return length;
+}
+
+size_t sdtListenError(char *line, size_t size)
+{
+	const char *what = "", *text = "";
+	size_t length;
+
+	if (!__atomic_load_n(&was_requested, __ATOMIC_SEQ_CST))
+		return sdt_copy_text(line, size, "", "");
+	pthread_mutex_lock(&lock);
+	if ((state == ABSENT || state == FAILED) && *failure.line) {
+		what = failure.what;
+		text = failure.line;
+	}
+	length = sdt_copy_text(line, size, what, text);
+	pthread_mutex_unlock(&lock);
+	return length;
 }
 
 void sdt_socket_before_fork(void) { pthread_mutex_lock(&lock); }
@@ -218,8 +274,11 @@ void sdt_socket_forked(void)
 	state = listens ? BEGINNING : ABSENT;
 	if (listens) {
 		notice_end();
-		if (create_thread(&server) != 0)
+		failure.what = "listen: ";
+		if (create_thread(&server) != 0) {
+			sdt_fail_line(failure.line, "create a thread: %m");
 			state = ABSENT;
+		}
 	}
 	pthread_mutex_unlock(&lock);
 }

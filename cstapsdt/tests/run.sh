@@ -83,7 +83,7 @@ has() {
 	return 1
 }
 
-all="define lifecycle bindings place directory fork forkstorm fire nop alloc restrict threads sequence record recordcancel recordclock recordend recordfile recordfork recordtable recordway socket standard tracer"
+all="define lifecycle bindings place directory fork forkstorm fire nop alloc restrict threads sequence record recordcancel recordclock recordend recordfile recordfork recordtable recordway socket standard where tracer"
 asan="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 {
 	# Every valgrind reads DWARF 4 from every compiler.
@@ -97,8 +97,8 @@ asan="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fr
 		run plain "$OUT" -- speed
 		if has -fsanitize=thread; then
 			build TSan OUT="$OUT/tsan" CFLAGS="-O1 -g -fsanitize=thread" "$OUT/tsan/tests/threads" "$OUT/tsan/tests/record" \
-				"$OUT/tsan/tests/socket"
-			run TSan "$OUT/tsan" -- threads record socket
+				"$OUT/tsan/tests/socket" "$OUT/tsan/tests/where"
+			run TSan "$OUT/tsan" -- threads record socket where
 		fi
 		if command -v valgrind >/dev/null; then
 			# Without its fair scheduler, threads that only fire can keep the thread of the socket from running, forever.
