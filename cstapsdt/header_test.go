@@ -5,6 +5,7 @@ package cstapsdt
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -88,4 +89,64 @@ func TestEnvironment(t *testing.T) {
 	}
 	slices.Sort(read)
 	require.ElementsMatch(t, slices.Compact(read), listed)
+}
+
+// preprocessed returns what the compiler makes of the header.
+func preprocessed(t *testing.T, options ...string) string {
+	t.Helper()
+	out, err := exec.Command("cc", append(options, "-E", "libstapsdt.h")...).Output()
+	require.NoError(t, err)
+	return string(out)
+}
+
+// enumerators returns the values of the constants of each type in the header.
+func enumerators(t *testing.T, options ...string) map[string]map[string]string {
+	t.Helper()
+	all := map[string]map[string]string{}
+	for _, enum := range regexp.MustCompile(`(?s)typedef enum \{(.*?)\} (\w+);`).FindAllStringSubmatch(preprocessed(t, options...), -1) {
+		values := map[string]string{}
+		for _, m := range regexp.MustCompile(`(\w+) = (-?\d+)`).FindAllStringSubmatch(enum[1], -1) {
+			values[m[1]] = m[2]
+		}
+		all[enum[2]] = values
+	}
+	require.Len(t, all, 4)
+	return all
+}
+
+// TestShortNames: each constant without a prefix has a twin with one, and only the latter are left with SDT_NO_SHORT_NAMES.
+func TestShortNames(t *testing.T) {
+	capital := regexp.MustCompile(`[A-Z]`)
+	long := enumerators(t, "-DSDT_NO_SHORT_NAMES")
+	short := 0
+	for kind, values := range enumerators(t) {
+		for name, value := range values {
+			if strings.HasPrefix(name, "sdt_") {
+				require.Equal(t, value, long[kind][name], name)
+				continue
+			}
+			twin := "sdt_" + strings.ToLower(capital.ReplaceAllString(name, "_$0"))
+			require.Equal(t, value, long[kind][twin], twin)
+			short++
+		}
+	}
+	require.Equal(t, 6+9+2, short)
+	for kind, values := range long {
+		for name := range values {
+			require.Regexp(t, "^sdt_", name, kind)
+		}
+	}
+	before := strings.Split(preprocessed(t, "-dM", "-DLIBSTAPSDT_H", "-include", "stddef.h", "-include", "stdint.h"), "\n")
+	macros := func(options ...string) (names []string) {
+		for _, line := range strings.Split(preprocessed(t, append(options, "-dM")...), "\n") {
+			if words := strings.Fields(line); len(words) > 1 && !slices.Contains(before, line) {
+				names = append(names, words[1])
+			}
+		}
+		return names
+	}
+	require.Contains(t, macros(), "MAX_ARGUMENTS")
+	for _, name := range macros("-DSDT_NO_SHORT_NAMES") {
+		require.Regexp(t, "^(SDT_|LIBSTAPSDT_H$)", name)
+	}
 }

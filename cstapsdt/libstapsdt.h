@@ -58,6 +58,11 @@
  * else, with one exception, which providerUnload documents. Every function
  * tolerates NULL.
  *
+ * Names. If SDT_NO_SHORT_NAMES is defined before the header is included, all constants
+ * begin with sdt or SDT, and names such as uint8 are the program's own: sdt_uint8 is uint8,
+ * sdt_no_error is noError, sdt_elf_creation_error is elfCreationError, sdt_memfd_enabled is
+ * memfd_enabled, and SDT_MAX_VARIADIC_ARGUMENTS is MAX_ARGUMENTS.
+ *
  * errno. Because <errno.h> makes this word a macro, `provider->errno` does not
  * compile after it. Use providerErrno(provider), which works everywhere.
  *
@@ -192,8 +197,11 @@
 #define SDT_VERSION (SDT_VERSION_MAJOR * 1000000 + SDT_VERSION_MINOR * 1000 + SDT_VERSION_PATCH)
 
 /* The largest number of arguments for providerAddProbe, and for the other two functions. */
-#define MAX_ARGUMENTS 6
+#define SDT_MAX_VARIADIC_ARGUMENTS 6
 #define SDT_MAX_ARGUMENTS 12
+#ifndef SDT_NO_SHORT_NAMES
+#define MAX_ARGUMENTS SDT_MAX_VARIADIC_ARGUMENTS
+#endif
 
 #if defined(__GNUC__)
 #define SDT_API __attribute__((visibility("default")))
@@ -211,17 +219,26 @@ extern "C" {
 
 /* The kind of a failure. */
 typedef enum {
+#ifndef SDT_NO_SHORT_NAMES
 	noError = -1,
-	elfCreationError = 0,        /* defining a probe, or building the image */
-	tmpCreationError = 1,        /* making the file or memfd for the image */
-	sharedLibraryOpenError = 2,  /* loading the image */
-	symbolLoadingError = 3,      /* finding the sites in the loaded image */
-	sharedLibraryCloseError = 4  /* unloading the image */
+	elfCreationError = 0,
+	tmpCreationError = 1,
+	sharedLibraryOpenError = 2,
+	symbolLoadingError = 3,
+	sharedLibraryCloseError = 4,
+#endif
+	sdt_no_error = -1,
+	sdt_elf_creation_error = 0,        /* defining a probe, or building the image */
+	sdt_tmp_creation_error = 1,        /* making the file or memfd for the image */
+	sdt_shared_library_open_error = 2, /* loading the image */
+	sdt_symbol_loading_error = 3,      /* finding the sites in the loaded image */
+	sdt_shared_library_close_error = 4 /* unloading the image */
 } SDTError_t;
 
 /* An argument's size in bytes, negative if it is signed. A pointer is a uint64. */
 typedef enum {
-	noarg = 0, /* not a valid type for an argument */
+#ifndef SDT_NO_SHORT_NAMES
+	noarg = 0,
 	uint8 = 1,
 	int8 = -1,
 	uint16 = 2,
@@ -230,6 +247,16 @@ typedef enum {
 	int32 = -4,
 	uint64 = 8,
 	int64 = -8,
+#endif
+	sdt_noarg = 0, /* not a valid type for an argument */
+	sdt_uint8 = 1,
+	sdt_int8 = -1,
+	sdt_uint16 = 2,
+	sdt_int16 = -2,
+	sdt_uint32 = 4,
+	sdt_int32 = -4,
+	sdt_uint64 = 8,
+	sdt_int64 = -8,
 	sdt_string = 16 /* see SDTArgument_t */
 } ArgType_t;
 
@@ -251,8 +278,12 @@ typedef struct SDTArgument {
 
 /* Where the image of a loaded provider is kept: in a file, or in memory. */
 typedef enum {
+#ifndef SDT_NO_SHORT_NAMES
 	memfd_disabled = 0,
-	memfd_enabled = 1
+	memfd_enabled = 1,
+#endif
+	sdt_memfd_disabled = 0,
+	sdt_memfd_enabled = 1
 } MemFDOption_t;
 
 /* The choice of the nop at each site: see providerUseSite. */
@@ -270,10 +301,10 @@ struct SDTProvider;
  */
 typedef struct SDTProbe {
 	char *name;
-	ArgType_t argFmt[MAX_ARGUMENTS]; /* up to six types, noarg after the last */
-	void *_fire;                     /* the site, NULL unless loaded */
+	ArgType_t argFmt[SDT_MAX_VARIADIC_ARGUMENTS]; /* noarg after the last type */
+	void *_fire;                                  /* the site, NULL unless loaded */
 	struct SDTProvider *provider;
-	int argCount;                    /* see probeFire */
+	int argCount;                                 /* see probeFire */
 } SDTProbe_t;
 
 /* The probes of a provider, in the order in which they were added. */

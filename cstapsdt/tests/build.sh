@@ -22,6 +22,65 @@ header() {
 	"$@" -I. -Wall -Wextra -Wpedantic -Werror -fsyntax-only "$log/header.$language"
 }
 
+# With SDT_NO_SHORT_NAMES, a program may have names of its own, and use the whole API by names with a prefix. Without, a switch
+# over the short ones is complete.
+own_names() {
+	language=$1
+	shift
+	cat >"$log/names.$language" <<'END'
+typedef unsigned char uint8;
+typedef signed char int8;
+enum { noarg = 100, uint16, int16, uint32, int32, uint64, int64, memfd_disabled, memfd_enabled, noError };
+enum { elfCreationError = 200, tmpCreationError, sharedLibraryOpenError, symbolLoadingError, sharedLibraryCloseError };
+#define MAX_ARGUMENTS 99
+#define SDT_NO_SHORT_NAMES
+#include "libstapsdt.h"
+int use(SDTProvider_t *p);
+int use(SDTProvider_t *p)
+{
+	const SDTArgument_t arguments[] = {{"text", sdt_string}, {"n", sdt_uint32}, {"i", sdt_int32}};
+	const ArgType_t types[] = {sdt_noarg,  sdt_uint8,  sdt_int8,   sdt_uint16, sdt_int16,
+				   sdt_uint32, sdt_int32, sdt_uint64, sdt_int64, sdt_string};
+	const SDTError_t errors[] = {sdt_no_error, sdt_elf_creation_error, sdt_tmp_creation_error,
+				     sdt_shared_library_open_error, sdt_symbol_loading_error, sdt_shared_library_close_error};
+	uint8 own = MAX_ARGUMENTS;
+	SDTProbe_t *probe = providerAddNamedProbe(p, "probe", 3, arguments);
+
+	probeFire(probe, (uint64_t)own, (uint64_t)0, (uint64_t)0);
+	return providerUseMemfd(p, sdt_memfd_enabled) + providerUseMemfd(p, sdt_memfd_disabled) + (int)types[0] +
+	       (int)errors[0] + (int)(sizeof probe->argFmt / sizeof *probe->argFmt) - SDT_MAX_VARIADIC_ARGUMENTS;
+}
+END
+	"$@" -I. -Wall -Wextra -Wpedantic -Werror -fsyntax-only "$log/names.$language" || return
+	cat >"$log/switch.$language" <<'END'
+#include "libstapsdt.h"
+int types(ArgType_t type, MemFDOption_t option, const ArgType_t (*all)[MAX_ARGUMENTS]);
+int types(ArgType_t type, MemFDOption_t option, const ArgType_t (*all)[MAX_ARGUMENTS])
+{
+	switch (option) {
+	case memfd_disabled:
+	case memfd_enabled:
+		break;
+	}
+	switch (type) {
+	case noarg:
+	case uint8:
+	case int8:
+	case uint16:
+	case int16:
+	case uint32:
+	case int32:
+	case uint64:
+	case int64:
+	case sdt_string:
+		return (int)(*all)[0];
+	}
+	return type == sdt_uint8;
+}
+END
+	"$@" -I. -Wall -Wextra -Wswitch-enum -Werror -fsyntax-only "$log/switch.$language"
+}
+
 # If errno was a macro before the header, it is one after it.
 errno_kept() {
 	printf '#include <errno.h>\n#include "libstapsdt.h"\nint use(void);\nint use(void) { return errno; }\n' >"$log/kept.c"
@@ -134,6 +193,7 @@ for compiler in gcc clang; do
 	check "$compiler without a warning, unoptimized" compile_all $compiler -O0
 	check "$compiler: the header as C11" header c alone $compiler -std=c11
 	check "$compiler: after errno.h, as C11" header c errno $compiler -std=c11
+	check "$compiler: names of the program's own, as C11" own_names c $compiler -std=c11
 	inlined=probeIsEnabled
 	[ $compiler = clang ] || inlined="probeFire probeFireV $inlined"
 	check "$compiler: an idle probe costs no call" idle_code $compiler $inlined
@@ -142,6 +202,7 @@ for compiler in g++ clang++; do
 	have $compiler "g++ clang" "$compiler: the header as C++17" || continue
 	check "$compiler: the header as C++17" header cpp alone $compiler -std=c++17
 	check "$compiler: after errno.h, as C++17" header cpp errno $compiler -std=c++17
+	check "$compiler: names of the program's own, as C++17" own_names cpp $compiler -std=c++17
 done
 check "errno is kept" errno_kept
 check "without libelf's headers, one line" without_libelf
