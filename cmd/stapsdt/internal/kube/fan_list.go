@@ -9,6 +9,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 )
 
 // list lists the probes of each pod. Pods with the same probes are listed together.
@@ -49,11 +51,9 @@ type listing struct {
 // json returns the objects with the names of the pod.
 func (l *listing) json() (all []byte) {
 	of := l.subject
-	names, _ := json.Marshal(struct {
-		Namespace string `json:"namespace"`
-		Pod       string `json:"pod"`
-		Container string `json:"container"`
-	}{of.Metadata.Namespace, of.Metadata.Name, of.container.Name})
+	names, _ := json.Marshal(render.PodName{
+		Namespace: of.Metadata.Namespace, Pod: of.Metadata.Name, Container: of.container.Name,
+	})
 	for line := range bytes.Lines(l.text) {
 		rest, ok := bytes.CutPrefix(line, []byte("{"))
 		if !ok {

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // NewEncoder returns an encoder that writes one object per line. It escapes unprintable characters in strings.
@@ -90,4 +93,20 @@ func (h *Histogram) JSON() JSONHistogram {
 		j.Buckets = append(j.Buckets, JSONBucket{JSONFloat(b.Low), JSONFloat(b.High), b.Count})
 	}
 	return j
+}
+
+// PodName names a container of a pod.
+type PodName struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+}
+
+// NewPodName returns the name of a pod.
+func NewPodName(p *recording.Pod) *PodName { return &PodName{p.Namespace, p.Name, p.Container} }
+
+// Compare orders names.
+func (n PodName) Compare(o PodName) int {
+	return slices.Compare(
+		[]string{n.Namespace, n.Pod, n.Container}, []string{o.Namespace, o.Pod, o.Container})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -15,18 +16,19 @@ import (
 type gaps struct {
 	all  []replay.Gap
 	open map[recording.Pod]int // the indexes of gaps that have not ended
-	lost map[replay.PodName]uint64
+	lost map[render.PodName]uint64
 }
 
 func newGaps() gaps {
-	return gaps{open: map[recording.Pod]int{}, lost: map[replay.PodName]uint64{}}
+	return gaps{open: map[recording.Pod]int{}, lost: map[render.PodName]uint64{}}
 }
 
 // begin records that a pod is not watched any longer although it runs.
 func (g *gaps) begin(pod *recording.Pod, from time.Duration) {
 	if pod != nil {
 		g.open[*pod] = len(g.all)
-		g.all = append(g.all, replay.Gap{PodName: nameOf(pod), From: time.Unix(0, int64(from))})
+		since := time.Unix(0, int64(from))
+		g.all = append(g.all, replay.Gap{PodName: *render.NewPodName(pod), From: since})
 	}
 }
 
@@ -48,17 +50,13 @@ func (g *gaps) endAll() {
 	}
 }
 
-func nameOf(pod *recording.Pod) replay.PodName {
-	return replay.PodName{Namespace: pod.Namespace, Pod: pod.Name, Container: pod.Container}
-}
-
 // Losses names the pods whose events are missing.
 func (f *replicas) Losses() replay.Losses {
 	all := f.Reader.Losses()
 	lost := maps.Clone(f.gaps.lost)
 	for key, r := range f.all {
 		if r.file != nil && key.Pod != nil && r.file.Lost() > 0 {
-			lost[nameOf(key.Pod)] += r.file.Lost()
+			lost[*render.NewPodName(key.Pod)] += r.file.Lost()
 		}
 	}
 	for name, n := range lost {

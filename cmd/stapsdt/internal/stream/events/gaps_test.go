@@ -9,6 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 
 	"github.com/stretchr/testify/require"
@@ -52,7 +53,7 @@ func TestGaps(t *testing.T) {
 	require.NoError(t, <-ran)
 
 	losses := s.Losses()
-	a, b := replay.PodName{Namespace: "default", Pod: "a", Container: "app"}, replay.PodName{Namespace: "default", Pod: "b", Container: "app"}
+	a, b := render.PodName{Namespace: "default", Pod: "a", Container: "app"}, render.PodName{Namespace: "default", Pod: "b", Container: "app"}
 	require.EqualValues(t, 7, losses.Lost)
 	require.Equal(t, []replay.PodLoss{{PodName: a, Lost: 7}}, losses.Pods)
 	require.Len(t, losses.Unwatched, 2)

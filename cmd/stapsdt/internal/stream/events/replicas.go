@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/mirror"
@@ -259,7 +260,7 @@ func (f *replicas) remove(d *Delivery, key *replay.Replica, r *replica) {
 		delete(f.known, p)
 	}
 	if n := r.file.Lost(); n > 0 && key.Pod != nil {
-		f.gaps.lost[nameOf(key.Pod)] += n
+		f.gaps.lost[*render.NewPodName(key.Pod)] += n
 	}
 	f.Remove(r.file)
 	d.Gone(r.file)

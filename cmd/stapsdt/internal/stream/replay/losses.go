@@ -3,7 +3,6 @@ package replay
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -55,34 +54,25 @@ type Losses struct {
 	Between  uint64 `json:"between,omitempty"`
 	After    uint64 `json:"after,omitempty"`
 	Unplaced uint64 `json:"unplaced,omitempty"`
-	// Pods are the pods whose events were lost, and Unwatched the times when pods were not watched
-	// although they ran.
+	PodLosses
+}
+
+// PodLosses are the pods whose events were lost, and the times when pods were not watched although
+// they ran.
+type PodLosses struct {
 	Pods      []PodLoss `json:"pods,omitempty"`
 	Unwatched []Gap     `json:"unwatched,omitempty"`
 }
 
-// PodName names a container of a pod.
-type PodName struct {
-	Namespace string `json:"namespace"`
-	Pod       string `json:"pod"`
-	Container string `json:"container"`
-}
-
-// Compare orders names.
-func (n PodName) Compare(o PodName) int {
-	return slices.Compare(
-		[]string{n.Namespace, n.Pod, n.Container}, []string{o.Namespace, o.Pod, o.Container})
-}
-
 // PodLoss is the number of events of a pod that were lost.
 type PodLoss struct {
-	PodName
+	render.PodName
 	Lost uint64 `json:"lost"`
 }
 
 // Gap is a time in which a pod was not watched.
 type Gap struct {
-	PodName
+	render.PodName
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 }
@@ -114,15 +104,12 @@ func (l Losses) Encode(out io.Writer) error {
 	return render.NewEncoder(out).Encode(l)
 }
 
-// EncodePods writes the losses of pods as a JSON object, if there are any.
-func (l Losses) EncodePods(out io.Writer) error {
+// Encode writes the losses of pods as a JSON object, if there are any.
+func (l PodLosses) Encode(out io.Writer) error {
 	if len(l.Pods) == 0 && len(l.Unwatched) == 0 {
 		return nil
 	}
-	return render.NewEncoder(out).Encode(struct {
-		Pods      []PodLoss `json:"pods,omitempty"`
-		Unwatched []Gap     `json:"unwatched,omitempty"`
-	}{l.Pods, l.Unwatched})
+	return render.NewEncoder(out).Encode(l)
 }
 
 // LossText describes the number of events that a recording has lost, and where they are

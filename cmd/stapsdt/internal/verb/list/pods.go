@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 )
 
@@ -30,7 +31,8 @@ func (l *lister) findPods(found *probes.Found) {
 func (l *lister) podsOf(pids []int) (all []jsonPod) {
 	for _, pid := range pids {
 		if c, ok := l.pods[pid]; ok {
-			all = append(all, jsonPod{pid, c.Namespace, c.Pod, c.Name})
+			name := render.PodName{Namespace: c.Namespace, Pod: c.Pod, Container: c.Name}
+			all = append(all, jsonPod{pid, name})
 		}
 	}
 	return all

@@ -69,10 +69,8 @@ func arguments(s *sdt.Site) []argument {
 
 // jsonPod is the container of a process in a pod.
 type jsonPod struct {
-	PID       int    `json:"pid"`
-	Namespace string `json:"namespace"`
-	Pod       string `json:"pod"`
-	Container string `json:"container"`
+	PID int `json:"pid"`
+	render.PodName
 }
 
 // printer prints groups of probes.

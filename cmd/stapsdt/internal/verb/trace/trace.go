@@ -134,7 +134,7 @@ func (t *trace) report() error {
 		return err
 	}
 	if t.json {
-		if err := t.stream.Losses().EncodePods(t.Out); err != nil {
+		if err := t.stream.Losses().PodLosses.Encode(t.Out); err != nil {
 			return err
 		}
 	}

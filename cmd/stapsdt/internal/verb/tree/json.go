@@ -18,7 +18,7 @@ type jsonTree struct {
 	Operation   string        `json:"operation"`
 	Nanoseconds time.Duration `json:"nanoseconds"`
 	PID         uint32        `json:"pid"`
-	*jsonPod
+	*render.PodName
 	Failed     bool       `json:"failed"`
 	Operations []jsonNode `json:"operations"`
 	// Parent is the ID of the root's parent, which is not in the tree, or 0.
@@ -26,13 +26,6 @@ type jsonTree struct {
 	Dropped int    `json:"dropped"`
 	Lost    uint64 `json:"lost"`
 	Partial bool   `json:"partial"`
-}
-
-// jsonPod names the pod of a tree, if the events come from several.
-type jsonPod struct {
-	Namespace string `json:"namespace"`
-	Pod       string `json:"pod"`
-	Container string `json:"container"`
 }
 
 type jsonNode struct {
@@ -57,9 +50,9 @@ type jsonNode struct {
 // encode writes a tree of a stream as an object, with its pod if the stream has several.
 func (t *tree) encode(w io.Writer, s *events.Stream) error {
 	root := t.root
-	var of *jsonPod
+	var of *render.PodName
 	if p := root.process.Process; s.Pods && p != nil && p.Pod != nil {
-		of = &jsonPod{p.Pod.Namespace, p.Pod.Name, p.Pod.Container}
+		of = render.NewPodName(p.Pod)
 	}
 	j := jsonTree{
 		root.at.UTC(), s.Past.JSON(), root.name, root.took, root.pid, of, t.failed, nil,
