@@ -129,12 +129,16 @@ func (c *cost) Obey(_ *meter.Account, v meter.Verdict) error {
 	if c.run.Format != query.JSON || err != nil {
 		return err
 	}
-	return render.NewEncoder(c.run.Out).Encode(struct {
-		Time     time.Time   `json:"time"`
-		Detached []string    `json:"detached"`
-		Cost     json.Number `json:"cost"`
-		Budget   json.Number `json:"budget"`
-	}{now.UTC(), probes, part(v.Taken), part(c.run.Budget)})
+	object := JSONDetached{now.UTC(), probes, part(v.Taken), part(c.run.Budget)}
+	return render.NewEncoder(c.run.Out).Encode(object)
+}
+
+// JSONDetached tells in JSON that probes were detached to keep the budget.
+type JSONDetached struct {
+	Time     time.Time   `json:"time"`
+	Detached []string    `json:"detached"`
+	Cost     json.Number `json:"cost"`
+	Budget   json.Number `json:"budget"`
 }
 
 // part formats a share of the processor time for programs.

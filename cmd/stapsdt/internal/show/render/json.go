@@ -36,14 +36,11 @@ func (e escaper) Write(b []byte) (n int, err error) {
 	return len(b), nil
 }
 
-// JSONFloat is a JSON number. Infinity becomes null.
+// JSONFloat is a JSON number without an exponent. It must be finite.
 type JSONFloat float64
 
 // MarshalJSON implements json.Marshaler.
 func (f JSONFloat) MarshalJSON() ([]byte, error) {
-	if math.IsInf(float64(f), 0) || math.IsNaN(float64(f)) {
-		return []byte("null"), nil
-	}
 	return strconv.AppendFloat(nil, float64(f), 'f', -1, 64), nil
 }
 
@@ -62,9 +59,8 @@ func (o JSONObject) MarshalJSON() ([]byte, error) {
 	return append(append([]byte{'{'}, bytes.Join(members, []byte{','})...), '}'), nil
 }
 
-// JSONHistogram is a histogram in JSON.
+// JSONHistogram is a histogram in JSON, without the number of its values.
 type JSONHistogram struct {
-	Count   uint64       `json:"count"`
 	Average JSONFloat    `json:"average"`
 	P50     JSONFloat    `json:"p50"`
 	P90     JSONFloat    `json:"p90"`
@@ -74,25 +70,33 @@ type JSONHistogram struct {
 	Buckets []JSONBucket `json:"buckets"`
 }
 
-// JSONBucket is a bucket in JSON.
+// JSONBucket is a bucket in JSON. Low or High is nil if it is infinite.
 type JSONBucket struct {
-	Low   JSONFloat `json:"low"`
-	High  JSONFloat `json:"high"`
-	Count uint64    `json:"count"`
+	Low   *JSONFloat `json:"low"`
+	High  *JSONFloat `json:"high"`
+	Count uint64     `json:"count"`
 }
 
 // JSON converts the histogram to JSON.
 func (h *Histogram) JSON() JSONHistogram {
 	quantile := func(part float64) JSONFloat { return JSONFloat(h.Quantile(part)) }
 	j := JSONHistogram{
-		Count: h.Count(), Average: JSONFloat(h.Average()),
-		P50: quantile(0.5), P90: quantile(0.9), P99: quantile(0.99), P999: quantile(0.999), Max: quantile(1),
+		Average: JSONFloat(h.Average()), P50: quantile(0.5), P90: quantile(0.9),
+		P99: quantile(0.99), P999: quantile(0.999), Max: quantile(1),
 		Buckets: []JSONBucket{},
 	}
 	for _, b := range h.Buckets {
-		j.Buckets = append(j.Buckets, JSONBucket{JSONFloat(b.Low), JSONFloat(b.High), b.Count})
+		j.Buckets = append(j.Buckets, JSONBucket{bound(b.Low), bound(b.High), b.Count})
 	}
 	return j
+}
+
+// bound returns a bound of a bucket, or nil if it is infinite.
+func bound(f float64) *JSONFloat {
+	if math.IsInf(f, 0) {
+		return nil
+	}
+	return (*JSONFloat)(&f)
 }
 
 // PodName names a container of a pod.

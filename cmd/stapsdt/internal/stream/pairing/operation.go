@@ -51,13 +51,11 @@ func (o *Operation) ParentID() ID { return ID{o.File, o.PID, o.Parent} }
 
 // JSONOpen is the object of an open operation, for how long it has been open.
 type JSONOpen struct {
-	Operation   string            `json:"operation,omitempty"`
 	Nanoseconds time.Duration     `json:"nanoseconds"`
 	Unknown     bool              `json:"end_may_be_lost,omitempty"`
 	PID         uint32            `json:"pid"`
 	TID         uint32            `json:"tid,omitempty"`
 	Goroutine   uint64            `json:"goroutine,omitempty"`
-	Parent      uint64            `json:"parent,omitempty"`
 	Key         json.RawMessage   `json:"key"`
 	By          render.JSONObject `json:"by"`
 	Args        render.JSONObject `json:"args"`

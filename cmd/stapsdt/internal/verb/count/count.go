@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/big"
 	"slices"
 	"time"
 
@@ -194,41 +193,4 @@ func (c *reporter) histograms(rows []*Row[Probe]) []byte {
 		rows = others
 	}
 	return b.Bytes()
-}
-
-// jsonRow is a row in JSON.
-type jsonRow struct {
-	Time     time.Time         `json:"time"`
-	Provider string            `json:"provider"`
-	Probe    string            `json:"probe"`
-	By       render.JSONObject `json:"by"`
-	Count    uint64            `json:"count"`
-	Sum      *big.Int          `json:"sum,omitempty"`
-	// DetachedAt is the time when the probe was detached to keep the budget: later events are
-	// not counted.
-	DetachedAt *time.Time `json:"detached_at,omitempty"`
-	*render.JSONHistogram
-}
-
-// encode writes an object for each row.
-func (c *reporter) encode(rows []*Row[Probe]) error {
-	encoder := render.NewEncoder(c.Out)
-	now := time.Now().UTC()
-	for _, r := range rows {
-		object := jsonRow{
-			Time: now, Provider: r.Of.Provider, Probe: r.Of.Name, By: r.By(c.options.By),
-			Count: r.Count, DetachedAt: r.Detached.JSON(),
-		}
-		switch {
-		case c.options.sums():
-			object.Sum = r.sum().Int()
-		case c.options.Buckets != nil:
-			histogram := r.Histogram(c.options.Buckets).JSON()
-			object.JSONHistogram = &histogram
-		}
-		if err := encoder.Encode(object); err != nil {
-			return err
-		}
-	}
-	return nil
 }

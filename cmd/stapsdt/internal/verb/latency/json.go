@@ -18,15 +18,16 @@ type jsonHead struct {
 	DetachedAt *time.Time `json:"detached_at,omitempty"`
 }
 
-// jsonTimes are the times of operations with the same values of --by.
-type jsonTimes struct {
+// JSONTimes are the times of operations with the same values of --by.
+type JSONTimes struct {
 	jsonHead
-	By render.JSONObject `json:"by"`
+	By    render.JSONObject `json:"by"`
+	Count uint64            `json:"count"`
 	render.JSONHistogram
 }
 
-// jsonUnpaired describes the unpaired events of a kind of operation.
-type jsonUnpaired struct {
+// JSONUnpaired describes the unpaired events of a kind of operation.
+type JSONUnpaired struct {
 	jsonHead
 	Since   *time.Time         `json:"since,omitempty"` // operations that have begun since then are known
 	Starts  uint64             `json:"starts_without_end"`
@@ -43,7 +44,9 @@ func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
 		return jsonHead{time.Now().UTC(), o.start, o.end, l.source.detached(o).JSON()}
 	}
 	for _, r := range rows {
-		if err := encoder.Encode(jsonTimes{head(r.Of), r.By(l.options.By), r.Histogram(l.options.Buckets).JSON()}); err != nil {
+		h := r.Histogram(l.options.Buckets)
+		object := JSONTimes{head(r.Of), r.By(l.options.By), h.Count(), h.JSON()}
+		if err := encoder.Encode(object); err != nil {
 			return err
 		}
 	}
@@ -52,7 +55,7 @@ func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
 			continue
 		}
 		u := &all[i]
-		object := jsonUnpaired{
+		object := JSONUnpaired{
 			head(o), l.past.JSON(), u.starts, u.ends, u.open, u.unknown, []pairing.JSONOpen{},
 		}
 		for _, open := range u.oldest {

@@ -218,12 +218,12 @@ func (l *lister) ofFile(
 		name := s.Provider + ":" + s.Name
 		p := byName[name]
 		if p == nil {
-			p = &probe{
+			p = &probe{JSONProbe: JSONProbe{
 				File: f.Path, Provider: s.Provider, Probe: s.Name,
 				Args: arguments(&s), Semaphore: new(bool),
 				PIDs: pids, Listening: l.listeningOf(pids, name),
 				Recordings: l.recordingOf(pids), Pods: l.podsOf(pids),
-			}
+			}}
 			byName[name] = p
 			all = append(all, p)
 			listening = append(listening, p.Listening...)

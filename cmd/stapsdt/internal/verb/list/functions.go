@@ -172,31 +172,12 @@ func printOperands(out *printer, kind string, args []function.Arg) {
 	}
 }
 
-// These are objects of the JSON output.
-type jsonFunction struct {
-	File      string `json:"file"`
-	Provider  string `json:"provider"`
-	Probe     string `json:"probe"`
-	Signature string `json:"signature,omitempty"`
-	Source    string `json:"source"`
-	Line      int    `json:"line"`
-	// Place is push, entry or branch.
-	Place          string   `json:"place"`
-	Offset         uint64   `json:"offset"`
-	Returns        []uint64 `json:"returns"`
-	ReturnsError   string   `json:"returns_error,omitempty"`
-	ArgumentsError string   `json:"arguments_error,omitempty"`
-	// Inlined is the number of functions that are known to have inlined it.
-	Inlined int   `json:"inlined"`
-	PIDs    []int `json:"pids"`
-}
-
 var places = map[function.Place]string{function.AtEntry: "entry", function.AtPush: "push", function.AtBranch: "branch"}
 
 func functionsJSON(out *printer, path string, pids []int, fns []*function.Function) {
 	encoder := render.NewEncoder(out)
 	for _, fn := range fns {
-		j := jsonFunction{
+		j := JSONFunction{
 			File: path, Provider: spec.FunctionProvider, Probe: fn.Name, Signature: fn.Signature, Source: fn.File, Line: fn.Line,
 			Place: places[fn.Place], Offset: fn.Call.Offset, Returns: []uint64{}, Inlined: fn.Inlined, PIDs: pids,
 		}

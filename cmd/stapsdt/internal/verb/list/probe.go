@@ -5,50 +5,19 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// probe is a listed probe of a file, a recording, a page or a socket. It is an object of list -o json.
+// probe is a listed probe of a file, a recording, a page or a socket.
 type probe struct {
-	File     string     `json:"file,omitempty"`
-	Socket   string     `json:"socket,omitempty"`
-	Provider string     `json:"provider"`
-	Probe    string     `json:"probe"`
-	Args     []argument `json:"args"`
-	Sites    []site     `json:"sites,omitzero"`
-	// Semaphore reports whether one of the sites has a semaphore.
-	Semaphore *bool `json:"semaphore,omitempty"`
-	PIDs      []int `json:"pids"`
-	// Listening lists the processes that can be watched without root.
-	Listening []int `json:"listening,omitzero"`
-	// Recordings are the files to which the processes record.
-	Recordings []recordings.Recording `json:"recordings,omitempty"`
-	// Pods lists the containers of the processes that are in a pod.
-	Pods []jsonPod `json:"pods,omitempty"`
-	// Traced is nil if it is unknown.
-	Traced *bool `json:"traced"`
-	// Events is the number of events in a recording.
-	Events *uint64 `json:"events,omitempty"`
+	JSONProbe
 
 	notes  []string // remarks of the text format
 	sites  []sdt.Site
 	traced int // the number of sites to which a tracer is attached
 }
-
-type (
-	argument struct {
-		Name string `json:"name,omitempty"`
-		Type string `json:"type"`
-	}
-	site struct {
-		Offset    uint64   `json:"offset"`
-		Semaphore uint64   `json:"semaphore,omitempty"`
-		Operands  []string `json:"operands"`
-	}
-)
 
 func newSite(s *sdt.Site) site {
 	one := site{Offset: s.Offset, Semaphore: s.SemaphoreOffset, Operands: []string{}}
@@ -67,12 +36,6 @@ func arguments(s *sdt.Site) []argument {
 	return all
 }
 
-// jsonPod is the container of a process in a pod.
-type jsonPod struct {
-	PID int `json:"pid"`
-	render.PodName
-}
-
 // printer prints groups of probes.
 type printer struct {
 	*bufio.Writer
@@ -85,7 +48,7 @@ func (o *printer) group(heading string, lines []string, probes []*probe) {
 	if o.Format.IsJSON() {
 		encoder := render.NewEncoder(o)
 		for _, p := range probes {
-			_ = encoder.Encode(p)
+			_ = encoder.Encode(&p.JSONProbe)
 		}
 		return
 	}

@@ -100,7 +100,9 @@ func (r *recordedProbes) probes() (all []*probe) {
 
 // newProbe returns a probe that a program describes.
 func newProbe(p *recording.Probe, pids ...int) *probe {
-	one := &probe{Provider: p.Provider, Probe: p.Name, PIDs: slices.Concat([]int{}, pids), Args: []argument{}}
+	one := &probe{JSONProbe: JSONProbe{
+		Provider: p.Provider, Probe: p.Name, PIDs: slices.Concat([]int{}, pids), Args: []argument{},
+	}}
 	for i := range p.Args {
 		name, kind := evaluate.Argument(p, i)
 		one.Args = append(one.Args, argument{name, kind})

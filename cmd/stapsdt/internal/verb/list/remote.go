@@ -49,10 +49,10 @@ func runRemote(ctx context.Context, to *console.Console, text string, o Options)
 func remoteProbes(pid int, p *remote.Provider) (all []*probe) {
 	for i := range p.Probes {
 		r := &p.Probes[i]
-		one := &probe{
+		one := &probe{JSONProbe: JSONProbe{
 			File: p.Path, Provider: p.Name, Probe: r.Name, PIDs: []int{pid}, Args: []argument{},
 			Sites: []site{}, Semaphore: new(bool), Traced: &r.Traced,
-		}
+		}}
 		for _, a := range r.Args {
 			one.Args = append(one.Args, argument{a.Name, a.Type})
 		}

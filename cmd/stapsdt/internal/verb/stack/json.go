@@ -2,7 +2,31 @@
 
 package stack
 
-import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/symbol"
+import (
+	"io"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/symbol"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
+)
+
+// JSONRow is a row of counts with its stack in JSON.
+type JSONRow struct {
+	count.JSONHead
+	jsonStack
+}
+
+// encode writes an object for each row.
+func (o *Options) encode(to io.Writer, rows []row) error {
+	encoder := render.NewEncoder(to)
+	for _, r := range rows {
+		object := JSONRow{count.NewJSONHead(r.Row, o.By), newJSONStack(r.Stack)}
+		if err := encoder.Encode(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // jsonStack is a stack in JSON: its frames, the innermost first, and the reason if it was cut.
 type jsonStack struct {

@@ -164,31 +164,6 @@ func (t *table) write(to io.Writer) (err error) {
 	return err
 }
 
-// encode writes an object for each row.
-func (o *Options) encode(to io.Writer, rows []row) error {
-	encoder := render.NewEncoder(to)
-	now := time.Now().UTC()
-	for _, r := range rows {
-		object := struct {
-			Time     time.Time         `json:"time"`
-			Provider string            `json:"provider"`
-			Probe    string            `json:"probe"`
-			By       render.JSONObject `json:"by"`
-			Count    uint64            `json:"count"`
-			// DetachedAt is as in count -o json.
-			DetachedAt *time.Time `json:"detached_at,omitempty"`
-			jsonStack
-		}{
-			now, r.Of.Provider, r.Of.Name, r.By(o.By), r.Count, r.Detached.JSON(),
-			newJSONStack(r.Stack),
-		}
-		if err := encoder.Encode(object); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // row is a row of counts with its stack.
 type row struct {
 	*count.Row[count.Probe]

@@ -35,25 +35,16 @@ type snapshot struct {
 	nested  bool        // open operations follow the operations that they are parts of
 }
 
-// line is a row of a snapshot, and its object.
+// line is a row of a snapshot.
 type line struct {
-	Operation string            `json:"operation"`
-	By        render.JSONObject `json:"by"`
-	Count     uint64            `json:"count"` // of all operations
-	Rate      float64           `json:"rate"`  // per second
-	Errors    float64           `json:"errors"`
-	Open      int               `json:"open"`
-	Longest   time.Duration     `json:"longest"`
-	P50       *render.JSONFloat `json:"p50"` // nil if nothing has ended
-	P99       *render.JSONFloat `json:"p99"`
-
+	jsonLine
 	by        []evaluate.Shown // values in the order of --by
 	histogram *render.Histogram
 }
 
 // opened is an operation that is open.
 type opened struct {
-	pairing.JSONOpen
+	jsonOpen
 	operation *pairing.Operation
 	depth     int // nesting depth, if operations are nested
 	key       evaluate.Shown
@@ -81,11 +72,11 @@ func (t *table) snapshot(at time.Time, now time.Duration, recorded bool) *snapsh
 		}
 		sum, h := r.recent()
 		by := t.named(r.kind, r.values)
-		l := line{
+		l := line{jsonLine: jsonLine{
 			Operation: r.kind.Name, By: evaluate.Object(by), Count: r.count,
-			Open: r.open, Longest: r.oldest, by: by, histogram: h,
+			Open: r.open, Longest: r.oldest,
 			Rate: float64(sum.count) / seconds, Errors: float64(sum.errors) / seconds,
-		}
+		}, by: by, histogram: h}
 		if sum.count > 0 {
 			p50, p99 := render.JSONFloat(h.Quantile(0.5)), render.JSONFloat(h.Quantile(0.99))
 			l.P50, l.P99 = &p50, &p99
@@ -173,9 +164,10 @@ func nest(all []*pairing.Operation) (nested []*pairing.Operation, depths []int) 
 // opened returns the row of an open operation.
 func (t *table) opened(o *pairing.Operation) opened {
 	kind := o.Kind
-	shownAs := opened{JSONOpen: o.JSON(), operation: o, by: t.unknown()}
-	shownAs.key = evaluate.Show(o.Columns.Key, &o.Key)
-	shownAs.Operation, shownAs.Parent = kind.Name, o.Parent
+	shownAs := opened{
+		jsonOpen:  jsonOpen{kind.Name, o.JSON(), o.Parent},
+		operation: o, by: t.unknown(), key: evaluate.Show(o.Columns.Key, &o.Key),
+	}
 	for i := range o.Details {
 		v := evaluate.Show(o.Columns.Names[i], &o.Details[i])
 		if at := slices.Index(kind.Columns, i); at >= 0 {

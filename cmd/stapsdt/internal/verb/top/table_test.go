@@ -156,8 +156,8 @@ func TestNested(t *testing.T) {
 func TestCommon(t *testing.T) {
 	path := func(s string) []evaluate.Shown { return []evaluate.Shown{{Name: "path", Text: strconv.Quote(s)}} }
 	long := strings.Repeat("/tenants/initech", 10)
-	s := &snapshot{names: []string{"path"}, lines: []line{{Operation: "p:op", by: path(long)}, {Operation: "p:op", by: path("/")}}}
-	s.open = []opened{{JSONOpen: pairing.JSONOpen{Operation: "p:op", TID: 1}, args: path(long)}}
+	s := &snapshot{names: []string{"path"}, lines: []line{{jsonLine: jsonLine{Operation: "p:op"}, by: path(long)}, {jsonLine: jsonLine{Operation: "p:op"}, by: path("/")}}}
+	s.open = []opened{{jsonOpen: jsonOpen{"p:op", pairing.JSONOpen{TID: 1}, 0}, args: path(long)}}
 	lines := strings.Split(string(s.text(80)), "\n")
 	require.Regexp(t, `^\d\d:\d\d:\d\d  p:op  0 operations/s`, lines[0])
 	require.Regexp(t, `LONGEST  path$`, lines[1])

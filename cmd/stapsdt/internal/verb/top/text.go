@@ -3,14 +3,12 @@ package top
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 )
 
 // column is a column of numbers. The rows can be sorted by it.
@@ -250,32 +248,3 @@ const (
 	// maxIndent is the depth beyond which operations are not indented further.
 	maxIndent = 10
 )
-
-// jsonSnapshot is a snapshot in JSON.
-type jsonSnapshot struct {
-	Time       time.Time          `json:"time"`
-	Since      *time.Time         `json:"since,omitempty"` // operations that have begun since then are known
-	Seconds    float64            `json:"seconds"`
-	Operations []line             `json:"operations"`
-	Open       int                `json:"open"`
-	Unknown    int                `json:"end_may_be_lost"`
-	Longest    []pairing.JSONOpen `json:"longest"`
-	Others     uint64             `json:"others"`
-	Full       uint64             `json:"full"`
-	Before     uint64             `json:"before"`
-	Lost       uint64             `json:"lost"`
-}
-
-// encode writes the snapshot as an object.
-func (s *snapshot) encode(w io.Writer) error {
-	j := jsonSnapshot{
-		Time: s.at.UTC(), Since: s.past.JSON(), Seconds: s.window.Seconds(),
-		Operations: s.sorted(defaultColumn, ""), Open: s.allOpen, Unknown: s.unknown,
-		Longest: []pairing.JSONOpen{},
-		Others:  s.others, Full: s.full, Before: s.before, Lost: s.lost,
-	}
-	for i := range s.open {
-		j.Longest = append(j.Longest, s.open[i].JSONOpen)
-	}
-	return render.NewEncoder(w).Encode(j)
-}

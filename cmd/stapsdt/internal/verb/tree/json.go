@@ -9,9 +9,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 )
 
-// jsonTree is a tree in JSON. The operations are a list, each after its parent, because a hostile program can make a
-// tree deeper than JSON parsers allow.
-type jsonTree struct {
+// JSONTree is a tree in JSON. The operations are a list, each after its parent, because a hostile
+// program can make a tree deeper than JSON parsers allow.
+type JSONTree struct {
 	Time time.Time `json:"time"`
 	// Since is the time from which on a live stream knows every operation that has begun.
 	Since       *time.Time    `json:"since,omitempty"`
@@ -54,7 +54,7 @@ func (t *tree) encode(w io.Writer, s *events.Stream) error {
 	if p := root.process.Process; s.Pods && p != nil && p.Pod != nil {
 		of = render.NewPodName(p.Pod)
 	}
-	j := jsonTree{
+	j := JSONTree{
 		root.at.UTC(), s.Past.JSON(), root.name, root.took, root.pid, of, t.failed, nil,
 		root.parent, t.dropped, t.lost, t.partial,
 	}
