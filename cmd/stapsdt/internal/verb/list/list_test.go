@@ -2,6 +2,7 @@ package list
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,6 +26,13 @@ func listed(t *testing.T, paths []string, o Options) (out, said string, err erro
 	var b, warnings bytes.Buffer
 	err = Run(t.Context(), &console.Console{Out: &b, Err: &warnings}, query.Target{}, paths, o)
 	return b.String(), warnings.String(), err
+}
+
+// TestNoProcess: the processes of a probe are an array, even if none is known.
+func TestNoProcess(t *testing.T) {
+	b, err := json.Marshal(newProbe(&recording.Probe{Provider: "p", Name: "one"}))
+	require.NoError(t, err)
+	require.Equal(t, `{"provider":"p","probe":"one","args":[],"pids":[],"traced":null}`, string(b))
 }
 
 // TestRecorded: each probe of a recording has the number of its events, in the time that is asked for, and the heading says when

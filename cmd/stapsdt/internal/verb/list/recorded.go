@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
@@ -101,7 +100,7 @@ func (r *recordedProbes) probes() (all []*probe) {
 // newProbe returns a probe that a program describes.
 func newProbe(p *recording.Probe, pids ...int) *probe {
 	one := &probe{JSONProbe: JSONProbe{
-		Provider: p.Provider, Probe: p.Name, PIDs: slices.Concat([]int{}, pids), Args: []argument{},
+		Provider: p.Provider, Probe: p.Name, PIDs: append([]int{}, pids...), Args: []argument{},
 	}}
 	for i := range p.Args {
 		name, kind := evaluate.Argument(p, i)
