@@ -27,7 +27,7 @@ func newGaps() gaps {
 func (g *gaps) begin(pod *recording.Pod, from time.Duration) {
 	if pod != nil {
 		g.open[*pod] = len(g.all)
-		since := time.Unix(0, int64(from))
+		since := time.Unix(0, int64(from)).UTC()
 		g.all = append(g.all, replay.Gap{PodName: *render.NewPodName(pod), From: since})
 	}
 }
@@ -38,7 +38,7 @@ func (g *gaps) end(pod *recording.Pod, to time.Duration) {
 		return
 	}
 	if i, ok := g.open[*pod]; ok {
-		g.all[i].To = time.Unix(0, int64(to))
+		g.all[i].To = time.Unix(0, int64(to)).UTC()
 		delete(g.open, *pod)
 	}
 }

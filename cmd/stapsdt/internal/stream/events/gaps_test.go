@@ -63,6 +63,9 @@ func TestGaps(t *testing.T) {
 	require.Equal(t, a, gap.PodName)
 	require.Equal(t, int64(settled-settleTime), gap.From.UnixNano())
 	require.Equal(t, int64(begins), gap.To.UnixNano())
+	for _, at := range []time.Time{gap.From, gap.To} {
+		require.Equal(t, time.UTC, at.Location())
+	}
 	require.Equal(t, b, losses.Unwatched[1].PodName)
 	require.False(t, losses.Unwatched[1].To.IsZero(), "until the end")
 	require.Equal(t, losses, s.Losses(), "the end stays")

@@ -82,7 +82,7 @@ func (l Losses) WarnUnwatched(to *console.Console) {
 	const clock = "15:04:05.000000"
 	for _, g := range l.Unwatched {
 		to.Warn("%s/%s was not watched from %s to %s: its events are missing", g.Namespace, g.Pod,
-			g.From.Format(clock), g.To.Format(clock))
+			g.From.Local().Format(clock), g.To.Local().Format(clock))
 	}
 }
 
