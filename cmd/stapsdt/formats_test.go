@@ -77,6 +77,7 @@ func TestFormats(t *testing.T) {
 			var out, problem bytes.Buffer
 			execute(line, &out, &problem)
 			require.True(t, isFormat(t, word, out.Bytes()), "%v: %s%s", line, &out, &problem)
+			requireObjects(t, line, out.String())
 		}
 	}
 }

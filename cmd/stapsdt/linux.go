@@ -11,10 +11,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/schema"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tools/clean"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tools/doctor"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/stack"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -26,6 +31,16 @@ func linuxCommands(to *console.Console) []*cobra.Command {
 	return []*cobra.Command{
 		recordCommand(to), stackCommand(to), scriptCommand(to), exportCommand(to),
 		doctorCommand(to), cleanCommand(to), inpodCommand(to),
+	}
+}
+
+// linuxObjects returns the kinds of objects that need Linux.
+func linuxObjects() []schema.Kind {
+	return []schema.Kind{
+		schema.Of("detached", "probes that --budget detached", "trace count hist latency top tree stack", run.JSONDetached{}),
+		schema.Of("stack", "events of a probe from a stack", "stack", stack.JSONRow{}),
+		schema.Of("finding", "a finding", "doctor", doctor.Finding{}),
+		schema.Of("file", "a file", "clean", clean.File{}),
 	}
 }
 

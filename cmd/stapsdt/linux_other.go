@@ -5,6 +5,7 @@ package main
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/schema"
 
 	"github.com/spf13/cobra"
 )
@@ -21,6 +22,9 @@ func linuxCommands(*console.Console) (all []*cobra.Command) {
 	}
 	return all
 }
+
+// linuxObjects returns none: the verbs that print them need Linux.
+func linuxObjects() []schema.Kind { return nil }
 
 func processCalled(string) (int, error) { return 0, query.ErrLinux }
 

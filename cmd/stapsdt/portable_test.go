@@ -14,7 +14,7 @@ import (
 // the kernel.
 var portable = []string{
 	"query", "query/spec", "query/value", "stream/evaluate", "stream/events", "stream/pairing",
-	"stream/replay", "stream/remote", "show/render", "show/console", "show/outfile", "show/text",
+	"stream/replay", "stream/remote", "show/render", "show/schema", "show/console", "show/outfile", "show/text",
 }
 
 // portableVerbs are the packages of commands that read events of any source. On Linux, they may import what opens

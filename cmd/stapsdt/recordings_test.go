@@ -166,6 +166,7 @@ func TestRecordingVerbs(t *testing.T) {
 		require.Empty(t, unprintable(shown), "%s %v", what, verb)
 		require.Empty(t, unprintable(warnings.Bytes()), "%s %v", what, verb)
 		require.Less(t, out.Len(), 4<<20, "%s %v", what, verb)
+		requireObjects(t, verb, out.String())
 		if what == "honest" && status != 0 {
 			t.Errorf("%v: status %d: %s", verb, status, warnings.String())
 		}

@@ -147,7 +147,7 @@ A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *
 go:PATTERN names the calls of functions of any Go program, and go:PATTERN:return their returns.
 
 Tracing needs root, or the capabilities that "stapsdt help rights" lists. "stapsdt help expressions"
-describes what -w and --by take.
+describes what -w and --by take, and "stapsdt help json" what -o json prints.
 
 ` + statusHelp(),
 		Version:           build(),

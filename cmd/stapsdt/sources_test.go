@@ -104,6 +104,7 @@ func runSource(t *testing.T, args []string, ready func(said string) bool, fire f
 		cancel()
 	}
 	require.NoError(t, <-done, "%v: %s", args, said.String())
+	requireObjects(t, args, written.String())
 	return written.String()
 }
 

@@ -6,9 +6,22 @@ import "github.com/spf13/cobra"
 func topics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "expressions", Short: "The expressions of -w, --by, --show, --sum and --key", Long: expressionsHelp},
+		jsonTopic(),
 		{Use: "rights", Short: "The rights that tracing takes, and what works without", Long: rightsHelp},
 	}
 }
+
+// jsonTopic returns the help page that is a JSON Schema for programs. The manual page refers to it.
+func jsonTopic() *cobra.Command {
+	c := &cobra.Command{Use: "json", Short: "The JSON Schema of what -o json prints", Long: jsonHelp}
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		_, _ = c.OutOrStdout().Write(schemaText()) // other pages do not report errors either
+	})
+	return c
+}
+
+const jsonHelp = `stapsdt help json prints a JSON Schema of the objects that the verbs print
+with -o json. A line of trace is valid against its definition stapsdt-trace, and so on.`
 
 const expressionsHelp = `An expression is one of Go, about an event:
 

@@ -35,7 +35,11 @@ func (f *fan) list(ctx context.Context, all []pod) error {
 		return writeListings(f.out, found)
 	}
 	for _, l := range found {
-		if _, err := f.out.Write(l.json()); err != nil {
+		name := render.PodName{
+			Namespace: l.subject.Metadata.Namespace, Pod: l.subject.Metadata.Name,
+			Container: l.subject.container.Name,
+		}
+		if _, err := f.out.Write(AddPod(l.text, name)); err != nil {
 			return err
 		}
 	}
@@ -48,13 +52,10 @@ type listing struct {
 	text    []byte
 }
 
-// json returns the objects with the names of the pod.
-func (l *listing) json() (all []byte) {
-	of := l.subject
-	names, _ := json.Marshal(render.PodName{
-		Namespace: of.Metadata.Namespace, Pod: of.Metadata.Name, Container: of.container.Name,
-	})
-	for line := range bytes.Lines(l.text) {
+// AddPod returns the objects of list with the name of the pod.
+func AddPod(objects []byte, name render.PodName) (all []byte) {
+	names, _ := json.Marshal(name)
+	for line := range bytes.Lines(objects) {
 		rest, ok := bytes.CutPrefix(line, []byte("{"))
 		if !ok {
 			continue

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -205,9 +206,8 @@ func TestReplicasList(t *testing.T) {
 	r := newRun(t, twoNodes(t, "web-1-a", "web-1-b"), "list", "deploy/web")
 	require.Zero(t, r.wait(), r.err.String())
 	assert.Equal(t, "default/web-1-a, default/web-1-b:\nlist --\n", r.out.String())
-	l := &listing{subject: &subject{pod: &twoNodes(t, "web-1-a").Pods[1], container: container{Name: "app"}}, text: []byte("{\"probe\":\"a\"}\n{\"probe\":\"b\"}\n")}
 	const names = `{"namespace":"default","pod":"web-1-a","container":"app",`
-	assert.Equal(t, names+"\"probe\":\"a\"}\n"+names+"\"probe\":\"b\"}\n", string(l.json()))
+	assert.Equal(t, names+"\"probe\":\"a\"}\n"+names+"\"probe\":\"b\"}\n", string(AddPod([]byte("{\"probe\":\"a\"}\n{\"probe\":\"b\"}\n"), render.PodName{Namespace: "default", Pod: "web-1-a", Container: "app"})))
 }
 
 // TestReplicasListSome: a pod that cannot be asked is named, and a signal ends the commands in the others with their results.

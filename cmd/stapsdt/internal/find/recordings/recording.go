@@ -9,20 +9,17 @@ import (
 
 // Recording is the recording of a process.
 type Recording struct {
-	// PID is the process that records to the file, or that was found to record beside it.
-	PID  int    `json:"pid"`
-	File string `json:"file"`
-	// Deleted is a path in /proc that leads to the file, which was deleted or unmounted.
-	Deleted string `json:"deleted,omitempty"`
+	PID     int    `json:"pid" doc:"process that records to the file, or beside it"`
+	File    string `json:"file" doc:"path"`
+	Deleted string `json:"deleted,omitempty" doc:"path for --from; the file was deleted or unmounted"`
 	// Kept means that an earlier process has recorded to the path. The file may have been renamed
 	// since.
-	Kept bool `json:"kept,omitempty"`
+	Kept bool `json:"kept,omitempty" doc:"of an earlier process; it made the recording"`
 	// Closed means that the process has ended the recording itself, not by being killed.
-	Closed bool  `json:"closed,omitempty"`
-	Size   int64 `json:"size,omitempty"`
-	// Began and Last are the times of the beginning and of the last event by CLOCK_REALTIME, or 0.
-	Began int64 `json:"began,omitempty"`
-	Last  int64 `json:"last,omitempty"`
+	Closed bool  `json:"closed,omitempty" doc:"whether its process closed it"`
+	Size   int64 `json:"size,omitempty" doc:"bytes; of the file"`
+	Began  int64 `json:"began,omitempty" doc:"nanoseconds since 1970; of the beginning"`
+	Last   int64 `json:"last,omitempty" doc:"nanoseconds since 1970; of the last event"`
 
 	worth uint64 // see recordfile.Worth
 	id    fileID

@@ -135,10 +135,10 @@ func (c *cost) Obey(_ *meter.Account, v meter.Verdict) error {
 
 // JSONDetached tells in JSON that probes were detached to keep the budget.
 type JSONDetached struct {
-	Time     time.Time   `json:"time"`
-	Detached []string    `json:"detached"`
-	Cost     json.Number `json:"cost"`
-	Budget   json.Number `json:"budget"`
+	Time     time.Time   `json:"time" doc:"at which the line was printed"`
+	Detached []string    `json:"detached" doc:"PROVIDER:PROBE of each"`
+	Cost     json.Number `json:"cost" doc:"part of the processor time; that all probes took"`
+	Budget   json.Number `json:"budget" doc:"part of the processor time; that they may take"`
 }
 
 // part formats a share of the processor time for programs.

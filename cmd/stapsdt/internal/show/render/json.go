@@ -11,7 +11,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// NewEncoder returns an encoder that writes one object per line. It escapes unprintable characters in strings.
+// NewEncoder returns an encoder that writes one object per line. It escapes unprintable characters
+// in strings.
 func NewEncoder(w io.Writer) *json.Encoder {
 	encoder := json.NewEncoder(escaper{w})
 	encoder.SetEscapeHTML(false)
@@ -61,20 +62,20 @@ func (o JSONObject) MarshalJSON() ([]byte, error) {
 
 // JSONHistogram is a histogram in JSON, without the number of its values.
 type JSONHistogram struct {
-	Average JSONFloat    `json:"average"`
-	P50     JSONFloat    `json:"p50"`
-	P90     JSONFloat    `json:"p90"`
-	P99     JSONFloat    `json:"p99"`
-	P999    JSONFloat    `json:"p999"`
-	Max     JSONFloat    `json:"max"`
-	Buckets []JSONBucket `json:"buckets"`
+	Average JSONFloat    `json:"average" doc:"latency: in nanoseconds; of the values"`
+	P50     JSONFloat    `json:"p50" doc:"latency: in nanoseconds; of the values"`
+	P90     JSONFloat    `json:"p90" doc:"latency: in nanoseconds; of the values"`
+	P99     JSONFloat    `json:"p99" doc:"latency: in nanoseconds; of the values"`
+	P999    JSONFloat    `json:"p999" doc:"latency: in nanoseconds; of the values"`
+	Max     JSONFloat    `json:"max" doc:"latency: in nanoseconds; of the values"`
+	Buckets []JSONBucket `json:"buckets" doc:"those that have values"`
 }
 
 // JSONBucket is a bucket in JSON. Low or High is nil if it is infinite.
 type JSONBucket struct {
-	Low   *JSONFloat `json:"low"`
-	High  *JSONFloat `json:"high"`
-	Count uint64     `json:"count"`
+	Low   *JSONFloat `json:"low" doc:"null if infinite; no value is less"`
+	High  *JSONFloat `json:"high" doc:"null if infinite; all values are less"`
+	Count uint64     `json:"count" doc:"number of values"`
 }
 
 // JSON converts the histogram to JSON.
@@ -101,9 +102,9 @@ func bound(f float64) *JSONFloat {
 
 // PodName names a container of a pod.
 type PodName struct {
-	Namespace string `json:"namespace"`
-	Pod       string `json:"pod"`
-	Container string `json:"container"`
+	Namespace string `json:"namespace" doc:"of Kubernetes"`
+	Pod       string `json:"pod" doc:"of Kubernetes"`
+	Container string `json:"container" doc:"of Kubernetes"`
 }
 
 // NewPodName returns the name of a pod.

@@ -9,6 +9,27 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
+// JSONEvent describes the objects that Event appends.
+type JSONEvent struct {
+	Time      time.Time `json:"time" doc:"of the event"`
+	Provider  string    `json:"provider" doc:"name"`
+	Probe     string    `json:"probe" doc:"name"`
+	PID       uint32    `json:"pid" doc:"process"`
+	TID       uint32    `json:"tid,omitempty" doc:"thread"`
+	Goroutine uint64    `json:"goroutine,omitempty" doc:"ID of the goroutine"`
+	Comm      string    `json:"comm" doc:"name of the thread or program; the program in recordings"`
+	*PodName
+	Args  JSONObject        `json:"args" doc:"arguments, or the values of --show"`
+	Cut   []string          `json:"cut,omitempty" doc:"names of strings; those that were cut"`
+	Names map[string]string `json:"names,omitempty" doc:"constants; by the names of the arguments that equal them"`
+}
+
+// JSONLost describes the objects that Lost and End append. Those of End have no time.
+type JSONLost struct {
+	Time *time.Time `json:"time,omitempty" doc:"of the event after them"`
+	Lost uint64     `json:"lost" doc:"number of events"`
+}
+
 // objects is a Printer that prints an object of JSON for each event, on a line of its own.
 type objects struct{ output }
 

@@ -51,19 +51,22 @@ func (o *Operation) ParentID() ID { return ID{o.File, o.PID, o.Parent} }
 
 // JSONOpen is the object of an open operation, for how long it has been open.
 type JSONOpen struct {
-	Nanoseconds time.Duration     `json:"nanoseconds"`
-	Unknown     bool              `json:"end_may_be_lost,omitempty"`
-	PID         uint32            `json:"pid"`
-	TID         uint32            `json:"tid,omitempty"`
-	Goroutine   uint64            `json:"goroutine,omitempty"`
-	Key         json.RawMessage   `json:"key"`
-	By          render.JSONObject `json:"by"`
-	Args        render.JSONObject `json:"args"`
+	Nanoseconds time.Duration     `json:"nanoseconds" doc:"time since its start, in nanoseconds"`
+	Unknown     bool              `json:"end_may_be_lost,omitempty" doc:"whether it may have ended"`
+	PID         uint32            `json:"pid" doc:"process"`
+	TID         uint32            `json:"tid,omitempty" doc:"thread"`
+	Goroutine   uint64            `json:"goroutine,omitempty" doc:"ID of the goroutine"`
+	Key         json.RawMessage   `json:"key" doc:"what start and end have in common"`
+	By          render.JSONObject `json:"by" doc:"values of --by"`
+	Args        render.JSONObject `json:"args" doc:"arguments"`
 }
 
 // JSON describes the operation, which has not ended, without its kind and its parent.
 func (o *Operation) JSON() JSONOpen {
-	j := JSONOpen{Nanoseconds: o.For(), Unknown: !o.IsOpen(), PID: o.PID, TID: o.TID, Goroutine: o.Goroutine, Key: o.Key.ForJSON()}
+	j := JSONOpen{
+		Nanoseconds: o.For(), Unknown: !o.IsOpen(), PID: o.PID, TID: o.TID, Goroutine: o.Goroutine,
+		Key: o.Key.ForJSON(),
+	}
 	for i, v := range o.Details {
 		if v.Item == nil {
 			continue
@@ -72,7 +75,8 @@ func (o *Operation) JSON() JSONOpen {
 		if i < o.Columns.By {
 			object = &j.By
 		}
-		object.Names, object.Values = append(object.Names, o.Columns.Names[i]), append(object.Values, v.ForJSON())
+		object.Names = append(object.Names, o.Columns.Names[i])
+		object.Values = append(object.Values, v.ForJSON())
 	}
 	return j
 }
@@ -120,7 +124,10 @@ func SortOpen(all []*Operation) {
 		return 1
 	}
 	slices.SortFunc(all, func(a, b *Operation) int {
-		return cmp.Or(unknown(a)-unknown(b), -cmp.Compare(a.For(), b.For()), cmp.Compare(a.Since, b.Since), cmp.Compare(a.Key.Bits, b.Key.Bits))
+		return cmp.Or(
+			unknown(a)-unknown(b), -cmp.Compare(a.For(), b.For()), cmp.Compare(a.Since, b.Since),
+			cmp.Compare(a.Key.Bits, b.Key.Bits),
+		)
 	})
 }
 

@@ -49,32 +49,32 @@ const LowerBounds = "the numbers are lower bounds"
 // Losses counts lost events: in all, before the first event, between events, after the last event that was read, and
 // at unknown times.
 type Losses struct {
-	Lost     uint64 `json:"lost"`
-	Before   uint64 `json:"before,omitempty"`
-	Between  uint64 `json:"between,omitempty"`
-	After    uint64 `json:"after,omitempty"`
-	Unplaced uint64 `json:"unplaced,omitempty"`
+	Lost     uint64 `json:"lost" doc:"number of events"`
+	Before   uint64 `json:"before,omitempty" doc:"lost events; before the first one"`
+	Between  uint64 `json:"between,omitempty" doc:"lost events; between others"`
+	After    uint64 `json:"after,omitempty" doc:"lost events; after the last one that was read"`
+	Unplaced uint64 `json:"unplaced,omitempty" doc:"lost events; at unknown times"`
 	PodLosses
 }
 
 // PodLosses are the pods whose events were lost, and the times when pods were not watched although
 // they ran.
 type PodLosses struct {
-	Pods      []PodLoss `json:"pods,omitempty"`
-	Unwatched []Gap     `json:"unwatched,omitempty"`
+	Pods      []PodLoss `json:"pods,omitempty" doc:"those that lost events"`
+	Unwatched []Gap     `json:"unwatched,omitempty" doc:"times when pods were not watched although they ran"`
 }
 
 // PodLoss is the number of events of a pod that were lost.
 type PodLoss struct {
 	render.PodName
-	Lost uint64 `json:"lost"`
+	Lost uint64 `json:"lost" doc:"number of events"`
 }
 
 // Gap is a time in which a pod was not watched.
 type Gap struct {
 	render.PodName
-	From time.Time `json:"from"`
-	To   time.Time `json:"to"`
+	From time.Time `json:"from" doc:"beginning"`
+	To   time.Time `json:"to" doc:"end"`
 }
 
 // WarnUnwatched warns of each gap.

@@ -52,11 +52,11 @@ const (
 
 // File is an image, or a directory that cannot be used, and the result for it.
 type File struct {
-	Path   string        `json:"file"`
-	Action Action        `json:"action"`
-	Why    string        `json:"why,omitempty"`
-	Size   int64         `json:"size"`
-	Unused time.Duration `json:"unused"`
+	Path   string        `json:"file" doc:"path"`
+	Action Action        `json:"action" doc:"what was done" enum:"removed removable young mapped unseen failed"`
+	Why    string        `json:"why,omitempty" doc:"reason"`
+	Size   int64         `json:"size" doc:"bytes; of the file"`
+	Unused time.Duration `json:"unused" doc:"since the last use, in nanoseconds; of the file"`
 }
 
 // The name of an image file has a hash of the content after the provider, or in the C library six

@@ -26,14 +26,11 @@ const (
 
 // Finding is the result of a check.
 type Finding struct {
-	Cause string `json:"cause"`
-	Level Level  `json:"level"`
-	// Message describes the finding in one or more sentences. Remedy describes how to fix it,
-	// or is "".
-	Message string `json:"message"`
-	Remedy  string `json:"remedy,omitempty"`
-	// See is the section of docs/nothing-shows.md on the cause.
-	See string `json:"see"`
+	Cause   string `json:"cause" doc:"short name"`
+	Level   Level  `json:"level" doc:"severity" enum:"fault note fine"`
+	Message string `json:"message" doc:"what was found, in one or more sentences"`
+	Remedy  string `json:"remedy,omitempty" doc:"how to fix it"`
+	See     string `json:"see" doc:"section of the guide"`
 
 	status int
 }

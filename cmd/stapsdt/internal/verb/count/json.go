@@ -9,14 +9,14 @@ import (
 
 // JSONHead is the first part of the object of a row.
 type JSONHead struct {
-	Time     time.Time         `json:"time"`
-	Provider string            `json:"provider"`
-	Probe    string            `json:"probe"`
-	By       render.JSONObject `json:"by"`
-	Count    uint64            `json:"count"`
+	Time     time.Time         `json:"time" doc:"at which the line was printed"`
+	Provider string            `json:"provider" doc:"name"`
+	Probe    string            `json:"probe" doc:"name"`
+	By       render.JSONObject `json:"by" doc:"values of --by"`
+	Count    uint64            `json:"count" doc:"number of events"`
 	// DetachedAt is the time when the probe was detached to keep the budget: later events are
 	// not counted.
-	DetachedAt *time.Time `json:"detached_at,omitempty"`
+	DetachedAt *time.Time `json:"detached_at,omitempty" doc:"when the budget detached the probe"`
 }
 
 // NewJSONHead returns the first part of the object of a row that is printed now, with its values of
@@ -30,7 +30,7 @@ func NewJSONHead(r *Row[Probe], by []string) JSONHead {
 // JSONCount is a row of count in JSON.
 type JSONCount struct {
 	JSONHead
-	Sum *big.Int `json:"sum,omitempty"`
+	Sum *big.Int `json:"sum,omitempty" doc:"of the values of --sum"`
 }
 
 // JSONHistogram is a row of hist in JSON.

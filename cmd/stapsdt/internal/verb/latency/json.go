@@ -10,31 +10,31 @@ import (
 
 // jsonHead is the first part of each object.
 type jsonHead struct {
-	Time  time.Time `json:"time"`
-	Start string    `json:"start"`
-	End   string    `json:"end"`
+	Time  time.Time `json:"time" doc:"at which the line was printed"`
+	Start string    `json:"start" doc:"PROVIDER:PROBE"`
+	End   string    `json:"end" doc:"PROVIDER:PROBE"`
 	// DetachedAt is the time when the probes were detached to keep the budget: later operations are
 	// not measured.
-	DetachedAt *time.Time `json:"detached_at,omitempty"`
+	DetachedAt *time.Time `json:"detached_at,omitempty" doc:"when the budget detached the probes"`
 }
 
 // JSONTimes are the times of operations with the same values of --by.
 type JSONTimes struct {
 	jsonHead
-	By    render.JSONObject `json:"by"`
-	Count uint64            `json:"count"`
+	By    render.JSONObject `json:"by" doc:"values of --by"`
+	Count uint64            `json:"count" doc:"number of operations that ended"`
 	render.JSONHistogram
 }
 
 // JSONUnpaired describes the unpaired events of a kind of operation.
 type JSONUnpaired struct {
 	jsonHead
-	Since   *time.Time         `json:"since,omitempty"` // operations that have begun since then are known
-	Starts  uint64             `json:"starts_without_end"`
-	Ends    uint64             `json:"ends_without_start"`
-	Open    int                `json:"open"`
-	Unknown int                `json:"end_may_be_lost"`
-	Longest []pairing.JSONOpen `json:"longest"`
+	Since   *time.Time         `json:"since,omitempty" doc:"operations begun since are known; only of live streams"`
+	Starts  uint64             `json:"starts_without_end" doc:"number of events"`
+	Ends    uint64             `json:"ends_without_start" doc:"number of events"`
+	Open    int                `json:"open" doc:"number of operations"`
+	Unknown int                `json:"end_may_be_lost" doc:"number of operations"`
+	Longest []pairing.JSONOpen `json:"longest" doc:"operations without an end, the longest first"`
 }
 
 // encode writes an object for each row, and one for the unpaired events of each kind of operation.

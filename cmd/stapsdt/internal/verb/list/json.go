@@ -7,59 +7,51 @@ import (
 
 // JSONProbe is a probe in JSON.
 type JSONProbe struct {
-	File     string     `json:"file,omitempty"`
-	Socket   string     `json:"socket,omitempty"`
-	Provider string     `json:"provider"`
-	Probe    string     `json:"probe"`
-	Args     []argument `json:"args"`
-	Sites    []site     `json:"sites,omitzero"`
-	// Semaphore reports whether one of the sites has a semaphore.
-	Semaphore *bool `json:"semaphore,omitempty"`
-	PIDs      []int `json:"pids"`
-	// Listening lists the processes that can be watched without root.
-	Listening []int `json:"listening,omitzero"`
-	// Recordings are the files to which the processes record.
-	Recordings []recordings.Recording `json:"recordings,omitempty"`
-	// Pods lists the containers of the processes that are in a pod.
-	Pods []jsonPod `json:"pods,omitempty"`
-	// Traced is nil if it is unknown.
-	Traced *bool `json:"traced"`
-	// Events is the number of events in a recording.
-	Events *uint64 `json:"events,omitempty"`
+	File       string                 `json:"file,omitempty" doc:"path of the file of the probe, or of the recording"`
+	Socket     string                 `json:"socket,omitempty" doc:"path of the socket, if no file has the probe"`
+	Provider   string                 `json:"provider" doc:"name"`
+	Probe      string                 `json:"probe" doc:"name"`
+	Args       []argument             `json:"args" doc:"arguments"`
+	Sites      []site                 `json:"sites,omitzero" doc:"places of the probe"`
+	Semaphore  *bool                  `json:"semaphore,omitempty" doc:"whether a site has one"`
+	PIDs       []int                  `json:"pids" doc:"processes"`
+	Listening  []int                  `json:"listening,omitzero" doc:"processes that can be watched without root"`
+	Recordings []recordings.Recording `json:"recordings,omitempty" doc:"of the processes"`
+	Pods       []jsonPod              `json:"pods,omitempty" doc:"of the processes"`
+	Traced     *bool                  `json:"traced" doc:"whether a tracer is attached, or null if unknown"`
+	Events     *uint64                `json:"events,omitempty" doc:"number in the recording"`
 }
 
 type (
 	argument struct {
-		Name string `json:"name,omitempty"`
-		Type string `json:"type"`
+		Name string `json:"name,omitempty" doc:"of the argument"`
+		Type string `json:"type" doc:"of the argument"`
 	}
 	site struct {
-		Offset    uint64   `json:"offset"`
-		Semaphore uint64   `json:"semaphore,omitempty"`
-		Operands  []string `json:"operands"`
+		Offset    uint64   `json:"offset" doc:"offset in the file; of the instruction"`
+		Semaphore uint64   `json:"semaphore,omitempty" doc:"offset in the file; of the semaphore"`
+		Operands  []string `json:"operands" doc:"where the arguments are"`
 	}
 	// jsonPod is the container of a process in a pod.
 	jsonPod struct {
-		PID int `json:"pid"`
+		PID int `json:"pid" doc:"process"`
 		render.PodName
 	}
 )
 
 // JSONFunction is a function in JSON.
 type JSONFunction struct {
-	File      string `json:"file"`
-	Provider  string `json:"provider"`
-	Probe     string `json:"probe"`
-	Signature string `json:"signature,omitempty"`
-	Source    string `json:"source"`
-	Line      int    `json:"line"`
-	// Place is push, entry or branch.
-	Place          string   `json:"place"`
-	Offset         uint64   `json:"offset"`
-	Returns        []uint64 `json:"returns"`
-	ReturnsError   string   `json:"returns_error,omitempty"`
-	ArgumentsError string   `json:"arguments_error,omitempty"`
-	// Inlined is the number of functions that are known to have inlined it.
-	Inlined int   `json:"inlined"`
-	PIDs    []int `json:"pids"`
+	File           string   `json:"file" doc:"of the program"`
+	Provider       string   `json:"provider" doc:"go"`
+	Probe          string   `json:"probe" doc:"name"`
+	Signature      string   `json:"signature,omitempty" doc:"arguments and results"`
+	Source         string   `json:"source" doc:"source file"`
+	Line           int      `json:"line" doc:"in the source file"`
+	Place          string   `json:"place" doc:"instruction of the probe" enum:"entry push branch"`
+	Offset         uint64   `json:"offset" doc:"offset in the file; of the instruction"`
+	Returns        []uint64 `json:"returns" doc:"offsets in the file; of its return instructions"`
+	ReturnsError   string   `json:"returns_error,omitempty" doc:"why returns have no probe"`
+	ArgumentsError string   `json:"arguments_error,omitempty" doc:"why arguments are not shown"`
+	Inlined        int      `json:"inlined" doc:"number of functions that are known to have inlined it"`
+	PIDs           []int    `json:"pids" doc:"processes"`
 }

@@ -30,16 +30,16 @@ func (o *Options) encode(to io.Writer, rows []row) error {
 
 // jsonStack is a stack in JSON: its frames, the innermost first, and the reason if it was cut.
 type jsonStack struct {
-	Stack []jsonFrame `json:"stack"`
-	Cut   string      `json:"cut,omitempty"`
+	Stack []jsonFrame `json:"stack" doc:"innermost function first; the others are its callers"`
+	Cut   string      `json:"cut,omitempty" doc:"reason; callers are missing"`
 }
 
 // jsonFrame is a function in a stack.
 type jsonFrame struct {
-	Function string `json:"function"`
-	File     string `json:"file,omitempty"`
-	Line     int    `json:"line,omitempty"`
-	Module   string `json:"module,omitempty"`
+	Function string `json:"function" doc:"name"`
+	File     string `json:"file,omitempty" doc:"source file"`
+	Line     int    `json:"line,omitempty" doc:"in the source file"`
+	Module   string `json:"module,omitempty" doc:"program or library"`
 }
 
 // newJSONStack converts a stack to JSON.

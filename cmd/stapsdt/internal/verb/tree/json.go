@@ -12,39 +12,37 @@ import (
 // JSONTree is a tree in JSON. The operations are a list, each after its parent, because a hostile
 // program can make a tree deeper than JSON parsers allow.
 type JSONTree struct {
-	Time time.Time `json:"time"`
-	// Since is the time from which on a live stream knows every operation that has begun.
-	Since       *time.Time    `json:"since,omitempty"`
-	Operation   string        `json:"operation"`
-	Nanoseconds time.Duration `json:"nanoseconds"`
-	PID         uint32        `json:"pid"`
+	Time        time.Time     `json:"time" doc:"of its start"`
+	Since       *time.Time    `json:"since,omitempty" doc:"operations begun since are known; only of live streams"`
+	Operation   string        `json:"operation" doc:"PROVIDER:NAME"`
+	Nanoseconds time.Duration `json:"nanoseconds" doc:"duration, in nanoseconds"`
+	PID         uint32        `json:"pid" doc:"process"`
 	*render.PodName
-	Failed     bool       `json:"failed"`
-	Operations []jsonNode `json:"operations"`
-	// Parent is the ID of the root's parent, which is not in the tree, or 0.
-	Parent  uint64 `json:"parent"`
-	Dropped int    `json:"dropped"`
-	Lost    uint64 `json:"lost"`
-	Partial bool   `json:"partial"`
+	Failed     bool       `json:"failed" doc:"whether any operation failed"`
+	Operations []jsonNode `json:"operations" doc:"root first; each after its parent"`
+	Parent     uint64     `json:"parent" doc:"0 if none; ID of an operation that is not in the tree"`
+	Dropped    int        `json:"dropped" doc:"operations without room; the tree is too large"`
+	Lost       uint64     `json:"lost" doc:"number of events while it was open"`
+	Partial    bool       `json:"partial" doc:"events are missing; the recording has lost them"`
 }
 
 type jsonNode struct {
-	ID          uint64            `json:"id"`
-	Parent      uint64            `json:"parent"`
-	Depth       int               `json:"depth"`
-	Operation   string            `json:"operation"`
-	Start       time.Duration     `json:"start"` // relative to the start of the root
-	Nanoseconds time.Duration     `json:"nanoseconds"`
-	Own         time.Duration     `json:"own"`
-	Part        float64           `json:"part"`
-	TID         uint32            `json:"tid,omitempty"`
-	Goroutine   uint64            `json:"goroutine,omitempty"`
-	Ended       bool              `json:"ended"`
-	Unwound     bool              `json:"unwound,omitempty"` // it ended without a return, after nanoseconds at the latest
-	Unknown     bool              `json:"end_may_be_lost,omitempty"`
-	Failed      bool              `json:"failed"`
-	Args        render.JSONObject `json:"args"`
-	Result      render.JSONObject `json:"result"`
+	ID          uint64            `json:"id" doc:"of a span, as its arguments have it"`
+	Parent      uint64            `json:"parent" doc:"0 if none; ID of the operation that it is a part of"`
+	Depth       int               `json:"depth" doc:"0 for the root"`
+	Operation   string            `json:"operation" doc:"PROVIDER:NAME"`
+	Start       time.Duration     `json:"start" doc:"after the root's, in nanoseconds; its beginning"`
+	Nanoseconds time.Duration     `json:"nanoseconds" doc:"duration, in nanoseconds"`
+	Own         time.Duration     `json:"own" doc:"without parts, in nanoseconds; the time in which no part was open"`
+	Part        float64           `json:"part" doc:"of the root; of its duration, from 0 to 1"`
+	TID         uint32            `json:"tid,omitempty" doc:"thread"`
+	Goroutine   uint64            `json:"goroutine,omitempty" doc:"ID of the goroutine"`
+	Ended       bool              `json:"ended" doc:"whether its end was seen"`
+	Unwound     bool              `json:"unwound,omitempty" doc:"without a return; it ended after nanoseconds at the latest"`
+	Unknown     bool              `json:"end_may_be_lost,omitempty" doc:"whether it may have ended"`
+	Failed      bool              `json:"failed" doc:"whether it failed"`
+	Args        render.JSONObject `json:"args" doc:"arguments of the start"`
+	Result      render.JSONObject `json:"result" doc:"of the end; arguments that the start does not have"`
 }
 
 // encode writes a tree of a stream as an object, with its pod if the stream has several.
@@ -61,7 +59,8 @@ func (t *tree) encode(w io.Writer, s *events.Stream) error {
 	t.root.walk(func(n *node, depth int) {
 		took := n.end(root) - n.since
 		j.Operations = append(j.Operations, jsonNode{
-			n.id, n.parent, depth, n.name, n.since - root.since, took, n.own(root), float64(took) / float64(max(root.took, 1)),
+			n.id, n.parent, depth, n.name, n.since - root.since, took, n.own(root),
+			float64(took) / float64(max(root.took, 1)),
 			n.tid, n.goroutine, n.ended, n.unwound, !n.ended && !n.unwound && !n.isOpen(), n.failed,
 			evaluate.Object(n.arguments()), evaluate.Object(n.results()),
 		})
