@@ -3,7 +3,6 @@
 package command_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -174,7 +173,7 @@ func lines[T any](t testing.TB, text string) (all []T) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		var v T
-		require.NoError(t, json.Unmarshal([]byte(line), &v), line)
+		tracetest.DecodeObject(t, line, &v)
 		all = append(all, v)
 	}
 	return all

@@ -3,7 +3,6 @@
 package command_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -346,7 +345,7 @@ func TestStackInlined(t *testing.T) {
 			Line                   int
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(tr.Lines()[0]), &answer))
+	tracetest.DecodeObject(t, tr.Lines()[0], &answer)
 	for i := range file {
 		f := answer.Stack[i]
 		require.Equal(t, file[i], fmt.Sprintf("%s %s:%d %s", f.Function, f.File, f.Line, f.Module))

@@ -3,7 +3,6 @@
 package command_test
 
 import (
-	"encoding/json"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -43,7 +42,7 @@ func TestSocketTimeNamespaces(t *testing.T) {
 				tell(p, "fire 1")
 				require.NoError(t, c.Wait(testenv.Patience))
 				var event struct{ Time time.Time }
-				require.NoError(t, json.Unmarshal([]byte(c.Lines()[0]), &event))
+				tracetest.DecodeObject(t, c.Lines()[0], &event)
 				require.WithinRange(t, event.Time, begun, time.Now())
 				tell(p, "idle")
 			}

@@ -3,7 +3,6 @@
 package functions
 
 import (
-	"encoding/json"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -103,7 +102,7 @@ func (c *commands) results(t *testing.T) (entries []string, called, took map[str
 		last := map[string]row{} // they are printed at each interval, too
 		for _, line := range lines {
 			var r row
-			require.NoError(t, json.Unmarshal([]byte(line), &r), line)
+			tracetest.DecodeObject(t, line, &r)
 			if r.By != nil {
 				last[r.By[c.name]] = r
 			}
@@ -112,7 +111,7 @@ func (c *commands) results(t *testing.T) (entries []string, called, took map[str
 	}
 	for _, line := range end(c.trace) {
 		var event struct{ Args map[string]string }
-		require.NoError(t, json.Unmarshal([]byte(line), &event), line)
+		tracetest.DecodeObject(t, line, &event)
 		entries = append(entries, event.Args[c.name])
 	}
 	return entries, rows(end(c.count)), rows(end(c.latency))

@@ -117,7 +117,7 @@ func testConstants(t *testing.T, path string) {
 	} {
 		var names struct{ Names map[string]string }
 		assert.Equal(t, json.Number(fmt.Sprint(i-1)), decode(t, lines[i]).Args["r"])
-		require.NoError(t, json.Unmarshal([]byte(lines[i]), &names))
+		tracetest.DecodeObject(t, lines[i], &names)
 		assert.Equal(t, want, names.Names)
 	}
 

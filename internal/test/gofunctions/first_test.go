@@ -3,7 +3,6 @@
 package gofunctions
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -83,7 +82,7 @@ func TestFile(t *testing.T) {
 			Args           map[string]any
 		}
 		if line[0] == '{' {
-			require.NoError(t, json.Unmarshal([]byte(line), &e), line)
+			tracetest.DecodeObject(t, line, &e)
 			assert.Equal(t, 1, e.Goroutine, line)
 			seen[e.PID] = append(seen[e.PID], e.Args["name"])
 		}

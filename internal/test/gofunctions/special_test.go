@@ -200,7 +200,7 @@ func TestListOtherPrograms(t *testing.T) {
 	out, err := exec.Command(stapsdt(t), "list", "-o", "json", s.path, "go:main.long").Output()
 	require.NoError(t, err)
 	var fn struct{ PIDs []int }
-	require.NoError(t, json.Unmarshal(out, &fn))
+	tracetest.DecodeObject(t, string(out), &fn)
 	assert.Equal(t, []int{s.PID()}, fn.PIDs)
 	out, err = exec.Command(stapsdt(t), "list", "/bin/true", "go:main.long").CombinedOutput()
 	assert.Error(t, err)

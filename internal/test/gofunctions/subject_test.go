@@ -44,7 +44,7 @@ func (s *subject) list(specs ...string) (all []place) {
 	out := tracetest.Must(exec.Command(stapsdt(s.t), append([]string{"list", "-o", "json", "-p", fmt.Sprint(s.PID())}, specs...)...).Output())(s.t)
 	for line := range strings.Lines(string(out)) {
 		var p place
-		require.NoError(s.t, json.Unmarshal([]byte(line), &p), line)
+		tracetest.DecodeObject(s.t, line, &p)
 		all = append(all, p)
 	}
 	return all
@@ -118,6 +118,7 @@ type row struct {
 func rows(t testing.TB, lines []string) (all []row) {
 	t.Helper()
 	for _, line := range lines {
+		tracetest.CheckObject(t, line)
 		var r row
 		d := json.NewDecoder(strings.NewReader(line))
 		d.UseNumber()

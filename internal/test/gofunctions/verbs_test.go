@@ -4,7 +4,6 @@ package gofunctions
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -124,7 +124,7 @@ func TestVerbs(t *testing.T) {
 			for _, line := range lines {
 				for _, name := range []string{"main.even", "main.odd"} {
 					var r row
-					require.NoError(t, json.Unmarshal([]byte(line), &r))
+					tracetest.DecodeObject(t, line, &r)
 					if strings.Contains(line, `"`+name+`"`) {
 						callers[name] += r.Count
 					}
