@@ -40,7 +40,9 @@ func (l *loader) load(p *Provider) error {
 	if err != nil {
 		return err
 	}
-	home, sites, err := region.Load(&l.space, im, region.Options{Dir: p.opts.dir, Memfd: p.opts.memfd})
+	home, sites, err := region.Load(
+		&l.space, im, region.Options{Dir: p.opts.dir, Memfd: p.opts.memfd},
+	)
 	if err != nil {
 		code, sentinel := TmpCreation, ErrPlace
 		// errors.As would add 14 KB to every program.

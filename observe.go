@@ -44,9 +44,9 @@ var observedByte = [1]byte{call.Bits}
 // probes that are defined later. A provider may have any number of observers. An observer sees
 // every event whose Fire begins after Observe has returned and returns before stop is called.
 //
-// Several goroutines may call f at once. f must not keep the Event or its text after it
-// returns, but may keep a Clone. A fire takes as long as its observers, and 50 to 100 ns more: f should be quick,
-// and if it blocks, so does the goroutine that fires. An event that f itself fires, of any
+// Several goroutines may call f at once. f must not keep the Event or its text after it returns,
+// but may keep a Clone. A fire takes as long as its observers, and 50 to 100 ns more: f should be
+// quick, and if it blocks, so does the goroutine that fires. An event that f itself fires, of any
 // provider, reaches tracers but no observer, so that f cannot call itself through a probe.
 //
 // A panic in f does not reach the goroutine that fires. It ends the observation as stop

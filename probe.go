@@ -45,8 +45,9 @@ type Probe struct {
 	index   int32         // index in the provider's probes
 	strings int           // the number of Strings in args
 
-	sinks    atomic.Pointer[sinks] // what sees its fires in the program, or nil
-	pointers uint16                // a bit for each argument of a typed probe: whether it is a pointer
+	sinks atomic.Pointer[sinks] // what sees its fires in the program, or nil
+	// a bit for each argument of a typed probe: whether it is a pointer
+	pointers uint16
 }
 
 // The constant is not negative, or else this does not compile.
@@ -197,7 +198,9 @@ func (p *Probe) fireAny(args []any) error {
 //
 //go:nosplit
 //go:noinline
-func (p *Probe) enter(words *[MaxArgs]uint64, variables []unsafe.Pointer, pointers uint16) (fired bool) {
+func (p *Probe) enter(
+	words *[MaxArgs]uint64, variables []unsafe.Pointer, pointers uint16,
+) (fired bool) {
 	for i := 0; pointers != 0; i, pointers = i+1, pointers>>1 {
 		if pointers&1 != 0 {
 			// SAFETY: variables[i] is the address of the caller's variable, whose type

@@ -104,7 +104,8 @@ func (p *Provider) defineFields(probe *Probe, name string, typ reflect.Type) (of
 	var names []string
 	var types []reflect.Type
 	for _, f := range fields {
-		names, types, offsets = append(names, f.name), append(types, f.typ), append(offsets, f.offset)
+		names, types = append(names, f.name), append(types, f.typ)
+		offsets = append(offsets, f.offset)
 	}
 	p.define(probe, name, names, types...)
 	return offsets

@@ -18,7 +18,8 @@ type sinks struct {
 	list       []probeSink
 }
 
-// probeSink is a recording, and the sink.Probe that appends the fires of one probe to it, or nil if it does not have the probe.
+// probeSink is a recording, and the sink.Probe that appends the fires of one probe to it, or nil if
+// it does not have the probe.
 type probeSink struct {
 	sink.Sink
 	probe sink.Probe
@@ -74,7 +75,8 @@ func (p *Probe) sinksOf(o *observers) *sinks {
 	var having several
 	for _, s := range o.sinks {
 		one := probeSink{Sink: s}
-		if i := slices.IndexFunc(before, func(other probeSink) bool { return other.Sink == s }); i >= 0 {
+		isIt := func(other probeSink) bool { return other.Sink == s }
+		if i := slices.IndexFunc(before, isIt); i >= 0 {
 			one = before[i]
 		} else {
 			one.probe = s.Probe(p.recorded)

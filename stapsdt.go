@@ -134,10 +134,10 @@ func (p *Provider) Probes() []*Probe {
 //
 // Tracers call the arguments arg0, arg1 and so on until [Probe.NameArgs] names them.
 //
-// AddProbe fails with ErrClosed, ErrName, ErrConflict, ErrTooManyArgs or ErrArgType. It then returns
-// a probe that does not belong to the provider and has no effect when fired. Thus a
-// program that ignores the error is safe: if a name made at run time is invalid, only
-// that probe's events are lost.
+// AddProbe fails with ErrClosed, ErrName, ErrConflict, ErrTooManyArgs or ErrArgType. It then
+// returns a probe that does not belong to the provider and has no effect when fired. Thus a program
+// that ignores the error is safe: if a name made at run time is invalid, only that probe's events
+// are lost.
 func (p *Provider) AddProbe(name string, args ...ArgType) (*Probe, error) {
 	probe := new(Probe)
 	return probe, p.add(probe, name, slices.Clone(args), nil)
@@ -308,7 +308,9 @@ func (p *Provider) unload() error {
 	p.loaded, p.live = false, 0
 	defer providers.disclaim(p.record)
 	if err := p.loader.unload(traced); err != nil {
-		return &Error{Op: "unload", Provider: p.name, Code: SharedLibraryClose, Err: fmt.Errorf("%w: %w", ErrUnload, err)}
+		return &Error{
+			Op: "unload", Provider: p.name, Code: SharedLibraryClose, Err: fmt.Errorf("%w: %w", ErrUnload, err),
+		}
 	}
 	return nil
 }

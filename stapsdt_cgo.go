@@ -101,7 +101,8 @@ func (g *forkGuard) guard(l *loader) (err error) {
 	m := l.space.Live()
 	dev, ino, memfd := l.home.File()
 	g.c, err = cstapsdt.GuardForks(cstapsdt.Mapping{
-		Start: m.Start, Size: m.Size, Offset: m.Offset, Dev: dev, Ino: ino, Path: l.home.Path(), Memfd: memfd,
+		Start: m.Start, Size: m.Size, Offset: m.Offset, Dev: dev, Ino: ino, Path: l.home.Path(),
+		Memfd: memfd,
 	})
 	return err
 }

@@ -33,7 +33,14 @@ func argTypeOf(typ reflect.Type) ArgType {
 		}
 	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Int:
 		return -ArgType(typ.Size())
-	case reflect.Bool, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uint, reflect.Uintptr, reflect.UnsafePointer:
+	case reflect.Bool,
+		reflect.Uint8,
+		reflect.Uint16,
+		reflect.Uint32,
+		reflect.Uint64,
+		reflect.Uint,
+		reflect.Uintptr,
+		reflect.UnsafePointer:
 		return ArgType(typ.Size())
 	case reflect.Pointer:
 		if typ.Elem().Kind() == reflect.Struct {

@@ -70,7 +70,9 @@ func (p *Provider) addNamedProbe(name string, names []string, args []int8) error
 		list[i].name = cstring(names[i])
 		pinner.Pin(list[i].name)
 	}
-	if C.providerAddNamedProbe(p.c, cstring(name), C.int(len(list)), unsafe.SliceData(list)) == nil {
+	if C.providerAddNamedProbe(
+		p.c, cstring(name), C.int(len(list)), unsafe.SliceData(list),
+	) == nil {
 		return p.err()
 	}
 	return nil
@@ -91,7 +93,9 @@ func (p *Provider) Image(arch, nop string, debug *Debug) (image []byte, text uin
 	var size C.size_t
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	if C.sdt_provider_image(p.c, cstring(arch), cstring(nop), debug.c(&pinner), &bytes, &size) != 0 {
+	if C.sdt_provider_image(
+		p.c, cstring(arch), cstring(nop), debug.c(&pinner), &bytes, &size,
+	) != 0 {
 		return nil, 0, p.err()
 	}
 	// SAFETY: C allocated size bytes at that address with malloc and left them

@@ -11,7 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* sdt_file_read reads the beginning of a file, with a NUL after it, and returns its length, which is 0 if that fails. */
+/*
+ * sdt_file_read reads the beginning of a file, with a NUL after it, and returns its length, which
+ * is 0 if that fails.
+ */
 size_t sdt_file_read(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -63,7 +66,10 @@ int sdt_file_memory(const char *name, unsigned flag)
 	return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
 }
 
-/* sdt_all_users_mapped reports whether every user has a number here, so that SDT_OVERFLOW_USER is a single user. */
+/*
+ * sdt_all_users_mapped reports whether every user has a number here, so that SDT_OVERFLOW_USER is a
+ * single user.
+ */
 bool sdt_all_users_mapped(void)
 {
 	static const char all[] = "         0          0 4294967295\n";

@@ -148,7 +148,9 @@ void sdt_home_discard(struct sdt_home *home)
 	home->path = NULL;
 }
 
-/* write_file_bytes replaces the contents of the file by the bytes, and does not use its position. */
+/*
+ * write_file_bytes replaces the contents of the file by the bytes, and does not use its position.
+ */
 static bool write_file_bytes(int fd, const unsigned char *bytes, size_t size)
 {
 	if (size > sdt_file_limit()) {

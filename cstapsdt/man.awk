@@ -100,7 +100,8 @@ function code(s,   lines, n, i) {
 	end_literal()
 }
 
-# declared keeps a declaration and its comment until all are known: those of types and those of functions.
+# declared keeps a declaration and its comment until all are known: those of types and those of
+# functions.
 function declared(s,   name, kind, i) {
 	gsub(/SDT_API /, "", s)
 	kind = s ~ /^typedef/ ? "type" : "function"

@@ -41,7 +41,10 @@ static inline bool sdt_is_patched(unsigned char first)
 	return (first & SDT_PATCHED_MASK) == SDT_PATCHED_BITS;
 }
 
-/* A slot holds one site: its nop, to which tracers attach, a return, and an entry for recorded probes. */
+/*
+ * A slot holds one site: its nop, to which tracers attach, a return, and an entry for recorded
+ * probes.
+ */
 #define SDT_SLOT 16
 
 /* Types that more than one section needs. */

@@ -137,7 +137,8 @@ void probeFireV(SDTProbe_t *probe, const uint64_t *values)
 		return;
 	for (int i = 0; i < probe->argCount; i++) {
 		all[i] = values[i];
-		__asm__ volatile(""); /* otherwise gcc copies by rep movs, which takes as long as a record */
+		/* otherwise gcc copies by rep movs, which takes as long as a record */
+		__asm__ volatile("");
 	}
 	RECORD(probe, site, all);
 	clear_rest(all, probe->argCount);

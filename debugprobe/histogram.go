@@ -142,9 +142,10 @@ func bucketStart(i int) float64 {
 
 // chart is a histogram as clients see it.
 type chart struct {
-	Value  string `json:"value,omitempty"`
-	By     string `json:"by,omitempty"`
-	Type   string `json:"type,omitempty"` // the type of the value; a time.Duration is in nanoseconds
+	Value string `json:"value,omitempty"`
+	By    string `json:"by,omitempty"`
+	// the type of the value; a time.Duration is in nanoseconds
+	Type   string `json:"type,omitempty"`
 	Groups []bars `json:"groups"`
 	Others uint64 `json:"others"` // the events of groups that are not kept
 	Stats  *stats `json:"stats,omitempty"`
@@ -152,10 +153,11 @@ type chart struct {
 
 // bars is a group of a histogram.
 type bars struct {
-	Key     string       `json:"key"`
-	Count   uint64       `json:"count"`
-	Numbers *numbers     `json:"numbers,omitempty"`
-	Buckets [][3]float64 `json:"buckets,omitempty"` // from, to (exclusive), count; only those with a count
+	Key     string   `json:"key"`
+	Count   uint64   `json:"count"`
+	Numbers *numbers `json:"numbers,omitempty"`
+	// from, to (exclusive), count; only those with a count
+	Buckets [][3]float64 `json:"buckets,omitempty"`
 }
 
 type numbers struct {
@@ -181,7 +183,14 @@ func (h *histogram) chart(w *watchedProbe) *chart {
 		if w.value != nil {
 			b.Buckets = g.buckets()
 			mean := min(max(g.sum/float64(g.count)*sumScale, g.min), g.max)
-			b.Numbers = &numbers{mean, g.min, g.quantile(b.Buckets, .5), g.quantile(b.Buckets, .9), g.quantile(b.Buckets, .99), g.max}
+			b.Numbers = &numbers{
+				mean,
+				g.min,
+				g.quantile(b.Buckets, .5),
+				g.quantile(b.Buckets, .9),
+				g.quantile(b.Buckets, .99),
+				g.max,
+			}
 		}
 		c.Groups = append(c.Groups, b)
 	}

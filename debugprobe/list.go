@@ -44,8 +44,11 @@ type argInfo struct {
 }
 
 func (f *flight) serveList(w http.ResponseWriter, r *http.Request) error {
-	l := listing{PID: os.Getpid(), Program: program(), Go: runtime.Version(), Viewers: int(viewers.Load()), Most: maxViewers,
-		Recorders: len(f.recorders), Recordings: f.recordings(), Providers: []*providerInfo{}}
+	l := listing{
+		PID: os.Getpid(), Program: program(), Go: runtime.Version(), Viewers: int(viewers.Load()),
+		Most: maxViewers, Recorders: len(f.recorders), Recordings: f.recordings(),
+		Providers: []*providerInfo{},
+	}
 	for _, p := range stapsdt.Providers() {
 		l.Providers = append(l.Providers, describe(p))
 	}
@@ -64,7 +67,9 @@ func program() string {
 
 // describe describes a provider. The sites of one name are one probe.
 func describe(p *stapsdt.Provider) *providerInfo {
-	info := &providerInfo{Name: p.Name(), Loaded: p.Loaded(), Path: p.Path(), Probes: []*probeInfo{}}
+	info := &providerInfo{
+		Name: p.Name(), Loaded: p.Loaded(), Path: p.Path(), Probes: []*probeInfo{},
+	}
 	byName := map[string]*probeInfo{}
 	for _, probe := range p.Probes() {
 		i := byName[probe.Name()]

@@ -95,11 +95,13 @@ func number(query url.Values, name string, usual, most int) (int, error) {
 }
 
 func bad(parameter, format string, args ...any) error {
-	return &problem{Status: http.StatusBadRequest, Parameter: parameter, Message: fmt.Sprintf(format, args...)}
+	return &problem{
+		Status: http.StatusBadRequest, Parameter: parameter, Message: fmt.Sprintf(format, args...),
+	}
 }
 
-// choose finds the probes and checks the expressions for each of them. Probes that lack a name that the expressions use are left out. It is an
-// error if all are.
+// choose finds the probes and checks the expressions for each of them. Probes that lack a name that
+// the expressions use are left out. It is an error if all are.
 func (q *request) choose(query url.Values) error {
 	provider, name := query.Get("provider"), query.Get("probe")
 	q.grouped = query.Get("value") != "" || query.Get("by") != ""
@@ -137,13 +139,18 @@ func (q *request) choose(query url.Values) error {
 	return nil
 }
 
-func parseExpressions(probe *stapsdt.Probe, vars []expr.Var, query url.Values) (*expressions, error) {
+func parseExpressions(
+	probe *stapsdt.Probe, vars []expr.Var, query url.Values,
+) (*expressions, error) {
 	all := &expressions{numArgs: len(probe.Args())}
 	for _, e := range []struct {
 		name  string
 		to    **expr.Expr
 		parse func(string, []expr.Var) (*expr.Expr, error)
-	}{{"filter", &all.filter, expr.ParseFilter}, {"value", &all.value, parseNumber}, {"by", &all.by, expr.Parse}} {
+	}{
+		{"filter", &all.filter, expr.ParseFilter}, {"value", &all.value, parseNumber},
+		{"by", &all.by, expr.Parse},
+	} {
 		src := query.Get(e.name)
 		if src == "" {
 			continue

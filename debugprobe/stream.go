@@ -37,7 +37,9 @@ func serveLines(w http.ResponseWriter, r *http.Request) error {
 	return serveStream(w, r, "application/jsonl", "", "\n", false)
 }
 
-func serveStream(w http.ResponseWriter, r *http.Request, contentType, before, after string, named bool) error {
+func serveStream(
+	w http.ResponseWriter, r *http.Request, contentType, before, after string, named bool,
+) error {
 	if err := enter(); err != nil { // before the expensive part
 		return err
 	}
@@ -54,7 +56,10 @@ func serveStream(w http.ResponseWriter, r *http.Request, contentType, before, af
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	s := &stream{viewer: newViewer(q, before, after), w: w, control: http.NewResponseController(w), named: named, shutdown: shutdownOf(r.Context())}
+	s := &stream{
+		viewer: newViewer(q, before, after), w: w, control: http.NewResponseController(w),
+		named: named, shutdown: shutdownOf(r.Context()),
+	}
 	defer s.start()() // before the client learns that it is watching
 	if err := s.control.Flush(); err != nil {
 		return &problem{Status: http.StatusInternalServerError, Message: "the server cannot stream: " + err.Error()}

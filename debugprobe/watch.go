@@ -78,7 +78,10 @@ func (t *tokens) take(now time.Duration) bool {
 }
 
 func newViewer(q *request, before, after string) *viewer {
-	v := &viewer{request: q, before: before, after: after, enc: eventjson.NewEncoder(), bucket: tokens{rate: float64(q.rate), left: float64(q.rate)}}
+	v := &viewer{
+		request: q, before: before, after: after, enc: eventjson.NewEncoder(),
+		bucket: tokens{rate: float64(q.rate), left: float64(q.rate)},
+	}
 	if q.grouped {
 		v.hist = newHistogram()
 	}

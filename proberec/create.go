@@ -67,7 +67,10 @@ func create(pattern string, size int64, providers []*stapsdt.Provider) (*Recorde
 	if err != nil {
 		return nil, fmt.Errorf("proberec: create %s: %w", path, err)
 	}
-	r := &Recorder{size: size, providers: slices.Clone(providers), file: f, writer: newWriter(f.Memory, f.Chunks, recorder.Options{})}
+	r := &Recorder{
+		size: size, providers: slices.Clone(providers), file: f,
+		writer: newWriter(f.Memory, f.Chunks, recorder.Options{}),
+	}
 	if err := f.Publish(path, pattern); err != nil {
 		f.Remove()
 		return nil, fmt.Errorf("proberec: create %s: %w", path, err)

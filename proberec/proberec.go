@@ -144,7 +144,9 @@ func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
 	}
 	// Hide the other methods: a method that writes everything at once could not distinguish a slow
 	// reader from none.
-	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{copied}, make([]byte, recording.ChunkBytes))
+	return io.CopyBuffer(
+		struct{ io.Writer }{w}, struct{ io.Reader }{copied}, make([]byte, recording.ChunkBytes),
+	)
 }
 
 // WriteJSON is like WriteTo, but writes the events as lines of JSON, the oldest first, which
@@ -173,7 +175,8 @@ func (r *Recorder) snapshot() (until uint64, copied *io.SectionReader, err error
 	}
 	source := io.ReaderAt(r.writer)
 	if r.file != nil {
-		source = r.file // another process may have truncated it, so that reading the mapping would be fatal
+		// another process may have truncated it, so that reading the mapping would be fatal
+		source = r.file
 	} else if r.writer == nil {
 		source = nil // it was never started
 	}

@@ -20,8 +20,8 @@ type writer struct {
 }
 
 // write writes the events of a recording that are later than all events that were replaced, and not
-// later than until, by the recording's clock. Later events are incomplete, because the chunks of the
-// shards were copied one after another.
+// later than until, by the recording's clock. Later events are incomplete, because the chunks of
+// the shards were copied one after another.
 func (w *writer) write(file io.ReaderAt, until uint64) error {
 	r, err := recording.NewReader(file)
 	if err != nil {

@@ -52,7 +52,8 @@ func (c *connection) serve() {
 			if !ok {
 				return
 			}
-			if c.send(wire.KindError, failure.Append(nil)) != nil || failure.Code == wire.CodeMalformed {
+			if c.send(wire.KindError, failure.Append(nil)) != nil ||
+				failure.Code == wire.CodeMalformed {
 				return
 			}
 		}
@@ -165,7 +166,8 @@ func (c *connection) watch(w *wire.Watch) error {
 	return sendDescriptor(c.File, wire.Append(nil, wire.KindWatching, body), m.fd)
 }
 
-// end ends a watch: when it returns, the memory has every event that was fired, and states that it has ended.
+// end ends a watch: when it returns, the memory has every event that was fired, and states that it
+// has ended.
 func (c *connection) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

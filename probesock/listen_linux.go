@@ -31,8 +31,8 @@ const (
 	endPause = 10 * time.Millisecond
 	// maxAddress is the maximum length of the address of a socket.
 	maxAddress = 107
-	// staleAge is the minimum age of a socket that is removed as stale: another process may have just
-	// made a younger one. staleTicks is the same in the ticks of start times.
+	// staleAge is the minimum age of a socket that is removed as stale: another process may have
+	// just made a younger one. staleTicks is the same in the ticks of start times.
 	staleAge   = time.Minute
 	staleTicks = 60 * 100
 	// maxWatchers is the maximum number of connections that watch at a time, maxRing the maximum
@@ -95,7 +95,10 @@ func listen(own bool) (*listener, error) {
 		return nil, err
 	}
 	recorder.Prepare() // now: later, the process may be unable to create threads
-	l := &listener{connections: map[*connection]bool{}, head: recording.Head{PID: uint32(os.Getpid())}}
+	l := &listener{
+		connections: map[*connection]bool{},
+		head:        recording.Head{PID: uint32(os.Getpid())},
+	}
 	recordfile.Describe(&l.head)
 	if l.head.Start == 0 {
 		return nil, errNoStart
@@ -140,7 +143,8 @@ func (l *listener) open(dir string, fd int) error {
 		case !listens(address): // this process left it before it executed this program
 			_ = os.Remove(at)
 			socket, err = listenAt(address)
-		case n < wire.MaxNamesakes: // a process of another PID namespace, as in another container, shares the directory
+		case n < wire.MaxNamesakes:
+			// a process of another PID namespace, as in another container, shares the directory
 			continue
 		}
 		if err != nil {
@@ -166,7 +170,8 @@ func protect(at string) error {
 	return os.Chmod(at, 0o600)
 }
 
-// listens reports whether a process listens on a socket. A process that has just made the socket will listen in a moment.
+// listens reports whether a process listens on a socket. A process that has just made the socket
+// will listen in a moment.
 func listens(address string) bool {
 	for range 10 {
 		if !wire.Refuses(address) {
@@ -177,7 +182,8 @@ func listens(address string) bool {
 	return false
 }
 
-// address returns the address of a socket in a directory. It may have 107 bytes, so a longer path begins with the directory's descriptor.
+// address returns the address of a socket in a directory. It may have 107 bytes, so a longer path
+// begins with the directory's descriptor.
 func address(dir string, fd int, name string) string {
 	if at := path.Join(dir, name); len(at) <= maxAddress {
 		return at
@@ -282,8 +288,8 @@ func (l *listener) remove(c *connection) {
 	delete(l.connections, c)
 }
 
-// reserve takes memory for a watcher that asks for a number of bytes of chunks, and returns the number of
-// chunks that it gets. It refuses the watcher if there are too many.
+// reserve takes memory for a watcher that asks for a number of bytes of chunks, and returns the
+// number of chunks that it gets. It refuses the watcher if there are too many.
 func (l *listener) reserve(bytes uint64) (chunks uint64, size int64, err error) {
 	return l.reserveIn(recordfile.MemoryRoom(), bytes)
 }
@@ -314,8 +320,8 @@ func (l *listener) reserveIn(
 	}
 }
 
-// rest waits until some time after a watch has ended: the end of a watch stops the world for a moment, and watchers may come and go
-// without end.
+// rest waits until some time after a watch has ended: the end of a watch stops the world for a
+// moment, and watchers may come and go without end.
 func (l *listener) rest() {
 	l.resting.Lock()
 	defer l.resting.Unlock()
@@ -359,8 +365,9 @@ func (l *listener) close() error {
 	return err
 }
 
-// isAdmitted reports whether a user may watch the processes of another. The kernel reports every user that has
-// no UID in a user namespace as the overflow user, whose UID then stands for all of them.
+// isAdmitted reports whether a user may watch the processes of another. The kernel reports every
+// user that has no UID in a user namespace as the overflow user, whose UID then stands for all of
+// them.
 func isAdmitted(peer, own uint32, allMapped func() bool) bool {
 	if peer == region.OverflowUser && !allMapped() {
 		return false
@@ -368,16 +375,21 @@ func isAdmitted(peer, own uint32, allMapped func() bool) bool {
 	return peer == own || peer == 0
 }
 
-// globs reports whether a pattern matches a name, as path.Match does, but treats the slash like any other character.
+// globs reports whether a pattern matches a name, as path.Match does, but treats the slash like any
+// other character.
 func globs(pattern, name string) bool {
 	const slash = "\x00"
-	ok, err := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(name, "/", slash))
+	ok, err := path.Match(
+		strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(name, "/", slash),
+	)
 	return ok && err == nil
 }
 
 // selects returns whether one of the patterns selects a probe.
 func selects(patterns []wire.Pattern) func(provider, probe string) bool {
 	return func(provider, probe string) bool {
-		return slices.ContainsFunc(patterns, func(p wire.Pattern) bool { return globs(p.Provider, provider) && globs(p.Probe, probe) })
+		return slices.ContainsFunc(patterns, func(p wire.Pattern) bool {
+			return globs(p.Provider, provider) && globs(p.Probe, probe)
+		})
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is the memory that a watcher reads, mapped by this process. If the kernel has the seals, no other process can write to it,
-// shorten it or replace it.
+// memory is the memory that a watcher reads, mapped by this process. If the kernel has the seals,
+// no other process can write to it, shorten it or replace it.
 type memory struct {
 	fd    int // valid until it was sent
 	size  int64
@@ -53,13 +53,15 @@ func (m *memory) fill() (err error) {
 	if err != nil {
 		return os.NewSyscallError("fallocate", err)
 	}
-	if m.bytes, err = unix.Mmap(m.fd, 0, int(m.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	const both = unix.PROT_READ | unix.PROT_WRITE
+	if m.bytes, err = unix.Mmap(m.fd, 0, int(m.size), both, unix.MAP_SHARED); err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
 	// A child that is forked without exec does not inherit it.
 	_ = unix.Madvise(m.bytes, unix.MADV_DONTFORK)
 	const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
-	if _, err = unix.FcntlInt(uintptr(m.fd), unix.F_ADD_SEALS, seals|unix.F_SEAL_FUTURE_WRITE); err == unix.EINVAL {
+	_, err = unix.FcntlInt(uintptr(m.fd), unix.F_ADD_SEALS, seals|unix.F_SEAL_FUTURE_WRITE)
+	if err == unix.EINVAL {
 		m.whole = false                                                // a watcher can punch holes
 		_, err = unix.FcntlInt(uintptr(m.fd), unix.F_ADD_SEALS, seals) // Linux before 5.1
 	}

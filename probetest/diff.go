@@ -9,7 +9,8 @@ import (
 
 // equal reports whether two events are equal, apart from arguments that are ignored.
 func (o *options) equal(a, b *stapsdt.Event) bool {
-	if a.Probe() != b.Probe() && a.Probe().String() != b.Probe().String() || a.NumArgs() != b.NumArgs() {
+	if a.Probe() != b.Probe() && a.Probe().String() != b.Probe().String() ||
+		a.NumArgs() != b.NumArgs() {
 		return false
 	}
 	var info []stapsdt.ArgInfo
@@ -62,7 +63,9 @@ func (o *options) diff(want, got []*stapsdt.Event) string {
 }
 
 // diffTable calls lines with each line of a diff.
-func (o *options) diffTable(want, got []*stapsdt.Event, lines func(prefix string, events ...*stapsdt.Event)) {
+func (o *options) diffTable(
+	want, got []*stapsdt.Event, lines func(prefix string, events ...*stapsdt.Event),
+) {
 	// common[i][j] is the length of the longest common subsequence of want[i:] and got[j:].
 	common := make([][]int32, len(want)+1)
 	for i := range common {

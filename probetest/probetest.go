@@ -153,7 +153,9 @@ func newOptions(opts []Option) *options {
 // probetest.Only(&requestDone.Probe). Probes of the same name are selected together.
 func Only(probes ...*stapsdt.Probe) Option {
 	return Where(func(e *stapsdt.Event) bool {
-		return slices.ContainsFunc(probes, func(p *stapsdt.Probe) bool { return p.Name() == e.Probe().Name() })
+		return slices.ContainsFunc(
+			probes, func(p *stapsdt.Probe) bool { return p.Name() == e.Probe().Name() },
+		)
 	})
 }
 
@@ -188,7 +190,9 @@ func Ignore(names ...string) Option {
 // selected returns the events that the options select.
 func (o *options) selected(events []*stapsdt.Event) (selected []*stapsdt.Event) {
 	for _, e := range events {
-		if !slices.ContainsFunc(o.filters, func(f func(*stapsdt.Event) bool) bool { return !f(e) }) {
+		if !slices.ContainsFunc(
+			o.filters, func(f func(*stapsdt.Event) bool) bool { return !f(e) },
+		) {
 			selected = append(selected, e)
 		}
 	}

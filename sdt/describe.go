@@ -11,8 +11,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
 )
 
-// The limits of the work to find the functions of sites, and types, in a file's DWARF: about 0.1 seconds'
-// worth, as debuginfo.Entries counts.
+// The limits of the work to find the functions of sites, and types, in a file's DWARF: about 0.1
+// seconds' worth, as debuginfo.Entries counts.
 const (
 	maxDWARF     = 64 << 20
 	functionWork = 1 << 21
@@ -55,8 +55,10 @@ func ReadTypes(r io.ReaderAt, sites []Site) error {
 		return err
 	}
 	d.types = newTypes(data.Data, int64(f.pick(4, 8)))
-	d.functions = debuginfo.Functions{Entries: debuginfo.Entries{R: data.Reader(), Left: functionWork}, Data: data,
-		Wanted: slices.Sorted(maps.Keys(d.sites)), Ranges: rangeWork}
+	d.functions = debuginfo.Functions{
+		Entries: debuginfo.Entries{R: data.Reader(), Left: functionWork}, Data: data,
+		Wanted: slices.Sorted(maps.Keys(d.sites)), Ranges: rangeWork,
+	}
 	for _, u := range data.Units {
 		if err := d.functions.In(u, d.function); err != nil {
 			d.errs = append(d.errs, fmt.Errorf(".debug_info+%#x: %w", u.Offset, err))
@@ -145,8 +147,16 @@ func (d *describer) assign() {
 		}
 		if i >= 0 {
 			if len(d.errs) < maxErrors {
-				d.errs = append(d.errs, fmt.Errorf("%s:%s: argument %d is %s of %d bytes in the note, but %q of type %v in DWARF", f.probe.Provider,
-					f.probe.Name, i, &f.probe.Args[i], f.probe.Args[i].Size, f.args[i].name, f.args[i].typ))
+				d.errs = append(d.errs, fmt.Errorf(
+					"%s:%s: argument %d is %s of %d bytes in the note, but %q of type %v in DWARF",
+					f.probe.Provider,
+					f.probe.Name,
+					i,
+					&f.probe.Args[i],
+					f.probe.Args[i].Size,
+					f.args[i].name,
+					f.args[i].typ,
+				))
 			}
 			continue
 		}

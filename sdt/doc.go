@@ -30,7 +30,8 @@
 //	case sdt.OperandRegister:
 //		value = register(o.Base.Full) >> o.Base.Shift
 //	case sdt.OperandMemory:
-//		value = load(symbol(o.Symbol) + register(o.Base.Full) + register(o.Index.Full)*o.Scale + o.Displacement)
+//		value = load(symbol(o.Symbol) + register(o.Base.Full) +
+//			register(o.Index.Full)*o.Scale + o.Displacement)
 //	case sdt.OperandConstant:
 //		value = symbol(o.Symbol) + o.Displacement
 //	}

@@ -11,8 +11,8 @@ const (
 	noteSection = ".note.stapsdt"
 	baseSection = ".stapsdt.base"
 
-	// maxNotes is the maximum number of bytes of notes. Real files are below it, and reading them costs little time and
-	// memory.
+	// maxNotes is the maximum number of bytes of notes. Real files are below it, and reading them
+	// costs little time and memory.
 	maxNotes = 8 << 20
 )
 

@@ -33,7 +33,8 @@ type walker struct {
 
 var errTooMany = errors.New("too many errors")
 
-// errDiscarded means that the linker has discarded the code of a note, as with --gc-sections, but not the note.
+// errDiscarded means that the linker has discarded the code of a note, as with --gc-sections, but
+// not the note.
 var errDiscarded = errors.New("the code was discarded")
 
 func (w *walker) fail(err error) {

@@ -9,8 +9,10 @@ import (
 
 // syntaxes are the notations of the machines that are supported.
 var syntaxes = map[elf.Machine]func() *syntax{
-	elf.EM_X86_64: sync.OnceValue(amd64), elf.EM_386: sync.OnceValue(i386), elf.EM_AARCH64: sync.OnceValue(arm64), elf.EM_ARM: sync.OnceValue(arm),
-	elf.EM_RISCV: sync.OnceValue(riscv64), elf.EM_S390: sync.OnceValue(s390x), elf.EM_PPC64: sync.OnceValue(ppc64le),
+	elf.EM_X86_64: sync.OnceValue(amd64),
+	elf.EM_386:    sync.OnceValue(i386), elf.EM_AARCH64: sync.OnceValue(arm64),
+	elf.EM_ARM: sync.OnceValue(arm), elf.EM_RISCV: sync.OnceValue(riscv64),
+	elf.EM_S390: sync.OnceValue(s390x), elf.EM_PPC64: sync.OnceValue(ppc64le),
 }
 
 // syntaxOf returns the notation of a machine, or nil if it is not supported.
@@ -55,7 +57,9 @@ func amd64() *syntax {
 }
 
 func i386() *syntax {
-	return &syntax{registers: x86Registers(32), vectors: x86Vectors(8), address: 32, parse: parseATT}
+	return &syntax{
+		registers: x86Registers(32), vectors: x86Vectors(8), address: 32, parse: parseATT,
+	}
 }
 
 // x86Registers returns the eight registers of 386, which are the lower halves of eight
@@ -104,14 +108,18 @@ func arm64() *syntax {
 	for prefix, bits := range map[string]int{"v": 128, "q": 128, "d": 64, "s": 32, "h": 16, "b": 8} {
 		v.numbered(prefix, "v", 32, bits)
 	}
-	return &syntax{registers: r, vectors: v, zero: []string{"xzr", "wzr"}, address: 64, parse: parseBracket}
+	return &syntax{
+		registers: r, vectors: v, zero: []string{"xzr", "wzr"}, address: 64, parse: parseBracket,
+	}
 }
 
 func arm() *syntax {
 	r, v := names{}, names{}
 	r.numbered("r", "r", 13, 32)
-	for name, full := range map[string]string{"sl": "r10", "fp": "r11", "ip": "r12", "sp": "sp", "r13": "sp", "lr": "lr", "r14": "lr",
-		"pc": "pc", "r15": "pc"} {
+	for name, full := range map[string]string{
+		"sl": "r10", "fp": "r11", "ip": "r12", "sp": "sp", "r13": "sp", "lr": "lr", "r14": "lr",
+		"pc": "pc", "r15": "pc",
+	} {
 		r.add(name, full, 32, 0)
 	}
 	v.numbered("d", "d", 32, 64)
@@ -125,7 +133,8 @@ func arm() *syntax {
 func riscv64() *syntax {
 	r, v := names{}, names{}
 	r.named("x", 1, "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
-		"s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6") // x0 is always zero
+		// x0 is always zero
+		"s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6")
 	r.add("fp", "s0", 64, 0)
 	v.named("f", 0, "ft0", "ft1", "ft2", "ft3", "ft4", "ft5", "ft6", "ft7", "fs0", "fs1", "fa0", "fa1", "fa2", "fa3", "fa4", "fa5", "fa6", "fa7",
 		"fs2", "fs3", "fs4", "fs5", "fs6", "fs7", "fs8", "fs9", "fs10", "fs11", "ft8", "ft9", "ft10", "ft11")

@@ -35,8 +35,10 @@ type alias struct {
 }
 
 func newTypes(data *dwarf.Data, pointer int64) *types {
-	return &types{entries: debuginfo.Entries{R: data.Reader(), Left: typeWork}, pointer: pointer, seen: map[dwarf.Offset]*Type{},
-		aliases: map[*Type]alias{}}
+	return &types{
+		entries: debuginfo.Entries{R: data.Reader(), Left: typeWork}, pointer: pointer,
+		seen: map[dwarf.Offset]*Type{}, aliases: map[*Type]alias{},
+	}
 }
 
 // of returns the type at an offset, which is complete after resolve.
@@ -169,7 +171,8 @@ func (t *types) read(at dwarf.Offset, typ *Type) error {
 		typ.Kind = baseKind(typ, e)
 	case dwarf.TagEnumerationType:
 		typ.Kind = KindInt
-		if encoding, _ := e.Val(dwarf.AttrEncoding).(int64); encoding == encUnsigned || encoding == encUnsignedChar {
+		if encoding, _ := e.Val(dwarf.AttrEncoding).(int64); encoding == encUnsigned ||
+			encoding == encUnsignedChar {
 			typ.Kind = KindUint
 		}
 	case dwarf.TagPointerType, dwarf.TagReferenceType, dwarf.TagRvalueReferenceType:
@@ -177,7 +180,11 @@ func (t *types) read(at dwarf.Offset, typ *Type) error {
 		if typ.Size == 0 {
 			typ.Size = t.pointer
 		}
-	case dwarf.TagTypedef, dwarf.TagConstType, dwarf.TagVolatileType, dwarf.TagRestrictType, dwarf.TagAtomicType:
+	case dwarf.TagTypedef,
+		dwarf.TagConstType,
+		dwarf.TagVolatileType,
+		dwarf.TagRestrictType,
+		dwarf.TagAtomicType:
 		t.aliases[typ] = alias{typ.Name, t.target(e)}
 	case dwarf.TagArrayType:
 		return t.readArray(e, typ)
@@ -257,7 +264,8 @@ func (t *types) readArray(e *dwarf.Entry, typ *Type) error {
 func (t *types) readStruct(e *dwarf.Entry, typ *Type) error {
 	typ.Kind = KindStruct
 	return t.entries.Children(e, func(c *dwarf.Entry) {
-		if c.Tag != dwarf.TagMember && c.Tag != dwarf.TagInheritance || c.Val(dwarf.AttrExternal) != nil {
+		if c.Tag != dwarf.TagMember && c.Tag != dwarf.TagInheritance ||
+			c.Val(dwarf.AttrExternal) != nil {
 			return
 		}
 		f := Field{Type: t.target(c), Name: short(c.Val(dwarf.AttrName))}

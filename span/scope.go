@@ -8,8 +8,8 @@ import (
 )
 
 // maxDepth is the largest number of scopes in a context, and of contexts that are searched for the
-// nearest scope. [context.Context.Value] walks through the types of package context in a loop, but calls itself
-// at each scope.
+// nearest scope. [context.Context.Value] walks through the types of package context in a loop, but
+// calls itself at each scope.
 const maxDepth = operation.MaxDepth
 
 // ID returns the ID of the reported span that a context belongs to, or 0 if there is none. It
@@ -36,8 +36,9 @@ func (c *scope) Within() operation.Parent { return operation.Parent{Context: c.C
 
 func (c *scope) String() string { return fmt.Sprintf("%v.Span(%d)", c.Context, c.id) }
 
-// scopeOfAfterFuncer is a scope in a context that has a method AfterFunc. If package context does not
-// know the type of a context without this method, it starts a goroutine for each context below it.
+// scopeOfAfterFuncer is a scope in a context that has a method AfterFunc. If package context does
+// not know the type of a context without this method, it starts a goroutine for each context below
+// it.
 type scopeOfAfterFuncer scope
 
 type afterFuncer interface {

@@ -176,7 +176,9 @@ func (o *Operation[S, E]) Start(ctx context.Context, fields S) (context.Context,
 
 // StartFunc is like Start with the result of fields, which is called only while the
 // operation is traced, and must not panic.
-func (o *Operation[S, E]) StartFunc(ctx context.Context, fields func() S) (context.Context, *Span[E]) {
+func (o *Operation[S, E]) StartFunc(
+	ctx context.Context, fields func() S,
+) (context.Context, *Span[E]) {
 	if on(o.start) || on(o.end) || o.context != nil && on(o.context) {
 		return o.begin(ctx, fields())
 	}

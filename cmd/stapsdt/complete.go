@@ -30,9 +30,12 @@ func completeSpecs(root *cobra.Command) {
 	}
 }
 
-// completeSpec completes a SPEC: with the probes of the recordings of --from, of the processes of -p or -a, or of the FILE
-// that the word begins with. Without any of them the word is the beginning of a FILE.
-func completeSpec(c *cobra.Command, args []string, word string) (all []string, _ cobra.ShellCompDirective) {
+// completeSpec completes a SPEC: with the probes of the recordings of --from, of the processes of
+// -p or -a, or of the FILE that the word begins with. Without any of them the word is the beginning
+// of a FILE.
+func completeSpec(
+	c *cobra.Command, args []string, word string,
+) (all []string, _ cobra.ShellCompDirective) {
 	if _, command := cutCommand(c, args); len(command) > 0 { // cobra has added dashes at the end
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -45,7 +48,8 @@ func completeSpec(c *cobra.Command, args []string, word string) (all []string, _
 	}
 	for _, p := range probes {
 		name := p.before + p.provider + ":" + p.name
-		if c.Name() == "top" || c.Name() == "tree" { // these take operations, which have the arguments of their starts
+		// these take operations, which have the arguments of their starts
+		if c.Name() == "top" || c.Name() == "tree" {
 			var isStart bool
 			if name, isStart = pairing.NameOf(name); !isStart {
 				continue
@@ -59,13 +63,18 @@ func completeSpec(c *cobra.Command, args []string, word string) (all []string, _
 	return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeExpression completes the last name of an expression, with the arguments of the probes of the SPECs before it.
-func completeExpression(c *cobra.Command, args []string, word string) (all []string, _ cobra.ShellCompDirective) {
+// completeExpression completes the last name of an expression, with the arguments of the probes of
+// the SPECs before it.
+func completeExpression(
+	c *cobra.Command, args []string, word string,
+) (all []string, _ cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	probes, _ := offered(c, args[0])
-	before := word[:1+strings.LastIndexFunc(word, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })]
+	before := word[:1+strings.LastIndexFunc(word, func(r rune) bool {
+		return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})]
 	for _, spec := range args {
 		for _, name := range arguments(probes, spec) {
 			if strings.HasPrefix(before+name, word) {
@@ -118,7 +127,8 @@ func (c *completion) add(name, kind string) {
 	c.args = append(c.args, name+"\t"+render.Printable(kind))
 }
 
-// arguments returns the names of the arguments of the first probe that a SPEC names, each with its type.
+// arguments returns the names of the arguments of the first probe that a SPEC names, each with its
+// type.
 func arguments(all []completion, text string) []string {
 	spec, err := spec.Parse(text)
 	if err != nil {

@@ -47,7 +47,12 @@ func countFlags(c *cobra.Command, config *query.Config, o *count.Options) {
 	byFlag(c, &o.By)
 	limitFlag(c, &o.Limit, "rows")
 	c.Flags().StringVar(&o.Sort, "sort", "count", "the rows by `COLUMN`, the largest number first: count, sum with --sum, or for hist and latency average, p50, p99 or max")
-	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{"count", "sum", "average", "p50", "p99", "max"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc(
+		"sort",
+		cobra.FixedCompletions(
+			[]string{"count", "sum", "average", "p50", "p99", "max"}, cobra.ShellCompDirectiveNoFileComp,
+		),
+	)
 	sourceFlags(c, &o.From)
 	c.Flags().DurationVarP(&o.Interval, "interval", "i", 0, "show the numbers at this interval too, such as 1s")
 }

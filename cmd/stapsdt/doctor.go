@@ -58,11 +58,14 @@ var _ = [1]bool{}[exitFault-doctor.StatusFault]
 
 // processAndSpec reads the process and the spec.
 func processAndSpec(process string, args []string) (pid int, only *spec.Spec, err error) {
-	words := strings.FieldsFunc(process, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	words := strings.FieldsFunc(
+		process, func(r rune) bool { return r == ',' || unicode.IsSpace(r) },
+	)
 	switch {
 	case len(words) == 0:
 		return 0, nil, query.Usagef("no process: give -p PID")
-	case len(words) > 1 || len(args) > 0 && isNumber(args[0]): // the output of pgrep, with quotes or without
+	case len(words) > 1 || len(args) > 0 && isNumber(args[0]):
+		// the output of pgrep, with quotes or without
 		return 0, nil, query.Usagef("-p takes one process here; pgrep -nx NAME prints the newest of this name")
 	}
 	switch pid, err = processOf(words[0]); {

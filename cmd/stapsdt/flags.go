@@ -100,7 +100,9 @@ func runFlags(c *cobra.Command, to *console.Console, config *query.Config) {
 
 // choiceFlag defines a flag with a fixed set of values. now is the default, for which set is not
 // called.
-func choiceFlag(c *cobra.Command, set func(string), name, short, now, usage string, words ...string) {
+func choiceFlag(
+	c *cobra.Command, set func(string), name, short, now, usage string, words ...string,
+) {
 	c.Flags().FuncP(name, short, usage, func(word string) error {
 		if !slices.Contains(words, word) {
 			return fmt.Errorf("takes %s, not %q", text.List(words, "or"), word)
@@ -109,7 +111,9 @@ func choiceFlag(c *cobra.Command, set func(string), name, short, now, usage stri
 		return nil
 	})
 	c.Flags().Lookup(name).DefValue = now
-	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc(
+		name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp),
+	)
 }
 
 // viaFlag adds the flag of the commands that read events from the kernel or from sockets.

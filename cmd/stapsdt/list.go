@@ -28,7 +28,9 @@ At an address, a Go program lists its probes itself, by package debugprobe.`,
   stapsdt list -a -o json
   stapsdt list -p 1234 'go:main.*'
   stapsdt list http://localhost:8080/debug/probes/`,
-		RunE: func(c *cobra.Command, args []string) error { return list.Run(c.Context(), to, where, args, options) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return list.Run(c.Context(), to, where, args, options)
+		},
 	}
 	targetFlags(c, &where)
 	debugFlag(c, &where)

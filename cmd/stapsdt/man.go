@@ -37,7 +37,8 @@ func manCommand() *cobra.Command {
 			}
 			root.Long += "\n\n# COMMANDS\n"
 			for _, verb := range root.Commands() {
-				verb.Hidden = verb.Hidden || verb.Name() == "completion" // the pages do not refer to it
+				// the pages do not refer to it
+				verb.Hidden = verb.Hidden || verb.Name() == "completion"
 				if !verb.IsAvailableCommand() {
 					continue
 				}
@@ -73,12 +74,18 @@ func writePage(c *cobra.Command, directory string) error {
 		return err
 	}
 	// mandoc wants a day in the date, and a tag in place of a tab.
-	text := strings.Replace(page.String(), header.Date.Format("Jan 2006"), header.Date.UTC().Format(time.DateOnly), 1)
+	text := strings.Replace(
+		page.String(), header.Date.Format("Jan 2006"), header.Date.UTC().Format(time.DateOnly), 1,
+	)
 	text = option.ReplaceAllStringFunc(text, func(found string) string {
 		m := option.FindStringSubmatch(found)
 		return ".TP\n" + m[1] + values[m[2]] + "\n"
 	})
-	return os.WriteFile(filepath.Join(directory, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"), []byte(text), 0o644)
+	return os.WriteFile(
+		filepath.Join(directory, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"),
+		[]byte(text),
+		0o644,
+	)
 }
 
 var (
@@ -87,7 +94,8 @@ var (
 	special = regexp.MustCompile(`(?m)^  .*|[_*<\[\]]`)
 )
 
-// markdown returns a text of the help as the generator reads it. An indented line is a part of an example or of a table.
+// markdown returns a text of the help as the generator reads it. An indented line is a part of an
+// example or of a table.
 func markdown(text string) string {
 	text = strings.Replace(text, "Exit statuses:\n", "# EXIT STATUS\n", 1)
 	return special.ReplaceAllStringFunc(text, func(found string) string {

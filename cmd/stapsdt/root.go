@@ -70,8 +70,8 @@ func readPods(root *cobra.Command, args []string, pods replay.Replicas) {
 	}
 }
 
-// isReaderGone reports whether an error comes from writing to a pipe whose reader has ended. The error of a socket has
-// another type, and is a failure.
+// isReaderGone reports whether an error comes from writing to a pipe whose reader has ended. The
+// error of a socket has another type, and is a failure.
 func isReaderGone(err error) bool {
 	var write *fs.PathError
 	return errors.As(err, &write) && slices.ContainsFunc(brokenPipes, func(broken error) bool {
@@ -188,7 +188,8 @@ describes what -w and --by take, and "stapsdt help json" what -o json prints.
 	return root
 }
 
-// refuseOthers makes it an error to ask for the help of a command that does not exist, or for the completion of another shell.
+// refuseOthers makes it an error to ask for the help of a command that does not exist, or for the
+// completion of another shell.
 func refuseOthers(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

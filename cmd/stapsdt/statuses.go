@@ -42,14 +42,20 @@ func statusHelp() string {
 	return b.String()
 }
 
-// remoteStatus returns the exit status of an error that may come from a program that is traced by an address.
+// remoteStatus returns the exit status of an error that may come from a program that is traced by
+// an address.
 func remoteStatus(err error) int {
 	var refused *remote.Error
 	switch {
 	case errors.Is(err, remote.ErrGone):
 		return exitGone
 	case errors.As(err, &refused):
-		return cmp.Or(map[int]int{400: exitUsage, 401: exitRights, 403: exitRights, 404: exitNothing}[refused.Status], exitFailure)
+		return cmp.Or(
+			map[int]int{
+				400: exitUsage, 401: exitRights, 403: exitRights, 404: exitNothing,
+			}[refused.Status],
+			exitFailure,
+		)
 	}
 	return exitFailure
 }

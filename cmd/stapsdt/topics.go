@@ -2,7 +2,8 @@ package main
 
 import "github.com/spf13/cobra"
 
-// topics returns the help pages that are not about a verb. The manual page of stapsdt includes them.
+// topics returns the help pages that are not about a verb. The manual page of stapsdt includes
+// them.
 func topics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "expressions", Short: "The expressions of -w, --by, --show, --sum and --key", Long: expressionsHelp},

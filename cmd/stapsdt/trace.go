@@ -52,11 +52,10 @@ time axis. -w then applies to an operation as a whole, as in latency.`,
 				return err
 			}
 			if outfile.Timelines[format] != "" {
-				if err := checkFile(c, format, &options.From); err != nil {
-					return err
-				}
 				config.Verbose = options.Verbose
-				return timeline.Run(c.Context(), to, config, timeline.Options{Format: format, Path: path, Limit: options.Limit, From: options.From})
+				return runTimeline(c, to, config, timeline.Options{
+					Format: format, Path: path, Limit: options.Limit, From: options.From,
+				})
 			}
 			if path != "" {
 				return query.Usagef("-O %s is for -o chrome and -o perfetto: for -o %s, write >%[1]s", path, format)
@@ -95,4 +94,14 @@ func checkFile(c *cobra.Command, format string, from *replay.From) error {
 		return query.Usagef("-o %s needs the kernel, a socket or a recording, not an address", format)
 	}
 	return nil
+}
+
+// runTimeline writes the events to a file for viewers.
+func runTimeline(
+	c *cobra.Command, to *console.Console, config query.Config, o timeline.Options,
+) error {
+	if err := checkFile(c, o.Format, &o.From); err != nil {
+		return err
+	}
+	return timeline.Run(c.Context(), to, config, o)
 }

@@ -25,7 +25,8 @@ struct event {
 #define AT(type) [8 + (type)]
 static const uint64_t masks[] = {
 	AT(int64) = UINT64_MAX, AT(int32) = UINT32_MAX, AT(int16) = UINT16_MAX, AT(int8) = UINT8_MAX,
-	AT(uint8) = UINT8_MAX, AT(uint16) = UINT16_MAX, AT(uint32) = UINT32_MAX, AT(uint64) = UINT64_MAX,
+	AT(uint8) = UINT8_MAX, AT(uint16) = UINT16_MAX, AT(uint32) = UINT32_MAX,
+	AT(uint64) = UINT64_MAX,
 	AT(noarg) = UINT64_MAX, AT(sdt_string) = UINT64_MAX,
 };
 static const uint64_t signs[] = {
@@ -96,7 +97,9 @@ static inline void commit_slot(struct sdt_slot *slot, uint32_t used)
 	sdt_store64(slot->chunk + SDT_OFF_COMMITTED, used - SDT_CHUNK_HEAD_BYTES);
 }
 
-/* put_reading_record appends a reading of the clocks. Readings become rarer, down to one a second. */
+/*
+ * put_reading_record appends a reading of the clocks. Readings become rarer, down to one a second.
+ */
 static void put_reading_record(const struct sdt_writer *writer, struct sdt_slot *slot)
 {
 	struct sdt_reading reading = sdt_clock_read(&writer->clock);
@@ -115,7 +118,8 @@ static void put_reading_record(const struct sdt_writer *writer, struct sdt_slot 
 }
 
 /* make_room finds room for a record of the size, after a reading if one is due. */
-static __attribute__((noinline)) bool make_room(struct sdt_writer *writer, struct sdt_slot *slot, uint32_t size)
+static __attribute__((noinline)) bool make_room(struct sdt_writer *writer, struct sdt_slot *slot,
+						uint32_t size)
 {
 	if (size + READING_RECORD_BYTES > SDT_CHUNK_BYTES - slot->used)
 		return sdt_chunk_next(writer, slot);
@@ -133,7 +137,8 @@ static inline __attribute__((always_inline)) bool append_to(struct sdt_writer *w
 	unsigned char *to;
 
 	/* The time is computed from the last reading, unless the reading is too old. */
-	if (__builtin_expect(event->size > SDT_CHUNK_BYTES - used || now - slot->read > slot->interval, 0)) {
+	if (__builtin_expect(event->size > SDT_CHUNK_BYTES - used ||
+			     now - slot->read > slot->interval, 0)) {
 		if (!make_room(writer, slot, event->size))
 			return false;
 		now = sdt_clock_now(&writer->clock);
@@ -151,11 +156,14 @@ static inline __attribute__((always_inline)) bool append_to(struct sdt_writer *w
 }
 
 /* append_shared appends an event to a shared slot, or counts it as lost. */
-static __attribute__((noinline)) void append_shared(struct sdt_writer *writer, const uint32_t *number,
-						    const struct sdt_observation *of, const uint64_t *values)
+static __attribute__((noinline)) void append_shared(struct sdt_writer *writer,
+						    const uint32_t *number,
+						    const struct sdt_observation *of,
+						    const uint64_t *values)
 {
 	uint32_t lengths[SDT_MAX_ARGUMENTS];
-	const struct event event = {of, values, lengths, measure_texts(of, values, lengths), sdt_thread_id()};
+	const struct event event = {of, values, lengths, measure_texts(of, values, lengths),
+				    sdt_thread_id()};
 	struct sdt_slot *slot;
 	uint32_t tried = 0;
 	bool appended = false;
@@ -229,7 +237,9 @@ static inline const struct sdt_observation *observation_of(const SDTProbe_t *pro
 	const struct sdt_provider *provider = (const struct sdt_provider *)probe->provider;
 
 	sdt_acquire(); /* orders the writes that precede the store of the address */
-	return &__atomic_load_n(&provider->observed, __ATOMIC_ACQUIRE)[(entry - provider->sites) / SDT_SLOT];
+	const size_t index = (entry - provider->sites) / SDT_SLOT;
+
+	return &__atomic_load_n(&provider->observed, __ATOMIC_ACQUIRE)[index];
 }
 
 /*
@@ -239,7 +249,8 @@ static inline const struct sdt_observation *observation_of(const SDTProbe_t *pro
 static __attribute__((noinline)) void append_to_all(const SDTProbe_t *probe, uintptr_t entry,
 						    const uint64_t *values, int count)
 {
-	uint32_t skipped = __atomic_load_n(&sdt_record_waits, __ATOMIC_RELAXED) ? sdt_record_in_child() : 0;
+	uint32_t skipped =
+		__atomic_load_n(&sdt_record_waits, __ATOMIC_RELAXED) ? sdt_record_in_child() : 0;
 	const struct sdt_observation *of = observation_of(probe, entry);
 	uint32_t sinks = __atomic_load_n(&of->sinks, __ATOMIC_ACQUIRE) & ~skipped;
 	uint64_t all[SDT_MAX_ARGUMENTS] = {0};

@@ -38,7 +38,10 @@ static void describe_records(struct sdt_observation *o, const struct sdt_probe *
 		o->has_texts |= probe->types[i] == sdt_string;
 }
 
-/* reserve_observations makes room for all probes of a provider. It returns -1 if there is no memory. */
+/*
+ * reserve_observations makes room for all probes of a provider. It returns -1 if there is no
+ * memory.
+ */
 static int reserve_observations(struct sdt_provider *provider)
 {
 	const struct sdt_probe *probe = sdt_first(provider);
@@ -104,7 +107,10 @@ static void observe_provider(const struct sdt_sink *sink, struct sdt_provider *p
 	}
 }
 
-/* move_probes gives each probe of a provider the address of its site, or of its slot's entry if it is recorded. */
+/*
+ * move_probes gives each probe of a provider the address of its site, or of its slot's entry if it
+ * is recorded.
+ */
 static void move_probes(struct sdt_provider *provider)
 {
 	const struct sdt_observation *o = provider->observed;
@@ -178,7 +184,8 @@ void sdt_observe_unload(struct sdt_provider *provider)
  * sdt_observe_begin begins to record the fires that the patterns select to memory, including
  * fires of providers that are loaded later. It returns -1 if there is no memory for that.
  */
-int sdt_observe_begin(int index, const struct sdt_memory *memory, const struct sdt_patterns *patterns)
+int sdt_observe_begin(int index, const struct sdt_memory *memory,
+		      const struct sdt_patterns *patterns)
 {
 	struct sdt_sink *sink = &sdt_sinks[index];
 

@@ -118,7 +118,9 @@ static bool match_name(struct glob glob, const char *name)
 	}
 }
 
-/* sdt_patterns_select reports whether one of the patterns, which are well-formed, selects a probe. */
+/*
+ * sdt_patterns_select reports whether one of the patterns, which are well-formed, selects a probe.
+ */
 bool sdt_patterns_select(const struct sdt_patterns *patterns, const char *provider,
 			 const char *probe)
 {

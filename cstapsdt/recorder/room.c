@@ -22,8 +22,12 @@ static const struct hierarchy memory_controller = {"/sys/fs/cgroup/memory", "mem
 						   "memory.usage_in_bytes", "\ntotal_inactive_file ",
 						   "cgroup.sane_behavior", NULL};
 
-/* read_file reads the beginning of a file of a directory, with a NUL after it. Inlined, it would have its path on the stack more than once. */
-static __attribute__((noinline)) void read_file(const char *directory, const char *name, char *text, size_t size)
+/*
+ * read_file reads the beginning of a file of a directory, with a NUL after it. Inlined, it would
+ * have its path on the stack more than once.
+ */
+static __attribute__((noinline)) void read_file(const char *directory, const char *name, char *text,
+						size_t size)
 {
 	char path[SDT_PATH_SIZE];
 
@@ -123,7 +127,8 @@ static bool sees_root(const struct hierarchy *hierarchy)
  */
 static uint64_t room_of_line(char *line, bool *sees_all)
 {
-	char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+	char *controllers = strchr(line, ':');
+	char *path = controllers ? strchr(controllers + 1, ':') : NULL;
 	const struct hierarchy *hierarchy;
 
 	if (!path)

@@ -4,7 +4,10 @@
  */
 #include "writer.h"
 
-/* The table takes a 16th of the chunks, within these limits. An entry has at least 24 bytes, so that the index has free places. */
+/*
+ * The table takes a 16th of the chunks, within these limits. An entry has at least 24 bytes, so
+ * that the index has free places.
+ */
 enum { MIN_TABLE = 60 << 10, MAX_TABLE = 1020 << 10, BYTES_OF_PLACE = 16 };
 
 /* sdt_table_size returns a multiple of the size of a page. */
@@ -21,7 +24,8 @@ uint64_t sdt_table_size(uint64_t chunks)
  * find_place finds an entry that is equal to the entry after the last one. It returns the entry's
  * place in the index, or the place where it belongs.
  */
-static struct sdt_place *find_place(const struct sdt_writer *writer, const unsigned char *entry, size_t size)
+static struct sdt_place *find_place(const struct sdt_writer *writer, const unsigned char *entry,
+				    size_t size)
 {
 	const uint64_t places = writer->table_bytes / BYTES_OF_PLACE;
 	uint32_t hash = 2166136261; /* FNV-1a */

@@ -110,7 +110,8 @@ int sdt_writer_begin(struct sdt_writer *writer, const struct sdt_memory *memory,
 	__atomic_store_n(&writer->asymmetric, can_make_threads_pass_barriers(), __ATOMIC_RELAXED);
 	writer->table_used = 0;
 	writer->probes = 0;
-	__atomic_store_n(&writer->dropped, 0, __ATOMIC_SEQ_CST); /* a fire that has lost its event may count it late */
+	/* a fire that has lost its event may count it late */
+	__atomic_store_n(&writer->dropped, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&writer->stored, 0, __ATOMIC_SEQ_CST);
 	count_shards(writer);
 	sdt_chunks_reset(writer);

@@ -1,4 +1,7 @@
-/* The state of a recording's writer, which is private to its process: writer.c, append.c, table.c, chunk.c and shard.c. */
+/*
+ * The state of a recording's writer, which is private to its process: writer.c, append.c, table.c,
+ * chunk.c and shard.c.
+ */
 #ifndef SDT_WRITER_H
 #define SDT_WRITER_H
 

@@ -190,8 +190,8 @@ static bool protect(const char *path)
 }
 
 /*
- * bind_socket makes a socket that only this user and root can connect to, and listens. It returns 1 if another
- * process listens on it.
+ * bind_socket makes a socket that only this user and root can connect to, and listens. It returns 1
+ * if another process listens on it.
  */
 static int bind_socket(struct sdt_listener *listener, char *line)
 {
@@ -231,7 +231,10 @@ static int open_in(struct sdt_listener *listener, const char *directory, char *l
 	reason = sdt_make_directory(directory);
 	if (check_directory(directory, reason, line) != 0)
 		return add_remedy(line);
-	/* A process of another PID namespace, as in another container, may share the directory and have the same name. */
+	/*
+	 * A process of another PID namespace, as in another container, may share the directory and have
+	 * the same name.
+	 */
 	for (unsigned n = 1; status == 1 && n <= SDT_WIRE_MAX_NAMESAKES; n++) {
 		size = snprintf(listener->path, sizeof listener->path, n == 1 ? "%s/%lu-%llu.sock" : "%s/%lu-%llu-%u.sock",
 				directory, (unsigned long)listener->pid, (unsigned long long)listener->start, n);
@@ -264,8 +267,8 @@ void sdt_place_prepare(void)
 }
 
 /*
- * sdt_place_open opens the socket of this process in the first directory that can be used: $STAPSDT_DIR and no
- * other, or stapsdt in $XDG_RUNTIME_DIR, or stapsdt-UID in $TMPDIR or /tmp.
+ * sdt_place_open opens the socket of this process in the first directory that can be used:
+ * $STAPSDT_DIR and no other, or stapsdt in $XDG_RUNTIME_DIR, or stapsdt-UID in $TMPDIR or /tmp.
  */
 int sdt_place_open(struct sdt_listener *listener, char *line)
 {

@@ -9,7 +9,8 @@
 
 #include <limits.h>
 
-#define SDT_WIRE(name, value) static const uint32_t SDT_WIRE_##name __attribute__((unused)) = (value);
+#define SDT_WIRE(name, value) \
+	static const uint32_t SDT_WIRE_##name __attribute__((unused)) = (value);
 #include "wire.def"
 #undef SDT_WIRE
 

@@ -1,4 +1,7 @@
-/* The memory of a watcher: a memfd, to which only this process can write where the kernel has the seals. */
+/*
+ * The memory of a watcher: a memfd, to which only this process can write where the kernel has the
+ * seals.
+ */
 #include "socket.h"
 
 #include <fcntl.h>

@@ -50,7 +50,8 @@ import (
 // has these probes:
 //
 //	rpc__start(id, parent, method, remote)
-//	rpc__end(id, parent, nanoseconds, error, method, code, received, sent, received_messages, sent_messages, remote)
+//	rpc__end(id, parent, nanoseconds, error, method, code, received, sent,
+//		received_messages, sent_messages, remote)
 //	rpc__context(id, trace_high, trace_low, span)
 //
 // method is /SERVICE/METHOD, and remote is the address of the client. code is a codes.Code, 0
@@ -87,17 +88,20 @@ func NewServer(p *stapsdt.Provider, opts ...span.Option) *ServerProbes {
 
 // StatsHandler returns the handler for grpc.StatsHandler.
 func (s *ServerProbes) StatsHandler() stats.Handler {
-	return &handler{server: true, start: func(ctx context.Context, method string) (context.Context, *rpc) {
-		if !s.rpcs.Enabled() {
-			return ctx, nil
-		}
-		remote := ""
-		if p, ok := peer.FromContext(ctx); ok {
-			remote = address(p.Addr)
-		}
-		ctx, sp := s.rpcs.Start(ctx, rpcStart{method, remote})
-		return ctx, newRPC(sp, method, remote)
-	}}
+	return &handler{
+		server: true,
+		start: func(ctx context.Context, method string) (context.Context, *rpc) {
+			if !s.rpcs.Enabled() {
+				return ctx, nil
+			}
+			remote := ""
+			if p, ok := peer.FromContext(ctx); ok {
+				remote = address(p.Addr)
+			}
+			ctx, sp := s.rpcs.Start(ctx, rpcStart{method, remote})
+			return ctx, newRPC(sp, method, remote)
+		},
+	}
 }
 
 // fromMetadata is the TraceContextFunc of an RPC that is served: the traceparent in its metadata.
@@ -113,7 +117,8 @@ func fromMetadata(ctx context.Context) (traceID [16]byte, spanID [8]byte, ok boo
 // has these probes:
 //
 //	call__start(id, parent, method)
-//	call__end(id, parent, nanoseconds, error, method, code, received, sent, received_messages, sent_messages, remote)
+//	call__end(id, parent, nanoseconds, error, method, code, received, sent,
+//		received_messages, sent_messages, remote)
 //
 // The arguments are like those of [ServerProbes]. remote is the address of the server, or empty if
 // there was no connection to one. If gRPC retries a call, each attempt is reported. A stream ends

@@ -21,7 +21,8 @@ import (
 // concurrent use. It has these probes:
 //
 //	fetch__start(id, parent, method, host, path)
-//	fetch__end(id, parent, nanoseconds, error, host, status, bytes, dns, connect, tls, first_byte, method)
+//	fetch__end(id, parent, nanoseconds, error, host, status, bytes,
+//		dns, connect, tls, first_byte, method)
 //
 // A fetch ends when the body of its response has been read or is closed, or when it fails. A body
 // that is neither read to its end nor closed has no end, and nothing is kept for it. A body whose
@@ -222,7 +223,10 @@ func (f *fetch) end(err error) {
 // report reports the end of a fetch whose request may still be canceled.
 func (f *fetch) report(err error) {
 	f.span.EndFunc(func() fetchEnd {
-		e := fetchEnd{Host: f.host, Status: f.status.Load(), Bytes: f.bytes.Load(), FirstByte: time.Duration(f.firstByte.Load()), Method: f.method}
+		e := fetchEnd{
+			Host: f.host, Status: f.status.Load(), Bytes: f.bytes.Load(),
+			FirstByte: time.Duration(f.firstByte.Load()), Method: f.method,
+		}
 		if !f.reused.Load() { // else another connection was ready before the new one
 			e.DNS, e.Connect, e.TLS = f.dns.elapsed(), f.connect.elapsed(), f.tls.elapsed()
 		}

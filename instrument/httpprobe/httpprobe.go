@@ -142,14 +142,18 @@ type exchange struct {
 }
 
 // serve serves and reports a request.
-func (s *ServerProbes) serve(next http.Handler, w http.ResponseWriter, r *http.Request, plain bool) {
+func (s *ServerProbes) serve(
+	next http.Handler, w http.ResponseWriter, r *http.Request, plain bool,
+) {
 	if r == nil || r.URL == nil { // no server passes a nil one
 		next.ServeHTTP(w, r)
 		return
 	}
 	x := &exchange{probes: s, method: r.Method, path: r.URL.Path}
 	outer := r.Context()
-	ctx, sp := s.requests.Start(x.within(outer, r.Header), requestStart{x.method, x.path, r.Host, r.RemoteAddr})
+	ctx, sp := s.requests.Start(
+		x.within(outer, r.Header), requestStart{x.method, x.path, r.Host, r.RemoteAddr},
+	)
 	if sp == nil { // the tracer has just detached
 		next.ServeHTTP(w, r)
 		return

@@ -75,7 +75,8 @@ var traceKey = sync.OnceValue(func() any {
 
 func (t *stepContext) Value(key any) any {
 	// Package net looks for its part of the ClientTrace with a key of its own.
-	if kind := reflect.TypeOf(key); kind == reflect.TypeOf(traceKey()) || kind != nil && kind.PkgPath() == "internal/nettrace" {
+	if kind := reflect.TypeOf(key); kind == reflect.TypeOf(traceKey()) ||
+		kind != nil && kind.PkgPath() == "internal/nettrace" {
 		t.once.Do(func() { t.with = httptrace.WithClientTrace(t.Context, t.fetch.steps()) })
 		return t.with.Value(key)
 	}

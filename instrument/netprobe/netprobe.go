@@ -14,7 +14,8 @@
 //	dial__start(id, parent, network, address)
 //	dial__end(id, parent, nanoseconds, error, address, remote, network)
 //	handshake__start(id, parent, remote)
-//	handshake__end(id, parent, nanoseconds, error, server_name, version, cipher_suite, protocol, resumed)
+//	handshake__end(id, parent, nanoseconds, error, server_name, version,
+//		cipher_suite, protocol, resumed)
 //	accept(network, local, remote, error)
 //
 // The connections themselves are the program's own and are never wrapped, so that the
@@ -123,7 +124,13 @@ func (p *Probes) Handshake(ctx context.Context, conn *tls.Conn) error {
 	err := conn.HandshakeContext(derived(ctx, inside))
 	s.EndFunc(func() handshakeEnd {
 		state := conn.ConnectionState()
-		return handshakeEnd{state.ServerName, state.Version, state.CipherSuite, state.NegotiatedProtocol, state.DidResume}
+		return handshakeEnd{
+			state.ServerName,
+			state.Version,
+			state.CipherSuite,
+			state.NegotiatedProtocol,
+			state.DidResume,
+		}
 	}, err)
 	return err
 }
@@ -160,7 +167,9 @@ type unixListener struct {
 	probes *Probes
 }
 
-func (l *unixListener) Accept() (net.Conn, error) { return l.probes.acceptFrom(l.UnixListener, true) }
+func (l *unixListener) Accept() (net.Conn, error) {
+	return l.probes.acceptFrom(l.UnixListener, true)
+}
 
 // acceptFrom accepts a connection of a listener, and reports it. ofNet reports whether package net
 // has the listener's type.

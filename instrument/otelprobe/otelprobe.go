@@ -14,7 +14,8 @@
 // It defines these probes, after the convention of package span:
 //
 //	span__start(id, parent, name, kind, scope, sampled)
-//	span__end(id, parent, nanoseconds, error, name, status, kind, trace_high, trace_low, scope, attributes)
+//	span__end(id, parent, nanoseconds, error, name, status, kind,
+//		trace_high, trace_low, scope, attributes)
 //	span__context(id, trace_high, trace_low, span)
 //
 // id and parent are OpenTelemetry's IDs of the span and of its parent, as integers: printed
@@ -166,7 +167,14 @@ func (r *processor) begin(s sdktrace.ReadWriteSpan) {
 	}
 	r.running.add(s)
 	r.probes.start.FireFunc(func() start {
-		return start{id, number(s.Parent().SpanID()), s.Name(), s.SpanKind().String(), s.InstrumentationScope().Name, sc.IsSampled()}
+		return start{
+			id,
+			number(s.Parent().SpanID()),
+			s.Name(),
+			s.SpanKind().String(),
+			s.InstrumentationScope().Name,
+			sc.IsSampled(),
+		}
 	})
 	high, low := halves(sc.TraceID())
 	r.probes.context.Fire(id, high, low, id)

@@ -10,8 +10,8 @@ import (
 
 // handlerFacts holds the facts about a handler that follow from its type.
 type handlerFacts struct {
-	// resolves reports whether the handler is slog's own. Such a handler resolves every LogValuer of a
-	// record that it wants once, in this goroutine, before anything else is done with it.
+	// resolves reports whether the handler is slog's own. Such a handler resolves every LogValuer
+	// of a record that it wants once, in this goroutine, before anything else is done with it.
 	resolves bool
 	// format formats a value of no kind as the handler does. It is nil if the handler may
 	// replace some of them instead.
@@ -35,8 +35,8 @@ func knownOf(h slog.Handler) handlerFacts {
 	return k
 }
 
-// replaces reports whether a handler of slog's own may have a function ReplaceAttr, according to its
-// unexported fields.
+// replaces reports whether a handler of slog's own may have a function ReplaceAttr, according to
+// its unexported fields.
 func replaces(h slog.Handler) bool {
 	v := reflect.ValueOf(h)
 	for _, name := range []string{"commonHandler", "opts", "ReplaceAttr"} {

@@ -36,7 +36,9 @@ var texts = sync.Pool{New: func() any { return new(text) }}
 // newText returns a text that begins with another, in groups that are open.
 func newText(begin, groups string, format func(slog.Value) string) *text {
 	t := texts.Get().(*text)
-	*t = text{buf: append(t.buf[:0], begin...), prefix: append(t.prefix[:0], groups...), format: format}
+	*t = text{
+		buf: append(t.buf[:0], begin...), prefix: append(t.prefix[:0], groups...), format: format,
+	}
 	return t
 }
 

@@ -64,7 +64,9 @@ func (r resetter) ResetSession(ctx context.Context) error {
 
 func (v validator) IsValid() bool { return v.c.Conn.(driver.Validator).IsValid() }
 
-func (e execer) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+func (e execer) ExecContext(
+	ctx context.Context, text string, args []driver.NamedValue,
+) (driver.Result, error) {
 	var q *query
 	if e.c.probes.queries.Enabled() {
 		if !bySQL() {
@@ -79,7 +81,9 @@ func (e execer) ExecContext(ctx context.Context, text string, args []driver.Name
 	return q.result(r, err)
 }
 
-func (e execer) exec(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+func (e execer) exec(
+	ctx context.Context, text string, args []driver.NamedValue,
+) (driver.Result, error) {
 	if to, ok := e.c.Conn.(driver.ExecerContext); ok {
 		return to.ExecContext(ctx, text, args)
 	}
@@ -87,10 +91,14 @@ func (e execer) exec(ctx context.Context, text string, args []driver.NamedValue)
 	if err != nil {
 		return nil, err
 	}
-	return e.c.Conn.(driver.Execer).Exec(text, values) //lint:ignore SA1019 deprecated, but all that it has
+	return e.c.Conn.(driver.Execer).Exec(
+		text, values,
+	) //lint:ignore SA1019 deprecated, but all that it has
 }
 
-func (e queryer) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+func (e queryer) QueryContext(
+	ctx context.Context, text string, args []driver.NamedValue,
+) (driver.Rows, error) {
 	var q *query
 	if e.c.probes.queries.Enabled() {
 		if !bySQL() {
@@ -105,7 +113,9 @@ func (e queryer) QueryContext(ctx context.Context, text string, args []driver.Na
 	return q.rows(r, err)
 }
 
-func (e queryer) query(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+func (e queryer) query(
+	ctx context.Context, text string, args []driver.NamedValue,
+) (driver.Rows, error) {
 	if to, ok := e.c.Conn.(driver.QueryerContext); ok {
 		return to.QueryContext(ctx, text, args)
 	}
@@ -113,7 +123,9 @@ func (e queryer) query(ctx context.Context, text string, args []driver.NamedValu
 	if err != nil {
 		return nil, err
 	}
-	return e.c.Conn.(driver.Queryer).Query(text, values) //lint:ignore SA1019 deprecated, but all that it has
+	return e.c.Conn.(driver.Queryer).Query(
+		text, values,
+	) //lint:ignore SA1019 deprecated, but all that it has
 }
 
 // skip keeps a query for the statement that will be prepared from it.

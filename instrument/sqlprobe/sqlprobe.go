@@ -109,8 +109,10 @@ type nameConnector struct {
 	name   string
 }
 
-func (c nameConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.name) }
-func (c nameConnector) Driver() driver.Driver                        { return c.driver }
+func (c nameConnector) Connect(context.Context) (driver.Conn, error) {
+	return c.driver.Open(c.name)
+}
+func (c nameConnector) Driver() driver.Driver { return c.driver }
 
 // Connector returns a connector for sql.OpenDB. It connects with c and reports the use of the
 // connections. Its Driver is the Driver of c. It has a method Close if c does.

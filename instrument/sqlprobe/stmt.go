@@ -35,7 +35,9 @@ type columnConverter struct {
 	to driver.ColumnConverter //lint:ignore SA1019 deprecated, but there
 }
 
-func (c columnConverter) ColumnConverter(i int) driver.ValueConverter { return c.to.ColumnConverter(i) }
+func (c columnConverter) ColumnConverter(i int) driver.ValueConverter {
+	return c.to.ColumnConverter(i)
+}
 
 // begin reports the start of an execution, unless it has been reported already.
 func (s *stmt) begin(ctx context.Context) (context.Context, *query) {

@@ -1,5 +1,5 @@
-// Package debuginfo opens untrusted DWARF with debug/dwarf, within limits. Without them, a hostile file could
-// make it take any amount of time and memory.
+// Package debuginfo opens untrusted DWARF with debug/dwarf, within limits. Without them, a hostile
+// file could make it take any amount of time and memory.
 package debuginfo
 
 import (
@@ -38,7 +38,8 @@ type Unit struct {
 	abbrev uint64
 }
 
-// sections are the sections that describe types and the places of functions. Ranges are last: without them, more units are read.
+// sections are the sections that describe types and the places of functions. Ranges are last:
+// without them, more units are read.
 var sections = []string{".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_addr", ".debug_ranges", ".debug_rnglists"}
 
 // In reports whether a file has DWARF.

@@ -11,11 +11,13 @@ type Functions struct {
 	Data *Data
 	// Wanted are the addresses at which the functions begin, in order.
 	Wanted []uint64
-	// Ranges is the number of ranges of addresses that may still be read. Afterwards, units without wanted functions are read too.
+	// Ranges is the number of ranges of addresses that may still be read. Afterwards, units without
+	// wanted functions are read too.
 	Ranges int
 }
 
-// In calls visit with the entry of each wanted function of a unit, and its address. visit reads the entry's children.
+// In calls visit with the entry of each wanted function of a unit, and its address. visit reads the
+// entry's children.
 func (f *Functions) In(u Unit, visit func(at uint64, e *dwarf.Entry) error) error {
 	root, err := f.At(u.Entry)
 	if err != nil || root == nil || !root.Children || !f.relevant(root) {
@@ -49,7 +51,8 @@ func (f *Functions) In(u Unit, visit func(at uint64, e *dwarf.Entry) error) erro
 	return nil
 }
 
-// relevant reports whether a unit can have a wanted function. A unit whose addresses are not known can.
+// relevant reports whether a unit can have a wanted function. A unit whose addresses are not known
+// can.
 func (f *Functions) relevant(root *dwarf.Entry) bool {
 	if f.Ranges <= 0 {
 		return true

@@ -20,7 +20,8 @@ import (
 // Describe returns the description of an image. It is nil if no probe of the image has
 // parameters, or if the images of the architecture have no debug sections.
 func Describe(arch *image.Arch, nop *image.Nop, spec image.Spec) image.Describe {
-	described := arch.DWARF != nil && slices.ContainsFunc(spec.Probes, func(p image.Probe) bool { return len(p.Params) > 0 })
+	described := arch.DWARF != nil &&
+		slices.ContainsFunc(spec.Probes, func(p image.Probe) bool { return len(p.Params) > 0 })
 	if !described {
 		return nil
 	}

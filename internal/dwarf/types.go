@@ -20,10 +20,11 @@ const commonTypes = 4
 type form byte
 
 const (
-	formType       form = iota // the type itself
-	formUnderlying             // the underlying type of a defined pointer or array, without its name
-	formPointer                // a pointer to the type
-	formBits                   // a number with the bits of the type, which is a float
+	formType form = iota // the type itself
+	// the underlying type of a defined pointer or array, without its name
+	formUnderlying
+	formPointer // a pointer to the type
+	formBits    // a number with the bits of the type, which is a float
 
 	// These have no Go type.
 	formText      // const char *
@@ -238,15 +239,21 @@ func (e *encoder) member(name string, typ int, offset uint64) {
 // bases are DWARF's base types in Go, and encodings their encodings.
 var (
 	bases = [...]any{
-		reflect.Bool: false, reflect.Int: 0, reflect.Int8: int8(0), reflect.Int16: int16(0), reflect.Int32: int32(0), reflect.Int64: int64(0),
-		reflect.Uint: uint(0), reflect.Uint8: uint8(0), reflect.Uint16: uint16(0), reflect.Uint32: uint32(0), reflect.Uint64: uint64(0),
+		reflect.Bool: false, reflect.Int: 0, reflect.Int8: int8(0), reflect.Int16: int16(0),
+		reflect.Int32: int32(0), reflect.Int64: int64(0),
+		reflect.Uint:  uint(0),
+		reflect.Uint8: uint8(0), reflect.Uint16: uint16(0), reflect.Uint32: uint32(0),
+		reflect.Uint64:  uint64(0),
 		reflect.Uintptr: uintptr(0), reflect.Float32: float32(0), reflect.Float64: float64(0),
 		reflect.Complex64: complex64(0), reflect.Complex128: complex128(0),
 	}
 	encodings = [len(bases)]byte{
-		reflect.Bool: ateBoolean, reflect.Int: ateSigned, reflect.Int8: ateSigned, reflect.Int16: ateSigned, reflect.Int32: ateSigned,
-		reflect.Int64: ateSigned, reflect.Uint: ateUnsigned, reflect.Uint8: ateUnsigned, reflect.Uint16: ateUnsigned, reflect.Uint32: ateUnsigned,
-		reflect.Uint64: ateUnsigned, reflect.Uintptr: ateUnsigned, reflect.Float32: ateFloat, reflect.Float64: ateFloat,
+		reflect.Bool: ateBoolean, reflect.Int: ateSigned, reflect.Int8: ateSigned,
+		reflect.Int16: ateSigned, reflect.Int32: ateSigned,
+		reflect.Int64: ateSigned, reflect.Uint: ateUnsigned, reflect.Uint8: ateUnsigned,
+		reflect.Uint16: ateUnsigned, reflect.Uint32: ateUnsigned,
+		reflect.Uint64: ateUnsigned, reflect.Uintptr: ateUnsigned, reflect.Float32: ateFloat,
+		reflect.Float64:   ateFloat,
 		reflect.Complex64: ateComplex, reflect.Complex128: ateComplex,
 	}
 )

@@ -1,5 +1,6 @@
-// Package elffile opens untrusted ELF files with debug/elf, within limits. debug/elf allocates and reads
-// as much as a file's headers claim, and a sparse file of a few kilobytes can claim gigabytes.
+// Package elffile opens untrusted ELF files with debug/elf, within limits. debug/elf allocates and
+// reads as much as a file's headers claim, and a sparse file of a few kilobytes can claim
+// gigabytes.
 package elffile
 
 import (
@@ -24,8 +25,9 @@ const maxSegments = 256
 
 var errTooLarge = errors.New("more than a program has")
 
-// reader limits the bytes that are read from a file until New has set opened. Until then it replaces the beginning of the file: a
-// process may change it, and New and debug/elf must see the same.
+// reader limits the bytes that are read from a file until New has set opened. Until then it
+// replaces the beginning of the file: a process may change it, and New and debug/elf must see the
+// same.
 type reader struct {
 	io.ReaderAt
 	left   int
@@ -90,9 +92,12 @@ func loaded(progs []*elf.Prog) (n int) {
 // nameSections sets the names of the sections. head is the beginning of the file.
 func (r *reader) nameSections(f *elf.File, head []byte) error {
 	order := f.ByteOrder
-	at, size, number := order.Uint64(head[40:]), int(order.Uint16(head[58:])), int(order.Uint16(head[62:])) // e_shoff, e_shentsize, e_shstrndx
+	// e_shoff, e_shentsize, e_shstrndx
+	at := order.Uint64(head[40:])
+	size, number := int(order.Uint16(head[58:])), int(order.Uint16(head[62:]))
 	if f.Class == elf.ELFCLASS32 {
-		at, size, number = uint64(order.Uint32(head[32:])), int(order.Uint16(head[46:])), int(order.Uint16(head[50:]))
+		at = uint64(order.Uint32(head[32:]))
+		size, number = int(order.Uint16(head[46:])), int(order.Uint16(head[50:]))
 	}
 	if number >= len(f.Sections) || number == 0 {
 		return nil
@@ -120,7 +125,8 @@ func (r *reader) nameSections(f *elf.File, head []byte) error {
 	return nil
 }
 
-// Loaded returns the section with a name, or nil. It ignores a compressed section, because those that are loaded are not.
+// Loaded returns the section with a name, or nil. It ignores a compressed section, because those
+// that are loaded are not.
 func Loaded(f *elf.File, name string) *elf.Section {
 	if s := f.Section(name); s != nil && s.Flags&elf.SHF_COMPRESSED == 0 {
 		return s
@@ -128,7 +134,8 @@ func Loaded(f *elf.File, name string) *elf.Section {
 	return nil
 }
 
-// maxExpansion is the maximum size of a compressed section as a multiple of its size in the file. Real sections stay well below.
+// maxExpansion is the maximum size of a compressed section as a multiple of its size in the file.
+// Real sections stay well below.
 const maxExpansion = 32
 
 // Data returns the contents of a section, or an error if they exceed the limit.
@@ -197,7 +204,8 @@ func expand(s *elf.Section, limit uint64) ([]byte, error) {
 	return data, nil
 }
 
-// ReadSome reads up to n bytes of a file, whose headers may overstate its size. It returns nil after an error.
+// ReadSome reads up to n bytes of a file, whose headers may overstate its size. It returns nil
+// after an error.
 func ReadSome(r io.ReaderAt, offset int64, n uint64) []byte {
 	data, err := io.ReadAll(io.NewSectionReader(r, offset, int64(n)))
 	if err != nil {
@@ -209,7 +217,8 @@ func ReadSome(r io.ReaderAt, offset int64, n uint64) []byte {
 // Segment returns the segment with permissions that loads an address from the file, or nil.
 func Segment(f *elf.File, address uint64, flags elf.ProgFlag) *elf.Prog {
 	i := slices.IndexFunc(f.Progs, func(p *elf.Prog) bool {
-		return p.Type == elf.PT_LOAD && p.Flags&flags == flags && address >= p.Vaddr && address-p.Vaddr < p.Filesz
+		return p.Type == elf.PT_LOAD && p.Flags&flags == flags && address >= p.Vaddr &&
+			address-p.Vaddr < p.Filesz
 	})
 	if i < 0 {
 		return nil

@@ -19,8 +19,9 @@ const maxTable = 64 << 20
 const symbolSize = 24
 
 // Symbol returns the value of a symbol that a file defines, and the number of bytes that it has
-// read to find it. It keeps nothing of the tables in memory. It returns an error if the file defines several symbols of that name,
-// such as static ones of several sources, because the choice would be ambiguous.
+// read to find it. It keeps nothing of the tables in memory. It returns an error if the file
+// defines several symbols of that name, such as static ones of several sources, because the choice
+// would be ambiguous.
 func Symbol(f *elf.File, name string) (value uint64, read uint64, err error) {
 	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
 		s := f.SectionByType(kind)
@@ -28,7 +29,8 @@ func Symbol(f *elf.File, name string) (value uint64, read uint64, err error) {
 			continue
 		}
 		names := f.Sections[s.Link]
-		if s.Size > maxTable || names.Size > maxTable || (s.Flags|names.Flags)&elf.SHF_COMPRESSED != 0 {
+		if s.Size > maxTable || names.Size > maxTable ||
+			(s.Flags|names.Flags)&elf.SHF_COMPRESSED != 0 {
 			return 0, read, fmt.Errorf("the symbols' %d and the names' %d bytes exceed the limit of %d", s.Size, names.Size, maxTable)
 		}
 		read += s.Size + names.Size
@@ -36,7 +38,8 @@ func Symbol(f *elf.File, name string) (value uint64, read uint64, err error) {
 		if err != nil || len(offsets) == 0 {
 			continue
 		}
-		switch values := defined(f, io.NewSectionReader(s, 0, int64(s.Size)), offsets); len(values) {
+		table := io.NewSectionReader(s, 0, int64(s.Size))
+		switch values := defined(f, table, offsets); len(values) {
 		case 0:
 		case 1:
 			return values[0], read, nil
@@ -50,8 +53,8 @@ func Symbol(f *elf.File, name string) (value uint64, read uint64, err error) {
 // maxSymbol is the maximum length of a symbol's name. Names in C++ can have some thousand bytes.
 const maxSymbol = 8 << 10
 
-// Symbols calls visit for the symbols of a table. Their names share memory. It returns an error if there
-// is no table, or if the symbols or their names exceed the limit.
+// Symbols calls visit for the symbols of a table. Their names share memory. It returns an error if
+// there is no table, or if the symbols or their names exceed the limit.
 func Symbols(f *elf.File, kind elf.SectionType, limit uint64, visit func(*elf.Symbol)) error {
 	s := f.SectionByType(kind)
 	if s == nil || int(s.Link) >= len(f.Sections) {
@@ -61,8 +64,10 @@ func Symbols(f *elf.File, kind elf.SectionType, limit uint64, visit func(*elf.Sy
 	if max(s.Size, strs.Size) > limit || (s.Flags|strs.Flags)&elf.SHF_COMPRESSED != 0 {
 		return errTooLarge
 	}
-	var names strings.Builder // grows with the file's content, not to the size that the header claims
-	if _, err := io.Copy(&names, io.NewSectionReader(strs, 0, int64(strs.Size))); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	// grows with the file's content, not to the size that the header claims
+	var names strings.Builder
+	if _, err := io.Copy(&names, io.NewSectionReader(strs, 0, int64(strs.Size))); err != nil &&
+		!errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
 	size, decode := entries(f)
@@ -91,11 +96,17 @@ func entries(f *elf.File) (size int, decode func(order binary.ByteOrder, b []byt
 }
 
 func decode64(order binary.ByteOrder, b []byte) elf.Symbol {
-	return elf.Symbol{Info: b[4], Other: b[5], Section: elf.SectionIndex(order.Uint16(b[6:])), Value: order.Uint64(b[8:]), Size: order.Uint64(b[16:])}
+	return elf.Symbol{
+		Info: b[4], Other: b[5], Section: elf.SectionIndex(order.Uint16(b[6:])),
+		Value: order.Uint64(b[8:]), Size: order.Uint64(b[16:]),
+	}
 }
 
 func decode32(order binary.ByteOrder, b []byte) elf.Symbol {
-	return elf.Symbol{Info: b[12], Other: b[13], Section: elf.SectionIndex(order.Uint16(b[14:])), Value: uint64(order.Uint32(b[4:])), Size: uint64(order.Uint32(b[8:]))}
+	return elf.Symbol{
+		Info: b[12], Other: b[13], Section: elf.SectionIndex(order.Uint16(b[14:])),
+		Value: uint64(order.Uint32(b[4:])), Size: uint64(order.Uint32(b[8:])),
+	}
 }
 
 // blocks calls visit for each block of the contents of r, until visit returns false. Each block
@@ -141,7 +152,8 @@ func occurrences(r io.Reader, name string) (map[uint32]bool, error) {
 	return all, err
 }
 
-// defined returns the value of a symbol whose name is at one of the offsets, and a second value if there are more.
+// defined returns the value of a symbol whose name is at one of the offsets, and a second value if
+// there are more.
 func defined(f *elf.File, r io.Reader, names map[uint32]bool) (values []uint64) {
 	size, decode := entries(f)
 	_ = blocks(r, 0, func(_ int, b []byte) bool {
@@ -151,7 +163,8 @@ func defined(f *elf.File, r io.Reader, names map[uint32]bool) (values []uint64) 
 			}
 			s := decode(f.ByteOrder, b)
 			kind := elf.ST_TYPE(s.Info)
-			if s.Section != elf.SHN_UNDEF && kind != elf.STT_TLS && kind != elf.STT_FILE && !slices.Contains(values, s.Value) {
+			if s.Section != elf.SHN_UNDEF && kind != elf.STT_TLS && kind != elf.STT_FILE &&
+				!slices.Contains(values, s.Value) {
 				values = append(values, s.Value)
 			}
 		}

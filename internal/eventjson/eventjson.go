@@ -45,7 +45,8 @@ func NewEncoder() *Encoder {
 	}
 }
 
-// Append appends an event to dst as JSON, without a newline. It cuts strings of more than most bytes.
+// Append appends an event to dst as JSON, without a newline. It cuts strings of more than most
+// bytes.
 func (enc *Encoder) Append(dst []byte, e *stapsdt.Event, most int) []byte {
 	h := enc.head(e.Probe())
 	dst = h.Begin(dst, &enc.time, enc.epoch.Add(e.Time()))
@@ -62,7 +63,8 @@ func (enc *Encoder) Append(dst []byte, e *stapsdt.Event, most int) []byte {
 	return append(dst, "}}"...)
 }
 
-// Cut shortens a text to a number of bytes, but not within a character. A text that was cut ends in "…".
+// Cut shortens a text to a number of bytes, but not within a character. A text that was cut ends in
+// "…".
 func Cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -146,7 +148,8 @@ func AppendString(dst []byte, s string) []byte {
 			dst = append(dst, `\t`...)
 		case r == '\r':
 			dst = append(dst, `\r`...)
-		case r < ' ' || r == 0x7f || r == '<' || r == '>' || r == '&' || r == '\u2028' || r == '\u2029':
+		case r < ' ' || r == 0x7f || r == '<' || r == '>' || r == '&' || r == '\u2028' ||
+			r == '\u2029':
 			dst = append(dst, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 		default:
 			dst = append(dst, s[:size]...)

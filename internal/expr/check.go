@@ -114,7 +114,10 @@ func (c *checker) variable(name string, pos int) (operand, bool) {
 		}
 		return operand{val: value, untyped: true, named: true, pos: pos}, true
 	}
-	return operand{typ: c.vars[i].Type, tree: &Node{Op: Load, Type: c.vars[i].Type, Var: i, Pos: pos}, pos: pos}, true
+	return operand{
+		typ: c.vars[i].Type, tree: &Node{Op: Load, Type: c.vars[i].Type, Var: i, Pos: pos},
+		pos: pos,
+	}, true
 }
 
 // unknown returns the error that an expression src names no variable. known lists the variables.
@@ -146,7 +149,8 @@ func usable(name string) bool {
 // indexes matches the indexes of an array at the end of a name.
 var indexes = regexp.MustCompile(`(\[\d+\])+$`)
 
-// knownParts lists the parts of the value to which a path leads, or all names if the path leads to no value.
+// knownParts lists the parts of the value to which a path leads, or all names if the path leads to
+// no value.
 func (c *checker) knownParts(path string) string {
 	value := path
 	if end := strings.IndexAny(path, ".["); end >= 0 {
@@ -161,8 +165,8 @@ func (c *checker) knownParts(path string) string {
 	return c.known("")
 }
 
-// known lists the names that begin with a prefix for an error message. It omits names that are not identifiers: they
-// cannot be used, and may come from a hostile program.
+// known lists the names that begin with a prefix for an error message. It omits names that are not
+// identifiers: they cannot be used, and may come from a hostile program.
 func (c *checker) known(prefix string) string {
 	const most = 12
 	var names []string
@@ -250,7 +254,9 @@ func (c *checker) callee(e *ast.CallExpr) (Op, error) {
 		want = 1
 	}
 	if len(e.Args) != want || e.Ellipsis.IsValid() {
-		return 0, c.errorf(c.offset(e.Rparen), "%s takes %s, not %d", c.source(e.Fun), [...]string{"", "one argument", "two arguments"}[want], len(e.Args))
+		return 0, c.errorf(
+			c.offset(e.Rparen), "%s takes %s, not %d", c.source(e.Fun), [...]string{"", "one argument", "two arguments"}[want], len(e.Args),
+		)
 	}
 	return op, nil
 }
@@ -294,7 +300,9 @@ func (c *checker) call(e *ast.CallExpr, depth int) (operand, error) {
 func (c *checker) callConstant(op Op, args [2]operand, pos int) (operand, error) {
 	x := constant.StringVal(args[0].val)
 	if op == Len {
-		return operand{typ: Type{Kind: Int, Size: 8}, val: constant.MakeInt64(int64(len(x))), pos: pos}, nil
+		return operand{
+			typ: Type{Kind: Int, Size: 8}, val: constant.MakeInt64(int64(len(x))), pos: pos,
+		}, nil
 	}
 	match := text(op, x, constant.StringVal(args[1].val))
 	return operand{typ: Type{Kind: Bool, Size: 1}, val: constant.MakeBool(match), pos: pos}, nil

@@ -63,7 +63,8 @@ func (c *checker) singleQuotes(x operand) error {
 	return c.errorf(x.pos, "write a string in double quotes: %q instead of %s", string(rune(v)), x.text)
 }
 
-// represent returns a constant as the type represents it, or the reason why the type cannot represent it.
+// represent returns a constant as the type represents it, or the reason why the type cannot
+// represent it.
 func represent(v constant.Value, t Type) (_ constant.Value, problem string) {
 	of := operand{val: v, untyped: true}.kind()
 	switch {
@@ -135,5 +136,7 @@ func (c *checker) shiftConstant(tok token.Token, x, y operand, pos int) (operand
 	if !exact || n > maxShift {
 		return operand{}, c.errorf(y.pos, "the shift count %s is too large", y.text)
 	}
-	return c.result(x.typ, x.untyped, constant.Shift(constant.ToInt(x.val), tok, uint(n)), x.pos, pos)
+	return c.result(
+		x.typ, x.untyped, constant.Shift(constant.ToInt(x.val), tok, uint(n)), x.pos, pos,
+	)
 }

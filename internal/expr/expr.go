@@ -224,7 +224,9 @@ func (c *checker) settle(x operand) (*Node, error) {
 	if !x.untyped {
 		return x.node(), nil
 	}
-	y, err := c.convert(x, Type{Kind: x.kind(), Size: map[Kind]int{Bool: 1, Int: 8, Float: 8}[x.kind()]})
+	y, err := c.convert(
+		x, Type{Kind: x.kind(), Size: map[Kind]int{Bool: 1, Int: 8, Float: 8}[x.kind()]},
+	)
 	if err != nil {
 		return nil, err
 	}

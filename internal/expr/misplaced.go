@@ -10,14 +10,16 @@ import (
 
 // misplaced describes the error at the place in an expression at which Go's parser stopped.
 func misplaced(src string, words []word, at int) string {
-	if r, size := utf8.DecodeRuneInString(src[min(at, len(src)):]); size == 1 && (r == 0 || r == utf8.RuneError) {
+	if r, size := utf8.DecodeRuneInString(src[min(at, len(src)):]); size == 1 &&
+		(r == 0 || r == utf8.RuneError) {
 		return "the expression has a character that is not text"
 	}
 	i := len(words) - 1
 	for i > 0 && words[i].pos > at {
 		i--
 	}
-	for i > 0 && words[i].Token == token.EOF && words[i-1].Token == token.SEMICOLON && words[i-1].text == "\n" {
+	for i > 0 && words[i].Token == token.EOF && words[i-1].Token == token.SEMICOLON &&
+		words[i-1].text == "\n" {
 		words = append(words[:i-1:i-1], words[i]) // a scanner ends a line that way
 		i--
 	}
@@ -67,7 +69,8 @@ func (w word) begins() bool {
 
 // ends reports whether an operand can end with a word.
 func (w word) ends() bool {
-	return w.Token.IsLiteral() || w.Token == token.RPAREN || w.Token == token.RBRACK || w.Token == token.RBRACE
+	return w.Token.IsLiteral() || w.Token == token.RPAREN || w.Token == token.RBRACK ||
+		w.Token == token.RBRACE
 }
 
 // problem describes why Go has no such token.

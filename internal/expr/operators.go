@@ -77,7 +77,8 @@ func (x operand) integral() bool { return Type{Kind: x.kind()}.IsInteger() }
 
 var binaries = map[token.Token]Op{
 	token.LAND: And, token.LOR: Or,
-	token.EQL: Equal, token.NEQ: NotEqual, token.LSS: Less, token.LEQ: LessEqual, token.GTR: Greater, token.GEQ: GreaterEqual,
+	token.EQL: Equal, token.NEQ: NotEqual, token.LSS: Less, token.LEQ: LessEqual,
+	token.GTR: Greater, token.GEQ: GreaterEqual,
 	token.ADD: Add, token.SUB: Sub, token.MUL: Mul, token.QUO: Div, token.REM: Rem,
 	token.AND: BitAnd, token.OR: BitOr, token.XOR: BitXor, token.AND_NOT: BitAndNot,
 	token.SHL: ShiftLeft, token.SHR: ShiftRight,
@@ -162,7 +163,10 @@ func (c *checker) logic(op Op, tok token.Token, x, y operand, pos int) (operand,
 		}
 	}
 	if x.val != nil && y.val != nil {
-		return operand{typ: x.typ, untyped: x.untyped && y.untyped, val: constant.BinaryOp(x.val, tok, y.val), pos: x.pos}, nil
+		return operand{
+			typ: x.typ, untyped: x.untyped && y.untyped, val: constant.BinaryOp(x.val, tok, y.val),
+			pos: x.pos,
+		}, nil
 	}
 	return condition(op, x, y, pos), nil
 }
@@ -184,7 +188,9 @@ func (c *checker) compare(op Op, tok token.Token, x, y operand, pos int) (operan
 		return operand{}, c.undefined(tok, x, pos)
 	}
 	if x.val != nil && y.val != nil {
-		return operand{val: constant.MakeBool(constant.Compare(x.val, tok, y.val)), untyped: true, pos: x.pos}, nil
+		return operand{
+			val: constant.MakeBool(constant.Compare(x.val, tok, y.val)), untyped: true, pos: x.pos,
+		}, nil
 	}
 	return condition(op, x, y, pos), nil
 }
@@ -207,7 +213,8 @@ func (c *checker) arithmetic(op Op, tok token.Token, x, y operand, pos int) (ope
 		return operand{}, c.errorf(pos, "the operator %v is not defined here: times have a difference, and a duration can be added or subtracted", tok)
 	}
 	t := common(x.typ, y.typ, unit)
-	if (op == Div || op == Rem) && (t.Kind != Float || x.val != nil) && y.val != nil && constant.Sign(y.val) == 0 {
+	if (op == Div || op == Rem) && (t.Kind != Float || x.val != nil) && y.val != nil &&
+		constant.Sign(y.val) == 0 {
 		return operand{}, c.errorf(y.pos, "division by zero")
 	}
 	if x.val != nil && y.val != nil {

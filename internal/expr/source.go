@@ -39,7 +39,9 @@ func scan(src string) (tree ast.Expr, file *token.File, durations map[int]int64,
 		if list, ok := err.(scanner.ErrorList); ok && len(list) > 0 {
 			at = list[0].Pos.Offset
 		}
-		return nil, nil, nil, &Error{Src: src, Pos: min(max(at, 0), len(src)), Msg: misplaced(src, words, at)}
+		return nil, nil, nil, &Error{
+			Src: src, Pos: min(max(at, 0), len(src)), Msg: misplaced(src, words, at),
+		}
 	}
 	return tree, fset.File(tree.Pos()), durations, nil
 }
@@ -89,7 +91,8 @@ func blank(src string, words []word) (text string, durations map[int]int64, err 
 	text, durations = src, map[int]int64{}
 	for i := 0; i < len(words); i++ {
 		first := words[i]
-		if first.Token != token.INT && first.Token != token.FLOAT || i > 0 && words[i-1].Token == token.IDENT && words[i-1].end == first.pos {
+		if first.Token != token.INT && first.Token != token.FLOAT ||
+			i > 0 && words[i-1].Token == token.IDENT && words[i-1].end == first.pos {
 			continue
 		}
 		end := first.end
@@ -119,7 +122,9 @@ func duration(text string) (nanoseconds int64, problem string) {
 	}
 	sum := constant.MakeInt64(0)
 	for _, part := range durationPart.FindAllStringSubmatch(text, -1) {
-		number, unit := constant.MakeFromLiteral(part[1], token.FLOAT, 0), constant.MakeInt64(int64(durationUnits[part[2]]))
+		number, unit := constant.MakeFromLiteral(part[1], token.FLOAT, 0), constant.MakeInt64(
+			int64(durationUnits[part[2]]),
+		)
 		sum = constant.BinaryOp(sum, token.ADD, constant.BinaryOp(number, token.MUL, unit))
 	}
 	whole := constant.ToInt(sum)

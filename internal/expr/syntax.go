@@ -48,7 +48,8 @@ func (c *checker) syntax(e ast.Expr, functions []string, depth int) error {
 		}
 		parts = e.Args
 	case *ast.SelectorExpr, *ast.IndexExpr:
-		if path, ok := dotted(e); ok && !strings.HasPrefix(path, "time.") && !strings.HasPrefix(path, "strings.") {
+		if path, ok := dotted(e); ok && !strings.HasPrefix(path, "time.") &&
+			!strings.HasPrefix(path, "strings.") {
 			return nil
 		}
 		_, err := c.selector(e, pos)

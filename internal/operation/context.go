@@ -11,13 +11,15 @@ import (
 	"unsafe"
 )
 
-// MaxDepth is the maximum number of contexts that are searched: a context is a list, and a program can make it arbitrarily long.
+// MaxDepth is the maximum number of contexts that are searched: a context is a list, and a program
+// can make it arbitrarily long.
 const MaxDepth = 256
 
 // Parent is the context that another context is derived from.
 type Parent struct{ Context context.Context }
 
-// Context is a context of this module. No other module can have one, because it cannot name the type Parent.
+// Context is a context of this module. No other module can have one, because it cannot name the
+// type Parent.
 type Context interface {
 	context.Context
 	Within() Parent
@@ -29,8 +31,9 @@ type Room struct{ Span any }
 // Roomy is a context of this module that has room for the one span that starts with it.
 type Roomy interface{ Room() Room }
 
-// Within returns the context that ctx is derived from. ok is false if there is none, or if the type of ctx
-// is neither from this module nor from package context, because the program's methods must not be called.
+// Within returns the context that ctx is derived from. ok is false if there is none, or if the type
+// of ctx is neither from this module nor from package context, because the program's methods must
+// not be called.
 func Within(ctx context.Context) (parent context.Context, ok bool) {
 	t, types := typeOf(ctx), derived()
 	for i := range types {
@@ -118,7 +121,8 @@ func offset(t reflect.Type, index []int) (sum uintptr, ok bool) {
 // inner returns the type of the context that a context of package context has as its parent.
 func inner(ctx context.Context) reflect.Type {
 	if v := reflect.ValueOf(ctx); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
-		if f := v.Elem().FieldByName("Context"); f.IsValid() && f.Kind() == reflect.Interface && !f.IsNil() {
+		if f := v.Elem().FieldByName("Context"); f.IsValid() && f.Kind() == reflect.Interface &&
+			!f.IsNil() {
 			return f.Elem().Type()
 		}
 	}

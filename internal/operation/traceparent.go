@@ -10,7 +10,8 @@ import (
 // (https://www.w3.org/TR/trace-context/).
 func ParseTraceparent(text string) (trace [16]byte, span [8]byte, ok bool) {
 	const length = len("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-	if len(text) < length || len(text) > length && (strings.HasPrefix(text, "00") || text[length] != '-') {
+	if len(text) < length ||
+		len(text) > length && (strings.HasPrefix(text, "00") || text[length] != '-') {
 		return trace, span, false
 	}
 	part := strings.Split(text[:length], "-")

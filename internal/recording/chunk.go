@@ -78,7 +78,8 @@ func (s *source) chunkHead(index uint64) (c chunkHead, ok bool, err error) {
 			if err := c.check(s.head); err != nil {
 				return c, false, err
 			}
-			if room := uint64(s.size-s.head.ChunkOffset(index)-ChunkHeadBytes) &^ 7; c.committed > room {
+			room := uint64(s.size-s.head.ChunkOffset(index)-ChunkHeadBytes) &^ 7
+			if c.committed > room {
 				c.committed, c.cut = room, true
 			}
 			return c, true, nil
@@ -122,7 +123,8 @@ func (s *source) readHead(index uint64) (chunkHead, error) {
 // the sequence number with which it was found.
 func (s *source) records(dst []byte, p place) (records []byte, ok bool, err error) {
 	dst = slices.Grow(dst, ChunkBytes)[:p.committed-p.from]
-	if err := readFull(s.file, dst, s.head.ChunkOffset(p.index)+ChunkHeadBytes+int64(p.from)); err != nil {
+	at := s.head.ChunkOffset(p.index) + ChunkHeadBytes + int64(p.from)
+	if err := readFull(s.file, dst, at); err != nil {
 		return nil, false, err
 	}
 	barrier.Load()

@@ -62,14 +62,16 @@ const (
 	offMinor      = 10 // 2 bytes
 	offClock      = 12 // 4 bytes: a ClockKind
 	offTableBytes = 16
-	OffTableUsed  = 24  // the number of bytes of the table that are written
-	OffChunks     = 32  // the number of chunks
-	offShards     = 40  // 4 bytes: the number of shards
-	OffPID        = 44  // 4 bytes
-	offStart      = 48  // when the process started, in ticks since the boot (field 22 of /proc/PID/stat)
-	offBoot       = 56  // 16 bytes: /proc/sys/kernel/random/boot_id
-	OffBegin      = 72  // 24 bytes: a Reading at the recording's beginning
-	OffDropped    = 96  // events that were committed to no chunk, because there was no room for a probe or a shard
+	OffTableUsed  = 24 // the number of bytes of the table that are written
+	OffChunks     = 32 // the number of chunks
+	offShards     = 40 // 4 bytes: the number of shards
+	OffPID        = 44 // 4 bytes
+	// when the process started, in ticks since the boot (field 22 of /proc/PID/stat)
+	offStart = 48
+	offBoot  = 56 // 16 bytes: /proc/sys/kernel/random/boot_id
+	OffBegin = 72 // 24 bytes: a Reading at the recording's beginning
+	// events that were committed to no chunk, because there was no room for a probe or a shard
+	OffDropped    = 96
 	OffEnded      = 104 // 4 bytes: 1 after the writer has ended
 	OffBeside     = 108 // 4 bytes: 1 if another process recorded to the path when this one began
 	offExecutable = 112 // 2 bytes for the length, and the path of the executable
@@ -86,7 +88,9 @@ const latestMinor = 1
 
 // The offsets of a chunk's head.
 const (
-	OffSequence  = 0  // the sequence number in the recording, from 1 on, or 0 while the chunk is empty or being reused
+	// the sequence number in the recording, from 1 on, or 0 while the chunk is empty or being
+	// reused
+	OffSequence  = 0
 	OffShard     = 8  // 4 bytes
 	OffProcess   = 12 // 4 bytes: the PID, or 0 if the origins of the records have it
 	OffBefore    = 16 // the number of the shard's events before this chunk

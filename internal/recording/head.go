@@ -122,7 +122,8 @@ func DecodeHead(b []byte) (*Head, error) {
 	switch length := int(le.Uint16(b[offExecutable:])); {
 	case h.Clock != Monotonic && h.Clock != Counter:
 		return nil, corrupt("it has the clock %d", h.Clock)
-	case h.TableBytes > MaxTableBytes || h.TableBytes%8 != 0 || h.TableUsed > h.TableBytes || h.TableUsed%8 != 0:
+	case h.TableBytes > MaxTableBytes || h.TableBytes%8 != 0 || h.TableUsed > h.TableBytes ||
+		h.TableUsed%8 != 0:
 		return nil, corrupt("%d of %d bytes of its table are in use", h.TableUsed, h.TableBytes)
 	case h.Chunks > maxChunks:
 		return nil, corrupt("it has %d chunks", h.Chunks)

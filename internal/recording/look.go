@@ -53,12 +53,16 @@ func (r *Reader) findParts() error {
 		r.shards[p.shard].pending = append(r.shards[p.shard].pending, p)
 	}
 	for i := range r.shards {
-		slices.SortFunc(r.shards[i].pending, func(a, b place) int { return cmp.Compare(a.sequence, b.sequence) })
+		slices.SortFunc(
+			r.shards[i].pending,
+			func(a, b place) int { return cmp.Compare(a.sequence, b.sequence) },
+		)
 	}
 	return nil
 }
 
-// look returns the parts of chunks that were not read yet and are not newer than the newest of their shards.
+// look returns the parts of chunks that were not read yet and are not newer than the newest of
+// their shards.
 func (r *Reader) look() ([]place, error) {
 	r.found, r.behind, r.current = r.found[:0], false, r.current[:0]
 	var err error
@@ -68,7 +72,8 @@ func (r *Reader) look() ([]place, error) {
 	barrier.Load()
 	changed := r.readings == nil
 	for i := range r.src.chunks() {
-		if i == uint64(len(r.chunks)) { // only chunks in the file take memory, whatever the head claims
+		// only chunks in the file take memory, whatever the head claims
+		if i == uint64(len(r.chunks)) {
 			r.chunks = append(r.chunks, knownChunk{})
 		}
 		known := &r.chunks[i]
@@ -104,8 +109,9 @@ func (r *Reader) look() ([]place, error) {
 	return r.found, nil
 }
 
-// renew reads the head of a chunk, unless the chunk is full and has not been reused. It reports false if the chunk is empty or being
-// reused. No writer changes a full chunk, and if others do, its records are checked when they are read.
+// renew reads the head of a chunk, unless the chunk is full and has not been reused. It reports
+// false if the chunk is empty or being reused. No writer changes a full chunk, and if others do,
+// its records are checked when they are read.
 func (r *Reader) renew(known *knownChunk, index uint64) (ok bool, err error) {
 	if known.full {
 		sequence, err := r.src.sequence(index)
@@ -185,8 +191,9 @@ func (r *Reader) areChunksQuiet() (bool, error) {
 	return true, nil
 }
 
-// isNew reports whether a reading is so much newer than the readings from which the rate was learned that the rate should be learned again.
-// It also reports true if the reading is older than the latest of them, which may have been damaged.
+// isNew reports whether a reading is so much newer than the readings from which the rate was
+// learned that the rate should be learned again. It also reports true if the reading is older than
+// the latest of them, which may have been damaged.
 func (r *Reader) isNew(reading Reading) bool {
 	const enough = int64(100 * time.Millisecond)
 	since := reading.Monotonic - r.learned

@@ -15,7 +15,8 @@ type Arg struct {
 	Bare bool // a String that is the name of something, and not a text of the program
 }
 
-// MaxName is the length to which a reader cuts names: the maximum length of the names of providers and probes.
+// MaxName is the length to which a reader cuts names: the maximum length of the names of providers
+// and probes.
 const MaxName = 255
 
 // MaxArgs is the largest number of a probe's arguments, and MaxText the largest length of a text.
@@ -30,7 +31,8 @@ type Probe struct {
 	// PID is the process that has the probe, or 0 for the recording's.
 	PID  uint32
 	Args []Arg
-	// NoThread and NoGoroutine mean that a recording is known to lack the threads or goroutines of its events. They are not in its table.
+	// NoThread and NoGoroutine mean that a recording is known to lack the threads or goroutines of
+	// its events. They are not in its table.
 	NoThread, NoGoroutine bool
 }
 
@@ -89,7 +91,8 @@ func decodeProbe(b []byte) (p *Probe, size int, err error) {
 	le := binary.LittleEndian
 	whole := uint64(le.Uint32(b))
 	count := int(b[12])
-	if whole%8 != 0 || whole < uint64(probeHeadBytes+argBytes*count) || whole > uint64(len(b)) || count > MaxArgs {
+	if whole%8 != 0 || whole < uint64(probeHeadBytes+argBytes*count) || whole > uint64(len(b)) ||
+		count > MaxArgs {
 		return nil, 0, corrupt("a probe in the table takes %d bytes and has %d arguments", whole, count)
 	}
 	size = int(whole)
@@ -102,7 +105,9 @@ func decodeProbe(b []byte) (p *Probe, size int, err error) {
 		s, names = string(names[:min(length, MaxName)]), names[length:]
 		return s
 	}
-	p = &Probe{PID: le.Uint32(b[4:]), Provider: take(le.Uint16(b[8:])), Name: take(le.Uint16(b[10:]))}
+	p = &Probe{
+		PID: le.Uint32(b[4:]), Provider: take(le.Uint16(b[8:])), Name: take(le.Uint16(b[10:])),
+	}
 	for i := range count {
 		at := b[probeHeadBytes+argBytes*i:]
 		a := Arg{Type: int8(at[0]), Name: take(le.Uint16(at[2:]))}

@@ -17,7 +17,9 @@ const minBase = int64(time.Millisecond)
 // the median, weighted by the time between the readings, because a pair is wrong if the machine was
 // suspended in between and one of the clocks stood still.
 func (r *rate) learn(readings []Reading) {
-	slices.SortFunc(readings, func(a, b Reading) int { return cmp.Compare(a.Monotonic, b.Monotonic) })
+	slices.SortFunc(
+		readings, func(a, b Reading) int { return cmp.Compare(a.Monotonic, b.Monotonic) },
+	)
 	type step struct {
 		perTick float64
 		ns      int64

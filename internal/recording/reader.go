@@ -24,7 +24,8 @@ type Reader struct {
 	shards []shard
 	// active are the shards whose rest has an event, in the order of their times.
 	active []*shard
-	// lapped are the shards whose newest chunk was reused before it was read, so that their lost events are unknown.
+	// lapped are the shards whose newest chunk was reused before it was read, so that their lost
+	// events are unknown.
 	lapped map[*shard]bool
 	taken  bool // event is the first event of the first active shard
 	rate   rate
@@ -32,8 +33,8 @@ type Reader struct {
 	takers []taker // by the numbers of the probes, for Each
 	// process is the process of all events, or nil if the recording states it.
 	process *Process
-	// chunks are the heads of all chunks as they were read last. found and readings are buffers of find,
-	// kept for the next call.
+	// chunks are the heads of all chunks as they were read last. found and readings are buffers of
+	// find, kept for the next call.
 	chunks   []knownChunk
 	found    []place
 	quiet    int      // counts the calls of isQuiet
@@ -43,10 +44,11 @@ type Reader struct {
 	passed   uint64   // see Position
 	behind   bool     // findParts has left out a chunk that is newer than those of its first look
 	readings []Reading
-	learned  int64         // the time by CLOCK_MONOTONIC of the latest reading from which the rate was learned
-	until    time.Duration // a time by CLOCK_MONOTONIC: Next returns no later event
-	// whole is the time from which on no event is missing, by CLOCK_MONOTONIC and CLOCK_REALTIME, and hole the number of events that are
-	// missing before it and were not counted in missing yet.
+	// the time by CLOCK_MONOTONIC of the latest reading from which the rate was learned
+	learned int64
+	until   time.Duration // a time by CLOCK_MONOTONIC: Next returns no later event
+	// whole is the time from which on no event is missing, by CLOCK_MONOTONIC and CLOCK_REALTIME,
+	// and hole the number of events that are missing before it and were not counted in missing yet.
 	whole   time.Duration
 	wholeAt int64
 	hole    uint64
@@ -58,11 +60,12 @@ type Reader struct {
 	began    bool // Next has returned an event
 }
 
-// Missing counts missing events, which were committed or had no room: before the first event that Next has returned, between two of its events,
-// after the last one, and at unknown times.
+// Missing counts missing events, which were committed or had no room: before the first event that
+// Next has returned, between two of its events, after the last one, and at unknown times.
 type Missing struct {
 	Before, Between, After, Unplaced uint64
-	// Until is the time by CLOCK_REALTIME from which on no events of Before and Between are missing, or 0.
+	// Until is the time by CLOCK_REALTIME from which on no events of Before and Between are
+	// missing, or 0.
 	Until int64
 }
 
@@ -94,7 +97,8 @@ type place struct {
 // NewReader returns a Reader of a recording whose head and table of probes it has read.
 func NewReader(file io.ReaderAt) (*Reader, error) { return NewPart(file, math.MaxInt64) }
 
-// NewPart is NewReader for a file of a size, which may lack the end of the recording: whole records are read. See [Reader.Cut].
+// NewPart is NewReader for a file of a size, which may lack the end of the recording: whole records
+// are read. See [Reader.Cut].
 func NewPart(file io.ReaderAt, size int64) (*Reader, error) {
 	if size < HeadBytes {
 		return nil, corrupt("it has %d bytes", size)
@@ -106,7 +110,10 @@ func NewPart(file io.ReaderAt, size int64) (*Reader, error) {
 	if size < head.ChunkOffset(0) {
 		return nil, corrupt("it has %d of %d bytes", size, head.Size())
 	}
-	r := &Reader{head: *head, unplaced: head.Dropped, shards: make([]shard, head.Shards), lapped: map[*shard]bool{}}
+	r := &Reader{
+		head: *head, unplaced: head.Dropped, shards: make([]shard, head.Shards),
+		lapped: map[*shard]bool{},
+	}
 	r.src = source{file: file, head: &r.head, size: size}
 	return r, r.readTable()
 }
@@ -146,7 +153,8 @@ func (r *Reader) Lost() uint64 {
 	return lost
 }
 
-// Origins reports whether the chunks that were found have the threads of their events, and whether some have the goroutines.
+// Origins reports whether the chunks that were found have the threads of their events, and whether
+// some have the goroutines.
 func (r *Reader) Origins() (threads, goroutines bool) {
 	for i := range r.chunks {
 		if c := &r.chunks[i]; c.sequence != 0 {
@@ -156,8 +164,8 @@ func (r *Reader) Origins() (threads, goroutines bool) {
 	return threads, goroutines
 }
 
-// Position returns the number of events that Next has returned or that were lost in their shards, and whether more events are known,
-// which Next will return after a later MoreUntil.
+// Position returns the number of events that Next has returned or that were lost in their shards,
+// and whether more events are known, which Next will return after a later MoreUntil.
 func (r *Reader) Position() (passed uint64, more bool) {
 	if !r.still {
 		r.passed = 0
@@ -168,7 +176,8 @@ func (r *Reader) Position() (passed uint64, more bool) {
 	return r.passed, len(r.active) > 0
 }
 
-// Cut returns the sizes of the file and of the recording if the file lacks the end, and otherwise 0 and 0.
+// Cut returns the sizes of the file and of the recording if the file lacks the end, and otherwise 0
+// and 0.
 func (r *Reader) Cut() (size, whole int64) {
 	if r.src.size >= r.head.Size() {
 		return 0, 0
@@ -186,11 +195,12 @@ func (r *Reader) Missing() Missing {
 	return m
 }
 
-// Whole reports whether an event that Next has returned is later than all events that were lost at a known time.
+// Whole reports whether an event that Next has returned is later than all events that were lost at
+// a known time.
 func (r *Reader) Whole(e *Event) bool { return e.Monotonic >= r.whole }
 
-// Keeps reports whether the recording has every event from a time on, by CLOCK_MONOTONIC. It allows for the differences between the times of
-// shards.
+// Keeps reports whether the recording has every event from a time on, by CLOCK_MONOTONIC. It allows
+// for the differences between the times of shards.
 func (r *Reader) Keeps(since time.Duration) bool {
 	whole, _ := r.wholeSince()
 	return r.isPlaced() && (whole == 0 || since-whole >= skew)
@@ -224,7 +234,8 @@ func (r *Reader) wholeSince() (time.Duration, int64) {
 	return r.whole, r.wholeAt
 }
 
-// skew exceeds the difference between the times of two shards, which is the time of reading two clocks.
+// skew exceeds the difference between the times of two shards, which is the time of reading two
+// clocks.
 const skew = time.Millisecond
 
 // miss counts events that a shard has lost before a moment.
@@ -244,10 +255,13 @@ func (r *Reader) readTable() error {
 	if err != nil {
 		return err
 	}
-	if head.TableBytes != r.head.TableBytes || head.Chunks != r.head.Chunks || head.Shards != r.head.Shards || head.TableUsed < r.used {
+	if head.TableBytes != r.head.TableBytes || head.Chunks != r.head.Chunks ||
+		head.Shards != r.head.Shards ||
+		head.TableUsed < r.used {
 		return corrupt("its head has changed")
 	}
-	if more := head.Dropped - r.head.Dropped; more > 0 && more <= head.Dropped { // they were dropped a moment ago
+	// they were dropped a moment ago
+	if more := head.Dropped - r.head.Dropped; more > 0 && more <= head.Dropped {
 		r.hole, r.whole, r.wholeAt = r.hole+more, max(r.whole, clock.Now()), time.Now().UnixNano()
 	}
 	r.head = *head

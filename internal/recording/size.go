@@ -33,7 +33,8 @@ func ParseVariable(value string) (path string, size int64, err error) {
 	return path, size, err
 }
 
-// ParseSize parses a number of bytes, optionally with the suffix K, M or G. It returns 0 for anything else.
+// ParseSize parses a number of bytes, optionally with the suffix K, M or G. It returns 0 for
+// anything else.
 func ParseSize(text string) int64 {
 	shift := 0
 	if last := len(text) - 1; last >= 0 {

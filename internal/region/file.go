@@ -136,7 +136,8 @@ func removeBad(dirfd int, name string, image []byte) error {
 func lock(dirfd int) error {
 	for start := time.Now(); ; {
 		err := unix.Flock(dirfd, unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil || err != unix.EWOULDBLOCK && err != unix.EINTR || time.Since(start) > lockPatience {
+		if err == nil || err != unix.EWOULDBLOCK && err != unix.EINTR ||
+			time.Since(start) > lockPatience {
 			return err
 		}
 		// time.Sleep would start the runtime's poller: see StartPoller.

@@ -87,7 +87,9 @@ func realParkShared(r *span) error {
 // both writable and executable, and no other thread knows their address before they are
 // moved.
 func realParkAnonymous(r *span) error {
-	addr, err := unix.MmapPtr(-1, 0, nil, r.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	addr, err := unix.MmapPtr(
+		-1, 0, nil, r.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS,
+	)
 	if err != nil {
 		return err
 	}
@@ -103,7 +105,9 @@ func realParkAnonymous(r *span) error {
 	const flags = unix.MREMAP_MAYMOVE | unix.MREMAP_FIXED
 	// SAFETY: both ranges are ours and consist of whole pages, r.size bytes each. The
 	// first ceases to exist; the second is parked in one step.
-	_, _, errno := unix.Syscall6(unix.SYS_MREMAP, uintptr(addr), r.size, r.size, flags, uintptr(r.addr), 0)
+	_, _, errno := unix.Syscall6(
+		unix.SYS_MREMAP, uintptr(addr), r.size, r.size, flags, uintptr(r.addr), 0,
+	)
 	if errno != 0 {
 		unix.MunmapPtr(addr, r.size)
 		return errno

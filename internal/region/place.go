@@ -122,8 +122,9 @@ func absolute(dir string) (string, error) {
 	return path.Join(working, dir), nil
 }
 
-// InDirectory calls f with a directory in which images are kept, the best first, and its descriptor, until f
-// returns nil. The directory may be on a file system that is mounted noexec. It fails with an *Error.
+// InDirectory calls f with a directory in which images are kept, the best first, and its
+// descriptor, until f returns nil. The directory may be on a file system that is mounted noexec. It
+// fails with an *Error.
 func InDirectory(f func(dir string, fd int) error) error {
 	failure := new(Error)
 	for _, p := range places(Options{}) {

@@ -79,7 +79,8 @@ func (s *Space) Map(fd int, im *image.Image) (Sites, error) {
 	if r != nil {
 		// SAFETY: the range belongs to this Space, is parked, and has at least size
 		// bytes. Its present content may be replaced at any moment.
-		if _, err := unix.MmapPtr(fd, int64(start), r.addr, size, prot, unix.MAP_PRIVATE|unix.MAP_FIXED); err != nil {
+		const flags = unix.MAP_PRIVATE | unix.MAP_FIXED
+		if _, err := unix.MmapPtr(fd, int64(start), r.addr, size, prot, flags); err != nil {
 			return Sites{}, err
 		}
 	} else {
@@ -99,19 +100,24 @@ func (s *Space) Map(fd int, im *image.Image) (Sites, error) {
 // mapNew maps size bytes of a file, from start on, at a new address. The range that it
 // returns is up to twice as large, a power of two of pages. So a provider that grows by one
 // probe at a time can reuse it, and needs few ranges, which exist as long as the provider.
-func mapNew(fd int, start int64, size, page uintptr, prot int) (addr unsafe.Pointer, whole uintptr, err error) {
+func mapNew(
+	fd int, start int64, size, page uintptr, prot int,
+) (addr unsafe.Pointer, whole uintptr, err error) {
 	for whole = page; whole < size; whole *= 2 {
 	}
 	if whole == size {
 		addr, err = unix.MmapPtr(fd, start, nil, size, prot, unix.MAP_PRIVATE)
 		return addr, whole, err
 	}
-	addr, err = unix.MmapPtr(-1, 0, nil, whole, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	addr, err = unix.MmapPtr(
+		-1, 0, nil, whole, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE,
+	)
 	if err != nil {
 		return nil, 0, err
 	}
 	// SAFETY: the range was mapped just above, and no other code has its address.
-	if _, err := unix.MmapPtr(fd, start, addr, size, prot, unix.MAP_PRIVATE|unix.MAP_FIXED); err != nil {
+	const flags = unix.MAP_PRIVATE | unix.MAP_FIXED
+	if _, err := unix.MmapPtr(fd, start, addr, size, prot, flags); err != nil {
 		unix.MunmapPtr(addr, whole)
 		return nil, 0, err
 	}

@@ -17,11 +17,12 @@ import (
 // ErrVersion is the error for a program that speaks another major version.
 var ErrVersion = errors.New("the program speaks another version of the protocol")
 
-// ErrGone is the error for a program that has closed the connection. It replaces the kernel's errors for this, so that no
-// caller mistakes them for errors of its own output.
+// ErrGone is the error for a program that has closed the connection. It replaces the kernel's
+// errors for this, so that no caller mistakes them for errors of its own output.
 var ErrGone = errors.New("the program has closed the connection")
 
-// maxProbes limits the bytes of a program's list of probes. It is at least the size of the table of a recording.
+// maxProbes limits the bytes of a program's list of probes. It is at least the size of the table of
+// a recording.
 const maxProbes = 1 << 20
 
 // Conn is a connection to a program's socket, such as a *net.UnixConn. The programs link this
@@ -33,8 +34,8 @@ type Conn interface {
 	SetReadDeadline(t time.Time) error
 }
 
-// Client is a watcher's side of a connection. It does not trust the program. Except for Close, it is not safe for
-// concurrent use.
+// Client is a watcher's side of a connection. It does not trust the program. Except for Close, it
+// is not safe for concurrent use.
 type Client struct {
 	conn     Conn
 	patience time.Duration
@@ -90,8 +91,8 @@ func (c *Client) List() (all []*recording.Probe, err error) {
 	}
 }
 
-// Watch begins to watch. It maps and returns the memory to which the program appends the events. It has at
-// most the requested size plus the size of the table of probes.
+// Watch begins to watch. It maps and returns the memory to which the program appends the events. It
+// has at most the requested size plus the size of the table of probes.
 func (c *Client) Watch(w Watch) (*Memory, error) {
 	c.request(KindWatch, w.Append(nil))
 	r := receiver{conn: c.conn}
@@ -118,8 +119,8 @@ func (c *Client) End() error {
 	return err
 }
 
-// Gone waits, after Watch, until the program closes the connection, or Interrupt is called. No request may be
-// made meanwhile.
+// Gone waits, after Watch, until the program closes the connection, or Interrupt is called. No
+// request may be made meanwhile.
 func (c *Client) Gone() error {
 	_, _, err := Read(c.conn)
 	if err == nil {
@@ -131,8 +132,8 @@ func (c *Client) Gone() error {
 // Interrupt makes Gone return, now or later.
 func (c *Client) Interrupt() { _ = c.conn.SetReadDeadline(time.Unix(1, 0)) }
 
-// request sends a request. If that fails, the answer is read nevertheless, because it may be the reason why the program
-// closed the connection.
+// request sends a request. If that fails, the answer is read nevertheless, because it may be the
+// reason why the program closed the connection.
 func (c *Client) request(kind Kind, body []byte) {
 	_ = c.conn.SetDeadline(time.Now().Add(c.patience))
 	_, c.unsent = c.conn.Write(Append(nil, kind, body))
@@ -163,7 +164,9 @@ func (c *Client) next(r io.Reader) (kind Kind, body []byte, err error) {
 			err = failure
 		}
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, unix.EPIPE) ||
+		errors.Is(err, unix.ECONNRESET) {
 		err = ErrGone
 	}
 	return kind, body, err
@@ -237,14 +240,15 @@ func Peer(c syscall.Conn) (peer *unix.Ucred, err error) {
 	return peer, os.NewSyscallError("getsockopt", err)
 }
 
-// Memory is the memory to which a program appends events, mapped by a watcher. It is an io.ReaderAt.
+// Memory is the memory to which a program appends events, mapped by a watcher. It is an
+// io.ReaderAt.
 type Memory struct{ bytes []byte }
 
 // tmpfs is the type of the file system of a memfd whose pages are always there.
 const tmpfs = 0x01021994
 
-// mapMemory maps a program's memory, if reading it cannot raise a signal and it takes no more memory than
-// requested.
+// mapMemory maps a program's memory, if reading it cannot raise a signal and it takes no more
+// memory than requested.
 func mapMemory(file *os.File, size, asked uint64) (*Memory, error) {
 	fd := int(file.Fd())
 	var st unix.Stat_t

@@ -1,5 +1,5 @@
-// Package wire defines the messages between a program that listens and the watchers of its probes: see
-// docs/protocol.md. All messages are bounded and checked: neither side trusts the other.
+// Package wire defines the messages between a program that listens and the watchers of its probes:
+// see docs/protocol.md. All messages are bounded and checked: neither side trusts the other.
 package wire
 
 import (
@@ -35,20 +35,22 @@ type Kind uint32
 
 // The messages. A watcher sends KindHello first, and the program answers with its own.
 const (
-	KindHello    Kind = 1 + iota // a Hello
-	KindList                     // to the program; no body. Answers: as many KindProbes as needed, and KindDone
-	KindProbes                   // entries of the table of a recording
-	KindDone                     // a request is done
-	KindWatch                    // to the program: a Watch. The answer is KindWatching, or KindError
-	KindWatching                 // a Watching; the descriptor of the memory comes with its first byte
-	KindEnd                      // to the program; no body: ends the watch. The answer is KindDone
-	KindError                    // a request has failed: an Error
+	KindHello Kind = 1 + iota // a Hello
+	// to the program; no body. Answers: as many KindProbes as needed, and KindDone
+	KindList
+	KindProbes   // entries of the table of a recording
+	KindDone     // a request is done
+	KindWatch    // to the program: a Watch. The answer is KindWatching, or KindError
+	KindWatching // a Watching; the descriptor of the memory comes with its first byte
+	KindEnd      // to the program; no body: ends the watch. The answer is KindDone
+	KindError    // a request has failed: an Error
 )
 
 const (
 	// HeadBytes is the size of the head before a body: the body's size and the Kind.
 	HeadBytes = 8
-	// MaxNamesakes is the maximum number of processes of the same PID and start time that share a directory, each in its own PID namespace.
+	// MaxNamesakes is the maximum number of processes of the same PID and start time that share a
+	// directory, each in its own PID namespace.
 	MaxNamesakes = 9
 	// MaxBody is the largest size of a body.
 	MaxBody = 64 << 10
@@ -68,7 +70,8 @@ func malformed(format string, args ...any) error {
 
 var le = binary.LittleEndian
 
-// SocketName returns the file name of the nth socket, from 1, of a program with a PID in its own namespace and a start time.
+// SocketName returns the file name of the nth socket, from 1, of a program with a PID in its own
+// namespace and a start time.
 func SocketName(pid uint32, start uint64, n int) string {
 	if n > 1 {
 		return fmt.Sprintf("%d-%d-%d.sock", pid, start, n)
@@ -100,8 +103,8 @@ func Read(r io.Reader) (kind Kind, body []byte, err error) {
 	return Kind(le.Uint32(head[4:])), body, nil
 }
 
-// Hello identifies the sender. PID is the PID of the program in its own namespace, and Start its start
-// time, in ticks since the boot. A watcher leaves both 0.
+// Hello identifies the sender. PID is the PID of the program in its own namespace, and Start its
+// start time, in ticks since the boot. A watcher leaves both 0.
 type Hello struct {
 	Major, Minor uint16
 	PID          uint32

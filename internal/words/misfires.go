@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// Misfires are the functions that are called for a provider's fires whose arguments cannot be words.
-// Such a fire is not an event, so that no observer sees it. The zero Misfires has no functions. Its
-// methods are safe for concurrent use.
+// Misfires are the functions that are called for a provider's fires whose arguments cannot be
+// words. Such a fire is not an event, so that no observer sees it. The zero Misfires has no
+// functions. Its methods are safe for concurrent use.
 type Misfires struct {
 	mu      sync.Mutex
 	reports atomic.Pointer[[]*func(error)] // replaced and never changed, with mu held
@@ -22,8 +22,8 @@ func MisfiresOf(provider unsafe.Pointer) *Misfires {
 	return (*Misfires)(provider)
 }
 
-// Add makes each such fire call report with its error, on the goroutine that fires. A fire may still
-// call report while stop runs, but no fire that begins later does.
+// Add makes each such fire call report with its error, on the goroutine that fires. A fire may
+// still call report while stop runs, but no fire that begins later does.
 func (m *Misfires) Add(report func(error)) (stop func()) {
 	added := &report
 	m.replace(func(list []*func(error)) []*func(error) { return append(list, added) })

@@ -40,8 +40,8 @@ JNIEXPORT jlong JNICALL Java_Stapsdt_init(JNIEnv *env, jclass class, jstring nam
 	return (jlong)(intptr_t)provider;
 }
 
-JNIEXPORT jlong JNICALL Java_Stapsdt_addProbe(JNIEnv *env, jclass class, jlong provider, jstring name,
-					      jobjectArray names, jintArray types)
+JNIEXPORT jlong JNICALL Java_Stapsdt_addProbe(JNIEnv *env, jclass class, jlong provider,
+					      jstring name, jobjectArray names, jintArray types)
 {
 	SDTArgument_t arguments[SDT_MAX_ARGUMENTS] = {{NULL, noarg}};
 	jstring strings[SDT_MAX_ARGUMENTS];
@@ -95,7 +95,8 @@ JNIEXPORT jboolean JNICALL Java_Stapsdt_isEnabled(JNIEnv *env, jclass class, jlo
 
 /* fire takes an array of words, and the bytes of the arguments that are strings. The bytes are
  * copied, and given a NUL, for as long as the probe fires. */
-JNIEXPORT void JNICALL Java_Stapsdt_fire(JNIEnv *env, jclass class, jlong probe, jlongArray words, jobjectArray strings)
+JNIEXPORT void JNICALL Java_Stapsdt_fire(JNIEnv *env, jclass class, jlong probe, jlongArray words,
+					 jobjectArray strings)
 {
 	uint64_t values[SDT_MAX_ARGUMENTS] = {0};
 	jbyte *copies[SDT_MAX_ARGUMENTS] = {NULL};

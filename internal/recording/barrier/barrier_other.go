@@ -4,8 +4,9 @@ package barrier
 
 import "sync/atomic"
 
-// Load orders the loads before it before the loads after it, like an atomic operation that reads and writes. On arm there is no
-// instruction for it before ARMv7, and package atomic has a substitute.
+// Load orders the loads before it before the loads after it, like an atomic operation that reads
+// and writes. On arm there is no instruction for it before ARMv7, and package atomic has a
+// substitute.
 func Load() {
 	var here int32
 	atomic.AddInt32(&here, 1)

@@ -4,5 +4,6 @@ package barrier
 
 import "sync/atomic"
 
-// Clear stores 0 after all that was stored before, so that a thread that reads the 0 sees those stores too.
+// Clear stores 0 after all that was stored before, so that a thread that reads the 0 sees those
+// stores too.
 func Clear(p *atomic.Uintptr) { p.Store(0) }

@@ -88,7 +88,9 @@ func (c clockReader) reading() (best recording.Reading) {
 		realtime := time.Now().UnixNano()
 		if took := c.now() - before; took < shortest {
 			shortest = took
-			best = recording.Reading{Ticks: before + (after-before)/2, Monotonic: int64(monotonic), Realtime: realtime}
+			best = recording.Reading{
+				Ticks: before + (after-before)/2, Monotonic: int64(monotonic), Realtime: realtime,
+			}
 		}
 	}
 	if !c.useCounter {

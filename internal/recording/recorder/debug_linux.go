@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// debug writes to standard error how fires append to the recording, if STAPSDT_DEBUG=1 is in the environment.
+// debug writes to standard error how fires append to the recording, if STAPSDT_DEBUG=1 is in the
+// environment.
 func (w *Writer) debug() {
 	if proc.Getenv("STAPSDT_DEBUG") == "1" {
 		_, _ = unix.Write(unix.Stderr, []byte("stapsdt: recording: "+w.means()+"\n"))

@@ -96,7 +96,8 @@ func (w *Writer) appendSlowly(r *record, f *fire, owns bool) {
 	}
 }
 
-// recordLocked appends a record to a slot that the calling thread has or can have, and reports whether it did so.
+// recordLocked appends a record to a slot that the calling thread has or can have, and reports
+// whether it did so.
 func (w *Writer) recordLocked(r *record) bool {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -231,8 +232,8 @@ func (w *Writer) offset(address uint64) int64 {
 
 const readingRecordBytes = recording.RecordHeadBytes + 16
 
-// appendReading appends a Reading to a shard that has room for it. The interval between readings grows up
-// to a second, so that a short recording has enough of them too.
+// appendReading appends a Reading to a shard that has room for it. The interval between readings
+// grows up to a second, so that a short recording has enough of them too.
 func (w *Writer) appendReading(s *slot) {
 	r := w.clock.reading()
 	b := w.memory[w.offset(s.next):][:readingRecordBytes]

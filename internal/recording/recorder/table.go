@@ -33,9 +33,10 @@ type table struct {
 	shared  [commons]slot
 }
 
-// slot is a shard that one of the runtime's threads (an M) owns. Only this thread writes to it,
-// in assembly, or in Go with the thread locked and the slot's lock held. Or threads share the slot, and its key is a lock, under which the
-// assembly is never preempted: a preempted fire that held the lock would cost others their events.
+// slot is a shard that one of the runtime's threads (an M) owns. Only this thread writes to it, in
+// assembly, or in Go with the thread locked and the slot's lock held. Or threads share the slot,
+// and its key is a lock, under which the assembly is never preempted: a preempted fire that held
+// the lock would cost others their events.
 type slot struct {
 	key       uint64 // the address of the M, or 0, or one of the keys above
 	next      uint64 // the address of the next record
@@ -43,8 +44,10 @@ type slot struct {
 	base      uint64 // the address of the chunk's first record
 	committed uint64 // the address of the size of the chunk's records
 	events    uint64 // the number of the shard's events
-	read      uint64 // the counter at the last Reading in the chunk or, without a counter, the time of the last record
-	interval  uint64 // the number of ticks after which another Reading follows
+	// the counter at the last Reading in the chunk or, without a counter, the time of the last
+	// record
+	read     uint64
+	interval uint64 // the number of ticks after which another Reading follows
 }
 
 const tableBytes = unsafe.Sizeof(table{})

@@ -9,11 +9,13 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// recordHead is recording.RecordHeadBytes, for the assembly. This compiles only if they are equal: neither
-// difference may be negative.
+// recordHead is recording.RecordHeadBytes, for the assembly. This compiles only if they are equal:
+// neither difference may be negative.
 const (
 	recordHead = 24
-	_          = uint(recordHead-recording.RecordHeadBytes) + uint(recording.RecordHeadBytes-recordHead)
+	_          = uint(recordHead-recording.RecordHeadBytes) + uint(
+		recording.RecordHeadBytes-recordHead,
+	)
 )
 
 // These are for the assembly too.

@@ -6,8 +6,8 @@
 // write appends a record to the slot of the thread it runs on. A goroutine is never preempted
 // in assembly (isAsyncSafePoint in runtime/preempt.go), so it stays on its thread, and a slot
 // has one writer. The table's address is loaded here: when the world has been stopped after it
-// was cleared, no goroutine is on its way to the memory. If the thread has no slot and none is free, it takes
-// one of those that threads share, for the time of the record.
+// was cleared, no goroutine is on its way to the memory. If the thread has no slot and none is
+// free, it takes one of those that threads share, for the time of the record.
 //
 // The records are stored before the size that makes them readable: amd64 keeps stores in their
 // order.
@@ -145,7 +145,7 @@ found:
 	JHI  release
 
 timed:
-	PREFETCHT0 1024(TO) // memory that was not written to for long is in no cache: without this, 4 ns more
+	PREFETCHT0 1024(TO) // memory that was not written to for long is in no cache: it saves 4 ns
 	TESTQ R9, R9
 	JZ   store
 	MOVBLZX const_offFault(R8), DX

@@ -38,16 +38,17 @@ type Options struct {
 
 // Writer appends events to a recording in memory.
 //
-// A store to the memory requires that the writer was found open, and Close waits for the store. In Go, the store is under a
-// lock that Close takes, and the writer was found open under this lock:
+// A store to the memory requires that the writer was found open, and Close waits for the store. In
+// Go, the store is under a lock that Close takes, and the writer was found open under this lock:
 //
 //	locks[i]      a record or a chunk of the slot i
 //	shared[i].mu  a record or a chunk of a shared shard
 //	storing       the number of dropped events
 //	mu            the table of probes
 //
-// In assembly, the store is under no lock, but no goroutine is preempted between the look at the pointer to the table and the
-// store. Close therefore stops the world once. In a forked child the writer is not open, and no slot has an owner.
+// In assembly, the store is under no lock, but no goroutine is preempted between the look at the
+// pointer to the table and the store. Close therefore stops the world once. In a forked child the
+// writer is not open, and no slot has an owner.
 type Writer struct {
 	// at points to the table while the writer is open. It is accessed atomically, and read by
 	// the assembly.
@@ -58,7 +59,8 @@ type Writer struct {
 	locks  [slots]sync.Mutex
 	shared []sharedShard
 	clock  clockReader
-	// inAssembly means that records are appended in assembly, and hasSlots that threads can own slots.
+	// inAssembly means that records are appended in assembly, and hasSlots that threads can own
+	// slots.
 	inAssembly, hasSlots bool
 	cannotFail           bool // as in Options
 	memory               []byte
@@ -83,7 +85,8 @@ type Writer struct {
 	takingBack sync.Mutex
 }
 
-// sharedShard is a shard for goroutines whose thread has no slot. In Go, a fire in it holds mu and, if others are in assembly, has then set the key.
+// sharedShard is a shard for goroutines whose thread has no slot. In Go, a fire in it holds mu and,
+// if others are in assembly, has then set the key.
 type sharedShard struct {
 	mu sync.Mutex
 	*slot
@@ -125,8 +128,8 @@ func tableSize(chunks uint64) uint64 {
 	return min(max(chunks*recording.ChunkBytes/16, minTable), maxTable) &^ 4095
 }
 
-// New formats memory of the Size of a number of chunks, which begins at a multiple of 8 bytes, as an
-// empty recording, and returns its writer.
+// New formats memory of the Size of a number of chunks, which begins at a multiple of 8 bytes, as
+// an empty recording, and returns its writer.
 func New(memory []byte, chunks uint64, o Options) *Writer {
 	Prepare()
 	w := &Writer{memory: memory, cannotFail: o.CannotFail, head: o.Head}
@@ -208,8 +211,8 @@ func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
 // Drop counts an event that is lost.
 func (w *Writer) Drop() { w.DropSome(1) }
 
-// DropSome counts events that are lost. It does not wait: if another goroutine counts at the same time,
-// one of the two stores both counts.
+// DropSome counts events that are lost. It does not wait: if another goroutine counts at the same
+// time, one of the two stores both counts.
 func (w *Writer) DropSome(n uint64) {
 	w.dropped.Add(n)
 	for w.open() && w.stored.Load() != w.dropped.Load() && w.storing.TryLock() {
@@ -217,8 +220,8 @@ func (w *Writer) DropSome(n uint64) {
 	}
 }
 
-// storeDropped stores the number of dropped events, unless the writer is closed. The lock of stored is held, and
-// is released.
+// storeDropped stores the number of dropped events, unless the writer is closed. The lock of stored
+// is held, and is released.
 func (w *Writer) storeDropped() {
 	defer w.storing.Unlock()
 	if !w.open() {
@@ -260,8 +263,9 @@ func (w *Writer) guard(f func()) {
 	f()
 }
 
-// AddProbe adds a probe to the table and returns its number, or false if there is no room for it. Probes with the same
-// description are one probe, because a program may define its providers repeatedly.
+// AddProbe adds a probe to the table and returns its number, or false if there is no room for it.
+// Probes with the same description are one probe, because a program may define its providers
+// repeatedly.
 func (w *Writer) AddProbe(p *recording.Probe) (number uint32, ok bool) {
 	entry := p.Append(nil)
 	if !w.open() {
@@ -291,7 +295,8 @@ func (w *Writer) AddProbe(p *recording.Probe) (number uint32, ok bool) {
 	return number, true
 }
 
-// open reports whether events are appended: the writer is not closed, and this is not a forked child.
+// open reports whether events are appended: the writer is not closed, and this is not a forked
+// child.
 func (w *Writer) open() bool { return atomic.LoadPointer(&w.at) != nil && w.table.alive != 0 }
 
 // ReadAt implements io.ReaderAt. Writers do not wait for it: like the reader of a file, it may
@@ -343,8 +348,9 @@ func (w *Writer) stop() {
 }
 
 // takeBack takes the slots from threads that may have ended. Each thread that records takes one
-// again. Before another thread may take a slot, the world stops, because its former owner may be writing. Two calls at once would free
-// the slots that the other has reserved before the world has stopped for it.
+// again. Before another thread may take a slot, the world stops, because its former owner may be
+// writing. Two calls at once would free the slots that the other has reserved before the world has
+// stopped for it.
 func (w *Writer) takeBack() {
 	w.takingBack.Lock()
 	defer w.takingBack.Unlock()
@@ -362,8 +368,8 @@ func (w *Writer) takeBack() {
 	}
 }
 
-// crowded calls takeBack in a goroutine, at most once a second: threads that end leave slots without a
-// thread.
+// crowded calls takeBack in a goroutine, at most once a second: threads that end leave slots
+// without a thread.
 func (w *Writer) crowded() {
 	now := int64(clock.Now())
 	last := w.tookBack.Load()

@@ -10,8 +10,8 @@ type File struct {
 	Memory []byte
 	Chunks uint64
 	Path   string
-	// Previous is the new path of the recording of an earlier process, and Removed the oldest of such
-	// recordings, which were removed; both are empty if there is none.
+	// Previous is the new path of the recording of an earlier process, and Removed the oldest of
+	// such recordings, which were removed; both are empty if there is none.
 	Previous, Removed string
 
 	directory *directory // until the file is published

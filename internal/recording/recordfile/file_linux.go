@@ -58,16 +58,20 @@ func (f *File) create(path string) error {
 	return f.mapRoom(bytes)
 }
 
-// Use makes a recording in a file that the caller has open, such as one of memory without a name. Close leaves it open
-// for the caller.
+// Use makes a recording in a file that the caller has open, such as one of memory without a name.
+// Close leaves it open for the caller.
 func Use(fd int, size int64) (*File, error) {
 	duplicate, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, unix.Stderr+1)
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	f := &File{File: os.NewFile(uintptr(duplicate), fmt.Sprintf("/dev/fd/%d", fd)), Chunks: recorder.Chunks(size)}
+	f := &File{
+		File:   os.NewFile(uintptr(duplicate), fmt.Sprintf("/dev/fd/%d", fd)),
+		Chunks: recorder.Chunks(size),
+	}
 	bytes := recorder.Size(f.Chunks)
-	_ = unix.Flock(duplicate, unix.LOCK_EX|unix.LOCK_NB) // shows readers that the file is written; another process may have locked it
+	// shows readers that the file is written; another process may have locked it
+	_ = unix.Flock(duplicate, unix.LOCK_EX|unix.LOCK_NB)
 	if err = checkLocal(duplicate, f.Name()); err == nil {
 		err = checkRoom(f.File, bytes)
 	}
@@ -148,7 +152,8 @@ func (f *File) mapRoom(bytes int64) (err error) {
 	if err := allocate(f.File, bytes); err != nil {
 		return err
 	}
-	if f.Memory, err = unix.Mmap(int(f.Fd()), 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	const both = unix.PROT_READ | unix.PROT_WRITE
+	if f.Memory, err = unix.Mmap(int(f.Fd()), 0, int(bytes), both, unix.MAP_SHARED); err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
 	// A child that is forked without exec does not inherit the mapping.
@@ -221,7 +226,8 @@ func Describe(h *recording.Head) {
 	h.Boot, h.Start = lifeOf("self")
 }
 
-// Runs reports whether the process that a head names is known to run. If not, it has ended, or has another PID here.
+// Runs reports whether the process that a head names is known to run. If not, it has ended, or has
+// another PID here.
 func Runs(h *recording.Head) bool {
 	process := strconv.FormatUint(uint64(h.PID), 10)
 	boot, start := lifeOf(process)

@@ -50,11 +50,14 @@ func MemoryRoom() Room {
 	return r
 }
 
-// available returns the memory that can be used without swapping, according to /proc/meminfo, or -1.
+// available returns the memory that can be used without swapping, according to /proc/meminfo, or
+// -1.
 func available(meminfo string) int64 {
 	for line := range strings.Lines(meminfo) {
 		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
-			n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 53)
+			n, err := strconv.ParseInt(
+				strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 53,
+			)
 			if err == nil {
 				return n << 10
 			}
@@ -88,7 +91,8 @@ func least(room int64, group, mount, at string, version files) (int64, string) {
 		limit, err := number(path.Join(dir, version.limit))
 		usage, usageErr := number(path.Join(dir, version.usage))
 		if err == nil && usageErr == nil {
-			if left := min(limit-usage+inactive(path.Join(dir, "memory.stat"), version.inactive), limit); left < room {
+			free := limit - usage + inactive(path.Join(dir, "memory.stat"), version.inactive)
+			if left := min(free, limit); left < room {
 				room, group = left, path.Join(dir, version.limit)
 			}
 		}

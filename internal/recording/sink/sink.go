@@ -19,15 +19,17 @@ func Record(s Sink, providers any) (stop func())
 
 // Sink is a recording to which fires are appended. It is a pointer.
 type Sink interface {
-	// Probe returns a Probe that appends the fires of a probe, or nil if the recording does not have the probe. named
-	// reports whether the description is final: the arguments of a probe may get their names later.
+	// Probe returns a Probe that appends the fires of a probe, or nil if the recording does not
+	// have the probe. named reports whether the description is final: the arguments of a probe may
+	// get their names later.
 	Probe(describe func() (p *recording.Probe, named bool)) Probe
 }
 
-// Probe appends the fires of a probe to a recording. Neither method keeps the memory that its parameter refers to.
+// Probe appends the fires of a probe to a recording. Neither method keeps the memory that its
+// parameter refers to.
 type Probe interface {
-	// Append appends a fire. args is the address of as many pointers as the probe has arguments: to variables of the
-	// arguments' types, in which a []byte is read as a string.
+	// Append appends a fire. args is the address of as many pointers as the probe has arguments: to
+	// variables of the arguments' types, in which a []byte is read as a string.
 	Append(args unsafe.Pointer)
 	// AppendConverted appends a fire whose arguments were converted for tracers and observers.
 	AppendConverted(a *words.Arguments)

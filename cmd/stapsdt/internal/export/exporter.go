@@ -27,13 +27,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 )
 
-// exporter makes metrics and spans of probes by rules, which can change at any time. One goroutine runs the engine and
-// reads the spans; other goroutines collect the metrics.
+// exporter makes metrics and spans of probes by rules, which can change at any time. One goroutine
+// runs the engine and reads the spans; other goroutines collect the metrics.
 type exporter struct {
 	*rule.Host
 	engine *engine.Engine
 	finder *target.Finder
-	made   *bpf.Groups // the control groups made since the exporter began, or nil if the kernel does not report them
+	// the control groups made since the exporter began, or nil if the kernel does not report them
+	made   *bpf.Groups
 	purged time.Time
 
 	mu      sync.RWMutex // guards the rules
@@ -59,7 +60,10 @@ type anyRule interface {
 
 func newExporter(to *console.Console, file string) *exporter {
 	e := &exporter{
-		Host:  &rule.Host{Console: to, Complaints: rule.NewComplaints(to), File: file, Spans: func(expose.Span) {}},
+		Host: &rule.Host{
+			Console: to, Complaints: rule.NewComplaints(to), File: file,
+			Spans: func(expose.Span) {},
+		},
 		state: rulesState{path: file}, traces: span.NewTraces(),
 	}
 	e.cost = cost{exporter: e, metered: map[*target.File]*metered{}}
@@ -137,13 +141,25 @@ func (e *exporter) load() error {
 	if err := e.cost.prepare(file); err != nil {
 		return err
 	}
-	metrics, err := renewed(file.Metrics, e.metrics, (*metric.Traced).Follows, func(text rules.Metric) (*metric.Traced, error) { return metric.New(e.Host, text) })
+	metrics, err := renewed(
+		file.Metrics,
+		e.metrics,
+		(*metric.Traced).Follows,
+		func(text rules.Metric) (*metric.Traced, error) { return metric.New(e.Host, text) },
+	)
 	var spans []*span.Rule
 	if err == nil {
-		spans, err = renewed(file.Spans, e.spans, (*span.Rule).Follows, func(text rules.Span) (*span.Rule, error) { return span.New(e.Host, e.traces, text) })
+		spans, err = renewed(
+			file.Spans,
+			e.spans,
+			(*span.Rule).Follows,
+			func(text rules.Span) (*span.Rule, error) { return span.New(e.Host, e.traces, text) },
+		)
 	}
 	old, now := e.rules(), allRules(metrics, spans)
-	fresh := slices.DeleteFunc(slices.Clone(now), func(r anyRule) bool { return slices.Contains(old, r) })
+	fresh := slices.DeleteFunc(
+		slices.Clone(now), func(r anyRule) bool { return slices.Contains(old, r) },
+	)
 	gone := slices.DeleteFunc(old, func(r anyRule) bool { return slices.Contains(now, r) })
 	if err != nil {
 		for _, r := range fresh {
@@ -171,7 +187,9 @@ func (e *exporter) load() error {
 
 // renewed returns a rule for each definition in a file: the rule in force that follows it, or a new
 // one. After an error, it returns the rules for the definitions before the wrong one.
-func renewed[R, T any](texts []T, force []R, follows func(R, T) bool, make func(T) (R, error)) (now []R, err error) {
+func renewed[R, T any](
+	texts []T, force []R, follows func(R, T) bool, make func(T) (R, error),
+) (now []R, err error) {
 	for _, text := range texts {
 		i := slices.IndexFunc(force, func(r R) bool { return follows(r, text) })
 		if i >= 0 {
@@ -193,8 +211,8 @@ func (e *exporter) reload() {
 	}
 }
 
-// group updates the selected control groups. It must run before their processes fire, so that their events are counted,
-// and before the groups are removed, so that their containers are known.
+// group updates the selected control groups. It must run before their processes fire, so that their
+// events are counted, and before the groups are removed, so that their containers are known.
 func (e *exporter) group() {
 	e.Cgroups.Pods().Refresh() // before the links of removed containers disappear
 	if !e.Cgroups.Changed() {
@@ -243,8 +261,8 @@ func (e *exporter) purge() {
 	}
 }
 
-// settleTime is the time an exporter takes to read the kernel's types and to attach to running programs. The memory for
-// this is released afterwards, because an exporter may run for months.
+// settleTime is the time an exporter takes to read the kernel's types and to attach to running
+// programs. The memory for this is released afterwards, because an exporter may run for months.
 const settleTime = time.Second
 
 func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {

@@ -89,7 +89,9 @@ func Run(ctx context.Context, to *console.Console, o Options) error {
 	return o.runSockets(ctx, to, hangup)
 }
 
-func (o *Options) runTraced(ctx context.Context, to *console.Console, hangup <-chan os.Signal) error {
+func (o *Options) runTraced(
+	ctx context.Context, to *console.Console, hangup <-chan os.Signal,
+) error {
 	e := newExporter(to, o.Rules)
 	defer e.close()
 	if err := e.open(); err != nil {
@@ -108,7 +110,9 @@ func (o *Options) runTraced(ctx context.Context, to *console.Console, hangup <-c
 	return errors.Join(err, e.detach(), out.close())
 }
 
-func (o *Options) runSockets(ctx context.Context, to *console.Console, hangup <-chan os.Signal) error {
+func (o *Options) runSockets(
+	ctx context.Context, to *console.Console, hangup <-chan os.Signal,
+) error {
 	e, err := newSocketExporter(to, o.Rules)
 	if err != nil {
 		return err
@@ -132,17 +136,25 @@ type outputs struct {
 }
 
 // open starts the server and the sender of a source's metrics.
-func (options *Options) open(ctx context.Context, to *console.Console, source expose.Collector) (o *outputs, err error) {
+func (options *Options) open(
+	ctx context.Context, to *console.Console, source expose.Collector,
+) (o *outputs, err error) {
 	own := prometheus.NewRegistry()
-	own.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(
-		// Two MemStats metrics have the same name in OpenMetrics.
-		collectors.WithGoCollectorMemStatsMetricsDisabled(), collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsMemory)))
+	own.MustRegister(
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewGoCollector(
+			// Two MemStats metrics have the same name in OpenMetrics.
+			collectors.WithGoCollectorMemStatsMetricsDisabled(),
+			collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsMemory),
+		),
+	)
 	metrics := expose.NewMetrics(source, own)
 	log := slog.New(slog.NewTextHandler(to.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	o = &outputs{Console: to, served: make(chan struct{})}
 	o.ctx, o.cancel = context.WithCancelCause(ctx)
 	if options.endpoint != nil {
-		if o.otlp, err = expose.NewOTLP(ctx, options.endpoint, metrics, rule.NewComplaints(to).Complain); err != nil {
+		complain := rule.NewComplaints(to).Complain
+		if o.otlp, err = expose.NewOTLP(ctx, options.endpoint, metrics, complain); err != nil {
 			return nil, fmt.Errorf("--otlp: %w", err)
 		}
 	} else if os.Getenv(expose.EndpointVariable) != "" {

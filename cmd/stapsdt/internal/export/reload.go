@@ -23,7 +23,8 @@ type rulesState struct {
 	at      time.Time   // when the rules in force were read
 }
 
-// due reports whether the file must be read again: at once after a hangup, and soon after it has changed.
+// due reports whether the file must be read again: at once after a hangup, and soon after it has
+// changed.
 func (s *rulesState) due() bool {
 	hangup := s.hangup.Swap(false)
 	if !hangup && time.Since(s.checked) < engine.Interval {

@@ -42,7 +42,10 @@ type reading struct {
 
 // newSocketExporter returns an exporter for the rules in a file, which it reads.
 func newSocketExporter(to *console.Console, file string) (e *socketExporter, err error) {
-	e = &socketExporter{Console: to, complaints: rule.NewComplaints(to), reads: make(chan reading, 1), state: rulesState{path: file, at: time.Now()}}
+	e = &socketExporter{
+		Console: to, complaints: rule.NewComplaints(to), reads: make(chan reading, 1),
+		state: rulesState{path: file, at: time.Now()},
+	}
 	e.state.due()
 	e.now, err = e.read(&watch{})
 	return e, err
@@ -61,9 +64,14 @@ func (e *socketExporter) read(before *watch) (*watch, error) {
 		}
 		return text.Functions()
 	})
-	w.metrics, err = renewed(all.Metrics, before.metrics, (*metric.Recorded).Follows, func(text rules.Metric) (*metric.Recorded, error) {
-		return metric.NewRecorded(text, cgroup.Sidecar(), time.Now(), e.problem), nil
-	})
+	w.metrics, err = renewed(
+		all.Metrics,
+		before.metrics,
+		(*metric.Recorded).Follows,
+		func(text rules.Metric) (*metric.Recorded, error) {
+			return metric.NewRecorded(text, cgroup.Sidecar(), time.Now(), e.problem), nil
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +107,8 @@ func (e *socketExporter) reload() {
 	}()
 }
 
-// reloaded returns the watch for rules that were read again, or nil. If they are wrong, the rules in force stay.
+// reloaded returns the watch for rules that were read again, or nil. If they are wrong, the rules
+// in force stay.
 func (e *socketExporter) reloaded() *watch {
 	select {
 	case r := <-e.reads:
@@ -155,8 +164,12 @@ func (e *socketExporter) Collect() ([]expose.Family, error) {
 		own.lost.add(float64(r.Full), m.Name, "full")
 		own.lost.add(float64(r.Unevaluated), m.Name, "unevaluated")
 	}
-	all = append(all,
+	all = append(
+		all,
 		expose.Family{Name: "stapsdt_socket_lost_events_total", Help: "Events of selected probes that came faster than they could be read from the memory of their programs.", Series: one(float64(e.lost + e.now.feed.Missing()))},
-		expose.Family{Name: "stapsdt_watched_processes", Help: "Processes that are watched by their sockets.", Kind: expose.Gauge, Series: one(float64(e.now.feed.Programs()))})
+		expose.Family{
+			Name: "stapsdt_watched_processes", Help: "Processes that are watched by their sockets.", Kind: expose.Gauge, Series: one(float64(e.now.feed.Programs())),
+		},
+	)
 	return append(all, own.families(&e.state)...), nil
 }

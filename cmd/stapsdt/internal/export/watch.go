@@ -13,14 +13,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// watch makes the metrics of some rules from the events of listening programs. When the rules change, a second watch
-// begins before the first ends, and each event belongs to one of them, by its time. It is a live.Receiver.
+// watch makes the metrics of some rules from the events of listening programs. When the rules
+// change, a second watch begins before the first ends, and each event belongs to one of them, by
+// its time. It is a live.Receiver.
 type watch struct {
 	exporter *socketExporter
 	feed     *live.Feed
 	metrics  []*metric.Recorded
-	// next is the watch that takes over at its time since, by CLOCK_MONOTONIC, or nil. earlier holds the programs whose events
-	// before since belong to the previous watch.
+	// next is the watch that takes over at its time since, by CLOCK_MONOTONIC, or nil. earlier
+	// holds the programs whose events before since belong to the previous watch.
 	next    *watch
 	since   time.Duration
 	earlier map[replay.Writer]bool

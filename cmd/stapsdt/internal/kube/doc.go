@@ -1,4 +1,5 @@
-// Package kube implements kubectl stapsdt, which runs the command for a pod with the rights that the user has in the cluster.
+// Package kube implements kubectl stapsdt, which runs the command for a pod with the rights that
+// the user has in the cluster.
 //
 // It runs kubectl. For a program that listens, this package adds an ephemeral container to the pod,
 // which waits for requests under the restricted profile. Each request is a kubectl exec. Requests

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// prefix is the prefix of the names of waiting containers. They are recognized by it and by the target, not by their
-	// specs, because policies change these.
+	// prefix is the prefix of the names of waiting containers. They are recognized by it and by the
+	// target, not by their specs, because policies change these.
 	prefix = "stapsdt-"
 	// binary is the command in the image.
 	binary = "/stapsdt"
@@ -58,7 +58,10 @@ func newPlace(p *pod, container string, limit int64) *place {
 	if limit > 0 {
 		memory = min(memory, max(minMemory, limit/memoryShare))
 	}
-	return &place{namespace: p.Metadata.Namespace, pod: p.Metadata.Name, container: container, memory: memory, limit: limit}
+	return &place{
+		namespace: p.Metadata.Namespace, pod: p.Metadata.Name, container: container, memory: memory,
+		limit: limit,
+	}
 }
 
 // waiting returns the running waiting containers for a container, the latest first.
@@ -73,7 +76,9 @@ func (s *subject) waiting() (all []string) {
 }
 
 // start adds a waiting container to a pod, and returns it once it runs.
-func (k *kubectl) start(ctx context.Context, s *subject, image string, o owner, patience time.Duration) (*place, error) {
+func (k *kubectl) start(
+	ctx context.Context, s *subject, image string, o owner, patience time.Duration,
+) (*place, error) {
 	at := newPlace(s.pod, prefix+strings.ToLower(rand.Text()[:5]), s.limit())
 	custom, err := writeCustom(o, s.mounts)
 	if err != nil {
@@ -131,7 +136,9 @@ var hopeless = []string{
 	"CreateContainerConfigError", "CreateContainerError", "RunContainerError",
 }
 
-func (k *kubectl) awaitRunning(ctx context.Context, p *pod, name, image string, patience time.Duration) error {
+func (k *kubectl) awaitRunning(
+	ctx context.Context, p *pod, name, image string, patience time.Duration,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	reason := "its status is not known"
@@ -147,7 +154,8 @@ func (k *kubectl) awaitRunning(ctx context.Context, p *pod, name, image string, 
 			switch {
 			case s.State.Running != nil:
 				return nil
-			case s.State.Terminated != nil, s.State.Waiting != nil && slices.Contains(hopeless, s.State.Waiting.Reason):
+			case s.State.Terminated != nil,
+				s.State.Waiting != nil && slices.Contains(hopeless, s.State.Waiting.Reason):
 				return fmt.Errorf("the waiting container (image %s) does not start: %s", image, s.State.text())
 			}
 			reason = s.State.text()
@@ -221,9 +229,12 @@ func (p *place) ask(of *subject) []string {
 	return slices.Concat(p.exec(), p.command("ask", of), of.recorded, names)
 }
 
-// lookAtUser reads the container's user and group in the container itself, if it has cat. Many images have no programs.
+// lookAtUser reads the container's user and group in the container itself, if it has cat. Many
+// images have no programs.
 func (k *kubectl) lookAtUser(ctx context.Context, s *subject) (o owner) {
-	out, err := k.run(ctx, "exec", "--namespace="+s.Metadata.Namespace, s.Metadata.Name, "--container="+s.container.Name, "--", "cat", "/proc/self/status")
+	out, err := k.run(
+		ctx, "exec", "--namespace="+s.Metadata.Namespace, s.Metadata.Name, "--container="+s.container.Name, "--", "cat", "/proc/self/status",
+	)
 	if err != nil {
 		return o
 	}

@@ -21,7 +21,8 @@ var (
 	errNotFound = errors.New("not found")
 	// errForbidden means that the user lacks a right, or that a policy forbids the operation.
 	errForbidden = errors.New("forbidden")
-	// errPod means that the command in a pod has printed the error, and errPodUsage that its command line is invalid.
+	// errPod means that the command in a pod has printed the error, and errPodUsage that its
+	// command line is invalid.
 	errPod      = errors.New("the command in the pod has failed")
 	errPodUsage = fmt.Errorf("%w", errPod)
 )
@@ -73,10 +74,12 @@ func (k *kubectl) get(ctx context.Context, into any, args ...string) error {
 	return nil
 }
 
-// klogLine matches a line of kubectl's log, such as "E1128 05:06:07.123456   17 memcache.go:265] ...".
+// klogLine matches a line of kubectl's log, such as "E1128 05:06:07.123456 17 memcache.go:265]
+// ...".
 var klogLine = regexp.MustCompile(`^[EWIF]\d{4} \d\d:\d\d:`)
 
-// kubectlError returns the error that was printed by kubectl or by the command that it has run in a pod.
+// kubectlError returns the error that was printed by kubectl or by the command that it has run in a
+// pod.
 func kubectlError(printed string, err error) error {
 	var said []string
 	for line := range strings.Lines(printed) {

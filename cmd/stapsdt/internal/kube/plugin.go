@@ -155,7 +155,9 @@ func (a *execution) run(at *place) (status int, err error) {
 			out = f
 		}
 	}
-	s := &session{kubectl: a.kubectl, out: out, problems: &filter{to: a.err}, terminal: a.isTerminal()}
+	s := &session{
+		kubectl: a.kubectl, out: out, problems: &filter{to: a.err}, terminal: a.isTerminal(),
+	}
 	if s.terminal {
 		a.token = rand.Text()
 		done, err := a.kubectl.keepAlive(at, a.token)
@@ -174,7 +176,8 @@ func (a *execution) run(at *place) (status int, err error) {
 	return s.wait()
 }
 
-// isTerminal reports whether the command in the pod gets a terminal, because standard input and output are terminals.
+// isTerminal reports whether the command in the pod gets a terminal, because standard input and
+// output are terminals.
 func (a *execution) isTerminal() bool {
 	_, in := columns(os.Stdin)
 	_, out := columns(a.out)

@@ -178,7 +178,8 @@ func (k *kubectl) life(ctx context.Context, s *subject) (*pod, error) {
 	return now, nil
 }
 
-// choose returns the container with a name or, if name is "", the container that kubectl would choose.
+// choose returns the container with a name or, if name is "", the container that kubectl would
+// choose.
 func (p *pod) choose(name string) (*subject, error) {
 	s := &subject{pod: p}
 	containers := slices.Concat(p.Spec.Containers, p.Spec.InitContainers)
@@ -198,7 +199,8 @@ func (p *pod) choose(name string) (*subject, error) {
 		}
 	}
 	s.container = containers[i]
-	for _, status := range slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses) {
+	all := slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses)
+	for _, status := range all {
 		if status.Name == s.container.Name {
 			s.status = status
 		}
@@ -244,7 +246,8 @@ func (s *subject) owner() owner {
 	return o
 }
 
-// limit returns the memory limit of the pod, which a waiting container shares, or 0 if there is none.
+// limit returns the memory limit of the pod, which a waiting container shares, or 0 if there is
+// none.
 func (p *pod) limit() int64 {
 	if own := p.Spec.Resources.memory(); own > 0 {
 		return own
@@ -275,7 +278,10 @@ func (s *subject) share() int64 {
 var quantities = []struct {
 	suffix string
 	factor float64
-}{{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40}, {"k", 1e3}, {"K", 1 << 10}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"m", 1e-3}}
+}{
+	{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40},
+	{"k", 1e3}, {"K", 1 << 10}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"m", 1e-3},
+}
 
 // quantity returns the number of bytes of a quantity such as 128Mi, or 0 if it is invalid.
 func quantity(text string) int64 {

@@ -23,14 +23,16 @@ import (
 )
 
 const (
-	// defaultSize is the size of a recording unless --size is given, and minSize its minimum in any pod.
+	// defaultSize is the size of a recording unless --size is given, and minSize its minimum in any
+	// pod.
 	defaultSize = 16 << 20
 	minSize     = 1 << 20
 	// fetches is the maximum number of attempts to fetch a recording.
 	fetches = 5
 )
 
-// recordingSize returns the size of a recording. Its memory counts against the limit, which is 0 for none.
+// recordingSize returns the size of a recording. Its memory counts against the limit, which is 0
+// for none.
 func recordingSize(text string, limit int64) (int64, error) {
 	if text == "" {
 		if limit == 0 {

@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// grace is the time that a command has to gather its results after a signal. The command in the pod has less.
+	// grace is the time that a command has to gather its results after a signal. The command in the
+	// pod has less.
 	grace = 20 * time.Second
 	// statusKilled is the exit status of a command that SIGKILL has ended.
 	statusKilled = 128 + int(syscall.SIGKILL)
@@ -38,8 +39,9 @@ type session struct {
 	input   io.WriteCloser // nil with a terminal
 }
 
-// start starts kubectl exec. Without a terminal it has its own process group, so that Ctrl-C does not end it before the results have
-// arrived, and its standard input is a pipe. When the pipe ends, the command in the pod ends too.
+// start starts kubectl exec. Without a terminal it has its own process group, so that Ctrl-C does
+// not end it before the results have arrived, and its standard input is a pipe. When the pipe ends,
+// the command in the pod ends too.
 func (s *session) start(args []string) (err error) {
 	words := append([]string{"exec", "--stdin"}, s.kubectl.flags...)
 	if s.terminal {
@@ -134,7 +136,8 @@ func catchSignals() chan os.Signal {
 	return signals
 }
 
-// onSignal ends the running session at a signal, and kills kubectl at a second signal or after a while.
+// onSignal ends the running session at a signal, and kills kubectl at a second signal or after a
+// while.
 func (s *session) onSignal(signals chan os.Signal) (done func()) {
 	ended := make(chan struct{})
 	var once sync.Once
@@ -166,7 +169,8 @@ func (s *session) onSignal(signals chan os.Signal) (done func()) {
 // terminated is the line with which kubectl reports the exit status of the command.
 var terminated = regexp.MustCompile(`^command terminated with exit code (\d+)$`)
 
-// kubectlLine matches the beginning of a line that is printed by kubectl, not by the command in the pod.
+// kubectlLine matches the beginning of a line that is printed by kubectl, not by the command in the
+// pod.
 var kubectlLine = regexp.MustCompile(`^(error: |Error from server|Unable to connect to the server|[EWIF]\d{4} |The connection to the server )`)
 
 // filter forwards the lines that the command in the pod writes to standard error, and keeps the
@@ -203,7 +207,8 @@ func (f *filter) line(line []byte) {
 	_, _ = f.to.Write(line)
 }
 
-// end returns the exit status of the command in the pod, or 0 if it is unknown, and the lines of kubectl.
+// end returns the exit status of the command in the pod, or 0 if it is unknown, and the lines of
+// kubectl.
 func (f *filter) end() (status int, said string) {
 	if len(f.rest) > 0 {
 		f.line(append(f.rest, '\n'))

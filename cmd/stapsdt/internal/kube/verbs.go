@@ -8,7 +8,8 @@ type Verb struct {
 	Flags            []Flag
 }
 
-// Flag is a flag of a verb. It is passed unchanged to the command in the pod, unless it names a local file.
+// Flag is a flag of a verb. It is passed unchanged to the command in the pod, unless it names a
+// local file.
 type Flag struct {
 	Name, Short string
 	Value       string // the name of its value, or "" for none

@@ -19,8 +19,8 @@ type Bounds struct {
 // maxBounds keeps rows, and the programs that search for a bucket, small.
 const maxBounds = 640
 
-// NewBounds converts bounds to integers, each scale times its value. It leaves out duplicates, and bounds that no value
-// of the type exceeds. The bucket above all bounds has the index len(bounds).
+// NewBounds converts bounds to integers, each scale times its value. It leaves out duplicates, and
+// bounds that no value of the type exceeds. The bucket above all bounds has the index len(bounds).
 func NewBounds(bounds []float64, scale float64, t expr.Type) (*Bounds, error) {
 	b := &Bounds{}
 	for i, bound := range bounds {
@@ -43,8 +43,8 @@ func NewBounds(bounds []float64, scale float64, t expr.Type) (*Bounds, error) {
 	return b, nil
 }
 
-// toInteger returns the largest integer that is not above x, except for errors of the division. above and below report
-// that all values of the type are above or below x.
+// toInteger returns the largest integer that is not above x, except for errors of the division.
+// above and below report that all values of the type are above or below x.
 func toInteger(x float64, t expr.Type) (bits int64, above, below bool) {
 	if nearest := math.Round(x); math.Abs(x-nearest) <= 1e-9*math.Abs(x) {
 		x = nearest
@@ -56,8 +56,9 @@ func toInteger(x float64, t expr.Type) (bits int64, above, below bool) {
 	return int64(x), x >= 1<<63, x < -1<<63
 }
 
-// Exponential returns the upper bounds of the buckets of a native histogram of schema 3, for integers that are scale
-// times their value. The first bucket holds the values up to 0. The next buckets have the indexes from first on.
+// Exponential returns the upper bounds of the buckets of a native histogram of schema 3, for
+// integers that are scale times their value. The first bucket holds the values up to 0. The next
+// buckets have the indexes from first on.
 func Exponential(scale float64) (bounds []float64, first int) {
 	first = int(math.Ceil(8*math.Log2(scale) - 1e-9))
 	last := int(math.Ceil(8 * (64 + math.Log2(scale))))

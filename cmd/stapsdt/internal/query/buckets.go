@@ -15,8 +15,8 @@ type Buckets interface {
 	Len() int
 	// Of returns the index of the bucket for the bits of a value.
 	Of(t expr.Type, value uint64) int
-	// Bounds returns the lowest value of a bucket, and the first value above it. The outermost buckets have math.Inf as a
-	// bound.
+	// Bounds returns the lowest value of a bucket, and the first value above it. The outermost
+	// buckets have math.Inf as a bound.
 	Bounds(i int) (low, high float64)
 	// Fits returns an error if values of a type do not fit the buckets.
 	Fits(t expr.Type) error
@@ -34,13 +34,14 @@ type BucketCode interface {
 	Linear(Linear)
 }
 
-// Powers has eight buckets between a power of two and the next one, and one bucket for each number below 16. All
-// negative numbers share a bucket.
+// Powers has eight buckets between a power of two and the next one, and one bucket for each number
+// below 16. All negative numbers share a bucket.
 type Powers struct{}
 
 // The buckets of Powers.
 const (
-	SubBits   = 3                               // bits of a number, after its first bit, that select a bucket
+	// bits of a number, after its first bit, that select a bucket
+	SubBits   = 3
 	Exact     = 2 << SubBits                    // the first number that has no bucket of its own
 	Negative  = Exact + (64-SubBits-1)<<SubBits // the bucket of negative numbers
 	powersLen = Negative + 1
@@ -94,7 +95,8 @@ func (Powers) Group(low, high float64) (from, to float64) {
 // Code implements Buckets.
 func (p Powers) Code(c BucketCode) { c.Powers(p) }
 
-// Linear has buckets of the same size from Low to High, one bucket for lower values, and one for values from High on.
+// Linear has buckets of the same size from Low to High, one bucket for lower values, and one for
+// values from High on.
 type Linear struct{ Low, High, Step int64 }
 
 // maxLinear limits the output of a histogram.

@@ -11,15 +11,17 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// SplitExprs splits lists of expressions at the commas between them. It returns an error if an expression is wrong
-// regardless of the meaning of its names.
+// SplitExprs splits lists of expressions at the commas between them. It returns an error if an
+// expression is wrong regardless of the meaning of its names.
 func SplitExprs(lists []string) (all []string, err error) {
 	for _, list := range lists {
 		const before = "f("
 		tree, file, err := expr.Tree(before + list + ")")
 		var wrong *expr.Error
 		if errors.As(err, &wrong) {
-			return nil, &expr.Error{Src: list, Pos: min(max(wrong.Pos-len(before), 0), len(list)), Msg: wrong.Msg}
+			return nil, &expr.Error{
+				Src: list, Pos: min(max(wrong.Pos-len(before), 0), len(list)), Msg: wrong.Msg,
+			}
 		}
 		call, ok := tree.(*ast.CallExpr)
 		if !ok || len(call.Args) == 0 { // f(a) + (b), or nothing
@@ -54,7 +56,9 @@ func SplitWhere(condition string) []string {
 		return []string{condition}
 	}
 	at := file.Offset(and.OpPos)
-	return append(SplitWhere(strings.TrimSpace(condition[:at])), SplitWhere(strings.TrimSpace(condition[at+len("&&"):]))...)
+	return append(
+		SplitWhere(strings.TrimSpace(condition[:at])),
+		SplitWhere(strings.TrimSpace(condition[at+len("&&"):]))...)
 }
 
 // thread matches the variable with the thread that fires.

@@ -6,9 +6,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// Sum is a sum of integers of 64 bits. The kernel adds their halves separately, because it cannot carry
-// before Linux 5.12. The lower halves are signed, so that their sum is small where the values are, and overflows after 2^32 values
-// at the soonest.
+// Sum is a sum of integers of 64 bits. The kernel adds their halves separately, because it cannot
+// carry before Linux 5.12. The lower halves are signed, so that their sum is small where the values
+// are, and overflows after 2^32 values at the soonest.
 type Sum struct {
 	Low  int64 // sum of the lower halves
 	High int64 // sum of the upper halves, which are signed for expr.Int

@@ -25,7 +25,8 @@ func (u *Unfit) Add(err error) {
 	}
 }
 
-// undefined returns the name that the expression uses and the probe does not have, or "" if the error is another one.
+// undefined returns the name that the expression uses and the probe does not have, or "" if the
+// error is another one.
 func undefined(err error) string {
 	var wrong *expr.Error
 	if !errors.As(err, &wrong) {

@@ -84,7 +84,10 @@ func newClient(endpoint *url.URL, signal string) (*client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableCompression = true // answers are short
 	c.http.Transport = transport
-	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a redirected POST would become a GET
+	// a redirected POST would become a GET
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}
 	transport.TLSClientConfig, err = certificates(signal)
 	return c, err
 }
@@ -149,7 +152,8 @@ func (c *client) learn(size int, took bool) {
 	}
 }
 
-// send sends a message once, and reads the answer. It counts and reports a failure, unless ctx is done.
+// send sends a message once, and reads the answer. It counts and reports a failure, unless ctx is
+// done.
 func (c *client) send(ctx context.Context, message, answer proto.Message) error {
 	err := c.post(ctx, message, answer)
 	if err == nil || errors.Is(err, errSize) {
@@ -200,7 +204,15 @@ func (c *client) post(ctx context.Context, message, answer proto.Message) error 
 	}
 	if response.StatusCode/100 != 2 {
 		err := fmt.Errorf("%s: %s: %.*q", r.URL.Redacted(), response.Status, maxReason, text)
-		if slices.Contains([]int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, response.StatusCode) {
+		if slices.Contains(
+			[]int{
+				http.StatusTooManyRequests,
+				http.StatusBadGateway,
+				http.StatusServiceUnavailable,
+				http.StatusGatewayTimeout,
+			},
+			response.StatusCode,
+		) {
 			return &temporaryError{err, retryAfter(response.Header.Get("Retry-After"), time.Now())}
 		}
 		if response.StatusCode == http.StatusRequestEntityTooLarge {
@@ -257,8 +269,8 @@ type backoff struct {
 	first, delay time.Duration
 }
 
-// next returns the delay until the next attempt, according to the error of the last one. again reports whether there
-// should be another attempt.
+// next returns the delay until the next attempt, according to the error of the last one. again
+// reports whether there should be another attempt.
 func (b *backoff) next(err error) (pause time.Duration, again bool) {
 	var temporary *temporaryError
 	if !errors.As(err, &temporary) {

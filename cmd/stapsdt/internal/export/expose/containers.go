@@ -8,8 +8,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/cgroup"
 )
 
-// divide returns the families without the series of containers, and the families of each container. An OTLP resource
-// has the names of the container, so the series lose these labels.
+// divide returns the families without the series of containers, and the families of each container.
+// An OTLP resource has the names of the container, so the series lose these labels.
 func divide(families []Family) (rest []Family, of map[cgroup.Container][]Family) {
 	of = map[cgroup.Container][]Family{}
 	for i := range families {
@@ -39,9 +39,13 @@ func (f *Family) isContainerLabel(i int) bool {
 	return i < len(f.Labels) && slices.Contains(f.ContainerLabels, f.Labels[i])
 }
 
-// isEmptyLabel reports whether the i-th label names the container, and is empty in all series. Only Prometheus needs it.
+// isEmptyLabel reports whether the i-th label names the container, and is empty in all series. Only
+// Prometheus needs it.
 func (f *Family) isEmptyLabel(i int) bool {
-	return f.isContainerLabel(i) && !slices.ContainsFunc(f.Series, func(s Series) bool { return i < len(s.Values) && s.Values[i] != "" })
+	return f.isContainerLabel(i) &&
+		!slices.ContainsFunc(
+			f.Series, func(s Series) bool { return i < len(s.Values) && s.Values[i] != "" },
+		)
 }
 
 // without returns the family with the given series, and without the labels that drop selects.

@@ -37,8 +37,8 @@ type Family struct {
 	// each is an OTLP resource.
 	ContainerLabels []string
 	PerContainer    bool
-	// Bounds are the upper bounds of a histogram's buckets, in order and without +Inf. A native histogram has none; its
-	// schema is 3.
+	// Bounds are the upper bounds of a histogram's buckets, in order and without +Inf. A native
+	// histogram has none; its schema is 3.
 	Bounds []float64
 	Native bool
 	Series []Series
@@ -46,25 +46,29 @@ type Family struct {
 
 // Series holds the numbers for one combination of labels.
 type Series struct {
-	// Values are the values of Family.Labels, in valid UTF-8. They come from traced programs, and can be hostile.
+	// Values are the values of Family.Labels, in valid UTF-8. They come from traced programs, and
+	// can be hostile.
 	Values []string
-	// Container is the container of the events. It is zero outside of containers, and if the labels do not distinguish
-	// containers.
+	// Container is the container of the events. It is zero outside of containers, and if the labels
+	// do not distinguish containers.
 	Container cgroup.Container
-	// Overflow marks the series of all events without room in a series of their own. Its Values are nil.
+	// Overflow marks the series of all events without room in a series of their own. Its Values are
+	// nil.
 	Overflow bool
 
 	Value float64 // the value of a counter or a gauge
 
-	// Sum and Buckets describe a histogram. Buckets are not cumulative, and there is one more than Bounds.
+	// Sum and Buckets describe a histogram. Buckets are not cumulative, and there is one more than
+	// Bounds.
 	Sum     float64
 	Buckets []uint64
-	// Zero and Exponential count the values of a native histogram: values up to 0, and values by the indexes of buckets.
-	// Bucket i has the values above 2^((i-1)/8) and up to 2^(i/8).
+	// Zero and Exponential count the values of a native histogram: values up to 0, and values by
+	// the indexes of buckets. Bucket i has the values above 2^((i-1)/8) and up to 2^(i/8).
 	Zero        uint64
 	Exponential map[int]uint64
 
-	Created   time.Time // when counting began: always set for a histogram, and otherwise if it is known
+	// when counting began: always set for a histogram, and otherwise if it is known
+	Created   time.Time
 	Exemplars []Exemplar
 }
 

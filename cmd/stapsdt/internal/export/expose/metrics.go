@@ -11,8 +11,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Metrics combines the metrics of a Collector with the exporter's own, for /metrics and for OTLP. It is a
-// [prometheus.TransactionalGatherer].
+// Metrics combines the metrics of a Collector with the exporter's own, for /metrics and for OTLP.
+// It is a [prometheus.TransactionalGatherer].
 type Metrics struct {
 	source Collector
 	own    *prometheus.Registry
@@ -63,14 +63,16 @@ func (m *Metrics) convert(to *page, collected []Family) []*dto.MetricFamily {
 	return all
 }
 
-// withOwn adds the exporter's own metrics, and sorts all. It must be called after convert, because the counts of
-// convert are among them. No rule makes a metric with the name of one of them.
+// withOwn adds the exporter's own metrics, and sorts all. It must be called after convert, because
+// the counts of convert are among them. No rule makes a metric with the name of one of them.
 func (m *Metrics) withOwn(all []*dto.MetricFamily) []*dto.MetricFamily {
 	own, err := m.own.Gather()
 	if err != nil {
 		m.failures.Inc()
 	}
 	all = append(all, own...)
-	slices.SortFunc(all, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
+	slices.SortFunc(
+		all, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) },
+	)
 	return all
 }

@@ -22,6 +22,14 @@ const (
 	delta      = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
 )
 
+// number returns a point of a sum or a gauge.
+func number(s *dto.Metric, value float64, now uint64) *metrics.NumberDataPoint {
+	return &metrics.NumberDataPoint{
+		Attributes: labelAttributes(s), TimeUnixNano: now,
+		Value: &metrics.NumberDataPoint_AsDouble{AsDouble: value},
+	}
+}
+
 // convertMetric converts a family for OTLP. now is the time of its points.
 func convertMetric(f *dto.MetricFamily, now uint64) *metrics.Metric {
 	m := &metrics.Metric{Name: f.GetName(), Description: f.GetHelp(), Unit: unit(f)}
@@ -29,24 +37,30 @@ func convertMetric(f *dto.MetricFamily, now uint64) *metrics.Metric {
 	case f.GetType() == dto.MetricType_COUNTER:
 		sum := &metrics.Sum{AggregationTemporality: cumulative, IsMonotonic: true}
 		for _, s := range f.Metric {
-			sum.DataPoints = append(sum.DataPoints, &metrics.NumberDataPoint{Attributes: labelAttributes(s), StartTimeUnixNano: since(s.Counter.CreatedTimestamp),
-				TimeUnixNano: now, Value: &metrics.NumberDataPoint_AsDouble{AsDouble: s.Counter.GetValue()}})
+			point := number(s, s.Counter.GetValue(), now)
+			point.StartTimeUnixNano = since(s.Counter.CreatedTimestamp)
+			sum.DataPoints = append(sum.DataPoints, point)
 		}
 		m.Data = &metrics.Metric_Sum{Sum: sum}
 	case f.GetType() == dto.MetricType_GAUGE:
 		gauge := &metrics.Gauge{}
 		for _, s := range f.Metric {
-			gauge.DataPoints = append(gauge.DataPoints, &metrics.NumberDataPoint{Attributes: labelAttributes(s),
-				TimeUnixNano: now, Value: &metrics.NumberDataPoint_AsDouble{AsDouble: s.Gauge.GetValue()}})
+			gauge.DataPoints = append(gauge.DataPoints, number(s, s.Gauge.GetValue(), now))
 		}
 		m.Data = &metrics.Metric_Gauge{Gauge: gauge}
 	case f.GetType() == dto.MetricType_SUMMARY:
 		summary := &metrics.Summary{}
 		for _, s := range f.Metric {
-			point := &metrics.SummaryDataPoint{Attributes: labelAttributes(s), StartTimeUnixNano: since(s.Summary.CreatedTimestamp),
-				TimeUnixNano: now, Count: s.Summary.GetSampleCount(), Sum: s.Summary.GetSampleSum()}
+			point := &metrics.SummaryDataPoint{
+				Attributes:        labelAttributes(s),
+				StartTimeUnixNano: since(s.Summary.CreatedTimestamp), TimeUnixNano: now,
+				Count: s.Summary.GetSampleCount(), Sum: s.Summary.GetSampleSum(),
+			}
 			for _, q := range s.Summary.Quantile {
-				point.QuantileValues = append(point.QuantileValues, &metrics.SummaryDataPoint_ValueAtQuantile{Quantile: q.GetQuantile(), Value: q.GetValue()})
+				value := metrics.SummaryDataPoint_ValueAtQuantile{
+					Quantile: q.GetQuantile(), Value: q.GetValue(),
+				}
+				point.QuantileValues = append(point.QuantileValues, &value)
 			}
 			summary.DataPoints = append(summary.DataPoints, point)
 		}
@@ -69,7 +83,10 @@ func convertMetric(f *dto.MetricFamily, now uint64) *metrics.Metric {
 
 func histogramPoint(m *dto.Metric, now uint64) *metrics.HistogramDataPoint {
 	h := m.Histogram
-	p := &metrics.HistogramDataPoint{Attributes: labelAttributes(m), StartTimeUnixNano: since(h.CreatedTimestamp), TimeUnixNano: now, Count: h.GetSampleCount(), Sum: h.SampleSum}
+	p := &metrics.HistogramDataPoint{
+		Attributes: labelAttributes(m), StartTimeUnixNano: since(h.CreatedTimestamp),
+		TimeUnixNano: now, Count: h.GetSampleCount(), Sum: h.SampleSum,
+	}
 	below := uint64(0)
 	for _, b := range h.Bucket {
 		if b.Exemplar != nil {
@@ -86,8 +103,8 @@ func histogramPoint(m *dto.Metric, now uint64) *metrics.HistogramDataPoint {
 	return p
 }
 
-// exponentialPoint converts a native histogram. OTLP identifies a bucket by its lower bound, so its index is one less
-// than Prometheus's.
+// exponentialPoint converts a native histogram. OTLP identifies a bucket by its lower bound, so its
+// index is one less than Prometheus's.
 func exponentialPoint(m *dto.Metric, now uint64) *metrics.ExponentialHistogramDataPoint {
 	h := m.Histogram
 	positive := &metrics.ExponentialHistogramDataPoint_Buckets{}
@@ -96,7 +113,8 @@ func exponentialPoint(m *dto.Metric, now uint64) *metrics.ExponentialHistogramDa
 		if i == 0 {
 			positive.Offset = span.GetOffset() - 1
 		} else {
-			positive.BucketCounts = append(positive.BucketCounts, make([]uint64, span.GetOffset())...)
+			empty := make([]uint64, span.GetOffset())
+			positive.BucketCounts = append(positive.BucketCounts, empty...)
 		}
 		for _, step := range deltas[:span.GetLength()] {
 			count += step
@@ -104,8 +122,11 @@ func exponentialPoint(m *dto.Metric, now uint64) *metrics.ExponentialHistogramDa
 		}
 		deltas = deltas[span.GetLength():]
 	}
-	p := &metrics.ExponentialHistogramDataPoint{Attributes: labelAttributes(m), StartTimeUnixNano: since(h.CreatedTimestamp), TimeUnixNano: now,
-		Count: h.GetSampleCount(), Sum: h.SampleSum, Scale: h.GetSchema(), ZeroCount: h.GetZeroCount(), ZeroThreshold: h.GetZeroThreshold(), Positive: positive}
+	p := &metrics.ExponentialHistogramDataPoint{
+		Attributes: labelAttributes(m), StartTimeUnixNano: since(h.CreatedTimestamp),
+		TimeUnixNano: now, Count: h.GetSampleCount(), Sum: h.SampleSum, Scale: h.GetSchema(),
+		ZeroCount: h.GetZeroCount(), ZeroThreshold: h.GetZeroThreshold(), Positive: positive,
+	}
 	for _, e := range h.Exemplars {
 		p.Exemplars = append(p.Exemplars, convertExemplar(e))
 	}
@@ -115,7 +136,10 @@ func exponentialPoint(m *dto.Metric, now uint64) *metrics.ExponentialHistogramDa
 // convertExemplar converts an exemplar. Its only label is the ID of a span in hexadecimal.
 func convertExemplar(e *dto.Exemplar) *metrics.Exemplar {
 	id, _ := hex.DecodeString(e.Label[0].GetValue())
-	return &metrics.Exemplar{SpanId: id, TimeUnixNano: nanoseconds(e.Timestamp.AsTime()), Value: &metrics.Exemplar_AsDouble{AsDouble: e.GetValue()}}
+	return &metrics.Exemplar{
+		SpanId: id, TimeUnixNano: nanoseconds(e.Timestamp.AsTime()),
+		Value: &metrics.Exemplar_AsDouble{AsDouble: e.GetValue()},
+	}
 }
 
 // labelAttributes returns the labels of a series, or OpenTelemetry's attribute for the overflow.
@@ -142,8 +166,8 @@ var codes = map[string]string{
 	"seconds": "s", "bytes": "By", "ratio": "1", "meters": "m", "grams": "g", "joules": "J", "volts": "V", "amperes": "A", "celsius": "Cel",
 }
 
-// unit returns the UCUM unit of a family: an annotation if UCUM lacks the unit, and "" if it is unknown. The exporter's
-// own metrics have their unit only in their names.
+// unit returns the UCUM unit of a family: an annotation if UCUM lacks the unit, and "" if it is
+// unknown. The exporter's own metrics have their unit only in their names.
 func unit(family *dto.MetricFamily) string {
 	name := family.GetUnit()
 	if name == "" {

@@ -18,7 +18,8 @@ const (
 	batchEvery = 2 * time.Second
 )
 
-// sender sends spans in batches. While a collector is absent, new spans wait in the queue as long as there is room.
+// sender sends spans in batches. While a collector is absent, new spans wait in the queue as long
+// as there is room.
 type sender struct {
 	*client
 	backoff
@@ -133,8 +134,8 @@ func (s *sender) try(ctx context.Context) error {
 	return nil
 }
 
-// flush sends the remaining spans after run has returned. It sends each batch once: an absent collector must not delay
-// the end of the exporter.
+// flush sends the remaining spans after run has returned. It sends each batch once: an absent
+// collector must not delay the end of the exporter.
 func (s *sender) flush(ctx context.Context) error {
 	for len(s.batch)+len(s.queue) > 0 {
 		for len(s.batch) < maxBatch && len(s.queue) > 0 {

@@ -37,8 +37,8 @@ type Server struct {
 	log      *slog.Logger
 }
 
-// Listen listens on an address such as ":9964". config is a web configuration file, or "". It has the format of
-// Prometheus's exporters, with certificates and users.
+// Listen listens on an address such as ":9964". config is a web configuration file, or "". It has
+// the format of Prometheus's exporters, with certificates and users.
 func Listen(addr, config string, handler http.Handler, log *slog.Logger) (*Server, error) {
 	if err := web.Validate(config); err != nil {
 		return nil, fmt.Errorf("web configuration %s: %w", config, err)
@@ -54,7 +54,8 @@ func Listen(addr, config string, handler http.Handler, log *slog.Logger) (*Serve
 		WriteTimeout:      answerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // such as failed handshakes
+		// such as failed handshakes
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}, config, log}, nil
 }
 
@@ -98,7 +99,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// NewHandler returns a handler that serves the metrics at /metrics, /-/healthy, and a page with links to them.
+// NewHandler returns a handler that serves the metrics at /metrics, /-/healthy, and a page with
+// links to them.
 func NewHandler(m *Metrics) (http.Handler, error) {
 	page, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "stapsdt export",
@@ -112,8 +114,8 @@ func NewHandler(m *Metrics) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Leave out _created samples, which double the series of counters: the protobuf formats have a field for the time when
-	// counting began.
+	// Leave out _created samples, which double the series of counters: the protobuf formats have a
+	// field for the time when counting began.
 	metrics := promhttp.HandlerForTransactional(m, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, Registry: m.own, EnableOpenMetrics: true,
 		OfferedCompressions: []promhttp.Compression{promhttp.Identity, promhttp.Zstd},

@@ -25,7 +25,10 @@ func convertSpans(spans []Span) (all []*trace.ResourceSpans) {
 		p := process{s.Provider, s.Executable, s.Container, s.PID}
 		if of[p] == nil {
 			of[p] = &trace.ScopeSpans{Scope: &common.InstrumentationScope{Name: scope}}
-			all = append(all, &trace.ResourceSpans{Resource: &resource.Resource{Attributes: p.attributes()}, ScopeSpans: []*trace.ScopeSpans{of[p]}})
+			all = append(all, &trace.ResourceSpans{
+				Resource:   &resource.Resource{Attributes: p.attributes()},
+				ScopeSpans: []*trace.ScopeSpans{of[p]},
+			})
 		}
 		of[p].Spans = append(of[p].Spans, s.convert())
 	}
@@ -34,14 +37,18 @@ func convertSpans(spans []Span) (all []*trace.ResourceSpans) {
 
 func (s *Span) convert() *trace.Span {
 	converted := &trace.Span{
-		TraceId: s.TraceID[:], SpanId: spanID(s.SpanID), Name: Repaired(s.Name), Kind: trace.Span_SPAN_KIND_INTERNAL,
+		TraceId: s.TraceID[:], SpanId: spanID(s.SpanID), Name: Repaired(s.Name),
+		Kind:              trace.Span_SPAN_KIND_INTERNAL,
 		StartTimeUnixNano: nanoseconds(s.Start), EndTimeUnixNano: nanoseconds(s.End),
 	}
 	if s.Parent != 0 {
 		converted.ParentSpanId = spanID(s.Parent)
 	}
 	if s.Error != "" {
-		converted.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: Repaired(s.Error)}
+		converted.Status = &trace.Status{
+			Code:    trace.Status_STATUS_CODE_ERROR,
+			Message: Repaired(s.Error),
+		}
 	}
 	for _, a := range s.Attributes {
 		converted.Attributes = append(converted.Attributes, keyValue(a.Name, a.Value))
@@ -54,8 +61,8 @@ func spanID(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
 
 func nanoseconds(t time.Time) uint64 { return uint64(max(0, t.UnixNano())) }
 
-// keyValue returns an attribute for OTLP. OTLP has no unsigned integers: a number that is too large becomes a string,
-// as OpenTelemetry specifies.
+// keyValue returns an attribute for OTLP. OTLP has no unsigned integers: a number that is too large
+// becomes a string, as OpenTelemetry specifies.
 func keyValue(key string, value any) *common.KeyValue {
 	if v, ok := value.(uint64); ok {
 		if value = int64(v); v > math.MaxInt64 {

@@ -25,8 +25,8 @@ import (
 type Reading struct {
 	*expose.Family
 	Events uint64 // the events in the metric
-	// Full counts the operations that were not measured because too many were open, and Unevaluated the events of a Recorded that
-	// were left out because an expression could not be evaluated.
+	// Full counts the operations that were not measured because too many were open, and Unevaluated
+	// the events of a Recorded that were left out because an expression could not be evaluated.
 	Full, Unevaluated uint64
 }
 
@@ -65,7 +65,8 @@ func define(text rules.Metric, knowsExecutable bool) definition {
 	}
 	for _, name := range rules.ProcessLabels {
 		own := slices.ContainsFunc(m.By, func(by rules.Label) bool { return by.Name == name })
-		if name != rules.Executable && !own && (m.asks(name) || slices.Contains(rules.PodLabels, name)) {
+		if name != rules.Executable && !own &&
+			(m.asks(name) || slices.Contains(rules.PodLabels, name)) {
 			m.containers = append(m.containers, name)
 		}
 	}
@@ -111,7 +112,8 @@ func (m *definition) counting() query.Counting {
 	}
 }
 
-// labelOf converts a value to a label. Gauges whose labels would become equal later must share a series, which has their latest value.
+// labelOf converts a value to a label. Gauges whose labels would become equal later must share a
+// series, which has their latest value.
 func labelOf(v *evaluate.Value) string {
 	if v.Item.Type.Kind == expr.String {
 		text, _, _ := strings.Cut(v.Text, "\x00") // where the kernel ends it
@@ -123,7 +125,8 @@ func labelOf(v *evaluate.Value) string {
 	return string(render.AppendNumber(nil, v.Item.Type, v.Bits))
 }
 
-// isOne reports whether there is only one series, so that its labels are known before its first event.
+// isOne reports whether there is only one series, so that its labels are known before its first
+// event.
 func (m *definition) isOne() bool { return len(m.by) == 0 && len(m.OpenLabels()) == 0 }
 
 func (m *definition) openLabels(provider, probe string) (values []string) {

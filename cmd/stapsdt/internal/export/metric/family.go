@@ -108,8 +108,8 @@ func key(labels []string) string {
 	return "\x00" + strings.Join(labels, "\x00") // equals no other key, because strings have no NUL
 }
 
-// at returns the series with the given labels, and creates it if necessary. A restarted container has the same labels
-// as before, but a series of its own.
+// at returns the series with the given labels, and creates it if necessary. A restarted container
+// has the same labels as before, but a series of its own.
 func (c *collection) at(labels []string, of cgroup.Container) *series {
 	s := c.get(c.keyOf(labels, of), labels)
 	c.find(s, of)
@@ -137,7 +137,8 @@ func (c *collection) find(s *series, of cgroup.Container) {
 	}
 }
 
-// keyOf is key for a container's series. Containers with the same labels share a gauge, which has the latest of their values.
+// keyOf is key for a container's series. Containers with the same labels share a gauge, which has
+// the latest of their values.
 func (c *collection) keyOf(labels []string, of cgroup.Container) string {
 	if labels == nil || c.Kind == rules.Gauge || !c.perContainer {
 		return key(labels)
@@ -346,8 +347,8 @@ func (c *collection) zeros() error {
 // noOwner is the owner of series in which all operations have ended.
 const noOwner = math.MaxUint64
 
-// full reports whether a series with these labels would exceed the user's share. A user may have as many series as are free. One user
-// alone can have the limit, as with rows: see layout.Limits.
+// full reports whether a series with these labels would exceed the user's share. A user may have as
+// many series as are free. One user alone can have the limit, as with rows: see layout.Limits.
 func (c *collection) full(owner uint64, labels []string, of cgroup.Container) bool {
 	if s := c.series[c.keyOf(labels, of)]; s != nil && s.pass == c.passes {
 		return false

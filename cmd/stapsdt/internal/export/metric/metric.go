@@ -27,7 +27,8 @@ type Traced struct {
 	definition
 	group int // the index of the control group in by, or -1
 
-	mu     sync.Mutex                // guards the following fields, which scrapes and the engine use
+	// guards the following fields, which scrapes and the engine use
+	mu     sync.Mutex
 	shapes []*shape                  // indexed by the IDs in rows
 	tables map[string]*layout.Tables // keyed by layout
 
@@ -134,7 +135,8 @@ func checkKeys(keys []value.Item) error {
 
 // isSpanEnd reports whether a probe is the end of a span, with its ID as the first argument.
 func isSpanEnd(p *bpf.Probe) bool {
-	return strings.HasSuffix(p.Name, "__end") && len(p.Args) > 0 && p.Args[0].Name == "id" && !p.Args[0].Float
+	return strings.HasSuffix(p.Name, "__end") && len(p.Args) > 0 && p.Args[0].Name == "id" &&
+		!p.Args[0].Float
 }
 
 const (
@@ -153,7 +155,9 @@ func (m *Traced) shape(
 	}
 	key := a.String()
 	if t = m.tables[key]; t == nil {
-		limits := layout.Limits{Rows: m.Series, Places: min(2*m.Series, maxPlaces), Bytes: maxBytes, Shared: true}
+		limits := layout.Limits{
+			Rows: m.Series, Places: min(2*m.Series, maxPlaces), Bytes: maxBytes, Shared: true,
+		}
 		if t, err = a.NewTables(limits); err != nil {
 			return nil, 0, bpf.MapError(err)
 		}
@@ -169,7 +173,8 @@ func (m *Traced) shape(
 
 // equal reports whether rows of both shapes have the same meaning.
 func (s *shape) equal(other *shape) bool {
-	return s.tables == other.tables && s.Value == other.Value && slices.Equal(s.probe, other.probe) &&
+	return s.tables == other.tables && s.Value == other.Value &&
+		slices.Equal(s.probe, other.probe) &&
 		slices.EqualFunc(s.Keys, other.Keys, func(a, b value.Item) bool {
 			return a.Type == b.Type && a.Offset == b.Offset && maps.Equal(a.Constants, b.Constants)
 		})

@@ -142,7 +142,8 @@ func (o *pairTables) purge() error {
 	return o.Purge()
 }
 
-// labels returns the labels of operations that living processes have started. It deletes the labels of other processes.
+// labels returns the labels of operations that living processes have started. It deletes the labels
+// of other processes.
 func (o *pairTables) labels() (all []layout.Seen, err error) {
 	if o.seen == nil {
 		return nil, nil

@@ -62,8 +62,9 @@ type recordedValue struct {
 	bounds *query.Bounds // the bounds of a histogram, or nil
 }
 
-// NewRecorded returns the metric of a rule for events since created. of is the container of the programs,
-// if it is known. problem is called with the reason why the events of a probe are not counted.
+// NewRecorded returns the metric of a rule for events since created. of is the container of the
+// programs, if it is known. problem is called with the reason why the events of a probe are not
+// counted.
 func NewRecorded(
 	text rules.Metric, of cgroup.Container, created time.Time, problem func(error),
 ) *Recorded {

@@ -116,8 +116,9 @@ func (b *Base) Close() {
 	}
 }
 
-// Regroup updates the set of the selected control groups, if the rule selects any: it adds new groups, and removes groups that
-// no longer exist. now maps the ID of each group to its path. It is a problem if there is no room for all groups.
+// Regroup updates the set of the selected control groups, if the rule selects any: it adds new
+// groups, and removes groups that no longer exist. now maps the ID of each group to its path. It is
+// a problem if there is no room for all groups.
 func (b *Base) Regroup(now map[uint64]string) {
 	set := b.Env.Cgroups
 	if set == nil {

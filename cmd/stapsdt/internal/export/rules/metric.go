@@ -160,11 +160,14 @@ func (r *reader) probe(n *yaml.Node) (none spec.Spec) {
 	return none
 }
 
-// maxName is the maximum length of a name that the kernel compares: strings are cut after 64 bytes, including the NUL.
+// maxName is the maximum length of a name that the kernel compares: strings are cut after 64 bytes,
+// including the NUL.
 const maxName = 63
 
 func (r *reader) selection(fields map[string]*yaml.Node) Select {
-	s := Select{Executable: r.text(fields["executable"]), Cgroup: r.text(fields["cgroup"]), User: r.text(fields["user"])}
+	s := Select{
+		Executable: r.text(fields["executable"]), Cgroup: r.text(fields["cgroup"]), User: r.text(fields["user"]),
+	}
 	switch text := strings.Trim(s.Executable, "*"); {
 	case strings.Contains(text, "/"):
 		r.errorf(fields["executable"], "%q has a directory: executable is a pattern for the file's name alone", s.Executable)
@@ -206,8 +209,8 @@ func (r *reader) series(n *yaml.Node, m *Metric) {
 	m.Series = series
 }
 
-// defaultExpire is longer than the pause between relevant events of most programs, and shorter than a scan of a web
-// server by strangers.
+// defaultExpire is longer than the pause between relevant events of most programs, and shorter than
+// a scan of a web server by strangers.
 const defaultExpire = 15 * time.Minute
 
 // expire reads the time after which a series without events is removed.

@@ -21,13 +21,17 @@ var own = []string{"stapsdt_", "go_", "process_", "promhttp_"}
 // foreign lists the suffixes to which Prometheus gives a meaning.
 var foreign = []string{"_bucket", "_count", "_sum", "_created", "_info"}
 
-// checkName checks the name of a metric: by Prometheus's grammar without the colon, which is reserved for recording
-// rules, and by the rules of OpenMetrics. A name without its suffix would change with the format that Prometheus
-// requests.
+// checkName checks the name of a metric: by Prometheus's grammar without the colon, which is
+// reserved for recording rules, and by the rules of OpenMetrics. A name without its suffix would
+// change with the format that Prometheus requests.
 func (r *reader) checkName(n *yaml.Node, m *Metric) {
 	stem, total := strings.CutSuffix(m.Name, "_total")
-	prefix := slices.IndexFunc(own, func(prefix string) bool { return strings.HasPrefix(m.Name, prefix) })
-	suffix := slices.IndexFunc(foreign, func(suffix string) bool { return strings.HasSuffix(stem, suffix) })
+	prefix := slices.IndexFunc(
+		own, func(prefix string) bool { return strings.HasPrefix(m.Name, prefix) },
+	)
+	suffix := slices.IndexFunc(
+		foreign, func(suffix string) bool { return strings.HasSuffix(stem, suffix) },
+	)
 	switch better := m.suggestion(stem); {
 	case !identifier.MatchString(m.Name):
 		r.errorf(n, "%q is not a valid metric name: use letters, digits and _, and no digit at the beginning", m.Name)
@@ -68,8 +72,8 @@ const (
 var (
 	// ProcessLabels are the labels that identify the process, in their order.
 	ProcessLabels = []string{Executable, Namespace, Workload, Pod, Container, ContainerID}
-	// PodLabels are the labels that every series has. They are empty outside of pods: otherwise, with honor_labels,
-	// Prometheus would write the names of the exporter's pod there.
+	// PodLabels are the labels that every series has. They are empty outside of pods: otherwise,
+	// with honor_labels, Prometheus would write the names of the exporter's pod there.
 	PodLabels = []string{Namespace, Pod, Container}
 )
 
@@ -135,7 +139,8 @@ func (m *Metric) badLabel(name string) string {
 		return "the label le is reserved for the buckets of a histogram"
 	case slices.Contains(m.OpenLabels(), name):
 		return fmt.Sprintf("the label %s is set already, to the text that matches the pattern %s", name, cmp.Or(m.Probe, m.Start))
-	case name == Executable && slices.Contains(m.Process, name), slices.ContainsFunc(m.By, func(l Label) bool { return l.Name == name }):
+	case name == Executable && slices.Contains(m.Process, name),
+		slices.ContainsFunc(m.By, func(l Label) bool { return l.Name == name }):
 		return fmt.Sprintf("duplicate label %s", name)
 	}
 	return ""

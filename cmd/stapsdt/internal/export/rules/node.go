@@ -26,7 +26,9 @@ func (r *reader) errorf(n *yaml.Node, format string, args ...any) {
 }
 
 func (r *reader) errorAt(line, column int, format string, args ...any) {
-	r.errs = append(r.errs, fmt.Errorf("%s:%d:%d: %s", r.name, max(line, 1), max(column, 1), fmt.Sprintf(format, args...)))
+	r.errs = append(
+		r.errs, fmt.Errorf("%s:%d:%d: %s", r.name, max(line, 1), max(column, 1), fmt.Sprintf(format, args...)),
+	)
 }
 
 // resolve returns the node to which an alias refers.
@@ -37,8 +39,8 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// mapping returns the values of a mapping by their keys, which must be among known. It returns nil if the node is not a
-// mapping.
+// mapping returns the values of a mapping by their keys, which must be among known. It returns nil
+// if the node is not a mapping.
 func (r *reader) mapping(n *yaml.Node, what string, known ...string) map[string]*yaml.Node {
 	n = resolve(n)
 	if n.Kind != yaml.MappingNode {
@@ -133,8 +135,8 @@ func (r *reader) expr(n *yaml.Node) string {
 	return src
 }
 
-// within returns the position of an error in an expression if the file has the expression verbatim, and otherwise the
-// position of the expression.
+// within returns the position of an error in an expression if the file has the expression verbatim,
+// and otherwise the position of the expression.
 func (r *reader) within(n *yaml.Node, e *expr.Error) (line, column int) {
 	column = n.Column
 	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {

@@ -23,7 +23,8 @@ import (
 // maxFile is the maximum size of a file in bytes.
 const maxFile = 1 << 20
 
-// Read reads a file of rules. Its errors are the same as for Parse. It does not wait for the writer of a named pipe.
+// Read reads a file of rules. Its errors are the same as for Parse. It does not wait for the writer
+// of a named pipe.
 func Read(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -47,8 +48,8 @@ func (mistakes) Is(target error) bool { return target == query.ErrUsage }
 // maxErrors is the maximum number of errors that are reported at once.
 const maxErrors = 20
 
-// Parse parses a file of rules in YAML. The error joins one error for each problem, with the name of the file, the line
-// and the column. If there are very many, it has only the first ones.
+// Parse parses a file of rules in YAML. The error joins one error for each problem, with the name
+// of the file, the line and the column. If there are very many, it has only the first ones.
 func Parse(name string, text []byte) (*File, error) {
 	r := &reader{name: name, lines: strings.Split(string(text), "\n")}
 	file := &File{}
@@ -94,7 +95,8 @@ func (r *reader) document(text []byte) *yaml.Node {
 	return document.Content[0]
 }
 
-// unreadable reports the first character that a file must not have. It returns whether there is one.
+// unreadable reports the first character that a file must not have. It returns whether there is
+// one.
 func (r *reader) unreadable(text string) bool {
 	line, column := 1, 0
 	for i, c := range text {

@@ -28,21 +28,22 @@ func (f *File) Functions() bool {
 		slices.ContainsFunc(f.Spans, func(s Span) bool { return s.Probe.Functions })
 }
 
-// Metric is a rule for one metric. It counts the events of Probe, or the operations from an event of Start to an event
-// of End.
+// Metric is a rule for one metric. It counts the events of Probe, or the operations from an event
+// of Start to an event of End.
 type Metric struct {
 	Name, Help string
 	// Probe, Start and End have no file. They are zero if the metric has none.
 	Probe, Start, End spec.Spec
-	// Key is the expression that is equal at a start and its end, or "goroutine" or "thread". The default is "arg0".
+	// Key is the expression that is equal at a start and its end, or "goroutine" or "thread". The
+	// default is "arg0".
 	Key string
 
 	Kind Kind
-	// Value is the expression that is summed, shown or divided into buckets. It is "" if events are counted, and for
-	// Duration and InFlight.
+	// Value is the expression that is summed, shown or divided into buckets. It is "" if events are
+	// counted, and for Duration and InFlight.
 	Value string
-	// Scale is the factor that converts a value to Unit. It is 0 if neither the file nor the name of the value defines it.
-	// Value must then be a time.Duration, which is in nanoseconds.
+	// Scale is the factor that converts a value to Unit. It is 0 if neither the file nor the name
+	// of the value defines it. Value must then be a time.Duration, which is in nanoseconds.
 	Scale float64
 	// Unit is the unit of the metric, such as "seconds", or "".
 	Unit string
@@ -56,7 +57,8 @@ type Metric struct {
 	Select
 	// Process lists the labels that identify the process, from ProcessLabels.
 	Process []string
-	// PodIDs reports whether containers of pods have the label container_id too, although their names distinguish them.
+	// PodIDs reports whether containers of pods have the label container_id too, although their
+	// names distinguish them.
 	PodIDs bool
 	// Series is the maximum number of combinations of labels.
 	Series int

@@ -39,7 +39,8 @@ func (r *reader) scale(fields map[string]*yaml.Node, m *Metric) {
 	}
 	if m.Value == "" {
 		for _, key := range []string{"unit", "scale"} {
-			if n := fields[key]; n != nil && (m.Kind == InFlight || m.Kind == Counter || key == "scale") {
+			if n := fields[key]; n != nil &&
+				(m.Kind == InFlight || m.Kind == Counter || key == "scale") {
 				r.errorf(n, "this metric has no %s: it counts, or measures time", key)
 			}
 		}
@@ -74,8 +75,8 @@ func (r *reader) unit(n *yaml.Node) string {
 	return unit
 }
 
-// inferred returns the factor that converts a value to a unit, by the last word of the value's name. It returns 0 if
-// that is not a unit of time, and 1 if the metric has another unit.
+// inferred returns the factor that converts a value to a unit, by the last word of the value's
+// name. It returns 0 if that is not a unit of time, and 1 if the metric has another unit.
 func inferred(value, unit string) float64 {
 	if identifier.MatchString(value) {
 		last := strings.ToLower(value[strings.LastIndexByte(value, '_')+1:])
@@ -102,11 +103,25 @@ func (r *reader) number(n *yaml.Node) float64 {
 // maxBounds is the maximum number of bounds of a histogram.
 const maxBounds = 100
 
-// The default bounds of histograms: for seconds the bounds of Prometheus's libraries, and for bytes powers of 4 from 64
-// bytes to 1 GiB.
+// The default bounds of histograms: for seconds the bounds of Prometheus's libraries, and for bytes
+// powers of 4 from 64 bytes to 1 GiB.
 var defaultBounds = map[string][]float64{
 	"seconds": {.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-	"bytes":   {1 << 6, 1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30},
+	"bytes": {
+		1 << 6,
+		1 << 8,
+		1 << 10,
+		1 << 12,
+		1 << 14,
+		1 << 16,
+		1 << 18,
+		1 << 20,
+		1 << 22,
+		1 << 24,
+		1 << 26,
+		1 << 28,
+		1 << 30,
+	},
 }
 
 // buckets reads the buckets of a histogram.

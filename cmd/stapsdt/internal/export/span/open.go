@@ -87,8 +87,8 @@ func (o *openSpans) remove(key spanKey) {
 	}
 }
 
-// traceOf returns the trace of a span: the trace of its parent if that is known, or a new one that differs for each
-// root, process and boot.
+// traceOf returns the trace of a span: the trace of its parent if that is known, or a new one that
+// differs for each root, process and boot.
 func (o *openSpans) traceOf(pid uint32, parent, id uint64) (trace [16]byte, orphan bool) {
 	root := id
 	if parent != 0 {
@@ -109,8 +109,8 @@ var bootID = sync.OnceValue(func() string {
 	return string(id)
 })
 
-// join makes a span a part of the trace in its context. The parent of a root is the current span of the context. A
-// trace ID of zeros means no trace.
+// join makes a span a part of the trace in its context. The parent of a root is the current span of
+// the context. A trace ID of zeros means no trace.
 func (o *openSpan) join(high, low, span uint64) {
 	if high|low == 0 {
 		return
@@ -120,8 +120,8 @@ func (o *openSpan) join(high, low, span uint64) {
 	o.remote, o.orphan = span, false
 }
 
-// took sets the start of a span from the duration in its end. The start is never after the end, or before the machine's
-// boot.
+// took sets the start of a span from the duration in its end. The start is never after the end, or
+// before the machine's boot.
 func (o *openSpan) took(end time.Duration, nanoseconds uint64) {
 	o.start = end - time.Duration(min(nanoseconds, uint64(max(end, 0))))
 }

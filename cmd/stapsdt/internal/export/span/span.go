@@ -115,7 +115,10 @@ func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	source := &spanSource{Trace: trace, provider: p.Provider, name: strings.TrimSuffix(p.Name, part), part: part, items: map[string]int{}}
+	source := &spanSource{
+		Trace: trace, provider: p.Provider, name: strings.TrimSuffix(p.Name, part), part: part,
+		items: map[string]int{},
+	}
 	for i, name := range show {
 		source.items[name] = i
 	}
@@ -128,8 +131,9 @@ type ruleEvent struct {
 	*layout.Event
 }
 
-// Read converts the events in the ring buffers of rules to spans. If drain is true, it does not wait for events. The events are
-// taken in the order of their times: a span can have a parent of another rule.
+// Read converts the events in the ring buffers of rules to spans. If drain is true, it does not
+// wait for events. The events are taken in the order of their times: a span can have a parent of
+// another rule.
 func Read(all []*Rule, drain bool) error {
 	for {
 		var errs []error
@@ -144,7 +148,9 @@ func Read(all []*Rule, drain bool) error {
 				batch = append(batch, ruleEvent{s, e})
 			}
 		}
-		slices.SortStableFunc(batch, func(a, b ruleEvent) int { return cmp.Compare(a.Time, b.Time) })
+		slices.SortStableFunc(
+			batch, func(a, b ruleEvent) int { return cmp.Compare(a.Time, b.Time) },
+		)
 		for _, one := range batch {
 			one.rule.event(one.rule.sources[one.ID], one.Event)
 		}
@@ -211,7 +217,8 @@ func (s *Rule) end(key spanKey, v values) {
 		o.trace, _ = s.open.traceOf(v.PID, o.parent, key.id)
 	}
 	s.open.remove(key)
-	end := s.clock.At(v.Time) // computed first, so that the start uses the same reading of the clock
+	// computed first, so that the start uses the same reading of the clock
+	end := s.clock.At(v.Time)
 	span := expose.Span{
 		Provider: v.provider, Name: v.name, PID: int(v.PID), Error: v.text("error"),
 		TraceID: o.trace, SpanID: layout.SpanID(v.PID, key.id), Parent: o.remote,
@@ -225,7 +232,8 @@ func (s *Rule) end(key spanKey, v values) {
 	s.hold(heldSpan{span, v.number(rule.Cgroup)})
 }
 
-// merge returns the attributes of a start and of an end, which has the later value of one that both have.
+// merge returns the attributes of a start and of an end, which has the later value of one that both
+// have.
 func merge(start, end []expose.Attribute) []expose.Attribute {
 	return append(slices.DeleteFunc(start, func(a expose.Attribute) bool {
 		return slices.ContainsFunc(end, func(b expose.Attribute) bool { return a.Name == b.Name })

@@ -1,6 +1,7 @@
 //go:build linux
 
-// Package cgroup finds the paths and containers of control groups by the IDs that the kernel gives them.
+// Package cgroup finds the paths and containers of control groups by the IDs that the kernel gives
+// them.
 package cgroup
 
 import (
@@ -43,7 +44,9 @@ type group struct {
 // group, which may be gone already, or "". pods are the pods of the machine.
 func New(made func(id uint64) string, pods *Pods) *Groups {
 	mounts, _ := os.ReadFile("/proc/self/mounts")
-	return &Groups{root: findRoot(string(mounts)), made: made, pods: pods, known: map[uint64]*group{}}
+	return &Groups{
+		root: findRoot(string(mounts)), made: made, pods: pods, known: map[uint64]*group{},
+	}
 }
 
 // findRoot returns the mount point of a file system of control groups of version 2.
@@ -56,8 +59,8 @@ func findRoot(mounts string) string {
 	return ""
 }
 
-// at returns a group that existed before a time. A group stays known when it is gone. An unknown group stays unknown,
-// because its counts must not move to another label.
+// at returns a group that existed before a time. A group stays known when it is gone. An unknown
+// group stays unknown, because its counts must not move to another label.
 func (g *Groups) at(id uint64, before time.Time) *group {
 	one := g.known[id]
 	if one == nil && !g.read.After(before) {
@@ -77,13 +80,13 @@ func (g *Groups) add(id uint64, path string) *group {
 	return one
 }
 
-// linkDelay is the time for which a new container may have no link: the kubelet creates the link after
-// the container has started.
+// linkDelay is the time for which a new container may have no link: the kubelet creates the link
+// after the container has started.
 const linkDelay = 10 * time.Second
 
 // Container returns the container of a group that existed before a time. The result is final unless
-// pending is true. Then the link may still appear, and the counts of the group must not be shown yet,
-// because they would belong to another series afterwards.
+// pending is true. Then the link may still appear, and the counts of the group must not be shown
+// yet, because they would belong to another series afterwards.
 func (g *Groups) Container(id uint64, before time.Time) (c Container, pending bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,7 +111,8 @@ func (g *Groups) containerOf(one *group) (c Container, pending bool) {
 	if c, ok := g.pods.Find(one.path); ok {
 		return c, false
 	}
-	return Container{ID: inner}, g.pods.Here() && !g.ended && inPod(one.path) && time.Since(one.seen) < linkDelay
+	pending = g.pods.Here() && !g.ended && inPod(one.path) && time.Since(one.seen) < linkDelay
+	return Container{ID: inner}, pending
 }
 
 // End makes the containers final as they are known now, for the last output.

@@ -15,7 +15,8 @@ import (
 // Container is a container, and the pod that it belongs to. The zero value stands for a process
 // outside of containers.
 type Container struct {
-	// ID has 64 hexadecimal digits. It is Unknown for a control group that was gone before it was seen.
+	// ID has 64 hexadecimal digits. It is Unknown for a control group that was gone before it was
+	// seen.
 	ID string
 	// Namespace, Pod and UID identify the pod, and Name is the container's name in it. They are ""
 	// outside of pods. Only Name is "" if the pod is known but the container is not.
@@ -55,8 +56,9 @@ func (c *Container) Path() string {
 	return c.Namespace + "/" + c.Pod + "/" + c.Name
 }
 
-// Sidecar returns the container that the environment names: the container of the programs beside an exporter
-// in their pod. The downward API sets the variables. There is no other source for the names.
+// Sidecar returns the container that the environment names: the container of the programs beside an
+// exporter in their pod. The downward API sets the variables. There is no other source for the
+// names.
 func Sidecar() Container {
 	c := Container{Namespace: os.Getenv("STAPSDT_POD_NAMESPACE"), Pod: os.Getenv("STAPSDT_POD_NAME"), UID: os.Getenv("STAPSDT_POD_UID")}
 	if c.InPod() {
@@ -69,8 +71,8 @@ func Sidecar() Container {
 // cri-containerd-ID.scope, crio-ID.scope, libpod-ID.scope, or just ID.
 var id = regexp.MustCompile(`(?:^|[-/.:])([0-9a-f]{64})(?:$|[-/.:])`)
 
-// podUID finds a pod's UID in the name of its group: podUID, or kubepods-burstable-podUID.slice, in which systemd
-// demands underscores. The UID of a static pod is a hash.
+// podUID finds a pod's UID in the name of its group: podUID, or kubepods-burstable-podUID.slice, in
+// which systemd demands underscores. The UID of a static pod is a hash.
 var podUID = regexp.MustCompile(`(?:^|-)pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:$|[.:])`)
 
 // place is a container's group in a path.
@@ -99,7 +101,8 @@ func innermost(path string) (found string) {
 	return found
 }
 
-// inPod reports whether a path leads into a pod, judged by the names that the kubelet gives to groups.
+// inPod reports whether a path leads into a pod, judged by the names that the kubelet gives to
+// groups.
 func inPod(path string) bool {
 	for p := range places(path) {
 		if p.uid != "" {

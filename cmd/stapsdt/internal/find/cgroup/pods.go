@@ -64,7 +64,8 @@ func (p *Pods) Refresh() (changed bool) {
 		p.here = false
 		return false
 	}
-	// A directory that was changed just before it was read may have changed again with the same time.
+	// A directory that was changed just before it was read may have changed again with the same
+	// time.
 	if p.here && info.ModTime().Equal(p.stamp) && p.read.Sub(p.stamp) > coarse {
 		return false
 	}
@@ -104,7 +105,8 @@ func (p *Pods) update(entries []os.DirEntry) (changed bool) {
 	return changed
 }
 
-// index indexes the links by ID. If too many links are gone, it removes the links that have been gone longest.
+// index indexes the links by ID. If too many links are gone, it removes the links that have been
+// gone longest.
 func (p *Pods) index() {
 	var gone []string
 	for name, l := range p.links {
@@ -114,7 +116,9 @@ func (p *Pods) index() {
 	}
 	p.living = len(p.links) - len(gone)
 	if len(gone) > maxGone {
-		slices.SortFunc(gone, func(a, b string) int { return p.links[a].gone.Compare(p.links[b].gone) })
+		slices.SortFunc(
+			gone, func(a, b string) int { return p.links[a].gone.Compare(p.links[b].gone) },
+		)
 		for _, name := range gone[:len(gone)-maxGone/2] {
 			delete(p.links, name)
 		}
@@ -179,7 +183,8 @@ func (p *Pods) Any() bool {
 }
 
 // pathOf returns the path of a process's control group of version 2, or "". If the reader has a
-// cgroup namespace of its own, the path leads out of it by "..", and still contains the container's part.
+// cgroup namespace of its own, the path leads out of it by "..", and still contains the container's
+// part.
 func pathOf(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	for line := range strings.Lines(string(text)) {
@@ -190,9 +195,10 @@ func pathOf(pid int) string {
 	return ""
 }
 
-// Find returns the container of a group. A container can create groups below its own, with any names.
-// Therefore the outermost container with a link counts, and only if it belongs to the pod with the outermost
-// group: before the container's own link exists, another container's link could take its place.
+// Find returns the container of a group. A container can create groups below its own, with any
+// names. Therefore the outermost container with a link counts, and only if it belongs to the pod
+// with the outermost group: before the container's own link exists, another container's link could
+// take its place.
 func (p *Pods) Find(path string) (c Container, ok bool) {
 	if forgeable(path) {
 		return c, false
@@ -210,8 +216,8 @@ func (p *Pods) Find(path string) (c Container, ok bool) {
 	return c, false
 }
 
-// findCut finds a container whose link has only a part of its ID, by the pod's UID and that part. If
-// several match, the container has no name.
+// findCut finds a container whose link has only a part of its ID, by the pod's UID and that part.
+// If several match, the container has no name.
 func (p *Pods) findCut(at place) (c Container, ok bool) {
 	for _, l := range p.cut {
 		if l.UID != at.uid || !strings.HasPrefix(at.id, l.ID) {

@@ -10,8 +10,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// abi describes where Go functions take arguments and leave results on an architecture. It is ABIInternal of
-// cmd/compile/abi-internal.md.
+// abi describes where Go functions take arguments and leave results on an architecture. It is
+// ABIInternal of cmd/compile/abi-internal.md.
 type abi struct {
 	integers []string // names of registers, as in package sdt
 	floats   int      // the number of registers for floats
@@ -23,8 +23,8 @@ type abi struct {
 // maxRegisters is the maximum number of registers that a value takes on any architecture.
 const maxRegisters = 32
 
-// wordSize is the size of a register, and of the return address below the arguments on the stack, which
-// arm64 leaves room for.
+// wordSize is the size of a register, and of the return address below the arguments on the stack,
+// which arm64 leaves room for.
 const wordSize = 8
 
 var abis = map[elf.Machine]*abi{
@@ -33,7 +33,8 @@ var abis = map[elf.Machine]*abi{
 		stack: "%rsp", memory: "%d(%%rsp)",
 	},
 	elf.EM_AARCH64: {
-		integers: []string{"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15"}, floats: 16, float: "v",
+		integers: []string{"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15"},
+		floats:   16, float: "v",
 		stack: "sp", memory: "[sp, %d]",
 	},
 }
@@ -55,8 +56,8 @@ type sequence struct {
 	place // of the next value
 }
 
-// assign returns the place of the next parameter. A parameter that does not fit into the remaining registers
-// is on the stack, and leaves them to the next one.
+// assign returns the place of the next parameter. A parameter that does not fit into the remaining
+// registers is on the stack, and leaves them to the next one.
 func (s *sequence) assign(t *goType) place {
 	integers, floats, ok := t.registers()
 	if ok && t.size > 0 && s.integer+integers <= len(s.integers) && s.float_+floats <= s.floats {
@@ -78,7 +79,8 @@ func align(n, to int64) int64 {
 	return (n + to - 1) / to * to
 }
 
-// registers returns the number of registers that a value takes, or false if it is never in registers.
+// registers returns the number of registers that a value takes, or false if it is never in
+// registers.
 func (t *goType) registers() (integers, floats int, ok bool) {
 	if t.err != nil {
 		return 0, 0, false
@@ -113,14 +115,15 @@ func (t *goType) registers() (integers, floats int, ok bool) {
 	return 1, 0, true
 }
 
-// dictionary is the hidden parameter of a generic function. It precedes all parameters except the receiver.
+// dictionary is the hidden parameter of a generic function. It precedes all parameters except the
+// receiver.
 var dictionary = &goType{kind: reflect.UnsafePointer, size: wordSize, align: wordSize}
 
 // places holds the places of all parameters and results of a function.
 type places struct {
 	params, results []place
-	// size is the size that the compiler notes: of the parameters and results on the stack, and of the space
-	// to which arguments in registers are spilled.
+	// size is the size that the compiler notes: of the parameters and results on the stack, and of
+	// the space to which arguments in registers are spilled.
 	size int64
 }
 
@@ -149,7 +152,8 @@ var errFloat = errors.New("the kernel does not show the registers of floats")
 type reader struct {
 	*abi
 	place
-	// pointer is the operand of the pointer to the struct that is read, or nil for a parameter itself.
+	// pointer is the operand of the pointer to the struct that is read, or nil for a parameter
+	// itself.
 	pointer      *sdt.Operand
 	args, fields []Arg
 	errors       []uint64 // the types of errors that begin with their text
@@ -158,18 +162,23 @@ type reader struct {
 const (
 	// maxLeaves is the maximum number of values that are read from all parameters of a function.
 	maxLeaves = 48
-	// maxFields is the maximum number of fields that are reached through pointers of its parameters.
+	// maxFields is the maximum number of fields that are reached through pointers of its
+	// parameters.
 	maxFields = 512
 )
 
-// word returns the operand of the next word of the value, which is at the given offset in the value.
+// word returns the operand of the next word of the value, which is at the given offset in the
+// value.
 func (r *reader) word(offset int64) sdt.Operand {
 	if r.pointer != nil {
 		return r.inStruct(offset)
 	}
 	if !r.inRegisters {
 		at := wordSize + r.offset + offset
-		return sdt.Operand{Kind: sdt.OperandMemory, Base: whole(r.stack), Displacement: at, Text: fmt.Sprintf(r.memory, at)}
+		return sdt.Operand{
+			Kind: sdt.OperandMemory, Base: whole(r.stack), Displacement: at,
+			Text: fmt.Sprintf(r.memory, at),
+		}
 	}
 	register := r.integers[r.integer]
 	r.integer++
@@ -178,7 +187,10 @@ func (r *reader) word(offset int64) sdt.Operand {
 
 // inStruct returns an operand in the struct to which the pointer points.
 func (r *reader) inStruct(offset int64) sdt.Operand {
-	return sdt.Operand{Kind: sdt.OperandMemory, Displacement: offset, Text: fmt.Sprintf("%d(*%s)", offset, r.pointer.Text)}
+	return sdt.Operand{
+		Kind: sdt.OperandMemory, Displacement: offset,
+		Text: fmt.Sprintf("%d(*%s)", offset, r.pointer.Text),
+	}
 }
 
 // floatAt returns the operand of a float.
@@ -188,7 +200,10 @@ func (r *reader) floatAt(offset int64) sdt.Operand {
 	}
 	register := fmt.Sprintf("%s%d", r.float, r.float_)
 	r.float_++
-	return sdt.Operand{Kind: sdt.OperandVector, Base: sdt.Register{Name: register, Full: register, Bits: 128}, Text: register}
+	return sdt.Operand{
+		Kind: sdt.OperandVector, Base: sdt.Register{Name: register, Full: register, Bits: 128},
+		Text: register,
+	}
 }
 
 func (r *reader) add(a Arg) {
@@ -200,8 +215,8 @@ func (r *reader) add(a Arg) {
 	}
 }
 
-// through adds the fields of the struct to which the pointer at an operand points. The value of a field that
-// is a pointer is the address.
+// through adds the fields of the struct to which the pointer at an operand points. The value of a
+// field that is a pointer is the address.
 func (r *reader) through(name string, pointer sdt.Operand, t *goType) {
 	if t == nil || t.kind != reflect.Struct || r.pointer != nil {
 		return
@@ -231,7 +246,8 @@ func (r *reader) read(name string, t *goType, offset int64) {
 	}
 	switch t.kind {
 	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64,
+		reflect.Uintptr:
 		one.Size, one.Signed = int(t.size), one.Type.Kind == sdt.KindInt
 		one.Operand = r.word(offset)
 		r.add(Arg{Arg: one, Constants: t.constants})

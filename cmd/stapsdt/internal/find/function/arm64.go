@@ -8,9 +8,9 @@ const (
 	retARM64  = 0xd65f03c0 // RET
 )
 
-// callARM64 returns the offset of the instruction at which a call is seen: the branch of the stack check,
-// because the kernel simulates branches but single-steps all other instructions. If the branch is taken,
-// the function starts again after its stack has grown.
+// callARM64 returns the offset of the instruction at which a call is seen: the branch of the stack
+// check, because the kernel simulates branches but single-steps all other instructions. If the
+// branch is taken, the function starts again after its stack has grown.
 func callARM64(code []byte) (offset uint64, at Place) {
 	for n := range maxPrologue {
 		if 4*n+4 > len(code) {
@@ -31,16 +31,16 @@ func callARM64(code []byte) (offset uint64, at Place) {
 	return 0, AtEntry
 }
 
-// isScratchARM64 reports whether an instruction computes with registers and changes no register other than
-// R16, R17 and R27.
+// isScratchARM64 reports whether an instruction computes with registers and changes no register
+// other than R16, R17 and R27.
 func isScratchARM64(word uint32) bool {
 	group := word >> 25 & 0xf // the group of the encoding: data processing is 100x and x101
 	rd := word & 0x1f
 	return (group&0xe == 8 || group&7 == 5) && (rd == 16 || rd == 17 || rd == 27 || rd == 31)
 }
 
-// returnsARM64 returns the offsets of the return instructions. It skips constants in the code, which the
-// function loads relative to its instructions.
+// returnsARM64 returns the offsets of the return instructions. It skips constants in the code,
+// which the function loads relative to its instructions.
 func returnsARM64(code []byte) (offsets []uint64, err error) {
 	constants := map[int]bool{}
 	words := len(code) / 4

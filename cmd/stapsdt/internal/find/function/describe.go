@@ -42,7 +42,8 @@ func (p *Program) Describe(fns []*Function) {
 	p.debug.readConstants(described)
 }
 
-// indescribable returns the reason why the arguments of a function are not where the ABI puts them, or nil.
+// indescribable returns the reason why the arguments of a function are not where the ABI puts them,
+// or nil.
 func (p *Program) indescribable(fn *Function) error {
 	switch {
 	case fn.Assembly:
@@ -143,7 +144,8 @@ func (s *signature) String() string {
 	return text
 }
 
-// closure matches the end of the name of a function literal, or of a function that the compiler makes for go and defer.
+// closure matches the end of the name of a function literal, or of a function that the compiler
+// makes for go and defer.
 var closure = regexp.MustCompile(`[.-](func|gowrap|deferwrap|range)?\d+$`)
 
 // rangeBody matches the end of the name of the function that the compiler makes of the body of a

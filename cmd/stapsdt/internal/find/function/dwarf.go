@@ -14,10 +14,12 @@ import (
 )
 
 const (
-	// maxDWARF is the maximum number of bytes of DWARF that are read. The largest Go programs have some 100 MB.
+	// maxDWARF is the maximum number of bytes of DWARF that are read. The largest Go programs have
+	// some 100 MB.
 	maxDWARF = 256 << 20
-	// functionWork and typeWork limit the work of reading it, in the unit of debuginfo.Entries: each takes about
-	// 0.2 seconds. rangeWork is the maximum number of ranges of units that are read.
+	// functionWork and typeWork limit the work of reading it, in the unit of debuginfo.Entries:
+	// each takes about 0.2 seconds. rangeWork is the maximum number of ranges of units that are
+	// read.
 	functionWork = 1 << 22
 	typeWork     = 1 << 21
 	rangeWork    = 1 << 18
@@ -92,7 +94,8 @@ func (d *debugging) read(f *elf.File) {
 	}
 }
 
-// signatures reads the signatures of functions, and calls found with each, or with the reason why there is none.
+// signatures reads the signatures of functions, and calls found with each, or with the reason why
+// there is none.
 func (d *debugging) signatures(fns []*Function, found func(*Function, *signature, error)) {
 	left := map[uint64]*Function{}
 	for _, fn := range fns {

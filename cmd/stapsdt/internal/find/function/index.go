@@ -3,8 +3,8 @@ package function
 import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
 
 const (
-	// maxIndexed is the maximum number of functions, and of inlined calls, that are compared with patterns. The largest programs
-	// have some hundred thousand.
+	// maxIndexed is the maximum number of functions, and of inlined calls, that are compared with
+	// patterns. The largest programs have some hundred thousand.
 	maxIndexed = 1 << 21
 	// maxText is the maximum number of bytes of the names of functions.
 	maxText = 256 << 20

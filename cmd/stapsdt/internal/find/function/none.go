@@ -49,7 +49,8 @@ func (p *Program) none(pattern spec.Pattern, inlined map[string]map[string]bool)
 	return errors.New(message)
 }
 
-// nearest returns the names whose last part is most similar to the last part of a pattern. Names in its package come first.
+// nearest returns the names whose last part is most similar to the last part of a pattern. Names in
+// its package come first.
 func (p *Program) nearest(pattern spec.Pattern) (names []string) {
 	last := lastPart(strings.NewReplacer("(*", "(*", "*", "", "?", "").Replace(string(pattern)))
 	if last == "" || len(last) > maxName {

@@ -21,13 +21,13 @@ type Place int
 
 // The kinds of instructions.
 const (
-	// AtEntry is the first instruction. The kernel single-steps it, and it runs twice if the stack has to
-	// grow.
+	// AtEntry is the first instruction. The kernel single-steps it, and it runs twice if the stack
+	// has to grow.
 	AtEntry Place = iota
 	// AtPush is the push after the stack check, which the kernel emulates.
 	AtPush
-	// AtBranch is the branch of the stack check on arm64, which the kernel simulates. If the branch is
-	// taken, the event is not a call.
+	// AtBranch is the branch of the stack check on arm64, which the kernel simulates. If the branch
+	// is taken, the event is not a call.
 	AtBranch
 )
 
@@ -55,8 +55,8 @@ type Arg struct {
 	// themselves, in memory.
 	Length  *sdt.Operand
 	InPlace bool
-	// Dynamic means that the operand is the first word of an interface. This word points to the type of
-	// the value or, if Methods is set, to a table with the type.
+	// Dynamic means that the operand is the first word of an interface. This word points to the
+	// type of the value or, if Methods is set, to a table with the type.
 	Dynamic, Methods bool
 	// Data is the operand of the second word of an error, or nil. It points to a string if the type
 	// is one of Texts, and this string is the result of the method Error.
@@ -69,11 +69,11 @@ type Arg struct {
 	Constants value.Constants
 	// Capacity means that the value is the capacity of a slice.
 	Capacity bool
-	// Alias is the name made from the index of the parameter or result, such as ret0. It is "" if it equals
-	// the name, or if the argument is a part of a parameter.
+	// Alias is the name made from the index of the parameter or result, such as ret0. It is "" if
+	// it equals the name, or if the argument is a part of a parameter.
 	Alias string
-	// Pointer is the operand of a pointer to the struct that holds the value. The other operands are then only a
-	// displacement. It is nil for a value that is not reached through a pointer.
+	// Pointer is the operand of a pointer to the struct that holds the value. The other operands
+	// are then only a displacement. It is nil for a value that is not reached through a pointer.
 	Pointer *sdt.Operand
 }
 
@@ -84,7 +84,8 @@ type Function struct {
 	// File and Line are its position in the source.
 	File string
 	Line int
-	// Signature is the signature in the source, such as "(n int) (ret0 error)", or "" if ArgsErr is set.
+	// Signature is the signature in the source, such as "(n int) (ret0 error)", or "" if ArgsErr is
+	// set.
 	Signature string
 	// Entry is its address.
 	Entry uint64
@@ -99,10 +100,11 @@ type Function struct {
 	ArgsErr       error
 	// Fields and ResultFields are the fields of structs to which Args and Results point.
 	Fields, ResultFields []Arg
-	// Assembly means that the function was written in assembly, so that its use of registers is unknown.
+	// Assembly means that the function was written in assembly, so that its use of registers is
+	// unknown.
 	Assembly bool
-	// Inlined is the number of functions that are known to have inlined it. There may be more, because the
-	// compiler does not record every one.
+	// Inlined is the number of functions that are known to have inlined it. There may be more,
+	// because the compiler does not record every one.
 	Inlined int
 
 	info      gotable.Function
@@ -177,8 +179,8 @@ func (p *Program) Runs(on elf.Machine) error {
 // maxNames is the maximum number of type names that are kept.
 const maxNames = 1 << 14
 
-// NameOf returns the name of the Go type at an address, "nil" for 0, and "?" if there is no type, as for types
-// that a program has made at run time. It implements value.Names.
+// NameOf returns the name of the Go type at an address, "nil" for 0, and "?" if there is no type,
+// as for types that a program has made at run time. It implements value.Names.
 func (p *Program) NameOf(address uint64) string {
 	if address == 0 {
 		return "nil"
@@ -217,8 +219,8 @@ func (p *Program) Close() {
 // unknown.
 func (p *Program) Release() int { return p.release }
 
-// Release returns the minor number of a release, such as 26 for go1.26.8, or 0 if the version is unknown or has
-// experiments, which can change anything.
+// Release returns the minor number of a release, such as 26 for go1.26.8, or 0 if the version is
+// unknown or has experiments, which can change anything.
 func Release(version string) int {
 	minor, ok := strings.CutPrefix(version, "go1.")
 	if !ok || strings.ContainsAny(version, " -+") {
@@ -273,8 +275,8 @@ func (p *Program) Find(pattern spec.Pattern, most int) ([]*Function, error) {
 	return fns, nil
 }
 
-// matches returns the function whose name is the pattern or, if there is none, all functions in source code whose
-// names match it.
+// matches returns the function whose name is the pattern or, if there is none, all functions in
+// source code whose names match it.
 func (p *Program) matches(pattern spec.Pattern, most int) (matches []gotable.Function, err error) {
 	equal := map[bool]*gotable.Function{} // the function, by whether it is a wrapper
 	glob, refused := pattern.Glob(), false
@@ -365,8 +367,8 @@ func (p *Program) function(info gotable.Function) (*Function, error) {
 	return fn, nil
 }
 
-// code returns the instructions between two addresses, and their offset in the file. They must be in a part
-// of the file that is mapped as executable.
+// code returns the instructions between two addresses, and their offset in the file. They must be
+// in a part of the file that is mapped as executable.
 func (p *Program) code(start, end uint64) (code []byte, offset uint64, err error) {
 	s := elffile.Segment(p.file, start, elf.PF_X)
 	if s == nil {

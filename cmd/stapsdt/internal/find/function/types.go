@@ -159,10 +159,12 @@ func (t *types) readNew(at dwarf.Offset, follow reach, depth int) (*goType, erro
 
 // isPointer reports whether values of a kind are pointers whose targets are not read.
 func isPointer(kind reflect.Kind) bool {
-	return kind == reflect.UnsafePointer || kind == reflect.Func || kind == reflect.Map || kind == reflect.Chan
+	return kind == reflect.UnsafePointer || kind == reflect.Func || kind == reflect.Map ||
+		kind == reflect.Chan
 }
 
-// named reads the type for which a name stands. The name runtime.iface identifies an interface with methods.
+// named reads the type for which a name stands. The name runtime.iface identifies an interface with
+// methods.
 func (t *types) named(typ *goType, at, to dwarf.Offset, follow reach, depth int) (*goType, error) {
 	if typ.kind == reflect.Interface {
 		for range maxNesting {
@@ -245,7 +247,8 @@ func (t *types) structure(e *dwarf.Entry, typ *goType, follow reach, depth int) 
 func (t *types) array(e *dwarf.Entry, typ *goType, to dwarf.Offset, depth int) (err error) {
 	typ.count = -1
 	err = t.entries.Children(e, func(c *dwarf.Entry) {
-		if n, ok := c.Val(dwarf.AttrCount).(int64); ok && c.Tag == dwarf.TagSubrangeType && typ.count < 0 {
+		if n, ok := c.Val(dwarf.AttrCount).(int64); ok && c.Tag == dwarf.TagSubrangeType &&
+			typ.count < 0 {
 			typ.count = n
 		}
 	})
@@ -279,18 +282,28 @@ func (t *types) isByte(at dwarf.Offset) (bool, error) {
 	return false, nil
 }
 
-// kinds holds the sizes of the kinds whose types all have the same size, and how package sdt describes the kinds.
+// kinds holds the sizes of the kinds whose types all have the same size, and how package sdt
+// describes the kinds.
 var kinds = map[reflect.Kind]struct {
 	size int64
 	kind sdt.TypeKind
 }{
-	reflect.Bool: {1, sdt.KindBool}, reflect.Int: {8, sdt.KindInt}, reflect.Int8: {1, sdt.KindInt}, reflect.Int16: {2, sdt.KindInt},
-	reflect.Int32: {4, sdt.KindInt}, reflect.Int64: {8, sdt.KindInt}, reflect.Uint: {8, sdt.KindUint}, reflect.Uint8: {1, sdt.KindUint},
-	reflect.Uint16: {2, sdt.KindUint}, reflect.Uint32: {4, sdt.KindUint}, reflect.Uint64: {8, sdt.KindUint}, reflect.Uintptr: {8, sdt.KindUint},
-	reflect.Float32: {4, sdt.KindFloat}, reflect.Float64: {8, sdt.KindFloat}, reflect.Complex64: {8, sdt.KindOther}, reflect.Complex128: {16, sdt.KindOther},
-	reflect.String: {16, sdt.KindStruct}, reflect.Slice: {24, sdt.KindStruct}, reflect.Interface: {16, sdt.KindOther},
-	reflect.Pointer: {8, sdt.KindPointer}, reflect.UnsafePointer: {8, sdt.KindPointer}, reflect.Func: {8, sdt.KindPointer},
-	reflect.Map: {8, sdt.KindPointer}, reflect.Chan: {8, sdt.KindPointer},
+	reflect.Bool: {1, sdt.KindBool},
+	reflect.Int:  {8, sdt.KindInt}, reflect.Int8: {1, sdt.KindInt}, reflect.Int16: {2, sdt.KindInt},
+	reflect.Int32: {4, sdt.KindInt},
+	reflect.Int64: {8, sdt.KindInt}, reflect.Uint: {8, sdt.KindUint},
+	reflect.Uint8:  {1, sdt.KindUint},
+	reflect.Uint16: {2, sdt.KindUint},
+	reflect.Uint32: {4, sdt.KindUint}, reflect.Uint64: {8, sdt.KindUint},
+	reflect.Uintptr: {8, sdt.KindUint},
+	reflect.Float32: {4, sdt.KindFloat},
+	reflect.Float64: {8, sdt.KindFloat}, reflect.Complex64: {8, sdt.KindOther},
+	reflect.Complex128: {16, sdt.KindOther},
+	reflect.String:     {16, sdt.KindStruct}, reflect.Slice: {24, sdt.KindStruct},
+	reflect.Interface: {16, sdt.KindOther},
+	reflect.Pointer:   {8, sdt.KindPointer}, reflect.UnsafePointer: {8, sdt.KindPointer},
+	reflect.Func: {8, sdt.KindPointer},
+	reflect.Map:  {8, sdt.KindPointer}, reflect.Chan: {8, sdt.KindPointer},
 	reflect.Array: {0, sdt.KindArray}, reflect.Struct: {0, sdt.KindStruct},
 }
 
@@ -401,7 +414,10 @@ func (t *goType) describe() *sdt.Type {
 	d := &sdt.Type{Name: t.name, Size: t.size, Kind: kinds[t.kind].kind}
 	switch t.kind {
 	case reflect.String:
-		d.Fields = []sdt.Field{{Name: "str", Type: textType}, {Name: "len", Type: intType, Offset: wordSize}}
+		d.Fields = []sdt.Field{
+			{Name: "str", Type: textType},
+			{Name: "len", Type: intType, Offset: wordSize},
+		}
 	case reflect.Slice:
 		if t.bytes {
 			return bytesOf(t.name)
@@ -411,7 +427,9 @@ func (t *goType) describe() *sdt.Type {
 		d.Count = t.count
 	case reflect.Struct:
 		for _, f := range t.fields {
-			d.Fields = append(d.Fields, sdt.Field{Name: f.name, Type: f.typ.described(), Offset: f.offset})
+			d.Fields = append(
+				d.Fields, sdt.Field{Name: f.name, Type: f.typ.described(), Offset: f.offset},
+			)
 		}
 	}
 	switch {

@@ -10,8 +10,9 @@ import (
 const maxPrologue = 8
 
 // callX86 returns the offset of the instruction at which a call is seen: the push after the stack
-// check, which the kernel emulates, or the entry. At the push the arguments are in the same places as at the
-// entry, and a call counts once, because a function whose stack has to grow starts again before the push.
+// check, which the kernel emulates, or the entry. At the push the arguments are in the same places
+// as at the entry, and a call counts once, because a function whose stack has to grow starts again
+// before the push.
 func callX86(code []byte) (offset uint64, at Place) {
 	for n := 0; n < maxPrologue; n++ {
 		inst, err := x86asm.Decode(code[offset:], 64)
@@ -28,8 +29,8 @@ func callX86(code []byte) (offset uint64, at Place) {
 	return 0, AtEntry
 }
 
-// isStackCheck reports whether an instruction belongs to a stack check, which changes only R12 and R13,
-// or is the push that follows it.
+// isStackCheck reports whether an instruction belongs to a stack check, which changes only R12 and
+// R13, or is the push that follows it.
 func isStackCheck(inst *x86asm.Inst) bool {
 	switch inst.Op {
 	case x86asm.PUSH:
@@ -77,8 +78,8 @@ func returnsX86(code []byte) (offsets []uint64, err error) {
 	return offsets, nil
 }
 
-// vexLength returns the length of an AVX, BMI or AVX-512 instruction, which x86asm does not know, or 0
-// for any other instruction. In 64-bit mode no other instruction begins with these bytes.
+// vexLength returns the length of an AVX, BMI or AVX-512 instruction, which x86asm does not know,
+// or 0 for any other instruction. In 64-bit mode no other instruction begins with these bytes.
 func vexLength(b []byte) int {
 	if len(b) < 4 {
 		return 0
@@ -115,7 +116,8 @@ func vexLength(b []byte) int {
 	return at
 }
 
-// hasImmediate reports whether an instruction of the first table of VEX has a byte of immediate data.
+// hasImmediate reports whether an instruction of the first table of VEX has a byte of immediate
+// data.
 func hasImmediate(opcode byte) bool {
 	switch opcode {
 	case 0x70, 0x71, 0x72, 0x73, 0xc2, 0xc4, 0xc5, 0xc6:

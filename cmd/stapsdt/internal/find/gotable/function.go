@@ -23,7 +23,8 @@ const (
 	flagAssembly = 1 << 2
 )
 
-// wrapperID is abi.FuncIDWrapper, the last constant of its list, by the minor number of the release.
+// wrapperID is abi.FuncIDWrapper, the last constant of its list, by the minor number of the
+// release.
 var wrapperID = map[int]byte{22: 22, 23: 22, 24: 22, 25: 23, 26: 23, 27: 23}
 
 // Functions calls yield for each function, in the order of their addresses, until it returns false.
@@ -38,8 +39,10 @@ func (t *Table) Functions(release int, yield func(Function) bool) {
 		fn := Function{
 			Name:  t.name(f.field(wordName)),
 			Entry: f.entry, End: t.text + uint64(t.u32(t.lines, 8*(i+1))),
-			Args: int32(f.field(wordArgs)), Assembly: f.raw[flagAt]&flagAssembly != 0, Wrapper: known && f.raw[idAt] == wrapper,
-			index: i,
+			Args:     int32(f.field(wordArgs)),
+			Assembly: f.raw[flagAt]&flagAssembly != 0,
+			Wrapper:  known && f.raw[idAt] == wrapper,
+			index:    i,
 		}
 		if fn.Name != "" && fn.End > fn.Entry && !yield(fn) {
 			return
@@ -57,8 +60,8 @@ func (t *Table) Line(fn *Function) (file string, line int) {
 	return all[len(all)-1].File, int(f.field(wordDecl))
 }
 
-// Inlined calls visit for each inlined call, with the name of the function that was called and the name of
-// the function that contains its code.
+// Inlined calls visit for each inlined call, with the name of the function that was called and the
+// name of the function that contains its code.
 func (t *Table) Inlined(visit func(callee string, caller string)) {
 	names := map[uint32]string{}
 	name := func(at uint32) string {

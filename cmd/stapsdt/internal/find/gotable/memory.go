@@ -37,7 +37,9 @@ func newMemory(f *elf.File) *memory {
 	const size = 24 // the size of an Elf64_Rela
 	for ; len(data) >= size; data = data[size:] {
 		if uint32(f.ByteOrder.Uint64(data[8:])) == relative {
-			m.relocations = append(m.relocations, relocation{f.ByteOrder.Uint64(data), f.ByteOrder.Uint64(data[16:])})
+			m.relocations = append(
+				m.relocations, relocation{f.ByteOrder.Uint64(data), f.ByteOrder.Uint64(data[16:])},
+			)
 		}
 	}
 	slices.SortFunc(m.relocations, func(a, b relocation) int { return cmp.Compare(a.at, b.at) })
@@ -83,7 +85,9 @@ func (m *memory) load(b []byte, at uint64) error {
 
 // pointer returns the pointer at an address.
 func (m *memory) pointer(at uint64) (uint64, bool) {
-	i, found := slices.BinarySearchFunc(m.relocations, at, func(r relocation, at uint64) int { return cmp.Compare(r.at, at) })
+	i, found := slices.BinarySearchFunc(
+		m.relocations, at, func(r relocation, at uint64) int { return cmp.Compare(r.at, at) },
+	)
 	if found {
 		return m.relocations[i].to, true
 	}
@@ -106,8 +110,8 @@ func (m *memory) bytes(address uint64) []byte {
 	return nil
 }
 
-// MaxPart is the maximum number of bytes that are read from one part of a file. The largest Go programs
-// have tables of some 100 MB.
+// MaxPart is the maximum number of bytes that are read from one part of a file. The largest Go
+// programs have tables of some 100 MB.
 const MaxPart = 128 << 20
 
 func read(p *elf.Prog, from uint64) []byte {

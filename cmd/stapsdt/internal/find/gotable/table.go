@@ -1,4 +1,5 @@
-// Package gotable reads the function table of a Go program. Every Go program has one, even if it is stripped.
+// Package gotable reads the function table of a Go program. Every Go program has one, even if it is
+// stripped.
 package gotable
 
 import (
@@ -16,9 +17,9 @@ import (
 )
 
 // Table finds Go functions, and the functions that are inlined in them, in the runtime's pclntab,
-// in the format of Go 1.20 (runtime/symtab.go, symtabinl.go). debug/gosym reads the pclntab too, but
-// no inlined functions, and its caller must know the start of the text, which a stripped program has
-// only in the runtime's moduledata. A Table is immutable.
+// in the format of Go 1.20 (runtime/symtab.go, symtabinl.go). debug/gosym reads the pclntab too,
+// but no inlined functions, and its caller must know the start of the text, which a stripped
+// program has only in the runtime's moduledata. A Table is immutable.
 type Table struct {
 	order   binary.ByteOrder
 	quantum uint64 // the unit of differences between addresses
@@ -77,7 +78,8 @@ func New(f *elf.File) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.Class != elf.ELFCLASS64 || len(data) < goHeader || f.ByteOrder.Uint32(data) != goMagic || data[7] != 8 {
+	if f.Class != elf.ELFCLASS64 || len(data) < goHeader || f.ByteOrder.Uint32(data) != goMagic ||
+		data[7] != 8 {
 		return nil, ErrFormat
 	}
 	t := &Table{order: f.ByteOrder, quantum: uint64(data[6]), funcs: t64(f, data, 8)}
@@ -98,8 +100,8 @@ func New(f *elf.File) (*Table, error) {
 
 func t64(f *elf.File, data []byte, at uint64) uint64 { return f.ByteOrder.Uint64(data[at:]) }
 
-// locate finds the moduledata, which begins with the address of the table, and reads the start of the
-// text from it.
+// locate finds the moduledata, which begins with the address of the table, and reads the start of
+// the text from it.
 func (t *Table) locate(f *elf.File, s *elf.Section) bool {
 	m := newMemory(f)
 	t.memory = m
@@ -108,7 +110,8 @@ func (t *Table) locate(f *elf.File, s *elf.Section) bool {
 		if !ok || !m.contains(text, elf.PF_X) {
 			continue
 		}
-		if first, ok := m.pointer(at + moduleFirst); !ok || first != text+uint64(t.u32(t.lines, 0)) {
+		if first, ok := m.pointer(at + moduleFirst); !ok ||
+			first != text+uint64(t.u32(t.lines, 0)) {
 			continue
 		}
 		t.text = text
@@ -161,7 +164,9 @@ func (t *Table) Lookup(pc uint64) []Frame {
 		return nil
 	}
 	offset := pc - t.text
-	i := sort.Search(int(t.funcs)+1, func(i int) bool { return uint64(t.u32(t.lines, uint64(8*i))) > offset })
+	i := sort.Search(
+		int(t.funcs)+1, func(i int) bool { return uint64(t.u32(t.lines, uint64(8*i))) > offset },
+	)
 	if i == 0 || i > int(t.funcs) { // the last entry is the end of the text
 		return nil
 	}

@@ -38,12 +38,16 @@ type Leases struct {
 	held map[*Lease]bool
 }
 
-// maxClosing bounds the threads that close attachments of broken leases, because each waits in the kernel.
+// maxClosing bounds the threads that close attachments of broken leases, because each waits in the
+// kernel.
 const maxClosing = 64
 
 // New returns Leases that listen to the kernel until Close.
 func New() *Leases {
-	l := &Leases{Broken: make(chan struct{}, 1), signals: make(chan os.Signal, 1), closing: make(chan struct{}, maxClosing), held: map[*Lease]bool{}}
+	l := &Leases{
+		Broken: make(chan struct{}, 1), signals: make(chan os.Signal, 1),
+		closing: make(chan struct{}, maxClosing), held: map[*Lease]bool{},
+	}
 	signal.Notify(l.signals, unix.SIGIO)
 	go l.listen()
 	return l
@@ -55,7 +59,8 @@ func (l *Leases) Close() {
 	close(l.signals)
 }
 
-// listen breaks the leases that the kernel demands. One signal can stand for several leases, so it checks all.
+// listen breaks the leases that the kernel demands. One signal can stand for several leases, so it
+// checks all.
 func (l *Leases) listen() {
 	for range l.signals {
 		l.mu.Lock()
@@ -108,8 +113,8 @@ func (l *Leases) Take(file *os.File) (*Lease, error) {
 	return lease, nil
 }
 
-// Lease is a lease on a file, with the attachments to the file. To attach something, call Hold, pass the links to Keep,
-// and call Let. A nil Lease holds no writers back, and is never broken.
+// Lease is a lease on a file, with the attachments to the file. To attach something, call Hold,
+// pass the links to Keep, and call Let. A nil Lease holds no writers back, and is never broken.
 type Lease struct {
 	leases *Leases
 	file   *os.File
@@ -139,7 +144,8 @@ func (l *Lease) Held() bool { return l.held }
 // Broken reports whether the lease was broken. It stays broken.
 func (l *Lease) Broken() bool { return l.broken.Load() }
 
-// Hold keeps the lease from being broken until Let. The error is ErrBroken if it was broken already.
+// Hold keeps the lease from being broken until Let. The error is ErrBroken if it was broken
+// already.
 func (l *Lease) Hold() error {
 	if l == nil {
 		return nil
@@ -159,7 +165,8 @@ func (l *Lease) Let() {
 	}
 }
 
-// Keep returns an Attachment that closes links once. The lease must be held. When it is broken, it closes the links too.
+// Keep returns an Attachment that closes links once. The lease must be held. When it is broken, it
+// closes the links too.
 func (l *Lease) Keep(links io.Closer) *Attachment {
 	a := &Attachment{lease: l, links: links}
 	if l != nil {
@@ -204,7 +211,8 @@ func (l *Lease) Break() {
 	l.Release()
 }
 
-// Release gives the lease up, or lets the end of the last Delay do so. It must be called before the file is closed.
+// Release gives the lease up, or lets the end of the last Delay do so. It must be called before the
+// file is closed.
 func (l *Lease) Release() {
 	l.leases.mu.Lock()
 	defer l.leases.mu.Unlock()
@@ -217,8 +225,9 @@ func (l *Lease) Release() {
 	}
 }
 
-// Delay keeps the lease from being given up before end is called, even if it is broken: the kernel may attach something for longer
-// than the caller waits. same is a duplicate of the leased file's descriptor, and stays open until end. The error is ErrBroken.
+// Delay keeps the lease from being given up before end is called, even if it is broken: the kernel
+// may attach something for longer than the caller waits. same is a duplicate of the leased file's
+// descriptor, and stays open until end. The error is ErrBroken.
 func (l *Lease) Delay(same *os.File) (end func(), err error) {
 	if l == nil {
 		return func() {}, nil

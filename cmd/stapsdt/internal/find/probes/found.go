@@ -13,7 +13,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 )
 
-// finding finds the files with probes that a process has mapped. The method Process of a *target.Finder is one.
+// finding finds the files with probes that a process has mapped. The method Process of a
+// *target.Finder is one.
 type finding = func(pid int) (uses []target.Use, skipped error, err error)
 
 // Found is the result of a look at processes.
@@ -22,14 +23,15 @@ type Found struct {
 	Uses  map[*target.File][]Use
 	// Any reports whether any file with probes was found, even if none was kept.
 	Any bool
-	// Refused is the first refusal to look at a process, or nil. Incomplete counts the processes that could not be read
-	// completely.
+	// Refused is the first refusal to look at a process, or nil. Incomplete counts the processes
+	// that could not be read completely.
 	Refused    *rights.Error
 	Incomplete int
-	// First is the refusal to look at process 1 although no right is missing, or nil: a hardened machine
-	// hides its first process, which has no probes, and nothing can be done about it.
+	// First is the refusal to look at process 1 although no right is missing, or nil: a hardened
+	// machine hides its first process, which has no probes, and nothing can be done about it.
 	First *rights.Error
-	// Short is the first shortage that kept a process or one of its files from being looked at, or nil.
+	// Short is the first shortage that kept a process or one of its files from being looked at, or
+	// nil.
 	Short error
 	// PutOff is the first file that is put off, or nil.
 	PutOff *target.PutOff

@@ -1,4 +1,5 @@
 //go:build linux
 
-// Package proc reads the kernel's data about processes in /proc, and watches which of them map files.
+// Package proc reads the kernel's data about processes in /proc, and watches which of them map
+// files.
 package proc

@@ -16,7 +16,8 @@ func FamilyIn(pid int, set map[int]bool) bool {
 	return slices.ContainsFunc(Family([]int{pid}), func(pid int) bool { return set[pid] })
 }
 
-// Family returns processes and those of their descendants whose parents are alive. The named processes may be dead.
+// Family returns processes and those of their descendants whose parents are alive. The named
+// processes may be dead.
 func Family(pids []int) []int {
 	if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())); err != nil {
 		return familyOfAll(pids) // Linux without CONFIG_PROC_CHILDREN

@@ -24,8 +24,8 @@ var ErrNoProcess = errors.New("no such process")
 // Deleted is the suffix that the kernel adds to the path of a deleted file.
 const Deleted = " (deleted)"
 
-// File is a file as it appears in /proc/PID/maps. The device and the inode can differ from those of stat, for example on btrfs and
-// overlayfs.
+// File is a file as it appears in /proc/PID/maps. The device and the inode can differ from those of
+// stat, for example on btrfs and overlayfs.
 type File struct {
 	Device, Inode uint64
 	// Path is the path as the kernel shows it: in the mount namespace of the process, with the
@@ -72,8 +72,8 @@ func (m *Mapping) Parked() bool { return strings.HasPrefix(m.Path, "/memfd:staps
 // isRing reports whether the mapping is memory for the events of a watcher.
 func (m *Mapping) isRing() bool { return strings.HasPrefix(m.Path, "/memfd:stapsdt-watch-") }
 
-// Mappings returns the mappings of files in a process, and reports whether there are more. The error is
-// ErrNoProcess if the process has exited.
+// Mappings returns the mappings of files in a process, and reports whether there are more. The
+// error is ErrNoProcess if the process has exited.
 func Mappings(pid int) (all []Mapping, more bool, err error) {
 	return mappings(pid, (*Mapping).IsFile)
 }
@@ -101,8 +101,9 @@ func RingSize(pid int) (size int64) {
 	return size
 }
 
-// maxPaths is the maximum size in bytes of all paths of a process's mappings. A process can have 65,530
-// mappings with paths of 4 KB each. The paths of ordinary programs have a few kilobytes together.
+// maxPaths is the maximum size in bytes of all paths of a process's mappings. A process can have
+// 65,530 mappings with paths of 4 KB each. The paths of ordinary programs have a few kilobytes
+// together.
 const maxPaths = 4 << 20
 
 // mappings returns the wanted mappings, and reports whether there are more.
@@ -175,7 +176,8 @@ func readMappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool
 	return all, false, nil
 }
 
-// Wrap adds the PID to an error from reading a file of a process. The error is ErrNoProcess if the process has exited.
+// Wrap adds the PID to an error from reading a file of a process. The error is ErrNoProcess if the
+// process has exited.
 func Wrap(pid int, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("process %d: %w", pid, ErrNoProcess)
@@ -218,7 +220,11 @@ func parseMapping(line []byte) (m Mapping, ok bool) {
 		Start: numbers[0], End: numbers[1], Offset: numbers[2],
 		Executable: parts[1][2] == 'x', Writable: parts[1][1] == 'w',
 		// The kernel writes a newline in a path as \012, and escapes nothing else.
-		File: File{unix.Mkdev(uint32(numbers[3]), uint32(numbers[4])), inode, strings.ReplaceAll(path, `\012`, "\n")},
+		File: File{
+			unix.Mkdev(uint32(numbers[3]), uint32(numbers[4])),
+			inode,
+			strings.ReplaceAll(path, `\012`, "\n"),
+		},
 	}, true
 }
 

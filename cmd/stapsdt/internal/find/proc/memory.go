@@ -25,12 +25,13 @@ func OpenMemory(pid int) (*Memory, error) {
 // Close closes the memory.
 func (m *Memory) Close() error { return m.file.Close() }
 
-// Traced reports whether a tracer is attached to an offset of a file that the process has
-// mapped: if so, the kernel has replaced the instruction. The semaphore is not used, because several
-// sites can share it, and it is raised earlier. known is false if the memory cannot be read.
+// Traced reports whether a tracer is attached to an offset of a file that the process has mapped:
+// if so, the kernel has replaced the instruction. The semaphore is not used, because several sites
+// can share it, and it is raised earlier. known is false if the memory cannot be read.
 func (m *Memory) Traced(file io.ReaderAt, mappings []Mapping, offset uint64) (traced, known bool) {
 	var now, nop [1]byte
-	if _, err := file.ReadAt(nop[:], int64(offset)); err != nil || !m.read(mappings, offset, now[:]) {
+	if _, err := file.ReadAt(nop[:], int64(offset)); err != nil ||
+		!m.read(mappings, offset, now[:]) {
 		return false, false
 	}
 	return now != nop, true

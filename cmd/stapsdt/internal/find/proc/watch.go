@@ -48,8 +48,11 @@ func NewWatcher() (_ *Watcher, err error) {
 	}()
 	for _, cpu := range cpus {
 		attr := &unix.PerfEventAttr{
-			Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-			Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitWatermark, Sample: 1, Wakeup: 1, // byte
+			Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY,
+			Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+			// byte
+			Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitWatermark, Sample: 1,
+			Wakeup: 1,
 		}
 		fd, err := unix.PerfEventOpen(attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if err != nil {
@@ -57,7 +60,9 @@ func NewWatcher() (_ *Watcher, err error) {
 		}
 		ring := &mmapRing{fd: fd}
 		w.rings = append(w.rings, ring)
-		ring.memory, err = unix.Mmap(fd, 0, (1+ringPages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		ring.memory, err = unix.Mmap(
+			fd, 0, (1+ringPages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED,
+		)
 		if err != nil {
 			return nil, fmt.Errorf("watch processor %d: %w", cpu, err)
 		}
@@ -132,7 +137,11 @@ func parseMmap2(body []byte) (pid int, m *Mapping, ok bool) {
 	path, _, _ := bytes.Cut(body[name:], []byte{0})
 	return int(word(body)), &Mapping{
 		Start: start, End: start + binary.NativeEndian.Uint64(body[length:]), Executable: true,
-		File: File{unix.Mkdev(word(body[device:]), word(body[device+4:])), binary.NativeEndian.Uint64(body[inode:]), string(path)},
+		File: File{
+			unix.Mkdev(word(body[device:]), word(body[device+4:])),
+			binary.NativeEndian.Uint64(body[inode:]),
+			string(path),
+		},
 	}, true
 }
 
@@ -145,8 +154,11 @@ func (r *mmapRing) read(yield func(kind uint32, body []byte)) {
 	mask := uint64(len(data) - 1)
 	head, tail := atomic.LoadUint64(&page.Data_head), page.Data_tail
 	for tail < head {
-		header := data[tail&mask:] // 8 bytes, never wrapped: the size of a record is a multiple of 8
-		kind, size := binary.NativeEndian.Uint32(header), uint64(binary.NativeEndian.Uint16(header[6:]))
+		// 8 bytes, never wrapped: the size of a record is a multiple of 8
+		header := data[tail&mask:]
+		kind, size := binary.NativeEndian.Uint32(header), uint64(
+			binary.NativeEndian.Uint16(header[6:]),
+		)
 		if size < 8 || size > head-tail {
 			tail = head // impossible
 			break
@@ -161,7 +173,8 @@ func (r *mmapRing) read(yield func(kind uint32, body []byte)) {
 	atomic.StoreUint64(&page.Data_tail, tail)
 }
 
-// onlineCPUs returns the numbers of the online processors. The kernel's list of them looks like "0-3,8".
+// onlineCPUs returns the numbers of the online processors. The kernel's list of them looks like
+// "0-3,8".
 func onlineCPUs() ([]int, error) {
 	list, err := os.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {

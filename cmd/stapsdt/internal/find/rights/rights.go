@@ -63,7 +63,8 @@ func New(op string, err error, needed ...Capability) *Error {
 // IsRefusal reports whether the kernel has refused an operation for lack of rights.
 func IsRefusal(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) }
 
-// Wrap returns an Error if the kernel has refused an operation, and otherwise adds the operation to err.
+// Wrap returns an Error if the kernel has refused an operation, and otherwise adds the operation to
+// err.
 func Wrap(op string, err error, needed ...Capability) error {
 	if IsRefusal(err) {
 		return New(op, err, needed...)
@@ -82,10 +83,13 @@ func Has(c Capability) bool {
 // None reports whether this process has no capability at all, like the program of an ordinary user.
 func None() bool { return effective() == 0 }
 
-// effective returns the set of effective capabilities, or all capabilities if the set cannot be read.
+// effective returns the set of effective capabilities, or all capabilities if the set cannot be
+// read.
 func effective() uint64 {
 	var halves [2]unix.CapUserData
-	if unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &halves[0]) != nil {
+	if unix.Capget(
+		&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &halves[0],
+	) != nil {
 		return ^uint64(0)
 	}
 	return uint64(halves[1].Effective)<<32 | uint64(halves[0].Effective)

@@ -43,8 +43,8 @@ var newTicker = func(every time.Duration) (c <-chan time.Time, stop func()) {
 	return t.C, t.Stop
 }
 
-// Of is a key of a file system to which a user of the machine has led. If it does not answer, only that user's calls wait,
-// and at most maxStalls of an owner's calls hang at once.
+// Of is a key of a file system to which a user of the machine has led. If it does not answer, only
+// that user's calls wait, and at most maxStalls of an owner's calls hang at once.
 type Of struct{ Owner, System any }
 
 // Late returns a key that takes time to find. It is found only while some call hangs.
@@ -65,7 +65,8 @@ var (
 	mu sync.Mutex
 	// stalls counts the calls that hang, by their keys and by their owners.
 	stalls = map[any]int{}
-	// closers are closed when a call with the same owner or, without an owner, the same key has returned.
+	// closers are closed when a call with the same owner or, without an owner, the same key has
+	// returned.
 	closers = map[any][]io.Closer{}
 	count   atomic.Uint64
 )
@@ -88,8 +89,8 @@ func add(key any, n int) {
 	}
 }
 
-// nextCloser returns the next closer for the goroutine of a call that has returned. If there is none, the call no
-// longer counts.
+// nextCloser returns the next closer for the goroutine of a call that has returned. If there is
+// none, the call no longer counts.
 func nextCloser(key any) io.Closer {
 	mu.Lock()
 	defer mu.Unlock()
@@ -182,8 +183,8 @@ func call[T any](patience time.Duration, key any, f func() (T, error), late func
 	return none, ErrLate
 }
 
-// Close closes a file, and waits for Patience at most. While calls with the key hang, it returns Err, and the file is closed
-// after one of them.
+// Close closes a file, and waits for Patience at most. While calls with the key hang, it returns
+// Err, and the file is closed after one of them.
 func Close(key any, c io.Closer) error {
 	mu.Lock()
 	known := hangs(key)
@@ -213,8 +214,8 @@ type Reader struct {
 // chunk is the number of bytes that are read at once.
 const chunk = 64 << 10
 
-// A call may go on after ReadAt has returned, when p belongs to the caller again. It therefore reads into
-// a buffer of its own. The buffer of a call that takes too long is lost.
+// A call may go on after ReadAt has returned, when p belongs to the caller again. It therefore
+// reads into a buffer of its own. The buffer of a call that takes too long is lost.
 var buffers = sync.Pool{New: func() any { return new([chunk]byte) }}
 
 // ReadAt reads into p, as io.ReaderAt does.

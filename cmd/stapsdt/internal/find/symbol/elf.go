@@ -211,7 +211,10 @@ func elfSymbols(files ...*elf.File) (all []elfSymbol) {
 			// Symbols that were read before an error are kept.
 			_ = elffile.Symbols(f, kind, maxSymbols, func(s *elf.Symbol) {
 				if isFunction(f, s) {
-					all = append(all, elfSymbol{start: s.Value, size: s.Size, name: s.Name, weak: elf.ST_BIND(s.Info) != elf.STB_GLOBAL})
+					all = append(all, elfSymbol{
+						start: s.Value, size: s.Size, name: s.Name,
+						weak: elf.ST_BIND(s.Info) != elf.STB_GLOBAL,
+					})
 				}
 			})
 		}
@@ -219,13 +222,15 @@ func elfSymbols(files ...*elf.File) (all []elfSymbol) {
 	return sortSymbols(all)
 }
 
-// isFunction reports whether a symbol is a function or a label in assembly. On ARM, symbols with a $
-// mark code and data instead.
+// isFunction reports whether a symbol is a function or a label in assembly. On ARM, symbols with a
+// $ mark code and data instead.
 func isFunction(f *elf.File, s *elf.Symbol) bool {
 	switch elf.ST_TYPE(s.Info) {
 	case elf.STT_FUNC, elf.STT_NOTYPE, elf.STT_GNU_IFUNC:
-		return s.Section != elf.SHN_UNDEF && int(s.Section) < len(f.Sections) && f.Sections[s.Section].Flags&elf.SHF_EXECINSTR != 0 &&
-			s.Name != "" && s.Name[0] != '$'
+		return s.Section != elf.SHN_UNDEF && int(s.Section) < len(f.Sections) &&
+			f.Sections[s.Section].Flags&elf.SHF_EXECINSTR != 0 &&
+			s.Name != "" &&
+			s.Name[0] != '$'
 	}
 	return false
 }
@@ -234,7 +239,13 @@ func isFunction(f *elf.File, s *elf.Symbol) bool {
 func sortSymbols(all []elfSymbol) []elfSymbol {
 	// At the same address, prefer a global name, and then a short one.
 	slices.SortFunc(all, func(a, b elfSymbol) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), compareBool(a.size == 0, b.size == 0), compareBool(a.weak, b.weak), cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name))
+		return cmp.Or(
+			cmp.Compare(a.start, b.start),
+			compareBool(a.size == 0, b.size == 0),
+			compareBool(a.weak, b.weak),
+			cmp.Compare(len(a.name), len(b.name)),
+			cmp.Compare(a.name, b.name),
+		)
 	})
 	all = slices.CompactFunc(all, func(a, b elfSymbol) bool { return a.start == b.start })
 	last := uint64(0)

@@ -36,8 +36,8 @@ type jitFunction struct {
 	name        string
 }
 
-// maxPerfMap limits the bytes read from one file, and maxPerfMaps the bytes kept from the files of all
-// processes. In memory, a map can be several times as large.
+// maxPerfMap limits the bytes read from one file, and maxPerfMaps the bytes kept from the files of
+// all processes. In memory, a map can be several times as large.
 const maxPerfMap, maxPerfMaps = 32 << 20, 64 << 20
 
 // maxJitted is the maximum number of functions in a map. It bounds memory, because short lines take
@@ -74,7 +74,9 @@ func (p *perfMap) refresh(uid uint32) {
 	f := os.NewFile(uintptr(fd), p.path)
 	defer f.Close()
 	var stat unix.Stat_t
-	if unix.Fstat(fd, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Uid != uid && stat.Uid != 0 || stat.Size == p.size {
+	if unix.Fstat(fd, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG ||
+		stat.Uid != uid && stat.Uid != 0 ||
+		stat.Size == p.size {
 		return
 	}
 	left := min(*p.total+p.taken, maxPerfMap)

@@ -35,7 +35,8 @@ type Symbolizer struct {
 type process struct {
 	pid int
 	uid uint32
-	// maps are its memory maps, the newest last. There may be several, because a process can exec another program.
+	// maps are its memory maps, the newest last. There may be several, because a process can exec
+	// another program.
 	maps [][]proc.Mapping
 	jit  *perfMap
 	vdso *Module
@@ -194,8 +195,11 @@ func find(mappings []proc.Mapping, address uint64) *proc.Mapping {
 	return &mappings[i]
 }
 
-// frame finds the functions at an address. If returns is set, it is a return address, which follows the call.
-func (s *Symbolizer) frame(entry *process, mappings []proc.Mapping, address uint64, returns bool) Frame {
+// frame finds the functions at an address. If returns is set, it is a return address, which follows
+// the call.
+func (s *Symbolizer) frame(
+	entry *process, mappings []proc.Mapping, address uint64, returns bool,
+) Frame {
 	pc := address
 	if returns {
 		pc--

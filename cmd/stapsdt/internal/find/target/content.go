@@ -19,7 +19,8 @@ type Content struct {
 	file *os.File
 	// key is for package stall.
 	key any
-	// stalled is set when the file system did not answer, so that conclusions from the rest are wrong.
+	// stalled is set when the file system did not answer, so that conclusions from the rest are
+	// wrong.
 	stalled atomic.Bool
 }
 
@@ -56,8 +57,9 @@ func statPath(key any, path string) (unix.Stat_t, error) {
 	}, nil)
 }
 
-// system reports whether the file is foreign, so that the server of a FUSE or network file system can change it, for
-// itself or for other machines, without this kernel. It also reports whether the file is on an overlay.
+// system reports whether the file is foreign, so that the server of a FUSE or network file system
+// can change it, for itself or for other machines, without this kernel. It also reports whether the
+// file is on an overlay.
 func (c *Content) system() (foreign, overlaid bool, err error) {
 	fs, err := stall.Do(c.key, func() (fs unix.Statfs_t, err error) {
 		err = unix.Fstatfs(int(c.file.Fd()), &fs)
@@ -66,11 +68,12 @@ func (c *Content) system() (foreign, overlaid bool, err error) {
 	if err == stall.Err {
 		return false, false, err
 	}
-	return err != nil || region.IsNetwork(&fs), fs.Type == unix.OVERLAYFS_SUPER_MAGIC, nil // a server can refuse to answer
+	// a server can refuse to answer
+	return err != nil || region.IsNetwork(&fs), fs.Type == unix.OVERLAYFS_SUPER_MAGIC, nil
 }
 
-// birth returns the creation time of the file that an overlay shows, or zero if it is unknown. The time differs as soon as the
-// overlay has copied the file.
+// birth returns the creation time of the file that an overlay shows, or zero if it is unknown. The
+// time differs as soon as the overlay has copied the file.
 func (c *Content) birth() (unix.StatxTimestamp, error) {
 	return stall.Do(c.key, func() (unix.StatxTimestamp, error) {
 		var stat unix.Statx_t
@@ -79,7 +82,8 @@ func (c *Content) birth() (unix.StatxTimestamp, error) {
 	}, nil)
 }
 
-// reopen returns another descriptor of the file, and its path, which is valid until the descriptor is closed.
+// reopen returns another descriptor of the file, and its path, which is valid until the descriptor
+// is closed.
 func (c *Content) reopen() (path string, same *os.File, err error) {
 	raw, err := c.file.SyscallConn()
 	if err != nil {
@@ -87,7 +91,10 @@ func (c *Content) reopen() (path string, same *os.File, err error) {
 	}
 	var fd int
 	var dupErr error
-	err = raw.Control(func(own uintptr) { fd, dupErr = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) }) // the file may be closed meanwhile
+	// the file may be closed meanwhile
+	err = raw.Control(
+		func(own uintptr) { fd, dupErr = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) },
+	)
 	if err = cmp.Or(err, os.NewSyscallError("fcntl", dupErr)); err != nil {
 		return "", nil, err
 	}

@@ -57,12 +57,13 @@ type File struct {
 	overlaid bool
 	birth    unix.StatxTimestamp // zero unless overlaid
 	lease    *lease.Lease        // nil if nothing will be attached
-	nameless bool                // the file has no path, as in memory, so that only its program can write to it
-	symbols  *symbols            // read when an operand names a symbol
-	types    *types              // nil if all were read
-	owner    *owner              // the user whose budget is charged, or nil
-	cost     int64               // of everything that is released with the file
-	kinds    map[string]bool     // those of the file's own programs, by bpf.Probe.Key
+	// the file has no path, as in memory, so that only its program can write to it
+	nameless bool
+	symbols  *symbols        // read when an operand names a symbol
+	types    *types          // nil if all were read
+	owner    *owner          // the user whose budget is charged, or nil
+	cost     int64           // of everything that is released with the file
+	kinds    map[string]bool // those of the file's own programs, by bpf.Probe.Key
 
 	functions *functions  // nil if none were looked for or found
 	asked     []spec.Spec // those whose functions were looked for
@@ -143,7 +144,8 @@ func (f *File) Stalled() bool { return f.content != nil && f.content.stalled.Loa
 // Answers returns the key of the file system for package stall. The error is stall.Err if the file
 // system does not answer.
 func (f *File) Answers() (key any, err error) {
-	if _, err = f.content.stat(); err == stall.Err { // content's key is of the user for whom it was opened
+	// content's key is of the user for whom it was opened
+	if _, err = f.content.stat(); err == stall.Err {
 		f.content.stalled.Store(true)
 	}
 	return f.owner.stallKey(f.ID), err
@@ -211,7 +213,8 @@ func (f *File) Unreachable() bool {
 			return false
 		}
 		// The device differs on file systems that have no device of their own.
-		if err == nil && other.Ino == stat.Ino && (other.Dev == stat.Dev || unix.Major(other.Dev) == 0) {
+		if err == nil && other.Ino == stat.Ino &&
+			(other.Dev == stat.Dev || unix.Major(other.Dev) == 0) {
 			return false
 		}
 	}

@@ -184,7 +184,9 @@ func (f *Finder) file(pid int, m *proc.Mapping, whose func() *owner) (*File, err
 		f.skips.add(skipFUSE, "%s is left out, because it is on a FUSE file system, whose server could stop this command; to trace it, name the file", key.Path)
 		return nil, nil
 	}
-	opened, err := openContent(o.stallKey(key.Device), func() (*os.File, error) { return openMapped(pid, m) })
+	opened, err := openContent(
+		o.stallKey(key.Device), func() (*os.File, error) { return openMapped(pid, m) },
+	)
 	if err == nil {
 		return f.readMapped(pid, key, opened, o)
 	}
@@ -315,7 +317,8 @@ func (f *Finder) Open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.purge(func(e *entry) bool { return e.stamp.ID == file.ID }) // it may have been found, and ignored, before it was opened here
+	// it may have been found, and ignored, before it was opened here
+	f.purge(func(e *entry) bool { return e.stamp.ID == file.ID })
 	return file, nil
 }
 

@@ -123,8 +123,8 @@ func goidOffset(
 }
 
 const (
-	// maxDWARF is the maximum number of bytes of a program's DWARF that are read to find goid, and dwarfWork limits the work
-	// of reading them, in the unit of debuginfo.Entries.
+	// maxDWARF is the maximum number of bytes of a program's DWARF that are read to find goid, and
+	// dwarfWork limits the work of reading them, in the unit of debuginfo.Entries.
 	maxDWARF  = 256 << 20
 	dwarfWork = 1 << 22
 )
@@ -164,7 +164,9 @@ func goidFromDWARF(file *elf.File) (uint32, error) {
 }
 
 // child returns the child of an entry with a tag and a name, or nil.
-func child(r *debuginfo.Entries, e *dwarf.Entry, tag dwarf.Tag, name string) (found *dwarf.Entry, err error) {
+func child(
+	r *debuginfo.Entries, e *dwarf.Entry, tag dwarf.Tag, name string,
+) (found *dwarf.Entry, err error) {
 	if e, err = r.At(e.Offset); err == nil {
 		err = r.Children(e, func(c *dwarf.Entry) {
 			if c.Tag == tag && c.Val(dwarf.AttrName) == name {

@@ -43,7 +43,8 @@ func openMapped(pid int, m *proc.Mapping) (*os.File, error) {
 		}
 		var stat unix.Stat_t
 		// On file systems for which stat shows an anonymous device, maps may show another one.
-		if unix.Fstat(int(file.Fd()), &stat) == nil && stat.Ino == m.Inode && (stat.Dev == m.Device || unix.Major(stat.Dev) == 0) {
+		if unix.Fstat(int(file.Fd()), &stat) == nil && stat.Ino == m.Inode &&
+			(stat.Dev == m.Device || unix.Major(stat.Dev) == 0) {
 			return file, nil
 		}
 		file.Close()

@@ -11,8 +11,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// maxSearched is the maximum number of bytes of a file's tables that are read to find the symbols of
-// its operands. It limits the cost of a file whose operands name many symbols.
+// maxSearched is the maximum number of bytes of a file's tables that are read to find the symbols
+// of its operands. It limits the cost of a file whose operands name many symbols.
 const maxSearched = 256 << 20
 
 // symbols finds the addresses of the symbols that operands name.

@@ -19,8 +19,8 @@ type types struct {
 	read *sdt.Site // the probe whose types were read, or nil
 }
 
-// describe reads the types of a probe. For a second probe it reads the types of all: a file can have
-// thousands of probes, and reading some of the types costs as much as reading all.
+// describe reads the types of a probe. For a second probe it reads the types of all: a file can
+// have thousands of probes, and reading some of the types costs as much as reading all.
 func (f *File) describe(p *sdt.Site) {
 	if f.types == nil || f.Function(p) != nil {
 		return
@@ -42,10 +42,15 @@ func (f *File) describeAll() {
 	}
 	known := f.types.read
 	f.types = nil
-	f.readTypes(func(p *sdt.Site) bool { return known == nil || p.Provider != known.Provider || p.Name != known.Name })
+	f.readTypes(
+		func(p *sdt.Site) bool {
+			return known == nil || p.Provider != known.Provider || p.Name != known.Name
+		},
+	)
 }
 
-// readTypes reads the types of some probes. It writes to their Args, which copies of the sites share.
+// readTypes reads the types of some probes. It writes to their Args, which copies of the sites
+// share.
 func (f *File) readTypes(of func(*sdt.Site) bool) {
 	sites := slices.DeleteFunc(f.notes(), func(p sdt.Site) bool { return !of(&p) })
 	f.Problem = errors.Join(f.Problem, f.readTypesOf(sites))

@@ -11,7 +11,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Aggregate generates a program that counts events in the kernel, in a row for each combination of keys.
+// Aggregate generates a program that counts events in the kernel, in a row for each combination of
+// keys.
 type Aggregate struct {
 	layout.Rows
 	// Value is the type of the value, if there is one.
@@ -80,8 +81,9 @@ func (a *Aggregate) layOut() (err error) {
 // Slot returns the index of a row's bucket in the list from which the bounds were made.
 func (a *Aggregate) Slot(bucket int) int { return a.bounds.Slots[bucket] }
 
-// Section generates the code that counts the events of a probe. id identifies it in rows. The tables must have been created for the same layout, and,
-// if Alone reports true, for this probe only.
+// Section generates the code that counts the events of a probe. id identifies it in rows. The
+// tables must have been created for the same layout, and, if Alone reports true, for this probe
+// only.
 func (a *Aggregate) Section(env *Env, t *layout.Tables, id uint32) (*Section, error) {
 	if a.Stacks {
 		env = env.awake()
@@ -124,7 +126,8 @@ func (b *builder) count(a *Aggregate, t *layout.Tables, id uint32, key, value, w
 	if a.KeyBuckets > 0 {
 		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord))
 		b.bucketOf(a.counting.Buckets, a.Value)
-		b.add(asm.StoreMem(asm.RFP, bucket, asm.R0, asm.DWord)) // for an array, the lower half is the key
+		// for an array, the lower half is the key
+		b.add(asm.StoreMem(asm.RFP, bucket, asm.R0, asm.DWord))
 	}
 	if a.Alone() {
 		key = bucket
@@ -142,8 +145,10 @@ func (b *builder) count(a *Aggregate, t *layout.Tables, id uint32, key, value, w
 		b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(regRecord, layout.RowTime, asm.R0, asm.DWord))
 		b.pidTgid()
 		b.add(
-			asm.RSh.Imm(asm.R0, 32), asm.StoreMem(regRecord, layout.RowProcess, asm.R0, asm.DWord),
-			asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.StoreMem(regRecord, layout.RowLatest, asm.R1, asm.DWord),
+			asm.RSh.Imm(asm.R0, 32),
+			asm.StoreMem(regRecord, layout.RowProcess, asm.R0, asm.DWord),
+			asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord),
+			asm.StoreMem(regRecord, layout.RowLatest, asm.R1, asm.DWord),
 		)
 	case a.bounds != nil:
 		if a.id != nil {
@@ -152,10 +157,12 @@ func (b *builder) count(a *Aggregate, t *layout.Tables, id uint32, key, value, w
 		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord))
 		b.bounds(a.bounds, a.Value)
 		b.add(
-			asm.JGE.Imm(asm.R0, int32(a.bounds.Len()), labelLost), // never true, but the verifier needs the bound
+			// never true, but the verifier needs the bound
+			asm.JGE.Imm(asm.R0, int32(a.bounds.Len()), labelLost),
 			asm.LSh.Imm(asm.R0, 3),
 			asm.Add.Reg(regRecord, asm.R0),
-			asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, layout.RowBuckets),
+			asm.Mov.Imm(asm.R1, 1),
+			asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, layout.RowBuckets),
 		)
 	}
 }
@@ -170,14 +177,15 @@ func (b *builder) sum(value int16, of expr.Type) {
 		asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord),
 		asm.Mov.Reg(asm.R2, asm.R1), half.Imm(asm.R2, 32),
 		asm.LSh.Imm(asm.R1, 32), asm.ArSh.Imm(asm.R1, 32),
-		asm.Mov.Reg(asm.R3, asm.R1), asm.RSh.Imm(asm.R3, 63), asm.Add.Reg(asm.R2, asm.R3), // compensates for a negative lower half
+		// compensates for a negative lower half
+		asm.Mov.Reg(asm.R3, asm.R1), asm.RSh.Imm(asm.R3, 63), asm.Add.Reg(asm.R2, asm.R3),
 		asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, layout.RowSum),
 		asm.AddAtomic.Mem(regRecord, asm.R2, asm.DWord, layout.RowSum+8),
 	)
 }
 
-// row leaves the address of the row with the given key in regRecord. It creates a missing row. If there is no room, or
-// none for the owner, it uses the overflow row, or jumps to labelLost.
+// row leaves the address of the row with the given key in regRecord. It creates a missing row. If
+// there is no room, or none for the owner, it uses the overflow row, or jumps to labelLost.
 func (b *builder) row(t *layout.Tables, key int16) {
 	found, full := b.fresh("row"), b.fresh("overflow")
 	b.lookup(t.Rows.FD(), key)
@@ -192,7 +200,8 @@ func (b *builder) row(t *layout.Tables, key int16) {
 		b.element(t.Spare, layout.SpareZero, labelLost)
 		b.add(asm.Mov.Reg(asm.R3, asm.R0), asm.LoadMapPtr(asm.R1, t.Rows.FD()))
 		b.stack(asm.R2, key)
-		b.add(asm.Mov.Imm(asm.R4, int32(ebpf.UpdateNoExist)), asm.FnMapUpdateElem.Call()) // another thread may have created it meanwhile
+		// another thread may have created it meanwhile
+		b.add(asm.Mov.Imm(asm.R4, int32(ebpf.UpdateNoExist)), asm.FnMapUpdateElem.Call())
 		if t.Shares != nil {
 			made := b.fresh("made")
 			b.add(asm.JNE.Imm(asm.R0, 0, made))

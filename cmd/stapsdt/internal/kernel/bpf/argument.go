@@ -10,8 +10,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// argument loads an argument into R0 and extends it to 64 bits according to its sign. The bits of a float are not
-// changed.
+// argument loads an argument into R0 and extends it to 64 bits according to its sign. The bits of a
+// float are not changed.
 func (b *builder) argument(i int, unreadable string) error {
 	a := *b.probe.arg(i)
 	if a.Err != nil {

@@ -74,7 +74,10 @@ type builder struct {
 }
 
 func newBuilder(env *Env, probe *Probe) *builder {
-	b := &builder{env: env, probe: probe, nums: map[origin]int16{}, texts: map[origin]*text{}, place: map[origin]int16{}, fault: labelFault}
+	b := &builder{
+		env: env, probe: probe, nums: map[origin]int16{}, texts: map[origin]*text{},
+		place: map[origin]int16{}, fault: labelFault,
+	}
 	b.alias = map[string]string{}
 	b.word = b.alloc(8)
 	if env.Kernel.Sleepable {
@@ -158,7 +161,10 @@ func (b *builder) end() {
 	for _, s := range []struct {
 		label string
 		index uint32
-	}{{labelFault, layout.StatUnevaluated}, {labelLost, layout.StatLost}, {labelForeign, layout.StatForeign}} {
+	}{
+		{labelFault, layout.StatUnevaluated}, {labelLost, layout.StatLost},
+		{labelForeign, layout.StatForeign},
+	} {
 		b.label(s.label)
 		b.increment(b.env.Stats, s.index, 0)
 		b.jump(labelExit)
@@ -179,7 +185,8 @@ func (b *builder) increment(array *ebpf.Map, index uint32, offset int16) {
 	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, offset))
 }
 
-// element leaves the address of an array element in R0. The jump to none is never taken, but the verifier needs it.
+// element leaves the address of an array element in R0. The jump to none is never taken, but the
+// verifier needs it.
 func (b *builder) element(array *ebpf.Map, index uint32, none string) {
 	b.add(asm.StoreImm(asm.RFP, b.word, int64(index), asm.Word))
 	b.lookup(array.FD(), b.word)
@@ -194,7 +201,8 @@ func (b *builder) lookup(fd int, key int16) {
 	b.add(asm.FnMapLookupElem.Call())
 }
 
-// update stores the value at a stack offset under the key at another offset. It leaves 0 or an error in R0.
+// update stores the value at a stack offset under the key at another offset. It leaves 0 or an
+// error in R0.
 func (b *builder) update(table *ebpf.Map, key, value int16, flags ebpf.MapUpdateFlags) {
 	b.add(asm.LoadMapPtr(asm.R1, table.FD()))
 	b.stack(asm.R2, key)
@@ -213,7 +221,10 @@ func (b *builder) zero(at, size int16) {
 // copy copies words from an offset of a register to an offset of another one. It changes R1.
 func (b *builder) copy(to asm.Register, at int16, from asm.Register, offset, size int16) {
 	for i := int16(0); i < size; i += 8 {
-		b.add(asm.LoadMem(asm.R1, from, offset+i, asm.DWord), asm.StoreMem(to, at+i, asm.R1, asm.DWord))
+		b.add(
+			asm.LoadMem(asm.R1, from, offset+i, asm.DWord),
+			asm.StoreMem(to, at+i, asm.R1, asm.DWord),
+		)
 	}
 }
 
@@ -335,9 +346,11 @@ func (b *builder) textVariable(s origin, unreadable string) error {
 	return nil
 }
 
-// readArg reads the string of an argument, whose address is on the stack, to an offset from a register. It reads at
-// most most bytes and a NUL. R0 is the length including the NUL.
-func (b *builder) readArg(arg int, to asm.Register, offset int16, most int32, addr int16, unreadable string) error {
+// readArg reads the string of an argument, whose address is on the stack, to an offset from a
+// register. It reads at most most bytes and a NUL. R0 is the length including the NUL.
+func (b *builder) readArg(
+	arg int, to asm.Register, offset int16, most int32, addr int16, unreadable string,
+) error {
 	if b.probe.arg(arg).Length == nil {
 		b.readText(to, offset, most+1, addr)
 	} else {
@@ -351,8 +364,8 @@ func (b *builder) readArg(arg int, to asm.Register, offset int16, most int32, ad
 	return nil
 }
 
-// emptyText zeroes the slot of a string, which it reserves unless the string has a place in a key, and reserves a word
-// for its length.
+// emptyText zeroes the slot of a string, which it reserves unless the string has a place in a key,
+// and reserves a word for its length.
 func (b *builder) emptyText(s origin) *text {
 	at, isKey := b.place[s]
 	t := &text{at: at, size: textSlot, length: b.alloc(8)}
@@ -375,7 +388,8 @@ func (b *builder) readText(to asm.Register, offset int16, size int32, addr int16
 	b.orFetch(addr, true)
 }
 
-// readWord reads size bytes from the address in R3 into R0 and zeroes the rest. It jumps to unreadable on failure.
+// readWord reads size bytes from the address in R3 into R0 and zeroes the rest. It jumps to
+// unreadable on failure.
 func (b *builder) readWord(size int32, unreadable string) {
 	b.zero(b.word, 8)
 	b.readStack(b.word, size, unreadable)

@@ -125,11 +125,13 @@ func (c *compiler) cond(n *expr.Node, yes, no string) {
 }
 
 var unsigned = map[expr.Op]asm.JumpOp{
-	expr.Equal: asm.JEq, expr.NotEqual: asm.JNE, expr.Less: asm.JLT, expr.LessEqual: asm.JLE, expr.Greater: asm.JGT, expr.GreaterEqual: asm.JGE,
+	expr.Equal: asm.JEq, expr.NotEqual: asm.JNE, expr.Less: asm.JLT, expr.LessEqual: asm.JLE,
+	expr.Greater: asm.JGT, expr.GreaterEqual: asm.JGE,
 }
 
 var signed = map[expr.Op]asm.JumpOp{
-	expr.Equal: asm.JEq, expr.NotEqual: asm.JNE, expr.Less: asm.JSLT, expr.LessEqual: asm.JSLE, expr.Greater: asm.JSGT, expr.GreaterEqual: asm.JSGE,
+	expr.Equal: asm.JEq, expr.NotEqual: asm.JNE, expr.Less: asm.JSLT, expr.LessEqual: asm.JSLE,
+	expr.Greater: asm.JSGT, expr.GreaterEqual: asm.JSGE,
 }
 
 func (c *compiler) compare(n *expr.Node, yes, no string) {
@@ -166,8 +168,8 @@ func (c *compiler) compareIntegers(n *expr.Node, yes, no string) {
 	c.jump(no)
 }
 
-// compareFloats compares floats of one size by their bits: as signed integers, they have the same order if the order of
-// negative numbers is reversed.
+// compareFloats compares floats of one size by their bits: as signed integers, they have the same
+// order if the order of negative numbers is reversed.
 func (c *compiler) compareFloats(n *expr.Node, yes, no string) {
 	for _, part := range []*expr.Node{n.X, n.Y} {
 		if part.Op != expr.Load && part.Op != expr.Const || part.Type != n.X.Type {
@@ -209,7 +211,13 @@ func (c *compiler) order(r asm.Register, size int, unordered string) {
 	c.label(positive)
 }
 
-var commutative = map[expr.Op]asm.ALUOp{expr.Add: asm.Add, expr.Mul: asm.Mul, expr.BitAnd: asm.And, expr.BitOr: asm.Or, expr.BitXor: asm.Xor}
+var commutative = map[expr.Op]asm.ALUOp{
+	expr.Add:    asm.Add,
+	expr.Mul:    asm.Mul,
+	expr.BitAnd: asm.And,
+	expr.BitOr:  asm.Or,
+	expr.BitXor: asm.Xor,
+}
 
 // arithmetic leaves the result of an operation on integers in R0, without its size.
 func (c *compiler) arithmetic(n *expr.Node) {
@@ -241,8 +249,8 @@ func (c *compiler) arithmetic(n *expr.Node) {
 	}
 }
 
-// divide leaves the quotient or the remainder of R1 and R0 in R0. It uses unsigned division, because older kernels have
-// no signed one.
+// divide leaves the quotient or the remainder of R1 and R0 in R0. It uses unsigned division,
+// because older kernels have no signed one.
 func (c *compiler) divide(n *expr.Node) {
 	op := asm.Div
 	if n.Op == expr.Rem {

@@ -36,8 +36,8 @@ func (c *compiler) length(n *expr.Node) {
 	c.add(asm.Sub.Imm(asm.R0, 1))
 }
 
-// full leaves the length with the NUL in R0, if the string was read to its end. The helper puts a NUL at the end of a
-// string that it cuts, so a string of exactly that length counts as cut.
+// full leaves the length with the NUL in R0, if the string was read to its end. The helper puts a
+// NUL at the end of a string that it cuts, so a string of exactly that length counts as cut.
 func (c *compiler) full(t *text) {
 	c.add(
 		asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord),
@@ -80,7 +80,10 @@ func (c *compiler) compareTexts(n *expr.Node, yes, no string) {
 	s := c.constantText(y, most)
 	c.match(t, s+"\x00", no)
 	if t.isGo {
-		c.add(asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord), asm.JNE.Imm(asm.R0, int32(len(s)+1), no))
+		c.add(
+			asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord),
+			asm.JNE.Imm(asm.R0, int32(len(s)+1), no),
+		)
 	}
 	c.jump(yes)
 }
@@ -139,8 +142,8 @@ func (c *compiler) unlessEnd(t *text, i int, more string) {
 	}
 }
 
-// roll keeps the last 16 bytes of a string in R1 and R2. It compares them with R3 and R4 after each byte, or once at
-// the end for a suffix.
+// roll keeps the last 16 bytes of a string in R1 and R2. It compares them with R3 and R4 after each
+// byte, or once at the end for a suffix.
 func (c *compiler) roll(t *text, s string, op expr.Op, length int, yes, no string) {
 	// The registers hold big-endian numbers: the last byte is the lowest.
 	var high, low, highMask, lowMask uint64
@@ -165,7 +168,12 @@ func (c *compiler) roll(t *text, s string, op expr.Op, length int, yes, no strin
 			break
 		}
 		if len(s) > 8 {
-			c.add(asm.Mov.Reg(asm.R5, asm.R2), asm.RSh.Imm(asm.R5, 56), asm.LSh.Imm(asm.R1, 8), asm.Or.Reg(asm.R1, asm.R5))
+			c.add(
+				asm.Mov.Reg(asm.R5, asm.R2),
+				asm.RSh.Imm(asm.R5, 56),
+				asm.LSh.Imm(asm.R1, 8),
+				asm.Or.Reg(asm.R1, asm.R5),
+			)
 		}
 		c.add(asm.LSh.Imm(asm.R2, 8), asm.Or.Reg(asm.R2, asm.R0))
 		if op == expr.Contains && i+1 >= len(s) {

@@ -18,7 +18,9 @@ const (
 // details lays out the struct or the Go string that an argument points to, if there is one, at an
 // offset of the record.
 func details(t *sdt.Type, offset, textSize int) (d *value.Details, size int) {
-	if t == nil || t.Kind != sdt.KindPointer || t.Elem == nil || t.Elem.Kind != sdt.KindStruct || t.Elem.Size <= 0 || len(t.Elem.Fields) == 0 {
+	if t == nil || t.Kind != sdt.KindPointer || t.Elem == nil || t.Elem.Kind != sdt.KindStruct ||
+		t.Elem.Size <= 0 ||
+		len(t.Elem.Fields) == 0 {
 		return nil, 0
 	}
 	return layDetails(t.Elem, offset, textSize)
@@ -86,7 +88,10 @@ func (b *builder) detail(d *value.Details, t value.DetailText) {
 	done := b.fresh("detail")
 	at, field := int16(t.Offset), int16(d.Offset+t.At)
 	addr := b.alloc(8)
-	b.add(asm.LoadMem(asm.R0, regRecord, field, asm.DWord), asm.StoreMem(asm.RFP, addr, asm.R0, asm.DWord))
+	b.add(
+		asm.LoadMem(asm.R0, regRecord, field, asm.DWord),
+		asm.StoreMem(asm.RFP, addr, asm.R0, asm.DWord),
+	)
 	if !t.IsGo {
 		b.readText(regRecord, at, int32(t.TextSize+2), addr)
 		b.add(asm.StoreMem(regRecord, at-8, asm.R0, asm.DWord))

@@ -58,8 +58,8 @@ func (c *code) stack(to asm.Register, offset int16) {
 	c.add(asm.Mov.Reg(to, asm.RFP), asm.Add.Imm(to, int32(offset)))
 }
 
-// finish returns the program without unreachable instructions, which the verifier refuses, and without jumps to the
-// next instruction.
+// finish returns the program without unreachable instructions, which the verifier refuses, and
+// without jumps to the next instruction.
 func (c *code) finish() (asm.Instructions, error) {
 	if len(c.pending) > 0 {
 		return nil, fmt.Errorf("no instruction at %q", c.pending)
@@ -80,7 +80,8 @@ func (c *code) finish() (asm.Instructions, error) {
 }
 
 func isJump(i asm.Instruction) bool {
-	return i.OpCode.Class() == asm.JumpClass && i.OpCode.JumpOp() != asm.Call && i.OpCode.JumpOp() != asm.Exit
+	return i.OpCode.Class() == asm.JumpClass && i.OpCode.JumpOp() != asm.Call &&
+		i.OpCode.JumpOp() != asm.Exit
 }
 
 func isExit(i asm.Instruction) bool {
@@ -90,8 +91,8 @@ func isExit(i asm.Instruction) bool {
 // firstState is the state in which walk visits the first instruction.
 const firstState = 1
 
-// walk visits each reachable instruction once, in a state. visit returns the state of the instructions that follow it.
-// It is an error if an instruction is reached in two states.
+// walk visits each reachable instruction once, in a state. visit returns the state of the
+// instructions that follow it. It is an error if an instruction is reached in two states.
 func walk(ins asm.Instructions, visit func(i, state int) (after int, err error)) error {
 	at := map[string]int{}
 	for i, in := range ins {

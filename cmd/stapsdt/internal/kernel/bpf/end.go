@@ -35,11 +35,16 @@ func (l *Latency) endItems(probe *Probe) (items []item, size int, err error) {
 
 // EndOnly generates the code of an end for operations that are counted only while they are open.
 func (l *Latency) EndOnly(env *Env, of Operations, probe *Probe) (*Section, error) {
-	return l.End(env, of, &Aggregate{Rows: layout.Rows{KeySize: layout.KeyHeader}, probe: probe}, nil, 0)
+	return l.End(
+		env, of, &Aggregate{Rows: layout.Rows{KeySize: layout.KeyHeader}, probe: probe}, nil, 0,
+	)
 }
 
-// End generates the code of an end, which counts the elapsed time unless t is nil. id identifies the program in rows.
-func (l *Latency) End(env *Env, of Operations, a *Aggregate, t *layout.Tables, id uint32) (*Section, error) {
+// End generates the code of an end, which counts the elapsed time unless t is nil. id identifies
+// the program in rows.
+func (l *Latency) End(
+	env *Env, of Operations, a *Aggregate, t *layout.Tables, id uint32,
+) (*Section, error) {
 	keys, probe := a.keys, a.probe
 	keyItem, err := l.sameKey(probe)
 	if err != nil {
@@ -63,7 +68,8 @@ func (l *Latency) End(env *Env, of Operations, a *Aggregate, t *layout.Tables, i
 	if conditional {
 		b.add(asm.JEq.Imm(regStart, 0, labelRejected)) // the start was not selected
 	}
-	// All reads precede the removal of the operation, because the section may begin again until then.
+	// All reads precede the removal of the operation, because the section may begin again until
+	// then.
 	b.fault = labelUnevaluated
 	b.conditions(probe, l.endWhere, labelRejected)
 	for i := range keys {
@@ -92,7 +98,11 @@ func (l *Latency) End(env *Env, of Operations, a *Aggregate, t *layout.Tables, i
 
 // unlessStopped exits after OperationTables.Stop.
 func (b *builder) unlessStopped(of Operations) {
-	b.add(asm.LoadMapValue(asm.R1, of.stopped.FD(), 0), asm.LoadMem(asm.R1, asm.R1, 0, asm.DWord), asm.JNE.Imm(asm.R1, 0, labelExit))
+	b.add(
+		asm.LoadMapValue(asm.R1, of.stopped.FD(), 0),
+		asm.LoadMem(asm.R1, asm.R1, 0, asm.DWord),
+		asm.JNE.Imm(asm.R1, 0, labelExit),
+	)
 }
 
 // regStart is the time of the start. regThread is the thread and the process as numbered in the
@@ -110,17 +120,23 @@ const (
 	unevaluated // a condition or a key could not be evaluated
 )
 
-// open leaves the start time of an open operation in regStart and copies its items into the key of a row. If there is
-// no such operation, it jumps to labelUnpaired. It returns the stack offset of the owner if the room is divided.
+// open leaves the start time of an open operation in regStart and copies its items into the key of
+// a row. If there is no such operation, it jumps to labelUnpaired. It returns the stack offset of
+// the owner if the room is divided.
 func (b *builder) open(l *Latency, keys []item, of Operations, key, rowKey int16) (owner int16) {
 	b.lookup(of.Open.FD(), key)
-	b.add(asm.JEq.Imm(asm.R0, 0, labelUnpaired), asm.LoadMem(regStart, asm.R0, layout.OpenTime, asm.DWord))
+	b.add(
+		asm.JEq.Imm(asm.R0, 0, labelUnpaired),
+		asm.LoadMem(regStart, asm.R0, layout.OpenTime, asm.DWord),
+	)
 	for _, item := range keys {
 		i, ok := l.atStart[item.Name]
 		if !ok {
 			continue
 		}
-		b.copy(asm.RFP, rowKey+int16(item.Offset), asm.R0, int16(l.Open[i].Offset), int16(item.Size))
+		b.copy(
+			asm.RFP, rowKey+int16(item.Offset), asm.R0, int16(l.Open[i].Offset), int16(item.Size),
+		)
 	}
 	if of.Shares != nil {
 		owner = b.alloc(8)
@@ -129,8 +145,9 @@ func (b *builder) open(l *Latency, keys []item, of Operations, key, rowKey int16
 	return owner
 }
 
-// take removes an open operation and counts the pair, unless another end has taken the operation meanwhile. The code
-// continues if the pair counts. conditional means that regStart is 0 if the start was not selected.
+// take removes an open operation and counts the pair, unless another end has taken the operation
+// meanwhile. The code continues if the pair counts. conditional means that regStart is 0 if the
+// start was not selected.
 func (b *builder) take(of Operations, key, owner int16, conditional bool) {
 	b.add(asm.Mov.Imm(regOutcome, counts))
 	b.label(labelTake)
@@ -144,5 +161,8 @@ func (b *builder) take(of Operations, key, owner int16, conditional bool) {
 		b.add(asm.JEq.Imm(regStart, 0, labelExit))
 	}
 	b.increment(of.Totals, of.Kind, layout.TotalPairs)
-	b.add(asm.JEq.Imm(regOutcome, rejected, labelExit), asm.JEq.Imm(regOutcome, unevaluated, labelFault))
+	b.add(
+		asm.JEq.Imm(regOutcome, rejected, labelExit),
+		asm.JEq.Imm(regOutcome, unevaluated, labelFault),
+	)
 }

@@ -37,7 +37,8 @@ type Env struct {
 	Kernel Kernel
 	// Processes is the set of selected PIDs, or nil to select all.
 	Processes *ebpf.Map
-	// Roots are the PIDs on the command line. Programs compare these before they look into Processes, which is faster.
+	// Roots are the PIDs on the command line. Programs compare these before they look into
+	// Processes, which is faster.
 	Roots []int
 	// Cgroups is the set of the IDs of selected control groups.
 	Cgroups *ebpf.Map
@@ -79,7 +80,9 @@ const maxCgroups = 4096
 
 // NewCgroups creates a map for Env.Cgroups.
 func NewCgroups() (*ebpf.Map, error) {
-	return ebpf.NewMap(&ebpf.MapSpec{Name: "cgroups", Type: ebpf.Hash, KeySize: 8, ValueSize: 1, MaxEntries: maxCgroups})
+	return ebpf.NewMap(
+		&ebpf.MapSpec{Name: "cgroups", Type: ebpf.Hash, KeySize: 8, ValueSize: 1, MaxEntries: maxCgroups},
+	)
 }
 
 // license permits the helpers that read the memory of a traced program.
@@ -136,14 +139,15 @@ func refusesMaps() error {
 	return nil
 }
 
-// unusable returns a *rights.Error if rights are missing. Any other failure of these first calls wraps ebpf.ErrNotSupported: a sandbox, such as
-// gVisor, answers with errors of its own.
+// unusable returns a *rights.Error if rights are missing. Any other failure of these first calls
+// wraps ebpf.ErrNotSupported: a sandbox, such as gVisor, answers with errors of its own.
 func unusable(op string, err error, needed ...rights.Capability) error {
 	if stall.Short(err) {
 		return Refused(LoadProgram, op, err)
 	}
 	var refused *rights.Error
-	if err = rights.Wrap(op, err, needed...); !errors.As(err, &refused) && !errors.Is(err, ebpf.ErrNotSupported) {
+	if err = rights.Wrap(op, err, needed...); !errors.As(err, &refused) &&
+		!errors.Is(err, ebpf.ErrNotSupported) {
 		return fmt.Errorf("%w (%w)", err, ebpf.ErrNotSupported)
 	}
 	return err
@@ -155,7 +159,8 @@ type Machine struct {
 	Namespace *Namespace
 }
 
-// NewMachine detects both. If single is true, programs are attached to each site separately, as before Linux 6.6.
+// NewMachine detects both. If single is true, programs are attached to each site separately, as
+// before Linux 6.6.
 func NewMachine(single bool) (m *Machine, err error) {
 	m = &Machine{}
 	if m.Kernel, err = Detect(); err != nil {
@@ -175,8 +180,9 @@ func (m *Machine) Env() (env *Env, err error) {
 	return env, nil
 }
 
-// detectMulti reports whether there is uprobe_multi, and whether its PIDs are PIDs of processes. In Linux 6.6 to 6.6.32
-// and up to 6.9.3 they were IDs of threads, so that the other threads of a process had no events (commit 46ba0e49b642).
+// detectMulti reports whether there is uprobe_multi, and whether its PIDs are PIDs of processes. In
+// Linux 6.6 to 6.6.32 and up to 6.9.3 they were IDs of threads, so that the other threads of a
+// process had no events (commit 46ba0e49b642).
 func detectMulti() (exists, ofProcesses bool, err error) {
 	if err := features.HaveBPFLinkUprobeMulti(); errors.Is(err, ebpf.ErrNotSupported) {
 		return false, false, nil
@@ -195,10 +201,12 @@ func detectMulti() (exists, ofProcesses bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	_, err = self.UprobeMulti(nil, prog, &link.UprobeMultiOptions{Addresses: []uint64{1}, PID: math.MaxUint32})
+	_, err = self.UprobeMulti(
+		nil, prog, &link.UprobeMultiOptions{Addresses: []uint64{1}, PID: math.MaxUint32},
+	)
 	return true, refusesPID(err), nil
 }
 
-// refusesPID reports whether an error for the PID -1 comes from a kernel that looks for a process. Other kernels looked
-// for a thread, and found none.
+// refusesPID reports whether an error for the PID -1 comes from a kernel that looks for a process.
+// Other kernels looked for a thread, and found none.
 func refusesPID(err error) bool { return errors.Is(err, unix.EINVAL) }

@@ -87,8 +87,8 @@ func followRaw(env *Env) (*ebpf.Program, link.Link, error) {
 	}, attach)
 }
 
-// forks attaches a program that runs in the parent and adds a child. The code of child leaves its PID in the builder's
-// word.
+// forks attaches a program that runs in the parent and adds a child. The code of child leaves its
+// PID in the builder's word.
 func forks(
 	env *Env, kind ebpf.ProgramType, child func(*builder),
 	attach func(*ebpf.Program) (link.Link, error),
@@ -104,8 +104,8 @@ func forks(
 
 var childField = regexp.MustCompile(`\bpid_t child_pid;\s*offset:(\d+);\s*size:4;`)
 
-// childOffset returns the offset of the child's PID in the record of the tracepoint sched_process_fork. It differs
-// between kernels.
+// childOffset returns the offset of the child's PID in the record of the tracepoint
+// sched_process_fork. It differs between kernels.
 func childOffset() (int16, error) {
 	var first error
 	for _, dir := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {

@@ -12,12 +12,12 @@ import (
 	"github.com/cilium/ebpf/features"
 )
 
-// Preemption holds the kernel functions that disable and enable preemption of a program (Linux 6.10). They are 0 if the
-// kernel has none.
+// Preemption holds the kernel functions that disable and enable preemption of a program (Linux
+// 6.10). They are 0 if the kernel has none.
 type Preemption struct{ Disable, Enable btf.TypeID }
 
-// ownStack is the largest frame of a program that is always on its thread's stack. From Linux 6.13 on, a larger frame
-// is in memory of the processor, which programs of other threads use too.
+// ownStack is the largest frame of a program that is always on its thread's stack. From Linux 6.13
+// on, a larger frame is in memory of the processor, which programs of other threads use too.
 const ownStack = 48
 
 // sharedStacks is the first version of Linux in which large frames share memory.
@@ -46,7 +46,12 @@ func (p Preemption) call(id btf.TypeID) asm.Instructions {
 	if id == 0 {
 		return nil
 	}
-	return asm.Instructions{{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Call), Src: asm.PseudoKfuncCall, Constant: int64(id)}}
+	return asm.Instructions{
+		{
+			OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Call), Src: asm.PseudoKfuncCall,
+			Constant: int64(id),
+		},
+	}
 }
 
 // alone disables preemption for a program that ends with its only return.
@@ -77,15 +82,19 @@ func frame(ins asm.Instructions) (size int) {
 
 // isAddress reports whether an instruction takes the address of the stack.
 func isAddress(in asm.Instruction) bool {
-	return in.OpCode.Class().IsALU() && in.OpCode.ALUOp() == asm.Mov && in.OpCode.Source() == asm.RegSource && in.Src == asm.RFP
+	return in.OpCode.Class().IsALU() && in.OpCode.ALUOp() == asm.Mov &&
+		in.OpCode.Source() == asm.RegSource &&
+		in.Src == asm.RFP
 }
 
 // usesStack reports whether an instruction loads from the stack or stores to it.
 func usesStack(in asm.Instruction) bool {
-	return in.OpCode.Class().IsLoad() && in.OpCode.Mode() == asm.MemMode && in.Src == asm.RFP || in.OpCode.Class().IsStore() && in.Dst == asm.RFP
+	return in.OpCode.Class().IsLoad() && in.OpCode.Mode() == asm.MemMode && in.Src == asm.RFP ||
+		in.OpCode.Class().IsStore() && in.Dst == asm.RFP
 }
 
-// load loads a program, unless another thread could write to its stack. It loads every program of this package.
+// load loads a program, unless another thread could write to its stack. It loads every program of
+// this package.
 func (p Preemption) load(spec *ebpf.ProgramSpec) (*ebpf.Program, error) {
 	if err := p.check(spec.Instructions); err != nil {
 		return nil, err
@@ -97,9 +106,9 @@ func (p Preemption) load(spec *ebpf.ProgramSpec) (*ebpf.Program, error) {
 	return prog, err
 }
 
-// check returns an error if a program could read data from its stack that another thread has written. A program with a
-// large frame may use the stack only while it cannot be preempted. Elsewhere it may only pass the stack to
-// bpf_copy_from_user, for bytes that it ignores.
+// check returns an error if a program could read data from its stack that another thread has
+// written. A program with a large frame may use the stack only while it cannot be preempted.
+// Elsewhere it may only pass the stack to bpf_copy_from_user, for bytes that it ignores.
 func (p Preemption) check(ins asm.Instructions) error {
 	if frame(ins) <= ownStack {
 		return nil
@@ -117,7 +126,9 @@ func (p Preemption) check(ins asm.Instructions) error {
 		switch {
 		case state == preemptible && usesStack(in):
 			return 0, fmt.Errorf("instruction %d uses the stack where another thread may: %v", i, in)
-		case state == preemptible && in.OpCode.JumpOp() == asm.Call && in.OpCode.Class() == asm.JumpClass && !isKfunc && in.Constant != int64(asm.FnCopyFromUser):
+		case state == preemptible && in.OpCode.JumpOp() == asm.Call &&
+			in.OpCode.Class() == asm.JumpClass && !isKfunc &&
+			in.Constant != int64(asm.FnCopyFromUser):
 			return 0, fmt.Errorf("instruction %d may use the stack where another thread does: %v", i, in)
 		case isKfunc && in.Constant == int64(p.Disable):
 			return alone, nil

@@ -51,7 +51,11 @@ func (b *builder) readString(to asm.Register, offset int16, most int32, addr, le
 // atMost leaves the word at an offset from a register, or most if it is larger, in R2.
 func (b *builder) atMost(from asm.Register, offset int16, most int32) {
 	fits := b.fresh("fits")
-	b.add(asm.LoadMem(asm.R2, from, offset, asm.DWord), asm.JLE.Imm(asm.R2, most, fits), asm.Mov.Imm(asm.R2, most))
+	b.add(
+		asm.LoadMem(asm.R2, from, offset, asm.DWord),
+		asm.JLE.Imm(asm.R2, most, fits),
+		asm.Mov.Imm(asm.R2, most),
+	)
 	b.label(fits)
 }
 
@@ -59,7 +63,9 @@ func (b *builder) atMost(from asm.Register, offset int16, most int32) {
 // register. R0 is 0 if all bytes could be read.
 func (b *builder) readBytes(to asm.Register, offset, addr int16) {
 	b.add(
-		asm.Mov.Reg(asm.R1, to), asm.Add.Imm(asm.R1, int32(offset)), asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord),
+		asm.Mov.Reg(asm.R1, to),
+		asm.Add.Imm(asm.R1, int32(offset)),
+		asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord),
 		asm.FnProbeReadUser.Call(),
 	)
 	b.orFetch(addr, true)

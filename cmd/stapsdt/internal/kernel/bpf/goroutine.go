@@ -9,12 +9,14 @@ import (
 
 // NewGoroutines creates a map for Env.Goroutines.
 func NewGoroutines() (*ebpf.Map, error) {
-	return ebpf.NewMap(&ebpf.MapSpec{Name: "goroutines", Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: 16384})
+	return ebpf.NewMap(
+		&ebpf.MapSpec{Name: "goroutines", Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: 16384},
+	)
 }
 
-// goroutine leaves the goid of the goroutine that fires in R0. A thread that runs C code, even if Go called it, is not
-// on the goroutine's stack; for it the code jumps to foreign. A g begins with the bounds of its stack (struct g in
-// runtime/runtime2.go: "offset known to runtime/cgo").
+// goroutine leaves the goid of the goroutine that fires in R0. A thread that runs C code, even if
+// Go called it, is not on the goroutine's stack; for it the code jumps to foreign. A g begins with
+// the bounds of its stack (struct g in runtime/runtime2.go: "offset known to runtime/cgo").
 func (b *builder) goroutine(foreign string) {
 	g, bounds := b.alloc(8), b.alloc(16)
 	b.goidOffset(foreign)
@@ -42,8 +44,8 @@ func (b *builder) goidOffset(foreign string) {
 	b.add(asm.JEq.Imm(asm.R0, 0, foreign), asm.LoadMem(asm.R1, asm.R0, 0, asm.Word))
 }
 
-// stackBounds reads the bounds of the stack of the g at the address in R3 to a stack offset. For a thread on another
-// stack, it jumps to foreign.
+// stackBounds reads the bounds of the stack of the g at the address in R3 to a stack offset. For a
+// thread on another stack, it jumps to foreign.
 func (b *builder) stackBounds(to int16, foreign string) {
 	b.readStack(to, 16, foreign)
 	b.add(
@@ -55,8 +57,8 @@ func (b *builder) stackBounds(to int16, foreign string) {
 	)
 }
 
-// call stores the words that identify a call of a Go function at a stack offset: the address of g, and the depth of its
-// stack.
+// call stores the words that identify a call of a Go function at a stack offset: the address of g,
+// and the depth of its stack.
 func (b *builder) call(to int16, foreign string) {
 	bounds := b.alloc(16)
 	b.add(

@@ -18,8 +18,8 @@ const (
 	groupPathSize = 512
 )
 
-// Groups holds the paths of the control groups of version 2 that are created from now on, including groups that are
-// removed before anything can read them.
+// Groups holds the paths of the control groups of version 2 that are created from now on, including
+// groups that are removed before anything can read them.
 type Groups struct {
 	paths, scratch *ebpf.Map
 	prog           *ebpf.Program
@@ -34,12 +34,21 @@ func FollowGroups() (g *Groups, err error) {
 			g.Close()
 		}
 	}()
-	g.paths, err = ebpf.NewMap(&ebpf.MapSpec{Name: "groups", Type: ebpf.LRUHash, KeySize: 8, ValueSize: groupPathSize, MaxEntries: maxGroups})
+	g.paths, err = ebpf.NewMap(
+		&ebpf.MapSpec{
+			Name: "groups", Type: ebpf.LRUHash, KeySize: 8, ValueSize: groupPathSize,
+			MaxEntries: maxGroups,
+		},
+	)
 	if err != nil {
 		return g, err
 	}
 	// A path does not fit on the stack of a program.
-	g.scratch, err = ebpf.NewMap(&ebpf.MapSpec{Name: "group", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: groupPathSize, MaxEntries: 1})
+	g.scratch, err = ebpf.NewMap(
+		&ebpf.MapSpec{
+			Name: "group", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: groupPathSize, MaxEntries: 1,
+		},
+	)
 	if err != nil {
 		return g, err
 	}
@@ -90,8 +99,8 @@ func (g *Groups) program() (*builder, error) {
 	return b, nil
 }
 
-// Path returns the path of a group that was created since FollowGroups, or "". It returns "" for all groups if g is
-// nil.
+// Path returns the path of a group that was created since FollowGroups, or "". It returns "" for
+// all groups if g is nil.
 func (g *Groups) Path(id uint64) string {
 	var path [groupPathSize]byte
 	if g == nil || g.paths.Lookup(id, &path) != nil {

@@ -10,9 +10,11 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// keyItems returns the values that make up a key, and the size of the key. item returns the value of one expression at
-// an offset of the key.
-func keyItems(by []string, item func(src string, offset int) (item, error)) (items []item, size int, err error) {
+// keyItems returns the values that make up a key, and the size of the key. item returns the value
+// of one expression at an offset of the key.
+func keyItems(
+	by []string, item func(src string, offset int) (item, error),
+) (items []item, size int, err error) {
 	size = layout.KeyHeader
 	for _, src := range by {
 		one, err := item(src, size)

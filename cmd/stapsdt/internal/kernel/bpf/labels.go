@@ -2,7 +2,8 @@
 
 package bpf
 
-// Labels that several parts of a section jump to. A section ends with the code that end and put emit:
+// Labels that several parts of a section jump to. A section ends with the code that end and put
+// emit:
 //
 //	again:    …                   handle the event
 //	          jump exit
@@ -17,7 +18,8 @@ package bpf
 //	foreign:  count an event that no goroutine has fired
 //	exit:     return
 //
-// A section restarts at again after memory was fetched. A start that cannot be evaluated is opened too: unevaluated counts it and jumps to put.
+// A section restarts at again after memory was fetched. A start that cannot be evaluated is opened
+// too: unevaluated counts it and jumps to put.
 const (
 	labelAgain       = "again"
 	labelExit        = "exit"

@@ -23,9 +23,10 @@ type Latency struct {
 	pairing    query.Pairing
 	startWhere []string
 	endWhere   []string
-	atStart    map[string]int // the indexes in Open of the expressions of By that are evaluated at the start
-	valueSize  int
-	seen       *ebpf.Map // the table of NewSeen, or nil
+	// the indexes in Open of the expressions of By that are evaluated at the start
+	atStart   map[string]int
+	valueSize int
+	seen      *ebpf.Map // the table of NewSeen, or nil
 }
 
 // NewLatency decides which expressions are evaluated at the start and which at the end, from one
@@ -67,7 +68,8 @@ func NewLatency(start, end *Probe, pairing query.Pairing) (*Latency, error) {
 // need room.
 const kindsRoom = 256
 
-// Of returns the plan for operations that another probe starts. Only its details differ, so it can use the same tables.
+// Of returns the plan for operations that another probe starts. Only its details differ, so it can
+// use the same tables.
 func (l *Latency) Of(start *Probe) *Latency {
 	other := *l
 	other.Open = nil
@@ -116,8 +118,8 @@ type Operations struct {
 	Kind uint32
 }
 
-// NewTables creates the tables of operations. Shared tables have twice the room, which the users of the machine divide:
-// one user alone can have query.MaxOpen operations.
+// NewTables creates the tables of operations. Shared tables have twice the room, which the users of
+// the machine divide: one user alone can have query.MaxOpen operations.
 func (l *Latency) NewTables(shared bool) (t *OperationTables, err error) {
 	most := query.MaxOpen
 	if shared {
@@ -129,7 +131,12 @@ func (l *Latency) NewTables(shared bool) (t *OperationTables, err error) {
 			t.Close()
 		}
 	}()
-	t.Open, err = ebpf.NewMap(&ebpf.MapSpec{Name: "open", Type: ebpf.Hash, KeySize: uint32(layout.KeyHeader + l.Key.Size), ValueSize: uint32(l.valueSize), MaxEntries: uint32(most)})
+	t.Open, err = ebpf.NewMap(
+		&ebpf.MapSpec{
+			Name: "open", Type: ebpf.Hash, KeySize: uint32(layout.KeyHeader + l.Key.Size),
+			ValueSize: uint32(l.valueSize), MaxEntries: uint32(most),
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +145,9 @@ func (l *Latency) NewTables(shared bool) (t *OperationTables, err error) {
 		KeySize: 4, ValueSize: layout.TotalsSize, MaxEntries: query.MaxKinds,
 	})
 	if err == nil {
-		t.stopped, err = ebpf.NewMap(&ebpf.MapSpec{Name: "stopped", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+		t.stopped, err = ebpf.NewMap(
+			&ebpf.MapSpec{Name: "stopped", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1},
+		)
 	}
 	if err == nil && shared {
 		t.Shares, err = layout.NewShares(most)

@@ -13,16 +13,16 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// shown reports whether argument i of the start need not be recorded: it is the key, is in Open, or is the ID of the
-// parent.
+// shown reports whether argument i of the start need not be recorded: it is the key, is in Open, or
+// is the ID of the parent.
 func (l *Latency) shown(start *Probe, i int) bool {
 	is := func(src string) bool { return src == start.ArgName(i) || src == fmt.Sprintf("arg%d", i) }
 	named := func(item value.Item) bool { return is(item.Name) }
 	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, named)
 }
 
-// details appends to Open the items that describe the operations of a start, as long as the stack and a value of most
-// bytes have room. used is the number of bytes that Open takes already.
+// details appends to Open the items that describe the operations of a start, as long as the stack
+// and a value of most bytes have room. used is the number of bytes that Open takes already.
 func (l *Latency) details(start *Probe, used, most int) {
 	for _, src := range l.pairing.By {
 		if _, asked := l.atStart[src]; !asked {
@@ -48,14 +48,17 @@ func (l *Latency) details(start *Probe, used, most int) {
 	}
 }
 
-// detail appends an expression to Open if the start can evaluate it and there is room. It returns the new size of Open in bytes.
+// detail appends an expression to Open if the start can evaluate it and there is room. It returns
+// the new size of Open in bytes.
 func (l *Latency) detail(start *Probe, src string, used, most int) int {
 	if !l.pairing.Details {
 		return used
 	}
 	item, err := start.keyItem(src, used)
 	needed := max(used+item.Size-l.valueSize, 0) // the bytes beyond the size of the value
-	if err != nil || start.hidden(item.expr) || len(l.Open) == layout.MaxKnown || used+item.Size > most || l.startStack()+needed > stackSize {
+	if err != nil || start.hidden(item.expr) || len(l.Open) == layout.MaxKnown ||
+		used+item.Size > most ||
+		l.startStack()+needed > stackSize {
 		return used
 	}
 	l.Open = append(l.Open, item.Item)
@@ -67,10 +70,13 @@ func (l *Latency) detail(start *Probe, src string, used, most int) int {
 // startStack estimates the stack usage of the start program, with one string for each condition.
 func (l *Latency) startStack() int {
 	const scratch, fetched = 128, 16 // fetched has room for an address and a length
-	return scratch + layout.KeyHeader + l.Key.Size + l.valueSize + fetched*len(l.atStart) + textSlot*len(l.startWhere)
+	return scratch + layout.KeyHeader + l.Key.Size + l.valueSize + fetched*len(
+		l.atStart,
+	) + textSlot*len(l.startWhere)
 }
 
-// openItem stores the i-th item of Open in the value. It leaves out a detail that cannot be evaluated.
+// openItem stores the i-th item of Open in the value. It leaves out a detail that cannot be
+// evaluated.
 func (b *builder) openItem(l *Latency, item *item, i int, value int16) {
 	if item.expr == nil { // this start does not have it
 		return
@@ -80,7 +86,11 @@ func (b *builder) openItem(l *Latency, item *item, i int, value int16) {
 		if i >= layout.MaxKnown {
 			return
 		}
-		b.add(asm.LoadMem(asm.R0, asm.RFP, value+layout.OpenKnown, asm.DWord), asm.Or.Imm(asm.R0, 1<<i), asm.StoreMem(asm.RFP, value+layout.OpenKnown, asm.R0, asm.DWord))
+		b.add(
+			asm.LoadMem(asm.R0, asm.RFP, value+layout.OpenKnown, asm.DWord),
+			asm.Or.Imm(asm.R0, 1<<i),
+			asm.StoreMem(asm.RFP, value+layout.OpenKnown, asm.R0, asm.DWord),
+		)
 	}
 	if !l.isDetail(item.Name) {
 		known()
@@ -106,5 +116,6 @@ func (p *Probe) hidden(e *Expr) bool {
 		return false
 	}
 	s := e.vars.sources[e.Root.Var]
-	return (s.kind == fromArg || s.kind == fromText) && (p.arg(s.arg).Err != nil || p.arg(s.arg).Operand.Kind == sdt.OperandVector)
+	return (s.kind == fromArg || s.kind == fromText) &&
+		(p.arg(s.arg).Err != nil || p.arg(s.arg).Operand.Kind == sdt.OperandVector)
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Meter generates sections that count the runs of programs in the selected processes, and measure their duration.
+// Meter generates sections that count the runs of programs in the selected processes, and measure
+// their duration.
 type Meter struct {
 	env  Env
 	hits *ebpf.Map
@@ -18,12 +19,12 @@ type Meter struct {
 // MaxMetered is the maximum number of programs of a meter that are of use.
 const MaxMetered = 4096
 
-// measured is the number of runs per measured run, a power of two. Reading the clock twice takes a tenth of the time of
-// the cheapest probes.
+// measured is the number of runs per measured run, a power of two. Reading the clock twice takes a
+// tenth of the time of the cheapest probes.
 const measured = 16
 
-// maxRun is the longest run that counts, in nanoseconds: during a longer one, the thread was preempted or waited for a
-// page, which takes none of its processor time.
+// maxRun is the longest run that counts, in nanoseconds: during a longer one, the thread was
+// preempted or waited for a page, which takes none of its processor time.
 const maxRun = 32_000
 
 // NewMeter returns a meter for at most room programs of a run. Each program has a slot of its own.
@@ -47,7 +48,8 @@ func (m *Meter) Close() error { return m.hits.Close() }
 // Read returns the counts of the program in a slot.
 func (m *Meter) Read(slot uint32) (layout.Hits, error) { return layout.ReadHits(m.hits, slot) }
 
-// First returns the section that a program begins with. It also counts events that a condition rejects.
+// First returns the section that a program begins with. It also counts events that a condition
+// rejects.
 func (m *Meter) First(slot uint32) (*Section, error) {
 	b := newBuilder(&m.env, nil)
 	b.begin()

@@ -21,8 +21,10 @@ var ownerMembers = sync.OnceValues(func() ([]int32, error) {
 		"task_struct.nsproxy", "nsproxy.mnt_ns", "mnt_namespace.ns.inum")
 })
 
-// owner stores the owner of the process at a stack offset, like package target: its real user or the creator of its outermost user namespace, and for
-// root, in the upper half, the mount namespace. It is the user if the kernel does not describe its types. owner changes regRecord and regMissing.
+// owner stores the owner of the process at a stack offset, like package target: its real user or
+// the creator of its outermost user namespace, and for root, in the upper half, the mount
+// namespace. It is the user if the kernel does not describe its types. owner changes regRecord and
+// regMissing.
 func (b *builder) owner(to int16) {
 	b.processNumber(fromUID)
 	b.add(asm.StoreMem(asm.RFP, to, asm.R0, asm.DWord))
@@ -30,7 +32,8 @@ func (b *builder) owner(to int16) {
 	if err != nil {
 		return
 	}
-	cred, userNS, level, parent, creator := offsets[0], offsets[1], offsets[2], offsets[3], offsets[4]
+	cred, userNS, level := offsets[0], offsets[1], offsets[2]
+	parent, creator := offsets[3], offsets[4]
 	nsproxy, mntNS, inum := offsets[5], offsets[6], offsets[7]
 	const namespace, steps = regRecord, regMissing
 	next, outermost, initial, known := b.fresh("namespace"), b.fresh("outermost"), b.fresh("initial"), b.fresh("owner")
@@ -45,7 +48,12 @@ func (b *builder) owner(to int16) {
 	number(level)
 	b.add(asm.JEq.Imm(asm.R0, 0, initial), asm.Mov.Imm(steps, userNamespaces))
 	b.label(next)
-	b.add(asm.JLE.Imm(asm.R0, 1, outermost), asm.JEq.Imm(steps, 0, outermost), asm.Sub.Imm(steps, 1), asm.Mov.Reg(asm.R0, namespace))
+	b.add(
+		asm.JLE.Imm(asm.R0, 1, outermost),
+		asm.JEq.Imm(steps, 0, outermost),
+		asm.Sub.Imm(steps, 1),
+		asm.Mov.Reg(asm.R0, namespace),
+	)
 	b.readKernel(parent, 8, known)
 	b.add(asm.Mov.Reg(namespace, asm.R0))
 	number(level)
@@ -55,7 +63,11 @@ func (b *builder) owner(to int16) {
 	number(creator)
 	b.add(asm.StoreMem(asm.RFP, to, asm.R0, asm.DWord))
 	b.label(initial)
-	b.add(asm.LoadMem(asm.R0, asm.RFP, to, asm.DWord), asm.JNE.Imm(asm.R0, 0, known), asm.FnGetCurrentTask.Call())
+	b.add(
+		asm.LoadMem(asm.R0, asm.RFP, to, asm.DWord),
+		asm.JNE.Imm(asm.R0, 0, known),
+		asm.FnGetCurrentTask.Call(),
+	)
 	b.readKernel(nsproxy, 8, known)
 	b.readKernel(mntNS, 8, known)
 	number(inum)
@@ -63,8 +75,8 @@ func (b *builder) owner(to int16) {
 	b.label(known)
 }
 
-// room leaves the address of the owner's number of entries in regRecord. If the owner has the maximum number of
-// entries, it jumps to full. The owner is at a stack offset.
+// room leaves the address of the owner's number of entries in regRecord. If the owner has the
+// maximum number of entries, it jumps to full. The owner is at a stack offset.
 func (b *builder) room(s *layout.Shares, owner int16, full string) {
 	known := b.fresh("share")
 	b.lookup(s.Owners.FD(), owner)
@@ -96,7 +108,11 @@ func (b *builder) enter(s *layout.Shares) {
 func (b *builder) leave(s *layout.Shares, owner int16) {
 	forgotten := b.fresh("forgotten")
 	b.lookup(s.Owners.FD(), owner)
-	b.add(asm.JEq.Imm(asm.R0, 0, forgotten), asm.Mov.Imm(asm.R1, -1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0))
+	b.add(
+		asm.JEq.Imm(asm.R0, 0, forgotten),
+		asm.Mov.Imm(asm.R1, -1),
+		asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0),
+	)
 	b.label(forgotten)
 	b.addToAll(s, -1)
 }
@@ -108,14 +124,16 @@ func (b *builder) addToAll(s *layout.Shares, n int32) {
 	b.label(none)
 }
 
-// putShared stores an open operation, and counts it for its owner unless it replaces another operation.
+// putShared stores an open operation, and counts it for its owner unless it replaces another
+// operation.
 func (b *builder) putShared(of Operations, key, value int16) {
 	replaced, absent := b.fresh("replaced"), b.fresh("absent")
 	b.lookup(of.Open.FD(), key)
 	b.add(
 		asm.JEq.Imm(asm.R0, 0, absent),
 		asm.LoadMem(asm.R1, asm.R0, layout.OpenOwner, asm.DWord),
-		asm.StoreMem(asm.RFP, value+layout.OpenOwner, asm.R1, asm.DWord), // the owner for whom it is counted
+		// the owner for whom it is counted
+		asm.StoreMem(asm.RFP, value+layout.OpenOwner, asm.R1, asm.DWord),
 	)
 	b.update(of.Open, key, value, ebpf.UpdateExist)
 	b.add(asm.JEq.Imm(asm.R0, 0, replaced))

@@ -4,10 +4,12 @@ package bpf
 
 import "github.com/cilium/ebpf/asm"
 
-// maxAttempts is the maximum number of restarts of a section, each for memory that was not resident before.
+// maxAttempts is the maximum number of restarts of a section, each for memory that was not resident
+// before.
 const maxAttempts = 8
 
-// pages is a place in a section that begins again when the kernel has fetched the memory at the address in R9.
+// pages is a place in a section that begins again when the kernel has fetched the memory at the
+// address in R9.
 type pages struct {
 	label string
 	// next also fetches the following page, for strings. Other reads have at most 16 bytes.
@@ -16,8 +18,9 @@ type pages struct {
 	record bool
 }
 
-// orFetch lets the section begin again if R0 is negative because the memory at the address on the stack could not be
-// read, as long as this may help. Until then, the section must have changed nothing but its own stack and record.
+// orFetch lets the section begin again if R0 is negative because the memory at the address on the
+// stack could not be read, as long as this may help. Until then, the section must have changed
+// nothing but its own stack and record.
 func (b *builder) orFetch(addr int16, next bool) {
 	b.sleep = true
 	if !b.env.Kernel.Sleepable {
@@ -46,7 +49,8 @@ func (b *builder) orFetch(addr int16, next bool) {
 	b.label(read)
 }
 
-// now leaves the time of the event in regTime. It is the time of the first call, even if the section begins again.
+// now leaves the time of the event in regTime. It is the time of the first call, even if the
+// section begins again.
 func (b *builder) now() {
 	known := b.fresh("time")
 	if b.env.Kernel.Sleepable {
@@ -57,8 +61,8 @@ func (b *builder) now() {
 	b.label(known)
 }
 
-// beginAttempts inserts the code before the first attempt, and labelAgain. Between attempts, only registers keep their
-// values: regContext, regTime, and R9, which counts.
+// beginAttempts inserts the code before the first attempt, and labelAgain. Between attempts, only
+// registers keep their values: regContext, regTime, and R9, which counts.
 func (b *builder) beginAttempts() {
 	if !b.restarts {
 		return
@@ -72,14 +76,16 @@ func (b *builder) beginAttempts() {
 	b.ins = append(b.ins, rest...)
 }
 
-// endAttempts emits the code that fetches memory before the section begins again: the kernel fetches a page when a byte
-// of it is read. Meanwhile another thread may use the stack.
+// endAttempts emits the code that fetches memory before the section begins again: the kernel
+// fetches a page when a byte of it is read. Meanwhile another thread may use the stack.
 func (b *builder) endAttempts() {
 	p := b.env.Kernel.Preemption
 	for _, f := range b.absent {
 		b.label(f.label)
 		if f.record {
-			b.add(asm.Mov.Reg(asm.R1, regRecord), asm.Mov.Imm(asm.R2, 0), asm.FnRingbufDiscard.Call())
+			b.add(
+				asm.Mov.Reg(asm.R1, regRecord), asm.Mov.Imm(asm.R2, 0), asm.FnRingbufDiscard.Call(),
+			)
 		}
 		b.add(asm.LoadMem(asm.R7, asm.RFP, b.attempt, asm.DWord), asm.Add.Imm(asm.R7, 1))
 		b.add(p.call(p.Enable)...)

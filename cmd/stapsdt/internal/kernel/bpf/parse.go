@@ -19,8 +19,8 @@ type Expr struct {
 	vars *variables
 }
 
-// Parse checks an expression for a probe. In addition to the syntax of package expr, str(name) is the string that an
-// argument without a type points to. The error is an *expr.Error.
+// Parse checks an expression for a probe. In addition to the syntax of package expr, str(name) is
+// the string that an argument without a type points to. The error is an *expr.Error.
 func (p *Probe) Parse(src string) (*Expr, error) { return p.parse(src, expr.Parse) }
 
 // ParseFilter is Parse for a condition. It returns nil for "".
@@ -38,7 +38,9 @@ func (p *Probe) parseInteger(src, what string) (*Expr, error) {
 	})
 }
 
-func (p *Probe) parse(src string, parse func(string, []expr.Var) (*expr.Expr, error)) (*Expr, error) {
+func (p *Probe) parse(
+	src string, parse func(string, []expr.Var) (*expr.Expr, error),
+) (*Expr, error) {
 	vars := p.variables()
 	if err := p.addTexts(src, vars); err != nil {
 		return nil, err
@@ -78,7 +80,11 @@ func (p *Probe) addTexts(src string, vars *variables) error {
 			wrong = &expr.Error{Src: src, Pos: start, Msg: err.Error()}
 			return false
 		}
-		vars.add(strings.ReplaceAll(src[start:end], " ", ""), expr.Type{Kind: expr.String}, origin{fromText, arg})
+		vars.add(
+			strings.ReplaceAll(src[start:end], " ", ""),
+			expr.Type{Kind: expr.String},
+			origin{fromText, arg},
+		)
 		return false
 	})
 	return wrong

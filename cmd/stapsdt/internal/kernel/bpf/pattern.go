@@ -16,7 +16,8 @@ type Pattern struct {
 	text string
 }
 
-// NewPattern returns a pattern, which may begin and end with a *. It returns nil if every name matches.
+// NewPattern returns a pattern, which may begin and end with a *. It returns nil if every name
+// matches.
 func NewPattern(pattern string) *Pattern {
 	p := &Pattern{op: expr.Equal, text: strings.Trim(pattern, "*")}
 	before, after := strings.HasPrefix(pattern, "*"), strings.HasSuffix(pattern, "*")
@@ -55,6 +56,11 @@ func (b *builder) ofExecutable() {
 	name := origin{kind: fromExecutable}
 	b.fail(b.variable(name, b.fault))
 	text := expr.Type{Kind: expr.String}
-	is := &expr.Node{Op: p.op, X: &expr.Node{Op: expr.Load, Type: text}, Y: &expr.Node{Op: expr.Const, Type: text, Value: expr.StringValue(p.text)}}
-	b.filter(&Expr{Expr: &expr.Expr{Root: is}, vars: &variables{sources: []origin{name}}}, labelExit)
+	is := &expr.Node{
+		Op: p.op, X: &expr.Node{Op: expr.Load, Type: text},
+		Y: &expr.Node{Op: expr.Const, Type: text, Value: expr.StringValue(p.text)},
+	}
+	b.filter(
+		&Expr{Expr: &expr.Expr{Root: is}, vars: &variables{sources: []origin{name}}}, labelExit,
+	)
 }

@@ -16,8 +16,8 @@ import (
 // errNoPods is the error for expressions that use the names of pods where these are unknown.
 var errNoPods = errors.New("the names of pods are known to commands on a node of Kubernetes, which has /var/log/containers")
 
-// PodNames maps the IDs of control groups to the names of pods and of their containers. Expressions read them as
-// strings.
+// PodNames maps the IDs of control groups to the names of pods and of their containers. Expressions
+// read them as strings.
 type PodNames struct{ names *ebpf.Map }
 
 // A value of the map holds the names in the order of fromNamespace and the kinds after it. Each has

@@ -19,16 +19,17 @@ import (
 // Arg is an argument of a probe.
 type Arg struct {
 	sdt.Arg
-	// Delta is the distance from the site to the symbol of the operand, if it has one. For a Dynamic argument, it is the
-	// address of the site in its file.
+	// Delta is the distance from the site to the symbol of the operand, if it has one. For a
+	// Dynamic argument, it is the address of the site in its file.
 	Delta int64
 	// Length is the operand with the length of a Go string or []byte, or nil. The argument's
 	// operand then holds the address of the bytes. InPlace means that the operand is the bytes
 	// themselves, in memory.
 	Length  *sdt.Operand
 	InPlace bool
-	// Dynamic means that the operand is the first word of a Go interface. The argument is the type of its value, as an
-	// address of the file, or 0 for nil. For an interface with Methods, the type is in a table.
+	// Dynamic means that the operand is the first word of a Go interface. The argument is the type
+	// of its value, as an address of the file, or 0 for nil. For an interface with Methods, the
+	// type is in a table.
 	Dynamic, Methods bool
 	// Data is the operand of the second word of an interface, or nil. It points to a Go string if
 	// the type is one of Texts.
@@ -45,8 +46,9 @@ type Arg struct {
 	Capacity bool
 	// Alias is another name of the argument, or "".
 	Alias string
-	// Pointer is the operand with a pointer, or nil if the argument is not reached through one. The operands of the
-	// argument are then relative to the pointer's target, and have a displacement only.
+	// Pointer is the operand with a pointer, or nil if the argument is not reached through one. The
+	// operands of the argument are then relative to the pointer's target, and have a displacement
+	// only.
 	Pointer *sdt.Operand
 }
 
@@ -66,19 +68,20 @@ func (p *Probe) arg(i int) *Arg {
 	return &p.Args[i]
 }
 
-// Probe describes the sites that one program serves: all sites of a probe with the same operands and types.
+// Probe describes the sites that one program serves: all sites of a probe with the same operands
+// and types.
 type Probe struct {
 	Provider, Name string
 	Args           []Arg
-	// Fields are the fields of structs to which arguments of functions point. Programs read a field if an expression names
-	// it.
+	// Fields are the fields of structs to which arguments of functions point. Programs read a field
+	// if an expression names it.
 	Fields []Arg
 	// ArgsErr is the reason that the arguments are unknown, or nil.
 	ArgsErr error
 	// Function is the place in a Go function that is probed, or nil if the probe is not a function.
 	Function *FunctionSite
-	// Restarts means that the site is the branch of a stack check. If the branch is taken, the function starts again, and
-	// this is not an event.
+	// Restarts means that the site is the branch of a stack check. If the branch is taken, the
+	// function starts again, and this is not an event.
 	Restarts bool
 	// Nop is the name of the nop at the sites of a note, or "" if there is another instruction.
 	Nop string
@@ -86,15 +89,16 @@ type Probe struct {
 
 // FunctionSite is the place in a function where a probe is.
 type FunctionSite struct {
-	// Return means that the place is a return of the function. Push means that it is the push after the stack check.
+	// Return means that the place is a return of the function. Push means that it is the push after
+	// the stack check.
 	Return, Push bool
 	// Goid is the offset of goid in a g of the program, or 0 if it is unknown.
 	Goid uint32
 }
 
-// Key is equal for probes that differ only in their sites: a program that was generated for one of them reads the
-// arguments of the others correctly. Types are compared by their layouts, because two versions of a program give one
-// name to different structs.
+// Key is equal for probes that differ only in their sites: a program that was generated for one of
+// them reads the arguments of the others correctly. Types are compared by their layouts, because
+// two versions of a program give one name to different structs.
 func (p *Probe) Key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %q %q %t", p.Instruction(), p.Provider, p.Name, p.Restarts)
@@ -103,7 +107,18 @@ func (p *Probe) Key() string {
 	}
 	for i := range len(p.Args) + len(p.Fields) {
 		a := p.arg(i)
-		fmt.Fprintf(&b, " %q %d %q %d %t %t %t %t ", a.Operand.Text, a.Delta, a.Name, a.Size, a.Signed, a.Float, a.Dynamic, a.Methods)
+		fmt.Fprintf(
+			&b,
+			" %q %d %q %d %t %t %t %t ",
+			a.Operand.Text,
+			a.Delta,
+			a.Name,
+			a.Size,
+			a.Signed,
+			a.Float,
+			a.Dynamic,
+			a.Methods,
+		)
 		fmt.Fprintf(&b, "%t ", a.InPlace)
 		if a.Dynamic {
 			fmt.Fprintf(&b, "%p ", a.Names)
@@ -128,8 +143,8 @@ func (p *Probe) Key() string {
 	return b.String()
 }
 
-// writeLayout writes all parts of a type that a program reads or that affect its output. It follows the pointer of an
-// argument. A program reads at most a string through the pointers in the target.
+// writeLayout writes all parts of a type that a program reads or that affect its output. It follows
+// the pointer of an argument. A program reads at most a string through the pointers in the target.
 func writeLayout(b *strings.Builder, t *sdt.Type, follow bool) {
 	if t == nil {
 		b.WriteByte('?')
@@ -206,8 +221,9 @@ func (v *variables) addArg(name string, a sdt.Arg, i int) {
 	v.add(name, t, s)
 }
 
-// variables returns the variables of a probe: its arguments by their names and indexes, the fields of the arguments'
-// targets, and the variables that every probe has. The name of an argument hides other variables.
+// variables returns the variables of a probe: its arguments by their names and indexes, the fields
+// of the arguments' targets, and the variables that every probe has. The name of an argument hides
+// other variables.
 func (p *Probe) variables() *variables {
 	v := &variables{}
 	for i, a := range p.Args {
@@ -286,8 +302,8 @@ func ArgType(a sdt.Arg) expr.Type {
 	return expr.Type{Kind: expr.Uint, Size: size}
 }
 
-// Instruction is the kind of the instruction at a site, by the cost of an event there. The nops of notes have the names
-// of package image.
+// Instruction is the kind of the instruction at a site, by the cost of an event there. The nops of
+// notes have the names of package image.
 type Instruction string
 
 // The instructions at which functions are probed.
@@ -302,15 +318,15 @@ const (
 	Entry Instruction = "entry"
 )
 
-// stepped lists the instructions of functions that the kernel single-steps: it executes a copy, and gets a debug trap
-// after it. It emulates the others.
+// stepped lists the instructions of functions that the kernel single-steps: it executes a copy, and
+// gets a debug trap after it. It emulates the others.
 var stepped = map[string][]Instruction{
 	"amd64": {Return, Entry},
 	"arm64": {Entry},
 }
 
-// Stepped reports whether the kernel single-steps the instruction. It reports false for nops, because that depends on
-// the kernel.
+// Stepped reports whether the kernel single-steps the instruction. It reports false for nops,
+// because that depends on the kernel.
 func (i Instruction) Stepped() bool { return slices.Contains(stepped[runtime.GOARCH], i) }
 
 // Instruction returns the kind of the instruction at the sites of a probe.

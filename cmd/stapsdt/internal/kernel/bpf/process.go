@@ -14,8 +14,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// addProcess adds the variables that identify the process. PIDs and TIDs are numbered in our PID namespace, and UIDs in
-// the initial user namespace.
+// addProcess adds the variables that identify the process. PIDs and TIDs are numbered in our PID
+// namespace, and UIDs in the initial user namespace.
 func (v *variables) addProcess() {
 	number, text := expr.Type{Kind: expr.Uint, Size: 4}, expr.Type{Kind: expr.String}
 	v.add("pid", number, origin{kind: fromPID})
@@ -138,8 +138,9 @@ func kernelOffsets(members ...string) (offsets []int32, err error) {
 	return offsets, nil
 }
 
-// memberOffset returns the offset of a member in a struct. path has the names of the nested members. The members of an
-// unnamed struct or union count as members of the struct that contains it.
+// memberOffset returns the offset of a member in a struct. path has the names of the nested
+// members. The members of an unnamed struct or union count as members of the struct that contains
+// it.
 func memberOffset(t btf.Type, path ...string) (uint32, error) {
 	var members []btf.Member
 	switch t := btf.UnderlyingType(t).(type) {

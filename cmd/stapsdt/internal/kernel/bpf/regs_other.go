@@ -2,7 +2,8 @@
 
 package bpf
 
-// registers is empty on other architectures, where nothing can be attached; Detect returns an error.
+// registers is empty on other architectures, where nothing can be attached; Detect returns an
+// error.
 var registers map[string]int16
 
 const ipOffset = 0

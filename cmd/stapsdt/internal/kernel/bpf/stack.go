@@ -15,8 +15,8 @@ import (
 // entryStacks is the first version of Linux that finds the caller of a function at its first push.
 const entryStacks = 6<<16 | 12<<8
 
-// StackErr returns the reason that the kernel cannot walk the stack of a probe, or nil. At the entry of a function its
-// frame does not exist, and the stack would lack the caller.
+// StackErr returns the reason that the kernel cannot walk the stack of a probe, or nil. At the
+// entry of a function its frame does not exist, and the stack would lack the caller.
 func (p *Probe) StackErr() error {
 	switch {
 	case p.Function == nil:
@@ -46,7 +46,9 @@ func (b *builder) stackOf(s *layout.StackTable, key int16) {
 	for i, m := range s.Maps {
 		next := b.fresh("stackmap")
 		b.add(
-			asm.Mov.Reg(asm.R1, regContext), asm.LoadMapPtr(asm.R2, m.FD()), asm.Mov.Imm(asm.R3, userStack),
+			asm.Mov.Reg(asm.R1, regContext),
+			asm.LoadMapPtr(asm.R2, m.FD()),
+			asm.Mov.Imm(asm.R3, userStack),
 			asm.FnGetStackid.Call(),
 			asm.JSLT.Imm(asm.R0, 0, next),
 		)

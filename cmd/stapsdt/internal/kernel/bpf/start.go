@@ -37,8 +37,8 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 		b.pidTgid()
 		b.add(asm.StoreMem(asm.RFP, value+layout.OpenThread, asm.R0, asm.DWord))
 	}
-	// An operation that is not selected is opened too, with the time 0, so that its end is not counted as one without a
-	// start.
+	// An operation that is not selected is opened too, with the time 0, so that its end is not
+	// counted as one without a start.
 	b.fault = labelUnevaluated
 	b.conditions(probe, l.startWhere, labelPut)
 	for i := range items {
@@ -61,7 +61,10 @@ func (b *builder) put(l *Latency, of Operations, key, value int16) {
 		b.add(asm.JNE.Imm(asm.R0, 0, labelFull))
 	}
 	if len(l.startWhere) > 0 || len(l.Open) > 0 {
-		b.add(asm.LoadMem(asm.R0, asm.RFP, value+layout.OpenTime, asm.DWord), asm.JEq.Imm(asm.R0, 0, labelExit))
+		b.add(
+			asm.LoadMem(asm.R0, asm.RFP, value+layout.OpenTime, asm.DWord),
+			asm.JEq.Imm(asm.R0, 0, labelExit),
+		)
 	}
 	b.increment(of.Totals, of.Kind, layout.TotalStarts)
 	b.jump(labelExit)
@@ -98,11 +101,12 @@ func (l *Latency) startItems(probe *Probe) (items []item, err error) {
 // tables before they are full.
 const minSeen = 4096
 
-// NewSeen creates a table in which start programs record each process and its values of Open. When it
-// has several times max entries, the kernel evicts the least recently used ones.
+// NewSeen creates a table in which start programs record each process and its values of Open. When
+// it has several times max entries, the kernel evicts the least recently used ones.
 func (l *Latency) NewSeen(max int) (seen *ebpf.Map, err error) {
 	l.seen, err = ebpf.NewMap(&ebpf.MapSpec{
-		Name: "seen", Type: ebpf.LRUHash, KeySize: uint32(l.valueSize - layout.OpenThread), ValueSize: 8, MaxEntries: uint32(4*max + minSeen),
+		Name: "seen", Type: ebpf.LRUHash, KeySize: uint32(l.valueSize - layout.OpenThread),
+		ValueSize: 8, MaxEntries: uint32(4*max + minSeen),
 	})
 	return l.seen, err
 }

@@ -147,12 +147,13 @@ func (p *Probe) ArgItems() []value.Item { return itemsOf(p.argItems()) }
 // AddCgroup adds the ID of the control group of the process that fires to the records.
 func (t *Trace) AddCgroup() { t.add("cgroup", fromCgroup, 8) }
 
-// AddGoroutine adds the ID of the goroutine that fires to the records. It is missing if the event is not fired by a
-// goroutine, or by that of a program that is neither the function's nor in Env.Goroutines.
+// AddGoroutine adds the ID of the goroutine that fires to the records. It is missing if the event
+// is not fired by a goroutine, or by that of a program that is neither the function's nor in
+// Env.Goroutines.
 func (t *Trace) AddGoroutine() { t.add(query.Goroutine, fromGoroutine, 8) }
 
-// AddCall adds two words to the records that identify a call of a function: the address of its goroutine's g and the
-// depth of its stack. They are missing on other stacks.
+// AddCall adds two words to the records that identify a call of a function: the address of its
+// goroutine's g and the depth of its stack. They are missing on other stacks.
 func (t *Trace) AddCall() { t.add(query.Call, fromCall, 16) }
 
 func (t *Trace) add(name string, from sourceKind, size int) {
@@ -168,7 +169,8 @@ func (t *Trace) append(one item) {
 	t.Items = append(t.Items, one.Item)
 }
 
-// AddCondition adds the value of a condition to the records. It is missing if the condition cannot be evaluated.
+// AddCondition adds the value of a condition to the records. It is missing if the condition cannot
+// be evaluated.
 func (t *Trace) AddCondition(e *Expr) error {
 	if len(t.items) == MaxItems {
 		return fmt.Errorf("%v has %d values, which leave no room for a condition", t.probe, len(t.items))
@@ -179,7 +181,8 @@ func (t *Trace) AddCondition(e *Expr) error {
 	return nil
 }
 
-// item returns the value of an expression. An expression that is only an argument is shown like the argument.
+// item returns the value of an expression. An expression that is only an argument is shown like the
+// argument.
 func (p *Probe) item(e *Expr) item {
 	item := item{Item: value.Item{Name: e.String(), Type: e.Type()}, expr: e}
 	if e.Root.Op == expr.Load {
@@ -268,7 +271,11 @@ func (b *builder) itemValue(item *item, offset int16) {
 	case item.source.kind == fromCall:
 		at := b.alloc(16)
 		b.call(at, b.fault)
-		b.add(asm.LoadMem(asm.R0, asm.RFP, at+8, asm.DWord), asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord), asm.LoadMem(asm.R0, asm.RFP, at, asm.DWord))
+		b.add(
+			asm.LoadMem(asm.R0, asm.RFP, at+8, asm.DWord),
+			asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord),
+			asm.LoadMem(asm.R0, asm.RFP, at, asm.DWord),
+		)
 	case item.expr == nil && item.source.kind == fromCgroup:
 		b.processNumber(fromCgroup)
 	case isText && !item.isArg:
@@ -318,5 +325,9 @@ func (b *builder) recordText(item *item, offset int16) {
 			b.add(asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord))
 		}
 	}
-	b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord), asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
+	b.add(
+		asm.Mov.Imm(asm.R5, 1),
+		asm.StoreMem(regRecord, offset, asm.R5, asm.DWord),
+		asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord),
+	)
 }

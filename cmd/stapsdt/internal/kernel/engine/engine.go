@@ -26,10 +26,12 @@ type Files interface {
 	Waiting() []int
 	// Order returns pids with the processes of users who have exceeded their share last.
 	Order(pids []int) []int
-	// Recheck makes it compare all known files again, and Reconsider makes it find ignored files again.
+	// Recheck makes it compare all known files again, and Reconsider makes it find ignored files
+	// again.
 	Recheck()
 	Reconsider()
-	// Ignore closes a file without selected probes, which is then not found for a while. Drop closes a file that can be found again.
+	// Ignore closes a file without selected probes, which is then not found for a while. Drop
+	// closes a file that can be found again.
 	Ignore(f *target.File)
 	Drop(f *target.File)
 }
@@ -133,9 +135,10 @@ type Engine struct {
 	processes Processes
 	options   Options
 
-	poller        *poller
-	watcher       Watcher // nil if watching is not permitted
-	running       bool    // whether Run was called; from then on, a bad probe is a problem, not an error
+	poller  *poller
+	watcher Watcher // nil if watching is not permitted
+	// whether Run was called; from then on, a bad probe is a problem, not an error
+	running       bool
 	subscriptions []*Subscription
 	added         uint64 // the number of subscriptions added so far, including removed ones
 	numbered      uint64 // the number of files so far
@@ -144,12 +147,14 @@ type Engine struct {
 	refused       map[string]bool             // by probe and subscriptions: the kernel rejects it
 	scanned       time.Time                   // start of the last successful scan
 	pace          pace                        // limits scans of all processes
-	lost          bool                        // whether the kernel has dropped reports of mappings since that scan
-	broken        atomic.Bool                 // whether others have begun to write to a file
-	short         bool                        // whether a shortage kept the last scan from reading processes
-	putOff        bool                        // whether the last scan put off a file
-	leftOut       []error                     // why files are left out, found before Run
-	crowded       bool                        // whether anything has failed for lack of descriptors since the last purge
+	// whether the kernel has dropped reports of mappings since that scan
+	lost    bool
+	broken  atomic.Bool // whether others have begun to write to a file
+	short   bool        // whether a shortage kept the last scan from reading processes
+	putOff  bool        // whether the last scan put off a file
+	leftOut []error     // why files are left out, found before Run
+	// whether anything has failed for lack of descriptors since the last purge
+	crowded bool
 
 	mu       sync.Mutex // guards late and detached
 	late     []*result  // that have come since the engine last adopted some
@@ -177,14 +182,17 @@ func New(o Options) (*Engine, error) {
 // Add adds a subscriber. Nothing is attached for it before the next scan.
 func (e *Engine) Add(s Subscriber, selection Selection) *Subscription {
 	e.added++
-	added := &Subscription{Subscriber: s, Selection: selection, id: e.added, sections: map[string]*bpf.Section{}}
+	added := &Subscription{
+		Subscriber: s, Selection: selection, id: e.added, sections: map[string]*bpf.Section{},
+	}
 	e.subscriptions = append(e.subscriptions, added)
 	e.finder.Reconsider()
 	e.pace.want(time.Now())
 	return added
 }
 
-// Remove ends subscriptions. An attachment that another subscription shares remains until that subscription ends too.
+// Remove ends subscriptions. An attachment that another subscription shares remains until that
+// subscription ends too.
 func (e *Engine) Remove(gone ...*Subscription) {
 	for _, s := range gone {
 		s.removed = true
@@ -197,7 +205,9 @@ func (e *Engine) Remove(gone ...*Subscription) {
 			delete(f.has, s)
 		}
 		f.attachments = slices.DeleteFunc(f.attachments, func(a *attachment) bool {
-			ended := !slices.ContainsFunc(a.subscriptions, func(s *Subscription) bool { return !s.removed })
+			ended := !slices.ContainsFunc(
+				a.subscriptions, func(s *Subscription) bool { return !s.removed },
+			)
 			if ended {
 				links = append(links, a.detach()...)
 			}
@@ -209,7 +219,9 @@ func (e *Engine) Remove(gone ...*Subscription) {
 	for key, all := range e.loaded {
 		ended := 0
 		for _, l := range all {
-			if !slices.ContainsFunc(l.subscriptions, func(s *Subscription) bool { return !s.removed }) {
+			if !slices.ContainsFunc(
+				l.subscriptions, func(s *Subscription) bool { return !s.removed },
+			) {
 				l.Close()
 				ended++
 			}
@@ -260,8 +272,8 @@ func (e *Engine) Files(yield func(*target.File)) {
 // goroutine.
 func (e *Engine) ScanTime() time.Duration { return time.Duration(e.scanTime.Load()) }
 
-// Skips calls yield with the number of times that a file was left out or postponed, by reason. It may
-// be called by any goroutine.
+// Skips calls yield with the number of times that a file was left out or postponed, by reason. It
+// may be called by any goroutine.
 func (e *Engine) Skips(yield func(reason string, n uint64)) { e.options.Skips.Counts(yield) }
 
 // Missed returns the number of processes that had ended before their files could be looked at. It

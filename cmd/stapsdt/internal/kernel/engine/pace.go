@@ -15,18 +15,20 @@ const (
 	maxLostDelay = 250 * time.Millisecond
 )
 
-// pace decides when all processes are scanned. A scan is followed by a rest, which is scanShare times as long as the processor time
-// that the scan has used, so that scans take one part in scanShare of a processor, however many processes there are. The rest is
-// cut to maxLostDelay if the kernel dropped reports of mappings, because users whose processes are slow to scan must not delay
-// other users for longer, and if a scan is due: for a new subscription, a changed file, or another attempt after a shortage. The
-// zero value allows a scan.
+// pace decides when all processes are scanned. A scan is followed by a rest, which is scanShare
+// times as long as the processor time that the scan has used, so that scans take one part in
+// scanShare of a processor, however many processes there are. The rest is cut to maxLostDelay if
+// the kernel dropped reports of mappings, because users whose processes are slow to scan must not
+// delay other users for longer, and if a scan is due: for a new subscription, a changed file, or
+// another attempt after a shortage. The zero value allows a scan.
 type pace struct {
 	scanned time.Time // when the last scan ended
 	rest    time.Duration
 	due     time.Time // when a scan becomes due that shortens the rest, or zero
 }
 
-// spend begins the rest after a scan. Time in which the scan waited for a busy machine or for a file system does not count.
+// spend begins the rest after a scan. Time in which the scan waited for a busy machine or for a
+// file system does not count.
 func (p *pace) spend(start, end time.Time, used time.Duration) {
 	p.scanned, p.rest = end, scanShare*min(used, end.Sub(start))
 	if !p.due.After(start) {
@@ -41,7 +43,8 @@ func (p *pace) want(at time.Time) {
 	}
 }
 
-// allows reports whether it is time for a scan, either because the interval is over or because the kernel lost events.
+// allows reports whether it is time for a scan, either because the interval is over or because the
+// kernel lost events.
 func (p *pace) allows(now time.Time, interval time.Duration) bool {
 	return now.Sub(p.scanned) >= max(interval, p.rest) || p.waits(now) && p.allowsLost(now)
 }
@@ -49,9 +52,12 @@ func (p *pace) allows(now time.Time, interval time.Duration) bool {
 // waits reports whether a scan is due, whether or not the rest is over.
 func (p *pace) waits(now time.Time) bool { return !p.due.IsZero() && !now.Before(p.due) }
 
-func (p *pace) allowsLost(now time.Time) bool { return now.Sub(p.scanned) >= min(p.rest, maxLostDelay) }
+func (p *pace) allowsLost(now time.Time) bool {
+	return now.Sub(p.scanned) >= min(p.rest, maxLostDelay)
+}
 
-// processorTime returns the processor time of this whole process, because several threads read files.
+// processorTime returns the processor time of this whole process, because several threads read
+// files.
 func processorTime() time.Duration {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) // it cannot fail

@@ -21,12 +21,15 @@ import (
 // Scans reports whether the processes are scanned. They are not if all files are named and attached
 // to in all processes.
 func (e *Engine) Scans() bool {
-	return e.options.Scan || slices.ContainsFunc(e.named(), func(f *target.File) bool { return !e.Everywhere(f) })
+	return e.options.Scan ||
+		slices.ContainsFunc(e.named(), func(f *target.File) bool { return !e.Everywhere(f) })
 }
 
 // asks reports whether a subscription needs the processes that have mapped its files.
 func (e *Engine) asks() bool {
-	return slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool { return s.ProcessFound != nil })
+	return slices.ContainsFunc(
+		e.subscriptions, func(s *Subscription) bool { return s.ProcessFound != nil },
+	)
 }
 
 // watch starts watching mappings at its first call, if that is permitted.

@@ -25,8 +25,8 @@ type Selection struct {
 	Selector *probes.Selector
 	// Together means that nothing is attached to until each spec of the selector has a probe.
 	Together bool
-	// ProcessFound, if not nil, is called whenever the engine notices a process that has mapped a file with selected
-	// probes, before it attaches to the probes.
+	// ProcessFound, if not nil, is called whenever the engine notices a process that has mapped a
+	// file with selected probes, before it attaches to the probes.
 	ProcessFound func(pid int) error
 }
 
@@ -34,8 +34,9 @@ type Selection struct {
 type Subscription struct {
 	Subscriber
 	Selection
-	id       uint64
-	sections map[string]*bpf.Section // keyed by bpf.Probe.Key; nil after an error, which is reported once
+	id uint64
+	// keyed by bpf.Probe.Key; nil after an error, which is reported once
+	sections map[string]*bpf.Section
 	sites    atomic.Int64
 	attached atomic.Int64 // when a site was last attached to, as of time.Time.UnixNano, or 0
 	missed   atomic.Uint64

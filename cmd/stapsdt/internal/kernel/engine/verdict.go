@@ -49,8 +49,8 @@ func (v verdict) problem() error {
 	return fmt.Errorf("%s is not included: %w", v.name(), v.err)
 }
 
-// exclude leaves a probe out for a subscription. Before a command runs, Settle decides whether that is
-// an error. A refusal may end the engine.
+// exclude leaves a probe out for a subscription. Before a command runs, Settle decides whether that
+// is an error. A refusal may end the engine.
 func (e *Engine) exclude(s *Subscription, v verdict) error {
 	var refused *rights.Error
 	switch {
@@ -74,9 +74,10 @@ func (e *Engine) include(c candidate, subscriptions []*Subscription) {
 	}
 }
 
-// Settle decides, before Run, whether the excluded probes of a subscription are an error. They are if a spec has no other probe,
-// unless an expression has excluded them, another spec has probes, and the specs are not needed together. Otherwise Settle reports
-// each as a problem, with a single line for all that do not fit an expression: a file of another user that does not fit must not
+// Settle decides, before Run, whether the excluded probes of a subscription are an error. They are
+// if a spec has no other probe, unless an expression has excluded them, another spec has probes,
+// and the specs are not needed together. Otherwise Settle reports each as a problem, with a single
+// line for all that do not fit an expression: a file of another user that does not fit must not
 // keep the others from being traced.
 func (e *Engine) Settle(s *Subscription) error {
 	excluded, included := s.excluded, s.included

@@ -56,7 +56,8 @@ func sumWords(array *ebpf.Map, index uint32) ([]uint64, error) {
 	return sum, nil
 }
 
-// A system call reads about maxBatch bytes, but at least minBatch entries, because this many can have the same hash.
+// A system call reads about maxBatch bytes, but at least minBatch entries, because this many can
+// have the same hash.
 const (
 	maxBatch = 1 << 18
 	minBatch = 64
@@ -84,7 +85,8 @@ func (m *memory) arrays(n, size int) any {
 // part returns the i-th part of the memory, as if all parts had this size.
 func (m memory) part(i, size int) []byte { return m[i*size : (i+1)*size : (i+1)*size] }
 
-// eachAlone is each with a system call per entry. The kernel begins again if an entry is removed meanwhile.
+// eachAlone is each with a system call per entry. The kernel begins again if an entry is removed
+// meanwhile.
 func eachAlone(m *ebpf.Map, yield func(key, value []byte)) error {
 	seen := map[string]bool{}
 	var previous any

@@ -23,8 +23,8 @@ const (
 	TotalsSize
 )
 
-// The key of an open operation begins with a word for the ID of its kind and the PID, followed by its Key. Its value
-// begins with these:
+// The key of an open operation begins with a word for the ID of its kind and the PID, followed by
+// its Key. Its value begins with these:
 const (
 	OpenTime   = 0  // CLOCK_MONOTONIC, in nanoseconds, or 0 if a condition is false
 	OpenThread = 8  // the thread, followed by the process

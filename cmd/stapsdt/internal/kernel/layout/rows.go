@@ -30,12 +30,14 @@ const (
 
 // Rows is the layout of tables in which events are counted: of their rows and of the rows' keys.
 type Rows struct {
-	// Keys are in the key of a row, in this order. The ID of the program precedes them in KeyHeader bytes. After them
-	// comes the index of the bucket in 8 bytes, if each bucket has a row, or the process and its stack, if Stacks is set.
+	// Keys are in the key of a row, in this order. The ID of the program precedes them in KeyHeader
+	// bytes. After them comes the index of the bucket in 8 bytes, if each bucket has a row, or the
+	// process and its stack, if Stacks is set.
 	Keys    []value.Item
 	KeySize int
 	Stacks  bool
-	// KeyBuckets is the number of buckets with a row of their own, which has a sum. Buckets is the number of buckets in one row. Either is 0.
+	// KeyBuckets is the number of buckets with a row of their own, which has a sum. Buckets is the
+	// number of buckets in one row. Either is 0.
 	KeyBuckets, Buckets int
 	// Latest adds the latest value to each row.
 	Latest bool
@@ -52,10 +54,12 @@ func (l *Rows) Size() int {
 	return rowSize
 }
 
-// Places reports whether rows have fixed places in an array, instead of being created and removed: the programs have no keys.
+// Places reports whether rows have fixed places in an array, instead of being created and removed:
+// the programs have no keys.
 func (l *Rows) Places() bool { return len(l.Keys) == 0 && !l.Stacks && !l.Latest }
 
-// Alone reports whether programs cannot share a table, because it has a place for each bucket, but none for each program.
+// Alone reports whether programs cannot share a table, because it has a place for each bucket, but
+// none for each program.
 func (l *Rows) Alone() bool { return l.Places() && l.KeyBuckets > 0 }
 
 // String returns equal strings for programs that can share tables, unless Alone is true.
@@ -79,7 +83,8 @@ type Row struct {
 	query.Tally
 	// Bucket is the index of the bucket, if each bucket has a row.
 	Bucket int
-	// Stack is set in tables of stacks, and Process also in tables of latest values. A process without a PID in our namespace is 0.
+	// Stack is set in tables of stacks, and Process also in tables of latest values. A process
+	// without a PID in our namespace is 0.
 	Stack   StackID
 	Process int
 	// Latest is the latest value. Time is the time when it was set, by CLOCK_MONOTONIC.
@@ -106,7 +111,9 @@ func (r *Row) set(l *Rows, key, parts []byte) {
 		r.Bucket = int(binary.NativeEndian.Uint64(key[l.KeySize-8:]))
 	case l.Stacks:
 		end := key[l.KeySize-StackKey:]
-		r.Process, r.Stack = int(binary.NativeEndian.Uint64(end)), StackID(binary.NativeEndian.Uint64(end[8:]))
+		r.Process, r.Stack = int(binary.NativeEndian.Uint64(end)), StackID(
+			binary.NativeEndian.Uint64(end[8:]),
+		)
 	}
 	r.add(l, parts)
 }
@@ -142,7 +149,8 @@ func (r *Row) add(l *Rows, parts []byte) {
 		r.Merge(query.Tally{Count: word(RowCount), Sum: sum})
 		switch {
 		case l.Latest:
-			r.Latest, r.Process, r.Time = word(RowLatest), int(word(RowProcess)), time.Duration(word(RowTime))
+			r.Latest, r.Process = word(RowLatest), int(word(RowProcess))
+			r.Time = time.Duration(word(RowTime))
 		case l.Buckets > 0:
 			if r.Buckets == nil {
 				r.Buckets = make([]uint64, l.Buckets)
@@ -162,5 +170,6 @@ func (r *Row) add(l *Rows, parts []byte) {
 // SpanSpread keeps the spans of different processes apart.
 const SpanSpread = 0x9E37_79B9_7F4A_7C15
 
-// SpanID returns the ID of a span outside of its process. The IDs of spans are unique only within their process.
+// SpanID returns the ID of a span outside of its process. The IDs of spans are unique only within
+// their process.
 func SpanID(pid uint32, id uint64) uint64 { return id ^ uint64(pid)*SpanSpread }

@@ -9,25 +9,32 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Shares divides the room of a table among the users of the machine: each may have as many entries as are free. One
-// user can have half of the table, and the next one half of the rest.
+// Shares divides the room of a table among the users of the machine: each may have as many entries
+// as are free. One user can have half of the table, and the next one half of the rest.
 type Shares struct {
 	Owners *ebpf.Map // the number of entries of each owner
 	All    *ebpf.Map // the number of all entries, in one element
 	Limit  int
 }
 
-// maxOwners is the number of owners that are kept. The kernel drops the owners that were not seen for the longest time.
+// maxOwners is the number of owners that are kept. The kernel drops the owners that were not seen
+// for the longest time.
 const maxOwners = 1 << 13
 
 // NewShares divides the room for a number of entries.
 func NewShares(limit int) (s *Shares, err error) {
 	s = &Shares{Limit: limit}
-	s.Owners, err = ebpf.NewMap(&ebpf.MapSpec{Name: "owners", Type: ebpf.LRUHash, KeySize: 8, ValueSize: 8, MaxEntries: maxOwners})
+	s.Owners, err = ebpf.NewMap(
+		&ebpf.MapSpec{
+			Name: "owners", Type: ebpf.LRUHash, KeySize: 8, ValueSize: 8, MaxEntries: maxOwners,
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
-	s.All, err = ebpf.NewMap(&ebpf.MapSpec{Name: "all", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+	s.All, err = ebpf.NewMap(
+		&ebpf.MapSpec{Name: "all", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1},
+	)
 	if err != nil {
 		return nil, errors.Join(err, s.Owners.Close())
 	}
@@ -42,7 +49,8 @@ func (s *Shares) Close() {
 	}
 }
 
-// Set sets the number of entries of each owner. It loses the changes of concurrent events, which the next call includes.
+// Set sets the number of entries of each owner. It loses the changes of concurrent events, which
+// the next call includes.
 func (s *Shares) Set(counts map[uint64]int64) error {
 	var owner uint64
 	var count int64

@@ -15,10 +15,11 @@ import (
 
 // StackTable keeps the stacks from which probes were fired, each once.
 //
-// The kernel puts a stack at the place of its hash, and refuses it if another stack has that place. The stack then goes
-// to the same place of the next map, so that stacks are lost only if more of them share a place than there are maps. A
-// hash table with stacks as keys is not possible: they are too large for a BPF program's own stack, and per-CPU memory
-// is not safe where programs are preempted, as programs of uprobes are.
+// The kernel puts a stack at the place of its hash, and refuses it if another stack has that place.
+// The stack then goes to the same place of the next map, so that stacks are lost only if more of
+// them share a place than there are maps. A hash table with stacks as keys is not possible: they
+// are too large for a BPF program's own stack, and per-CPU memory is not safe where programs are
+// preempted, as programs of uprobes are.
 type StackTable struct {
 	Maps  []*ebpf.Map
 	depth int
@@ -26,8 +27,8 @@ type StackTable struct {
 
 const (
 	stackMaps = 4
-	// stackPlaces is the number of places of a map: with half as many stacks as places, one of 6000 places has more than
-	// four.
+	// stackPlaces is the number of places of a map: with half as many stacks as places, one of 6000
+	// places has more than four.
 	stackPlaces = 8192
 	// maxDepth is the kernel's default. It is a limit of this program too if the
 	// administrator allows more, because every place has room for that many frames.
@@ -51,7 +52,12 @@ func NewStackTable() (s *StackTable, err error) {
 		}
 	}
 	for range stackMaps {
-		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "stacks", Type: ebpf.StackTrace, KeySize: 4, ValueSize: uint32(8 * s.depth), MaxEntries: stackPlaces})
+		m, err := ebpf.NewMap(
+			&ebpf.MapSpec{
+				Name: "stacks", Type: ebpf.StackTrace, KeySize: 4, ValueSize: uint32(8 * s.depth),
+				MaxEntries: stackPlaces,
+			},
+		)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -69,11 +75,12 @@ func (s *StackTable) Close() error {
 	return errors.Join(errs...)
 }
 
-// Depth returns the maximum number of frames in a stack. A stack with this many frames may have been cut.
+// Depth returns the maximum number of frames in a stack. A stack with this many frames may have
+// been cut.
 func (s *StackTable) Depth() int { return s.depth }
 
-// Addresses returns the addresses of a stack's frames: the site, followed by the return addresses. It returns none for
-// NoStack.
+// Addresses returns the addresses of a stack's frames: the site, followed by the return addresses.
+// It returns none for NoStack.
 func (s *StackTable) Addresses(id StackID) ([]uint64, error) {
 	if id < 0 {
 		return nil, nil

@@ -20,8 +20,8 @@ const (
 type Stats struct {
 	// Lost counts events that had no room in the ring buffer or in a map.
 	Lost uint64
-	// Unevaluated counts events that reached the filter or a key, but needed memory that could not be read, or divided by
-	// 0.
+	// Unevaluated counts events that reached the filter or a key, but needed memory that could not
+	// be read, or divided by 0.
 	Unevaluated uint64
 	// Foreign counts events that needed a goroutine, but were fired by none.
 	Foreign uint64
@@ -29,12 +29,17 @@ type Stats struct {
 
 // NewStats creates a map of the counters.
 func NewStats() (*ebpf.Map, error) {
-	return ebpf.NewMap(&ebpf.MapSpec{Name: "stats", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: StatCount})
+	return ebpf.NewMap(
+		&ebpf.MapSpec{
+			Name: "stats", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: StatCount,
+		},
+	)
 }
 
 // ReadStats reads the counters.
 func ReadStats(m *ebpf.Map) (s Stats, err error) {
-	for i, to := range []*uint64{StatLost: &s.Lost, StatUnevaluated: &s.Unevaluated, StatForeign: &s.Foreign} {
+	all := []*uint64{StatLost: &s.Lost, StatUnevaluated: &s.Unevaluated, StatForeign: &s.Foreign}
+	for i, to := range all {
 		words, err := sumWords(m, uint32(i))
 		if err != nil {
 			return s, err

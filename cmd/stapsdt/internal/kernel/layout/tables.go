@@ -15,7 +15,8 @@ import (
 type Tables struct {
 	layout *Rows
 	Rows   *ebpf.Map
-	// Spare has a row for events without room, if Overflow is set, and a row that stays 0. It is nil if neither is needed.
+	// Spare has a row for events without room, if Overflow is set, and a row that stays 0. It is
+	// nil if neither is needed.
 	Spare    *ebpf.Map
 	Overflow bool
 	// Shares divides the rows. Owners maps the keys of the rows to their owners. Both may be nil.
@@ -32,12 +33,14 @@ const (
 
 // Limits bounds the size of tables.
 type Limits struct {
-	// Rows is the maximum number of rows of programs with keys, and Places the maximum number of programs without keys.
+	// Rows is the maximum number of rows of programs with keys, and Places the maximum number of
+	// programs without keys.
 	Rows, Places int
-	// Bytes is the maximum size of a table with rows for each processor. In a larger one, processors share the rows. 0 means no maximum.
+	// Bytes is the maximum size of a table with rows for each processor. In a larger one,
+	// processors share the rows. 0 means no maximum.
 	Bytes int
-	// Shared doubles the room, and divides it among the users of the machine, so that one alone can have Rows. Events
-	// without room are counted in a row of their own.
+	// Shared doubles the room, and divides it among the users of the machine, so that one alone can
+	// have Rows. Events without room are counted in a row of their own.
 	Shared bool
 }
 
@@ -47,8 +50,14 @@ func (l *Rows) NewTables(limits Limits) (t *Tables, err error) {
 	if limits.Shared {
 		rows *= 2
 	}
-	spec := &ebpf.MapSpec{Name: "rows", Type: ebpf.PerCPUHash, KeySize: uint32(l.KeySize), ValueSize: uint32(size), MaxEntries: uint32(rows)}
-	spare := &ebpf.MapSpec{Name: "spare", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: uint32(size), MaxEntries: spareSize}
+	spec := &ebpf.MapSpec{
+		Name: "rows", Type: ebpf.PerCPUHash, KeySize: uint32(l.KeySize), ValueSize: uint32(size),
+		MaxEntries: uint32(rows),
+	}
+	spare := &ebpf.MapSpec{
+		Name: "spare", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: uint32(size),
+		MaxEntries: spareSize,
+	}
 	if l.Latest || limits.Bytes > 0 && rows*size*ebpf.MustPossibleCPU() > limits.Bytes {
 		spec.Type, spare.Type = ebpf.Hash, ebpf.Array
 	}
@@ -70,7 +79,12 @@ func (l *Rows) NewTables(limits Limits) (t *Tables, err error) {
 	if t.Spare, err = ebpf.NewMap(spare); err != nil || l.Places() || !limits.Shared {
 		return t, err
 	}
-	t.Owners, err = ebpf.NewMap(&ebpf.MapSpec{Name: "owners", Type: ebpf.Hash, KeySize: spec.KeySize, ValueSize: 8, MaxEntries: spec.MaxEntries})
+	t.Owners, err = ebpf.NewMap(
+		&ebpf.MapSpec{
+			Name: "owners", Type: ebpf.Hash, KeySize: spec.KeySize, ValueSize: 8,
+			MaxEntries: spec.MaxEntries,
+		},
+	)
 	if err == nil {
 		t.Shares, err = NewShares(rows)
 	}

@@ -32,8 +32,8 @@ func NewBudget(share float64) *Budget { return &Budget{share: share} }
 // probes, have used until now. If the cost exceeds the budget, the most expensive units are over,
 // without which it would not.
 //
-// In its first second, a run may spend the allowance of the whole second, so that one expensive event at the
-// beginning need not exceed the budget, but a storm of events does at once.
+// In its first second, a run may spend the allowance of the whole second, so that one expensive
+// event at the beginning need not exceed the budget, but a storm of events does at once.
 func (b *Budget) Check(now time.Time, used time.Duration, units []*Unit) (v Verdict) {
 	s := sample{now, used, map[*Unit]time.Duration{}}
 	for _, u := range units {
@@ -60,13 +60,15 @@ func (b *Budget) Check(now time.Time, used time.Duration, units []*Unit) (v Verd
 	}
 	v.Taken = min(1, float64(total)/float64(max(used, 1)))
 	allowed = time.Duration(b.share * float64(used)) // the limit for the other units
-	for _, u := range slices.SortedStableFunc(slices.Values(units), func(a, b *Unit) int { return cmp.Compare(cost(b), cost(a)) }) {
+	expensive := func(a, b *Unit) int { return cmp.Compare(cost(b), cost(a)) }
+	for _, u := range slices.SortedStableFunc(slices.Values(units), expensive) {
 		if total <= allowed {
 			break
 		}
 		v.Over = append(v.Over, u)
 		total -= cost(u)
 	}
-	b.history = nil // the next call begins a new history: these units still have events until they are detached
+	// the next call begins a new history: these units still have events until they are detached
+	b.history = nil
 	return v
 }

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package meter measures the cost of probes for the traced programs, and decides which probes are too
-// expensive for a budget. The cost of a probe is the number of its events, times the price of its instruction
-// on this machine and the time that its BPF program takes.
+// Package meter measures the cost of probes for the traced programs, and decides which probes are
+// too expensive for a budget. The cost of a probe is the number of its events, times the price of
+// its instruction on this machine and the time that its BPF program takes.
 package meter
 
 import (
@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Meter counts the events of the programs of a run, and their cost. Its methods must be called by one
-// goroutine.
+// Meter counts the events of the programs of a run, and their cost. Its methods must be called by
+// one goroutine.
 type Meter struct {
 	// Whole means that all probes are one unit.
 	Whole bool
@@ -34,15 +34,15 @@ type Meter struct {
 	units    []*Unit
 }
 
-// Unit is a set of probes that are detached together: a function's calls and returns, or the start and the
-// end of an operation, because one without the other would mislead.
+// Unit is a set of probes that are detached together: a function's calls and returns, or the start
+// and the end of an operation, because one without the other would mislead.
 type Unit struct {
 	Name string
 	// Probes are the names of its probes, and Keys the results of bpf.Probe.Key.
 	Probes []string
 	Keys   map[string]bool
-	// Count is the number of its events so far, and Cost the processor time of the programs that they
-	// took.
+	// Count is the number of its events so far, and Cost the processor time of the programs that
+	// they took.
 	Count uint64
 	Cost  time.Duration
 }
@@ -99,7 +99,9 @@ func (m *Meter) Sections(
 	}
 	if !known {
 		m.slots[p.Key()] = slot
-		m.programs = append(m.programs, &program{unit: m.unit(p), price: m.prices.Of(p.Instruction())})
+		m.programs = append(
+			m.programs, &program{unit: m.unit(p), price: m.prices.Of(p.Instruction())},
+		)
 	}
 	return slices.Concat([]*bpf.Section{first}, sections, []*bpf.Section{last}), nil
 }
@@ -164,8 +166,9 @@ type Processor struct {
 	used time.Duration
 }
 
-// Used returns the processor time that processes have used since its first call, in nanoseconds. pids are the
-// existing processes. The time of a process that has ended is included up to the last call that saw it.
+// Used returns the processor time that processes have used since its first call, in nanoseconds.
+// pids are the existing processes. The time of a process that has ended is included up to the last
+// call that saw it.
 func (p *Processor) Used(pids []int) time.Duration {
 	first := p.last == nil
 	now := map[int]time.Duration{}
@@ -185,8 +188,8 @@ func (p *Processor) Used(pids []int) time.Duration {
 	return p.used
 }
 
-// processTime returns the processor time of a process by its clock (clock_getcpuclockid(3)), which needs no
-// rights, and has nanoseconds where /proc/PID/stat has hundredths of a second.
+// processTime returns the processor time of a process by its clock (clock_getcpuclockid(3)), which
+// needs no rights, and has nanoseconds where /proc/PID/stat has hundredths of a second.
 func processTime(pid int) (time.Duration, error) {
 	const scheduled = 2 // CPUCLOCK_SCHED
 	var t unix.Timespec

@@ -18,7 +18,8 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Operations are the operations that start at the probe of a selector's first spec and end at the probe of its second spec.
+// Operations are the operations that start at the probe of a selector's first spec and end at the
+// probe of its second spec.
 type Operations struct {
 	// Start, Plan and Tables are nil until both a start and an end exist. Start is the first start.
 	Start  *bpf.Probe
@@ -31,7 +32,8 @@ type Operations struct {
 	purged     time.Time // when operations of ended processes were last removed
 }
 
-// Prepare decides which expressions are evaluated where, and creates the tables, unless this was done already.
+// Prepare decides which expressions are evaluated where, and creates the tables, unless this was
+// done already.
 func (o *Operations) Prepare(s *probes.Selector, pairing query.Pairing) (err error) {
 	if o.Plan != nil {
 		return nil
@@ -49,8 +51,9 @@ func (o *Operations) Prepare(s *probes.Selector, pairing query.Pairing) (err err
 	return nil
 }
 
-// ProcessFound finds the offset of the goroutine IDs of a process, for operations that are paired by them. It returns
-// the reason if the offset is unknown, once for each program that a process runs.
+// ProcessFound finds the offset of the goroutine IDs of a process, for operations that are paired
+// by them. It returns the reason if the offset is unknown, once for each program that a process
+// runs.
 func (o *Operations) ProcessFound(env *bpf.Env, pid int) error {
 	return o.goroutines.Find(env, pid)
 }
@@ -84,7 +87,8 @@ const PurgeInterval = 10 * time.Second
 // Due reports whether it is time for Purge.
 func (o *Operations) Due() bool { return o.Plan != nil && time.Since(o.purged) >= PurgeInterval }
 
-// Purge removes the operations that cannot end because their process has ended, if Due reports true.
+// Purge removes the operations that cannot end because their process has ended, if Due reports
+// true.
 func (o *Operations) Purge() error {
 	if !o.Due() {
 		return nil

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package price measures the cost of an event for the traced program, by the instruction at the site:
-// it attaches an empty BPF program to instructions of this process, and executes them.
+// Package price measures the cost of an event for the traced program, by the instruction at the
+// site: it attaches an empty BPF program to instructions of this process, and executes them.
 package price
 
 import (
@@ -46,8 +46,8 @@ func (t Table) String() string {
 	return strings.Join(all, ", ")
 }
 
-// The median of some rounds is the price. The first hits of a site take longer: the kernel prepares it. If a round is shorter than a step of
-// the clock, as of a clock of 4 ms, it has more hits.
+// The median of some rounds is the price. The first hits of a site take longer: the kernel prepares
+// it. If a round is shorter than a step of the clock, as of a clock of 4 ms, it has more hits.
 const (
 	warmup   = 20
 	rounds   = 9

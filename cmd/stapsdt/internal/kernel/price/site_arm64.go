@@ -9,7 +9,12 @@ var nop4, branch, ret, load uintptr
 
 // sites returns the functions by their first instructions.
 func sites() map[bpf.Instruction]uintptr {
-	return map[bpf.Instruction]uintptr{"nop4": nop4, bpf.Branch: branch, bpf.Return: ret, bpf.Entry: load}
+	return map[bpf.Instruction]uintptr{
+		"nop4":     nop4,
+		bpf.Branch: branch,
+		bpf.Return: ret,
+		bpf.Entry:  load,
+	}
 }
 
 // call calls one of the functions n times.

@@ -22,7 +22,8 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 )
 
-// Ring is a ring buffer to which programs send their events. It returns them in the order of their times.
+// Ring is a ring buffer to which programs send their events. It returns them in the order of their
+// times.
 type Ring struct {
 	env     *bpf.Env
 	events  *ebpf.Map
@@ -40,7 +41,8 @@ const Slack = 10 * time.Millisecond
 // NewRing returns a ring of size bytes, a power of two.
 func NewRing(env *bpf.Env, name string, size uint32) (r *Ring, err error) {
 	r = &Ring{env: env}
-	if r.events, err = ebpf.NewMap(&ebpf.MapSpec{Name: name, Type: ebpf.RingBuf, MaxEntries: size}); err != nil {
+	spec := ebpf.MapSpec{Name: name, Type: ebpf.RingBuf, MaxEntries: size}
+	if r.events, err = ebpf.NewMap(&spec); err != nil {
 		return nil, bpf.MapError(err)
 	}
 	if r.reader, err = ringbuf.NewReader(r.events); err != nil {
@@ -58,7 +60,8 @@ func (r *Ring) Close() {
 	}
 }
 
-// Add returns a section that sends a program's events to the ring. Their ID is the number of programs added before.
+// Add returns a section that sends a program's events to the ring. Their ID is the number of
+// programs added before.
 func (r *Ring) Add(tr *bpf.Trace) (*bpf.Section, error) {
 	section, err := tr.Section(r.env, r.events, uint32(len(r.traces)))
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/follow"
 )
 
-// followPods selects the processes of pods if the command names some, and gives expressions the names of
-// pods where there are any.
+// followPods selects the processes of pods if the command names some, and gives expressions the
+// names of pods where there are any.
 func (r *Run) followPods() (err error) {
 	if len(r.Pods) == 0 && !pods.Here() {
 		return nil
@@ -41,8 +41,9 @@ type podTicker struct {
 	due      time.Time
 }
 
-// newPodTicker returns a podTicker, which looks for new pods often unless the command names processes (named): these
-// run already, so their containers and most of their later containers are known.
+// newPodTicker returns a podTicker, which looks for new pods often unless the command names
+// processes (named): these run already, so their containers and most of their later containers are
+// known.
 func newPodTicker(c engine.Ticker, follower *follow.Pods, named bool) *podTicker {
 	interval := follow.PodInterval
 	if named {

@@ -194,7 +194,8 @@ func (k *kernel) Run(ctx context.Context, c events.Consumer) error {
 		return err
 	}
 	err := k.run.Wait(ctx, k)
-	for more := err == nil && !k.enough; more && err == nil; { // the events that were sent before the detachment
+	// the events that were sent before the detachment
+	for more := err == nil && !k.enough; more && err == nil; {
 		more, err = k.take(true)
 	}
 	for _, f := range k.processes {
@@ -268,7 +269,8 @@ func (k *kernel) purge() {
 	}
 }
 
-// deliver delivers events. It drops the events that come while the run detaches from one probe after another.
+// deliver delivers events. It drops the events that come while the run detaches from one probe
+// after another.
 func (k *kernel) deliver(events []*layout.Event) error {
 	for _, e := range events {
 		if k.run.Ended != 0 && e.Time > k.run.Ended {
@@ -333,7 +335,8 @@ func (k *kernel) pod(e *layout.Event, s *tracedProbe, f *replay.File) *recording
 	if !c.InPod() {
 		return nil
 	}
-	if p := f.Process.Pod; p == nil || p.Namespace != c.Namespace || p.Name != c.Pod || p.Container != c.Name {
+	if p := f.Process.Pod; p == nil || p.Namespace != c.Namespace || p.Name != c.Pod ||
+		p.Container != c.Name {
 		f.Process.Pod = c.AsPod()
 	}
 	return f.Process.Pod

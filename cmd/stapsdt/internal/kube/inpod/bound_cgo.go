@@ -2,5 +2,6 @@
 
 package inpod
 
-// bound does nothing: the limit would also count the stacks of C threads, most of which are never touched.
+// bound does nothing: the limit would also count the stacks of C threads, most of which are never
+// touched.
 func bound(int64) error { return nil }

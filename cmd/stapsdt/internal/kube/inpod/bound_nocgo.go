@@ -12,5 +12,7 @@ import (
 // between two checks of watch.
 func bound(memory int64) error {
 	limit := uint64(ownSize("VmData") + memory)
-	return os.NewSyscallError("setrlimit", unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: limit, Max: limit}))
+	return os.NewSyscallError(
+		"setrlimit", unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: limit, Max: limit}),
+	)
 }

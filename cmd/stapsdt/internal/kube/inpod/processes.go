@@ -15,8 +15,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
 
-// Look describes the processes of a container and how they can be watched. If alone is set, the container has its own
-// PID namespace, in which its first process has PID 1.
+// Look describes the processes of a container and how they can be watched. If alone is set, the
+// container has its own PID namespace, in which its first process has PID 1.
 func Look(container string, alone bool) (*Answer, error) {
 	Use()
 	pids, err := Find(container, alone)
@@ -64,7 +64,8 @@ func Find(container string, alone bool) ([]int, error) {
 func inside(container string, alone bool) (found []int) {
 	all, _ := proc.Processes()
 	for _, pid := range all {
-		if groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid)); err == nil && isOf(string(groups), container) {
+		if groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid)); err == nil &&
+			isOf(string(groups), container) {
 			found = append(found, pid)
 		}
 	}
@@ -74,7 +75,8 @@ func inside(container string, alone bool) (found []int) {
 	return found
 }
 
-// groupID finds the ID of a container in the name of a control group: cri-containerd-ID.scope, crio-ID.scope, or ID.
+// groupID finds the ID of a container in the name of a control group: cri-containerd-ID.scope,
+// crio-ID.scope, or ID.
 var groupID = regexp.MustCompile(`^(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?$`)
 
 // isOf reports whether groups, the content of /proc/PID/cgroup, belongs to a process of a

@@ -50,13 +50,15 @@ func Wait(ctx context.Context, to *console.Console, a Allowance, idle time.Durat
 // Use tells the waiting process of this container that a request has come.
 func Use() {
 	for _, pid := range neighbors() {
-		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.Contains(line, []byte(waiting)) {
+		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil &&
+			bytes.Contains(line, []byte(waiting)) {
 			_ = unix.Kill(pid, used)
 		}
 	}
 }
 
-// neighbors returns the other processes of this container. They have the same mount namespace, because each container has its own.
+// neighbors returns the other processes of this container. They have the same mount namespace,
+// because each container has its own.
 func neighbors() (all []int) {
 	own, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {

@@ -27,9 +27,9 @@ const (
 	staying   // a signal does not end the command
 )
 
-// Warn prints a line to standard error, for people. The line may contain strings from traced programs. Control
-// characters are not printed, and lines after a line break are indented, so that no program can forge
-// such a line.
+// Warn prints a line to standard error, for people. The line may contain strings from traced
+// programs. Control characters are not printed, and lines after a line break are indented, so that
+// no program can forge such a line.
 func (c *Console) Warn(format string, args ...any) {
 	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
 	for i, line := range lines {
@@ -73,8 +73,9 @@ func (c *Console) Restore(f func()) { c.restore.Store(&f) }
 // writePatience is the time for which Abandon waits for its message to be written.
 const writePatience = 200 * time.Millisecond
 
-// Abandon calls exit after the time after, extended by results if Finish was called by then, unless Stay was called. It prints a
-// message, but does not wait long for it: standard error may be the reason why the command hangs.
+// Abandon calls exit after the time after, extended by results if Finish was called by then, unless
+// Stay was called. It prints a message, but does not wait long for it: standard error may be the
+// reason why the command hangs.
 func (c *Console) Abandon(after, results time.Duration, exit func()) {
 	time.Sleep(after)
 	if c.state.Load() == finishing {

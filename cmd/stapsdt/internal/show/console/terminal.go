@@ -42,7 +42,8 @@ func Size(w any) (rows, columns int, ok bool) {
 	return rows, columns, true
 }
 
-// Reader is a terminal on another machine that shows the output, such as the terminal of kubectl stapsdt. Its cursor cannot be moved.
+// Reader is a terminal on another machine that shows the output, such as the terminal of kubectl
+// stapsdt. Its cursor cannot be moved.
 type Reader struct {
 	Columns int // 0 if it is unknown
 	Colored bool
@@ -50,7 +51,8 @@ type Reader struct {
 
 var reader Reader
 
-// SetReader notes that the output goes through a pipe to a terminal on another machine. It is called before anything is written.
+// SetReader notes that the output goes through a pipe to a terminal on another machine. It is
+// called before anything is written.
 func SetReader(r Reader) { reader = r }
 
 // Columns returns the number of columns of the output: the width of the terminal, and elsewhere the
@@ -116,8 +118,8 @@ func (s *Screen) Show(text []byte, last bool) error {
 	return err
 }
 
-// Erase returns the control sequence that removes the previous lines from a terminal. At the end it also
-// removes the ^C that the terminal has printed, which would shift the first line.
+// Erase returns the control sequence that removes the previous lines from a terminal. At the end it
+// also removes the ^C that the terminal has printed, which would shift the first line.
 func Erase(lines int, last bool) []byte {
 	if lines == 0 && last {
 		return []byte("\r\x1b[K")

@@ -1,4 +1,5 @@
-// Package outfile creates the files to which commands write, without overwriting other files of a user.
+// Package outfile creates the files to which commands write, without overwriting other files of a
+// user.
 package outfile
 
 import (
@@ -10,11 +11,13 @@ import (
 
 // Timelines are the bytes with which timeline files begin, by their formats.
 var Timelines = map[string]string{
-	"chrome":   "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n",
-	"perfetto": "\n\x12@\x00P\x01\xe2\x03\v\b\x01\x12\astapsdt", // the track for marks that belong to no process
+	"chrome": "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n",
+	// the track for marks that belong to no process
+	"perfetto": "\n\x12@\x00P\x01\xe2\x03\v\b\x01\x12\astapsdt",
 }
 
-// Create creates a file for an output. If Check refuses to replace an existing file, it returns that error.
+// Create creates a file for an output. If Check refuses to replace an existing file, it returns
+// that error.
 func Create(path, begins string) (*os.File, error) {
 	if err := Check(path, begins); err != nil {
 		return nil, err

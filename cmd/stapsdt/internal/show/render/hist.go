@@ -58,8 +58,8 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// average returns the average of a bucket's values. During counting, their number and sum can be of different moments,
-// so that the quotient is not in the bucket.
+// average returns the average of a bucket's values. During counting, their number and sum can be of
+// different moments, so that the quotient is not in the bucket.
 func (b *Bucket) average() float64 { return min(max(average(b.Sum, b.Count), b.Low), b.High) }
 
 func average(sum query.Sum, count uint64) float64 {
@@ -76,7 +76,8 @@ func (h *Histogram) Average() float64 {
 	return average(sum, h.Count())
 }
 
-// Quantile returns the value below which the given part of the values lies: the average of the bucket with that value.
+// Quantile returns the value below which the given part of the values lies: the average of the
+// bucket with that value.
 func (h *Histogram) Quantile(part float64) float64 {
 	rank := uint64(math.Ceil(part * float64(h.Count())))
 	for i := range h.Buckets {
@@ -98,7 +99,8 @@ const (
 // defaultColumns is the width of a histogram if nothing limits it.
 const defaultColumns = 80
 
-// Text writes the histogram for people, as bpftrace does, with the quantiles, within a number of columns.
+// Text writes the histogram for people, as bpftrace does, with the quantiles, within a number of
+// columns.
 func (h *Histogram) Text(w io.Writer, columns int) {
 	if columns == text.Unlimited {
 		columns = defaultColumns
@@ -118,7 +120,9 @@ func (h *Histogram) Text(w io.Writer, columns int) {
 			fmt.Fprintln(w, labels[i])
 			continue
 		}
-		bar := strings.Repeat("@", int(math.Ceil(float64(b.Count)*float64(barWidth)/float64(max(most, 1)))))
+		bar := strings.Repeat(
+			"@", int(math.Ceil(float64(b.Count)*float64(barWidth)/float64(max(most, 1)))),
+		)
 		fmt.Fprintf(w, "%-*s %10d |%-*s|\n", width, labels[i], b.Count, barWidth, bar)
 	}
 	line := fmt.Sprintf("count %d", h.Count())
@@ -162,7 +166,8 @@ func (h *Histogram) gap(before, after Bucket) (empty []Bucket) {
 	width := min(before.High-before.Low, after.High-after.Low)
 	for at := before.High; at < after.Low; {
 		_, high := h.Of.Group(at, at+width)
-		if empty = append(empty, Bucket{Low: at, High: high}); len(empty) > maxGap || math.IsInf(high, 0) {
+		if empty = append(empty, Bucket{Low: at, High: high}); len(empty) > maxGap ||
+			math.IsInf(high, 0) {
 			return []Bucket{{Low: before.High, High: before.High}}
 		}
 		at = high
@@ -184,8 +189,8 @@ func (h *Histogram) label(b Bucket) string {
 	return fmt.Sprintf("[%s, %s)", h.Format(b.Low), h.Format(b.High))
 }
 
-// Format formats a number: as a duration, with bpftrace's suffixes for powers of 1024 if it is up to 1023 of one, as an integer
-// from 1000 on, or else with four digits.
+// Format formats a number: as a duration, with bpftrace's suffixes for powers of 1024 if it is up
+// to 1023 of one, as an integer from 1000 on, or else with four digits.
 func (h *Histogram) Format(f float64) string {
 	if h.Type.Unit == kind.Nanoseconds {
 		return Duration(f)
@@ -202,7 +207,8 @@ func (h *Histogram) Format(f float64) string {
 	return strconv.FormatFloat(f, 'g', 4, 64)
 }
 
-// Duration formats a number of nanoseconds with three digits. It uses hours from a thousand hours on.
+// Duration formats a number of nanoseconds with three digits. It uses hours from a thousand hours
+// on.
 func Duration(f float64) string {
 	const hour = float64(time.Hour)
 	if !(math.Abs(f) < 1000*hour) {
@@ -217,7 +223,8 @@ func Duration(f float64) string {
 	return d.Round(unit).String()
 }
 
-// OpenFor formats how long an operation has been open, or the maximum if its end may have been lost.
+// OpenFor formats how long an operation has been open, or the maximum if its end may have been
+// lost.
 func OpenFor(d time.Duration, unknown bool) string {
 	if unknown {
 		return "<=" + Duration(float64(d))

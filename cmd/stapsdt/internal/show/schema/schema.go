@@ -1,7 +1,7 @@
 // Package schema describes objects that are printed as JSON, by the Go types that print them. A
-// member has the name and the type of a field, the field's tag doc as its description, and the words
-// of the tag enum as its values. If the name does not tell the meaning, the description begins with
-// it and a semicolon, and the guide has this part.
+// member has the name and the type of a field, the field's tag doc as its description, and the
+// words of the tag enum as its values. If the name does not tell the meaning, the description
+// begins with it and a semicolon, and the guide has this part.
 package schema
 
 import (
@@ -46,9 +46,9 @@ type node struct {
 	Additional any `json:"additionalProperties,omitempty"`
 }
 
-// Document returns a JSON Schema of draft 2020-12 with a definition for each kind, one for each verb,
-// which is named stapsdt-VERB, and one for the values of events. The other strings describe the
-// schema and such a value.
+// Document returns a JSON Schema of draft 2020-12 with a definition for each kind, one for each
+// verb, which is named stapsdt-VERB, and one for the values of events. The other strings describe
+// the schema and such a value.
 func Document(title, doc, value string, kinds []Kind) []byte {
 	document := struct {
 		Schema string            `json:"$schema"`
@@ -144,8 +144,8 @@ func describe(t reflect.Type) node {
 	panic("no schema describes " + t.String())
 }
 
-// object returns the schema of a struct. A member is null if its field is a nil pointer, and optional
-// if its field is omitted when it is empty or is in a struct that may be nil.
+// object returns the schema of a struct. A member is null if its field is a nil pointer, and
+// optional if its field is omitted when it is empty or is in a struct that may be nil.
 func object(t reflect.Type) node {
 	o := node{Type: "object", Properties: &render.JSONObject{}, Additional: false}
 	for _, f := range reflect.VisibleFields(t) {

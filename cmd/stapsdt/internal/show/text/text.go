@@ -11,8 +11,8 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Printable returns s with unprintable characters replaced, so that a hostile program cannot control
-// the terminal or forge a line of a log.
+// Printable returns s with unprintable characters replaced, so that a hostile program cannot
+// control the terminal or forge a line of a log.
 func Printable(s string) string {
 	ok := true
 	for i := 0; i < len(s) && ok; i++ {
@@ -58,7 +58,8 @@ func Processes(pids []int) string {
 	return "processes " + PIDs(pids)
 }
 
-// Camel joins the words of a name that are separated by underscores, as Go does: request__done becomes RequestDone.
+// Camel joins the words of a name that are separated by underscores, as Go does: request__done
+// becomes RequestDone.
 func Camel(name string) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(name, "_") {
@@ -69,7 +70,8 @@ func Camel(name string) string {
 	return b.String()
 }
 
-// Width returns the number of a terminal's columns that text takes. Wide characters take two, and combining characters none.
+// Width returns the number of a terminal's columns that text takes. Wide characters take two, and
+// combining characters none.
 func Width(text string) int {
 	for i := range len(text) {
 		if text[i] >= utf8.RuneSelf {
@@ -91,7 +93,8 @@ func Cut(text string, width int) string {
 	for rest, state := text, -1; rest != ""; {
 		var cluster string
 		var columns int
-		if cluster, rest, columns, state = uniseg.FirstGraphemeClusterInString(rest, state); columns > left {
+		cluster, rest, columns, state = uniseg.FirstGraphemeClusterInString(rest, state)
+		if columns > left {
 			break
 		}
 		kept, left = kept+len(cluster), left-columns

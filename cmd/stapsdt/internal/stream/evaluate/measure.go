@@ -8,10 +8,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Measure evaluates for the events of a probe what a bpf.Aggregate evaluates in the kernel: a condition, the values by
-// which events are counted, and the value that is summed.
+// Measure evaluates for the events of a probe what a bpf.Aggregate evaluates in the kernel: a
+// condition, the values by which events are counted, and the value that is summed.
 type Measure struct {
-	// Values are the values of By for the event of the last Take, and Bits is its value to sum, which has the type Type.
+	// Values are the values of By for the event of the last Take, and Bits is its value to sum,
+	// which has the type Type.
 	Values []Value
 	Bits   uint64
 	Type   expr.Type
@@ -53,7 +54,8 @@ func NewMeasure(p *recording.Probe, c query.Counting) (m *Measure, err error) {
 	return m, nil
 }
 
-// Take evaluates the expressions for an event. It reports whether the event counts, and if not, whether an expression could not be evaluated.
+// Take evaluates the expressions for an event. It reports whether the event counts, and if not,
+// whether an expression could not be evaluated.
 func (m *Measure) Take(e *recording.Event) (counts, fault bool) {
 	m.At(e)
 	if m.where != nil {

@@ -117,7 +117,8 @@ func Executable(e *recording.Event) string {
 	return path.Base(e.Executable)
 }
 
-// Bits returns the bits of a value as the kernel's events have them: a float32 has the bits of a float32.
+// Bits returns the bits of a value as the kernel's events have them: a float32 has the bits of a
+// float32.
 func Bits(t expr.Type, v expr.Value) uint64 {
 	if t.Kind == expr.Float && t.Size == 4 {
 		return uint64(math.Float32bits(float32(v.Float())))

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// A recording is read again after shortestRest if it had new events, and after at most longestRest if it had none.
+	// A recording is read again after shortestRest if it had new events, and after at most
+	// longestRest if it had none.
 	shortestRest = time.Millisecond
 	longestRest  = 50 * time.Millisecond
 	// perTick is the maximum number of events that are delivered between two ticks.
@@ -32,7 +33,8 @@ type files struct {
 
 // openFiles opens recordings.
 func openFiles(to *console.Console, config *query.Config, o *Options) (f *files, err error) {
-	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await || config.Duration != 0 && !o.From.Follow ||
+	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await ||
+		config.Duration != 0 && !o.From.Follow ||
 		o.Show != nil && o.Show.Verbose {
 		return nil, query.Usagef("--from cannot be combined with -p, -a, -v, --via, --wait or --budget; -d needs --follow")
 	}
@@ -106,7 +108,8 @@ func (f *files) Run(ctx context.Context, c Consumer) error {
 	}
 }
 
-// deliver delivers the events that were written until now, and reports whether there were any. Unless whole is true, it ends when ctx is done.
+// deliver delivers the events that were written until now, and reports whether there were any.
+// Unless whole is true, it ends when ctx is done.
 func (f *files) deliver(ctx context.Context, d *Delivery, whole bool) (found bool, err error) {
 	found, err = f.More()
 	if err != nil || !found {

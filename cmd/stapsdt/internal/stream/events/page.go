@@ -65,7 +65,8 @@ type pendingEvent struct {
 
 // openPage opens the stream of the program at an address.
 func openPage(to *console.Console, config *query.Config, o *Options) (p *page, err error) {
-	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await || len(o.From.Paths) > 0 {
+	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await ||
+		len(o.From.Paths) > 0 {
 		return nil, query.Usagef("an address cannot be combined with -p, -a, --via, --wait, --budget or --from")
 	}
 	if err := config.CheckDuration(); err != nil {
@@ -97,7 +98,9 @@ func openPage(to *console.Console, config *query.Config, o *Options) (p *page, e
 	if err != nil {
 		return nil, err
 	}
-	p.program = replay.NewFile(&replay.Process{PID: listing.PID, Executable: listing.Program, Comm: listing.Program})
+	p.program = replay.NewFile(
+		&replay.Process{PID: listing.PID, Executable: listing.Program, Comm: listing.Program},
+	)
 	if err := p.choose(listing); err != nil {
 		return nil, err
 	}
@@ -135,7 +138,9 @@ func (p *page) choose(listing *remote.Listing) error {
 
 // describe returns the probe in the form of a recorded one.
 func describe(one *remote.Probe) *recording.Probe {
-	probe := &recording.Probe{Provider: one.Provider, Name: one.Name, NoThread: true, NoGoroutine: true}
+	probe := &recording.Probe{
+		Provider: one.Provider, Name: one.Name, NoThread: true, NoGoroutine: true,
+	}
 	for _, a := range one.Args[:min(len(one.Args), recording.MaxArgs)] {
 		arg := recording.Arg{Name: a.Name, Kind: kind.Uint64, Type: 8} // of a later version
 		if k, typ, ok := kind.Received(a.Type); ok {
@@ -223,7 +228,8 @@ func (p *page) Run(ctx context.Context, c Consumer) error {
 	return err
 }
 
-// follow takes the messages until ctx is done and the counts have come, the consumer needs no more events, or the program is gone.
+// follow takes the messages until ctx is done and the counts have come, the consumer needs no more
+// events, or the program is gone.
 func (p *page) follow(ctx context.Context, d *Delivery, messages <-chan message) error {
 	ticker := time.NewTicker(reorderDelay / 4)
 	defer ticker.Stop()
@@ -280,7 +286,9 @@ func (p *page) count(c *remote.Counts) {
 	if c.Dropped > p.counts.Dropped && p.lag != math.MaxInt64 {
 		p.program.Missed(p.now())
 	}
-	p.counts.Dropped, p.counts.Faults = max(p.counts.Dropped, c.Dropped), max(p.counts.Faults, c.Faults)
+	p.counts.Dropped, p.counts.Faults = max(p.counts.Dropped, c.Dropped), max(
+		p.counts.Faults, c.Faults,
+	)
 }
 
 // deliver delivers the events that have waited long enough to be in order.
@@ -318,11 +326,16 @@ func (p *page) deliver(d *Delivery, delay time.Duration) error {
 	return nil
 }
 
-// find returns the index of an event's probe, or -1. Several providers of the same name may have probes of the same name.
+// find returns the index of an event's probe, or -1. Several providers of the same name may have
+// probes of the same name.
 func (p *page) find(e *remote.Event) int {
 	return slices.IndexFunc(p.probes, func(one *recording.Probe) bool {
 		return one.Name == e.Probe && one.Provider == e.Provider &&
-			slices.EqualFunc(one.Args, e.Args, func(a recording.Arg, v remote.Value) bool { return a.Name == v.Name })
+			slices.EqualFunc(
+				one.Args,
+				e.Args,
+				func(a recording.Arg, v remote.Value) bool { return a.Name == v.Name },
+			)
 	})
 }
 

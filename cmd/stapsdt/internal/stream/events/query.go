@@ -13,26 +13,32 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// query requests the events of the selected probes, as far as a filter can name them. The program evaluates the
-// condition if it fits all of them. The program limits the number of events per second.
+// query requests the events of the selected probes, as far as a filter can name them. The program
+// evaluates the condition if it fits all of them. The program limits the number of events per
+// second.
 func (p *page) query() url.Values {
 	q := url.Values{"rate": {strconv.Itoa(remote.MaxRate)}, "seconds": {strconv.Itoa(remote.MaxSeconds)}}
 	one := func(name string, of func(*recording.Probe) string) bool {
 		first := of(p.probes[0])
-		if slices.ContainsFunc(p.probes, func(other *recording.Probe) bool { return of(other) != first }) {
+		if slices.ContainsFunc(
+			p.probes, func(other *recording.Probe) bool { return of(other) != first },
+		) {
 			return false
 		}
 		q.Set(name, first)
 		return true
 	}
 	filter, names := p.config.Where, p.names()
-	if p.filtered = filter != "" && len(filter) <= remote.MaxFilter && !slices.ContainsFunc(p.probes, p.refuses); !p.filtered {
+	if p.filtered = filter != "" && len(filter) <= remote.MaxFilter &&
+		!slices.ContainsFunc(p.probes, p.refuses); !p.filtered {
 		filter = ""
 	}
-	if one("provider", func(p *recording.Probe) string { return p.Provider }) && one("probe", func(p *recording.Probe) string { return p.Name }) {
+	if one("provider", func(p *recording.Probe) string { return p.Provider }) &&
+		one("probe", func(p *recording.Probe) string { return p.Name }) {
 		names = ""
 	}
-	if both := "(" + names + ") && (" + filter + ")"; names != "" && filter != "" && len(both) <= remote.MaxFilter {
+	if both := "(" + names + ") && (" + filter + ")"; names != "" && filter != "" &&
+		len(both) <= remote.MaxFilter {
 		filter = both
 	} else if names != "" && len(names) <= remote.MaxFilter {
 		filter, p.filtered = names, false
@@ -43,11 +49,14 @@ func (p *page) query() url.Values {
 	return q
 }
 
-// names returns a condition that only the selected probes meet, or "" if an argument hides a variable that it needs.
+// names returns a condition that only the selected probes meet, or "" if an argument hides a
+// variable that it needs.
 func (p *page) names() string {
 	var all []string
 	for _, one := range p.probes {
-		if slices.ContainsFunc(one.Args, func(a recording.Arg) bool { return a.Name == "provider" || a.Name == "probe" }) {
+		if slices.ContainsFunc(
+			one.Args, func(a recording.Arg) bool { return a.Name == "provider" || a.Name == "probe" },
+		) {
 			return ""
 		}
 		all = append(all, fmt.Sprintf("provider == %q && probe == %q", one.Provider, one.Name))
@@ -55,7 +64,8 @@ func (p *page) names() string {
 	return strings.Join(all, " || ")
 }
 
-// refuses reports whether the program leaves out the events of a probe because the condition uses variables that only this command knows.
+// refuses reports whether the program leaves out the events of a probe because the condition uses
+// variables that only this command knows.
 func (p *page) refuses(one *recording.Probe) bool {
 	vars := []expr.Var{{Name: "pid", Type: expr.Type{Kind: expr.Int, Size: 8}}}
 	vars = append(vars, evaluate.Variables(one)[:2*len(one.Args)]...)

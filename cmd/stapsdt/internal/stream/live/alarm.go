@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm wakes a goroutine after a time. Unlike a Go timer, it does not wake a second thread of the runtime each time; with one,
-// an idle command would use twice as much processor time.
+// alarm wakes a goroutine after a time. Unlike a Go timer, it does not wake a second thread of the
+// runtime each time; with one, an idle command would use twice as much processor time.
 type alarm struct {
 	rang        <-chan time.Time
 	timer, doze *timer
@@ -43,10 +43,12 @@ func newAlarm() (*alarm, error) {
 	return a, nil
 }
 
-// set sets the time after which the alarm rings, in place of an earlier one. The alarm may have rung already.
+// set sets the time after which the alarm rings, in place of an earlier one. The alarm may have
+// rung already.
 func (a *alarm) set(after time.Duration) { a.timer.set(after) }
 
-// sleep lets the calling goroutine sleep. This takes less processor time than an alarm, which has to wake another goroutine first.
+// sleep lets the calling goroutine sleep. This takes less processor time than an alarm, which has
+// to wake another goroutine first.
 func (a *alarm) sleep(d time.Duration) {
 	a.doze.set(d)
 	_ = a.doze.wait() // the timer is open
@@ -57,8 +59,9 @@ func (a *alarm) close() {
 	a.doze.Close()
 }
 
-// timer is a timer of the kernel. Its system calls never block, and bypass the runtime: otherwise the runtime would wake its
-// monitor each time, which then looks at the process every 20 µs for a while.
+// timer is a timer of the kernel. Its system calls never block, and bypass the runtime: otherwise
+// the runtime would wake its monitor each time, which then looks at the process every 20 µs for a
+// while.
 type timer struct {
 	*os.File
 	fd          uintptr // the method Fd would make it blocking
@@ -75,7 +78,12 @@ func newTimer() (*timer, error) {
 	t := &timer{File: os.NewFile(uintptr(fd), "timerfd"), fd: uintptr(fd)}
 	t.read = func(fd uintptr) bool {
 		// SAFETY: the kernel writes 8 bytes, the size of expirations, during the call.
-		_, _, errno := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&t.expirations)), unsafe.Sizeof(t.expirations))
+		_, _, errno := unix.RawSyscall(
+			unix.SYS_READ,
+			fd,
+			uintptr(unsafe.Pointer(&t.expirations)),
+			unsafe.Sizeof(t.expirations),
+		)
 		return errno != unix.EAGAIN
 	}
 	if t.raw, err = t.SyscallConn(); err == nil {
@@ -88,7 +96,9 @@ func newTimer() (*timer, error) {
 func (t *timer) set(after time.Duration) {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(after, 1)))}
 	// SAFETY: the kernel reads spec during the call.
-	_, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, t.fd, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	_, _, errno := unix.RawSyscall6(
+		unix.SYS_TIMERFD_SETTIME, t.fd, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0,
+	)
 	if errno != 0 {
 		panic(errno) // cannot happen: fd is a timer, and the time is valid
 	}

@@ -74,13 +74,15 @@ func (f *Feed) connectFamily(pid int) error {
 // processes returns the listening processes.
 var processes = (*socket.Newcomers).Processes
 
-// connectAll connects to all listening processes. It waits only briefly for processes that do not answer.
+// connectAll connects to all listening processes. It waits only briefly for processes that do not
+// answer.
 func (f *Feed) connectAll() {
 	f.dial(processes(&f.newcomers))
 	_ = f.await(startPatience, func(a arrival) error { f.take(a); return nil })
 }
 
-// Begin begins to watch, instead of Run. It waits only briefly for programs that are not watched at once.
+// Begin begins to watch, instead of Run. It waits only briefly for programs that are not watched at
+// once.
 func (f *Feed) Begin() {
 	f.watch()
 	_ = f.await(beginPatience, func(a arrival) error { f.take(a); return nil })
@@ -174,7 +176,8 @@ func (f *Feed) take(a arrival) {
 	}
 }
 
-// takeAll takes an answer and all that have come since, so that the memory of all programs is not searched after each.
+// takeAll takes an answer and all that have come since, so that the memory of all programs is not
+// searched after each.
 func (f *Feed) takeAll(a arrival) {
 	for {
 		f.take(a)
@@ -253,11 +256,12 @@ func (f *Feed) awaitEnd(p *program) {
 	}
 }
 
-// family maps the PIDs of the processes of -p and of their descendants to their start times. A process that reuses the
-// PID of an ended one is not in the family.
+// family maps the PIDs of the processes of -p and of their descendants to their start times. A
+// process that reuses the PID of an ended one is not in the family.
 type family map[int]uint64
 
-// remember replaces the family with its living members and all of their descendants, and returns their PIDs.
+// remember replaces the family with its living members and all of their descendants, and returns
+// their PIDs.
 func (f family) remember() []int {
 	var living []int
 	for pid, start := range f {

@@ -23,9 +23,10 @@ import (
 )
 
 const (
-	// minPause and maxBusyPause are the minimum and maximum pause between two looks at the programs' memory after events
-	// were found, and maxPause is the maximum pause otherwise. If every program has at least roomySize bytes, the pause is up
-	// to maxRoomyPause after events were found, and up to maxIdlePause after idleTime without events: within it, five million
+	// minPause and maxBusyPause are the minimum and maximum pause between two looks at the
+	// programs' memory after events were found, and maxPause is the maximum pause otherwise. If
+	// every program has at least roomySize bytes, the pause is up to maxRoomyPause after events
+	// were found, and up to maxIdlePause after idleTime without events: within it, five million
 	// events a second do not fill this memory.
 	minPause      = time.Millisecond
 	maxBusyPause  = 8 * time.Millisecond
@@ -34,15 +35,17 @@ const (
 	maxIdlePause  = 100 * time.Millisecond
 	idleTime      = 5 * time.Second
 	roomySize     = 16 << 20
-	// share is the part of the memory that may be filled between two looks, as 1/share. eventBytes is the size of an event
-	// in the memory.
+	// share is the part of the memory that may be filled between two looks, as 1/share. eventBytes
+	// is the size of an event in the memory.
 	share      = 16
 	eventBytes = 64
-	// lookShare is the part of a processor that the search for events takes, without their delivery, as 1/lookShare.
+	// lookShare is the part of a processor that the search for events takes, without their
+	// delivery, as 1/lookShare.
 	lookShare = 10
 	// lookLimit is the maximum duration of a look that counts for the pause, for each program.
 	lookLimit = time.Millisecond
-	// slack is the maximum delay with which an event may be found in the memory and still be put in order.
+	// slack is the maximum delay with which an event may be found in the memory and still be put in
+	// order.
 	slack = 5 * time.Millisecond
 	// scanInterval is the minimum interval between searches for other programs, and maxScanInterval
 	// the maximum. In between, searches take at most 1/scanShare of the time.
@@ -60,12 +63,13 @@ const (
 type Receiver interface {
 	// Event takes an event. Returning replay.ErrEnough ends the run.
 	Event(*recording.Event, *replay.File) error
-	// Tick is called when the consumer has taken all present events. It returns the maximum time until the next call, and
-	// whether the run goes on.
+	// Tick is called when the consumer has taken all present events. It returns the maximum time
+	// until the next call, and whether the run goes on.
 	Tick() (next time.Duration, more bool, err error)
 }
 
-// Feed delivers the events of listening programs. Only one goroutine, the caller of Run, reads and delivers them.
+// Feed delivers the events of listening programs. Only one goroutine, the caller of Run, reads and
+// delivers them.
 type Feed struct {
 	*replay.Reader
 	*console.Console
@@ -105,7 +109,8 @@ type Feed struct {
 	missing atomic.Uint64 // number of lost events
 }
 
-// newFeed returns a feed without programs. It creates the alarm first, before programs use up the descriptors.
+// newFeed returns a feed without programs. It creates the alarm first, before programs use up the
+// descriptors.
 func newFeed(
 	to *console.Console, c *query.Config, reader *replay.Reader, patterns []wire.Pattern,
 ) (*Feed, error) {
@@ -114,7 +119,9 @@ func newFeed(
 		Reader: reader, Console: to, config: c, patterns: patterns,
 		programs: map[socket.Key]*program{}, refused: refusals{}, stale: refusals{},
 		named: family{}, family: family{},
-		arrivals: make(chan arrival), scans: make(chan []*socket.Process, 1), wake: make(chan struct{}, 1), closed: make(chan struct{}), alarm: alarm,
+		arrivals: make(chan arrival),
+		scans:    make(chan []*socket.Process, 1), wake: make(chan struct{}, 1),
+		closed: make(chan struct{}), alarm: alarm,
 	}, err
 }
 
@@ -130,8 +137,8 @@ func (f *Feed) Announce() {
 	}
 }
 
-// Run lets a consumer take the events of the programs until ctx is done, the time is over, the processes have ended, or
-// the consumer needs no more.
+// Run lets a consumer take the events of the programs until ctx is done, the time is over, the
+// processes have ended, or the consumer needs no more.
 func (f *Feed) Run(ctx context.Context, c Receiver) error {
 	ctx, cancel := f.config.WithDuration(ctx)
 	defer cancel()
@@ -208,8 +215,8 @@ func (f *Feed) follow(ctx context.Context, c Receiver) error {
 	return nil
 }
 
-// scan begins to search for other processes, if there may be some: all processes, or the named ones, which may have
-// executed other programs, and their descendants.
+// scan begins to search for other processes, if there may be some: all processes, or the named
+// ones, which may have executed other programs, and their descendants.
 func (f *Feed) scan() {
 	pids := f.config.PIDs
 	if f.config.All {
@@ -249,8 +256,9 @@ type watches struct {
 	size     int // size of the smallest memory
 }
 
-// pause returns the time until the next look. While events come, about a 16th of the memory is filled in it. The
-// duration of a look counts up to a limit, because a busy machine may have delayed it while the memory was filling.
+// pause returns the time until the next look. While events come, about a 16th of the memory is
+// filled in it. The duration of a look counts up to a limit, because a busy machine may have
+// delayed it while the memory was filling.
 func (l *look) pause() time.Duration {
 	next := min(2*l.last, maxPause)
 	switch {
@@ -359,8 +367,8 @@ func (f *Feed) remove(k socket.Key, p *program) {
 	}
 }
 
-// purge delivers the last events of programs that are gone. It reports whether the run goes on, because programs
-// remain or may come.
+// purge delivers the last events of programs that are gone. It reports whether the run goes on,
+// because programs remain or may come.
 func (f *Feed) purge(c Receiver) (left bool, err error) {
 	var gone []socket.Key
 	if f.ended.Swap(false) {
@@ -414,7 +422,8 @@ func (f *Feed) end(c Receiver) error {
 	return f.deliverAll(c)
 }
 
-// Programs returns the number of programs that were watched at the last look. Any goroutine may call it.
+// Programs returns the number of programs that were watched at the last look. Any goroutine may
+// call it.
 func (f *Feed) Programs() int { return int(f.seen.Load()) }
 
 // Missing returns the number of events lost until the last look. Any goroutine may call it.

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// shortestRefusal is the delay after the first failure to watch a process. It doubles with each failure, up to longestRefusal.
+	// shortestRefusal is the delay after the first failure to watch a process. It doubles with each
+	// failure, up to longestRefusal.
 	shortestRefusal = time.Second
 	longestRefusal  = time.Minute
 )

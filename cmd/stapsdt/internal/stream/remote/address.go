@@ -34,7 +34,8 @@ func ParseAddress(text string) (*Address, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("the address is not a URL") // the message omits the text, which may contain a password
+		// the message omits the text, which may contain a password
+		return nil, errors.New("the address is not a URL")
 	}
 	switch {
 	case u.Host == "":
@@ -42,7 +43,9 @@ func ParseAddress(text string) (*Address, error) {
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("%q has a query: use SPEC, -w, -n and -d instead", u.Redacted())
 	}
-	a.url = url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/") + "/"}
+	a.url = url.URL{
+		Scheme: u.Scheme, User: u.User, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/") + "/",
+	}
 	if a.url.Path == "/" {
 		a.url.Path = defaultPath
 	}

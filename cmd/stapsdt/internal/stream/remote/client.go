@@ -89,7 +89,8 @@ func (c *Client) Probes(ctx context.Context) (*Listing, error) {
 	}
 	defer response.Body.Close()
 	l := &Listing{}
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxListing)).Decode(l); err != nil || l.PID == 0 {
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxListing)).Decode(l); err != nil ||
+		l.PID == 0 {
 		return nil, c.noHandler(http.StatusNotFound, "another server answered")
 	}
 	for i := range l.Providers {
@@ -126,7 +127,9 @@ func (c *Client) get(ctx context.Context, name string, query url.Values) (*http.
 		Error struct{ Message, Text string }
 	}
 	isJSON := strings.HasPrefix(response.Header.Get("Content-Type"), "application/json") &&
-		json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&body) == nil && body.Error.Message != ""
+		json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(
+			&body,
+		) == nil && body.Error.Message != ""
 	switch code := response.StatusCode; {
 	case isJSON:
 		return nil, &Error{code, printable(cmp.Or(body.Error.Text, body.Error.Message))}

@@ -48,7 +48,8 @@ type Counts struct {
 	Dropped, Faults uint64
 }
 
-// Message is a message of a stream: an event, the counts, or the end with its reason and the counts.
+// Message is a message of a stream: an event, the counts, or the end with its reason and the
+// counts.
 type Message struct {
 	Event  *Event
 	Counts *Counts
@@ -77,7 +78,8 @@ func (c *Client) Watch(ctx context.Context, query url.Values) (*Stream, error) {
 		return nil, c.noHandler(http.StatusNotFound, "another server answered")
 	}
 	s := &Stream{body: response.Body, lines: bufio.NewScanner(response.Body), cancel: cancel}
-	s.lines.Buffer(make([]byte, 64<<10), 128<<10) // an event has 12 arguments of at most maxText bytes, escaped
+	// an event has 12 arguments of at most maxText bytes, escaped
+	s.lines.Buffer(make([]byte, 64<<10), 128<<10)
 	s.lines.Split(wholeLine)
 	s.silent = time.AfterFunc(patience, cancel)
 	if !s.lines.Scan() { // the program sends a line when it observes its probes

@@ -46,8 +46,8 @@ func (r *Reader) Report(to *console.Console, consequence string) {
 // LowerBounds is the consequence of lost events for counts.
 const LowerBounds = "the numbers are lower bounds"
 
-// Losses counts lost events: in all, before the first event, between events, after the last event that was read, and
-// at unknown times.
+// Losses counts lost events: in all, before the first event, between events, after the last event
+// that was read, and at unknown times.
 type Losses struct {
 	Lost     uint64 `json:"lost" doc:"number of events"`
 	Before   uint64 `json:"before,omitempty" doc:"lost events; before the first one"`
@@ -91,7 +91,8 @@ func (r *Reader) Losses() Losses {
 	all := Losses{Lost: r.Lost()}
 	for _, f := range r.files {
 		m := f.Missing()
-		all.Before, all.Between, all.After, all.Unplaced = all.Before+m.Before, all.Between+m.Between, all.After+m.After, all.Unplaced+m.Unplaced
+		all.Before, all.Between = all.Before+m.Before, all.Between+m.Between
+		all.After, all.Unplaced = all.After+m.After, all.Unplaced+m.Unplaced
 	}
 	return all
 }
@@ -135,7 +136,8 @@ func (f *File) LossText() string {
 	return render.Number(f.Lost(), "event") + ": " + strings.Join(parts, ", ")
 }
 
-// Keeps reports whether a recording has all events since a time of CLOCK_MONOTONIC, as far as is known.
+// Keeps reports whether a recording has all events since a time of CLOCK_MONOTONIC, as far as is
+// known.
 func (f *File) Keeps(since time.Duration) bool {
 	if since < f.past.sure {
 		return false

@@ -16,7 +16,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Reader merges the events of recordings by their times. A recording is a file, or memory to which a program writes.
+// Reader merges the events of recordings by their times. A recording is a file, or memory to which
+// a program writes.
 type Reader struct {
 	// Faults counts the events that were left out because the condition could not be evaluated.
 	Faults uint64
@@ -39,9 +40,9 @@ type Reader struct {
 	taken    bool // the first file of active must be advanced
 }
 
-// Open opens recordings. The reader delivers the events of the probes that the specs name, or of all probes if there
-// are no specs. If where is not empty, it must be true for the event. Probes that where or fits refuses are left out;
-// it is an error if all are. fits may be nil.
+// Open opens recordings. The reader delivers the events of the probes that the specs name, or of
+// all probes if there are no specs. If where is not empty, it must be true for the event. Probes
+// that where or fits refuses are left out; it is an error if all are. fits may be nil.
 func Open(
 	from From, specs []spec.Choice, where string, fits func(*recording.Probe) error,
 ) (*Reader, error) {
@@ -70,7 +71,10 @@ func New(specs []spec.Choice, where string, fits func(*recording.Probe) error) (
 
 // Selects reports whether the specs name a probe.
 func (r *Reader) Selects(provider, probe string) bool {
-	return len(r.specs) == 0 || slices.ContainsFunc(r.specs, func(spec spec.Spec) bool { return spec.Match(provider, probe) })
+	return len(r.specs) == 0 ||
+		slices.ContainsFunc(
+			r.specs, func(spec spec.Spec) bool { return spec.Match(provider, probe) },
+		)
 }
 
 // HasSelected reports whether any recording so far has had a probe that the specs name.
@@ -98,7 +102,8 @@ func (r *Reader) add(f *File) {
 	}
 }
 
-// Remove removes a recording. Next must not have returned an event of it since the last call of More.
+// Remove removes a recording. Next must not have returned an event of it since the last call of
+// More.
 func (r *Reader) Remove(f *File) {
 	r.gone += f.Lost()
 	r.files = slices.DeleteFunc(r.files, func(other *File) bool { return other == f })
@@ -122,7 +127,8 @@ func (r *Reader) open(from From) (err error) {
 	return r.check()
 }
 
-// check returns an error if no file has a selected probe, or if the expressions fit none of the probes.
+// check returns an error if no file has a selected probe, or if the expressions fit none of the
+// probes.
 func (r *Reader) check() error {
 	for _, f := range r.files {
 		for i := range f.Probes() {
@@ -263,8 +269,8 @@ func (r *Reader) settle() {
 	r.active[i-1] = f
 }
 
-// Clock returns the time of an event by the clock that relates all recordings: CLOCK_MONOTONIC, unless they are of
-// different boots.
+// Clock returns the time of an event by the clock that relates all recordings: CLOCK_MONOTONIC,
+// unless they are of different boots.
 func (r *Reader) Clock(e *recording.Event) time.Duration {
 	if r.realtime {
 		return time.Duration(e.Realtime)
@@ -272,8 +278,8 @@ func (r *Reader) Clock(e *recording.Event) time.Duration {
 	return e.Monotonic
 }
 
-// Next returns the next event that More has found, and its file, or io.EOF. Another error comes from the file that is
-// returned.
+// Next returns the next event that More has found, and its file, or io.EOF. Another error comes
+// from the file that is returned.
 func (r *Reader) Next() (*recording.Event, *File, error) {
 	if r.taken {
 		r.taken = false

@@ -15,7 +15,8 @@ import (
 // From names the source that is read in place of processes: recordings, the page of a program, or
 // pods.
 type From struct {
-	// Paths are the paths of recordings. With Follow, events that are written from now on are read too.
+	// Paths are the paths of recordings. With Follow, events that are written from now on are read
+	// too.
 	Paths  []string
 	Follow bool
 	// Address is the address of the page.
@@ -64,7 +65,8 @@ func lastOf(files []*File) (last int64, err error) {
 	return last, nil
 }
 
-// moment parses the time in a flag, or returns otherwise if it is "". It calls last only if it needs the time of the last event.
+// moment parses the time in a flag, or returns otherwise if it is "". It calls last only if it
+// needs the time of the last event.
 func moment(flag, text string, last func() (int64, error), otherwise int64) (int64, error) {
 	if text == "" {
 		return otherwise, nil
@@ -87,7 +89,16 @@ func moment(flag, text string, last func() (int64, error), otherwise int64) (int
 				return 0, err
 			}
 			end := time.Unix(0, nanoseconds)
-			at = time.Date(end.Year(), end.Month(), end.Day(), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), time.Local)
+			at = time.Date(
+				end.Year(),
+				end.Month(),
+				end.Day(),
+				at.Hour(),
+				at.Minute(),
+				at.Second(),
+				at.Nanosecond(),
+				time.Local,
+			)
 			if at.After(end) {
 				at = at.AddDate(0, 0, -1)
 			}

@@ -42,7 +42,8 @@ type Process struct {
 	PID       int
 	UID       uint32
 	Elsewhere bool
-	// Start is its start time, in ticks since the boot. It differs from the start time of any other process with this PID.
+	// Start is its start time, in ticks since the boot. It differs from the start time of any other
+	// process with this PID.
 	Start uint64
 
 	own    int    // its PID in its own namespace
@@ -87,8 +88,8 @@ type Connection struct {
 	Probes []*recording.Probe
 }
 
-// Dial connects to the process, and asks for its probes. The path on which the process claims to listen may be on a
-// file system that does not answer.
+// Dial connects to the process, and asks for its probes. The path on which the process claims to
+// listen may be on a file system that does not answer.
 func (p *Process) Dial() (*Connection, error) {
 	offset := func(process string) time.Duration { return processes.ClockOffset(process, "monotonic") }
 	if !p.Elsewhere && offset(strconv.Itoa(p.PID)) != offset("self") {
@@ -134,8 +135,9 @@ func (c *Connection) Watch(w wire.Watch) (*wire.Memory, error) {
 	return m, nil
 }
 
-// dialAny connects to all possible places of the process at the same time, so that none delays another, and returns the
-// first connection to it, or else one whose other side has no PID here. The error is the error of the first place.
+// dialAny connects to all possible places of the process at the same time, so that none delays
+// another, and returns the first connection to it, or else one whose other side has no PID here.
+// The error is the error of the first place.
 func (p *Process) dialAny() (*Connection, error) {
 	places := p.likely()
 	type answer struct {
@@ -186,8 +188,9 @@ func (c *Connection) close() {
 	}
 }
 
-// likely returns the places to try: first the sockets that the user of the process owns, then sockets whose owner is
-// unknown, then others. It returns none on a file system that does not answer.
+// likely returns the places to try: first the sockets that the user of the process owns, then
+// sockets whose owner is unknown, then others. It returns none on a file system that does not
+// answer.
 func (p *Process) likely() (all []place) {
 	if len(p.places) == 1 {
 		return p.places
@@ -209,7 +212,11 @@ func (p *Process) likely() (all []place) {
 
 // rank returns a number that is lower the more likely the process listens there.
 func (at place) rank(p *Process) int {
-	info, err := stall.Do(p.stallKey(path.Dir(at.path)), func() (os.FileInfo, error) { return os.Lstat(at.root + at.path) }, nil)
+	info, err := stall.Do(
+		p.stallKey(path.Dir(at.path)),
+		func() (os.FileInfo, error) { return os.Lstat(at.root + at.path) },
+		nil,
+	)
 	switch {
 	case errors.Is(err, stall.Err):
 		return 3
@@ -278,7 +285,8 @@ func connect(at place) (*net.UnixConn, error) {
 	dir, err := unix.Open(at.root+path.Dir(at.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if (err == unix.EACCES || err == unix.EPERM) && at.root != "" {
 		// The process may have the same root as this command even if its root cannot be opened.
-		if own, ownErr := unix.Open(path.Dir(at.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); ownErr == nil {
+		const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+		if own, ownErr := unix.Open(path.Dir(at.path), flags, 0); ownErr == nil {
 			dir, err = own, nil
 		}
 	}
@@ -286,7 +294,9 @@ func connect(at place) (*net.UnixConn, error) {
 		return nil, fmt.Errorf("%w: %s", ErrDeleted, at.path) // with its directory
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRefused, &os.PathError{Op: "open", Path: at.root + path.Dir(at.path), Err: err})
+		return nil, fmt.Errorf(
+			"%w: %w", ErrRefused, &os.PathError{Op: "open", Path: at.root + path.Dir(at.path), Err: err},
+		)
 	}
 	defer unix.Close(dir)
 	dialer := net.Dialer{Timeout: patience}
@@ -302,8 +312,8 @@ func connect(at place) (*net.UnixConn, error) {
 	return nil, fmt.Errorf("%w: %s: %w", ErrRefused, at.path, err)
 }
 
-// check refuses a peer that is another process, which may have replaced the socket by its own. It reports whether the peer is known
-// to be the process.
+// check refuses a peer that is another process, which may have replaced the socket by its own. It
+// reports whether the peer is known to be the process.
 func (p *Process) check(conn *net.UnixConn) (known bool, err error) {
 	peer, err := wire.Peer(conn)
 	if err != nil {
@@ -323,8 +333,8 @@ func (p *Process) check(conn *net.UnixConn) (known bool, err error) {
 	return peer.Pid != 0, nil
 }
 
-// Dialer connects to processes, a few of each user at a time, so that no user can delay the others. The zero Dialer
-// is ready to use.
+// Dialer connects to processes, a few of each user at a time, so that no user can delay the others.
+// The zero Dialer is ready to use.
 type Dialer struct {
 	mu    sync.Mutex
 	users map[uint32]chan struct{}

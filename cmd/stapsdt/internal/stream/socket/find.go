@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package socket finds the processes that listen (see package probesock), and connects to them. Any of
-// them may be hostile: their messages are checked, and none delays another.
+// Package socket finds the processes that listen (see package probesock), and connects to them. Any
+// of them may be hostile: their messages are checked, and none delays another.
 package socket
 
 import (
@@ -30,7 +30,8 @@ import (
 var (
 	// ErrNone means that a process does not listen.
 	ErrNone = errors.New("the process does not listen: start it with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, or let it call probesock.Listen")
-	// ErrUser means that a process admits only its own user and root. It is an fs.ErrPermission too.
+	// ErrUser means that a process admits only its own user and root. It is an fs.ErrPermission
+	// too.
 	ErrUser error = missingRight("its socket admits only its own user and root")
 	// ErrStale means that no process listens on the socket that was found.
 	ErrStale = errors.New("no process listens on its socket any longer")
@@ -54,7 +55,8 @@ type place struct {
 	path string // relative to root
 }
 
-// Started returns the start time of a process in ticks since the boot, or 0 if there is no such process.
+// Started returns the start time of a process in ticks since the boot, or 0 if there is no such
+// process.
 func Started(pid int) uint64 {
 	start, _ := proc.StartTicks(pid)
 	return start
@@ -94,8 +96,8 @@ const listens = 0x10000
 const (
 	// maxSockets is the maximum number of lines of /proc/net/unix that are read.
 	maxSockets = 1 << 20
-	// maxPaths is the maximum number of sockets of one name that are examined. Any process of the network namespace may give
-	// its own sockets the name of another process's socket.
+	// maxPaths is the maximum number of sockets of one name that are examined. Any process of the
+	// network namespace may give its own sockets the name of another process's socket.
 	maxPaths = 64
 )
 
@@ -135,8 +137,11 @@ func (p *Process) find(sockets map[string][]string) (err error) {
 		return nil
 	}
 	root := fmt.Sprintf("/proc/%d/root", proc.Task(p.PID))
-	if len(paths) > maxPaths { // most belong to other processes; the process's own socket is in one of its directories
-		usual, _ := stall.Do(stallKey(p.PID, root), func() ([]string, error) { return p.directories(), nil }, nil)
+	// most belong to other processes; the process's own socket is in one of its directories
+	if len(paths) > maxPaths {
+		usual, _ := stall.Do(
+			stallKey(p.PID, root), func() ([]string, error) { return p.directories(), nil }, nil,
+		)
 		paths = slices.Clone(paths)
 		slices.SortStableFunc(paths, func(a, b string) int {
 			return slices.Index(usual, path.Dir(b)) - slices.Index(usual, path.Dir(a))
@@ -145,7 +150,8 @@ func (p *Process) find(sockets map[string][]string) (err error) {
 	}
 	long := false
 	for _, at := range paths {
-		if strings.HasPrefix(at, "/proc/") { // bound through a descriptor of the directory, as the path is too long for an address
+		// bound through a descriptor of the directory, as the path is too long for an address
+		if strings.HasPrefix(at, "/proc/") {
 			long = true
 			continue
 		}
@@ -172,7 +178,9 @@ func (p *Process) inDirectories(root string) (all []place) {
 	for _, dir := range p.directories() {
 		for n := range wire.MaxNamesakes {
 			at := place{root, path.Join(dir, wire.SocketName(uint32(p.own), p.seen, n+1))}
-			if info, err := os.Lstat(root + at.path); err == nil && info.Mode().Type() == os.ModeSocket && !slices.Contains(all, at) {
+			if info, err := os.Lstat(root + at.path); err == nil &&
+				info.Mode().Type() == os.ModeSocket &&
+				!slices.Contains(all, at) {
 				all = append(all, at)
 			}
 		}
@@ -301,7 +309,8 @@ func (n *Newcomers) Processes() []*Process {
 		if len(p.places) > 0 {
 			for _, at := range p.places {
 				name := path.Base(at.path)
-				seen[name] = seen[name] || len(p.places) == 1 // only one of several places is the process's own
+				// only one of several places is the process's own
+				seen[name] = seen[name] || len(p.places) == 1
 			}
 			all = append(all, p)
 		}
@@ -316,7 +325,9 @@ func (n *Newcomers) Processes() []*Process {
 			seen[e.Name()] = true
 			pid, _ := strconv.Atoi(match[2])
 			start, _ := strconv.ParseUint(match[3], 10, 64)
-			all = append(all, &Process{PID: pid, UID: own, Start: start, Elsewhere: true, places: []place{{path: at}}})
+			all = append(all, &Process{
+				PID: pid, UID: own, Start: start, Elsewhere: true, places: []place{{path: at}},
+			})
 		}
 	}
 	return all
@@ -345,15 +356,17 @@ const (
 	longestFound = time.Minute
 )
 
-// Newcomers decides when to look for processes again, which is expensive if there are many. The zero value is ready to use.
+// Newcomers decides when to look for processes again, which is expensive if there are many. The
+// zero value is ready to use.
 type Newcomers struct {
 	thread, sockets string
 	looked          time.Time
 	known           map[int]*entry // by PID
 }
 
-// Possible reports whether processes may have begun to listen since it last reported true: threads were started, the network namespaces
-// of the processes have other sockets, or longestUnseen has passed.
+// Possible reports whether processes may have begun to listen since it last reported true: threads
+// were started, the network namespaces of the processes have other sockets, or longestUnseen has
+// passed.
 func (n *Newcomers) Possible(pids ...int) bool {
 	if thread := lastThread(); thread != n.thread {
 		n.thread, n.sockets, n.looked = thread, "", time.Now()

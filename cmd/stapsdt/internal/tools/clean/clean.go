@@ -68,7 +68,8 @@ var (
 	ownerName = regexp.MustCompile(`/stapsdt-([0-9]+)$|^/run/user/([0-9]+)/stapsdt$`)
 )
 
-// shared is the directory that the C library uses. It also has files of other programs, and of all users.
+// shared is the directory that the C library uses. It also has files of other programs, and of all
+// users.
 const shared = "/tmp"
 
 // Directories returns the directories that a user's programs use in this environment. If all is
@@ -126,10 +127,12 @@ type cleaner struct {
 	files  []File
 }
 
-// expects reports whether a directory may belong to this owner: in /tmp, another user can create a directory with the name.
+// expects reports whether a directory may belong to this owner: in /tmp, another user can create a
+// directory with the name.
 func (c *cleaner) expects(path string, owner int) bool {
 	number := ownerName.FindStringSubmatch(path)
-	return len(c.Named) > 0 || owner == os.Geteuid() || c.All && (number == nil || number[1]+number[2] == strconv.Itoa(owner))
+	return len(c.Named) > 0 || owner == os.Geteuid() ||
+		c.All && (number == nil || number[1]+number[2] == strconv.Itoa(owner))
 }
 
 func (c *cleaner) directory(path string) error {
@@ -174,7 +177,8 @@ func (c *cleaner) directory(path string) error {
 func (c *cleaner) file(dir *os.File, name string, owner int) {
 	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	fd, err := unix.Openat(int(dir.Fd()), name, flags|unix.O_NOATIME, 0) // keeps the access time
-	if err == unix.EPERM {                                               // the file is another user's
+	// the file is another user's
+	if err == unix.EPERM {
 		fd, err = unix.Openat(int(dir.Fd()), name, flags, 0)
 	}
 	if err != nil {
@@ -183,7 +187,9 @@ func (c *cleaner) file(dir *os.File, name string, owner int) {
 	file := os.NewFile(uintptr(fd), name)
 	defer file.Close()
 	var stat unix.Stat_t
-	if unix.Fstat(fd, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG || owner >= 0 && owner != int(stat.Uid) || !isImage(file) {
+	if unix.Fstat(fd, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG ||
+		owner >= 0 && owner != int(stat.Uid) ||
+		!isImage(file) {
 		return
 	}
 	var last time.Time
@@ -193,7 +199,9 @@ func (c *cleaner) file(dir *os.File, name string, owner int) {
 		}
 	}
 	unused := max(0, c.now.Sub(last)) // it may have been used after now
-	f := File{Path: filepath.Join(dir.Name(), name), Size: stat.Size, Unused: unused.Round(time.Second)}
+	f := File{
+		Path: filepath.Join(dir.Name(), name), Size: stat.Size, Unused: unused.Round(time.Second),
+	}
 	switch pid, found := c.mapped[name]; {
 	case unused < c.Older:
 		f.Action = Young
@@ -209,17 +217,28 @@ func (c *cleaner) file(dir *os.File, name string, owner int) {
 	c.files = append(c.files, f)
 }
 
-// isImage reports whether a file is an image of this library: the files that linkers make have other sections.
+// isImage reports whether a file is an image of this library: the files that linkers make have
+// other sections.
 func isImage(file *os.File) bool {
 	const sections = "  .note.gnu.build-id .hash .dynsym .dynstr .text .stapsdt.base .dynamic .note.stapsdt .debug_info .debug_abbrev .debug_str .debug_aranges .debug_line .shstrtab "
 	f, err := elffile.New(file)
 	return err == nil && f.Type == elf.ET_DYN && f.Section(".note.stapsdt") != nil && f.Section(".stapsdt.base") != nil &&
-		!slices.ContainsFunc(f.Sections, func(s *elf.Section) bool { return !strings.Contains(sections, " "+s.Name+" ") })
+		!slices.ContainsFunc(
+			f.Sections,
+			func(s *elf.Section) bool { return !strings.Contains(sections, " "+s.Name+" ") },
+		)
 }
 
-// leaseable reports whether a mapped file of this file system counts as open: on overlayfs, a mapping holds another file open.
+// leaseable reports whether a mapped file of this file system counts as open: on overlayfs, a
+// mapping holds another file open.
 func leaseable(fd int) bool {
-	known := []uint32{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC}
+	known := []uint32{
+		unix.EXT4_SUPER_MAGIC,
+		unix.XFS_SUPER_MAGIC,
+		unix.BTRFS_SUPER_MAGIC,
+		unix.TMPFS_MAGIC,
+		unix.F2FS_SUPER_MAGIC,
+	}
 	var fs unix.Statfs_t
 	return unix.Fstatfs(fd, &fs) == nil && slices.Contains(known, uint32(fs.Type))
 }
@@ -238,7 +257,9 @@ func remove(dir int, name string, fd int, stat *unix.Stat_t) (action Action, why
 	err := unix.Fstatat(dir, aside, &now, unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil || now.Ino != stat.Ino || now.Dev != stat.Dev {
 		action, why = Failed, "the file was replaced meanwhile"
-	} else if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK); err == unix.EAGAIN {
+	} else if _, err = unix.FcntlInt(
+		uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK,
+	); err == unix.EAGAIN {
 		action, why = Mapped, "a process has it open"
 	} else if err != nil { // the file is another user's, and CAP_LEASE is missing
 		action, why = Unseen, fmt.Sprintf("the kernel does not report whether it is in use: %v", err)
@@ -247,7 +268,8 @@ func remove(dir int, name string, fd int, stat *unix.Stat_t) (action Action, why
 	} else {
 		return Removed, ""
 	}
-	if err := unix.Renameat2(dir, aside, dir, name, unix.RENAME_NOREPLACE); err != nil && err != unix.EEXIST {
+	if err := unix.Renameat2(dir, aside, dir, name, unix.RENAME_NOREPLACE); err != nil &&
+		err != unix.EEXIST {
 		return Failed, err.Error()
 	}
 	return action, why

@@ -24,7 +24,8 @@ const typed = 6
 var argTypes = map[string]stapsdt.ArgType{
 	"bool": stapsdt.Uint8,
 	"int8": stapsdt.Int8, "int16": stapsdt.Int16, "int32": stapsdt.Int32, "int64": stapsdt.Int64, "int": stapsdt.Int64,
-	"uint8": stapsdt.Uint8, "uint16": stapsdt.Uint16, "uint32": stapsdt.Uint32, "uint64": stapsdt.Uint64, "uint": stapsdt.Uint64,
+	"uint8": stapsdt.Uint8, "uint16": stapsdt.Uint16, "uint32": stapsdt.Uint32, "uint64": stapsdt.Uint64,
+	"uint":    stapsdt.Uint64,
 	"uintptr": stapsdt.Uint64, "unsafe.Pointer": stapsdt.Uint64,
 	"float32": stapsdt.Float32, "float64": stapsdt.Float64, "string": stapsdt.String,
 }

@@ -363,4 +363,6 @@ type Pos = gotoken.Position
 // Errors are the errors of a file, in the order in which they were found.
 type Errors = goscanner.ErrorList
 
-func add(e *Errors, pos Pos, format string, args ...any) { e.Add(pos, fmt.Sprintf(format, args...)) }
+func add(e *Errors, pos Pos, format string, args ...any) {
+	e.Add(pos, fmt.Sprintf(format, args...))
+}

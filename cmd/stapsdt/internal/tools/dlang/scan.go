@@ -47,7 +47,10 @@ type scanner struct {
 // scan returns the tokens of a file, with macros expanded and an end. It stops at the first
 // error.
 func scan(file, text string, errors *Errors) []token {
-	s := &scanner{text: text, pos: Pos{Filename: file, Line: 1, Column: 1}, fresh: true, macros: map[string][]token{}, errors: errors}
+	s := &scanner{
+		text: text, pos: Pos{Filename: file, Line: 1, Column: 1}, fresh: true,
+		macros: map[string][]token{}, errors: errors,
+	}
 	for len(*errors) == 0 {
 		t, ok := s.token()
 		if !ok {
@@ -115,7 +118,8 @@ func (s *scanner) token() (t token, ok bool) {
 		add(s.errors, t.pos, "the quote has no end on its line")
 	case strings.Contains(`"'`, t.text[:1]):
 		t.kind = quote
-	case t.text[0] == '_' || t.text[0] >= '0' && t.text[0] <= '9' || t.text[0]|0x20 >= 'a' && t.text[0]|0x20 <= 'z':
+	case t.text[0] == '_' || t.text[0] >= '0' && t.text[0] <= '9' || t.text[0]|0x20 >= 'a' &&
+		t.text[0]|0x20 <= 'z':
 		t.kind = word
 	}
 	return t, len(*s.errors) == 0
@@ -191,7 +195,8 @@ func (s *scanner) moved(from Pos, line []token) {
 	s.pos.Line = max(0, int(number)+s.pos.Line-from.Line-1)
 	if len(line) > 1 && line[1].kind == quote {
 		file, err := strconv.Unquote(line[1].text)
-		if err == nil && text.Printable(file) == file { // no line of its own in a comment of the code
+		if err == nil &&
+			text.Printable(file) == file { // no line of its own in a comment of the code
 			s.pos.Filename = file
 		}
 	}

@@ -53,7 +53,8 @@ func Diagnose(f *Facts) (all []Finding) {
 	for _, c := range checks {
 		for _, found := range c.run(f) {
 			found.Cause, found.See = c.cause, "docs/nothing-shows.md#"+c.see
-			if listens && found.Level == Fault && !(toOther && c.cause == "user") && strings.Contains(kernelOnly, " "+c.cause+" ") {
+			if listens && found.Level == Fault && !(toOther && c.cause == "user") &&
+				strings.Contains(kernelOnly, " "+c.cause+" ") {
 				found.Level = Note
 				found.Message += " This concerns only what needs the kernel, such as stack: the process listens."
 			}

@@ -91,8 +91,8 @@ type Process struct {
 	Children []int
 	// Siblings are other processes that run the same program.
 	Siblings []int
-	// Socket is the error from connecting to its socket: nil if it can be watched without the kernel,
-	// and socket.ErrNone if it does not listen.
+	// Socket is the error from connecting to its socket: nil if it can be watched without the
+	// kernel, and socket.ErrNone if it does not listen.
 	Socket error
 	// Deleted are its recordings whose files were deleted.
 	Deleted []recordings.Recording
@@ -147,9 +147,12 @@ func (f *Facts) named(id target.ID) bool {
 	return f.Spec == nil || f.Spec.File == "" || id == f.Named.ID
 }
 
-// likely returns the first image with a selected probe, even if the spec names another file, or nil.
+// likely returns the first image with a selected probe, even if the spec names another file, or
+// nil.
 func (f *Facts) likely() *Image {
-	i := slices.IndexFunc(f.Images, func(im Image) bool { return slices.ContainsFunc(im.Probes, f.selects) })
+	i := slices.IndexFunc(
+		f.Images, func(im Image) bool { return slices.ContainsFunc(im.Probes, f.selects) },
+	)
 	if i < 0 {
 		return nil
 	}

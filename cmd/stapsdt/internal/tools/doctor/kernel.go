@@ -101,9 +101,11 @@ func noSys(f *Facts) []Finding {
 	return fault(StatusFault, "/sys is not mounted: it shows the kernel's uprobes and its processors.", "Mount it: mount -t sysfs sysfs /sys.")
 }
 
-// uprobes checks whether the kernel shows an event source for uprobes. From Linux 6.6, attaching works without it.
+// uprobes checks whether the kernel shows an event source for uprobes. From Linux 6.6, attaching
+// works without it.
 func uprobes(f *Facts) []Finding {
-	if f.Host.Uprobes != UprobesMissing || f.Trial.Name.Probe != "" && f.Trial.Attach == nil && f.Trial.BPF == nil {
+	if f.Host.Uprobes != UprobesMissing ||
+		f.Trial.Name.Probe != "" && f.Trial.Attach == nil && f.Trial.BPF == nil {
 		return nil
 	}
 	return fault(StatusFault, "The kernel has no event source for uprobes (/sys/bus/event_source/devices/uprobe).",
@@ -135,7 +137,8 @@ func architecture(f *Facts) []Finding {
 func site(f *Facts) []Finding {
 	err := f.Trial.Attach
 	switch {
-	case f.Trial.Name.Probe == "" || f.Trial.BPF != nil || f.refused() || errors.Is(err, unix.ESRCH) || err != nil && f.Host.Uprobes != UprobesThere:
+	case f.Trial.Name.Probe == "" || f.Trial.BPF != nil || f.refused() ||
+		errors.Is(err, unix.ESRCH) || err != nil && f.Host.Uprobes != UprobesThere:
 		return nil // other checks report the reason, or the process has exited
 	case err == nil:
 		return fine("The kernel lets " + f.Trial.Name.String() + " be traced.")

@@ -125,7 +125,11 @@ func otherName(f *Facts) []Finding {
 	case f.Spec == nil || errors.Is(f.Named.Err, sdt.ErrNoProbes): // otherFile reports it
 		return nil
 	case f.Spec.File != "" && f.Named.Err == nil && !f.Named.HasProbe:
-		return fault(StatusNothing, fmt.Sprintf("%s has no probe %s:%s.", f.Spec.File, f.Spec.Provider, f.Spec.Probe), "List its probes: stapsdt list "+f.Spec.File+".")
+		return fault(
+			StatusNothing,
+			fmt.Sprintf("%s has no probe %s:%s.", f.Spec.File, f.Spec.Provider, f.Spec.Probe),
+			"List its probes: stapsdt list "+f.Spec.File+".",
+		)
 	case len(f.Images) == 0 || f.likely() != nil:
 		return nil
 	}
@@ -142,11 +146,16 @@ func (f *Facts) nearest() (names []string) {
 	distances := map[string]int{}
 	for _, im := range f.Images {
 		for _, n := range im.Probes {
-			distances[n.String()] = nearest.Distance(f.Spec.Provider, n.Provider) + nearest.Distance(f.Spec.Probe, n.Probe)
+			distances[n.String()] = nearest.Distance(
+				f.Spec.Provider, n.Provider,
+			) + nearest.Distance(f.Spec.Probe, n.Probe)
 			names = append(names, n.String())
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(distances[a]-distances[b], cmp.Compare(a, b)) })
+	slices.SortFunc(
+		names,
+		func(a, b string) int { return cmp.Or(distances[a]-distances[b], cmp.Compare(a, b)) },
+	)
 	return slices.Compact(names)
 }
 

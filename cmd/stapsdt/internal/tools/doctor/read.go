@@ -95,7 +95,8 @@ func (f *Facts) image(u target.Use) {
 // machine notes the machine of selected probes, unless the kernel's machine executes it.
 func (f *Facts) machine(m elf.Machine) {
 	narrow := map[elf.Machine]elf.Machine{elf.EM_386: elf.EM_X86_64, elf.EM_ARM: elf.EM_AARCH64}
-	if m != elf.EM_NONE && m != f.Host.Machine && narrow[m] != f.Host.Machine && f.Host.Machine != elf.EM_NONE {
+	if m != elf.EM_NONE && m != f.Host.Machine && narrow[m] != f.Host.Machine &&
+		f.Host.Machine != elf.EM_NONE {
 		f.Process.Foreign = m
 	}
 }
@@ -206,7 +207,9 @@ func (f *Facts) readProgram() {
 		}
 		f.machine(machine(m.Link(f.PID), func(file io.ReaderAt) bool {
 			probes, _ := sdt.Read(file)
-			return slices.ContainsFunc(probes, func(p sdt.Site) bool { return f.selects(Name{p.Provider, p.Name}) })
+			return slices.ContainsFunc(
+				probes, func(p sdt.Site) bool { return f.selects(Name{p.Provider, p.Name}) },
+			)
 		}))
 	}
 }

@@ -35,7 +35,8 @@ func (s system) has(path string) bool {
 
 // host reads the facts about the kernel, except for its release and machine.
 func (s system) host() (h Host) {
-	_, mode, _ := strings.Cut(s.text("sys/kernel/security/lockdown"), "[") // "none [integrity] confidentiality"
+	// "none [integrity] confidentiality"
+	_, mode, _ := strings.Cut(s.text("sys/kernel/security/lockdown"), "[")
 	h.Lockdown, _, _ = strings.Cut(mode, "]")
 	const devices = "sys/bus/event_source/devices"
 	switch {
@@ -77,7 +78,8 @@ func (s system) process(pid int) Process {
 		Stopped: state != "" && strings.ContainsAny(state[:1], "Tt"),
 	}
 	for variable := range strings.SplitSeq(s.text("proc/"+number+"/environ"), "\x00") {
-		if value, ok := strings.CutPrefix(variable, "STAPSDT_DIR="); ok && p.Directory == "" { // the first counts
+		// the first counts
+		if value, ok := strings.CutPrefix(variable, "STAPSDT_DIR="); ok && p.Directory == "" {
 			p.Directory = value
 		}
 		if err := p.obey(variable); err != nil {
@@ -103,7 +105,8 @@ func (p *Process) obey(variable string) error {
 	return nil
 }
 
-// status returns the lines of /proc/PID/status by their names. The kernel escapes a newline in Name.
+// status returns the lines of /proc/PID/status by their names. The kernel escapes a newline in
+// Name.
 func (s system) status(process string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(s.text("proc/" + process + "/status")) {
@@ -113,7 +116,8 @@ func (s system) status(process string) map[string]string {
 	return all
 }
 
-// effective returns the effective UID of a line with the real, effective, saved and file-system UIDs, or -1.
+// effective returns the effective UID of a line with the real, effective, saved and file-system
+// UIDs, or -1.
 func effective(line string) int {
 	var real, uid int
 	if _, err := fmt.Sscan(line, &real, &uid); err != nil {

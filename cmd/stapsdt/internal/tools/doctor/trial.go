@@ -63,8 +63,9 @@ func (f *Facts) run(u target.Use, p sdt.Site, prog *ebpf.Program) {
 	}
 }
 
-// attach attaches by uprobe_multi, or else by a perf event. It tries no perf event if the kernel shows no event source, because package
-// link would create an event in tracefs, which all tracers see and which can outlive this process.
+// attach attaches by uprobe_multi, or else by a perf event. It tries no perf event if the kernel
+// shows no event source, because package link would create an event in tracefs, which all tracers
+// see and which can outlive this process.
 func (f *Facts) attach(path string, offset uint64, prog *ebpf.Program) (io.Closer, error) {
 	executable, err := link.OpenExecutable(path)
 	if err != nil {

@@ -21,7 +21,15 @@ func (s *Script) Bpftrace() (program string, skipped []string) {
 	s.head(&b)
 	for _, sites := range s.byName() {
 		if why := obstacle(sites); why != "" {
-			skipped = append(skipped, fmt.Sprintf("%s in %s: %s", render.Printable(sites[0].Provider+":"+sites[0].Name), render.Printable(sites[0].File.Path), why))
+			skipped = append(
+				skipped,
+				fmt.Sprintf(
+					"%s in %s: %s",
+					render.Printable(sites[0].Provider+":"+sites[0].Name),
+					render.Printable(sites[0].File.Path),
+					why,
+				),
+			)
 			continue
 		}
 		s.clause(&b, sites)
@@ -33,7 +41,8 @@ func (s *Script) Bpftrace() (program string, skipped []string) {
 func (s *Script) byName() (all [][]Site) {
 	for _, site := range s.Sites {
 		i := slices.IndexFunc(all, func(sites []Site) bool {
-			return sites[0].File == site.File && sites[0].Provider == site.Provider && sites[0].Name == site.Name
+			return sites[0].File == site.File && sites[0].Provider == site.Provider &&
+				sites[0].Name == site.Name
 		})
 		if i < 0 {
 			all = append(all, nil)
@@ -59,7 +68,8 @@ func obstacle(sites []Site) string {
 			// bpftrace 0.17 reads a wrong value, or the values of other arguments, and
 			// 0.27 refuses the probe.
 			spelled, _, _ := strings.Cut(a.String(), "@")
-			if a.Err != nil || a.Operand.Symbol != "" || a.Operand.Kind == sdt.OperandVector || strings.HasSuffix(spelled, "f") {
+			if a.Err != nil || a.Operand.Symbol != "" || a.Operand.Kind == sdt.OperandVector ||
+				strings.HasSuffix(spelled, "f") {
 				return fmt.Sprintf("bpftrace does not understand the operand %s", render.Printable(a.String()))
 			}
 		}
@@ -68,7 +78,8 @@ func obstacle(sites []Site) string {
 }
 
 func printable(name string) bool {
-	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+	return utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 func (s *Script) clause(b *strings.Builder, sites []Site) {
@@ -145,15 +156,18 @@ const maxArgs = 6
 
 // quote returns a name or a path in the form that bpftrace accepts in a probe specification: in
 // quotes, if it contains anything except letters, digits and the characters "_.-/". The caller
-// makes sure that it contains no quote. Names come from other programs, and root runs the script, so that
-// a name must not be able to add code to it.
+// makes sure that it contains no quote. Names come from other programs, and root runs the script,
+// so that a name must not be able to add code to it.
 //
 // bpftrace reads a quoted string twice, and each time turns two backslashes into one (tested with
 // 0.17, which also accepts a backslash without quotes, but not at the end).
 func quote(s string) string {
 	for _, r := range s {
 		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune("_.-/", r):
+		case 'a' <= r && r <= 'z',
+			'A' <= r && r <= 'Z',
+			'0' <= r && r <= '9',
+			strings.ContainsRune("_.-/", r):
 		default:
 			return `"` + strings.ReplaceAll(s, `\`, `\\\\`) + `"`
 		}

@@ -49,7 +49,9 @@ func Run(to *console.Console, where query.Target, specs []spec.Choice, o Options
 	script.PIDs = slices.Sorted(slices.Values(proc.Family(where.PIDs)))
 	for _, name := range o.Texts {
 		if !slices.ContainsFunc(sites, func(site Site) bool {
-			return slices.ContainsFunc(script.values(&site), func(v value) bool { return v.asked == name })
+			return slices.ContainsFunc(
+				script.values(&site), func(v value) bool { return v.asked == name },
+			)
 		}) {
 			return query.Usagef("--str %s: no probe has such an argument", name)
 		}
@@ -108,8 +110,12 @@ func collect(
 	return sites, nil
 }
 
-func sitesOf(to *console.Console, selector *probes.Selector, f *target.File, uses []probes.Use) (sites []Site, err error) {
-	selected := slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return !selector.Selects(f, &p) })
+func sitesOf(
+	to *console.Console, selector *probes.Selector, f *target.File, uses []probes.Use,
+) (sites []Site, err error) {
+	selected := slices.DeleteFunc(
+		slices.Clone(f.Probes), func(p sdt.Site) bool { return !selector.Selects(f, &p) },
+	)
 	if len(selected) == 0 {
 		return nil, nil
 	}

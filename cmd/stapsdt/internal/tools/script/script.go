@@ -91,7 +91,8 @@ func (s *Script) values(site *Site) []value {
 	for i, a := range site.Args {
 		position := fmt.Sprintf("arg%d", i)
 		v := value{Arg: a, name: a.Name, named: identifier(a.Name)}
-		if !v.named || slices.ContainsFunc(all, func(other value) bool { return other.name == a.Name }) {
+		if !v.named ||
+			slices.ContainsFunc(all, func(other value) bool { return other.name == a.Name }) {
 			v.name, v.named = position, false
 		}
 		v.format = formatOf(a)

@@ -21,7 +21,8 @@ import (
 type results interface {
 	// Rows returns the counts. The most frequent rows come first.
 	Rows() ([]*Row[Probe], error)
-	// Report warns of events that are not included. what names the keys if there were too many different ones.
+	// Report warns of events that are not included. what names the keys if there were too many
+	// different ones.
 	Report(what string) error
 }
 
@@ -43,7 +44,8 @@ type shown struct {
 	counts map[string]uint64 // by Row.key
 }
 
-// Run counts events until the run ends. It shows their counts, or histograms if the options have buckets.
+// Run counts events until the run ends. It shows their counts, or histograms if the options have
+// buckets.
 func Run(ctx context.Context, to *console.Console, config query.Config, o Options) (err error) {
 	if err := o.Check(); err != nil {
 		return err
@@ -158,8 +160,8 @@ func (r *Row[S]) sumText() string {
 	return time.Duration(n.Int64()).String()
 }
 
-// rates returns the events per second of each row since the last screen. The final screen can follow too soon for that: it has the
-// rates since the screen before.
+// rates returns the events per second of each row since the last screen. The final screen can
+// follow too soon for that: it has the rates since the screen before.
 func (c *reporter) rates(rows []*Row[Probe], last bool) map[*Row[Probe]]float64 {
 	now, since := shown{c.until(), map[string]uint64{}}, c.shown[1]
 	if last && now.at.Sub(since.at) < c.options.Interval/2 {

@@ -60,9 +60,14 @@ func (c *Counter) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.Add(a, Probe{p.Provider, p.Name}, p.Name, func(rows *layout.Tables, id uint32) (*bpf.Section, error) {
-		return a.Section(c.run.Env, rows, id)
-	})
+	return c.Add(
+		a,
+		Probe{p.Provider, p.Name},
+		p.Name,
+		func(rows *layout.Tables, id uint32) (*bpf.Section, error) {
+			return a.Section(c.run.Env, rows, id)
+		},
+	)
 }
 
 // runTraced counts the events of processes.
@@ -84,7 +89,8 @@ func (c *reporter) runTraced(ctx context.Context, config query.Config, route sou
 	return c.finish()
 }
 
-// Report warns of events that are not included. what names the keys if there were too many different ones.
+// Report warns of events that are not included. what names the keys if there were too many
+// different ones.
 func (c *Counter) Report(what string) error {
 	stats, err := layout.ReadStats(c.run.Env.Stats)
 	if err != nil {

@@ -27,8 +27,8 @@ type Histograms struct {
 // manyRows is the number of rows from which a table replaces histograms.
 const manyRows = 5
 
-// WriteHistograms writes the histograms of rows of one subject, or a table if there are many rows. of is a part of
-// their titles.
+// WriteHistograms writes the histograms of rows of one subject, or a table if there are many rows.
+// of is a part of their titles.
 func WriteHistograms[S Subject](b *bytes.Buffer, h Histograms, rows []*Row[S], of string) {
 	if len(rows) == 0 {
 		return
@@ -61,7 +61,13 @@ func WriteHistograms[S Subject](b *bytes.Buffer, h Histograms, rows []*Row[S], o
 	table.Add(append([]string{"COUNT", "AVERAGE", "P50", "P99", "MAX"}, h.By...)...)
 	for _, r := range shown {
 		hg := r.Histogram(h.Buckets)
-		cells := []string{fmt.Sprint(r.Count), hg.Format(hg.Average()), hg.Format(hg.Quantile(0.5)), hg.Format(hg.Quantile(0.99)), hg.Format(hg.Quantile(1))}
+		cells := []string{
+			fmt.Sprint(r.Count),
+			hg.Format(hg.Average()),
+			hg.Format(hg.Quantile(0.5)),
+			hg.Format(hg.Quantile(0.99)),
+			hg.Format(hg.Quantile(1)),
+		}
 		table.Add(append(cells, r.Text...)...)
 	}
 	b.Write(table.Text())

@@ -49,7 +49,8 @@ type Options struct {
 	Table bool
 	// Interval is the time between two reports, or 0 for only one at the end.
 	Interval time.Duration
-	// Sort is the column by which rows are sorted, the largest first, or "" for the number of events.
+	// Sort is the column by which rows are sorted, the largest first, or "" for the number of
+	// events.
 	Sort string
 	// From names the recordings to read instead of processes.
 	From replay.From
@@ -70,13 +71,15 @@ func (o *Options) Check() error {
 	case o.Buckets != nil:
 		columns = histogramColumns
 	}
-	if columns = append([]string{"count"}, columns...); o.Sort != "" && !slices.Contains(columns, o.Sort) {
+	if columns = append([]string{"count"}, columns...); o.Sort != "" &&
+		!slices.Contains(columns, o.Sort) {
 		return query.Usagef("--sort takes %s here, not %q", strings.Join(columns, " or "), o.Sort)
 	}
 	return CheckLimit(o.Limit)
 }
 
-// NewInterval returns the interval of the reports. It returns an error if the events are of the past.
+// NewInterval returns the interval of the reports. It returns an error if the events are of the
+// past.
 func (o *Options) NewInterval() (*query.Interval, error) {
 	if o.Interval > 0 && len(o.From.Paths) > 0 && !o.From.Follow {
 		return nil, query.Usagef("-i cannot be used with --from: add --follow")
@@ -93,7 +96,9 @@ func Sorted[S Subject](rows []*Row[S], o *Options) []*Row[S] {
 	for _, r := range rows {
 		numbers[r] = r.number(o)
 	}
-	slices.SortStableFunc(rows, func(a, b *Row[S]) int { return -cmp.Compare(numbers[a], numbers[b]) })
+	slices.SortStableFunc(
+		rows, func(a, b *Row[S]) int { return -cmp.Compare(numbers[a], numbers[b]) },
+	)
 	return rows
 }
 

@@ -17,8 +17,8 @@ type Stacks struct {
 	exited    int
 }
 
-// stackOf is a stack of a process. If several probes share its site, each has its own stackOf, because the site is not
-// shown if it belongs to an image.
+// stackOf is a stack of a process. If several probes share its site, each has its own stackOf,
+// because the site is not shown if it belongs to an image.
 type stackOf struct {
 	process int
 	id      layout.StackID

@@ -30,7 +30,10 @@ type recordedProbe struct {
 }
 
 func newStreamCounter(o *Options) *streamCounter {
-	return &streamCounter{expressions: &o.Expressions, probes: map[*recording.Probe]*recordedProbe{}}
+	return &streamCounter{
+		expressions: &o.Expressions,
+		probes:      map[*recording.Probe]*recordedProbe{},
+	}
 }
 
 // run counts the events, and shows the result.
@@ -43,7 +46,8 @@ func (c *streamCounter) run(ctx context.Context, s *events.Stream, r *reporter) 
 	return r.finish()
 }
 
-// Event counts an event. The probe has all variables of the expressions: the source leaves out other probes.
+// Event counts an event. The probe has all variables of the expressions: the source leaves out
+// other probes.
 func (c *streamCounter) Event(e *events.Event) error {
 	if p, err := c.probe(e.Probe); err == nil {
 		c.take(p, e.Event)

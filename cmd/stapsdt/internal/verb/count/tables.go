@@ -51,8 +51,14 @@ func limitsOf(a *bpf.Aggregate) layout.Limits {
 	return l
 }
 
-// Add assigns a table to the program of a probe. section is called with the table and the program's ID in its rows.
-func (t *Tables[S]) Add(a *bpf.Aggregate, of S, probe string, section func(rows *layout.Tables, id uint32) (*bpf.Section, error)) (*bpf.Section, error) {
+// Add assigns a table to the program of a probe. section is called with the table and the program's
+// ID in its rows.
+func (t *Tables[S]) Add(
+	a *bpf.Aggregate,
+	of S,
+	probe string,
+	section func(rows *layout.Tables, id uint32) (*bpf.Section, error),
+) (*bpf.Section, error) {
 	id := len(t.counters)
 	if a.Places() && !a.Alone() && id >= maxPlaces {
 		return nil, fmt.Errorf("too many different probes: at most %d are counted at a time", maxPlaces)

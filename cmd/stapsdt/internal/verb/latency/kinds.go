@@ -46,7 +46,8 @@ type kinds struct {
 	all []*operation
 }
 
-// find returns the ID of the kind of operation that a probe starts or ends. The probe has the form PROVIDER:NAME.
+// find returns the ID of the kind of operation that a probe starts or ends. The probe has the form
+// PROVIDER:NAME.
 func (k *kinds) find(probe string, isStart bool) (uint32, error) {
 	o := &operation{start: k.start.String(), end: k.end.String()}
 	switch {

@@ -86,7 +86,8 @@ func (l *latency) openTable(b *bytes.Buffer, u *unpaired) {
 		header = append(header, "TID")
 	}
 	table := render.Table{Right: len(header), Width: console.Columns(l.Out)}
-	table.Add(slices.Concat(header, []string{strings.ToUpper(first.Columns.Key)}, first.Columns.Names)...)
+	table.Add(
+		slices.Concat(header, []string{strings.ToUpper(first.Columns.Key)}, first.Columns.Names)...)
 	for _, o := range u.oldest {
 		cells := []string{render.OpenFor(o.For(), !o.IsOpen()), fmt.Sprint(o.PID)}
 		if len(header) > len(cells) {

@@ -96,8 +96,11 @@ func missing(
 	return nil
 }
 
-// functionsOf returns the functions of a file, sorted by name, and records in shown which specs select a function.
-func functionsOf(f *target.File, specs []spec.Spec, shown map[string]bool) (fns []*function.Function) {
+// functionsOf returns the functions of a file, sorted by name, and records in shown which specs
+// select a function.
+func functionsOf(
+	f *target.File, specs []spec.Spec, shown map[string]bool,
+) (fns []*function.Function) {
 	seen := map[uint64]bool{}
 	for i := range f.Probes {
 		fn := f.Function(&f.Probes[i])
@@ -129,7 +132,15 @@ func pidsOf(uses []probes.Use) []int {
 func (o *printer) functions(heading string, fns []*function.Function) {
 	o.heading(heading)
 	for _, fn := range fns {
-		fmt.Fprintf(o, "  %s:%s%s  # %s:%d\n", spec.FunctionProvider, render.Printable(fn.Name), render.Printable(fn.Signature), render.Printable(fn.File), fn.Line)
+		fmt.Fprintf(
+			o,
+			"  %s:%s%s  # %s:%d\n",
+			spec.FunctionProvider,
+			render.Printable(fn.Name),
+			render.Printable(fn.Signature),
+			render.Printable(fn.File),
+			fn.Line,
+		)
 		if !o.Verbose {
 			continue
 		}
@@ -172,14 +183,20 @@ func printOperands(out *printer, kind string, args []function.Arg) {
 	}
 }
 
-var places = map[function.Place]string{function.AtEntry: "entry", function.AtPush: "push", function.AtBranch: "branch"}
+var places = map[function.Place]string{
+	function.AtEntry:  "entry",
+	function.AtPush:   "push",
+	function.AtBranch: "branch",
+}
 
 func functionsJSON(out *printer, path string, pids []int, fns []*function.Function) {
 	encoder := render.NewEncoder(out)
 	for _, fn := range fns {
 		j := JSONFunction{
-			File: path, Provider: spec.FunctionProvider, Probe: fn.Name, Signature: fn.Signature, Source: fn.File, Line: fn.Line,
-			Place: places[fn.Place], Offset: fn.Call.Offset, Returns: []uint64{}, Inlined: fn.Inlined, PIDs: pids,
+			File: path, Provider: spec.FunctionProvider, Probe: fn.Name, Signature: fn.Signature,
+			Source: fn.File, Line: fn.Line,
+			Place: places[fn.Place], Offset: fn.Call.Offset, Returns: []uint64{},
+			Inlined: fn.Inlined, PIDs: pids,
 		}
 		for _, r := range fn.Returns {
 			j.Returns = append(j.Returns, r.Offset)

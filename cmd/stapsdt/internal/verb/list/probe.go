@@ -43,7 +43,8 @@ type printer struct {
 	began bool
 }
 
-// group prints probes, in the text format with a heading and lines that describe where they are. Flush returns an error.
+// group prints probes, in the text format with a heading and lines that describe where they are.
+// Flush returns an error.
 func (o *printer) group(heading string, lines []string, probes []*probe) {
 	if o.Format.IsJSON() {
 		encoder := render.NewEncoder(o)

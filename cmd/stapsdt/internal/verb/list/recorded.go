@@ -30,7 +30,12 @@ func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 	}
 	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &o}
 	for _, path := range o.From.Paths {
-		reader, err := replay.Open(replay.From{Paths: []string{path}, Since: o.From.Since, Until: o.From.Until}, nil, "", nil)
+		reader, err := replay.Open(
+			replay.From{Paths: []string{path}, Since: o.From.Since, Until: o.From.Until},
+			nil,
+			"",
+			nil,
+		)
 		if err != nil {
 			return err
 		}
@@ -79,7 +84,9 @@ func (r *recordedProbes) heading() string {
 	line := fmt.Sprintf("%s (process %d, %s", r.file.Path, head.PID, head.Executable)
 	if r.last != 0 {
 		const clock = "15:04:05.000000"
-		line += fmt.Sprintf(", %s to %s", time.Unix(0, r.first).Format("2006-01-02 "+clock), time.Unix(0, r.last).Format(clock))
+		line += fmt.Sprintf(
+			", %s to %s", time.Unix(0, r.first).Format("2006-01-02 "+clock), time.Unix(0, r.last).Format(clock),
+		)
 	}
 	if r.file.Lost() > 0 {
 		line += "; lost " + r.file.LossText()

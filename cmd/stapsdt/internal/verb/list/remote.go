@@ -12,7 +12,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/remote"
 )
 
-// runRemote shows the probes that a program lists at an address. The program does not list their sites.
+// runRemote shows the probes that a program lists at an address. The program does not list their
+// sites.
 func runRemote(ctx context.Context, to *console.Console, text string, o Options) error {
 	if o.Verbose {
 		return query.Usagef("-v shows the sites of files, but %s lists none", "http://…")
@@ -31,7 +32,9 @@ func runRemote(ctx context.Context, to *console.Console, text string, o Options)
 		if len(p.Probes) == 0 {
 			continue
 		}
-		slices.SortFunc(p.Probes, func(a, b remote.Probe) int { return cmp.Compare(a.Name, b.Name) })
+		slices.SortFunc(
+			p.Probes, func(a, b remote.Probe) int { return cmp.Compare(a.Name, b.Name) },
+		)
 		file := p.Path
 		if !p.Loaded {
 			file = "not loaded"

@@ -12,18 +12,22 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// profile returns the stacks in the format of pprof. The label probe has the probe, and each expression of
-// --by is the name of a label.
+// profile returns the stacks in the format of pprof. The label probe has the probe, and each
+// expression of --by is the name of a label.
 func (t *table) profile() *profile.Profile {
 	b := &profiler{
 		profile: &profile.Profile{
 			SampleType: []*profile.ValueType{{Type: "events", Unit: "count"}}, DefaultSampleType: "events",
 			TimeNanos: t.start.UnixNano(), DurationNanos: t.duration.Nanoseconds(),
 		},
-		functions: map[symbol.Function]*profile.Function{}, mappings: map[mappingKey]*profile.Mapping{}, locations: map[string]*profile.Location{},
+		functions: map[symbol.Function]*profile.Function{},
+		mappings:  map[mappingKey]*profile.Mapping{}, locations: map[string]*profile.Location{},
 	}
 	for _, r := range t.rows {
-		sample := &profile.Sample{Value: []int64{int64(r.Count)}, Label: map[string][]string{"probe": {render.Printable(r.Of.String())}}}
+		sample := &profile.Sample{
+			Value: []int64{int64(r.Count)},
+			Label: map[string][]string{"probe": {render.Printable(r.Of.String())}},
+		}
 		for i, text := range r.Text {
 			sample.Label[t.By[i]] = []string{text}
 		}
@@ -32,7 +36,9 @@ func (t *table) profile() *profile.Profile {
 		}
 		if r.Stack.Cut != symbol.Whole {
 			cut := symbol.Function{Name: fmt.Sprintf("[%v]", r.Stack.Cut)}
-			sample.Location = append(sample.Location, b.location(&symbol.Frame{Functions: []symbol.Function{cut}}))
+			sample.Location = append(
+				sample.Location, b.location(&symbol.Frame{Functions: []symbol.Function{cut}}),
+			)
 		}
 		b.profile.Sample = append(b.profile.Sample, sample)
 	}
@@ -57,7 +63,9 @@ func (b *profiler) location(f *symbol.Frame) *profile.Location {
 	if l := b.locations[key]; l != nil {
 		return l
 	}
-	l := &profile.Location{ID: uint64(len(b.locations) + 1), Address: f.Address, Mapping: b.mapping(f)}
+	l := &profile.Location{
+		ID: uint64(len(b.locations) + 1), Address: f.Address, Mapping: b.mapping(f),
+	}
 	b.locations[key] = l
 	b.profile.Location = append(b.profile.Location, l)
 	fns := f.Functions
@@ -90,14 +98,17 @@ func (b *profiler) function(fn symbol.Function) *profile.Function {
 		return known
 	}
 	name := render.Printable(fn.Name)
-	known := &profile.Function{ID: uint64(len(b.functions) + 1), Name: name, SystemName: name, Filename: render.Printable(fn.File)}
+	known := &profile.Function{
+		ID: uint64(len(b.functions) + 1), Name: name, SystemName: name,
+		Filename: render.Printable(fn.File),
+	}
 	b.functions[fn] = known
 	b.profile.Function = append(b.profile.Function, known)
 	return known
 }
 
-// mapping returns the part of a file that contains a frame. It has the addresses of the file, because
-// processes map the file at different addresses.
+// mapping returns the part of a file that contains a frame. It has the addresses of the file,
+// because processes map the file at different addresses.
 func (b *profiler) mapping(f *symbol.Frame) *profile.Mapping {
 	if f.Module == nil {
 		return nil
@@ -108,7 +119,9 @@ func (b *profiler) mapping(f *symbol.Frame) *profile.Mapping {
 		return m
 	}
 	m := &profile.Mapping{
-		ID: uint64(len(b.mappings) + 1), Start: start, Limit: end, Offset: offset, File: render.Printable(f.Module.Path), BuildID: f.Module.BuildID(),
+		ID:    uint64(len(b.mappings) + 1),
+		Start: start, Limit: end, Offset: offset, File: render.Printable(f.Module.Path),
+		BuildID:      f.Module.BuildID(),
 		HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true,
 	}
 	b.mappings[key] = m

@@ -50,7 +50,8 @@ func (c *chrome) event(e event) []byte {
 
 func (c *chrome) mark(m *mark, e event) []byte {
 	args := evaluate.Object(m.args)
-	e.Name, e.Category, e.Time, e.PID, e.TID, e.Args = m.name, m.provider(), micros(m.at), m.process, m.track, &args
+	e.Name, e.Category, e.Time = m.name, m.provider(), micros(m.at)
+	e.PID, e.TID, e.Args = m.process, m.track, &args
 	return c.event(e)
 }
 
@@ -69,7 +70,10 @@ func (c *chrome) thread(process, track int, name string) []byte {
 }
 
 func (c *chrome) metadata(what string, process, track int, name string) []byte {
-	o := render.JSONObject{Names: []string{"name"}, Values: []json.RawMessage{render.AppendJSONString(nil, name)}}
+	o := render.JSONObject{
+		Names:  []string{"name"},
+		Values: []json.RawMessage{render.AppendJSONString(nil, name)},
+	}
 	return c.event(event{Name: what, Phase: "M", PID: process, TID: track, Args: &o})
 }
 

@@ -11,8 +11,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// perfetto is the format of Perfetto: a protobuf message of packets with descriptors of tracks, and with the beginning and the end
-// of each operation. https://perfetto.dev/docs/reference/synthetic-track-event
+// perfetto is the format of Perfetto: a protobuf message of packets with descriptors of tracks, and
+// with the beginning and the end of each operation.
+// https://perfetto.dev/docs/reference/synthetic-track-event
 type perfetto struct{}
 
 // The numbers of fields in Perfetto's messages, which are in protos/perfetto/trace.
@@ -64,7 +65,8 @@ const (
 	clockRealtime = 1
 )
 
-// noTrack is the UUID of the track that outfile.Timelines describes. Viewers draw it only if it has events.
+// noTrack is the UUID of the track that outfile.Timelines describes. Viewers draw it only if it has
+// events.
 const noTrack = 1
 
 // message is a protobuf message that is being built.
@@ -143,7 +145,8 @@ func (m *message) value(text json.RawMessage) {
 	} else if v, err := strconv.ParseUint(string(text), 10, 64); err == nil {
 		m.number(argumentUint, v)
 	} else if v, err := strconv.ParseFloat(string(text), 64); err == nil {
-		*m = protowire.AppendFixed64(protowire.AppendTag(*m, argumentDouble, protowire.Fixed64Type), math.Float64bits(v))
+		*m = protowire.AppendTag(*m, argumentDouble, protowire.Fixed64Type)
+		*m = protowire.AppendFixed64(*m, math.Float64bits(v))
 	} else {
 		s := string(text)
 		if text[0] == '"' {
@@ -153,13 +156,16 @@ func (m *message) value(text json.RawMessage) {
 	}
 }
 
-// span encodes the beginning and the end of an operation. Readers order packets by their times, and packets with the same time by
-// their order in the file, where operations are in the order of their ends.
+// span encodes the beginning and the end of an operation. Readers order packets by their times, and
+// packets with the same time by their order in the file, where operations are in the order of their
+// ends.
 func (perfetto) span(m *mark, took int64) []byte {
 	var end message
 	end.number(eventType, sliceEnd)
 	end.number(eventTrack, threadUUID(m.track))
-	return append(packet(m.at, packetEvent, m.event(sliceBegin, threadUUID(m.track))), packet(m.at+took, packetEvent, end)...)
+	return append(
+		packet(m.at, packetEvent, m.event(sliceBegin, threadUUID(m.track))),
+		packet(m.at+took, packetEvent, end)...)
 }
 
 func (perfetto) instant(m *mark) []byte {

@@ -1,5 +1,5 @@
-// Package timeline writes events and operations for Perfetto and chrome://tracing, which draw them on a time axis, with a
-// track for each goroutine or thread.
+// Package timeline writes events and operations for Perfetto and chrome://tracing, which draw them
+// on a time axis, with a track for each goroutine or thread.
 package timeline
 
 import (
@@ -37,15 +37,16 @@ type view struct {
 	stream     *events.Stream
 	operations pairing.Operations
 	where      string
-	condition  *replay.Reader // without recordings: its condition selects events that are not part of an operation
-	filters    map[*recording.Probe]*replay.Filter
-	writer     *writer
-	tracks     tracks
-	args       evaluate.Arguments
-	start      time.Time // the time of day of the first event
-	first      int64     // its time by the stream's clock, in nanoseconds
-	last       int64
-	events     uint64
+	// without recordings: its condition selects events that are not part of an operation
+	condition *replay.Reader
+	filters   map[*recording.Probe]*replay.Filter
+	writer    *writer
+	tracks    tracks
+	args      evaluate.Arguments
+	start     time.Time // the time of day of the first event
+	first     int64     // its time by the stream's clock, in nanoseconds
+	last      int64
+	events    uint64
 }
 
 // span is an operation that is open.
@@ -133,7 +134,8 @@ func (v *view) check(all []*recording.Probe) error {
 	return nil
 }
 
-// meets reports whether an event meets the condition. It reports false if the probe lacks a variable of the condition.
+// meets reports whether an event meets the condition. It reports false if the probe lacks a
+// variable of the condition.
 func (v *view) meets(e *recording.Event) bool {
 	f := v.filters[e.Probe]
 	if f == nil {
@@ -191,7 +193,8 @@ func (v *view) Event(event *events.Event) error {
 	return v.writer.err
 }
 
-// merge appends the arguments of the end to the arguments of the start, without arguments that are equal in both.
+// merge appends the arguments of the end to the arguments of the start, without arguments that are
+// equal in both.
 func merge(start, end []evaluate.Shown) []evaluate.Shown {
 	all := start
 	for _, one := range end {
@@ -222,7 +225,8 @@ func (v *view) begin(o *pairing.Operation, e *recording.Event, f *replay.File) {
 // spanOf returns the span of an operation that has started.
 func spanOf(o *pairing.Operation) *span { return o.Note.(*span) }
 
-// write writes a span, if it is selected. note is an argument that describes an end that was not seen, or "".
+// write writes a span, if it is selected. note is an argument that describes an end that was not
+// seen, or "".
 func (v *view) write(s *span, end int64, note string) {
 	if s.track.open--; !s.selected {
 		return
@@ -232,13 +236,22 @@ func (v *view) write(s *span, end int64, note string) {
 	if note != "" {
 		args = append(args, evaluate.Shown{Name: note, JSON: []byte("true")})
 	}
-	v.writer.write(v.writer.span(&mark{s.name, s.track.process, v.tracks.number(s.track, lane), s.at - v.first, args}, end-s.at))
+	v.writer.write(
+		v.writer.span(
+			&mark{s.name, s.track.process, v.tracks.number(s.track, lane), s.at - v.first, args},
+			end-s.at,
+		),
+	)
 }
 
 // instant writes a mark at the time of an event, in its track.
 func (v *view) instant(name string, e *recording.Event, f *replay.File, args []evaluate.Shown) {
 	t := v.tracks.of(e, f)
-	v.writer.write(v.writer.instant(&mark{name, t.process, v.tracks.number(t, 0), int64(v.stream.Clock(e)) - v.first, args}))
+	v.writer.write(
+		v.writer.instant(
+			&mark{name, t.process, v.tracks.number(t, 0), int64(v.stream.Clock(e)) - v.first, args},
+		),
+	)
 }
 
 // writeOpen writes the open spans of a process, or of all processes if f is nil.

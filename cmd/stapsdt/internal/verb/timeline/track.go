@@ -8,11 +8,12 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// maxTracks is the maximum number of tracks in memory. Beyond it, tracks without an open span are removed. They get
-// another number if they have events again.
+// maxTracks is the maximum number of tracks in memory. Beyond it, tracks without an open span are
+// removed. They get another number if they have events again.
 const maxTracks = 1 << 16
 
-// maxFinished is the maximum number of finished spans that a lane remembers, to tell whether later ones lie in them.
+// maxFinished is the maximum number of finished spans that a lane remembers, to tell whether later
+// ones lie in them.
 const maxFinished = 1000
 
 // maxPID is the largest PID that Linux assigns.
@@ -28,8 +29,8 @@ type tracks struct {
 	last    int             // the last number of a track
 }
 
-// process identifies a process with events. Recordings may hold several processes with the same PID, from several
-// containers or boots.
+// process identifies a process with events. Recordings may hold several processes with the same
+// PID, from several containers or boots.
 type process struct {
 	file *replay.File
 	pid  uint32
@@ -85,8 +86,8 @@ func (t *tracks) of(e *recording.Event, f *replay.File) *track {
 	return known
 }
 
-// process returns the number under which the process of an event is drawn, and writes its name. The number is the PID,
-// unless another process has that number.
+// process returns the number under which the process of an event is drawn, and writes its name. The
+// number is the PID, unless another process has that number.
 func (t *tracks) process(e *recording.Event, f *replay.File) int {
 	of := process{f, e.PID}
 	if number, known := t.numbers[of]; known {
@@ -152,7 +153,8 @@ func (t *track) lane(start, end int64) int {
 	return len(t.lanes) - 1
 }
 
-// add adds a span and returns true, unless another span has ended within it but did not begin after its beginning.
+// add adds a span and returns true, unless another span has ended within it but did not begin after
+// its beginning.
 func (l *lane) add(start, end int64) bool {
 	n := len(l.finished)
 	for n > 0 && l.finished[n-1].start > start {

@@ -12,7 +12,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 )
 
-// format encodes a file after its beginning, which is in outfile.Timelines. Times are nanoseconds since the first event.
+// format encodes a file after its beginning, which is in outfile.Timelines. Times are nanoseconds
+// since the first event.
 type format interface {
 	// process names the process that is drawn under a number, and thread one of its tracks.
 	process(number, pid int, name string) []byte
@@ -25,7 +26,10 @@ type format interface {
 }
 
 // formats are the formats by their names.
-var formats = map[string]func() format{"chrome": func() format { return &chrome{} }, "perfetto": func() format { return perfetto{} }}
+var formats = map[string]func() format{
+	"chrome":   func() format { return &chrome{} },
+	"perfetto": func() format { return perfetto{} },
+}
 
 // mark is an operation or an event in a track. Its name is PROVIDER:NAME.
 type mark struct {

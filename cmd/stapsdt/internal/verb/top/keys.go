@@ -25,8 +25,8 @@ type state struct {
 	// selected identifies the selected row even if the order changes.
 	selected string
 	opened   *subject // the row that is shown alone, or nil
-	// first and firstOpen are the first visible rows of the tables, and scroll is the first visible line of a row
-	// that is shown alone.
+	// first and firstOpen are the first visible rows of the tables, and scroll is the first visible
+	// line of a row that is shown alone.
 	first, firstOpen, scroll int
 }
 

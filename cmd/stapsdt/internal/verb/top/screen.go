@@ -15,8 +15,8 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// screen shows snapshots on a terminal, and handles keys. One goroutine draws, and another makes the
-// snapshots.
+// screen shows snapshots on a terminal, and handles keys. One goroutine draws, and another makes
+// the snapshots.
 type screen struct {
 	tcell.Screen
 	to        *console.Console
@@ -99,9 +99,11 @@ func (s *screen) take(new *snapshot) error {
 // close restores the terminal.
 func (s *screen) close() { s.restore.Do(s.Fini) }
 
-// run draws the snapshots that follow makes, until follow returns or a key or ctx ends it. The terminal is restored before
-// follow detaches from probes, which may take a while.
-func (s *screen) run(ctx context.Context, follow func(context.Context, *console.Console) error) (err error) {
+// run draws the snapshots that follow makes, until follow returns or a key or ctx ends it. The
+// terminal is restored before follow detaches from probes, which may take a while.
+func (s *screen) run(
+	ctx context.Context, follow func(context.Context, *console.Console) error,
+) (err error) {
 	defer s.close()
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -191,8 +193,8 @@ func (s *screen) press(e tcell.Event) (end bool) {
 	return ok && s.state.key(key, s.now)
 }
 
-// suspend restores the terminal and stops the process group until the shell continues it, as the terminal does
-// without this screen.
+// suspend restores the terminal and stops the process group until the shell continues it, as the
+// terminal does without this screen.
 func (s *screen) suspend() {
 	if !continues() || s.Suspend() != nil {
 		return

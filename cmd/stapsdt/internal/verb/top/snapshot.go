@@ -24,8 +24,9 @@ type snapshot struct {
 	lines  []line
 	open   []opened
 	names  []string // names of the values of --by
-	// allOpen counts the open operations, others the operations of rows for which there was no room, full the operations
-	// whose start found no room, and before the operations that began before the run. lost counts events.
+	// allOpen counts the open operations, others the operations of rows for which there was no
+	// room, full the operations whose start found no room, and before the operations that began
+	// before the run. lost counts events.
 	allOpen              int
 	others, full, before uint64
 	lost                 uint64
@@ -121,7 +122,8 @@ func (s *snapshot) take(t *table) {
 	}
 }
 
-// nest orders operations so that each follows the operation that it is a part of, and returns their nesting depths.
+// nest orders operations so that each follows the operation that it is a part of, and returns their
+// nesting depths.
 func nest(all []*pairing.Operation) (nested []*pairing.Operation, depths []int) {
 	spans := map[pairing.ID]*pairing.Operation{}
 	for _, o := range all {
@@ -143,7 +145,8 @@ func nest(all []*pairing.Operation) (nested []*pairing.Operation, depths []int) 
 		depth int
 	}
 	seen := map[*pairing.Operation]bool{}
-	// A hostile program can make operations that are parts of each other, and nest them at any depth.
+	// A hostile program can make operations that are parts of each other, and nest them at any
+	// depth.
 	for _, root := range slices.Concat(parts[nil], all) {
 		for stack := []step{{root, 0}}; len(stack) > 0; {
 			s := stack[len(stack)-1]
@@ -179,7 +182,8 @@ func (t *table) opened(o *pairing.Operation) opened {
 	return shownAs
 }
 
-// named returns the values of a row in the order of --by. Values that the kind does not have are unknown.
+// named returns the values of a row in the order of --by. Values that the kind does not have are
+// unknown.
 func (t *table) named(kind *pairing.Kind, values []evaluate.Value) []evaluate.Shown {
 	all := t.unknown()
 	for i, at := range kind.By {
@@ -220,7 +224,9 @@ func (l *line) of(o *opened) bool {
 // sorted returns the rows that contain the filter, sorted by a column, the largest first.
 func (s *snapshot) sorted(by *column, filter string) []line {
 	rows := slices.Clone(s.lines)
-	rows = slices.DeleteFunc(rows, func(l line) bool { return !strings.Contains(l.title(), filter) })
+	rows = slices.DeleteFunc(
+		rows, func(l line) bool { return !strings.Contains(l.title(), filter) },
+	)
 	slices.SortFunc(rows, func(a, b line) int {
 		byNumber := 0
 		if by.number != nil {

@@ -46,19 +46,51 @@ func duration(f float64) string {
 
 // columns are the columns of the table of operations.
 var columns = []column{
-	{"RATE/S", func(l *line) float64 { return l.Rate }, func(l *line) string { return perSecond(l.Rate) }, 40},
-	{"OPEN", func(l *line) float64 { return float64(l.Open) }, func(l *line) string { return fmt.Sprint(l.Open) }, 30},
-	{"ERR/S", func(l *line) float64 { return l.Errors }, func(l *line) string { return perSecond(l.Errors) }, 60},
-	{"P50", func(l *line) float64 { return number(l.P50) }, func(l *line) string { return duration(number(l.P50)) }, 60},
-	{"P99", func(l *line) float64 { return number(l.P99) }, func(l *line) string { return duration(number(l.P99)) }, 0},
-	{"LONGEST", func(l *line) float64 { return float64(l.Longest) }, func(l *line) string { return duration(float64(l.Longest)) }, 70},
+	{
+		"RATE/S",
+		func(l *line) float64 { return l.Rate },
+		func(l *line) string { return perSecond(l.Rate) },
+		40,
+	},
+	{
+		"OPEN",
+		func(l *line) float64 { return float64(l.Open) },
+		func(l *line) string { return fmt.Sprint(l.Open) },
+		30,
+	},
+	{
+		"ERR/S",
+		func(l *line) float64 { return l.Errors },
+		func(l *line) string { return perSecond(l.Errors) },
+		60,
+	},
+	{
+		"P50",
+		func(l *line) float64 { return number(l.P50) },
+		func(l *line) string { return duration(number(l.P50)) },
+		60,
+	},
+	{
+		"P99",
+		func(l *line) float64 { return number(l.P99) },
+		func(l *line) string { return duration(number(l.P99)) },
+		0,
+	},
+	{
+		"LONGEST",
+		func(l *line) float64 { return float64(l.Longest) },
+		func(l *line) string { return duration(float64(l.Longest)) },
+		70,
+	},
 	{"OPERATION", nil, nil, 0},
 }
 
-// defaultColumn is the column by which rows are sorted initially, so that the busiest ones come first.
+// defaultColumn is the column by which rows are sorted initially, so that the busiest ones come
+// first.
 var defaultColumn = &columns[0]
 
-// head returns the first line. The most important part comes first, so that a narrow terminal does not cut it.
+// head returns the first line. The most important part comes first, so that a narrow terminal does
+// not cut it.
 func (s *snapshot) head(width int) string {
 	var rate, errors float64
 	for i := range s.lines {
@@ -66,7 +98,8 @@ func (s *snapshot) head(width int) string {
 		errors += s.lines[i].Errors
 	}
 	parts := []string{
-		s.at.Format(time.TimeOnly), perSecond(rate) + " operations/s", perSecond(errors) + " errors/s", fmt.Sprintf("%d open", s.allOpen),
+		s.at.Format(time.TimeOnly), perSecond(rate) + " operations/s",
+		perSecond(errors) + " errors/s", fmt.Sprintf("%d open", s.allOpen),
 		"of the last " + render.Duration(float64(s.window)),
 	}
 	if s.past != nil && width >= 60 {
@@ -242,7 +275,8 @@ func (s *snapshot) text(width int) []byte {
 }
 
 const (
-	// maxListed is the maximum number of open operations on a screen without keys, and maxListedRecorded the maximum for a recording.
+	// maxListed is the maximum number of open operations on a screen without keys, and
+	// maxListedRecorded the maximum for a recording.
 	maxListed         = 10
 	maxListedRecorded = 100
 	// maxIndent is the depth beyond which operations are not indented further.

@@ -1,4 +1,5 @@
-// Package top shows which operations are running and how long they take, on a screen that is refreshed.
+// Package top shows which operations are running and how long they take, on a screen that is
+// refreshed.
 package top
 
 import (

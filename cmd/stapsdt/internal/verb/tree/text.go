@@ -76,8 +76,8 @@ func indent(depth int) string {
 	return strings.Repeat("  ", depth)
 }
 
-// columns formats the times of an operation: its duration, the part of it without its children, and its percentage of
-// the root's time.
+// columns formats the times of an operation: its duration, the part of it without its children, and
+// its percentage of the root's time.
 func (n *node) columns(root *node) string {
 	took := n.end(root) - n.since
 	text := render.Duration(float64(took))
