@@ -36,7 +36,7 @@ fresh           README's two commands, on machines that have only Go, git and gc
 
 docker          the images and the commands of the guides on containers (needs a docker daemon)
 tracers         every tracer, with those that need headers or modules of the kernel (3 GB)
-kubernetes      the manifests, on a cluster of one node (3 GB)
+kubernetes      the manifests, and kubectl stapsdt, on a cluster of two nodes (3 GB)
 "
 
 names() { awk '$1 { print $1 }' <<<"$parts"; }
@@ -147,7 +147,7 @@ long_soak() { scripts/lib/soak.sh 20 5m; } # the time that a busy machine may ta
 long_fresh() { scripts/lib/fresh.sh; }
 long_docker() { scripts/lib/docker_test.sh; }
 long_tracers() { steps scripts/lib/tracers.sh scripts/lib/guests.sh scripts/lib/systemtap.sh; }
-long_kubernetes() { scripts/kubernetes.sh; }
+long_kubernetes() { scripts/kubernetes.sh -json | results tally; }
 
 # fetched installs the tools and downloads the modules, without which no part can be run.
 fetched() {

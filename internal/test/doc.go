@@ -7,7 +7,7 @@
 //	bpf         BPF programs that record and count what is fired
 //	browser     package debugprobe's page, in a real browser
 //	clocks      what programs record by each clock, beside what they have fired
-//	cluster     kubectl stapsdt in pods without Kubernetes, and what pods run in scripts/kubernetes.sh
+//	cluster     kubectl stapsdt in pods without Kubernetes
 //	command     the command stapsdt, on our programs and on other people's
 //	corpus      the probes of other people's programs, read by us and by others
 //	debian      the files of Debian's packages, for tests
@@ -18,6 +18,7 @@
 //	gofunctions functions of Go programs: each argument and result, and every call once
 //	instrument  the packages in instrument/, with net/http's own tests, real databases and OpenTelemetry
 //	kernels     the library on one kernel after another: scripts/lib/kernels.sh
+//	kubernetes  the manifests, and the commands of the guides, on a cluster: scripts/kubernetes.sh
 //	languages   the bindings of the C library, in their languages
 //	law         being traced costs a program what SECURITY.md says, and changes nothing in it
 //	notes       the notes of images of any names and arguments, read back

@@ -1,5 +1,5 @@
 // Package cluster runs kubectl stapsdt for pods where there is no Kubernetes. It consists of tests, and of the program that pods run
-// here and in scripts/kubernetes.sh.
+// here and in package kubernetes.
 //
 // The plugin and the commands that it runs in a pod are the real ones. The rest are stand-ins:
 //
@@ -10,6 +10,6 @@
 //   - The control groups of memory are nested as the kubelet nests them: one for the pod, and below it one for each container. A
 //     container sees its own as the root, and not the limit of its pod.
 //
-// scripts/kubernetes.sh tries on a real cluster what the stand-ins lack: the API server and its rights, admission, the kubelet's
+// Package kubernetes tests on a real cluster what the stand-ins lack: the API server and its rights, admission, the kubelet's
 // decisions, the runtime's exec, seccomp, images, and several nodes.
 package cluster
