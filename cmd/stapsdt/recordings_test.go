@@ -353,7 +353,7 @@ func TestRecordingSentences(t *testing.T) {
 		{[]string{"count", "*:*"}, whole[:len(whole)-1000], `(?m)^ +1  q:other$`, fmt.Sprintf("^stapsdt: FILE has %d of the recording's %d bytes: the events in the others are missing\n$", len(whole)-1000, len(whole)), 0, 1},
 		{[]string{"list"}, whole[:len(whole)-recording.ChunkBytes], `(?m)cache__end.*# 0 events$`, "FILE has", 0, 1},
 		{[]string{"latency", "p:query"}, whole[:len(whole)-1000], `0 still open, 1 with an end that may be lost`, "FILE has", 0, 1},
-		{[]string{"list"}, whole[:4100], ``, fmt.Sprintf("FILE: this is not a recording, or a damaged one: it has 4100 of %d bytes", len(whole)), 1, 1},
+		{[]string{"list"}, whole[:4100], ``, fmt.Sprintf("FILE: this is not a recording, or it is damaged: it has 4100 of %d bytes", len(whole)), 1, 1},
 		{[]string{"trace"}, slices.Concat(whole[:8], []byte{9}, whole[9:]), ``, `FILE: .*another version of the format: 9\.0, but this program reads 1`, 1, 1},
 	} {
 		out, said, status := readRecording(t, c.content, c.verb...)

@@ -86,9 +86,9 @@ static void wake_thread(void)
 }
 
 /*
- * What has let the process listen, or has forked it, is nearly always the main thread. If that
- * ends, the process lives until its last thread has ended, which must not be the one of the socket.
- * So the end of a thread that has called notice_end wakes that one.
+ * The thread that lets the process listen, or that forks it, is nearly always the main thread. If
+ * it ends, the process lives until its last thread has ended, which must not be the socket's
+ * thread. So the end of a thread that has called notice_end wakes the socket's thread.
  */
 static pthread_key_t key;
 static bool has_key;

@@ -62,7 +62,7 @@ type Head struct {
 var ErrVersion = errors.New("the recording has another version of the format")
 
 // ErrCorrupt is the error for bytes that no writer writes.
-var ErrCorrupt = errors.New("this is not a recording, or a damaged one")
+var ErrCorrupt = errors.New("this is not a recording, or it is damaged")
 
 func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))

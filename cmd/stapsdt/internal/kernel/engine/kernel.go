@@ -111,7 +111,7 @@ func (Family) Alive(pid int) bool            { return proc.Alive(pid) }
 func (Family) Loaded() ([]int, func() []int) { return noneLoaded() }
 func (f Family) Left() bool                  { return f.Purge() }
 
-// Launched is a command that was started, and its descendants. The end of the command is the end.
+// Launched is a command that was started, and its descendants. The run ends with the command.
 type Launched struct {
 	Family
 	Command query.Command

@@ -35,7 +35,7 @@ func noProcess(f *Facts) []Finding {
 		return fault(StatusNothing, fmt.Sprintf("There is no process %d in this PID namespace. A process of the host or of another container has another PID here, or none.", f.PID),
 			"Give this container the PID namespace of the target (docker run --pid=container:NAME, or --pid=host), or run stapsdt on the host.")
 	}
-	return fault(StatusNothing, fmt.Sprintf("There is no process %d, or it has exited. A PID from inside a container is another one here.", f.PID),
+	return fault(StatusNothing, fmt.Sprintf("There is no process %d, or it has exited. In a container, processes have other PIDs.", f.PID),
 		"pgrep -nx NAME prints the PID that the process has here.")
 }
 
