@@ -5,6 +5,7 @@ package table
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // measurement is a row that one subject is asked for.
@@ -14,7 +15,11 @@ type measurement struct {
 	n              int
 	times          int     // how often a round asks, of which the median counts
 	per            float64 // what its answer is divided by
+	unit           string  // the key of what it is asked in turn with, or ""
 }
+
+// unitFires is how often a unit is called in turn with a measurement.
+const unitFires = 20_000
 
 // key is where results have it.
 func (m measurement) key() string { return m.subject + " " + m.phase + " " + m.row }
@@ -23,10 +28,21 @@ func (m measurement) key() string { return m.subject + " " + m.phase + " " + m.r
 // processor during one.
 const repeats = 5
 
+// unitOf returns the unit of fires: a reading of the clock, by two threads for what two threads do.
+func unitOf(phase, row string) string {
+	switch {
+	case row == clock || row == getppid || row == clockTogether:
+		return ""
+	case phase != "idle" && strings.HasSuffix(row, "together"):
+		return unit(clockTogether, phase)
+	}
+	return unit(clock, phase)
+}
+
 // fires returns measurements of n fires, in nanoseconds each.
 func fires(subject, phase string, n int, rows ...string) (list []measurement) {
 	for _, row := range rows {
-		list = append(list, measurement{subject, phase, row, n, repeats, float64(n)})
+		list = append(list, measurement{subject, phase, row, n, repeats, float64(n), unitOf(phase, row)})
 	}
 	return list
 }
@@ -79,8 +95,12 @@ func outsideCases() []measurement {
 // loads returns measurements of loading n probes, in microseconds; their phase
 // is the number.
 func loads(subject string, n, times int, rows ...string) (list []measurement) {
+	phase := "loads"
+	if n >= many || n == startMiB {
+		phase = "large"
+	}
 	for _, row := range rows {
-		list = append(list, measurement{subject, fmt.Sprint(n), row, n, times, 1000})
+		list = append(list, measurement{subject, fmt.Sprint(n), row, n, times, 1000, unit(getppid, phase)})
 	}
 	return list
 }
@@ -118,7 +138,7 @@ func largeCases() []measurement {
 	list = append(list, bothLoad(startMiB, 3, "record", "fallocate")...)
 	sizes := slices.Concat(bothLoad(many, 1, "mapped", "file"), loads(chosen(), many, 1, "mapped"))
 	for i := range sizes {
-		sizes[i].per = 1 // bytes
+		sizes[i].per, sizes[i].unit = 1, "" // bytes
 	}
 	return append(list, sizes...)
 }

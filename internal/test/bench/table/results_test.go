@@ -41,7 +41,7 @@ func (r results) steady(key, beside string) bool {
 	}
 	list := r[key]
 	if r.has(beside) {
-		list = r.pairs(key, beside, func(a, b float64) float64 { return a / b })
+		list = r.ratios(key, beside)
 	}
 	spread := (quantile(list, 0.75) - quantile(list, 0.25)) / quantile(list, 0.5)
 	if spread > maxSpread {
@@ -56,7 +56,18 @@ func (r results) has(key string) bool { return len(r[key]) > 0 }
 // ratio returns the median, over the rounds, of one figure divided by another
 // that was measured in the same round.
 func (r results) ratio(key, to string) float64 {
-	return quantile(r.pairs(key, to, func(a, b float64) float64 { return a / b }), 0.5)
+	return quantile(r.ratios(key, to), 0.5)
+}
+
+// pairedKey is the key of the ratios of what was asked in turn with its unit.
+func pairedKey(key, unit string) string { return key + " / " + unit }
+
+// ratios returns the ratios of one figure to another, of each round.
+func (r results) ratios(key, to string) []float64 {
+	if paired := r[pairedKey(key, to)]; paired != nil {
+		return paired
+	}
+	return r.pairs(key, to, func(a, b float64) float64 { return a / b })
 }
 
 // difference returns the median, over the rounds, of one figure less another.

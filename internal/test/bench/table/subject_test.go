@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/site"
@@ -113,15 +114,29 @@ func (all subjects) end(t testing.TB, name string) {
 	delete(all, name)
 }
 
-// measure takes the measurements of the list in a number of rounds.
+// measure takes the measurements of the list in a number of rounds. Each is asked in turn with its unit, because a virtual
+// machine is faster at one moment than at the next: the median of these ratios is the ratio of the round.
 func (r results) measure(t testing.TB, all subjects, list []measurement, rounds int) {
 	for range rounds {
 		for _, m := range list {
-			answers := results{}
+			var answers, ratios []float64
 			for range m.times {
-				answers[""] = append(answers[""], all.ask(t, m.subject, m.row, m.n)/m.per)
+				unit := 0.0
+				if m.unit != "" {
+					row := m.unit[strings.LastIndexByte(m.unit, ' ')+1:]
+					unit = all.ask(t, pureGo, row, unitFires) / unitFires
+				}
+				answer := all.ask(t, m.subject, m.row, m.n) / m.per
+				answers = append(answers, answer)
+				if unit > 0 {
+					ratios = append(ratios, answer/unit)
+				}
 			}
-			r[m.key()] = append(r[m.key()], answers.median(""))
+			r[m.key()] = append(r[m.key()], quantile(answers, 0.5))
+			if ratios != nil {
+				key := pairedKey(m.key(), m.unit)
+				r[key] = append(r[key], quantile(ratios, 0.5))
+			}
 		}
 	}
 }
