@@ -99,7 +99,7 @@ func (r results) inside(s *strings.Builder) {
 	whole := func(v float64) string { return fmt.Sprintf("%.0f ns", v) }
 	for _, l := range insideLines {
 		row(s, l.what, r.cells(pureGo+" inside "+l.row, whole, unit(clock, "inside")),
-			r.cells(withCgo+" inside "+l.row, whole, withCgo+" inside "+clock),
+			r.cells(withCgo+" inside "+l.row, whole, unit(clock, "inside")),
 			r.cells(cRecorded+" inside "+recordedInC[l.row], whole, unit(clock, "inside")))
 	}
 }
