@@ -144,7 +144,7 @@ func TestLoadedAlone(t *testing.T) {
 			assert.Equal(t, []string{"fired"}, p.Lines())
 
 			c := tracetest.Command(t, exec.Command(stapsdt(t), "count", "-d", "1ms", "loading:*", "--", "sh", "-c", "read line; "+program))
-			c.WaitSaid(regexp.MustCompile("goes on"), testenv.Patience)
+			c.WaitSaid(regexp.MustCompile("waiting for sh"), testenv.Patience)
 			c.Hangup()
 			var ended *exec.ExitError
 			require.ErrorAs(t, c.Wait(testenv.Patience), &ended)
