@@ -95,14 +95,20 @@ func outsideCases() []measurement {
 // loads returns measurements of loading n probes, in microseconds; their phase
 // is the number.
 func loads(subject string, n, times int, rows ...string) (list []measurement) {
-	phase := "loads"
-	if n >= many || n == startMiB {
-		phase = "large"
-	}
+	number := fmt.Sprint(n)
 	for _, row := range rows {
-		list = append(list, measurement{subject, fmt.Sprint(n), row, n, times, 1000, unit(getppid, phase)})
+		list = append(list, measurement{subject, number, row, n, times, 1000, unit(getppid, loadPhase(number))})
 	}
 	return list
+}
+
+// loadPhase returns the phase of the units of a load of that number.
+func loadPhase(number string) string {
+	switch number {
+	case fmt.Sprint(many), fmt.Sprint(most), fmt.Sprint(startMiB):
+		return "large"
+	}
+	return "loads"
 }
 
 // bothLoad is loads by both builds of the Go program.

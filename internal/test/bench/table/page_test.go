@@ -25,7 +25,7 @@ func pageTables() []pageTable {
 	idle, traced, inside, outside := unit(clock, "idle"), unit(clock, "traced"), unit(clock, "inside"), unit(clock, "outside")
 	called, loaded, large := unit(clock, "functions"), unit(getppid, "loads"), unit(getppid, "large")
 	return []pageTable{
-		{"idle", "| an event that nobody watches | readings of the clock | time |", []pageRow{
+		{"idle", "| an event that is not watched | readings of the clock | time |", []pageRow{
 			{"**Go**, `Probe2.Fire`, two integers", pureGo + " idle two", idle, nanoseconds},
 			{"Go, `Probe2.Fire`, a string and an integer", pureGo + " idle text", idle, nanoseconds},
 			{"Go, `Probe.Fire(...any)`, two integers", pureGo + " idle any", idle, nanoseconds},
@@ -79,7 +79,7 @@ func (r results) pageTable(table pageTable) string {
 		ratio := ""
 		switch {
 		case strings.HasSuffix(row.beside, getppid):
-			ratio = fmt.Sprintf("%.3g", 1000*r.ratio(row.key, row.beside)) // what is loaded is in microseconds
+			ratio = fmt.Sprintf("%.3g", r.calls(row.key, row.beside))
 		case row.beside != "":
 			ratio = fmt.Sprintf("%.2g", r.ratio(row.key, row.beside))
 		}

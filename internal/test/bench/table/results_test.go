@@ -59,6 +59,9 @@ func (r results) ratio(key, to string) float64 {
 	return quantile(r.ratios(key, to), 0.5)
 }
 
+// calls is ratio for a load, which is in microseconds, and a system call, which is in nanoseconds.
+func (r results) calls(key, call string) float64 { return 1000 * r.ratio(key, call) }
+
 // pairedKey is the key of the ratios of what was asked in turn with its unit.
 func pairedKey(key, unit string) string { return key + " / " + unit }
 
@@ -90,7 +93,11 @@ func (r results) pairs(key, other string, compare func(a, b float64) float64) (l
 // cells returns the cells of a figure, and of its ratios to others. They are empty where one was not measured, and all of
 // them where the figure, or its ratio to the first, is not steady.
 func (r results) cells(key string, format func(float64) string, beside ...string) string {
-	if !r.steady(key, slices.Concat(beside, []string{""})[0]) {
+	first := ""
+	if len(beside) > 0 {
+		first = beside[0]
+	}
+	if !r.steady(key, first) {
 		return strings.Repeat(" |", 1+len(beside))
 	}
 	all := " " + format(r.median(key)) + " |"

@@ -121,15 +121,15 @@ func (r results) measure(t testing.TB, all subjects, list []measurement, rounds 
 		for _, m := range list {
 			var answers, ratios []float64
 			for range m.times {
-				unit := 0.0
+				reference := 0.0
 				if m.unit != "" {
 					row := m.unit[strings.LastIndexByte(m.unit, ' ')+1:]
-					unit = all.ask(t, pureGo, row, unitFires) / unitFires
+					reference = all.ask(t, pureGo, row, unitFires) / unitFires
 				}
 				answer := all.ask(t, m.subject, m.row, m.n) / m.per
 				answers = append(answers, answer)
-				if unit > 0 {
-					ratios = append(ratios, answer/unit)
+				if reference > 0 {
+					ratios = append(ratios, answer/reference)
 				}
 			}
 			r[m.key()] = append(r[m.key()], quantile(answers, 0.5))

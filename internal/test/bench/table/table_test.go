@@ -165,10 +165,8 @@ var loadLines = []loadLine{
 
 // phase is the one whose units were measured in the same rounds.
 func (l loadLine) phase() string {
-	if strings.HasPrefix(l.row, "20000 ") || strings.HasPrefix(l.row, "100000 ") || strings.HasPrefix(l.row, "16 ") {
-		return "large"
-	}
-	return "loads"
+	number, _, _ := strings.Cut(l.row, " ")
+	return loadPhase(number)
 }
 
 func (r results) loads(s *strings.Builder) {
@@ -176,7 +174,7 @@ func (r results) loads(s *strings.Builder) {
 	for _, l := range loadLines {
 		base, own := pureGo+" "+l.row, " | |"
 		if call := unit(getppid, l.phase()); r.steady(base, call) {
-			own = fmt.Sprintf(" %s | %.0f |", microseconds(r.median(base)), 1000*r.ratio(base, call))
+			own = fmt.Sprintf(" %s | %.0f |", microseconds(r.median(base)), r.calls(base, call))
 		}
 		row(s, l.what, own, r.cells(withCgo+" "+l.row, microseconds, base),
 			r.cells(chosen()+" "+l.c, microseconds, base))
