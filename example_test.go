@@ -114,7 +114,7 @@ func ExampleProvider_Observe() {
 	order.Fire("tea", 3)
 	order.Fire("coffee", 2)
 	stop()
-	order.Fire("tea", 1) // nobody sees it
+	order.Fire("tea", 1) // nothing traces or observes it
 	fmt.Println("sold:", sold)
 	// Output:
 	// shop:order__placed(item="tea", count=3)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// markdownRows returns the cells of all tables of a text that have at least so many columns, without titles.
+// markdownRows returns the rows of the tables of a text that have at least a number of columns, without their titles.
 func markdownRows(text string, columns int) (rows [][]string) {
 	titles := true
 	for line := range strings.Lines(text) {

@@ -1,5 +1,5 @@
 // Command worker runs in the pods of packages cluster and kubernetes. It waits until its probe is
-// traced, fires it so many times, and ends. With -wait=false, it fires at once. With -crash, it fires
+// traced, fires it as often as -events says, and ends. With -wait=false, it fires at once. With -crash, it fires
 // at once into the recording that its environment asks for, and then takes memory until the kernel
 // kills it, or ends with status 1; if the first life of its container has crashed so, it waits or,
 // after two lives, fires forever. With -launch, it starts processes that fire the events of another

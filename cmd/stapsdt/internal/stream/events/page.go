@@ -228,8 +228,8 @@ func (p *page) Run(ctx context.Context, c Consumer) error {
 	return err
 }
 
-// follow takes the messages until ctx is done and the counts have come, the consumer needs no more
-// events, or the program is gone.
+// follow takes the messages until the consumer needs no more events, the program is gone, or ctx is
+// done and the counts have come.
 func (p *page) follow(ctx context.Context, d *Delivery, messages <-chan message) error {
 	ticker := time.NewTicker(reorderDelay / 4)
 	defer ticker.Stop()
