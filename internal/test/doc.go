@@ -22,6 +22,7 @@
 //	languages   the bindings of the C library, in their languages
 //	law         being traced costs a program what SECURITY.md says, and changes nothing in it
 //	notes       the notes of images of any names and arguments, read back
+//	objects     checks what the command prints with -o json, by its schema
 //	postgres    starts servers of PostgreSQL
 //	process     programs that are traced, attacked, killed, or whose system calls fail
 //	proxy       serves the modules of this repository, and installs them from there

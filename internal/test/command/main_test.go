@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -173,7 +174,7 @@ func lines[T any](t testing.TB, text string) (all []T) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		var v T
-		tracetest.DecodeObject(t, line, &v)
+		objects.Decode(t, line, &v)
 		all = append(all, v)
 	}
 	return all

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -173,7 +174,7 @@ func TestTracePods(t *testing.T) {
 			Args                      struct{ Workload, Pod, Node, Container, Text string }
 		}
 		if strings.HasPrefix(line, "{") {
-			tracetest.DecodeObject(t, line, &e)
+			objects.Decode(t, line, &e)
 			require.Equal(t, e.Args.Pod, e.Args.Text)
 			require.Equal(t, "web/"+e.Pod+"/n1/app", e.Args.Workload+"/"+e.Args.Pod+"/"+e.Args.Node+"/"+e.Args.Container)
 			require.Equal(t, "shop//app", e.Namespace+"//"+e.Container)

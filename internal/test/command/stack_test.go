@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -345,7 +346,7 @@ func TestStackInlined(t *testing.T) {
 			Line                   int
 		}
 	}
-	tracetest.DecodeObject(t, tr.Lines()[0], &answer)
+	objects.Decode(t, tr.Lines()[0], &answer)
 	for i := range file {
 		f := answer.Stack[i]
 		require.Equal(t, file[i], fmt.Sprintf("%s %s:%d %s", f.Function, f.File, f.Line, f.Module))

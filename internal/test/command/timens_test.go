@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -42,7 +43,7 @@ func TestSocketTimeNamespaces(t *testing.T) {
 				tell(p, "fire 1")
 				require.NoError(t, c.Wait(testenv.Patience))
 				var event struct{ Time time.Time }
-				tracetest.DecodeObject(t, c.Lines()[0], &event)
+				objects.Decode(t, c.Lines()[0], &event)
 				require.WithinRange(t, event.Time, begun, time.Now())
 				tell(p, "idle")
 			}

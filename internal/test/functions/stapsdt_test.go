@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -102,7 +103,7 @@ func (c *commands) results(t *testing.T) (entries []string, called, took map[str
 		last := map[string]row{} // they are printed at each interval, too
 		for _, line := range lines {
 			var r row
-			tracetest.DecodeObject(t, line, &r)
+			objects.Decode(t, line, &r)
 			if r.By != nil {
 				last[r.By[c.name]] = r
 			}
@@ -111,7 +112,7 @@ func (c *commands) results(t *testing.T) (entries []string, called, took map[str
 	}
 	for _, line := range end(c.trace) {
 		var event struct{ Args map[string]string }
-		tracetest.DecodeObject(t, line, &event)
+		objects.Decode(t, line, &event)
 		entries = append(entries, event.Args[c.name])
 	}
 	return entries, rows(end(c.count)), rows(end(c.latency))

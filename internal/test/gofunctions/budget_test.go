@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/bpf"
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -88,7 +89,7 @@ func parseBudgeted(t *testing.T, lines []string) (b budgeted) {
 			// DetachedAt is in rows.
 			DetachedAt *time.Time `json:"detached_at"`
 		}
-		tracetest.DecodeObject(t, line, &row)
+		objects.Decode(t, line, &row)
 		if row.Detached != nil {
 			b.detached, b.at, b.cost = append(b.detached, row.Detached...), row.Time, row.Cost
 			clear(b.since)
@@ -158,7 +159,7 @@ func TestBudget(t *testing.T) {
 func siteOf(t testing.TB, pid int, name string) func() bool {
 	out := tracetest.Must(exec.Command(stapsdt(t), "list", "-o", "json", "-p", fmt.Sprint(pid), "go:"+name).Output())(t)
 	var fn struct{ Offset uint64 }
-	tracetest.DecodeObject(t, string(out), &fn)
+	objects.Decode(t, string(out), &fn)
 	const start = 0x400000 // of a program that is not a PIE
 	memory := tracetest.Must(os.Open(fmt.Sprintf("/proc/%d/mem", pid)))(t)
 	t.Cleanup(func() { memory.Close() })

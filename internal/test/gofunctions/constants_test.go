@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -117,7 +118,7 @@ func testConstants(t *testing.T, path string) {
 	} {
 		var names struct{ Names map[string]string }
 		assert.Equal(t, json.Number(fmt.Sprint(i-1)), decode(t, lines[i]).Args["r"])
-		tracetest.DecodeObject(t, lines[i], &names)
+		objects.Decode(t, lines[i], &names)
 		assert.Equal(t, want, names.Names)
 	}
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -82,7 +83,7 @@ func TestFile(t *testing.T) {
 			Args           map[string]any
 		}
 		if line[0] == '{' {
-			tracetest.DecodeObject(t, line, &e)
+			objects.Decode(t, line, &e)
 			assert.Equal(t, 1, e.Goroutine, line)
 			seen[e.PID] = append(seen[e.PID], e.Args["name"])
 		}

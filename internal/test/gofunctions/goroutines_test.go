@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -62,7 +62,7 @@ func TestGoroutines(t *testing.T) {
 			Goroutine json.Number
 			Args      struct{ ID string }
 		}
-		tracetest.DecodeObject(t, line, &e)
+		objects.Decode(t, line, &e)
 		if e.Args.ID == "" { // a return
 			e.Args.ID = last
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 )
 
@@ -112,7 +112,7 @@ func TestPointers(t *testing.T) {
 					assert.True(t, strings.HasSuffix(last, " "+want.line), last)
 				case "json":
 					var e struct{ Args json.RawMessage }
-					tracetest.DecodeObject(t, last, &e)
+					objects.Decode(t, last, &e)
 					assert.Equal(t, want.object, string(e.Args))
 				}
 			}

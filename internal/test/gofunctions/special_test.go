@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -200,7 +201,7 @@ func TestListOtherPrograms(t *testing.T) {
 	out, err := exec.Command(stapsdt(t), "list", "-o", "json", s.path, "go:main.long").Output()
 	require.NoError(t, err)
 	var fn struct{ PIDs []int }
-	tracetest.DecodeObject(t, string(out), &fn)
+	objects.Decode(t, string(out), &fn)
 	assert.Equal(t, []int{s.PID()}, fn.PIDs)
 	out, err = exec.Command(stapsdt(t), "list", "/bin/true", "go:main.long").CombinedOutput()
 	assert.Error(t, err)

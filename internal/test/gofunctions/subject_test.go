@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -44,7 +45,7 @@ func (s *subject) list(specs ...string) (all []place) {
 	out := tracetest.Must(exec.Command(stapsdt(s.t), append([]string{"list", "-o", "json", "-p", fmt.Sprint(s.PID())}, specs...)...).Output())(s.t)
 	for line := range strings.Lines(string(out)) {
 		var p place
-		tracetest.DecodeObject(s.t, line, &p)
+		objects.Decode(s.t, line, &p)
 		all = append(all, p)
 	}
 	return all
@@ -118,7 +119,7 @@ type row struct {
 func rows(t testing.TB, lines []string) (all []row) {
 	t.Helper()
 	for _, line := range lines {
-		tracetest.CheckObject(t, line)
+		objects.Check(t, line)
 		var r row
 		d := json.NewDecoder(strings.NewReader(line))
 		d.UseNumber()

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -125,7 +125,7 @@ func shape(t testing.TB, line string) (id, text string) {
 			Result    map[string]any
 		}
 	}
-	tracetest.CheckObject(t, line)
+	objects.Check(t, line)
 	d := json.NewDecoder(strings.NewReader(line))
 	d.UseNumber()
 	require.NoError(t, d.Decode(&tree), line)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -48,7 +49,7 @@ func trace(t *testing.T, path string, specs []string, flags ...string) (said, tr
 	s.Expect("done", testenv.Patience)
 	said, traced = map[string]call{}, map[string]call{}
 	for _, line := range stop(t, c) {
-		tracetest.CheckObject(t, line)
+		objects.Check(t, line)
 		one := decode(t, line)
 		assert.NotContains(t, traced, one.Probe, "seen twice")
 		traced[one.Probe] = one

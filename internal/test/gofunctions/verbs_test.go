@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/test/objects"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -124,7 +124,7 @@ func TestVerbs(t *testing.T) {
 			for _, line := range lines {
 				for _, name := range []string{"main.even", "main.odd"} {
 					var r row
-					tracetest.DecodeObject(t, line, &r)
+					objects.Decode(t, line, &r)
 					if strings.Contains(line, `"`+name+`"`) {
 						callers[name] += r.Count
 					}

@@ -1,4 +1,6 @@
-package tracetest
+// Package objects checks what the command prints with -o json. It is not a part of package tracetest, because tests of other modules
+// import that, and do not require the validator.
+package objects
 
 import (
 	"bytes"
@@ -8,32 +10,34 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 )
 
-// DecodeObject decodes a line that the command has printed with -o json, for which it calls CheckObject.
-func DecodeObject(t testing.TB, line string, into any) {
+// Decode decodes a line that the command has printed with -o json, for which it calls Check.
+func Decode(t testing.TB, line string, into any) {
 	t.Helper()
-	CheckObject(t, line)
+	Check(t, line)
 	require.NoError(t, json.Unmarshal([]byte(line), into), line)
 }
 
-// CheckObject requires that the schema that "stapsdt help json" prints describes a line. It is a schema for a validator of others,
+// Check requires that the schema that "stapsdt help json" prints describes a line. It is a schema for a validator of others,
 // too. TestObjects of the command sees each of its members.
-func CheckObject(t testing.TB, line string) {
+func Check(t testing.TB, line string) {
 	t.Helper()
-	objects.once.Do(func() {
-		objects.schema, objects.err = compileSchema(exec.Command(Stapsdt(t), "help", "json"))
+	known.once.Do(func() {
+		known.schema, known.err = compileSchema(exec.Command(tracetest.Stapsdt(t), "help", "json"))
 	})
-	require.NoError(t, objects.err)
+	require.NoError(t, known.err)
 	object, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
 	require.NoError(t, err, line)
-	require.NoError(t, objects.schema.Validate(object), line)
+	require.NoError(t, known.schema.Validate(object), line)
 }
 
-// objects is the schema of the objects.
-var objects struct {
+// known is the schema of the objects.
+var known struct {
 	once   sync.Once
 	schema *jsonschema.Schema
 	err    error
