@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package objects checks what the command prints with -o json. It is not a part of package tracetest, because tests of other modules
 // import that, and do not require the validator.
 package objects
