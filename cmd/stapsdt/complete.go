@@ -10,7 +10,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 
 	"github.com/spf13/cobra"
@@ -51,7 +50,7 @@ func completeSpec(
 		// these take operations, which have the arguments of their starts
 		if c.Name() == "top" || c.Name() == "tree" {
 			var isStart bool
-			if name, isStart = pairing.NameOf(name); !isStart {
+			if name, isStart = spec.NameOf(name); !isStart {
 				continue
 			}
 		}

@@ -12,7 +12,7 @@ func TestUsedNames(t *testing.T) {
 		"1":                        nil,
 		"elapsed > 1ms":            {"elapsed"},
 		"a && a.b[1].c || !b":      {"a", "a.b[1].c", "b"},
-		"str(start.path) == \"x\"": {"start.path"},
+		"str( start.path ) == \"x\"": {"str(start.path)"},
 		"strings.HasPrefix(path, \"a,b\") && len(path) > n": {"n", "path"},
 		"1.5s + time.Second*x":                              {"x"},
 		"a +":                                               nil,

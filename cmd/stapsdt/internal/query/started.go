@@ -1,6 +1,9 @@
 package query
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // ElapsedName is the variable of the end of an operation for the time since its start, and of the
 // return of a function for the time since its call, unless the probe has an argument of this name.
@@ -10,15 +13,36 @@ const ElapsedName = "elapsed"
 // alone is enough if the end has no variable of that name.
 const StartPrefix = "start."
 
-// Lacking returns those of the names that the end of an operation has from its start: ElapsedName,
-// and the arguments of the start. own reports whether the end itself has a variable, and start
-// whether the start has an argument, by its name without StartPrefix.
+// UsesStart reports whether names are those of expressions that need the start of an operation.
+// Without one of these, a name that the end lacks is an error: the start is not even looked for.
+func UsesStart(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, prefixed := OfStart(name)
+		return prefixed || name == ElapsedName
+	})
+}
+
+// Lacking returns those of the names that the end of an operation has from its start, if UsesStart
+// reports true: ElapsedName, and the arguments of the start. own reports whether the end itself has
+// a variable, and start whether the start has an argument, by its name without StartPrefix.
 func Lacking(names []string, own, start func(name string) bool) (lacking []string) {
+	if !UsesStart(names) {
+		return nil
+	}
 	for _, name := range names {
-		arg := strings.TrimPrefix(name, StartPrefix)
+		arg, _ := OfStart(name)
 		if !own(name) && (name == ElapsedName || start(arg)) {
 			lacking = append(lacking, name)
 		}
 	}
 	return lacking
+}
+
+// OfStart returns a name without StartPrefix, which may be in a call of str.
+func OfStart(name string) (arg string, prefixed bool) {
+	const str = "str("
+	if arg, prefixed = strings.CutPrefix(name, str+StartPrefix); prefixed {
+		return str + arg, true
+	}
+	return strings.CutPrefix(name, StartPrefix)
 }

@@ -23,8 +23,14 @@ import (
 // Selector selects probes of files.
 type Selector struct {
 	Specs []*Spec
+	// Starts reports whether the end of an operation needs the start, which is then selected too.
+	// It is nil if no end does.
+	Starts func(f *target.File, start, end *sdt.Site) bool
 
 	seen bool // whether a file with probes was seen
+	// last is the file for which starts were last determined, by PROVIDER:PROBE.
+	last   *target.File
+	starts map[string]bool
 }
 
 // Spec is a spec, with its file if it names one.
@@ -63,6 +69,9 @@ func (s *Selector) FunctionSpecs() (specs []spec.Spec) {
 			if one.Functions {
 				specs = append(specs, one)
 			}
+			if one.Returns && s.Starts != nil {
+				specs = append(specs, one.OfCalls())
+			}
 		}
 	}
 	return specs
@@ -98,9 +107,55 @@ func (s *Selector) SelectsProvider(provider string) bool {
 	})
 }
 
-// Order returns the index of the first spec that selects a site of a file, or -1 if none does.
-func (s *Selector) Order(f *target.File, site *sdt.Site) int {
+// Names reports whether a spec selects a site of a file.
+func (s *Selector) Names(f *target.File, site *sdt.Site) bool { return s.index(f, site) >= 0 }
+
+// Matches reports whether a spec matches a probe, in whatever file.
+func (s *Selector) Matches(provider, probe string) bool {
+	return slices.ContainsFunc(s.Specs, func(one *Spec) bool { return one.Match(provider, probe) })
+}
+
+// index returns the index of the first spec that selects a site of a file, or -1 if none does.
+func (s *Selector) index(f *target.File, site *sdt.Site) int {
 	return slices.IndexFunc(s.Specs, func(spec *Spec) bool { return spec.selects(f, site) })
+}
+
+// Order returns the place of a selected site of a file, or -1 if it is not selected: starts that
+// only the ends need come first, and then those of the first spec.
+func (s *Selector) Order(f *target.File, site *sdt.Site) int {
+	if s.Starts != nil && s.startsOf(f)[site.Provider+":"+site.Name] {
+		return 0
+	}
+	if i := s.index(f, site); i >= 0 {
+		return 1 + i
+	}
+	return -1
+}
+
+// startsOf returns the probes of a file that start operations whose selected ends need them.
+func (s *Selector) startsOf(f *target.File) map[string]bool {
+	if s.last == f {
+		return s.starts
+	}
+	s.last, s.starts = f, map[string]bool{}
+	ends := map[string]*sdt.Site{}
+	of := func(site *sdt.Site) (operation string, isStart bool) {
+		name, isStart := spec.OperationOf(site.Provider, site.Name)
+		return site.Provider + ":" + name, isStart && name != ""
+	}
+	for i := range f.Probes {
+		if operation, isStart := of(&f.Probes[i]); !isStart && s.Names(f, &f.Probes[i]) {
+			ends[operation] = &f.Probes[i]
+		}
+	}
+	for i := range f.Probes {
+		start := &f.Probes[i]
+		operation, isStart := of(start)
+		if end := ends[operation]; isStart && end != nil && s.Starts(f, start, end) {
+			s.starts[start.Provider+":"+start.Name] = true
+		}
+	}
+	return s.starts
 }
 
 // Find reports whether a site of a file is selected, and notes the first probe of each spec.
@@ -209,6 +264,9 @@ func (s *Selector) Closed() bool {
 
 // Drop notes that a file was closed. Reopen opens it again.
 func (s *Selector) Drop(f *target.File) {
+	if s.last == f {
+		s.last, s.starts = nil, nil
+	}
 	for _, spec := range s.Specs {
 		if spec.file == f {
 			spec.file = nil

@@ -93,7 +93,8 @@ func (a *Aggregate) Section(env *Env, t *layout.Tables, id uint32) (*Section, er
 	key := b.alloc(int16(a.KeySize))
 	b.reserve(a.keys, key)
 	b.ofExecutable()
-	b.filter(a.filter, labelExit)
+	b.started()
+	b.filter(a.filter, b.exit)
 	value := b.number(a.value)
 	if a.counting.Rises && a.summed && a.Value.Kind == expr.Int {
 		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord), asm.JSLT.Imm(asm.R0, 0, labelFault))

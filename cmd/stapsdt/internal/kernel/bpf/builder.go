@@ -67,6 +67,10 @@ type builder struct {
 	reserved bool  // whether regRecord is a record of a ring buffer
 	absent   []pages
 
+	exit     string           // where the program goes once it has decided about the event
+	starting *starting        // nil unless the probe has Started
+	lengths  map[origin]int16 // the offsets of the lengths of kept strings that are in a key
+
 	numbered bool   // whether the section uses its id
 	id       uint32 // of the section
 
@@ -76,7 +80,8 @@ type builder struct {
 func newBuilder(env *Env, probe *Probe) *builder {
 	b := &builder{
 		env: env, probe: probe, nums: map[origin]int16{}, texts: map[origin]*text{},
-		place: map[origin]int16{}, fault: labelFault,
+		place: map[origin]int16{}, fault: labelFault, exit: labelExit,
+		lengths: map[origin]int16{},
 	}
 	b.alias = map[string]string{}
 	b.word = b.alloc(8)
@@ -124,6 +129,7 @@ func (b *builder) finish() (asm.Instructions, error) {
 func (b *builder) begin() {
 	b.add(asm.Mov.Reg(regContext, asm.R1))
 	b.first = len(b.ins)
+	b.beginStarted()
 	if b.probe != nil && b.probe.Restarts {
 		b.onlyCalls()
 	}
@@ -157,7 +163,7 @@ const maxRoots = 4
 
 // end emits the epilogue of every program. labels.go draws it.
 func (b *builder) end() {
-	b.jump(labelExit)
+	b.jump(b.exit)
 	for _, s := range []struct {
 		label string
 		index uint32
@@ -167,8 +173,9 @@ func (b *builder) end() {
 	} {
 		b.label(s.label)
 		b.increment(b.env.Stats, s.index, 0)
-		b.jump(labelExit)
+		b.jump(b.exit)
 	}
+	b.endStarted()
 	b.endAttempts()
 	b.leaveProgram()
 }
@@ -304,6 +311,9 @@ func (b *builder) variable(s origin, unreadable string) error {
 		return b.ownText(s, unreadable)
 	case fromNamespace, fromPod, fromContainer, fromWorkload, fromNode:
 		return b.podText(s)
+	case fromStart:
+		b.startVariable(s, unreadable)
+		return nil
 	}
 	at := b.alloc(8)
 	if s.kind == fromLength {

@@ -27,6 +27,7 @@ type Latency struct {
 	atStart   map[string]int
 	valueSize int
 	seen      *ebpf.Map // the table of NewSeen, or nil
+	kept      bool      // whether Open has the lengths of strings, for Started
 }
 
 // NewLatency decides which expressions are evaluated at the start and which at the end, from one

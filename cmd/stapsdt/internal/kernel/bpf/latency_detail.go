@@ -83,6 +83,7 @@ func (b *builder) openItem(l *Latency, item *item, i int, value int16) {
 	}
 	known := func() {
 		b.keyItem(item, value)
+		b.keepLength(item, value)
 		if i >= layout.MaxKnown {
 			return
 		}

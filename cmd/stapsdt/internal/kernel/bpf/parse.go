@@ -75,16 +75,16 @@ func (p *Probe) addTexts(src string, vars *variables) error {
 			return true
 		}
 		start, end := file.Offset(call.Pos()), file.Offset(call.End())
+		text := strings.ReplaceAll(src[start:end], " ", "")
+		if vars.has(text) { // from the start
+			return false
+		}
 		arg, err := p.pointer(call)
 		if err != nil {
 			wrong = &expr.Error{Src: src, Pos: start, Msg: err.Error()}
 			return false
 		}
-		vars.add(
-			strings.ReplaceAll(src[start:end], " ", ""),
-			expr.Type{Kind: expr.String},
-			origin{fromText, arg},
-		)
+		vars.add(text, expr.Type{Kind: expr.String}, origin{fromText, arg})
 		return false
 	})
 	return wrong

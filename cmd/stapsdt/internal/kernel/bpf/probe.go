@@ -85,6 +85,9 @@ type Probe struct {
 	Restarts bool
 	// Nop is the name of the nop at the sites of a note, or "" if there is another instruction.
 	Nop string
+	// Started makes the time since the start, and arguments of it, variables of an end. It is nil
+	// for other probes, and for an end that needs none of them.
+	Started *Started
 }
 
 // FunctionSite is the place in a function where a probe is.
@@ -192,12 +195,14 @@ const (
 	fromGoroutine // only in records
 	fromCall      // only in records
 	fromFailed    // whether a function has returned an error
+	fromElapsed   // the time since the start, from Started
+	fromStart     // a value that the start has kept, by its index in Latency.Open
 )
 
 // origin is the origin of a variable's value.
 type origin struct {
 	kind sourceKind
-	arg  int // the index for Probe.arg
+	arg  int // the index for Probe.arg, or another one
 }
 
 // variables are the variables that the expressions of a probe may use.
@@ -209,6 +214,11 @@ type variables struct {
 func (v *variables) add(name string, t expr.Type, s origin) {
 	v.vars = append(v.vars, expr.Var{Name: name, Type: t})
 	v.sources = append(v.sources, s)
+}
+
+// has reports whether there is a variable of a name.
+func (v *variables) has(name string) bool {
+	return slices.ContainsFunc(v.vars, func(one expr.Var) bool { return one.Name == name })
 }
 
 // addArg adds an argument or a field, by its index for Probe.arg.
@@ -242,6 +252,7 @@ func (p *Probe) variables() *variables {
 		v.addArg(a.Name, a.Arg, len(p.Args)+i)
 	}
 	p.addConstants(v)
+	p.addStarted(v)
 	return v
 }
 

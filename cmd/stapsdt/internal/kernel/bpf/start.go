@@ -80,6 +80,9 @@ func (b *builder) put(l *Latency, of Operations, key, value int16) {
 func (l *Latency) startItems(probe *Probe) (items []item, err error) {
 	for _, like := range l.Open {
 		one, err := probe.keyItem(like.Name, like.Offset)
+		if l.kept {
+			one.keep()
+		}
 		same := one.Type.Kind == like.Type.Kind && one.Type.Size == like.Type.Size
 		same = same && one.Size == like.Size
 		if l.isDetail(like.Name) && (err != nil || probe.hidden(one.expr) || !same) {

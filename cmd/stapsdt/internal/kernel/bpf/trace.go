@@ -21,6 +21,7 @@ type item struct {
 	source origin
 	isArg  bool
 	absent bool // the program marks it as missing
+	kept   bool // the length of the string follows its slot
 	expr   *Expr
 }
 
@@ -76,6 +77,9 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 		if deep {
 			t.items = append(t.items, probe.capacities(MaxItems-ownItems-len(t.items))...)
 		}
+		if one, ok := probe.elapsed(); ok {
+			t.items = append(t.items, one)
+		}
 	}
 	if len(t.items) > MaxItems {
 		return nil, fmt.Errorf("%v has %d values, at most %d can be shown", probe, len(t.items), MaxItems)
@@ -84,8 +88,8 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 		item := &t.items[i]
 		item.Offset, item.Size = t.Size, 8
 		if item.Type.Kind == expr.String {
-			item.TextSize = textSize
-			item.Size = layout.TextHeader + (textSize+2+7)&^7
+			item.TextSize = item.textSize(textSize)
+			item.Size = layout.TextHeader + (item.TextSize+2+7)&^7
 		}
 		if deep && item.isArg && item.Unreadable == nil {
 			var size int
@@ -198,6 +202,8 @@ func (p *Probe) item(e *Expr) item {
 			item.isArg = true
 			item.IsGo, item.IsBytes = p.arg(s.arg).Length != nil, value.IsBytes(p.arg(s.arg).Type)
 			item.source.kind = fromArg
+		case s.kind == fromStart:
+			p.setStarted(&item, s.arg)
 		}
 	}
 	return item
@@ -208,8 +214,11 @@ func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 	b := newBuilder(env, t.probe)
 	b.begin()
 	b.ofExecutable()
-	b.filter(t.filter, labelExit)
-	b.now()
+	b.started()
+	b.filter(t.filter, b.exit)
+	if b.starting == nil {
+		b.now()
+	}
 	b.add(
 		asm.LoadMapPtr(asm.R1, ring.FD()),
 		asm.Mov.Imm(asm.R2, int32(t.Size)),

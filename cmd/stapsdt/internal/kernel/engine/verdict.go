@@ -64,13 +64,16 @@ func (e *Engine) exclude(s *Subscription, v verdict) error {
 	return nil
 }
 
-// include records for Settle that a probe is attached to for subscriptions.
+// include records for Settle that a probe is attached to for subscriptions. A start that only an
+// end needs is no event of its own.
 func (e *Engine) include(c candidate, subscriptions []*Subscription) {
 	if e.options.Daemon || e.running {
 		return
 	}
 	for _, s := range subscriptions {
-		s.included = append(s.included, c)
+		if s.Selector.Matches(c.Provider, c.Name) {
+			s.included = append(s.included, c)
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ func (r *Run) Announce() {
 	r.engine.Files(func(f *target.File) {
 		files++
 		for i := range f.Probes {
-			if p := &f.Probes[i]; r.Selector.Selects(f, p) {
+			if p := &f.Probes[i]; r.Selector.Names(f, p) {
 				names[p.Provider+":"+p.Name] = true
 			}
 		}

@@ -189,6 +189,11 @@ func (w watched) Tick() (next time.Duration, more bool, err error) {
 	if err := w.run.release(); err != nil {
 		return next, more, err
 	}
+	if ends := w.run.ends; ends != nil {
+		if err := ends.Purge(); err != nil {
+			return next, more, err
+		}
+	}
 	due, err := w.run.cost.keeper.Check(true)
 	return min(next, due, w.run.exits.check()), !w.run.cost.exhausted(), err
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
@@ -18,9 +19,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/follow"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 )
 
@@ -45,6 +48,8 @@ type Options struct {
 	Machine *bpf.Machine
 	// Together delays attaching until each spec has a probe.
 	Together bool
+	// Exprs are the expressions that are evaluated for the events, besides the condition.
+	Exprs []string
 	// Whole means that all probes are detached if they exceed the budget, instead of the most
 	// expensive ones.
 	Whole bool
@@ -71,6 +76,7 @@ type Run struct {
 	debug        *debugfile.Finder
 	processes    *follow.Processes // nil unless they are named
 	cost         *cost
+	ends         *operations.Ends // nil unless ends need their starts
 	exits        *exits
 	pods         *follow.Pods // nil unless the machine has pods
 	reasons      []string     // why functions are missing, as far as that was said
@@ -110,6 +116,9 @@ func (r *Run) open() (err error) {
 		return r.orNothing(err)
 	}
 	r.Env.Debug = r.debug
+	if r.ends = operations.NewEnds(append(slices.Clone(r.Exprs), r.Where), false); r.ends != nil {
+		r.Selector.Starts, r.Whole = r.ends.Needs, true
+	}
 	r.finder = target.NewTracer()
 	r.finder.Debug = r.debug
 	r.finder.SelectFunctions(r.Selector.FunctionSpecs())
@@ -178,6 +187,9 @@ func (r *Run) sites() string { return text.Number(r.subscription.Sites(), "site"
 
 // Attach attaches a subscriber to the probes that exist. processFound is as in engine.Selection.
 func (r *Run) Attach(s engine.Subscriber, processFound func(pid int) error) error {
+	if r.ends != nil {
+		s = r.ends.Subscriber(s, r.Selector, r.Env)
+	}
 	r.subscription = r.engine.Add(s, engine.Selection{
 		Selector: r.Selector, Together: r.Together, ProcessFound: processFound,
 	})
@@ -281,6 +293,9 @@ func (r *Run) Wait(ctx context.Context, c engine.Ticker) error {
 	if err == nil && r.Ending != nil {
 		err = r.Ending()
 	}
+	if err == nil && r.ends != nil {
+		err = r.ends.Stop()
+	}
 	r.Ended = clock.Now()
 	r.Finish()
 	if err != nil {
@@ -318,11 +333,30 @@ func (r *Run) Report(stats layout.Stats) error {
 	if n := stats.Foreign; n > 0 {
 		r.Warn("%d events are not included, because no goroutine of a known program fired them", n)
 	}
+	if err := r.reportEnds(); err != nil {
+		return err
+	}
 	if n := r.subscription.Missed(); n > 0 {
 		r.Warn("%d of the processes ended before their probes were attached to", n)
 	}
 	r.exits.report(len(r.PIDs) > 0 && r.processes.Exited() && r.Command == nil)
 	return r.unattached()
+}
+
+// reportEnds warns of ends that are not included, because their starts were not seen.
+func (r *Run) reportEnds() error {
+	if r.ends == nil {
+		return nil
+	}
+	totals, err := r.ends.Totals()
+	if err != nil {
+		return err
+	}
+	if totals.Ends > 0 {
+		r.Warn("not included: %s that began earlier, or whose start was lost", text.Number(int(totals.Ends), "operation"))
+	}
+	pairing.WarnFull(r.Console, totals.Full)
+	return nil
 }
 
 // Close releases all resources.
@@ -341,6 +375,9 @@ func (r *Run) Close() {
 	}
 	if r.cost != nil {
 		r.cost.close()
+	}
+	if r.ends != nil {
+		r.ends.Close()
 	}
 	if r.exits != nil {
 		r.exits.close()

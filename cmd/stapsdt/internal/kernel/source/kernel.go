@@ -75,7 +75,9 @@ func openKernel(
 			k = nil
 		}
 	}()
-	if k.run, err = run.New(to, *config, run.Options{Machine: machine}); err != nil {
+	if k.run, err = run.New(to, *config, run.Options{
+		Machine: machine, Exprs: k.show.Exprs,
+	}); err != nil {
 		return k, err
 	}
 	k.pods = k.run.ShowsPods()

@@ -9,7 +9,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/past"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -64,7 +63,7 @@ func (k *kernel) deliverPasts(c events.Consumer) error {
 // starts returns the names of the selected probes that start operations.
 func (p *pasts) starts() (names []string) {
 	for _, probe := range p.source.Probes() {
-		if name, isStart := pairing.NameOf(probe.Name); name != "" && isStart {
+		if name, isStart := spec.NameOf(probe.Name); name != "" && isStart {
 			names = append(names, probe.Provider+":"+probe.Name)
 		}
 	}

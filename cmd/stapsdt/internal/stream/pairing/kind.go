@@ -3,7 +3,6 @@ package pairing
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -73,23 +72,4 @@ func (k *Kind) Fits() bool { return k.unfit == nil }
 func (k *Kind) IsSpan() bool {
 	isParent := func(a recording.Arg) bool { return a.Name == "parent" }
 	return slices.ContainsFunc(k.first[0].Probe.Args, isParent)
-}
-
-// The suffixes of the names of probes that belong to an operation.
-var (
-	startSuffix = "__start"
-	endSuffixes = []string{"__end", "__done"}
-)
-
-// NameOf returns the name of the operation that a probe starts or ends, or "".
-func NameOf(probe string) (name string, isStart bool) {
-	if name, ok := strings.CutSuffix(probe, startSuffix); ok {
-		return name, true
-	}
-	for _, suffix := range endSuffixes {
-		if name, ok := strings.CutSuffix(probe, suffix); ok {
-			return name, false
-		}
-	}
-	return "", false
 }

@@ -30,12 +30,12 @@ type Operations struct {
 // OperationSpecs returns the specs of the probes of the operations with some names.
 func OperationSpecs(names []spec.Choice) (specs []spec.Choice, err error) {
 	for _, name := range names {
-		if operation, _ := NameOf(name.Probe); operation != "" {
+		if operation, _ := spec.NameOf(name.Probe); operation != "" {
 			operation = strings.TrimSuffix(name.String(), name.Probe) + operation
 			return nil, query.Usagef("%v names a probe of an operation: give %s", name, operation)
 		}
-		end, other := name.Suffixed(endSuffixes[0]), name.Suffixed(endSuffixes[1])
-		specs = append(specs, spec.Choice{Spec: name.Suffixed(startSuffix)},
+		end, other := name.Suffixed(spec.EndSuffixes[0]), name.Suffixed(spec.EndSuffixes[1])
+		specs = append(specs, spec.Choice{Spec: name.Suffixed(spec.StartSuffix)},
 			spec.Choice{Spec: end, Other: other})
 	}
 	return specs, nil
@@ -60,7 +60,7 @@ func (o *Operations) Know(p *recording.Probe) {
 		o.sides, o.named = map[*recording.Probe]*side{}, map[string]*Kind{}
 	}
 	o.Ignore(p)
-	name, isStart := NameOf(p.Name)
+	name, isStart := spec.NameOf(p.Name)
 	if name == "" || len(p.Args) == 0 {
 		return
 	}
@@ -145,7 +145,7 @@ func (o *Operations) Check(all []*recording.Probe) error {
 	kinds := o.Kinds()
 	if len(kinds) == 0 {
 		return fmt.Errorf("%w: none has a name that ends in %s, with a counterpart that ends in %s or %s, and an argument", query.ErrNothing,
-			startSuffix, endSuffixes[0], endSuffixes[1])
+			spec.StartSuffix, spec.EndSuffixes[0], spec.EndSuffixes[1])
 	}
 	for i, src := range append(append([]string{}, o.Where...), o.By...) {
 		if err := fits(kinds, i < len(o.Where), src); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/querytest"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
@@ -18,7 +19,7 @@ import (
 // which it cannot be itself.
 func TestOperationNames(t *testing.T) {
 	for probe, want := range map[string]string{"a__start": "a", "a__end": "a", "a__done": "a", "a_end": "", "a__started": ""} {
-		name, isStart := NameOf(probe)
+		name, isStart := spec.NameOf(probe)
 		require.Equal(t, want, name)
 		require.Equal(t, probe == "a__start", isStart)
 	}

@@ -72,7 +72,9 @@ func (c *Counter) Section(p *bpf.Probe) (*bpf.Section, error) {
 
 // runTraced counts the events of processes.
 func (c *reporter) runTraced(ctx context.Context, config query.Config, route source.Route) error {
-	r, err := run.New(c.Console, config, run.Options{Machine: route.Machine})
+	r, err := run.New(c.Console, config, run.Options{
+		Machine: route.Machine, Exprs: c.options.exprs(),
+	})
 	if err != nil {
 		return source.Refuse(err, &config)
 	}

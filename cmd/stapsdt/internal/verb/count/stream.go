@@ -118,11 +118,16 @@ func (e *Expressions) fits(p *recording.Probe) error {
 
 // needs returns the requirements for a program's own events.
 func (o *Options) needs() replay.Needs {
-	exprs := slices.Clone(o.By)
-	if o.Value != "" {
-		exprs = append(exprs, o.Value)
+	return replay.Needs{Exprs: o.exprs(), Fits: o.Expressions.fits}
+}
+
+// exprs returns the expressions.
+func (e *Expressions) exprs() []string {
+	exprs := slices.Clone(e.By)
+	if e.Value != "" {
+		exprs = append(exprs, e.Value)
 	}
-	return replay.Needs{Exprs: exprs, Fits: o.Expressions.fits}
+	return exprs
 }
 
 func (c *streamCounter) Report(what string) error {

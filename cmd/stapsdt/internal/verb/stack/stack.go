@@ -102,7 +102,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		config.Format = query.JSON
 	}
 	config.Kernel = "stack"
-	r, err := run.New(to, config, run.Options{})
+	r, err := run.New(to, config, run.Options{Exprs: o.By})
 	if err != nil {
 		return source.Refuse(err, &config)
 	}
