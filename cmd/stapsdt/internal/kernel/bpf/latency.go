@@ -27,7 +27,10 @@ type Latency struct {
 	atStart   map[string]int
 	valueSize int
 	seen      *ebpf.Map // the table of NewSeen, or nil
-	kept      bool      // whether Open has the lengths of strings, for Started
+	// kept means that Open has the lengths of strings, for Started. stacks is the table of the
+	// stacks of the starts, or nil. A stack is the end of an operation's value.
+	kept   bool
+	stacks *layout.StackTable
 }
 
 // NewLatency decides which expressions are evaluated at the start and which at the end, from one

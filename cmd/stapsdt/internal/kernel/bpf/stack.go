@@ -19,7 +19,7 @@ const entryStacks = 6<<16 | 12<<8
 // entry of a function its frame does not exist, and the stack would lack the caller.
 func (p *Probe) StackErr() error {
 	switch {
-	case p.Function == nil:
+	case p.Function == nil, p.Started != nil && p.Started.Plan.stacks != nil:
 		return nil
 	case !p.Function.Push:
 		return errors.New("only calls that are seen at the push after the stack check have whole stacks, because its frame exists nowhere else: see stapsdt list -v")
@@ -35,6 +35,15 @@ func (e *Env) awake() *Env {
 	env := *e
 	env.Kernel.Sleepable = false
 	return &env
+}
+
+// stackFor is stackOf, but for the return of a function it stores the stack of the call.
+func (b *builder) stackFor(s *layout.StackTable, key int16) {
+	if b.starting != nil && b.starting.Plan.stacks != nil {
+		b.copy(asm.RFP, key, asm.RFP, b.starting.stack, layout.StackKey)
+		return
+	}
+	b.stackOf(s, key)
 }
 
 // stackOf stores the process and its stack in a key.

@@ -22,6 +22,9 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 	if err != nil {
 		return nil, err
 	}
+	if l.stacks != nil {
+		env = env.awake()
+	}
 	b := newBuilder(env, probe)
 	b.begin()
 	b.unlessStopped(of)
@@ -43,6 +46,9 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 	b.conditions(probe, l.startWhere, labelPut)
 	for i := range items {
 		b.openItem(l, &items[i], i, value)
+	}
+	if l.stacks != nil {
+		b.stackOf(l.stacks, value+l.stackAt())
 	}
 	b.see(l.seen, value)
 	b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, value+layout.OpenTime, asm.R0, asm.DWord))

@@ -24,11 +24,14 @@ type Started struct {
 }
 
 // NewKept returns the plan of operations for Started. The start program keeps the values of some
-// expressions of the start until the end. key pairs them, as in query.Pairing.
-func NewKept(start *Probe, key string, exprs []string) (*Latency, error) {
+// expressions of the start until the end, and its stack unless stacks is nil. key pairs them, as in
+// query.Pairing.
+func NewKept(
+	start *Probe, key string, exprs []string, stacks *layout.StackTable,
+) (*Latency, error) {
 	l := &Latency{
 		pairing: query.Pairing{Key: key, Details: true}, atStart: map[string]int{},
-		valueSize: layout.OpenHeader, kept: true,
+		valueSize: layout.OpenHeader, kept: true, stacks: stacks,
 	}
 	one, err := start.pairKey(key)
 	if err != nil {
@@ -47,8 +50,17 @@ func NewKept(start *Probe, key string, exprs []string) (*Latency, error) {
 		l.Open = append(l.Open, item.Item)
 		l.valueSize += item.Size
 	}
+	if stacks != nil {
+		l.valueSize += layout.StackKey
+	}
 	return l, nil
 }
+
+// stackAt is the offset of the stack in the value of an operation.
+func (l *Latency) stackAt() int16 { return int16(l.valueSize) - layout.StackKey }
+
+// KeepsStacks reports whether the starts keep their stacks.
+func (l *Latency) KeepsStacks() bool { return l.stacks != nil }
 
 // keep makes room for the length of a string after its bytes.
 func (i *item) keep() {
@@ -135,6 +147,7 @@ type starting struct {
 	*Started
 	key, owner, known int16   // stack offsets
 	at                []int16 // of the values
+	stack             int16   // of the process and the stack of the start
 }
 
 // beginStarted makes labelTake the end of the program, if the probe has Started.
@@ -179,6 +192,10 @@ func (b *builder) started() {
 	b.copy(asm.RFP, s.known, asm.R0, layout.OpenKnown, 8)
 	for i := range plan.Open {
 		s.at = append(s.at, b.keptValue(&plan.Open[i], i))
+	}
+	if plan.stacks != nil {
+		s.stack = b.alloc(layout.StackKey)
+		b.copy(asm.RFP, s.stack, asm.R0, plan.stackAt(), layout.StackKey)
 	}
 	if s.Of.Shares != nil {
 		s.owner = b.alloc(8)

@@ -21,6 +21,7 @@ import (
 // starts: see bpf.Started.
 type Ends struct {
 	names  []string
+	stacks *layout.StackTable // nil unless the stacks of events are asked for
 	shared bool
 	plans  map[string]*plan // by PROVIDER:NAME of the operations
 	tables map[shape]*Operations
@@ -37,15 +38,17 @@ type plan struct {
 // shape is what operations in one table have in common.
 type shape struct{ key, value int }
 
-// NewEnds returns the Ends for expressions, or nil if none needs a start. shared divides the room
-// for open operations among the users of the machine.
-func NewEnds(exprs []string, shared bool) *Ends {
+// NewEnds returns the Ends for expressions, or nil if none needs a start. If stacks is not nil, the
+// stack of a return is that of the call. shared divides the room for open operations among the
+// users of the machine.
+func NewEnds(exprs []string, stacks *layout.StackTable, shared bool) *Ends {
 	names := expr.Names(exprs...)
-	if !query.UsesStart(names) {
+	if stacks == nil && !query.UsesStart(names) {
 		return nil
 	}
 	return &Ends{
-		names: names, shared: shared, plans: map[string]*plan{}, tables: map[shape]*Operations{},
+		names: names, stacks: stacks, shared: shared,
+		plans: map[string]*plan{}, tables: map[shape]*Operations{},
 	}
 }
 
@@ -54,7 +57,7 @@ func NewEnds(exprs []string, shared bool) *Ends {
 func (e *Ends) Needs(f *target.File, start, end *sdt.Site) bool {
 	first, last := engine.NewProbe(f, *start), engine.NewProbe(f, *end)
 	lacking := e.lacking(last, first)
-	if len(lacking) == 0 {
+	if len(lacking) == 0 && (e.stacks == nil || first.Function == nil) {
 		return false
 	}
 	name, _ := spec.OperationOf(start.Provider, start.Name)
@@ -76,11 +79,17 @@ func (e *Ends) plan(start *bpf.Probe, lacking []string) *plan {
 		p.err = fmt.Errorf("there are more than %d kinds of operations", query.MaxKinds)
 		return p
 	}
-	key := "arg0"
+	key, stacks := "arg0", (*layout.StackTable)(nil)
 	if start.Function != nil {
-		key = query.Call
+		key, stacks = query.Call, e.stacks
 	}
-	if p.Latency, p.err = bpf.NewKept(start, key, bpf.Kept(lacking)); p.err != nil {
+	if stacks != nil {
+		p.err = start.StackErr()
+	}
+	if p.err == nil {
+		p.Latency, p.err = bpf.NewKept(start, key, bpf.Kept(lacking), stacks)
+	}
+	if p.err != nil {
 		return p
 	}
 	shape := shape{p.Key.Size, p.ValueSize()}
@@ -121,10 +130,10 @@ func (e *ending) Section(p *bpf.Probe) (*bpf.Section, error) {
 		return e.Subscriber.Section(p)
 	case isStart:
 		return e.start(p, plan)
-	case len(e.lacking(p, plan.start)) == 0:
-		return e.Subscriber.Section(p)
 	case plan.err != nil:
 		return nil, plan.err
+	case len(e.lacking(p, plan.start)) == 0 && !plan.KeepsStacks():
+		return e.Subscriber.Section(p)
 	}
 	end := *p
 	end.Started = &bpf.Started{Plan: plan.Latency, Of: plan.of}

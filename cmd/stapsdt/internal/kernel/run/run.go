@@ -21,6 +21,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
@@ -50,6 +51,8 @@ type Options struct {
 	Together bool
 	// Exprs are the expressions that are evaluated for the events, besides the condition.
 	Exprs []string
+	// Stacks means that the stacks of the events are counted.
+	Stacks bool
 	// Whole means that all probes are detached if they exceed the budget, instead of the most
 	// expensive ones.
 	Whole bool
@@ -62,6 +65,8 @@ type Run struct {
 	*console.Console
 	Selector *probes.Selector
 	Env      *bpf.Env
+	// Table has the stacks, if Options.Stacks is set.
+	Table *layout.StackTable
 	// Ending is called when the run ends, before it detaches. It may be nil.
 	Ending func() error
 	// Ended is the time when the run ended, by CLOCK_MONOTONIC, or 0. Detaching takes some time
@@ -116,8 +121,8 @@ func (r *Run) open() (err error) {
 		return r.orNothing(err)
 	}
 	r.Env.Debug = r.debug
-	if r.ends = operations.NewEnds(append(slices.Clone(r.Exprs), r.Where), false); r.ends != nil {
-		r.Selector.Starts, r.Whole = r.ends.Needs, true
+	if err := r.needStarts(); err != nil {
+		return err
 	}
 	r.finder = target.NewTracer()
 	r.finder.Debug = r.debug
@@ -151,6 +156,24 @@ func (r *Run) open() (err error) {
 	}
 	r.engine, err = engine.New(o)
 	return err
+}
+
+// needStarts prepares what the events of ends need of their starts.
+func (r *Run) needStarts() (err error) {
+	if r.Stacks {
+		if r.Table, err = layout.NewStackTable(); err != nil {
+			return bpf.MapError(err)
+		}
+	}
+	stacks := r.Table
+	if !slices.ContainsFunc(r.Specs, func(c spec.Choice) bool { return c.Returns }) {
+		stacks = nil
+	}
+	r.ends = operations.NewEnds(append(slices.Clone(r.Exprs), r.Where), stacks, false)
+	if r.ends != nil {
+		r.Selector.Starts, r.Whole = r.ends.Needs, true
+	}
+	return nil
 }
 
 // followNamed begins to follow the processes that the user has named.
@@ -378,6 +401,9 @@ func (r *Run) Close() {
 	}
 	if r.ends != nil {
 		r.ends.Close()
+	}
+	if r.Table != nil {
+		_ = r.Table.Close()
 	}
 	if r.exits != nil {
 		r.exits.close()

@@ -5,7 +5,6 @@ package count
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/symbol"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 )
 
@@ -25,27 +24,20 @@ type stackOf struct {
 	probe   string
 }
 
-// NewStacks creates the tables of stacks in the kernel. debug finds stripped symbols. verbose also
-// shows the frames of the stapsdt library.
-func NewStacks(debug *debugfile.Finder, verbose bool) (*Stacks, error) {
-	kernel, err := layout.NewStackTable()
-	if err != nil {
-		return nil, bpf.MapError(err)
-	}
+// NewStacks returns the Stacks of a table. debug finds stripped symbols. verbose also shows the
+// frames of the stapsdt library.
+func NewStacks(kernel *layout.StackTable, debug *debugfile.Finder, verbose bool) *Stacks {
 	s := &Stacks{kernel: kernel, known: map[stackOf]*symbol.Stack{}}
 	s.processes = symbol.NewSymbolizer(debug)
 	s.processes.Verbose = verbose
-	return s, nil
+	return s
 }
 
 // Exited returns the number of stacks of processes that are unknown because they exited too soon.
 func (s *Stacks) Exited() int { return s.exited }
 
-// Close releases everything.
-func (s *Stacks) Close() {
-	_ = s.kernel.Close()
-	s.processes.Close()
-}
+// Close releases everything but the table.
+func (s *Stacks) Close() { s.processes.Close() }
 
 // find returns the stack of a row.
 func (s *Stacks) find(probe string, r *layout.Row) *symbol.Stack {

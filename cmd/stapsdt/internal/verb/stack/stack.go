@@ -102,15 +102,12 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		config.Format = query.JSON
 	}
 	config.Kernel = "stack"
-	r, err := run.New(to, config, run.Options{Exprs: o.By})
+	r, err := run.New(to, config, run.Options{Exprs: o.By, Stacks: true})
 	if err != nil {
 		return source.Refuse(err, &config)
 	}
 	defer r.Close()
-	stacks, err := count.NewStacks(r.Env.Debug, o.Verbose)
-	if err != nil {
-		return err
-	}
+	stacks := count.NewStacks(r.Table, r.Env.Debug, o.Verbose)
 	defer stacks.Close()
 	c := count.NewCounter(r, count.Expressions{By: o.By}, stacks)
 	defer c.Close()
