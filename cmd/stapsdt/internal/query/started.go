@@ -1,8 +1,12 @@
 package query
 
 import (
+	"errors"
 	"slices"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
 // ElapsedName is the variable of the end of an operation for the time since its start, and of the
@@ -45,4 +49,47 @@ func OfStart(name string) (arg string, prefixed bool) {
 		return str + arg, true
 	}
 	return strings.CutPrefix(name, StartPrefix)
+}
+
+// ExplainStart completes the error of an expression about what a probe does not have itself, but may
+// have from a start, and returns it.
+func ExplainStart(err error, provider, probe string) error {
+	var wrong *expr.Error
+	if !errors.As(err, &wrong) || undefined(wrong) == "" {
+		return err
+	}
+	name := undefined(wrong)
+	_, prefixed := OfStart(name)
+	ofStart := prefixed || name == ElapsedName
+	operation, isStart := spec.OperationOf(provider, probe)
+	why := ""
+	switch {
+	case operation != "" && !isStart && !ofStart:
+		wrong.Msg += "; an argument of the start is " + StartPrefix + "NAME"
+		return err
+	case !ofStart:
+		return err
+	case operation == "":
+		why = "only the end of an operation has it, such as query__end"
+	case !isStart:
+		why = "there is no start of " + provider + ":" + operation + " beside this end"
+	case provider == spec.FunctionProvider:
+		why = "only returns have it: give " + provider + ":" + operation + spec.ReturnSuffix
+	default:
+		why = "only the end of an operation has it, and this is the start"
+	}
+	wrong.Msg = "undefined: " + name + "; " + why
+	return err
+}
+
+// StartError returns the error of a name with StartPrefix that is no argument of the start, or nil.
+func StartError(names []string, parse func(src string) error) error {
+	for _, name := range names {
+		if arg, prefixed := OfStart(name); prefixed {
+			if err := parse(arg); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

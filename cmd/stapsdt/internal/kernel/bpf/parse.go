@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -51,7 +52,7 @@ func (p *Probe) parse(
 		wrong.Msg += fmt.Sprintf(" (%v has no arguments: %v)", p, p.ArgsErr)
 	}
 	if err != nil {
-		return nil, err
+		return nil, query.ExplainStart(err, p.Provider, p.Name)
 	}
 	return &Expr{e, vars}, nil
 }

@@ -264,7 +264,8 @@ func (b *builder) endStarted() {
 // start.
 func Kept(lacking []string) (exprs []string) {
 	for _, name := range lacking {
-		if arg, _ := query.OfStart(name); name != query.ElapsedName && !slices.Contains(exprs, arg) {
+		arg, _ := query.OfStart(name)
+		if name != query.ElapsedName && !slices.Contains(exprs, arg) {
 			exprs = append(exprs, arg)
 		}
 	}

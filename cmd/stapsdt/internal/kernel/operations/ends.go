@@ -24,6 +24,7 @@ type Ends struct {
 	stacks *layout.StackTable // nil unless the stacks of events are asked for
 	shared bool
 	plans  map[string]*plan // by PROVIDER:NAME of the operations
+	wrong  map[string]error // likewise, for names of expressions that the start lacks
 	tables map[shape]*Operations
 }
 
@@ -48,7 +49,7 @@ func NewEnds(exprs []string, stacks *layout.StackTable, shared bool) *Ends {
 	}
 	return &Ends{
 		names: names, stacks: stacks, shared: shared,
-		plans: map[string]*plan{}, tables: map[shape]*Operations{},
+		plans: map[string]*plan{}, wrong: map[string]error{}, tables: map[shape]*Operations{},
 	}
 }
 
@@ -56,12 +57,20 @@ func NewEnds(exprs []string, stacks *layout.StackTable, shared bool) *Ends {
 // pairing of the two when it is first asked about an operation.
 func (e *Ends) Needs(f *target.File, start, end *sdt.Site) bool {
 	first, last := engine.NewProbe(f, *start), engine.NewProbe(f, *end)
+	name, _ := spec.OperationOf(start.Provider, start.Name)
+	name = start.Provider + ":" + name
+	err := query.StartError(e.names, func(src string) error {
+		_, err := first.Parse(src)
+		return err
+	})
+	if err != nil {
+		e.wrong[name] = fmt.Errorf("%v: %w", first, err)
+		return false
+	}
 	lacking := e.lacking(last, first)
 	if len(lacking) == 0 && (e.stacks == nil || first.Function == nil) {
 		return false
 	}
-	name, _ := spec.OperationOf(start.Provider, start.Name)
-	name = start.Provider + ":" + name
 	if e.plans[name] == nil {
 		e.plans[name] = e.plan(first, lacking)
 	}
@@ -124,8 +133,11 @@ type ending struct {
 
 func (e *ending) Section(p *bpf.Probe) (*bpf.Section, error) {
 	name, isStart := spec.OperationOf(p.Provider, p.Name)
-	plan := e.plans[p.Provider+":"+name]
+	name = p.Provider + ":" + name
+	plan := e.plans[name]
 	switch {
+	case plan == nil && !isStart && e.wrong[name] != nil:
+		return nil, e.wrong[name]
 	case plan == nil:
 		return e.Subscriber.Section(p)
 	case isStart:
