@@ -120,8 +120,12 @@ metrics:
   - {name: jobs_in_flight, start: "PROVIDER:job__start", end: "PROVIDER:job__end", in_flight: true, by: [name], labels: []}
   - {name: job_seconds, start: "PROVIDER:job__start", end: "PROVIDER:job__end", duration: true, by: [name, {failed: 'error != ""'}], labels: []}
   - {name: told_seconds, probe: "PROVIDER:job__end", histogram: nanoseconds, unit: seconds, buckets: native, labels: []}
+  - {name: slow_total, probe: "PROVIDER:job__end", counter: 1, where: elapsed >= 1ms && start.priority > 0, by: [{job: name}], labels: []}
+  - {name: slower_total, probe: "PROVIDER:job__end", counter: 1, where: elapsed > 1h, labels: []}
+  - {name: elapsed_seconds, probe: "PROVIDER:job__end", histogram: elapsed, unit: seconds, buckets: native, by: [{job: start.name}], labels: []}
 `)
 	e.waitForSites("jobs_in_flight", 2)
+	e.waitForSites("elapsed_seconds", 2)
 	start := time.Now()
 	tell(p, "job 3")
 	took := time.Since(start).Seconds()
@@ -130,6 +134,9 @@ metrics:
 	require.Equal(t, map[string]float64{`{name="begun"}`: 4, `{name="outer"}`: 0, `{name="inner"}`: 0}, series(all, "jobs_in_flight"), "a process of each series lives")
 	require.Equal(t, map[string]float64{`{failed="true",name="outer"}`: 3, `{failed="false",name="inner"}`: 3}, series(all, "job_seconds_count"))
 	require.EqualValues(t, 6, all["told_seconds_count"])
+	require.Equal(t, map[string]float64{`{job="inner"}`: 3}, series(all, "slow_total"))
+	require.Equal(t, map[string]float64{"": 0}, series(all, "slower_total"))
+	require.Equal(t, map[string]float64{`{job="inner"}`: 3, `{job="outer"}`: 3}, series(all, "elapsed_seconds_count"))
 	for sum, jobs := range map[string]float64{
 		`job_seconds_sum{failed="false",name="inner"}`: 3, `job_seconds_sum{failed="true",name="outer"}`: 3, "told_seconds_sum": 6,
 	} { // each takes a millisecond at least, and at most two of them are open at a time

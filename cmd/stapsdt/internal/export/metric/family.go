@@ -29,8 +29,11 @@ func (m *Traced) Read() (Reading, error) {
 	defer m.mu.Unlock()
 	var totals query.Totals
 	var totalsErr error
-	if m.pairs != nil && m.pairs.Plan != nil {
+	switch {
+	case m.pairs != nil && m.pairs.Plan != nil:
 		totals, totalsErr = m.totals()
+	case m.ends != nil:
+		totals, totalsErr = m.ends.Totals()
 	}
 	c, err := m.collect(time.Now())
 	r := Reading{Family: m.family(m.found), Events: c.events, Full: totals.Full}

@@ -33,6 +33,7 @@ type Traced struct {
 	tables map[string]*layout.Tables // keyed by layout
 
 	pairs   *pairTables // nil for a metric of Probe
+	ends    *ends       // nil unless a metric of Probe uses something of the starts
 	kinds   []string    // the functions whose calls are paired, by the IDs of their kinds
 	removal removal
 
@@ -90,16 +91,28 @@ func (m *Traced) open(h *rule.Host) error {
 	if m.Key == query.Goroutine {
 		m.Selection.ProcessFound = m.processFound
 	}
-	return m.Base.Open(h, m.Name, &m.Select, m.Specs)
+	if err := m.Base.Open(h, m.Name, &m.Select, m.Specs); err != nil {
+		return err
+	}
+	m.openEnds()
+	return nil
 }
 
 // Section implements engine.Subscriber.
 func (m *Traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.pairs != nil {
+	switch {
+	case m.pairs != nil:
 		return m.pairSection(p)
+	case m.ends != nil:
+		return m.ends.Section(p)
 	}
+	return m.probeSection(p)
+}
+
+// probeSection generates the code that counts the events of a probe.
+func (m *Traced) probeSection(p *bpf.Probe) (*bpf.Section, error) {
 	c := m.counting()
 	if m.Kind == rules.Histogram {
 		c.Bounds = m.bounds
@@ -185,10 +198,14 @@ func (s *shape) equal(other *shape) bool {
 func (m *Traced) Purge() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.purgeRows(time.Now()); err != nil || m.pairs == nil {
-		return err
+	err := m.purgeRows(time.Now())
+	if err == nil && m.pairs != nil {
+		err = m.pairs.purge()
 	}
-	return m.pairs.purge()
+	if err == nil && m.ends != nil {
+		err = m.ends.Purge()
+	}
+	return err
 }
 
 // Close releases everything.
@@ -201,5 +218,8 @@ func (m *Traced) Close() {
 	}
 	if m.pairs != nil {
 		m.pairs.close()
+	}
+	if m.ends != nil {
+		m.ends.Close()
 	}
 }

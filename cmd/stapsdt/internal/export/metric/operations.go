@@ -126,10 +126,13 @@ func (m *Traced) totals() (sum query.Totals, err error) {
 
 // Stop ends the pairing of operations, before the programs are detached.
 func (m *Traced) Stop() error {
-	if m.pairs == nil {
-		return nil
+	switch {
+	case m.pairs != nil:
+		return m.pairs.Tables.Stop()
+	case m.ends != nil:
+		return m.ends.Stop()
 	}
-	return m.pairs.Tables.Stop()
+	return nil
 }
 
 // purge removes the operations and labels of processes that have exited.
