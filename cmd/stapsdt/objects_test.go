@@ -291,7 +291,7 @@ func (s objectsSeen) seeFunctions() {
 	}
 	pid, call := start()
 	s.seeNamed(s.run(nil, "list", "-p", pid, "go:main.*", "go:runtime.m*"))
-	for _, args := range []string{"trace go:main.*", "tree go:main.whole go:main.part"} {
+	for _, args := range []string{"trace go:main.*", "trace --stack go:main.part:return", "tree go:main.whole go:main.part"} {
 		args := append(strings.Fields(args), "-p", pid, "-o", "json", "-v")
 		s.see(args[0], runSource(s.T, args, announced.MatchString, call))
 	}

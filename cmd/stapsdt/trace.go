@@ -70,6 +70,7 @@ time axis. -w then applies to an operation as a whole, as in latency.`,
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")
 	c.Flags().StringArrayVar(&options.Show, "show", nil, "the values of the Go expressions `EXPR,...` instead of all arguments; str(arg0) is the text at arg0")
 	c.Flags().IntVar(&options.TextSize, "strlen", 256, fmt.Sprintf("show at most `N` bytes of a text, up to %d", trace.MaxText))
+	c.Flags().BoolVar(&options.Stack, "stack", false, "show the stack from which each event was fired, or the function was called, once for equal ones")
 	sourceFlags(c, &options.From)
 	c.Flags().BoolVarP(&options.Verbose, "verbose", "v", false, "show the fields of structs that arguments point to, and report whether the events come from the kernel or from sockets")
 	return c
@@ -85,7 +86,7 @@ func traceFormats() (words []string) {
 
 // checkFile checks the arguments of a format for a file. It does not permit flags about lines.
 func checkFile(c *cobra.Command, format string, from *replay.From) error {
-	for _, name := range []string{"show", "strlen", "follow"} {
+	for _, name := range []string{"show", "strlen", "follow", "stack"} {
 		if c.Flags().Changed(name) {
 			return query.Usagef("--%s is not for -o %s", name, format)
 		}

@@ -51,7 +51,7 @@ func OfStart(name string) (arg string, prefixed bool) {
 	return strings.CutPrefix(name, StartPrefix)
 }
 
-// ExplainStart completes the error of an expression about what a probe does not have itself, but may
+// ExplainStart completes the error of an expression about what a probe does not have, but may
 // have from a start, and returns it.
 func ExplainStart(err error, provider, probe string) error {
 	var wrong *expr.Error

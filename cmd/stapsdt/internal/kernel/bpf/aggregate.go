@@ -104,7 +104,7 @@ func (a *Aggregate) Section(env *Env, t *layout.Tables, id uint32) (*Section, er
 		b.keyItem(&a.keys[i], key)
 	}
 	if a.Stacks {
-		b.stackFor(a.stacks, key+int16(a.KeySize)-layout.StackKey)
+		b.stackFor(a.stacks, key+int16(a.KeySize)-layout.StackKey, labelLost)
 	}
 	b.count(a, t, id, key, value, which)
 	b.end()

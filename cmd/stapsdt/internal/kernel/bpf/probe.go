@@ -194,6 +194,7 @@ const (
 	fromNode
 	fromGoroutine // only in records
 	fromCall      // only in records
+	fromStack     // only in records
 	fromFailed    // whether a function has returned an error
 	fromElapsed   // the time since the start, from Started
 	fromStart     // a value that the start has kept, by its index in Latency.Open

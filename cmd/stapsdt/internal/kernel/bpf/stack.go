@@ -38,16 +38,16 @@ func (e *Env) awake() *Env {
 }
 
 // stackFor is stackOf, but for the return of a function it stores the stack of the call.
-func (b *builder) stackFor(s *layout.StackTable, key int16) {
+func (b *builder) stackFor(s *layout.StackTable, key int16, full string) {
 	if b.starting != nil && b.starting.Plan.stacks != nil {
 		b.copy(asm.RFP, key, asm.RFP, b.starting.stack, layout.StackKey)
 		return
 	}
-	b.stackOf(s, key)
+	b.stackOf(s, key, full)
 }
 
-// stackOf stores the process and its stack in a key.
-func (b *builder) stackOf(s *layout.StackTable, key int16) {
+// stackOf stores the process and its stack in a key. It jumps to full if the table has no room.
+func (b *builder) stackOf(s *layout.StackTable, key int16, full string) {
 	b.pidTgid()
 	b.add(asm.RSh.Imm(asm.R0, 32), asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
 	const userStack = 1 << 8 // BPF_F_USER_STACK
@@ -67,7 +67,7 @@ func (b *builder) stackOf(s *layout.StackTable, key int16) {
 		b.label(next)
 		b.add(asm.JNE.Imm(asm.R0, -int32(unix.EEXIST), none))
 	}
-	b.jump(labelLost)
+	b.jump(full)
 	b.label(none)
 	b.add(asm.Mov.Imm(asm.R0, int32(layout.NoStack)))
 	b.label(done)

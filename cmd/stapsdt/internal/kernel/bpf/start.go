@@ -48,7 +48,7 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 		b.openItem(l, &items[i], i, value)
 	}
 	if l.stacks != nil {
-		b.stackOf(l.stacks, value+l.stackAt())
+		b.stackOf(l.stacks, value+l.stackAt(), labelLost)
 	}
 	b.see(l.seen, value)
 	b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, value+layout.OpenTime, asm.R0, asm.DWord))

@@ -126,6 +126,15 @@ func (p *Probe) elapsed() (one item, ok bool) {
 	return one, one.source.kind == fromElapsed
 }
 
+// Shows returns the number of values that an event shows: the arguments, and elapsed if the probe
+// has it from Started.
+func (p *Probe) Shows() int {
+	if _, ok := p.elapsed(); ok {
+		return len(p.Args) + 1
+	}
+	return len(p.Args)
+}
+
 // setStarted describes the value of a start like the value that the start keeps.
 func (p *Probe) setStarted(one *item, i int) {
 	kept := &p.Started.Plan.Open[i]

@@ -45,6 +45,7 @@ type Trace struct {
 	items  []item
 	probe  *Probe
 	filter *Expr
+	stacks *layout.StackTable // nil unless the records have stacks
 }
 
 // maxRecord keeps offsets in a record within the 16 bits that instructions have for them.
@@ -74,11 +75,11 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 	}
 	if len(show) == 0 {
 		t.items = probe.argItems()
-		if deep {
-			t.items = append(t.items, probe.capacities(MaxItems-ownItems-len(t.items))...)
-		}
 		if one, ok := probe.elapsed(); ok {
 			t.items = append(t.items, one)
+		}
+		if deep {
+			t.items = append(t.items, probe.capacities(MaxItems-ownItems-len(t.items))...)
 		}
 	}
 	if len(t.items) > MaxItems {
@@ -160,6 +161,18 @@ func (t *Trace) AddGoroutine() { t.add(query.Goroutine, fromGoroutine, 8) }
 // goroutine's g and the depth of its stack. They are missing on other stacks.
 func (t *Trace) AddCall() { t.add(query.Call, fromCall, 16) }
 
+// AddStack adds two words to the records: the process, and the layout.StackID of the stack from
+// which the event is fired. For the return of a function it is that of the call. They are missing
+// if the table has no room.
+func (t *Trace) AddStack(stacks *layout.StackTable) error {
+	if len(t.items) == MaxItems {
+		return fmt.Errorf("%v has %d values, which leave no room for a stack", t.probe, len(t.items))
+	}
+	t.stacks = stacks
+	t.add("stack", fromStack, layout.StackKey)
+	return t.probe.StackErr()
+}
+
 func (t *Trace) add(name string, from sourceKind, size int) {
 	one := value.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Size: size}
 	t.append(item{Item: one, source: origin{kind: from}})
@@ -211,6 +224,9 @@ func (p *Probe) item(e *Expr) item {
 
 // Section generates the code that writes records with the given ID to the ring buffer.
 func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
+	if t.stacks != nil {
+		env = env.awake()
+	}
 	b := newBuilder(env, t.probe)
 	b.begin()
 	b.ofExecutable()
@@ -243,7 +259,7 @@ func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 		asm.FnGetCurrentComm.Call(),
 	)
 	for i := range t.items {
-		b.item(&t.items[i], i)
+		b.item(t, i)
 	}
 	b.add(
 		asm.StoreMem(regRecord, layout.EventMissing, regMissing, asm.DWord),
@@ -256,10 +272,15 @@ func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 }
 
 // item writes an item of a record, or marks it as missing.
-func (b *builder) item(item *item, number int) {
+func (b *builder) item(t *Trace, number int) {
+	item := &t.items[number]
 	missing, done := b.fresh("missing"), b.fresh("item")
 	b.scope(func() {
 		b.fault = missing
+		if item.source.kind == fromStack {
+			b.itemStack(t.stacks, int16(item.Offset))
+			return
+		}
 		b.itemValue(item, int16(item.Offset))
 	})
 	b.jump(done)
@@ -267,6 +288,13 @@ func (b *builder) item(item *item, number int) {
 	b.constant(asm.R1, int64(1)<<number)
 	b.add(asm.Or.Reg(regMissing, asm.R1))
 	b.label(done)
+}
+
+// itemStack writes the process and the stack.
+func (b *builder) itemStack(stacks *layout.StackTable, offset int16) {
+	at := b.alloc(layout.StackKey)
+	b.stackFor(stacks, at, b.fault)
+	b.copy(regRecord, offset, asm.RFP, at, layout.StackKey)
 }
 
 func (b *builder) itemValue(item *item, offset int16) {

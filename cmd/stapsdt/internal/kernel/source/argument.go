@@ -22,6 +22,7 @@ type tracedProbe struct {
 	items     []value.Item // all values in a record, the arguments first
 	goroutine int          // the index of the item with the event's goroutine, or -1
 	cgroup    int          // the index of the item with the control group, or -1
+	stack     int          // the index of the item with the stack
 	calls     callItems
 }
 
@@ -40,7 +41,7 @@ func newTracedProbe(p *bpf.Probe, items []value.Item) *tracedProbe {
 		s.probe.Args, s.shown.Items = append(s.probe.Args, arg), append(s.shown.Items, item)
 	}
 	s.known = s.probe
-	if n := len(p.Args); len(items) > n {
+	if n := p.Shows(); len(items) > n {
 		s.known = &recording.Probe{Provider: p.Provider, Name: p.Name, Args: s.probe.Args[:n]}
 	}
 	return s

@@ -36,6 +36,7 @@ type kernel struct {
 	ring       *ring.Ring
 	run        *run.Run
 	goroutines *follow.Goroutines // nil unless Options.Goroutines is set
+	stacks     *eventStacks       // nil unless Options.Stacks is set
 	consumer   events.Consumer    // set by Run
 	enough     bool               // the consumer needs no more events
 	sources    []*tracedProbe     // indexed by the IDs of the probes
@@ -76,7 +77,7 @@ func openKernel(
 		}
 	}()
 	if k.run, err = run.New(to, *config, run.Options{
-		Machine: machine, Exprs: k.show.Exprs,
+		Machine: machine, Exprs: k.show.Exprs, Stacks: o.Stacks,
 	}); err != nil {
 		return k, err
 	}
@@ -91,6 +92,10 @@ func openKernel(
 		if err := k.goroutines.Prepare(k.run.Env); err != nil {
 			return k, err
 		}
+	}
+	if o.Stacks {
+		found = k.processFound
+		k.stacks = newEventStacks(k.run, o.Show)
 	}
 	if err := k.run.Attach(k, found); err != nil {
 		return k, err
@@ -125,13 +130,22 @@ func (k *kernel) Close() {
 	if k.goroutines != nil {
 		k.goroutines.Close()
 	}
+	if k.stacks != nil {
+		k.stacks.Close()
+	}
 	if k.run != nil {
 		k.run.Close()
 	}
 }
 
-// processFound finds the goroutines of a process, if it has any.
+// processFound finds the goroutines of a process, if it has any, and its functions.
 func (k *kernel) processFound(pid int) error {
+	if k.stacks != nil {
+		k.stacks.Look(pid)
+	}
+	if k.goroutines == nil {
+		return nil
+	}
 	if k.consumer == nil {
 		k.found = append(k.found, pid)
 	}
@@ -162,6 +176,12 @@ func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if k.pods && len(tr.Items) < bpf.MaxItems {
 		s.cgroup = len(tr.Items)
 		tr.AddCgroup()
+	}
+	if k.stacks != nil {
+		s.stack = len(tr.Items)
+		if err := tr.AddStack(k.run.Table); err != nil {
+			return nil, err
+		}
 	}
 	s.items = tr.Items
 	section, err := k.ring.Add(tr)
@@ -302,6 +322,9 @@ func (k *kernel) decode(e *layout.Event) {
 	if s.goroutine >= 0 {
 		head.Goroutine = e.Value(s.items, s.goroutine).Bits // 0 if it is missing
 	}
+	if k.stacks != nil {
+		k.event.Stack = k.stacks.of(e, s)
+	}
 	k.recorded.Reset(s.probe, &head)
 	k.unreadable += s.setArguments(&k.recorded, e)
 }
@@ -361,6 +384,9 @@ func (k *kernel) Report(consequence string, reported uint64) error {
 	events.WarnLost(k.run.Console, stats.Lost-reported, events.TooFast, consequence)
 	if k.paired && k.unreadable > 0 {
 		k.run.Warn("%d arguments could not be read, and are shown as <unreadable> or 0", k.unreadable)
+	}
+	if k.stacks != nil {
+		k.stacks.Report(k.run.Console)
 	}
 	return k.run.Report(stats)
 }

@@ -17,6 +17,8 @@ type Printer interface {
 	Know(p *recording.Probe)
 	// Event adds an event of a probe. comm is the name of the thread that fired it, or "".
 	Event(p *Probe, comm []byte, e *recording.Event)
+	// Stack sets the stack of the next event. Its functions are shown once.
+	Stack(*Stack)
 	// Lost adds a note that n events are missing before an event at a time of day.
 	Lost(before time.Time, n uint64)
 	// End adds the end of the output. n events are missing there, or at an unknown place.
@@ -51,6 +53,8 @@ type Style struct {
 	Pods bool
 	// Goroutines adds the goroutine.
 	Goroutines bool
+	// Stacks means that Stack is called.
+	Stacks bool
 	// Terminal means that the output is a terminal.
 	Terminal bool
 	// Open means that probes of further programs may come.
@@ -82,7 +86,11 @@ type output struct {
 	buf    []byte
 	stamp  timestamp.Formatter
 	origin origin
+	stack  *Stack // of the next event, or nil
 }
+
+// Stack implements Printer.
+func (o *output) Stack(of *Stack) { o.stack = of }
 
 // origin is the part of the output about the thread and the process of an event, which are often
 // those of the event before.

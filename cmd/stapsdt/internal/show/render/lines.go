@@ -16,6 +16,7 @@ type lines struct {
 	width    int  // width of the column of probes so far
 	podWidth int  // width of the column of pods so far
 	began    bool // whether there was an event
+	stacks   stacks
 }
 
 const (
@@ -56,7 +57,24 @@ func (l *lines) Event(p *Probe, comm []byte, e *recording.Event) {
 		v.Set(&p.Items[i], e, i)
 		l.buf = AppendText(append(l.buf, p.names[i]...), &p.Items[i], &v)
 	}
+	if l.stack != nil {
+		l.appendStack()
+		return
+	}
 	l.buf = append(l.buf, '\n')
+}
+
+// appendStack ends a line with the number of its stack, and appends the functions of a new one.
+func (l *lines) appendStack() {
+	n, isNew := l.stacks.number(l.stack)
+	l.buf = append(append(l.buf, ' '), l.painted(cyan, "stack=")...)
+	l.buf = append(strconv.AppendInt(l.buf, int64(n), 10), '\n')
+	if !isNew {
+		return
+	}
+	for _, line := range l.stack.Lines {
+		l.buf = append(append(pad(l.buf, 8), Printable(line)...), '\n')
+	}
 }
 
 // head adds the part of a line before the arguments.

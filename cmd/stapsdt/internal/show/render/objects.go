@@ -21,6 +21,7 @@ type JSONEvent struct {
 	*PodName
 	Args  JSONObject        `json:"args" doc:"arguments, or the values of --show"`
 	Cut   []string          `json:"cut,omitempty" doc:"names of strings; those that were cut"`
+	Stack []string          `json:"stack,omitempty" doc:"functions, the innermost first"`
 	Names map[string]string `json:"names,omitempty" doc:"constants; by the names of the arguments that equal them"`
 }
 
@@ -66,7 +67,22 @@ func (l *objects) Event(p *Probe, comm []byte, e *recording.Event) {
 	if n := len(p.constants); n > 0 {
 		l.buf = append(append(append(l.buf, `,"names":{`...), p.constants[:n-1]...), '}')
 	}
+	if l.stack != nil {
+		l.appendStack()
+	}
 	l.buf = append(l.buf, "}\n"...)
+}
+
+// appendStack appends the stack as an array.
+func (l *objects) appendStack() {
+	l.buf = append(l.buf, `,"stack":[`...)
+	for i, line := range l.stack.Lines {
+		if i > 0 {
+			l.buf = append(l.buf, ',')
+		}
+		l.buf = AppendJSONString(l.buf, line)
+	}
+	l.buf = append(l.buf, ']')
 }
 
 // setOrigin sets the members of the process and the thread.

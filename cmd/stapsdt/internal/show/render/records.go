@@ -84,6 +84,9 @@ func (r *records) begin() {
 	if own == nil {
 		own = []string{"args"}
 	}
+	if r.Stacks {
+		own = append(slices.Clone(own), "stack")
+	}
 	for _, name := range own {
 		if slices.Contains(all, name) {
 			name = "args." + name
@@ -120,6 +123,9 @@ func (r *records) Event(p *Probe, comm []byte, e *recording.Event) {
 			r.value(&p.Items[i], &v)
 		}
 		r.buf = append(r.buf, ',')
+	}
+	if r.stack != nil {
+		r.buf = append(r.quote(r.buf, []byte(r.stack.folded())), ',')
 	}
 	r.end()
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestHistogram: the buckets are shown in order, each with a bar.
@@ -385,4 +387,27 @@ func TestLongStruct(t *testing.T) {
 	assert.LessOrEqual(t, len(text), maxLine+20)
 	assert.Contains(t, inJSON, `"at":{"x":0,"y":0},"all":[0,0],"field0":0`)
 	assert.Contains(t, inJSON, `"field29":0}`)
+}
+
+// TestStacks: the functions of equal stacks are shown once for people, and in each object and record.
+func TestStacks(t *testing.T) {
+	one := &Stack{Lines: []string{"main.get (main.go:7)", "main.main (main.go:9)"}}
+	again := &Stack{Lines: []string{"main.get (main.go:7)", "main.main (main.go:9)"}}
+	other := &Stack{Lines: []string{"[cut: not readable]"}}
+	probe := &recording.Probe{Provider: "p", Name: "x"}
+	for format, want := range map[query.Format][]string{
+		query.Text: {" stack=1\n        main.get (main.go:7)\n        main.main (main.go:9)\n", " stack=1\n", " stack=2\n        [cut: not readable]\n"},
+		query.JSON: {`,"stack":["main.get (main.go:7)","main.main (main.go:9)"]}` + "\n", `,"stack":["main.get (main.go:7)","main.main (main.go:9)"]}` + "\n", `,"stack":["[cut: not readable]"]}` + "\n"},
+		query.CSV:  {",main.main (main.go:9);main.get (main.go:7)\r\n", ",main.main (main.go:9);main.get (main.go:7)\r\n", ",[cut: not readable]\r\n"},
+	} {
+		printer := NewPrinter(format, Style{Stacks: true})
+		printer.Know(probe)
+		for i, stack := range []*Stack{one, again, other} {
+			printer.Stack(stack)
+			printer.Event(&Probe{}, nil, &recording.Event{Probe: probe})
+			var out bytes.Buffer
+			require.NoError(t, printer.Flush(&out))
+			require.True(t, strings.HasSuffix(out.String(), want[i]), "%q", &out)
+		}
+	}
 }

@@ -20,6 +20,8 @@ type Event struct {
 	// Shown describes the arguments, if Options.Show is set. It is the same for all events of a
 	// probe.
 	Shown *render.Probe
+	// Stack is the stack from which the event was fired, if Options.Stacks is set.
+	Stack *render.Stack
 	// Thread is the name of the thread, or nil if the source does not know it.
 	Thread []byte
 

@@ -91,6 +91,8 @@ type Options struct {
 	// Goroutines requests the goroutine of each event from the kernel. Other sources always
 	// deliver it.
 	Goroutines bool
+	// Stacks requests the stack of each event, which only the kernel delivers.
+	Stacks bool
 	// Calls requests the Call of each event. All probes must be functions.
 	Calls *Calls
 	// Show selects the arguments of events. If it is nil, they have those of their probes.

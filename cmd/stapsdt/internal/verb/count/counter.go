@@ -9,6 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/stacks"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 )
 
@@ -19,10 +20,10 @@ type Counter struct {
 	expressions Expressions
 }
 
-// NewCounter returns a counter. It counts stacks if stacks is not nil.
-func NewCounter(r *run.Run, e Expressions, stacks *Stacks) *Counter {
+// NewCounter returns a counter. It counts stacks if of is not nil.
+func NewCounter(r *run.Run, e Expressions, of *stacks.Stacks) *Counter {
 	detached := func(p Probe) *query.Detachment { return r.Detached(p.String()) }
-	tables := Tables[Probe]{Stacks: stacks, Detached: detached}
+	tables := Tables[Probe]{Stacks: of, Detached: detached}
 	return &Counter{Tables: tables, run: r, expressions: e}
 }
 
@@ -40,7 +41,7 @@ func (c *Counter) Attach() error {
 }
 
 func (c *Counter) processFound(pid int) error {
-	c.Stacks.processes.Look(pid)
+	c.Stacks.Look(pid)
 	return nil
 }
 
@@ -49,14 +50,14 @@ func (c *Counter) Problem(err error) { c.run.Problem(err) }
 func (c *Counter) Section(p *bpf.Probe) (*bpf.Section, error) {
 	counting := c.expressions.counting()
 	counting.Where = c.run.Where
-	var stacks *layout.StackTable
+	var table *layout.StackTable
 	if c.Stacks != nil {
 		if err := p.StackErr(); err != nil {
 			return nil, err
 		}
-		stacks = c.Stacks.kernel
+		table = c.Stacks.Table
 	}
-	a, err := bpf.NewAggregate(p, counting, stacks)
+	a, err := bpf.NewAggregate(p, counting, table)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/symbol"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/stacks"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 
@@ -17,7 +18,7 @@ import (
 // Tables are the tables in the kernel in which the programs of a command count.
 type Tables[S Subject] struct {
 	// Stacks finds the functions of stacks, if these are counted.
-	Stacks *Stacks
+	Stacks *stacks.Stacks
 	// Detached returns the detachment of a subject, or nil.
 	Detached func(of S) *query.Detachment
 
@@ -120,7 +121,7 @@ func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r *layout.Ro
 	}
 	var stack *symbol.Stack
 	if t.Stacks != nil {
-		stack = t.Stacks.find(c.probe, r)
+		stack = t.Stacks.Of(r.Process, c.probe, r.Stack)
 		n.key += "\x00" + stack.Key()
 	}
 	if known := merged[n.key]; known != nil {

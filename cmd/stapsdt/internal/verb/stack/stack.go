@@ -16,6 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/symbol"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/stacks"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/outfile"
@@ -107,9 +108,9 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		return source.Refuse(err, &config)
 	}
 	defer r.Close()
-	stacks := count.NewStacks(r.Table, r.Env.Debug, o.Verbose)
-	defer stacks.Close()
-	c := count.NewCounter(r, count.Expressions{By: o.By}, stacks)
+	known := stacks.New(r.Table, r.Env.Debug, o.Verbose)
+	defer known.Close()
+	c := count.NewCounter(r, count.Expressions{By: o.By}, known)
 	defer c.Close()
 	if err := c.Attach(); err != nil {
 		return err
@@ -120,9 +121,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	if err := o.write(out, c, start); err != nil {
 		return err
 	}
-	if n := stacks.Exited(); n > 0 {
-		to.Warn("%d stacks are shown as addresses, because their processes exited before their memory maps were read", n)
-	}
+	known.Report(to)
 	return c.Report("stacks")
 }
 

@@ -27,6 +27,8 @@ type Options struct {
 	TextSize int
 	// Verbose shows the fields of structs that arguments point to.
 	Verbose bool
+	// Stack shows the stack from which each event was fired.
+	Stack bool
 	// From names the recordings or the page whose events are shown instead of the events of
 	// processes.
 	From replay.From
@@ -47,11 +49,16 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	if o.Show, err = query.SplitExprs(o.Show); err != nil {
 		return err
 	}
+	if o.Stack {
+		if config.Kernel = "--stack"; o.From.Given() {
+			return query.Usagef("--stack needs the kernel, which walks the stacks of processes")
+		}
+	}
 	t := &trace{Console: to, options: &o, json: config.Format == query.JSON}
 	isFunction := func(c spec.Choice) bool { return c.Functions }
 	goroutines := !o.From.Given() && slices.ContainsFunc(config.Specs, isFunction)
 	t.stream, err = source.Open(to, &config, events.Options{
-		From: o.From, Goroutines: goroutines,
+		From: o.From, Goroutines: goroutines, Stacks: o.Stack,
 		Needs: replay.Needs{Exprs: o.Show, Pointers: o.Verbose},
 		Show:  &events.Show{Exprs: o.Show, TextSize: o.TextSize, Verbose: o.Verbose},
 	})
@@ -63,7 +70,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 		Color: console.Colored(to.Out), Terminal: console.IsTerminal(to.Out), Pods: t.stream.Pods,
 		Open: t.stream.Target.All || len(t.stream.Target.Pods) > 0 || config.Awaits() ||
 			o.From.Follow || o.From.Replicas != nil,
-		Shown: o.Show, Warn: to.Warn, Goroutines: goroutines,
+		Shown: o.Show, Warn: to.Warn, Goroutines: goroutines, Stacks: o.Stack,
 	}
 	t.printer = render.NewPrinter(config.Format, style)
 	t.stream.Announce()
@@ -93,6 +100,9 @@ func (t *trace) Event(e *events.Event) error {
 	if e.Missing > 0 && !t.stream.Live {
 		t.lost += e.Missing
 		t.printer.Lost(events.At(e.Event), e.Missing)
+	}
+	if e.Stack != nil {
+		t.printer.Stack(e.Stack)
 	}
 	t.printer.Event(e.Shown, e.Comm(), e.Event)
 	if t.shown++; t.shown == t.options.Limit {
