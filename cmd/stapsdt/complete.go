@@ -21,7 +21,7 @@ func completeSpecs(root *cobra.Command) {
 		if verb.Flags().Lookup("pid") != nil && verb.Name() != "list" {
 			verb.ValidArgsFunction = completeSpec
 		}
-		for _, flag := range []string{"where", "by", "show", "sum"} {
+		for _, flag := range []string{"where", "by", "show", "sum", "key"} {
 			if verb.Flags().Lookup(flag) != nil {
 				_ = verb.RegisterFlagCompletionFunc(flag, completeExpression)
 			}

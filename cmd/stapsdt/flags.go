@@ -123,6 +123,11 @@ func viaFlag(c *cobra.Command, via *string, otherwise string) {
 	choiceFlag(c, set, "via", "", "", usage, query.ViaKernel, query.ViaSocket)
 }
 
+// keyFlag adds the flag of the commands that pair events. otherwise is the end of its description.
+func keyFlag(c *cobra.Command, key *[]string, otherwise string) {
+	c.Flags().StringArrayVar(key, "key", nil, "what a start and its end have in common: `EXPR,...`, Go expressions of the arguments of both, or goroutine, or thread"+otherwise)
+}
+
 // verboseFlag adds the flag of the commands that can report the source of the events.
 func verboseFlag(c *cobra.Command, config *query.Config) {
 	c.Flags().BoolVarP(&config.Verbose, "verbose", "v", false, "report whether the events come from the kernel or from sockets, and when a process is watched by its socket")

@@ -11,7 +11,7 @@ import (
 
 func latencyCommand(to *console.Console) *cobra.Command {
 	var config query.Config
-	var key string
+	var key []string
 	options := count.Options{Expressions: count.Expressions{Buckets: query.Powers{}}}
 	c := &cobra.Command{
 		Use:   "latency [http://HOST/debug/probes/] (START END | SPEC) (-p PID | -a | --from FILE | with FILE in each | -- COMMAND)",
@@ -26,6 +26,7 @@ A single go:PATTERN stands for the calls of functions and their returns.`,
 		Example: `  stapsdt latency -p 1234 myapp:query
   stapsdt latency -p 1234 myapp:query__start myapp:query__end --by 'text,error != ""'
   stapsdt latency -p 1234 myapp:begin myapp:done --key goroutine
+  stapsdt latency -p 1234 pool:linked pool:unlinked --key client,port
   stapsdt latency postgres:postgresql:query__start postgres:postgresql:query__done --key thread`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if args = cutAddress(args, &options.From); len(args) != 1 && len(args) != 2 {
@@ -42,6 +43,6 @@ A single go:PATTERN stands for the calls of functions and their returns.`,
 	countFlags(c, &config, &options)
 	linearFlag(c, &options.Buckets)
 	tableFlag(c, &options)
-	c.Flags().StringVar(&key, "key", "", "what a start and its end have in common: `EXPR`, a Go expression of the arguments of both, or goroutine, or thread")
+	keyFlag(c, &key, "")
 	return c
 }

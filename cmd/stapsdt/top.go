@@ -38,6 +38,7 @@ output is no terminal, one screen follows another.`,
 	}
 	runFlags(c, to, &config)
 	verboseFlag(c, &config)
+	keyFlag(c, &options.Key, " (default: their first argument)")
 	outputFlag(c, &config.Format)
 	fromFlag(c, &options.From)
 	c.Flags().StringArrayVar(&options.By, "by", nil, "a row for each of the values of the Go expressions `EXPR,...`")

@@ -40,6 +40,7 @@ process ends. With --from, they are always shown.`,
 	}
 	runFlags(c, to, &config)
 	verboseFlag(c, &config)
+	keyFlag(c, &options.Key, " (default: their first argument)")
 	outputFlag(c, &config.Format)
 	sourceFlags(c, &options.From)
 	c.Flags().Lookup("where").Usage = "only trees for whose roots the Go expression `EXPR` is true, such as 'status >= 500'"

@@ -30,6 +30,7 @@ var (
 	sort     = Flag{"sort", "", "COLUMN", "the rows by a column, the largest number first: count, sum with --sum, or for hist and latency average, p50, p99 or max"}
 	linear   = Flag{"linear", "", "LOW:HIGH:STEP", "buckets of one size"}
 	table    = Flag{"table", "", "", "a table with a row for each value of --by, even for few"}
+	key      = Flag{"key", "", "EXPR,...", "what a start and its end have in common: expressions, goroutine, or thread"}
 	from     = Flag{fromFlag, "", "PATH", "read a recording in the pod: its path as the container sees it, or its name, as list shows it"}
 	wait     = Flag{waitFlag, "", "", "if the container does not run, wait for its next life"}
 	kept     = Flag{keptFlag, "", "", "fetch the recording of an earlier life of the container: the latest, or that of --from"}
@@ -63,14 +64,14 @@ var Verbs = []Verb{
 	{"latency", "latency START END | SPEC", "Print how long operations take, from one probe to another", []Flag{
 		where, duration, wait, via, budget, from, since, until, verbose,
 		output, by, number, interval, sort, linear, table,
-		{"key", "", "EXPR", "what a start and its end have in common: an expression, goroutine, or thread"},
+		key,
 	}},
 	{"top", "top [SPEC...]", "Show which operations are running, and how long they take", []Flag{
 		where, duration, wait, via, budget, from, since, until, verbose,
-		output, by, number, interval,
+		output, by, number, interval, key,
 	}},
 	{"tree", "tree [SPEC...]", "Print what each operation consists of, when it has ended", []Flag{
-		where, duration, wait, via, budget, from, since, until, verbose, output, number,
+		where, duration, wait, via, budget, from, since, until, verbose, output, number, key,
 		{"slowest", "", "N", "only the N slowest trees, when the command ends"},
 		{"request", "", "ID", "only the tree of the operation with this ID, which trace and latency show"},
 		{"open", "", "", "also trees whose roots have not ended, when the command or their process ends"},

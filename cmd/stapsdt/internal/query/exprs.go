@@ -64,6 +64,14 @@ func SplitWhere(condition string) []string {
 // thread matches the variable with the thread that fires.
 var thread = regexp.MustCompile(`\btid\b`)
 
+// KeyNeedsThread returns "--key thread" if a key has this part, or else UsesThread.
+func KeyNeedsThread(key []string, exprs ...string) string {
+	if slices.Contains(key, Thread) {
+		return "--key thread"
+	}
+	return UsesThread(append(slices.Clone(key), exprs...)...)
+}
+
 // UsesThread returns "tid" if one of the expressions uses this variable, or "". Only the kernel
 // knows the thread.
 func UsesThread(exprs ...string) string {

@@ -1,6 +1,13 @@
 package query
 
-// The keys of a Pairing that are not expressions.
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+)
+
+// The parts of the key of a Pairing that are not expressions.
 const (
 	Goroutine = "goroutine"
 	Thread    = "thread"
@@ -11,9 +18,9 @@ const (
 
 // Pairing defines which start and end belong together, and which operations are counted.
 type Pairing struct {
-	// Key is an expression of the variables of both probes, or Goroutine, Thread or Call. Only
-	// events of one process are paired.
-	Key string
+	// Key lists what a start and its end have in common: expressions of the variables of both
+	// probes, Goroutine and Thread, or Call alone. Only events of one process are paired.
+	Key []string
 	// Where are conditions, and By are expressions. Each is evaluated at the end if the end has its
 	// variables, and otherwise at the start.
 	Where, By []string
@@ -25,6 +32,22 @@ type Pairing struct {
 	Details bool
 	// Kinds means that there may be several kinds of operations with different details.
 	Kinds bool
+}
+
+// Firer returns the parts of a key that tell who fires an event, for a message.
+func Firer(key []string) string {
+	var all []string
+	for _, part := range key {
+		if part == Goroutine || part == Thread {
+			all = append(all, part)
+		}
+	}
+	return strings.Join(all, " or ")
+}
+
+// KeyTypes returns the error that a part of a key has types at two probes that are never equal.
+func KeyTypes(part string, here, there expr.Type) error {
+	return fmt.Errorf("the key %s is a %v here, but a %v at another probe", part, here, there)
 }
 
 // OnlyStart is the remark on an error of an expression that a start cannot evaluate, with

@@ -88,7 +88,7 @@ func (m *Traced) open(h *rule.Host) error {
 		m.Selection.Together = true
 		m.pairs = &pairTables{Operations: operations.Operations{Shared: true}}
 	}
-	if m.Key == query.Goroutine {
+	if slices.Contains(m.Key, query.Goroutine) {
 		m.Selection.ProcessFound = m.processFound
 	}
 	if err := m.Base.Open(h, m.Name, &m.Select, m.Specs); err != nil {

@@ -106,7 +106,7 @@ func TestPrograms(t *testing.T) {
 		eventtest.Fired{Probe: end, Words: []uint64{2}})
 	rule := rules.Metric{
 		Name: "d", Start: querytest.Spec("p:op__start"), End: querytest.Spec("p:op__end"),
-		Key: "id", Kind: rules.Duration, Scale: 1, Series: 9,
+		Key: []string{"id"}, Kind: rules.Duration, Scale: 1, Series: 9,
 		By: []rules.Label{{Name: "a", Expr: "a"}},
 	}
 	var problems []string

@@ -97,8 +97,8 @@ func TestKinds(t *testing.T) {
 		"gauge":       {rules.Metric{Kind: rules.Gauge, Probe: querytest.Spec("p:v"), Value: "n", Scale: 2, By: text, Series: 9}, map[string]string{`["a" "" "" ""]`: "10", `["b" "" "" ""]`: "2000"}, 5, 0},
 		"histogram":   {rules.Metric{Kind: rules.Histogram, Probe: querytest.Spec("p:v"), Value: "n", Scale: 1, Bounds: []float64{4, 10}, Series: 9}, map[string]string{`["" "" ""]`: "1020 [2 2 1] 0 map[]"}, 5, 0},
 		"native":      {rules.Metric{Kind: rules.Histogram, Probe: querytest.Spec("p:v"), Value: "n - 1", Scale: 1, Native: true, Where: "n < 6", Series: 9}, map[string]string{`["" "" ""]`: "7 [] 1 map[13:1 16:1]"}, 3, 0},
-		"duration":    {rules.Metric{Kind: rules.Duration, Start: querytest.Spec("p:op__start"), End: querytest.Spec("p:op__end"), Key: "arg0", By: class, Bounds: []float64{3, 4}, Series: 9}, map[string]string{`["7" "" "" ""]`: "3 [1 0 0] 0 map[]", `["8" "" "" ""]`: "5 [0 0 1] 0 map[]"}, 2, 0},
-		"in flight":   {rules.Metric{Kind: rules.InFlight, Start: querytest.Spec("p:op__start"), End: querytest.Spec("p:op__end"), Key: "arg0", By: class, Series: 9}, map[string]string{`["7" "" "" ""]`: "1", `["8" "" "" ""]`: "0"}, 5, 0},
+		"duration":    {rules.Metric{Kind: rules.Duration, Start: querytest.Spec("p:op__start"), End: querytest.Spec("p:op__end"), Key: []string{"arg0"}, By: class, Bounds: []float64{3, 4}, Series: 9}, map[string]string{`["7" "" "" ""]`: "3 [1 0 0] 0 map[]", `["8" "" "" ""]`: "5 [0 0 1] 0 map[]"}, 2, 0},
+		"in flight":   {rules.Metric{Kind: rules.InFlight, Start: querytest.Spec("p:op__start"), End: querytest.Spec("p:op__end"), Key: []string{"arg0"}, By: class, Series: 9}, map[string]string{`["7" "" "" ""]`: "1", `["8" "" "" ""]`: "0"}, 5, 0},
 		"overflow":    {rules.Metric{Probe: querytest.Spec("p:v"), By: []rules.Label{{Name: "n", Expr: "n"}}, Series: 2}, map[string]string{`["1" "" "" ""]`: "1", `["10" "" "" ""]`: "1", `[]`: "3"}, 5, 0},
 		"patterns":    {rules.Metric{Probe: querytest.Spec("*:op__*"), Series: 9}, map[string]string{`["" "" "" "p" "op__start"]`: "3", `["" "" "" "p" "op__end"]`: "2"}, 5, 0},
 		"executable":  {rules.Metric{Probe: querytest.Spec("p:v"), Select: rules.Select{Executable: "sh*"}, Process: []string{rules.Executable}, Series: 9}, map[string]string{`["shop" "" "" ""]`: "5"}, 5, 0},
@@ -150,7 +150,7 @@ func TestEnds(t *testing.T) {
 	}{
 		"counter":   {rules.Metric{Probe: querytest.Spec("p:v")}, "10", "10", "10"},
 		"gauge":     {rules.Metric{Kind: rules.Gauge, Probe: querytest.Spec("p:v"), Value: "n", Scale: 1}, "6", "6", "5"},
-		"in flight": {rules.Metric{Kind: rules.InFlight, Start: querytest.Spec("p:op__start"), End: querytest.Spec("p:op__end"), Key: "arg0"}, "2", "1", "1"},
+		"in flight": {rules.Metric{Kind: rules.InFlight, Start: querytest.Spec("p:op__start"), End: querytest.Spec("p:op__end"), Key: []string{"arg0"}}, "2", "1", "1"},
 	} {
 		c.rule.Series = 9
 		m, files, _ := measured(t, c.rule, cgroup.Container{}, 5, 6)

@@ -4,6 +4,7 @@ package rules
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
@@ -17,10 +18,13 @@ func (m *Metric) Functions() bool {
 	return m.Probe.Functions || m.Start.Functions || m.End.Functions
 }
 
+// call is the key of the calls of functions.
+var call = []string{query.Call}
+
 // Calls returns the spec of the functions whose calls a metric measures, from the call to its
 // return. ok is false if it measures something else.
 func (m *Metric) Calls() (calls spec.Spec, ok bool) {
-	return m.Start, m.Kind == Duration && m.Key == query.Call && m.Start.Functions
+	return m.Start, m.Kind == Duration && m.Start.Functions && slices.Equal(m.Key, call)
 }
 
 // calls reads the functions of a duration: their calls are the starts, and their returns the ends.
@@ -33,7 +37,7 @@ func (r *reader) calls(fields map[string]*yaml.Node, m *Metric) {
 	if m.Probe.Returns {
 		r.errorf(fields["probe"], "a duration pairs calls with their returns: give %s", m.Probe.Calls())
 	}
-	m.Start, m.End, m.Key = m.Probe, m.Probe.Suffixed(spec.ReturnSuffix), query.Call
+	m.Start, m.End, m.Key = m.Probe, m.Probe.Suffixed(spec.ReturnSuffix), call
 	m.Probe = spec.Spec{}
 }
 

@@ -3,6 +3,7 @@
 package rules
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -31,7 +32,7 @@ metrics:
 		if isCalls {
 			assert.Equal(t, m.Start, calls)
 		}
-		got = append(got, append([]string{m.Probe.String(), m.Start.String(), m.End.String(), m.Key, m.Help}, m.OpenLabels()...))
+		got = append(got, append([]string{m.Probe.String(), m.Start.String(), m.End.String(), strings.Join(m.Key, ", "), m.Help}, m.OpenLabels()...))
 	}
 	assert.Equal(t, [][]string{
 		{"go:main.(*Server).handle", "", "", "", "Events of go:main.(*Server).handle."},

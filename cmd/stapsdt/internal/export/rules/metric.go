@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 
@@ -125,7 +126,8 @@ func (r *reader) key(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) {
 		r.errorf(fields["end"], "the start and the end are the same probe, %s", m.End)
 		return
 	}
-	if m.Key = r.expr(fields["key"]); fields["key"] != nil {
+	if n := fields["key"]; n != nil {
+		m.Key = r.parts(n)
 		return
 	}
 	if m.Start.Functions && m.End == m.Start.Suffixed(spec.ReturnSuffix) {
@@ -137,7 +139,26 @@ func (r *reader) key(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) {
 	if !ok1 || !ok2 || start != end {
 		r.errorf(n, "no key pairs a start with its end: give key: arg0 or another expression, key: goroutine or key: thread")
 	}
-	m.Key = "arg0"
+	m.Key = []string{"arg0"}
+}
+
+// parts reads the parts of a key: an expression, or a list of them.
+func (r *reader) parts(n *yaml.Node) (all []string) {
+	elements := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		if elements = r.list(n, "key"); len(elements) == 0 {
+			r.errorf(n, "the key has no parts")
+		}
+	}
+	for _, element := range elements {
+		src := r.text(element)
+		if parts, err := query.SplitExprs([]string{src}); err == nil && len(parts) > 1 {
+			r.errorf(element, "a key of several parts is a list: [%s]", strings.Join(parts, ", "))
+		} else if src != "" {
+			all = append(all, r.expr(element))
+		}
+	}
+	return all
 }
 
 // probe reads PROVIDER:PROBE. The spec is zero if there is no node.

@@ -34,9 +34,9 @@ type Metric struct {
 	Name, Help string
 	// Probe, Start and End have no file. They are zero if the metric has none.
 	Probe, Start, End spec.Spec
-	// Key is the expression that is equal at a start and its end, or "goroutine" or "thread". The
+	// Key lists what is equal at a start and its end: expressions, "goroutine" or "thread". The
 	// default is "arg0".
-	Key string
+	Key []string
 
 	Kind Kind
 	// Value is the expression that is summed, shown or divided into buckets. It is "" if events are

@@ -46,7 +46,7 @@ func (l *Latency) End(
 	env *Env, of Operations, a *Aggregate, t *layout.Tables, id uint32,
 ) (*Section, error) {
 	keys, probe := a.keys, a.probe
-	keyItem, err := l.sameKey(probe)
+	parts, err := l.sameKey(probe)
 	if err != nil {
 		return nil, err
 	}
@@ -54,15 +54,15 @@ func (l *Latency) End(
 	b.begin()
 	b.unlessStopped(of)
 	b.now()
-	key, rowKey := b.alloc(int16(layout.KeyHeader+l.Key.Size)), b.alloc(int16(a.KeySize))
-	b.reserve([]item{keyItem}, key)
+	key, rowKey := b.alloc(int16(l.keySize)), b.alloc(int16(a.KeySize))
+	b.reserve(parts, key)
 	for _, one := range keys {
 		if _, ok := l.atStart[one.Name]; !ok {
 			b.reserve([]item{one}, rowKey)
 		}
 	}
 	b.ofExecutable()
-	b.pairKey(&keyItem, key, of.Kind)
+	b.pairKey(parts, key, of.Kind)
 	owner := b.open(l, keys, of, key, rowKey)
 	conditional := len(l.startWhere) > 0 || len(l.Open) > 0
 	if conditional {

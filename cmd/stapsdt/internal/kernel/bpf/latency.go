@@ -13,14 +13,15 @@ import (
 // Latency generates a pair of programs. The start program stores the start time in a map of open
 // operations. The end program removes it and records the elapsed time.
 type Latency struct {
-	// Key is part of the key of the map of open operations. Open are the items of its values: the
+	// Key are items of the key of the map of open operations. Open are the items of its values: the
 	// expressions of By that are evaluated at the start. With Details, the first OpenBy items are
 	// the expressions of By that the start has, and the others are the start's arguments.
-	Key    value.Item
+	Key    []value.Item
 	Open   []value.Item
 	OpenBy int
 
 	pairing    query.Pairing
+	keySize    int
 	startWhere []string
 	endWhere   []string
 	// the indexes in Open of the expressions of By that are evaluated at the start
@@ -37,11 +38,11 @@ type Latency struct {
 // probe of each. Other starts and ends must have equal keys.
 func NewLatency(start, end *Probe, pairing query.Pairing) (*Latency, error) {
 	l := &Latency{pairing: pairing, atStart: map[string]int{}, valueSize: layout.OpenHeader}
-	key, err := start.pairKey(pairing.Key)
+	key, size, err := keyItems(pairing.Key, start.pairItem)
 	if err != nil {
 		return nil, err
 	}
-	l.Key = key.Item
+	l.Key, l.keySize = itemsOf(key), size
 	if l.startWhere, l.endWhere, err = divide(&pairing, start, end, pairing.Where); err != nil {
 		return nil, err
 	}
@@ -57,6 +58,9 @@ func NewLatency(start, end *Probe, pairing query.Pairing) (*Latency, error) {
 		l.atStart[src] = len(l.Open)
 		l.Open = append(l.Open, item.Item)
 		l.valueSize += item.Size
+	}
+	if l.keySize+l.valueSize > stackSize { // a map would not take such a key either
+		return nil, errStack
 	}
 	asked := l.valueSize
 	if l.pairing.Kinds {
@@ -137,7 +141,7 @@ func (l *Latency) NewTables(shared bool) (t *OperationTables, err error) {
 	}()
 	t.Open, err = ebpf.NewMap(
 		&ebpf.MapSpec{
-			Name: "open", Type: ebpf.Hash, KeySize: uint32(layout.KeyHeader + l.Key.Size),
+			Name: "open", Type: ebpf.Hash, KeySize: uint32(l.keySize),
 			ValueSize: uint32(l.valueSize), MaxEntries: uint32(most),
 		},
 	)

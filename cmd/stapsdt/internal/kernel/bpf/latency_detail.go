@@ -18,7 +18,7 @@ import (
 func (l *Latency) shown(start *Probe, i int) bool {
 	is := func(src string) bool { return src == start.ArgName(i) || src == fmt.Sprintf("arg%d", i) }
 	named := func(item value.Item) bool { return is(item.Name) }
-	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, named)
+	return slices.ContainsFunc(l.pairing.Key, is) || is("parent") || slices.ContainsFunc(l.Open, named)
 }
 
 // details appends to Open the items that describe the operations of a start, as long as the stack
@@ -68,11 +68,11 @@ func (l *Latency) detail(start *Probe, src string, used, most int) int {
 }
 
 // startStack estimates the stack usage of the start program, with one string for each condition.
+// The scratch has room for the first part of the key.
 func (l *Latency) startStack() int {
 	const scratch, fetched = 128, 16 // fetched has room for an address and a length
-	return scratch + layout.KeyHeader + l.Key.Size + l.valueSize + fetched*len(
-		l.atStart,
-	) + textSlot*len(l.startWhere)
+	return scratch + l.keySize + l.valueSize + fetched*(len(l.Key)-1+len(l.atStart)) +
+		textSlot*len(l.startWhere)
 }
 
 // openItem stores the i-th item of Open in the value. It leaves out a detail that cannot be

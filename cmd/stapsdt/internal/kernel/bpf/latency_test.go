@@ -27,7 +27,7 @@ func TestLatencyDetails(t *testing.T) {
 	}
 	start, end := probe("start", "id", "path", "host", ""), probe("end", "id", "path")
 	open := func(details bool, by ...string) string {
-		l, err := NewLatency(start, end, query.Pairing{Key: "arg0", By: by, Details: details})
+		l, err := NewLatency(start, end, query.Pairing{Key: []string{"arg0"}, By: by, Details: details})
 		require.NoError(t, err)
 		var names []string
 		for i, item := range l.Open {
@@ -48,7 +48,7 @@ func TestLatencyDetails(t *testing.T) {
 	}
 	end.Args = append(end.Args, Arg{Arg: sdt.Arg{Name: "status", Size: 8, Type: number}})
 	for _, p := range []query.Pairing{{By: []string{"status"}}, {Where: []string{"status == 0"}}} {
-		p.Key = "arg0"
+		p.Key = []string{"arg0"}
 		_, err := NewLatency(start, end, p)
 		assert.NoError(t, err)
 		p.AtStart = true

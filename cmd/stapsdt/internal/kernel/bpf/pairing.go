@@ -5,7 +5,6 @@ package bpf
 import (
 	"fmt"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -37,36 +36,39 @@ func divide(
 	return atStart, atEnd, nil
 }
 
-// pairKey returns the value that distinguishes the operations of a process.
-func (p *Probe) pairKey(key string) (item, error) {
-	if key == query.Call {
+// pairItem returns a part of the key that distinguishes the operations of a process.
+func (p *Probe) pairItem(part string, offset int) (item, error) {
+	if part == query.Call {
 		address := expr.Type{Kind: expr.Uint, Size: 8, Unit: kind.Address}
-		one := value.Item{Name: key, Type: address, Offset: layout.KeyHeader, Size: 16}
+		one := value.Item{Name: part, Type: address, Offset: offset, Size: 16}
 		return item{Item: one}, nil
 	}
-	if key == query.Goroutine || key == query.Thread {
+	if part == query.Goroutine || part == query.Thread {
 		number := expr.Type{Kind: expr.Uint, Size: 8}
-		one := value.Item{Name: key, Type: number, Offset: layout.KeyHeader, Size: 8}
+		one := value.Item{Name: part, Type: number, Offset: offset, Size: 8}
 		return item{Item: one}, nil
 	}
-	return p.keyItem(key, layout.KeyHeader)
+	return p.keyItem(part, offset)
 }
 
 // sameKey returns the key of another start or end. It is an error if the two can never be equal.
-func (l *Latency) sameKey(p *Probe) (item, error) {
-	item, err := p.pairKey(l.pairing.Key)
+func (l *Latency) sameKey(p *Probe) ([]item, error) {
+	items, _, err := keyItems(l.pairing.Key, p.pairItem)
 	if err != nil {
-		return item, err
+		return nil, err
 	}
-	isText, keyIsText := item.Type.Kind == expr.String, l.Key.Type.Kind == expr.String
-	if item.Size != l.Key.Size || isText != keyIsText {
-		return item, fmt.Errorf("the key %s is a %v here, but a %v at another probe", l.pairing.Key, item.Type, l.Key.Type)
+	for i := range items {
+		here, there := &items[i].Item, &l.Key[i]
+		isText, otherIsText := here.Type.Kind == expr.String, there.Type.Kind == expr.String
+		if here.Size != there.Size || isText != otherIsText {
+			return nil, query.KeyTypes(l.pairing.Key[i], here.Type, there.Type)
+		}
 	}
-	return item, nil
+	return items, nil
 }
 
 // pairKey stores the key of an open operation on the stack.
-func (b *builder) pairKey(item *item, key int16, kind uint32) {
+func (b *builder) pairKey(items []item, key int16, kind uint32) {
 	// A process of another PID namespace has no PID in ours. Its key has its own PID.
 	b.add(
 		asm.FnGetCurrentPidTgid.Call(),
@@ -78,6 +80,13 @@ func (b *builder) pairKey(item *item, key int16, kind uint32) {
 		b.add(asm.Or.Reg(asm.R0, asm.R1))
 	}
 	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
+	for i := range items {
+		b.pairItem(&items[i], key)
+	}
+}
+
+// pairItem stores a part of the key.
+func (b *builder) pairItem(item *item, key int16) {
 	switch {
 	case item.expr != nil:
 		b.keyItem(item, key)

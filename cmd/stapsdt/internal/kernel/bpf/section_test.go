@@ -4,6 +4,7 @@ package bpf
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
@@ -112,8 +113,8 @@ func TestEachProgramAlone(t *testing.T) {
 			}
 		}
 	}
-	for _, key := range []string{"n", "text", query.Goroutine, query.Call} {
-		l, err := NewLatency(probe, probe, query.Pairing{Key: key, By: by, Where: []string{where}, Details: true})
+	for _, key := range []string{"n", "text", query.Goroutine, query.Call, "text n", "thread text goroutine tid"} {
+		l, err := NewLatency(probe, probe, query.Pairing{Key: strings.Fields(key), By: by, Where: []string{where}, Details: true})
 		require.NoError(t, err)
 		tables, err := l.NewTables(false)
 		require.NoError(t, err)

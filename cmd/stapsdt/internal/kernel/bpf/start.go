@@ -14,7 +14,7 @@ import (
 
 // Start generates the code of a start.
 func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error) {
-	keyItem, err := l.sameKey(probe)
+	parts, err := l.sameKey(probe)
 	if err != nil {
 		return nil, err
 	}
@@ -28,12 +28,12 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 	b := newBuilder(env, probe)
 	b.begin()
 	b.unlessStopped(of)
-	key, value := b.alloc(int16(layout.KeyHeader+l.Key.Size)), b.alloc(int16(l.valueSize))
-	b.reserve([]item{keyItem}, key)
+	key, value := b.alloc(int16(l.keySize)), b.alloc(int16(l.valueSize))
+	b.reserve(parts, key)
 	b.reserve(items, value)
 	b.zero(value, int16(l.valueSize))
 	b.ofExecutable()
-	b.pairKey(&keyItem, key, of.Kind)
+	b.pairKey(parts, key, of.Kind)
 	if env.Namespace == nil {
 		b.add(asm.StoreMem(asm.RFP, value+layout.OpenThread, regThread, asm.DWord))
 	} else {

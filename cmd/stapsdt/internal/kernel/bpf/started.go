@@ -30,14 +30,14 @@ func NewKept(
 	start *Probe, key string, exprs []string, stacks *layout.StackTable,
 ) (*Latency, error) {
 	l := &Latency{
-		pairing: query.Pairing{Key: key, Details: true}, atStart: map[string]int{},
+		pairing: query.Pairing{Key: []string{key}, Details: true}, atStart: map[string]int{},
 		valueSize: layout.OpenHeader, kept: true, stacks: stacks,
 	}
-	one, err := start.pairKey(key)
+	parts, size, err := keyItems(l.pairing.Key, start.pairItem)
 	if err != nil {
 		return nil, err
 	}
-	l.Key = one.Item
+	l.Key, l.keySize = itemsOf(parts), size
 	if len(exprs) > layout.MaxKnown {
 		return nil, fmt.Errorf("%d values of %v are used, but at most %d can be", len(exprs), start, layout.MaxKnown)
 	}
@@ -94,8 +94,8 @@ func (p *Probe) HasArg(src string) bool {
 	)
 }
 
-// ValueSize is the size of an open operation in its table.
-func (l *Latency) ValueSize() int { return l.valueSize }
+// Sizes returns the sizes of the key and of the value of an open operation in its table.
+func (l *Latency) Sizes() (key, value int) { return l.keySize, l.valueSize }
 
 // addStarted adds the variables of an end that Started gives it. The end's own ones precede them.
 func (p *Probe) addStarted(v *variables) {
@@ -165,7 +165,7 @@ func (b *builder) beginStarted() {
 		return
 	}
 	s := &starting{Started: b.probe.Started}
-	size := int16(layout.KeyHeader + s.Plan.Key.Size)
+	size := int16(s.Plan.keySize)
 	s.key, s.known = b.alloc(size), b.alloc(8)
 	b.zero(s.key, size) // labelTake uses it in any case
 	b.exit, b.starting = labelTake, s
@@ -181,14 +181,14 @@ func (b *builder) started() {
 	}
 	b.unlessStopped(s.Of)
 	plan := s.Plan
-	key, err := plan.sameKey(b.probe)
+	parts, err := plan.sameKey(b.probe)
 	if err != nil {
 		b.fail(err)
 		return
 	}
 	b.now()
-	b.reserve([]item{key}, s.key)
-	b.pairKey(&key, s.key, s.Of.Kind)
+	b.reserve(parts, s.key)
+	b.pairKey(parts, s.key, s.Of.Kind)
 	b.lookup(s.Of.Open.FD(), s.key)
 	elapsed := b.alloc(8)
 	b.add(

@@ -101,7 +101,8 @@ func (e *Ends) plan(start *bpf.Probe, lacking []string) *plan {
 	if p.err != nil {
 		return p
 	}
-	shape := shape{p.Key.Size, p.ValueSize()}
+	var shape shape
+	shape.key, shape.value = p.Sizes()
 	of := e.tables[shape]
 	if of == nil {
 		of = &Operations{Shared: e.shared, Plan: p.Latency, purged: time.Now()}

@@ -14,14 +14,14 @@ import (
 type Plan struct {
 	// Config selects their probes, and has no condition.
 	Config query.Config
-	// Where are conditions, and By are expressions. At least one operation must have all the
-	// variables they use.
-	Where, By []string
+	// Where are conditions, By are expressions, and Key has the parts of pairing.Operations.Key. At
+	// least one operation must have all the variables they use.
+	Where, By, Key []string
 }
 
 // NewPlan returns the plan for the operations that the specs of a configuration name, or for all
-// operations if it has no specs.
-func NewPlan(config query.Config, by []string) (*Plan, error) {
+// operations if it has no specs. key is a list of lists of expressions.
+func NewPlan(config query.Config, by, key []string) (*Plan, error) {
 	names := config.Specs
 	if len(names) == 0 {
 		names = []spec.Choice{{Spec: spec.Any}}
@@ -35,9 +35,12 @@ func NewPlan(config query.Config, by []string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.Where, config.Kernel = "", query.UsesThread(slices.Concat(where, by)...)
+	if key, err = query.SplitExprs(key); err != nil {
+		return nil, err
+	}
+	config.Where, config.Kernel = "", query.KeyNeedsThread(key, slices.Concat(where, by)...)
 	config.Specs, err = pairing.OperationSpecs(names)
-	return &Plan{Config: config, Where: where, By: by}, err
+	return &Plan{Config: config, Where: where, By: by, Key: key}, err
 }
 
 // Functions reports whether specs select functions. It returns an error if only some of them do.
@@ -80,7 +83,7 @@ func NewCalls(config query.Config) (query.Config, Options, error) {
 func (p *Plan) Options(from replay.From) Options {
 	return Options{From: from, Goroutines: true, Paired: true, Past: true, Needs: replay.Needs{
 		All: func(all []*recording.Probe) error {
-			return (&pairing.Operations{Where: p.Where, By: p.By}).Check(all)
+			return (&pairing.Operations{Key: p.Key, Where: p.Where, By: p.By}).Check(all)
 		},
 	}}
 }

@@ -16,21 +16,26 @@ import (
 // TestNewPlan: a plan selects the starts and the ends of operations, and takes the parts of the condition from the source.
 func TestNewPlan(t *testing.T) {
 	config := query.Config{Where: `a == 1 && (b || c)`}
-	p, err := NewPlan(config, []string{"n"})
+	p, err := NewPlan(config, []string{"n"}, []string{"a,b", "c"})
 	require.NoError(t, err)
 	specs := querytest.Specs("*:*__start", "*:*__end")
 	specs[1].Other = querytest.Spec("*:*__done")
-	require.Equal(t, &Plan{Config: query.Config{Specs: specs}, Where: []string{"a == 1", "(b || c)"}, By: []string{"n"}}, p)
+	require.Equal(t, &Plan{Config: query.Config{Specs: specs}, Where: []string{"a == 1", "(b || c)"}, By: []string{"n"}, Key: []string{"a", "b", "c"}}, p)
 	for _, c := range []struct{ where, name, want string }{
 		{"", "go:main.f", "selects functions"}, {"a ==", "p:op", "a =="}, {"", "p:op__start", "give p:op"},
 	} {
-		_, err := NewPlan(query.Config{Where: c.where, Specs: querytest.Specs("p:x", c.name)}, nil)
+		_, err := NewPlan(query.Config{Where: c.where, Specs: querytest.Specs("p:x", c.name)}, nil, nil)
 		require.ErrorContains(t, err, c.want)
 	}
 	start, end := eventtest.Spans()
-	p, err = NewPlan(query.Config{}, []string{"tid + 1"})
+	p, err = NewPlan(query.Config{}, []string{"tid + 1"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "tid", p.Config.Kernel)
+	p, err = NewPlan(query.Config{}, nil, []string{"a,thread"})
+	require.NoError(t, err)
+	require.Equal(t, "--key thread", p.Config.Kernel)
+	_, err = NewPlan(query.Config{}, nil, []string{"a b"})
+	require.ErrorContains(t, err, "a b")
 	o := (&Plan{Where: []string{"error == 0"}}).Options(replay.From{Address: "http://h"})
 	require.True(t, o.Goroutines)
 	require.Equal(t, "http://h", o.From.Address)

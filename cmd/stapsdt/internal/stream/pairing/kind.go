@@ -3,6 +3,7 @@ package pairing
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -27,7 +28,7 @@ type Kind struct {
 }
 
 // Columns names the values of Operation.Details. The first By of them belong to the pairing's By.
-// Key is the pairing's key, or the name of the start's first argument.
+// Key is the name of the pairing's key.
 type Columns struct {
 	Names []string
 	By    int
@@ -39,16 +40,17 @@ func (k *Kind) details() *Columns {
 	if k.columns != nil {
 		return k.columns
 	}
-	start, c := k.first[0], &Columns{Key: k.plan.Key}
-	k.columns = c
+	start := k.first[0]
 	args := start.Probe.Args
-	if c.Key == "arg0" && len(args) > 0 {
-		c.Key = args[0].Name
-	}
+	c := &Columns{Key: KeyName(k.plan.Key, func(i int) string { return args[i].Name })}
+	k.columns = c
 	if !k.plan.Details {
 		return c
 	}
-	shown := map[string]bool{k.plan.Key: true, "parent": true}
+	shown := map[string]bool{"parent": true}
+	for _, name := range k.KeyArgs(start.Probe) {
+		shown[name] = true
+	}
 	for _, src := range k.plan.By {
 		if start.Has(src) {
 			c.Names = append(c.Names, src)
@@ -64,7 +66,19 @@ func (k *Kind) details() *Columns {
 	return c
 }
 
-// Fits reports whether the kind has the variables of the conditions.
+// KeyArgs returns the names of the arguments of a probe that are parts of the key.
+func (k *Kind) KeyArgs(p *recording.Probe) (names []string) {
+	for i := range p.Args {
+		name := p.Args[i].Name
+		is := func(part string) bool { return part == name || part == "arg"+strconv.Itoa(i) }
+		if slices.ContainsFunc(k.plan.Key, is) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Fits reports whether the kind has the variables of the key and of the conditions.
 func (k *Kind) Fits() bool { return k.unfit == nil }
 
 // IsSpan reports whether the operations have IDs that are unique in their process, and refer to

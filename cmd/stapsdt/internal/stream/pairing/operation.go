@@ -19,7 +19,7 @@ type Operation struct {
 	// PID is the process of the start. Events of a page have neither TID nor Goroutine.
 	PID, TID  uint32
 	Goroutine uint64
-	Key       evaluate.Value
+	Key       Key
 	// Parent is the value of the start's argument with this name, or 0.
 	Parent  uint64
 	Details []evaluate.Value
@@ -44,7 +44,7 @@ type ID struct {
 }
 
 // ID returns the ID of the operation, if it is a span.
-func (o *Operation) ID() ID { return ID{o.File, o.PID, o.Key.Bits} }
+func (o *Operation) ID() ID { return ID{o.File, o.PID, o.Key.ID()} }
 
 // ParentID returns the ID of the span that the operation is a part of.
 func (o *Operation) ParentID() ID { return ID{o.File, o.PID, o.Parent} }
@@ -56,7 +56,7 @@ type JSONOpen struct {
 	PID         uint32            `json:"pid" doc:"process"`
 	TID         uint32            `json:"tid,omitempty" doc:"thread"`
 	Goroutine   uint64            `json:"goroutine,omitempty" doc:"ID of the goroutine"`
-	Key         json.RawMessage   `json:"key" doc:"what start and end have in common"`
+	Key         json.RawMessage   `json:"key" doc:"an array of several; what start and end have in common"`
 	By          render.JSONObject `json:"by" doc:"values of --by"`
 	Args        render.JSONObject `json:"args" doc:"arguments"`
 }
@@ -126,7 +126,7 @@ func SortOpen(all []*Operation) {
 	slices.SortFunc(all, func(a, b *Operation) int {
 		return cmp.Or(
 			unknown(a)-unknown(b), -cmp.Compare(a.For(), b.For()), cmp.Compare(a.Since, b.Since),
-			cmp.Compare(a.Key.Bits, b.Key.Bits),
+			cmp.Compare(a.Key.ID(), b.Key.ID()),
 		)
 	})
 }

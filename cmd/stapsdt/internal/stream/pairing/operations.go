@@ -15,9 +15,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Operations pairs the events of all operations by their first arguments: NAME__start with
-// NAME__end or NAME__done.
+// Operations pairs the events of all operations: NAME__start with NAME__end or NAME__done.
 type Operations struct {
+	// Key has the parts that pair the events of kinds that have them. Without it, the first
+	// argument pairs events.
+	Key []string
 	// Where and By apply to each kind of operation that has their variables. All is as in Plan.
 	Where, By []string
 	All       bool
@@ -61,7 +63,7 @@ func (o *Operations) Know(p *recording.Probe) {
 	}
 	o.Ignore(p)
 	name, isStart := spec.NameOf(p.Name)
-	if name == "" || len(p.Args) == 0 {
+	if name == "" || len(p.Args) == 0 && len(o.Key) == 0 {
 		return
 	}
 	name = p.Provider + ":" + name
@@ -76,7 +78,7 @@ func (o *Operations) Know(p *recording.Probe) {
 	}
 	s := o.newSide(Side{p, k.Number, isStart})
 	o.sides[p] = s
-	s.count(o.Where)
+	s.count(slices.Concat(o.Key, o.Where))
 	first, open := &k.first[s.which()], !k.isPaired || k.unfit != nil
 	if open && s.known > (*first).known { // a program of another version lacks more
 		*first = s
@@ -100,9 +102,12 @@ func (o *Operations) join(s *side) {
 // kind that did not fit, of which no operation was selected.
 func (o *Operations) pair(k *Kind) {
 	start, end := k.first[0], k.first[1]
-	k.isPaired, k.unfit, k.By, k.Columns, k.columns = false, nil, nil, nil, nil
+	k.isPaired, k.unfit, k.By, k.Columns, k.columns = false, o.keyErr(k), nil, nil, nil
 	has := func(src string) bool { return start.Has(src) || end.Has(src) }
-	asked := query.Pairing{Key: "arg0", Details: true}
+	asked := query.Pairing{Key: []string{"arg0"}, Details: true}
+	if k.Fits() && len(o.Key) > 0 {
+		asked.Key = o.Key
+	}
 	plan := Plan{Pairing: asked, TextSize: evaluate.TextSize, All: o.All}
 	for _, src := range o.Where {
 		if k.unfit == nil && !has(src) {
@@ -146,6 +151,9 @@ func (o *Operations) Check(all []*recording.Probe) error {
 	if len(kinds) == 0 {
 		return fmt.Errorf("%w: none has a name that ends in %s, with a counterpart that ends in %s or %s, and an argument", query.ErrNothing,
 			spec.StartSuffix, spec.EndSuffixes[0], spec.EndSuffixes[1])
+	}
+	if err := o.fitKey(kinds); err != nil {
+		return err
 	}
 	for i, src := range append(append([]string{}, o.Where...), o.By...) {
 		if err := fits(kinds, i < len(o.Where), src); err != nil {
@@ -237,6 +245,7 @@ func (o *Operations) Report(to *console.Console) {
 		to.Warn("not included: %s that began earlier, or whose start was lost", render.Number(ends, "operation"))
 	}
 	WarnFull(to, o.Open.Full)
+	WarnUnknown(to, o.Unknown, o.Key)
 	if o.over > 0 {
 		to.Warn("%d probes are not included, because there are more than %d kinds of operations", o.over, query.MaxKinds)
 	}

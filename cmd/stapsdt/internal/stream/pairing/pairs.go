@@ -27,6 +27,7 @@ type Pairs struct {
 	sides map[*recording.Probe]*side // nil for a probe that is ignored
 	kinds []*Kind                    // by their numbers, or nil
 	first [2]*side                   // the first start and the first end
+	key   Key                        // see keyOf
 }
 
 // Plan selects the operations that are paired, and the values that are kept.
@@ -40,15 +41,6 @@ type Plan struct {
 	// Unfit, if it is not nil, counts the sides of kinds that are left out because a side lacks
 	// variables of the plan. It is an error if all kinds are left out.
 	Unfit *query.Unfit
-}
-
-// pairKey identifies an open operation.
-type pairKey struct {
-	file *replay.File
-	pid  uint32
-	kind *Kind
-	bits uint64
-	text string
 }
 
 // NewPairs returns a Pairs for some probes. The start and the end of each kind that have most of
@@ -91,7 +83,7 @@ func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
 
 // prefer makes a side the first of its kind, and of all, if it has more of the expressions.
 func (p *Pairs) prefer(s *side) {
-	s.count(slices.Concat([]string{p.plan.Key}, p.plan.Where, p.plan.By))
+	s.count(slices.Concat(p.plan.Key, p.plan.Where, p.plan.By))
 	for _, first := range []**side{&s.kind.first[s.which()], &p.first[s.which()]} {
 		if s.known > (*first).known { // which was counted before, or is s
 			*first = s
@@ -169,7 +161,7 @@ func (p *Pairs) take(s *side, e *recording.Event, f *replay.File) (o Outcome) {
 	if !ok {
 		return o
 	}
-	at := pairKey{f, e.PID, s.kind, key.Bits, key.Text}
+	at := key.at(f, e.PID, s.kind)
 	open := p.Open.Get(at)
 	if !s.IsStart {
 		if open == nil || open.isAfter(e.Monotonic, f) {
@@ -188,7 +180,7 @@ func (p *Pairs) take(s *side, e *recording.Event, f *replay.File) (o Outcome) {
 	}
 	started := &Operation{
 		File: f, Kind: s.kind, Since: e.Monotonic, PID: e.PID, TID: e.TID, Goroutine: e.Goroutine,
-		Key: key, Columns: s.kind.columns, past: f.InPast(),
+		Key: slices.Clone(key), Columns: s.kind.columns, past: f.InPast(),
 	}
 	if s.parent >= 0 {
 		started.Parent = e.Word(s.parent)
@@ -229,25 +221,6 @@ func (p *Pairs) end(s *side, e *recording.Event, open *Operation) (ended Ended, 
 		ended.By[i] = v
 	}
 	return ended, true
-}
-
-// keyOf returns the value that pairs an event, if it is known.
-func (p *Pairs) keyOf(s *side, e *recording.Event) (key evaluate.Value, ok bool) {
-	if s.key.expr != nil {
-		key, fault := s.value(&s.key)
-		if fault = fault || key.Missing; fault { // it would pair operations that differ
-			p.Unevaluated++
-		}
-		return key, !fault
-	}
-	key = evaluate.Value{Item: s.key.item, Bits: e.Goroutine}
-	if s.kind.plan.Key == query.Thread {
-		key.Bits = uint64(e.TID)
-	}
-	if key.Bits == 0 {
-		p.Unknown++
-	}
-	return key, key.Bits != 0
 }
 
 // start evaluates the expressions of an operation that has started, and reports whether it is

@@ -50,7 +50,7 @@ func TestSides(t *testing.T) {
 		{[]string{"b == 20", "both == 200"}, []string{"b"}, false, []string{"20"}, true, false, true},
 	} {
 		start, end, all := sides(0)
-		plan := Plan{Pairing: query.Pairing{Key: "id", Where: test.where, By: test.by, AtStart: test.atStart}, All: true}
+		plan := Plan{Pairing: query.Pairing{Key: []string{"id"}, Where: test.where, By: test.by, AtStart: test.atStart}, All: true}
 		p, err := NewPairs(plan, all)
 		require.NoError(t, err)
 		o := p.Add(eventtest.Event(1, start, 1, 10, 100), nil).Started
@@ -66,7 +66,7 @@ func TestSides(t *testing.T) {
 func TestAtStart(t *testing.T) {
 	_, _, all := sides(0)
 	for _, p := range []query.Pairing{{By: []string{"b"}}, {Where: []string{"b == 20"}}} {
-		p.Key = "id"
+		p.Key = []string{"id"}
 		_, err := NewPairs(Plan{Pairing: p}, all)
 		require.NoError(t, err)
 		p.AtStart = true
@@ -80,7 +80,7 @@ func TestAtStart(t *testing.T) {
 func TestRestart(t *testing.T) {
 	start, end, all := sides(0)
 	_, otherEnd, more := sides(1)
-	p, err := NewPairs(Plan{Pairing: query.Pairing{Key: "id"}}, append(all, more...))
+	p, err := NewPairs(Plan{Pairing: query.Pairing{Key: []string{"id"}}}, append(all, more...))
 	require.NoError(t, err)
 	f := &replay.File{}
 	first := p.Add(eventtest.Event(1, start, 1, 0, 0), f)
@@ -108,12 +108,12 @@ func TestUnevaluated(t *testing.T) {
 		a, b, unevaluated uint64
 		totals            query.Totals
 	}{
-		{query.Pairing{Key: "id", Where: []string{"1 / a == 1"}, By: []string{"1 / b"}}, 1, 1, 0, query.Totals{Starts: 1, Pairs: 1}},
-		{query.Pairing{Key: "1 / id"}, 1, 1, 2, query.Totals{}},
-		{query.Pairing{Key: "id", Where: []string{"1 / a == 1"}}, 0, 1, 1, query.Totals{}},
-		{query.Pairing{Key: "id", Where: []string{"1 / b == 1"}}, 1, 0, 1, query.Totals{Starts: 1, Pairs: 1}},
-		{query.Pairing{Key: "id", By: []string{"1 / a"}}, 0, 1, 1, query.Totals{}},
-		{query.Pairing{Key: "id", By: []string{"1 / b"}}, 1, 0, 1, query.Totals{Starts: 1, Pairs: 1}},
+		{query.Pairing{Key: []string{"id"}, Where: []string{"1 / a == 1"}, By: []string{"1 / b"}}, 1, 1, 0, query.Totals{Starts: 1, Pairs: 1}},
+		{query.Pairing{Key: []string{"1 / id"}}, 1, 1, 2, query.Totals{}},
+		{query.Pairing{Key: []string{"id"}, Where: []string{"1 / a == 1"}}, 0, 1, 1, query.Totals{}},
+		{query.Pairing{Key: []string{"id"}, Where: []string{"1 / b == 1"}}, 1, 0, 1, query.Totals{Starts: 1, Pairs: 1}},
+		{query.Pairing{Key: []string{"id"}, By: []string{"1 / a"}}, 0, 1, 1, query.Totals{}},
+		{query.Pairing{Key: []string{"id"}, By: []string{"1 / b"}}, 1, 0, 1, query.Totals{Starts: 1, Pairs: 1}},
 	} {
 		start, end, all := sides(0)
 		p, err := NewPairs(Plan{Pairing: test.pairing}, all)
@@ -128,7 +128,7 @@ func TestUnevaluated(t *testing.T) {
 // error if all kinds are.
 func TestUnfitKinds(t *testing.T) {
 	var r eventtest.Recording
-	plan := Plan{Pairing: query.Pairing{Key: "id", Where: []string{"b == 2"}}, Unfit: &query.Unfit{}}
+	plan := Plan{Pairing: query.Pairing{Key: []string{"id"}, Where: []string{"b == 2"}}, Unfit: &query.Unfit{}}
 	start, _, all := sides(0)
 	bad := []Side{{r.Probe("p", "bad__start", "id", "b"), 1, true}, {r.Probe("p", "bad__end", "b"), 1, false}}
 	p, err := NewPairs(plan, append(bad, all...))
@@ -148,7 +148,7 @@ func TestUnfitKinds(t *testing.T) {
 func TestDetails(t *testing.T) {
 	var r eventtest.Recording
 	start, end := r.Probe("p", "op__start", "id", "parent", "a", "c"), r.Probe("p", "op__end", "id", "b")
-	pairing := query.Pairing{Key: "arg0", By: []string{"b", "1 / a", "arg3"}, Details: true, Where: []string{"a != 9"}}
+	pairing := query.Pairing{Key: []string{"arg0"}, By: []string{"b", "1 / a", "arg3"}, Details: true, Where: []string{"a != 9"}}
 	p, err := NewPairs(Plan{Pairing: pairing}, []Side{{start, 0, true}, {end, 0, false}})
 	require.NoError(t, err)
 	f := replay.NewFile(&replay.Process{})
@@ -166,7 +166,7 @@ func TestDetails(t *testing.T) {
 // TestUnreadable: what could not be read pairs nothing, and meets no condition. It is shown as such.
 func TestUnreadable(t *testing.T) {
 	start, end, all := sides(0)
-	asked := query.Pairing{Key: "id", Where: []string{"b != 1 || both == 3"}, By: []string{"a", "1 + a"}}
+	asked := query.Pairing{Key: []string{"id"}, Where: []string{"b != 1 || both == 3"}, By: []string{"a", "1 + a"}}
 	p, err := NewPairs(Plan{Pairing: asked}, all)
 	require.NoError(t, err)
 	pair := func(from, to uint64) Outcome {
@@ -181,7 +181,7 @@ func TestUnreadable(t *testing.T) {
 	require.Equal(t, []any{false, uint64(2)}, []any{pair(0b001, 0b001).HasEnded, p.Unevaluated})
 	require.Equal(t, []any{false, uint64(3)}, []any{pair(0b000, 0b010).HasEnded, p.Unevaluated})
 	require.Equal(t, []any{false, uint64(4)}, []any{pair(0b010, 0b000).HasEnded, p.Unevaluated})
-	p, err = NewPairs(Plan{Pairing: query.Pairing{Key: "id", By: []string{"a"}}}, all)
+	p, err = NewPairs(Plan{Pairing: query.Pairing{Key: []string{"id"}, By: []string{"a"}}}, all)
 	require.NoError(t, err)
 	ended := pair(0b010, 0b000)
 	require.Equal(t, []string{"<unreadable>"}, shown(ended.Ended.By))
@@ -198,7 +198,7 @@ func TestUnfitSides(t *testing.T) {
 		if oldFirst {
 			slices.Reverse(all)
 		}
-		asked := query.Pairing{Key: "id", Where: []string{"both != 3"}, By: []string{"a"}, Details: true}
+		asked := query.Pairing{Key: []string{"id"}, Where: []string{"both != 3"}, By: []string{"a"}, Details: true}
 		plan := Plan{Pairing: asked, Unfit: &query.Unfit{}}
 		p, err := NewPairs(plan, all)
 		require.NoError(t, err)

@@ -24,7 +24,7 @@ type side struct {
 	*evaluate.Evaluator
 	Side
 	kind    *Kind
-	key     evaluation
+	key     []evaluation // goroutine and thread have no expression
 	where   []*expr.Expr
 	both    []*expr.Expr // of a start: the conditions that it could evaluate, and the end does
 	late    bool         // of a start: only the end can evaluate a condition
@@ -68,11 +68,8 @@ func (s *side) evaluation(src string) (evaluation, error) {
 func (s *side) parse(start, end *side) (err error) {
 	plan := s.kind.plan
 	s.where, s.both, s.by, s.details, s.late = nil, nil, nil, nil, false
-	s.key.item = evaluate.NewItem(plan.Key, expr.Type{Kind: expr.Uint, Size: 8})
-	if plan.Key != query.Goroutine && plan.Key != query.Thread {
-		if s.key, err = s.evaluation(plan.Key); err != nil {
-			return err
-		}
+	if err := s.parseKey(start); err != nil {
+		return err
 	}
 	for _, src := range plan.Where {
 		if err := s.condition(src, start, end); err != nil {

@@ -44,6 +44,14 @@ func (t *Table[K, O]) Len() int { return len(t.open) }
 // All returns all open operations, which End may remove meanwhile.
 func (t *Table[K, O]) All() iter.Seq2[K, O] { return maps.All(t.open) }
 
+// WarnUnknown warns of the events for which it is unknown who has fired them, if there are any.
+func WarnUnknown(to *console.Console, events uint64, key []string) {
+	if events > 0 {
+		to.Warn("%d events are not included, because it is unknown which %s has fired them", events,
+			query.Firer(key))
+	}
+}
+
 // WarnFull warns of the starts for which there was no room, if there are any.
 func WarnFull(to *console.Console, starts uint64) {
 	if starts > 0 {

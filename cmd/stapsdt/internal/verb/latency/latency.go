@@ -46,12 +46,15 @@ type latency struct {
 
 // Run measures operations until the run ends, and shows their times. The specs of the configuration
 // are those of the command line: the probes of the start and of the end, or the name before their
-// __start and __end. key is an expression with equal values at a start and its end, or "".
+// __start and __end. key has lists of expressions with equal values at a start and its end.
 func Run(
-	ctx context.Context, to *console.Console, config query.Config, key string, o count.Options,
+	ctx context.Context, to *console.Console, config query.Config, key []string, o count.Options,
 ) (err error) {
 	l := &latency{Console: to, options: o, format: config.Format, where: config.Where}
 	l.screen.Console = to
+	if key, err = query.SplitExprs(key); err != nil {
+		return err
+	}
 	if l.pairs, err = newPairs(config.Specs, key); err != nil {
 		return err
 	}
@@ -68,7 +71,7 @@ func Run(
 	if o.From.Given() && l.pairs.functions {
 		return query.Usagef("recordings do not have the depth of calls, which is needed to pair calls of functions with their returns")
 	}
-	if l.pairs.key == query.Goroutine && !config.Given() && !o.From.Given() {
+	if slices.Contains(l.pairs.key, query.Goroutine) && !config.Given() && !o.From.Given() {
 		return query.Usagef("--key goroutine needs to know the processes: give -p PID, or -a for all")
 	}
 	if l.interval, err = l.options.NewInterval(); err != nil {
@@ -100,10 +103,7 @@ func (l *latency) tick() (next time.Duration, more bool, err error) {
 
 // onlyKernel returns what only the kernel knows of an operation, or "".
 func (l *latency) onlyKernel() string {
-	if l.pairs.key == query.Thread {
-		return "--key thread"
-	}
-	return query.UsesThread(append(slices.Clone(l.options.By), l.where, l.pairs.key)...)
+	return query.KeyNeedsThread(l.pairs.key, append(slices.Clone(l.options.By), l.where)...)
 }
 
 // needs returns the requirements for a program's own events: both probes, and expressions that
@@ -123,7 +123,7 @@ type pairs struct {
 	// functions means that the operations are calls of functions.
 	functions  bool
 	start, end spec.Choice
-	key        string
+	key        []string
 	// keyless is the error that no key follows from the specs, or nil. The error for a probe that
 	// does not exist comes first, because a wrong name can be the reason.
 	keyless error
@@ -141,7 +141,7 @@ func (p *pairs) isStart(provider, probe string) (bool, error) {
 }
 
 // newPairs returns the start and the end of one or two specs, and the key that pairs their events.
-func newPairs(specs []spec.Choice, key string) (p *pairs, err error) {
+func newPairs(specs []spec.Choice, key []string) (p *pairs, err error) {
 	p = &pairs{key: key}
 	if len(specs) == 1 {
 		if p.named = true; specs[0].Functions {
@@ -154,7 +154,7 @@ func newPairs(specs []spec.Choice, key string) (p *pairs, err error) {
 	if p.start, p.end = specs[0], specs[1]; p.start == p.end {
 		return nil, query.Usagef("the start and the end are the same probe: %v", p.start)
 	}
-	if p.key == "" {
+	if len(p.key) == 0 {
 		start, ok1 := strings.CutSuffix(p.start.String(), "_start")
 		end, ok2 := strings.CutSuffix(p.end.String(), "_end")
 		if !ok2 {
@@ -163,7 +163,7 @@ func newPairs(specs []spec.Choice, key string) (p *pairs, err error) {
 		if !ok1 || !ok2 || start != end {
 			p.keyless = query.Usagef("no key pairs %v with %v: give --key arg0 or another expression, --key goroutine or --key thread", p.start, p.end)
 		}
-		p.key = "arg0"
+		p.key = []string{"arg0"}
 	}
 	return p, nil
 }
@@ -173,10 +173,11 @@ func (p *pairs) function(calls spec.Choice) error {
 	if calls.Returns {
 		return query.Usagef("latency pairs calls with their returns: give %s", calls.Calls())
 	}
-	if p.key != "" && p.key != query.Call {
+	call := []string{query.Call}
+	if len(p.key) > 0 && !slices.Equal(p.key, call) {
 		return query.Usagef("a call is paired with its return by its goroutine and its depth: leave out --key")
 	}
-	p.functions, p.key = true, query.Call
+	p.functions, p.key = true, call
 	p.start, p.end = calls, spec.Choice{Spec: calls.Suffixed(spec.ReturnSuffix)}
 	return nil
 }

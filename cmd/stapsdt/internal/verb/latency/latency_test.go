@@ -22,7 +22,7 @@ import (
 
 // TestDone: an operation may end with __done.
 func TestDone(t *testing.T) {
-	p, err := newPairs(querytest.Specs("p:query"), "")
+	p, err := newPairs(querytest.Specs("p:query"), nil)
 	require.NoError(t, err)
 	for name, want := range map[string]bool{"query__end": true, "query__done": true, "query__start": false, "query__den": false} {
 		require.Equal(t, want, p.end.Match("p", name), name)
@@ -39,25 +39,25 @@ func TestDone(t *testing.T) {
 
 // TestPairs: what pairs a start and an end is decided by their names, or has to be said.
 func TestPairs(t *testing.T) {
-	p, err := newPairs(querytest.Specs("p:query__start", "p:query__done"), "")
+	p, err := newPairs(querytest.Specs("p:query__start", "p:query__done"), nil)
 	require.NoError(t, err)
-	require.Equal(t, "arg0", p.key)
-	_, err = newPairs(querytest.Specs("p:a", "p:a"), "")
+	require.Equal(t, []string{"arg0"}, p.key)
+	_, err = newPairs(querytest.Specs("p:a", "p:a"), nil)
 	require.ErrorContains(t, err, "the same probe: p:a")
 	for _, names := range [][]string{{"p:begin", "p:done"}, {"p:a__start", "p:b__end"}} {
-		p, err := newPairs(querytest.Specs(names...), "")
+		p, err := newPairs(querytest.Specs(names...), nil)
 		require.NoError(t, err)
 		require.ErrorIs(t, p.keyless, query.ErrUsage)
 		require.ErrorContains(t, p.keyless, "no key pairs "+names[0]+" with "+names[1]+": give --key arg0")
 	}
-	p, err = newPairs(querytest.Specs("p:begin", "p:done"), "thread")
+	p, err = newPairs(querytest.Specs("p:begin", "p:done"), []string{"thread"})
 	require.NoError(t, err)
-	require.Equal(t, "thread", p.key)
+	require.Equal(t, []string{"thread"}, p.key)
 }
 
 // TestKinds: with names that match several probes, each start has its own end.
 func TestKinds(t *testing.T) {
-	p, err := newPairs(querytest.Specs("p:*"), "")
+	p, err := newPairs(querytest.Specs("p:*"), nil)
 	require.NoError(t, err)
 	k := kinds{pairs: p}
 	numbers := map[string]uint32{}
@@ -114,7 +114,7 @@ func measure(t *testing.T, key string, config query.Config, o count.Options, nam
 	t.Helper()
 	var out, warnings bytes.Buffer
 	o.Buckets, config.Specs = query.Powers{}, querytest.Specs(names...)
-	require.NoError(t, Run(t.Context(), &console.Console{Out: &out, Err: &warnings}, config, key, o))
+	require.NoError(t, Run(t.Context(), &console.Console{Out: &out, Err: &warnings}, config, strings.Fields(key), o))
 	if config.Format == query.JSON {
 		for line := range strings.Lines(out.String()) {
 			object := map[string]any{}
@@ -175,9 +175,9 @@ func TestRecordedKeys(t *testing.T) {
 	text, all := measure(t, "thread", objects, o, "shop:job__start", "shop:job__end")
 	require.Len(t, all, 1)
 	require.Contains(t, text, "15 events are not included, because it is unknown which thread has fired them")
-	err := Run(t.Context(), &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, query.Config{Specs: querytest.Specs("shop:job__start", "shop:nothing")}, "arg0", o)
+	err := Run(t.Context(), &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, query.Config{Specs: querytest.Specs("shop:job__start", "shop:nothing")}, []string{"arg0"}, o)
 	require.ErrorContains(t, err, "no such probe: there is no shop:nothing")
 	o.By = []string{"nothing"}
-	err = Run(t.Context(), &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, query.Config{Specs: querytest.Specs("shop:job")}, "", o)
+	err = Run(t.Context(), &console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, query.Config{Specs: querytest.Specs("shop:job")}, nil, o)
 	require.ErrorContains(t, err, "nothing")
 }

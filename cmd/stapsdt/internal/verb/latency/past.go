@@ -110,7 +110,7 @@ func (s *seeds) add(o *pairing.Operation) (*layout.Open, error) {
 	if o.Selected() {
 		one.Since = o.Since
 	}
-	if o.Key.Cut || !plan.Key.Put(one.Key, o.Key.Bits, o.Key.Text) || !put(plan, o, one) {
+	if !putKey(plan, o, one) || !put(plan, o, one) {
 		return nil, errValues
 	}
 	added, err := one.Insert(tables.Open)
@@ -118,6 +118,17 @@ func (s *seeds) add(o *pairing.Operation) (*layout.Open, error) {
 		s.kinds[one.Kind]++
 	}
 	return one, err
+}
+
+// putKey stores the key of an operation, and reports whether it is known completely.
+func putKey(plan *bpf.Latency, o *pairing.Operation, to *layout.Open) bool {
+	for i := range plan.Key {
+		v := &o.Key[i]
+		if v.Cut || !plan.Key[i].Put(to.Key, v.Bits, v.Text) {
+			return false
+		}
+	}
+	return true
 }
 
 // put stores the values of an operation, and reports whether all were stored that By needs.

@@ -166,9 +166,7 @@ func (r *streamed) report() {
 		to.Warn("%d events were lost, because there are too many different values of --by", r.Lost)
 	}
 	pairing.WarnFull(to, r.pairs.Open.Full)
-	if r.pairs.Unknown > 0 {
-		to.Warn("%d events are not included, because it is unknown which %s has fired them", r.pairs.Unknown, r.latency.pairs.key)
-	}
+	pairing.WarnUnknown(to, r.pairs.Unknown, r.latency.pairs.key)
 	evaluate.Unevaluated(to, r.pairs.Unevaluated)
 }
 

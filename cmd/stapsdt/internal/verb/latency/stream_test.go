@@ -30,7 +30,7 @@ func TestLateProbes(t *testing.T) {
 	}
 	l.options.By = []string{"a"}
 	var err error
-	l.pairs, err = newPairs(querytest.Specs("p:*"), "")
+	l.pairs, err = newPairs(querytest.Specs("p:*"), nil)
 	require.NoError(t, err)
 	l.kinds.pairs = l.pairs
 	r := &streamed{latency: l}

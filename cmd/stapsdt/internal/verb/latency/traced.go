@@ -109,7 +109,7 @@ func (t *traced) processFound(pid int) error {
 	if !t.run.Began() {
 		t.found = append(t.found, pid)
 	}
-	if t.latency.pairs.key != query.Goroutine {
+	if !slices.Contains(t.latency.pairs.key, query.Goroutine) {
 		return nil
 	}
 	err := t.operations.ProcessFound(t.run.Env, pid)
@@ -223,8 +223,10 @@ func (t *traced) opened(o *layout.Open, f *replay.File) *pairing.Operation {
 	plan := t.plans[o.Kind]
 	s := &pairing.Operation{
 		File: f, Since: o.Since, PID: uint32(o.PID), TID: uint32(o.TID),
-		Key: evaluate.ValueIn(&plan.Key, o.Key), Details: make([]evaluate.Value, len(plan.Open)),
-		Columns: t.columns(plan),
+		Details: make([]evaluate.Value, len(plan.Open)), Columns: t.columns(plan),
+	}
+	for i := range plan.Key {
+		s.Key = append(s.Key, evaluate.ValueIn(&plan.Key[i], o.Key))
 	}
 	for i := range plan.Open {
 		if o.Known(i) {
@@ -236,10 +238,8 @@ func (t *traced) opened(o *layout.Open, f *replay.File) *pairing.Operation {
 
 // columns returns the columns that describe the open operations of a plan.
 func (t *traced) columns(plan *bpf.Latency) *pairing.Columns {
-	c := &pairing.Columns{Key: t.latency.pairs.key, By: plan.OpenBy}
-	if c.Key == "arg0" {
-		c.Key = t.operations.Start.ArgName(0)
-	}
+	key := pairing.KeyName(t.latency.pairs.key, t.operations.Start.ArgName)
+	c := &pairing.Columns{Key: key, By: plan.OpenBy}
 	for _, item := range plan.Open {
 		c.Names = append(c.Names, item.Name)
 	}

@@ -224,7 +224,11 @@ func (s *subject) openLines(now *snapshot, width int) []string {
 		at += fmt.Sprintf("  thread %d", o.TID)
 	}
 	lines := []string{render.Printable(o.Operation), status, at, ""}
-	for _, v := range slices.Concat([]evaluate.Shown{o.key}, o.by, o.args) {
+	key := o.parts
+	if key == nil {
+		key = []evaluate.Shown{o.key}
+	}
+	for _, v := range slices.Concat(key, o.by, o.args) {
 		lines = append(lines, wrap(v.String(), width)...)
 	}
 	if now.parts == nil {

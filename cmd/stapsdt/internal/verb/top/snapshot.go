@@ -49,6 +49,7 @@ type opened struct {
 	operation *pairing.Operation
 	depth     int // nesting depth, if operations are nested
 	key       evaluate.Shown
+	parts     []evaluate.Shown // of the key, if it is not an ID and the operations are not nested
 	by        []evaluate.Shown // values in the order of --by
 	args      []evaluate.Shown
 }
@@ -119,6 +120,11 @@ func (s *snapshot) take(t *table) {
 	for i, o := range all[:min(len(all), maxOpen)] {
 		s.open = append(s.open, t.opened(o))
 		s.open[i].depth = depths[i]
+		for j, part := range t.operations.Key {
+			if !s.nested {
+				s.open[i].parts = append(s.open[i].parts, evaluate.Show(part, &o.Key[j]))
+			}
+		}
 	}
 }
 
@@ -169,7 +175,7 @@ func (t *table) opened(o *pairing.Operation) opened {
 	kind := o.Kind
 	shownAs := opened{
 		jsonOpen:  jsonOpen{kind.Name, o.JSON(), o.Parent},
-		operation: o, by: t.unknown(), key: evaluate.Show(o.Columns.Key, &o.Key),
+		operation: o, by: t.unknown(), key: o.Key.Show(o.Columns.Key),
 	}
 	for i := range o.Details {
 		v := evaluate.Show(o.Columns.Names[i], &o.Details[i])
@@ -204,7 +210,7 @@ func (t *table) unknown() (all []evaluate.Shown) {
 func (o *opened) arguments() string {
 	isUnknown := func(v evaluate.Shown) bool { return v.JSON == nil }
 	known := slices.DeleteFunc(slices.Clone(o.by), isUnknown)
-	return evaluate.Join(append(known, o.args...))
+	return evaluate.Join(slices.Concat(o.parts, known, o.args))
 }
 
 // thread returns the goroutine ID if it is known, or else the thread ID.

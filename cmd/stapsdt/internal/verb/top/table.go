@@ -50,9 +50,9 @@ type slot struct {
 	took          query.Tallies // durations by the buckets of query.Powers
 }
 
-func newTable(where, by []string) *table {
+func newTable(key, where, by []string) *table {
 	return &table{
-		operations: pairing.Operations{Where: where, By: by},
+		operations: pairing.Operations{Key: key, Where: where, By: by},
 		rows:       map[string]*row{},
 	}
 }

@@ -20,6 +20,9 @@ import (
 type Options struct {
 	// By are expressions whose values divide the operations of a name.
 	By []string
+	// Key has lists of expressions that pair the events of operations, in place of their first
+	// arguments.
+	Key []string
 	// Screens is the number of screens after which the run ends, or 0 for none.
 	Screens int
 	// Interval is the time between two screens.
@@ -80,11 +83,11 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 
 // newView opens the stream.
 func newView(to *console.Console, config query.Config, o *Options) (v *view, err error) {
-	plan, err := events.NewPlan(config, o.By)
+	plan, err := events.NewPlan(config, o.By, o.Key)
 	if err != nil {
 		return nil, err
 	}
-	v = &view{table: newTable(plan.Where, plan.By), opened: time.Now()}
+	v = &view{table: newTable(plan.Key, plan.Where, plan.By), opened: time.Now()}
 	if v.stream, err = source.Open(to, &plan.Config, plan.Options(o.From)); err != nil {
 		return nil, err
 	}

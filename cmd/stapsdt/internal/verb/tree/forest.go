@@ -89,9 +89,9 @@ type tree struct {
 	meets events.Truth
 	// partial means that the recording has lost events from the time when the root began.
 	partial bool
-	key     evaluate.Value // key of the root
-	place   *list.Element  // in growth.trees
-	still   *replay.File   // see Parts.Look, or nil
+	key     pairing.Key   // key of the root, or nil
+	place   *list.Element // in growth.trees
+	still   *replay.File  // see Parts.Look, or nil
 	// If the operations are calls, calls is their goroutine, and where are the conditions at the
 	// start of the root.
 	calls goroutine
@@ -107,9 +107,9 @@ type forest struct {
 	growth
 }
 
-func newForest(where []string, finished func(*tree, pairing.Ended) error) *forest {
+func newForest(key, where []string, finished func(*tree, pairing.Ended) error) *forest {
 	return &forest{
-		operations: pairing.Operations{Where: where, All: true},
+		operations: pairing.Operations{Key: key, Where: where, All: true},
 		spans:      map[pairing.ID]*node{}, ends: evaluate.Arguments{},
 		growth: growth{finished: finished},
 	}
@@ -148,7 +148,7 @@ func nodeOf(o *pairing.Operation) *node {
 // start adds an operation.
 func (f *forest) start(o *pairing.Operation, e *recording.Event) {
 	n := &node{
-		name: o.Kind.Name, id: o.Key.Bits, start: o, at: events.At(e), since: o.Since,
+		name: o.Kind.Name, id: o.Key.ID(), start: o, at: events.At(e), since: o.Since,
 		process: o.File, pid: o.PID, tid: o.TID, goroutine: o.Goroutine, parent: o.Parent,
 	}
 	if parent := f.spans[o.ParentID()]; o.Parent != 0 && parent != nil {
@@ -191,8 +191,8 @@ func (f *forest) end(ended pairing.Ended, e *recording.Event) error {
 	n.tree.failed = n.tree.failed || n.failed
 	isRoot := n.tree.root == n
 	if !isRoot || f.finished != nil {
-		all := f.ends.Of(e, "parent", "nanoseconds")
-		n.result = all[min(1, len(all)):] // the first is the ID
+		without := append(ended.Start.Kind.KeyArgs(e.Probe), "parent", "nanoseconds")
+		n.result = f.ends.Of(e, without...)
 	}
 	if !isRoot {
 		return nil

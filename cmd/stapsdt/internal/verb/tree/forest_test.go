@@ -27,7 +27,7 @@ type spanSource struct {
 func newSource(t *testing.T, finished func(*tree)) *spanSource {
 	s := &spanSource{t: t, file: replay.NewFile(&replay.Process{PID: 1})}
 	s.start, s.end = eventtest.Spans()
-	s.forest = newForest(nil, func(done *tree, _ pairing.Ended) error {
+	s.forest = newForest(nil, nil, func(done *tree, _ pairing.Ended) error {
 		finished(done)
 		return nil
 	})
@@ -77,7 +77,7 @@ func TestForest(t *testing.T) {
 	s.fire(s.end, id+1, 0, 0)
 	for _, o := range s.forest.operations.Open.All() {
 		n := nodeOf(o)
-		require.True(t, n == nil || n.tree.place != nil, "an open operation keeps a tree: %d", o.Key.Bits)
+		require.True(t, n == nil || n.tree.place != nil, "an open operation keeps a tree: %d", o.Key.ID())
 	}
 	s.file.EndPast(0, []*recording.Probe{s.start, s.end})
 	require.NotEmpty(t, s.forest.ends)
@@ -137,7 +137,7 @@ func TestRequest(t *testing.T) {
 		asked string
 		want  bool
 	}{{seven, "", true}, {seven, "7", true}, {seven, "77", false}, {text("x y"), "x y", true}, {text("x y"), `"x y"`, true}, {text("x"), "y", false}} {
-		require.Equal(t, c.want, (&tree{key: c.key}).requested(c.asked), c)
+		require.Equal(t, c.want, (&tree{key: pairing.Key{c.key}}).requested(c.asked), c)
 	}
 }
 

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"encoding/json"
 	"io"
 	"time"
 
@@ -28,6 +29,7 @@ type JSONTree struct {
 
 type jsonNode struct {
 	ID          uint64            `json:"id" doc:"of a span, as its arguments have it"`
+	Key         json.RawMessage   `json:"key,omitempty" doc:"an array of several; what start and end have in common, unless it is the ID"`
 	Parent      uint64            `json:"parent" doc:"0 if none; ID of the operation that it is a part of"`
 	Depth       int               `json:"depth" doc:"0 for the root"`
 	Operation   string            `json:"operation" doc:"PROVIDER:NAME"`
@@ -45,6 +47,14 @@ type jsonNode struct {
 	Result      render.JSONObject `json:"result" doc:"of the end; arguments that the start does not have"`
 }
 
+// key returns the key of an operation as JSON, or nil for a call, or if the key is the ID.
+func (n *node) key() json.RawMessage {
+	if n.start == nil || n.start.Key.IsID() {
+		return nil
+	}
+	return n.start.Key.ForJSON()
+}
+
 // encode writes a tree of a stream as an object, with its pod if the stream has several.
 func (t *tree) encode(w io.Writer, s *events.Stream) error {
 	root := t.root
@@ -59,7 +69,7 @@ func (t *tree) encode(w io.Writer, s *events.Stream) error {
 	t.root.walk(func(n *node, depth int) {
 		took := n.end(root) - n.since
 		j.Operations = append(j.Operations, jsonNode{
-			n.id, n.parent, depth, n.name, n.since - root.since, took, n.own(root),
+			n.id, n.key(), n.parent, depth, n.name, n.since - root.since, took, n.own(root),
 			float64(took) / float64(max(root.took, 1)),
 			n.tid, n.goroutine, n.ended, n.unwound, !n.ended && !n.unwound && !n.isOpen(), n.failed,
 			evaluate.Object(n.arguments()), evaluate.Object(n.results()),

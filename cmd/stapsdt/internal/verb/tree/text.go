@@ -37,8 +37,12 @@ func (w *writer) text(t *tree) []byte {
 	case root.tid != 0:
 		head += fmt.Sprintf("  thread %d", root.tid)
 	}
-	if t.key.Item != nil {
+	switch len(t.key) {
+	case 0:
+	case 1:
 		head += "  id " + t.key.ForText()
+	default:
+		head += "  key " + t.key.ForText()
 	}
 	w.line(&b, bold, head)
 	w.operations(&b, root)

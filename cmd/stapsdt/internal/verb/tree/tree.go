@@ -33,6 +33,9 @@ type Options struct {
 	// Open also selects the trees whose roots have not ended when the run or their process ends.
 	// Those of a recording are always selected.
 	Open bool
+	// Key has lists of expressions that pair the events of operations, in place of their first
+	// arguments.
+	Key []string
 	// Request is the ID of the operation whose tree is shown, or "".
 	Request string
 	// From are the recordings to read instead of processes.
@@ -106,6 +109,8 @@ func (v *view) plan(config query.Config) (query.Config, events.Options, error) {
 	switch {
 	case err != nil:
 		return config, events.Options{}, err
+	case functions && len(v.options.Key) > 0:
+		return config, events.Options{}, query.Usagef("calls of functions are paired with their returns by their goroutine and their depth: leave out --key")
 	case functions && v.options.Request != "":
 		return config, events.Options{}, query.Usagef("calls of functions have no ID for --request")
 	case functions && v.options.From.Given():
@@ -115,11 +120,11 @@ func (v *view) plan(config query.Config) (query.Config, events.Options, error) {
 		v.builder, v.growth = c, &c.growth
 		return events.NewCalls(config)
 	}
-	plan, err := events.NewPlan(config, nil)
+	plan, err := events.NewPlan(config, nil, v.options.Key)
 	if err != nil {
 		return config, events.Options{}, err
 	}
-	f := newForest(plan.Where, v.finished)
+	f := newForest(plan.Key, plan.Where, v.finished)
 	v.builder, v.growth = f, &f.growth
 	return plan.Config, plan.Options(v.options.From), nil
 }
