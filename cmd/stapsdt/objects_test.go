@@ -75,6 +75,7 @@ func TestObjects(t *testing.T) {
 	s := objectsSeen{t, schema}
 	s.seeRecordings()
 	s.seeLosses()
+	s.seeKeys()
 	s.seePods()
 	t.Setenv("STAPSDT_DIR", t.TempDir())
 	o := newOrders(t)
@@ -112,23 +113,34 @@ func (s objectsSeen) seeLosses() {
 	var r eventtest.Recording
 	start := r.Probe("p", "op__start", "id", "parent")
 	end := r.Probe("p", "op__end", "id")
-	link, unlink := r.Probe("p", "link__start", "a", "b"), r.Probe("p", "link__end", "a", "b")
 	fired := func(p *recording.Probe, seconds time.Duration, words ...uint64) eventtest.Fired {
 		return eventtest.Fired{Probe: p, At: seconds * time.Second, Words: words}
 	}
 	r.Head.Dropped = 5
 	r.Chunk(0, 3, fired(start, 1, 1, 0), fired(start, 2, 2, 1), fired(start, 3, 3, 0), fired(end, 4, 1))
-	r.Chunk(0, 8, fired(start, 5, 4, 3), fired(link, 6, 1, 2), fired(unlink, 7, 1, 2), fired(link, 8, 1, 2))
+	r.Chunk(0, 8, fired(start, 5, 4, 3))
 	r.Chunk(0, 12)
 	path := filepath.Join(s.TempDir(), "recording")
 	require.NoError(s, os.WriteFile(path, r.Bytes(), 0o600))
 	for _, args := range []string{
 		"list", "trace", "count p:* --sum id", "hist p:*start id --linear 2:3:1",
 		"latency p:op", "latency p:op --linear 0s:1s:1s", "latency p:op --linear 4s:5s:1s", "top", "tree --open",
-		"latency p:link --key a,b", "top p:link --key a,b", "tree p:link --key a,b",
 	} {
 		words := strings.Fields(args)
 		s.run(nil, words[0], append(words[1:], "--from", path)...)
+	}
+}
+
+// seeKeys sees operations with a key of several parts.
+func (s objectsSeen) seeKeys() {
+	var r eventtest.Recording
+	start := r.Probe("p", "op__start", "a", "b")
+	r.Probe("p", "op__end", "a", "b")
+	r.Chunk(0, 0, eventtest.Fired{Probe: start, At: 1, Words: []uint64{1, 2}})
+	path := filepath.Join(s.TempDir(), "recording")
+	require.NoError(s, os.WriteFile(path, r.Bytes(), 0o600))
+	for _, verb := range []string{"latency", "top", "tree"} {
+		require.Contains(s, s.run(nil, verb, "p:op", "--key", "a,b", "--from", path), `"key":[1,2]`)
 	}
 }
 

@@ -156,6 +156,10 @@ var wrong = []struct {
 	{metric(`name: a_seconds, duration: true, probe: "a:b", start: "a:c"`), []string{"2:3: a metric with duration needs start and end", "2:44: a metric with duration has no probe"}},
 	{metric(`name: a, in_flight: true, start: "a:b", end: "a:c"`), []string{"2:3: no key pairs a start with its end"}},
 	{metric(`name: a, in_flight: true, start: "a:b", end: "a:b"`), []string{"2:49: the start and the end are the same probe, a:b"}},
+	{metric(`name: a, in_flight: true, start: "a:b", end: "a:c", key: "str(arg0), arg1"`), []string{"2:61: a key of several parts is a list: [str(arg0), arg1]"}},
+	{metric(`name: a, in_flight: true, start: "a:b", end: "a:c", key: []`), []string{"2:61: the key has no parts"}},
+	{metric(`name: a, in_flight: true, start: "a:b", end: "a:c", key: [b, f(x), [c], ""]`), []string{"2:65: undefined function: f", "2:71: this must be a text", "2:76: this is empty"}},
+	{metric(`name: a, in_flight: true, start: "a:b", end: "a:c", key: {b: c}`), []string{"2:61: this must be a text"}},
 	{metric(`name: a, gauge: c, probe: a`), []string{`2:30: "a" is not PROVIDER:PROBE`}},
 	{metric(`name: a, gauge: c, probe: "/bin/a:b:c"`), []string{`2:30: "/bin/a:b:c" has a file`}},
 	{metric(`name: a, gauge: c, probe: "a:[b"`), []string{`2:30: "[b" in "a:[b" is not a valid pattern`}},
@@ -293,5 +297,16 @@ func TestReadPipe(t *testing.T) {
 		assert.Error(t, err, "an empty pipe has rules")
 	case <-time.After(testenv.Patience):
 		require.FailNow(t, "Read waits")
+	}
+}
+
+// TestKey: a key is an expression, or a list of its parts.
+func TestKey(t *testing.T) {
+	for text, want := range map[string][]string{
+		`b`: {"b"}, `"strings.HasPrefix(a, \"b,c\")"`: {`strings.HasPrefix(a, "b,c")`}, `[str(arg0), arg1]`: {"str(arg0)", "arg1"},
+		`["str(arg0)", thread]`: {"str(arg0)", "thread"}, `[goroutine]`: {"goroutine"},
+	} {
+		file := parsed(t, metric(`name: a, in_flight: true, start: "a:b", end: "a:c", key: `+text))
+		assert.Equal(t, want, file.Metrics[0].Key, text)
 	}
 }

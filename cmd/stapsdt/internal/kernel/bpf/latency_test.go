@@ -62,3 +62,45 @@ func TestLatencyDetails(t *testing.T) {
 	assert.GreaterOrEqual(t, len(details), 10)
 	assert.LessOrEqual(t, len(details), layout.MaxKnown+1)
 }
+
+// TestLatencyKey: the parts of a key follow one another, and each has the same place and type at both probes.
+func TestLatencyKey(t *testing.T) {
+	number, text := &sdt.Type{Kind: sdt.KindUint, Size: 8}, &sdt.Type{Kind: sdt.KindStruct, Size: 16, Fields: []sdt.Field{
+		{Name: "str", Type: &sdt.Type{Kind: sdt.KindPointer}}, {Name: "len", Offset: 8},
+	}}
+	probe := func(name string, types ...*sdt.Type) *Probe {
+		p := &Probe{Provider: "p", Name: name}
+		for i, of := range types {
+			arg := Arg{Arg: sdt.Arg{Name: string(rune('a' + i)), Size: 8, Type: of}}
+			if of == text {
+				arg.Length = &sdt.Operand{}
+			}
+			p.Args = append(p.Args, arg)
+		}
+		return p
+	}
+	start, end := probe("start", text, number, text, number), probe("end", text, number, number)
+	l, err := NewLatency(start, end, query.Pairing{Key: []string{"a", "thread", "arg1", "a"}, Details: true})
+	require.NoError(t, err)
+	at := layout.KeyHeader
+	for i, size := range []int{textSlot, 8, 8, textSlot} {
+		require.Equal(t, []int{at, size}, []int{l.Key[i].Offset, l.Key[i].Size})
+		at += size
+	}
+	require.Equal(t, at, l.keySize)
+	for _, item := range l.Open {
+		require.NotContains(t, []string{"a", "b"}, item.Name, "it is a part of the key")
+	}
+	_, err = l.sameKey(end)
+	require.NoError(t, err)
+	for key, want := range map[string]string{
+		"a,c": "the key c is a uint64 here, but a string at another probe", "a,d": "undefined: d",
+	} {
+		l, err := NewLatency(start, end, query.Pairing{Key: strings.Split(key, ",")})
+		require.NoError(t, err)
+		_, err = l.sameKey(end)
+		require.ErrorContains(t, err, want)
+	}
+	_, err = NewLatency(start, end, query.Pairing{Key: strings.Split(strings.Repeat("a,", 7)+"b", ",")})
+	require.ErrorIs(t, err, errStack)
+}
