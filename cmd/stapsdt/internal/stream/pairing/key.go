@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -146,7 +147,8 @@ func (s *side) parseKey(start *side) error {
 		if other, err := start.Parse(part); err == nil {
 			here, there := one.item.Type, other.Type()
 			if (here.Kind == expr.String) != (there.Kind == expr.String) {
-				return query.KeyTypes(part, here, there)
+				err := query.KeyTypes(part, here, there)
+				return fmt.Errorf("%s:%s: %w", s.Probe.Provider, s.Probe.Name, err)
 			}
 		}
 		s.key = append(s.key, one)

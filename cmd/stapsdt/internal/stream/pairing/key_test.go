@@ -87,7 +87,7 @@ func TestWrongKey(t *testing.T) {
 	var r eventtest.Recording
 	start, end := r.Probe("p", "op__start", "id", "text", "a"), r.Probe("p", "op__end", "id", "other", "text")
 	for key, want := range map[string]string{
-		"a": "p:op__end: undefined: a", "other": "p:op__start: undefined: other", "arg1": "the key arg1 is a uint64 here, but a string at another probe",
+		"a": "p:op__end: undefined: a", "other": "p:op__start: undefined: other", "arg1": "p:op__end: the key arg1 is a uint64 here, but a string at another probe",
 	} {
 		_, err := NewPairs(Plan{Pairing: query.Pairing{Key: []string{"id", key}}}, []Side{{start, 0, true}, {end, 0, false}})
 		require.ErrorContains(t, err, want)
