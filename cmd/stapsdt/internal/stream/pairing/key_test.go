@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,9 +34,10 @@ func TestKeyParts(t *testing.T) {
 	p, err := NewPairs(Plan{Pairing: asked}, []Side{{start, 0, true}, {end, 0, false}})
 	require.NoError(t, err)
 	f := replay.NewFile(&replay.Process{})
+	word := strings.Repeat("\x00", 8) // as between two texts
 	links := [][]any{
 		{"a", "bc", 1}, {"ab", "c", 1}, {"", "abc", 1}, {"abc", "", 1}, {"a", "bc", 2}, {"a", "bc\x00", 1}, {"a\x00b", "c", 1},
-		{"a", "bc\x01\x00\x00\x00\x00\x00\x00\x00", 1}, {"a", "bc", 1 << 32},
+		{"a" + word + "b", "c", 1}, {"a", "b" + word + "c", 1}, {"a", "bc", 1 << 32},
 	}
 	event := func(i int, p *recording.Probe) *recording.Event {
 		return texts(time.Duration(i), p, links[i][0].(string), links[i][1].(string), uint64(links[i][2].(int)))
