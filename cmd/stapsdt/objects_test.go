@@ -32,6 +32,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/proberec"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -214,7 +215,11 @@ func (s objectsSeen) seeContainer(o *orders) {
 	for _, path := range inner {
 		require.NoError(s, os.Mkdir(path, 0o755))
 		defer func() { // when the thread that has left it has ended, too
-			require.Eventually(s, func() bool { return os.Remove(path) == nil }, testenv.Patience, time.Millisecond)
+			ended := func() bool { return os.Remove(path) == nil }
+			if !assert.Eventually(s, ended, testenv.Patience, time.Millisecond) {
+				left, _ := exec.Command("sh", "-c", "cat "+path+"/cgroup.threads | while read t; do echo $t; cat /proc/$t/status /proc/$t/stack; done").CombinedOutput()
+				require.FailNow(s, "the control group is still used", "%s", left)
+			}
 		}()
 	}
 	enter(inner[1])
