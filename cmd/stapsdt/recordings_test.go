@@ -375,6 +375,37 @@ func TestRecordingSentences(t *testing.T) {
 	require.Equal(t, exitRights, fail(to, rootCommand(to), &fs.PathError{Op: "open", Path: "file", Err: fs.ErrPermission}))
 }
 
+// TestRecordingElapsed: every format shows the time since the start after the arguments of the end, and those of the start only if an
+// expression names them.
+func TestRecordingElapsed(t *testing.T) {
+	var r eventtest.Recording
+	start, end := r.Probe("p", "op__start", "id", "text", "size"), r.Probe("p", "op__end", "id", "status")
+	var events []eventtest.Fired
+	for id, took := range []time.Duration{5, 70, 90} {
+		at := time.Duration(id) * time.Second
+		events = append(events, eventtest.Fired{Probe: start, At: at, Words: []uint64{uint64(id), 7}, Texts: []string{[]string{"a", "b", "b"}[id]}},
+			eventtest.Fired{Probe: end, At: at + took*time.Millisecond, Words: []uint64{uint64(id), 200}})
+	}
+	r.Chunk(0, 0, events...)
+	for _, c := range []struct {
+		verb []string
+		out  string // a regular expression
+	}{
+		{[]string{"trace", "p:op__end", "-w", `elapsed > 50ms && text == "b"`, "-n", "1"}, `ARGUMENTS\n.* p:op__end +id=1 status=200 elapsed=70ms\n$`},
+		{[]string{"trace", "p:op__end", "-w", `elapsed > 80ms && start.text == "b"`, "-o", "json"}, `^{.*"args":{"id":2,"status":200,"elapsed":90000000}}\n$`},
+		{[]string{"trace", "p:op__end", "-w", `elapsed > 80ms && text == "b"`, "-o", "csv"}, `comm,id,status,elapsed\r\n.*,2,200,90000000\r\n$`},
+		{[]string{"trace", "p:op__end", "--show", "start.text, status, elapsed"}, `(?s) start.text="a" status=200 elapsed=5ms\n.* start.text="b" status=200 elapsed=90ms\n$`},
+		{[]string{"count", "p:op__end", "--by", "text", "--sum", "elapsed"}, `(?s)^COUNT +SUM OF elapsed +PROBE +text\n +2 +160ms +p:op__end +"b"\n +1 +5ms +p:op__end +"a"\n$`},
+		{[]string{"count", "p:*", "-w", "elapsed >= 70ms"}, `(?s)^COUNT +PROBE\n +2 +p:op__end\n$`},
+		{[]string{"hist", "p:op__end", "elapsed", "--by", "text", "--table"}, `(?s)COUNT .*\n +2 +80ms .* 90ms +"b"\n +1 +5ms .* +"a"\n$`},
+		{[]string{"hist", "p:op__end", "elapsed", "--by", "text", "-o", "json"}, `"by":{"text":"b"},"count":2,"average":80000000,"p50":70000000,.*"max":90000000,`},
+	} {
+		out, said, status := readRecording(t, r.Bytes(), c.verb...)
+		require.Zero(t, status, "%v: %s", c.verb, said)
+		require.Regexp(t, c.out, out, "%v", c.verb)
+	}
+}
+
 // TestRecordingWindow: --since and --until select the time of the events, and what is open is what was open then.
 func TestRecordingWindow(t *testing.T) {
 	var r eventtest.Recording

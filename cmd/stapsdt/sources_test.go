@@ -196,6 +196,9 @@ func TestSources(t *testing.T) {
 		args []string
 		want int // objects
 	}{
+		{[]string{"trace", "sources:order__end", "-o", "json", "-w", "elapsed >= 0s && route != \"\"", "--show", "id,start.route,status"}, 2},
+		{[]string{"count", "sources:order__end", "-o", "json", "--by", "start.route"}, 3},
+		{[]string{"hist", "sources:order__end", "elapsed/time.Hour", "-o", "json", "--by", "route,paid"}, 3},
 		{[]string{"trace", "sources:*", "-o", "json", "--strlen", "64"}, 8},
 		{[]string{"trace", "sources:*", "-o", "json", "--show", "pid"}, 8},
 		{[]string{"record", "sources:*", "-O", recorded}, 8},

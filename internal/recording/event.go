@@ -97,6 +97,21 @@ func (e *Event) Reset(p *Probe, head *Event) {
 	e.Probe, e.Cut, e.Unreadable, e.body = p, 0, 0, body
 }
 
+// Extend is Reset for a probe whose first arguments are those of from: e gets their values too.
+func (e *Event) Extend(p *Probe, from *Event) {
+	n, texts := 8*len(from.Probe.Args), 0
+	for i, a := range from.Probe.Args {
+		if a.Kind == kind.String {
+			texts += int(from.Integer(i)+8) &^ 7
+		}
+	}
+	body := append(e.body[:0], from.body[:n]...)
+	body = append(body, make([]byte, 8*len(p.Args)-n)...)
+	body = append(body, from.body[n:n+texts]...)
+	*e = *from
+	e.Probe, e.body = p, body
+}
+
 // Set sets the i-th argument, which is not a String, to a word as Word describes it, except that a
 // float32 has the bits of a float32.
 func (e *Event) Set(i int, word uint64) { binary.LittleEndian.PutUint64(e.body[8*i:], word) }

@@ -34,6 +34,9 @@ type Probe struct {
 	// NoThread and NoGoroutine mean that a recording is known to lack the threads or goroutines of
 	// its events. They are not in its table.
 	NoThread, NoGoroutine bool
+	// Hidden is the number of the last arguments that are shown only if an expression names them.
+	// It is not in the table either.
+	Hidden int
 }
 
 // The entry of a probe in the table:

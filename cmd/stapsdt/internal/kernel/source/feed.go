@@ -12,6 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/paired"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
@@ -22,6 +23,7 @@ import (
 type feed struct {
 	*live.Feed
 	show  *events.Show
+	ends  *paired.Ends
 	pasts pasts
 }
 
@@ -38,9 +40,11 @@ func openFeed(
 	asked := *config
 	asked.Target = now
 	f := &feed{show: o.Show}
+	o.Needs.Pairing = paired.Of(&o.Needs, config.Where)
 	if f.Feed, err = live.Open(to, &asked, o.Needs, alone); err != nil {
 		return nil, err
 	}
+	f.ends = paired.New(f.Reader)
 	f.pasts = newPasts(f, config, o, began)
 	return &events.Stream{
 		Source: f, Live: true, Target: now, Why: events.TooFast, Past: f.pasts.Past,
@@ -54,17 +58,17 @@ func (f *feed) Run(ctx context.Context, c events.Consumer) error {
 	f.Came = func(all []*recording.Probe) {
 		for _, p := range all {
 			if f.Selects(p.Provider, p.Name) {
-				c.Know(p)
+				c.Know(f.Complete(p, all))
 			}
 		}
 	}
-	if t, ok := c.(events.Taker); ok {
+	if t, ok := c.(events.Taker); ok && !f.Pairs() {
 		f.Taker = t.Taker
 	}
 	if copier, ok := c.(events.Copier); ok {
 		f.Copy = func(file *replay.File) error { return copier.Copy(file, f.Reader) }
 	}
-	d := &events.Delivery{Consumer: c, Show: f.show}
+	d := &events.Delivery{Consumer: c, Show: f.show, Ends: f.ends}
 	f.Gone = d.Gone
 	if f.pasts.Asked() {
 		f.Joined = func(p *socket.Process, file *replay.File, since time.Duration) error {
@@ -80,6 +84,7 @@ func (f *feed) Run(ctx context.Context, c events.Consumer) error {
 
 func (f *feed) Report(consequence string, reported uint64) error {
 	events.WarnLost(f.Console, f.Lost()-reported, events.TooFast, consequence)
+	f.ends.Report(f.Console)
 	evaluate.Unevaluated(f.Console, f.Faults)
 	return f.ReportEnd()
 }

@@ -39,9 +39,9 @@ func (r *records) Know(p *recording.Probe) {
 	if r.began || r.Shown != nil {
 		return
 	}
-	names := make([]string, len(p.Args))
-	for i, a := range p.Args {
-		names[i] = a.Name
+	names := make([]string, len(p.Args)-p.Hidden)
+	for i := range names {
+		names[i] = p.Args[i].Name
 	}
 	twice := len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names)
 	for _, name := range names {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -74,6 +75,7 @@ func (v *Evaluator) Item(src string) (*expr.Expr, *value.Item, error) {
 
 func (v *Evaluator) named(e *expr.Expr, err error) (*expr.Expr, error) {
 	if err != nil {
+		err = query.ExplainStart(err, v.probe.Provider, v.probe.Name)
 		return nil, fmt.Errorf("%s:%s: %w", v.probe.Provider, v.probe.Name, err)
 	}
 	return e, nil

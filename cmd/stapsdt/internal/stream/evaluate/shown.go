@@ -63,9 +63,10 @@ func Object(all []Shown) (o render.JSONObject) {
 	return o
 }
 
-// ArgItems describes the arguments of a probe. Strings are cut to textSize bytes.
+// ArgItems describes the arguments of a probe that are not hidden. Strings are cut to textSize
+// bytes.
 func ArgItems(p *recording.Probe, textSize int) (items []value.Item) {
-	for i, v := range Variables(p)[:len(p.Args)] {
+	for i, v := range Variables(p)[:len(p.Args)-p.Hidden] {
 		item := value.Item{Name: v.Name, Type: v.Type, TextSize: textSize}
 		item.Bare = p.Args[i].Bare
 		items = append(items, item)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/paired"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -115,7 +116,9 @@ func (s *shown) take(e *recording.Event) *recording.Event {
 // Delivery passes events that were recorded or sent to a consumer, as Show asks for them.
 type Delivery struct {
 	Consumer
-	Show  *Show
+	Show *Show
+	// Ends completes ends with values of their starts, or is nil.
+	Ends  *paired.Ends
 	known map[*recording.Probe]*shown
 	last  *recording.Probe // the probe of the event before
 	shown *shown           // of its events
@@ -123,6 +126,11 @@ type Delivery struct {
 }
 
 func (d *Delivery) Event(e *recording.Event, f *replay.File) error {
+	if d.Ends != nil {
+		if e = d.Ends.Take(e, f); e == nil {
+			return nil
+		}
+	}
 	d.event.Event, d.event.File = e, f
 	if d.Show != nil {
 		if d.last != e.Probe {
@@ -149,6 +157,9 @@ func (d *Delivery) know(p *recording.Probe) {
 func (d *Delivery) Gone(f *replay.File) {
 	for _, p := range f.Recorded() {
 		delete(d.known, p)
+	}
+	if d.Ends != nil {
+		d.Ends.Gone(f)
 	}
 	d.Consumer.Gone(f)
 }

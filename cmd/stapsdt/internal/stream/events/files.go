@@ -8,6 +8,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/paired"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -29,6 +30,7 @@ type files struct {
 	config *query.Config
 	follow bool
 	show   *Show
+	ends   *paired.Ends
 }
 
 // openFiles opens recordings.
@@ -42,9 +44,14 @@ func openFiles(to *console.Console, config *query.Config, o *Options) (f *files,
 		return nil, err
 	}
 	f = &files{to: to, config: config, follow: o.From.Follow, show: o.Show}
-	if f.Reader, err = replay.Open(o.From, config.Specs, config.Where, o.Needs.Unfit); err != nil {
+	if f.Reader, err = replay.New(config.Specs, config.Where, o.Needs.Unfit); err != nil {
 		return nil, err
 	}
+	f.Pairing = o.Needs.Pairing
+	if err := f.Open(o.From); err != nil {
+		return nil, err
+	}
+	f.ends = paired.New(f.Reader)
 	if err := o.Needs.Check(f.Probes()); err != nil {
 		f.Close()
 		return nil, err
@@ -60,6 +67,7 @@ func (f *files) Until() time.Time { return time.Now() }
 
 func (f *files) Report(consequence string, _ uint64) error {
 	f.Reader.Report(f.to, consequence)
+	f.ends.Report(f.to)
 	evaluate.Unevaluated(f.to, f.Faults)
 	return nil
 }
@@ -70,10 +78,10 @@ func (f *files) Run(ctx context.Context, c Consumer) error {
 	for _, p := range f.Probes() {
 		c.Know(p)
 	}
-	if t, ok := c.(Taker); ok {
+	if t, ok := c.(Taker); ok && !f.Pairs() {
 		f.Taker = t.Taker
 	}
-	d := &Delivery{Consumer: c, Show: f.show}
+	d := &Delivery{Consumer: c, Show: f.show, Ends: f.ends}
 	for wait := shortestRest; ; {
 		last := f.follow && ctx.Err() != nil // deliver all that was written until now
 		now, at := clock.Now(), time.Now()

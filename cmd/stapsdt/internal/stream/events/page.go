@@ -14,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/paired"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -45,8 +46,10 @@ type page struct {
 	stream         *remote.Stream
 	cancel         context.CancelFunc // cancels the stream
 	program        *replay.File
-	probes         []*recording.Probe // the selected probes
-	filters        []*replay.Filter   // the filters of probes, with the same indexes
+	probes         []*recording.Probe // the selected probes, completed if ends does that
+	sent           []*recording.Probe // the probes whose events the program sends
+	filters        []*replay.Filter   // the filters of sent, with the same indexes
+	ends           *paired.Ends
 	pending        []pendingEvent
 	delay          time.Duration // how long an event waits for earlier ones
 	lag            time.Duration // the minimum delay between the fire and the arrival of an event
@@ -87,6 +90,8 @@ func openPage(to *console.Console, config *query.Config, o *Options) (p *page, e
 	if p.Reader, err = replay.New(config.Specs, config.Where, o.Needs.Unfit); err != nil {
 		return nil, err
 	}
+	p.Pairing = o.Needs.Pairing
+	p.ends = paired.New(p.Reader)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -122,8 +127,12 @@ func (p *page) choose(listing *remote.Listing) error {
 		}
 	}
 	for _, probe := range all {
-		if f := p.NewFilter(probe); f.Selected {
-			p.probes, p.filters = append(p.probes, probe), append(p.filters, f)
+		f := p.NewFilter(probe, all)
+		if f.Selected {
+			p.probes = append(p.probes, f.Probe)
+		}
+		if f.Selected || p.Paired(probe) != nil {
+			p.sent, p.filters = append(p.sent, probe), append(p.filters, f)
 		}
 	}
 	if len(p.probes) > 0 {
@@ -177,6 +186,7 @@ func (p *page) Report(consequence string, reported uint64) error {
 	if faults := p.counts.Faults + p.Faults; faults > 0 {
 		p.to.Warn("%d events are not included, because an expression could not be evaluated: a division by 0, or a number that is not finite", faults)
 	}
+	p.ends.Report(p.to)
 	if p.ended == "time" {
 		p.to.Warn("the program has ended the stream after %d minutes", remote.MaxSeconds/60)
 	}
@@ -213,7 +223,7 @@ func (p *page) Run(ctx context.Context, c Consumer) error {
 			}
 		}
 	}()
-	d := &Delivery{Consumer: c, Show: p.show}
+	d := &Delivery{Consumer: c, Show: p.show, Ends: p.ends}
 	err := p.follow(ctx, d, messages)
 	if err == nil {
 		p.delay = 0
@@ -308,7 +318,7 @@ func (p *page) deliver(d *Delivery, delay time.Duration) error {
 			continue // the probe is not selected, or was defined later
 		}
 		at := recording.Nanoseconds(e.Time)
-		p.event.Reset(p.probes[i], &recording.Event{
+		p.event.Reset(p.sent[i], &recording.Event{
 			Number: uint32(i), Monotonic: time.Duration(at), Realtime: at,
 			PID: e.PID, Executable: p.program.Process.Executable,
 		})
@@ -316,7 +326,7 @@ func (p *page) deliver(d *Delivery, delay time.Duration) error {
 			setSent(&p.event, k, v)
 		}
 		p.program.Passed(p.event.Monotonic)
-		if !p.filtered && !p.filters[i].Matches(&p.event) {
+		if !p.filtered && !p.filters[i].Takes(&p.event) {
 			continue
 		}
 		if err := d.Event(&p.event, p.program); err != nil {
@@ -329,7 +339,7 @@ func (p *page) deliver(d *Delivery, delay time.Duration) error {
 // find returns the index of an event's probe, or -1. Several providers of the same name may have
 // probes of the same name.
 func (p *page) find(e *remote.Event) int {
-	return slices.IndexFunc(p.probes, func(one *recording.Probe) bool {
+	return slices.IndexFunc(p.sent, func(one *recording.Probe) bool {
 		return one.Name == e.Probe && one.Provider == e.Provider &&
 			slices.EqualFunc(
 				one.Args,

@@ -13,15 +13,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// query requests the events of the selected probes, as far as a filter can name them. The program
-// evaluates the condition if it fits all of them. The program limits the number of events per
-// second.
+// query requests the events of the probes in sent, as far as a filter can name them. The program
+// evaluates the condition if it fits all of them and no ends are completed. The program limits the
+// number of events per second.
 func (p *page) query() url.Values {
 	q := url.Values{"rate": {strconv.Itoa(remote.MaxRate)}, "seconds": {strconv.Itoa(remote.MaxSeconds)}}
 	one := func(name string, of func(*recording.Probe) string) bool {
-		first := of(p.probes[0])
+		first := of(p.sent[0])
 		if slices.ContainsFunc(
-			p.probes, func(other *recording.Probe) bool { return of(other) != first },
+			p.sent, func(other *recording.Probe) bool { return of(other) != first },
 		) {
 			return false
 		}
@@ -29,8 +29,8 @@ func (p *page) query() url.Values {
 		return true
 	}
 	filter, names := p.config.Where, p.names()
-	if p.filtered = filter != "" && len(filter) <= remote.MaxFilter &&
-		!slices.ContainsFunc(p.probes, p.refuses); !p.filtered {
+	if p.filtered = filter != "" && len(filter) <= remote.MaxFilter && !p.Pairs() &&
+		!slices.ContainsFunc(p.sent, p.refuses); !p.filtered {
 		filter = ""
 	}
 	if one("provider", func(p *recording.Probe) string { return p.Provider }) &&
@@ -49,11 +49,11 @@ func (p *page) query() url.Values {
 	return q
 }
 
-// names returns a condition that only the selected probes meet, or "" if an argument hides a
+// names returns a condition that only the probes in sent meet, or "" if an argument hides a
 // variable that it needs.
 func (p *page) names() string {
 	var all []string
-	for _, one := range p.probes {
+	for _, one := range p.sent {
 		if slices.ContainsFunc(
 			one.Args, func(a recording.Arg) bool { return a.Name == "provider" || a.Name == "probe" },
 		) {

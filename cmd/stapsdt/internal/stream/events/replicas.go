@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/mirror"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/paired"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -39,6 +42,7 @@ type replicas struct {
 	left    map[*replay.Replica]bool // those that were removed
 	stopped bool
 	gaps    gaps
+	ends    *paired.Ends
 }
 
 // replica is a pod whose recording is mirrored.
@@ -59,13 +63,22 @@ func openReplicas(to *console.Console, config *query.Config, o *Options) (f *rep
 		all: map[*replay.Replica]*replica{}, known: map[*recording.Probe]bool{},
 		left: map[*replay.Replica]bool{}, gaps: newGaps(),
 	}
-	if f.Reader, err = replay.New(config.Specs, "", o.Needs.Unfit); err != nil {
+	asked, where := *config, ""
+	if o.Needs.Pairing != nil { // the pods send starts, and leave the condition to this
+		asked.Where, where = "", config.Where
+		for _, start := range paired.Starts(spec.All(config.Specs)) {
+			asked.Specs = append(slices.Clip(asked.Specs), spec.Choice{Spec: start})
+		}
+	}
+	if f.Reader, err = replay.New(config.Specs, where, o.Needs.Unfit); err != nil {
 		return nil, err
 	}
+	f.Pairing = o.Needs.Pairing
+	f.ends = paired.New(f.Reader)
 	if err := errors.Join(config.CheckDuration(), query.CheckSpecs(config.Specs)); err != nil {
 		return nil, err
 	}
-	first, updates, err := f.pods.Record(to, config)
+	first, updates, err := f.pods.Record(to, &asked)
 	if err != nil {
 		f.pods.Close()
 		return nil, err
@@ -130,9 +143,9 @@ func (f *replicas) take(u replay.Update) {
 func (f *replicas) Run(ctx context.Context, c Consumer) error {
 	ctx, cancel := f.config.WithDuration(ctx)
 	defer cancel()
-	d := &Delivery{Consumer: c, Show: f.show}
+	d := &Delivery{Consumer: c, Show: f.show, Ends: f.ends}
 	f.know(c)
-	if t, ok := c.(Taker); ok {
+	if t, ok := c.(Taker); ok && !f.Pairs() {
 		f.Taker = t.Taker
 	}
 	err := f.follow(ctx, d)
@@ -198,12 +211,12 @@ func (f *replicas) horizon() time.Duration {
 // deliver delivers the events that have come, as far as the order of their times is final, or all.
 // It then removes the replicas that have ended before the others.
 func (f *replicas) deliver(d *Delivery, whole bool) error {
-	horizon, rounds := f.horizon(), 1
+	horizon, rounds, unordered := f.horizon(), 1, f.IsUnordered()
 	for _, r := range f.all {
-		r.drained = r.ended && (r.file == nil || f.Taker != nil || horizon > r.settled+settleTime)
+		r.drained = r.ended && (r.file == nil || unordered || horizon > r.settled+settleTime)
 		switch {
 		case r.file == nil:
-		case whole || r.drained || f.Taker != nil:
+		case whole || r.drained || unordered:
 			r.file.Limit(math.MaxInt64)
 			rounds = 2 // the first one may only return events that were read before
 		case r.ended:
@@ -300,6 +313,7 @@ func (f *replicas) Report(consequence string, reported uint64) error {
 		WarnLost(f.to, f.Lost()-reported, TooFast, consequence)
 	}
 	f.Losses().WarnUnwatched(f.to)
+	f.ends.Report(f.to)
 	evaluate.Unevaluated(f.to, f.Faults)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/paired"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -123,6 +124,7 @@ type Stream struct {
 // Open opens a stream of the events of the recordings, the page or the pods that the options name,
 // as far as a configuration selects them. The configuration's Where is the condition.
 func Open(to *console.Console, config *query.Config, o Options) (*Stream, error) {
+	o.Needs.Pairing = paired.Of(&o.Needs, config.Where)
 	switch {
 	case o.From.Address != "":
 		p, err := openPage(to, config, &o)

@@ -129,6 +129,8 @@ func (f *Feed) dial(all []*socket.Process) {
 			a.connection, a.err = p.Dial()
 			go func() { // so that no process waits for another
 				if watching && a.err == nil {
+					request := request
+					request.Patterns = f.patternsFor(a.connection.Probes)
 					a.memory, a.err = a.connection.Watch(request)
 				}
 				f.arrive(a)
@@ -163,6 +165,7 @@ func (f *Feed) watch() {
 func (f *Feed) ask(p *program, request wire.Watch) {
 	p.state, p.size = asked, int(request.Bytes)
 	c := p.Connection
+	request.Patterns = f.patternsFor(c.Probes)
 	go func() {
 		memory, err := c.Watch(request)
 		f.arrive(arrival{c.Process, c, memory, err})
@@ -233,7 +236,9 @@ func (f *Feed) add(a arrival) (err error) {
 		a.memory.Close()
 		rings.Add(-size)
 	}
-	if p.file, err = f.Add(a.memory, about(p.Process), release); err != nil {
+	process := about(p.Process)
+	process.Probes = p.Probes
+	if p.file, err = f.Add(a.memory, process, release); err != nil {
 		delete(f.programs, k)
 		p.Close()
 		return fmt.Errorf("%v: %w", p.Process, err)

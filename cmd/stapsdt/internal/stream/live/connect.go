@@ -12,6 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/paired"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -110,9 +111,14 @@ func connect(to *console.Console, c *query.Config, n *replay.Needs) (*Feed, erro
 	if err != nil {
 		return nil, err
 	}
-	f, err := newFeed(to, c, reader, patterns(spec.All(c.Specs)))
+	reader.Pairing = n.Pairing
+	specs := spec.All(c.Specs)
+	f, err := newFeed(to, c, reader, patterns(specs))
 	if err != nil {
 		return nil, err
+	}
+	if n.Pairing != nil {
+		f.paired = patterns(slices.Concat(specs, paired.Starts(specs)))
 	}
 	if c.All {
 		f.connectAll()
@@ -155,11 +161,13 @@ func patterns(specs []spec.Spec) []wire.Pattern {
 func (f *Feed) check(n *replay.Needs) error {
 	all, fit := f.Probes(), false
 	var unfit query.Unfit
-	for _, probe := range all {
-		if err := fitSocket(n, probe); err == nil {
-			fit = true
-		} else {
-			unfit.Add(err)
+	for p := range f.answered() {
+		for probe, completed := range f.selected(p) {
+			if err := fitSocket(n, completed); err == nil {
+				fit = true
+			} else {
+				unfit.Add(f.Explain(err, probe, p.Probes))
+			}
 		}
 	}
 	switch {
@@ -197,11 +205,14 @@ func (f *Feed) Known() (all []*recording.Probe) {
 	return all
 }
 
-// Probes returns the selected probes of the programs.
-func (f *Feed) Probes() []*recording.Probe {
-	return slices.DeleteFunc(f.Known(), func(p *recording.Probe) bool {
-		return !f.Selects(p.Provider, p.Name)
-	})
+// Probes returns the selected probes of the programs, completed if a Pairing does that.
+func (f *Feed) Probes() (all []*recording.Probe) {
+	for p := range f.answered() {
+		for _, completed := range f.selected(p) {
+			all = append(all, completed)
+		}
+	}
+	return all
 }
 
 // unseen returns a selected probe that is in a file of a process but is not shown by its socket,

@@ -75,6 +75,7 @@ type Feed struct {
 	*console.Console
 	config   *query.Config
 	patterns []wire.Pattern
+	paired   []wire.Pattern // patterns with the starts of operations, or nil without a Pairing
 	watching bool
 	scanning bool
 	// Came is called with the probes of a program before it is watched. Gone is called after a
@@ -304,7 +305,7 @@ func (f *Feed) deliverRecent(ctx context.Context, c Receiver) (*look, error) {
 func (f *Feed) deliver(
 	ctx context.Context, c Receiver, until time.Duration, thorough bool,
 ) (found bool, err error) {
-	if f.Taker != nil {
+	if f.IsUnordered() {
 		until = math.MaxInt64
 	}
 	began := time.Now()

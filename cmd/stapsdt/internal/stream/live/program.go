@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // state is the state of a program. A program that has gone is not kept.
@@ -58,6 +59,18 @@ func (f *Feed) answered() iter.Seq[*program] {
 	return func(yield func(*program) bool) {
 		for _, p := range f.programs {
 			if p.state != connecting && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// selected returns an iterator over the selected probes of a program, as it has them and completed.
+func (f *Feed) selected(p *program) iter.Seq2[*recording.Probe, *recording.Probe] {
+	return func(yield func(probe, completed *recording.Probe) bool) {
+		for _, probe := range p.Probes {
+			if f.Selects(probe.Provider, probe.Name) &&
+				!yield(probe, f.Complete(probe, p.Probes)) {
 				return
 			}
 		}

@@ -43,6 +43,27 @@ func (f *Feed) request() wire.Watch {
 	return wire.Watch{Bytes: bytes, Patterns: f.patterns}
 }
 
+// patternsFor returns the patterns for a program that has announced probes. They include the starts
+// of operations if a Pairing needs these, or if it may need them, because the program has announced
+// no selected probe. Any goroutine may call it.
+func (f *Feed) patternsFor(all []*recording.Probe) []wire.Pattern {
+	if f.paired == nil {
+		return f.patterns
+	}
+	known := false
+	for _, p := range all {
+		if f.Selects(p.Provider, p.Name) {
+			if known = true; f.Complete(p, all) != p {
+				return f.paired
+			}
+		}
+	}
+	if known {
+		return f.patterns
+	}
+	return f.paired
+}
+
 // ringBytes returns the size of the memory for events of each of n programs. The largest holds the
 // events that two threads fire in a tenth of a second at full speed.
 func ringBytes(n int) uint64 {

@@ -140,6 +140,8 @@ type Outcome struct {
 	// Ended is the operation that has ended, if HasEnded is set.
 	Ended    Ended
 	HasEnded bool
+	// Stray means that the event is an end whose start was not seen.
+	Stray bool
 }
 
 // Ended is an operation that has ended. By are the values of the pairing's By.

@@ -23,6 +23,10 @@ type Operations struct {
 	// Where and By apply to each kind of operation that has their variables. All is as in Plan.
 	Where, By []string
 	All       bool
+	// Bare keeps no details of open operations.
+	Bare bool
+	// Early is the number of ends without starts that are not reported.
+	Early uint64
 	Pairs
 
 	named map[string]*Kind
@@ -130,6 +134,7 @@ func (o *Operations) pair(k *Kind) {
 		k.By, k.Columns = append(k.By, i), append(k.Columns, column)
 		plan.By = append(plan.By, src)
 	}
+	plan.Details = !o.Bare
 	k.plan = &plan
 	if o.add(start) != nil || o.add(end) != nil {
 		return // the conditions were checked, so the probe belongs to another kind of event
@@ -224,7 +229,7 @@ func (o *Operations) Ends() (n uint64) {
 	for _, k := range o.Kinds() {
 		n += k.totals.Ends
 	}
-	return n
+	return n - o.Early
 }
 
 // Report warns of operations that are not included.

@@ -26,6 +26,7 @@ type Pairs struct {
 	plan  Plan                       // of the kinds that AddSide finds
 	sides map[*recording.Probe]*side // nil for a probe that is ignored
 	kinds []*Kind                    // by their numbers, or nil
+	free  []*Operation               // see Reuse
 	first [2]*side                   // the first start and the first end
 	key   Key                        // see keyOf
 }
@@ -165,7 +166,7 @@ func (p *Pairs) take(s *side, e *recording.Event, f *replay.File) (o Outcome) {
 	open := p.Open.Get(at)
 	if !s.IsStart {
 		if open == nil || open.isAfter(e.Monotonic, f) {
-			if !f.InPast() {
+			if o.Stray = !f.InPast(); o.Stray {
 				s.kind.totals.Ends++
 			}
 			return o
@@ -178,9 +179,10 @@ func (p *Pairs) take(s *side, e *recording.Event, f *replay.File) (o Outcome) {
 		open.past = false // a further start is another operation
 		return o
 	}
-	started := &Operation{
+	started := p.operation()
+	*started = Operation{
 		File: f, Kind: s.kind, Since: e.Monotonic, PID: e.PID, TID: e.TID, Goroutine: e.Goroutine,
-		Key: slices.Clone(key), Columns: s.kind.columns, past: f.InPast(),
+		Key: append(started.Key[:0], key...), Columns: s.kind.columns, past: f.InPast(),
 	}
 	if s.parent >= 0 {
 		started.Parent = e.Word(s.parent)
@@ -191,6 +193,19 @@ func (p *Pairs) take(s *side, e *recording.Event, f *replay.File) (o Outcome) {
 	o.Replaced = open // there is always room for it
 	return o
 }
+
+// operation returns an operation to be set.
+func (p *Pairs) operation() *Operation {
+	if n := len(p.free) - 1; n >= 0 {
+		o := p.free[n]
+		p.free = p.free[:n]
+		return o
+	}
+	return new(Operation)
+}
+
+// Reuse lets a further operation take the memory of one that has ended or was replaced.
+func (p *Pairs) Reuse(o *Operation) { p.free = append(p.free, o) }
 
 // end ends an operation. ok reports whether the operation is returned.
 func (p *Pairs) end(s *side, e *recording.Event, open *Operation) (ended Ended, ok bool) {
@@ -282,13 +297,18 @@ func (p *Pairs) Totals(kind int) query.Totals {
 // Gone removes the probes of a recording whose process has ended, and the operations that are open
 // in it.
 func (p *Pairs) Gone(f *replay.File) {
-	for _, probe := range f.Recorded() {
-		delete(p.sides, probe)
-	}
+	p.Forget(f.Recorded())
 	for at := range p.Open.All() {
 		if at.file == f {
 			p.Open.End(at)
 		}
+	}
+}
+
+// Forget removes probes.
+func (p *Pairs) Forget(all []*recording.Probe) {
+	for _, probe := range all {
+		delete(p.sides, probe)
 	}
 }
 

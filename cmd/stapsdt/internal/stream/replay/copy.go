@@ -7,12 +7,12 @@ import (
 )
 
 // Copy copies the next events of a file, as recording.Reader.Copy does, after Next has returned an
-// event of it. It copies none if there is a condition. The caller adds the Targets of the selected
-// probes.
+// event of it. It copies none if there is a condition or a Pairing. The caller adds the Targets of
+// the selected probes.
 func (r *Reader) Copy(
 	f *File, room []byte, to *recording.Destination,
 ) (size int, events uint64, err error) {
-	if r.where != "" {
+	if r.where != "" || r.Pairs() {
 		return 0, 0, nil
 	}
 	for i := len(to.Targets); i < len(f.Probes()); i++ {

@@ -47,15 +47,21 @@ func (f *File) Writer() Writer { return Writer{f.Head().PID, f.Head().Start} }
 func NewFile(p *Process) *File { return &File{Path: fmt.Sprintf("process %d", p.PID), Process: p} }
 
 // Recorded returns the probes of the recordings whose events had this File: its own, if it has one,
-// and that of the past.
+// with the completed ones of a Pairing, and that of the past.
 func (f *File) Recorded() []*recording.Probe {
-	switch {
-	case f.Reader == nil:
+	if f.Reader == nil {
 		return f.past.probes
-	case len(f.past.probes) == 0:
-		return f.Probes()
 	}
-	return slices.Concat(f.Probes(), f.past.probes)
+	all := f.Probes()
+	for i, filter := range f.filters {
+		if filter != nil && filter.Probe != f.Probes()[i] {
+			all = append(slices.Clip(all), filter.Probe)
+		}
+	}
+	if len(f.past.probes) == 0 {
+		return all
+	}
+	return slices.Concat(all, f.past.probes)
 }
 
 // Passed records that the events until a time were delivered.
@@ -179,7 +185,8 @@ func (f *File) takes(r *Reader, e *recording.Event) bool {
 		return false
 	}
 	f.last = e.Monotonic
-	if e.Realtime < r.window.since || !f.filter(r, e.Number).Matches(e) {
+	filter := f.filter(r, e.Number)
+	if e.Realtime < r.window.since && !filter.paired || !filter.Takes(e) {
 		return false
 	}
 	e.Missing, f.missing = f.missing, 0
@@ -189,7 +196,7 @@ func (f *File) takes(r *Reader, e *recording.Event) bool {
 // taker returns the function that takes the events of a probe, or nil if none is selected.
 func (f *File) taker(r *Reader, number uint32) func(*recording.Event) {
 	filter := f.filter(r, number)
-	if !filter.Selected {
+	if !filter.Selected || filter.paired {
 		return nil
 	}
 	take := r.Taker(f.Probes()[number])

@@ -26,6 +26,7 @@ func (r *Reader) Follow(to *console.Console) (replaced []*File) {
 			r.reportFile(to, f, "not all events are shown")
 			r.gone += f.Lost()
 			f.close()
+			r.unpair(f)
 			r.files[i] = next
 			r.realtime = r.realtime || next.Head().Boot != r.files[0].Head().Boot
 			for n := range next.Probes() {

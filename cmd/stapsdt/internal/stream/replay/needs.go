@@ -25,6 +25,10 @@ type Needs struct {
 	// the command needs. It may be nil.
 	All func([]*recording.Probe) error
 
+	// Starts allows Exprs and the condition to use query.ElapsedName and the arguments of the start
+	// at the end of an operation. Pairing is what the source needs for it, or nil.
+	Starts  bool
+	Pairing Pairing
 	// Where is the condition of the configuration.
 	Where string
 }

@@ -11,6 +11,8 @@ type Process struct {
 	PID int
 	// Executable is the path of the process's program, and Comm its name in the kernel.
 	Executable, Comm string
+	// Probes are those that the process has announced, before they are in the recording, or nil.
+	Probes []*recording.Probe
 	// Pod is the pod of the process, or nil.
 	Pod *recording.Pod
 	// Looked is the time when the pod was last looked up, by CLOCK_MONOTONIC.

@@ -25,7 +25,10 @@ type Reader struct {
 	Taker func(*recording.Probe) func(*recording.Event)
 	// Between, if it is not nil, is called now and then while the Taker's functions take events.
 	// Its error ends Each, which returns it.
-	Between  func() error
+	Between func() error
+	// Pairing, if it is not nil, completes ends. It is set before the first recording is added.
+	Pairing Pairing
+
 	files    []*File
 	gone     uint64 // events that removed recordings had lost
 	specs    []spec.Spec
@@ -38,6 +41,8 @@ type Reader struct {
 	realtime bool // the files may be of different boots: only this clock relates them
 	active   []*File
 	taken    bool // the first file of active must be advanced
+
+	paired map[*recording.Probe]*Filter // see Paired
 }
 
 // Open opens recordings. The reader delivers the events of the probes that the specs name, or of
@@ -50,12 +55,17 @@ func Open(
 	if err != nil {
 		return nil, err
 	}
+	return r, r.Open(from)
+}
+
+// Open opens recordings, for a reader without any. It closes the reader if it returns an error.
+func (r *Reader) Open(from From) error {
 	r.live = false
-	if err := r.open(from); err != nil {
+	err := r.open(from)
+	if err != nil {
 		r.Close()
-		return nil, err
 	}
-	return r, nil
+	return err
 }
 
 // New returns a reader without recordings; Add adds them. Its parameters are as for Open.
@@ -109,6 +119,7 @@ func (r *Reader) Remove(f *File) {
 	r.files = slices.DeleteFunc(r.files, func(other *File) bool { return other == f })
 	r.active = slices.DeleteFunc(r.active, func(other *File) bool { return other == f })
 	f.close()
+	r.unpair(f)
 }
 
 func (r *Reader) open(from From) (err error) {
@@ -173,12 +184,12 @@ func (r *Reader) Known() (all []*recording.Probe) {
 	return all
 }
 
-// Probes returns the selected probes of all files.
+// Probes returns the selected probes of all files, completed if a Pairing does that.
 func (r *Reader) Probes() (all []*recording.Probe) {
 	for _, f := range r.files {
-		for i, p := range f.Probes() {
-			if f.filter(r, uint32(i)).Selected {
-				all = append(all, p)
+		for i := range f.Probes() {
+			if filter := f.filter(r, uint32(i)); filter.Selected {
+				all = append(all, filter.Probe)
 			}
 		}
 	}
@@ -240,20 +251,35 @@ func (r *Reader) MoreUntil(until time.Duration, thorough bool) (
 			f.last = until
 		}
 		more, err := f.more(until, thorough)
-		if err == nil && more && r.Taker == nil {
-			more, err = f.advance(r)
-		}
 		if err != nil {
 			return false, f, err
 		}
-		if more {
+		if f.choose(r); more {
 			r.active = append(r.active, f)
 		}
 	}
-	if r.Taker == nil {
+	if !r.IsUnordered() {
+		failed, err = r.begin()
+	}
+	return len(r.active) > 0, failed, err
+}
+
+// begin moves to the first selected event of each active file, unless it was read before.
+func (r *Reader) begin() (failed *File, err error) {
+	r.active = slices.DeleteFunc(r.active, func(f *File) bool {
+		if f.held || err != nil {
+			return false
+		}
+		var more bool
+		if more, err = f.advance(r); err != nil {
+			failed = f
+		}
+		return !more && err == nil
+	})
+	if err == nil {
 		r.sort()
 	}
-	return len(r.active) > 0, nil, nil
+	return failed, err
 }
 
 func (r *Reader) sort() {

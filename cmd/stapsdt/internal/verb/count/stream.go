@@ -50,6 +50,9 @@ func (c *streamCounter) run(ctx context.Context, s *events.Stream, r *reporter) 
 // other probes.
 func (c *streamCounter) Event(e *events.Event) error {
 	if p, err := c.probe(e.Probe); err == nil {
+		if !c.stream.Live && c.options.Interval > 0 {
+			c.begin(time.Unix(0, e.Realtime))
+		}
 		c.take(p, e.Event)
 	}
 	return nil
@@ -118,7 +121,7 @@ func (e *Expressions) fits(p *recording.Probe) error {
 
 // needs returns the requirements for a program's own events.
 func (o *Options) needs() replay.Needs {
-	return replay.Needs{Exprs: o.exprs(), Fits: o.Expressions.fits}
+	return replay.Needs{Exprs: o.exprs(), Starts: true, Fits: o.Expressions.fits}
 }
 
 // exprs returns the expressions.

@@ -124,7 +124,7 @@ func (v *view) check(all []*recording.Probe) error {
 	}
 	condition, _ := replay.New(nil, v.where, nil)
 	for _, p := range all {
-		if condition.NewFilter(p).Selected {
+		if condition.NewFilter(p, nil).Selected {
 			return nil
 		}
 	}
@@ -139,7 +139,7 @@ func (v *view) check(all []*recording.Probe) error {
 func (v *view) meets(e *recording.Event) bool {
 	f := v.filters[e.Probe]
 	if f == nil {
-		f = v.condition.NewFilter(e.Probe)
+		f = v.condition.NewFilter(e.Probe, nil)
 		v.filters[e.Probe] = f
 	}
 	return f.Matches(e)

@@ -59,7 +59,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	goroutines := !o.From.Given() && slices.ContainsFunc(config.Specs, isFunction)
 	t.stream, err = source.Open(to, &config, events.Options{
 		From: o.From, Goroutines: goroutines, Stacks: o.Stack,
-		Needs: replay.Needs{Exprs: o.Show, Pointers: o.Verbose},
+		Needs: replay.Needs{Exprs: o.Show, Starts: true, Pointers: o.Verbose},
 		Show:  &events.Show{Exprs: o.Show, TextSize: o.TextSize, Verbose: o.Verbose},
 	})
 	if err != nil {
