@@ -42,6 +42,11 @@ Its names are those of the arguments, arg0, arg1 and so on, and:
   namespace, pod, container    those of Kubernetes, or ""
   workload, node    the pod's workload, derived from its name, and its node, or ""
 
+In trace, count and hist, the end of an operation (NAME__end, NAME__done) also has:
+
+  elapsed         the time since its NAME__start, unless an argument has this name
+  start.path      the argument path of its start; path is enough if the end has none
+
 It consists of == != < <= > >=, && || !, + - * / %, & | ^ &^ << >>, len(text), strings.HasPrefix, strings.HasSuffix,
 strings.Contains, durations such as 10ms and 2.5s, and str(arg0), which is the text at an address.
 A duration is compared with durations only: 10 has no unit.
