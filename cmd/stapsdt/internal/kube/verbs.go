@@ -52,6 +52,7 @@ var Verbs = []Verb{
 		where, duration, wait, via, budget, from, since, until, verbose,
 		{"output", "o", "FORMAT", "text, json for one object per line, csv for a table, or chrome or perfetto for a timeline in the file of -O"}, file, number,
 		{"show", "", "EXPR,...", "the values of Go expressions instead of all arguments"}, strlen,
+		{"stack", "", "", "show the stack from which each event was fired, which takes the node agent"},
 	}},
 	{"count", "count SPEC...", "Count events", []Flag{
 		where, duration, wait, via, budget, from, since, until, verbose,
