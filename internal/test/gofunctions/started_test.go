@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// timed is a program that measures each call of get inside of it and around it. Some calls panic, which a later call at the
+// measuring is a program that measures each call of get inside of it and around it. Some calls panic, which a later call at the
 // same depth must not be charged for, and get calls itself.
-const timed = `package main
+const measuring = `package main
 
 import (
 	"bufio"
@@ -72,7 +72,7 @@ func main() {
 func TestElapsed(t *testing.T) {
 	testenv.NeedsRoot(t)
 	const returns = "go:main.(*store).get:return"
-	path := build(t, timed, nil)
+	path := build(t, measuring, nil)
 	run := func(args ...string) (said, printed []string) {
 		s := launch(t, path)
 		c := s.command([]string{strings.TrimSuffix(returns, ":return"), returns}, args...)
