@@ -32,6 +32,9 @@ type Pairing struct {
 	Details bool
 	// Kinds means that there may be several kinds of operations with different details.
 	Kinds bool
+	// Nested also measures, for the key Call, the time of an operation without the operations of
+	// its goroutine that are inside it.
+	Nested bool
 }
 
 // Firer returns the parts of a key that tell who fires an event, for a message.
@@ -59,4 +62,4 @@ const MaxOpen = 1 << 16
 
 // MaxKinds is the maximum number of kinds of operations in one run. A kind has its own starts and
 // ends.
-const MaxKinds = 1024
+const MaxKinds = 2048

@@ -14,6 +14,7 @@ import (
 func (l *Latency) NewEnd(probe *Probe, c query.Counting) (a *Aggregate, err error) {
 	counting := query.Counting{Buckets: c.Buckets, Bounds: c.Bounds}
 	a = &Aggregate{counting: counting, probe: probe, Value: query.Elapsed, summed: true}
+	a.Nested = l.pairing.Nested
 	if a.keys, a.KeySize, err = l.endItems(probe); err != nil {
 		return nil, err
 	}
@@ -62,8 +63,8 @@ func (l *Latency) End(
 		}
 	}
 	b.ofExecutable()
-	b.pairKey(parts, key, of.Kind)
-	owner := b.open(l, keys, of, key, rowKey)
+	b.pairKey(parts, key, of)
+	owner, n := b.open(l, keys, of, key, rowKey)
 	conditional := len(l.startWhere) > 0 || len(l.Open) > 0
 	if conditional {
 		b.add(asm.JEq.Imm(regStart, 0, labelRejected)) // the start was not selected
@@ -77,11 +78,12 @@ func (l *Latency) End(
 			b.keyItem(&keys[i], rowKey)
 		}
 	}
-	b.take(of, key, owner, conditional)
+	b.take(of, key, owner, conditional, n)
 	if t != nil {
 		value := b.alloc(8)
 		b.add(asm.Sub.Reg(regTime, regStart), asm.StoreMem(asm.RFP, value, regTime, asm.DWord))
 		b.count(a, t, id, rowKey, value, 0)
+		n.count(b, value)
 	}
 	b.jump(labelExit)
 	b.label(labelRejected)
@@ -91,7 +93,7 @@ func (l *Latency) End(
 	b.add(asm.Mov.Imm(regOutcome, unevaluated))
 	b.jump(labelTake)
 	b.label(labelUnpaired)
-	b.increment(of.Totals, of.Kind, layout.TotalEnds)
+	b.total(of, layout.TotalEnds)
 	b.end()
 	return b.section()
 }
@@ -123,7 +125,9 @@ const (
 // open leaves the start time of an open operation in regStart and copies its items into the key of
 // a row. If there is no such operation, it jumps to labelUnpaired. It returns the stack offset of
 // the owner if the room is divided.
-func (b *builder) open(l *Latency, keys []item, of Operations, key, rowKey int16) (owner int16) {
+func (b *builder) open(
+	l *Latency, keys []item, of Operations, key, rowKey int16,
+) (owner int16, n *nested) {
 	b.lookup(of.Open.FD(), key)
 	b.add(
 		asm.JEq.Imm(asm.R0, 0, labelUnpaired),
@@ -142,13 +146,17 @@ func (b *builder) open(l *Latency, keys []item, of Operations, key, rowKey int16
 		owner = b.alloc(8)
 		b.copy(asm.RFP, owner, asm.R0, layout.OpenOwner, 8)
 	}
-	return owner
+	if l.pairing.Nested {
+		n = b.nested(l, of, key, b.alloc(nestedSize))
+		b.copy(asm.RFP, n.words, asm.R0, int16(l.nestedAt), nestedSize)
+	}
+	return owner, n
 }
 
 // take removes an open operation and counts the pair, unless another end has taken the operation
 // meanwhile. The code continues if the pair counts. conditional means that regStart is 0 if the
 // start was not selected.
-func (b *builder) take(of Operations, key, owner int16, conditional bool) {
+func (b *builder) take(of Operations, key, owner int16, conditional bool, n *nested) {
 	b.add(asm.Mov.Imm(regOutcome, counts))
 	b.label(labelTake)
 	b.add(asm.LoadMapPtr(asm.R1, of.Open.FD()))
@@ -157,10 +165,11 @@ func (b *builder) take(of Operations, key, owner int16, conditional bool) {
 	if of.Shares != nil {
 		b.leave(of.Shares, owner)
 	}
+	n.leave(b, conditional)
 	if conditional {
 		b.add(asm.JEq.Imm(regStart, 0, labelExit))
 	}
-	b.increment(of.Totals, of.Kind, layout.TotalPairs)
+	b.total(of, layout.TotalPairs)
 	b.add(
 		asm.JEq.Imm(regOutcome, rejected, labelExit),
 		asm.JEq.Imm(regOutcome, unevaluated, labelFault),

@@ -32,6 +32,8 @@ type Latency struct {
 	// stacks of the starts, or nil. A stack is the end of an operation's value.
 	kept   bool
 	stacks *layout.StackTable
+	// nestedAt is the offset of the words of nested calls.
+	nestedAt int
 }
 
 // NewLatency decides which expressions are evaluated at the start and which at the end, from one
@@ -58,6 +60,9 @@ func NewLatency(start, end *Probe, pairing query.Pairing) (*Latency, error) {
 		l.atStart[src] = len(l.Open)
 		l.Open = append(l.Open, item.Item)
 		l.valueSize += item.Size
+	}
+	if l.pairing.Nested {
+		l.nestedAt, l.valueSize = l.valueSize, l.valueSize+nestedSize
 	}
 	if l.keySize+l.valueSize > stackSize { // a map would not take such a key either
 		return nil, errStack
@@ -99,6 +104,7 @@ type OperationTables struct {
 	Shares       *layout.Shares
 
 	stopped *ebpf.Map // one word, which is 1 after Stop
+	inner   *ebpf.Map // the time inside calls, or nil
 }
 
 // Stop ends the pairing of starts and ends at the same time. Without it, a program would still
@@ -117,6 +123,7 @@ func (t *OperationTables) Close() {
 		t.Totals.Close()
 		t.Shares.Close()
 		t.stopped.Close()
+		t.inner.Close()
 	}
 }
 
@@ -124,6 +131,9 @@ func (t *OperationTables) Close() {
 type Operations struct {
 	*OperationTables
 	Kind uint32
+	// Numbered means that the kind is the ID of the sections, so that those of all kinds can be
+	// alike.
+	Numbered bool
 }
 
 // NewTables creates the tables of operations. Shared tables have twice the room, which the users of
@@ -156,6 +166,9 @@ func (l *Latency) NewTables(shared bool) (t *OperationTables, err error) {
 		t.stopped, err = ebpf.NewMap(
 			&ebpf.MapSpec{Name: "stopped", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1},
 		)
+	}
+	if err == nil && l.pairing.Nested {
+		t.inner, err = newInner(most)
 	}
 	if err == nil && shared {
 		t.Shares, err = layout.NewShares(most)

@@ -68,17 +68,14 @@ func (l *Latency) sameKey(p *Probe) ([]item, error) {
 }
 
 // pairKey stores the key of an open operation on the stack.
-func (b *builder) pairKey(items []item, key int16, kind uint32) {
+func (b *builder) pairKey(items []item, key int16, of Operations) {
 	// A process of another PID namespace has no PID in ours. Its key has its own PID.
 	b.add(
 		asm.FnGetCurrentPidTgid.Call(),
 		asm.Mov.Reg(regThread, asm.R0),
 		asm.RSh.Imm(asm.R0, 32),
 	)
-	if kind > 0 {
-		b.constant(asm.R1, int64(kind)<<32)
-		b.add(asm.Or.Reg(asm.R0, asm.R1))
-	}
+	b.ofKind(of)
 	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
 	for i := range items {
 		b.pairItem(&items[i], key)

@@ -113,20 +113,26 @@ func TestEachProgramAlone(t *testing.T) {
 			}
 		}
 	}
-	for _, key := range []string{"n", "text", query.Goroutine, query.Call, "text n", "thread text goroutine tid"} {
-		l, err := NewLatency(probe, probe, query.Pairing{Key: strings.Fields(key), By: by, Where: []string{where}, Details: true})
+	const nested = "nested calls"
+	for _, key := range []string{"n", "text", query.Goroutine, query.Call, "text n", "thread text goroutine tid", nested} {
+		pairing := query.Pairing{Key: strings.Fields(key), By: by, Where: []string{where}, Details: true}
+		if key == nested {
+			pairing = query.Pairing{Key: []string{query.Call}, By: by, Where: []string{where}, Nested: true}
+		}
+		l, err := NewLatency(probe, probe, pairing)
 		require.NoError(t, err)
 		tables, err := l.NewTables(false)
 		require.NoError(t, err)
 		t.Cleanup(tables.Close)
-		kinds["start by "+key] = func() (*Section, error) { return l.Start(env, Operations{tables, 1}, probe) }
+		of := Operations{OperationTables: tables, Kind: 1, Numbered: key == nested}
+		kinds["start by "+key] = func() (*Section, error) { return l.Start(env, of, probe) }
 		kinds["end by "+key] = func() (*Section, error) {
 			end, err := l.NewEnd(probe, query.Counting{Buckets: query.Powers{}})
 			require.NoError(t, err)
 			rows, err := end.NewTables(layout.Limits{Rows: 10})
 			require.NoError(t, err)
 			t.Cleanup(rows.Close)
-			return l.End(env, Operations{tables, 1}, end, rows, 1)
+			return l.End(env, of, end, rows, 1)
 		}
 	}
 	for name, section := range kinds {

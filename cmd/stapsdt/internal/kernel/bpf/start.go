@@ -33,7 +33,9 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 	b.reserve(items, value)
 	b.zero(value, int16(l.valueSize))
 	b.ofExecutable()
-	b.pairKey(parts, key, of.Kind)
+	b.pairKey(parts, key, of)
+	n := b.nested(l, of, key, value+int16(l.nestedAt))
+	n.enter(b)
 	if env.Namespace == nil {
 		b.add(asm.StoreMem(asm.RFP, value+layout.OpenThread, regThread, asm.DWord))
 	} else {
@@ -52,14 +54,15 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 	}
 	b.see(l.seen, value)
 	b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, value+layout.OpenTime, asm.R0, asm.DWord))
-	b.put(l, of, key, value)
+	b.put(l, of, key, value, n)
 	b.end()
 	return b.section()
 }
 
 // put stores an open operation, at labelPut, and counts it unless its conditions are false.
-func (b *builder) put(l *Latency, of Operations, key, value int16) {
+func (b *builder) put(l *Latency, of Operations, key, value int16, n *nested) {
 	b.label(labelPut)
+	n.started(b, value+layout.OpenTime)
 	if of.Shares != nil {
 		b.putShared(of, key, value)
 	} else {
@@ -72,10 +75,10 @@ func (b *builder) put(l *Latency, of Operations, key, value int16) {
 			asm.JEq.Imm(asm.R0, 0, labelExit),
 		)
 	}
-	b.increment(of.Totals, of.Kind, layout.TotalStarts)
+	b.total(of, layout.TotalStarts)
 	b.jump(labelExit)
 	b.label(labelFull)
-	b.increment(of.Totals, of.Kind, layout.TotalFull)
+	b.total(of, layout.TotalFull)
 	b.jump(labelExit)
 	b.label(labelUnevaluated)
 	b.increment(b.env.Stats, layout.StatUnevaluated, 0)

@@ -188,7 +188,7 @@ func (b *builder) started() {
 	}
 	b.now()
 	b.reserve(parts, s.key)
-	b.pairKey(parts, s.key, s.Of.Kind)
+	b.pairKey(parts, s.key, s.Of)
 	b.lookup(s.Of.Open.FD(), s.key)
 	elapsed := b.alloc(8)
 	b.add(

@@ -26,6 +26,9 @@ const (
 
 	RowExemplar = rowSize // the latest value, its ID, its time, and the XOR of these
 	RowBuckets  = RowExemplar + 4*8
+
+	RowOwn   = rowSize     // the time of calls without the calls inside them
+	RowWhole = rowSize + 8 // the time of calls without those of their function inside them
 )
 
 // Rows is the layout of tables in which events are counted: of their rows and of the rows' keys.
@@ -41,6 +44,8 @@ type Rows struct {
 	KeyBuckets, Buckets int
 	// Latest adds the latest value to each row.
 	Latest bool
+	// Nested adds the times of calls without the calls inside them to each row.
+	Nested bool
 }
 
 // Size is the size of a row.
@@ -48,6 +53,8 @@ func (l *Rows) Size() int {
 	switch {
 	case l.Latest:
 		return RowTime + 8
+	case l.Nested:
+		return RowWhole + 8
 	case l.Buckets > 0:
 		return RowBuckets + 8*l.Buckets
 	}
@@ -55,8 +62,11 @@ func (l *Rows) Size() int {
 }
 
 // Places reports whether rows have fixed places in an array, instead of being created and removed:
-// the programs have no keys.
-func (l *Rows) Places() bool { return len(l.Keys) == 0 && !l.Stacks && !l.Latest }
+// the programs have no keys. Rows of nested calls are not, because
+// most of thousands of functions use few of their buckets.
+func (l *Rows) Places() bool {
+	return len(l.Keys) == 0 && !l.Stacks && !l.Latest && !l.Nested
+}
 
 // Alone reports whether programs cannot share a table, because it has a place for each bucket, but
 // none for each program.
@@ -92,6 +102,8 @@ type Row struct {
 	Time      time.Duration
 	Buckets   []uint64
 	Exemplars []Exemplar
+	// Own and Whole are RowOwn and RowWhole, in nanoseconds.
+	Own, Whole uint64
 }
 
 // Exemplar is one event.
@@ -148,6 +160,8 @@ func (r *Row) add(l *Rows, parts []byte) {
 		sum := query.Sum{Low: int64(word(RowSum)), High: int64(word(RowSum + 8))}
 		r.Merge(query.Tally{Count: word(RowCount), Sum: sum})
 		switch {
+		case l.Nested:
+			r.Own, r.Whole = r.Own+word(RowOwn), r.Whole+word(RowWhole)
 		case l.Latest:
 			r.Latest, r.Process = word(RowLatest), int(word(RowProcess))
 			r.Time = time.Duration(word(RowTime))

@@ -44,6 +44,7 @@ func TestTables(t *testing.T) {
 		"keys":    {Rows{Keys: []value.Item{item}, KeySize: 16}, words(2, 11), words(7, 30, minus), Row{ID: 2, Tally: tally}},
 		"buckets": {Rows{Keys: []value.Item{item}, KeySize: 24, KeyBuckets: 9}, words(2, 11, 8), words(7, 30, minus), Row{ID: 2, Bucket: 8, Tally: tally}},
 		"stack":   {Rows{KeySize: 24, Stacks: true}, words(2, 44, 1<<32|5), words(7, 30, minus), Row{ID: 2, Process: 44, Stack: 1<<32 | 5, Tally: tally}},
+		"nested":  {Rows{KeySize: 16, KeyBuckets: 9, Nested: true}, words(2, 8), words(7, 30, minus, 12, 15), Row{ID: 2, Bucket: 8, Own: 12, Whole: 15, Tally: tally}},
 		"latest":  {Rows{KeySize: KeyHeader, Latest: true}, words(2), words(7, 30, minus, 12, 44, at), Row{ID: 2, Latest: 12, Process: 44, Time: time.Duration(at), Tally: tally}},
 		"histogram": {Rows{KeySize: KeyHeader, Buckets: 2}, uint32(1), words(7, 30, minus, 12, 9, at, 12^9^at, 3, 4), Row{
 			ID: 1, Buckets: []uint64{3, 4}, Exemplars: []Exemplar{{12, 9, At(at)}}, Tally: tally,

@@ -40,7 +40,12 @@ func (o *Operations) Prepare(s *probes.Selector, pairing query.Pairing) (err err
 	}
 	first, last := s.Specs[0].First, s.Specs[1].First
 	start := engine.NewProbe(first.File, first.Site)
-	plan, err := bpf.NewLatency(start, engine.NewProbe(last.File, last.Site), pairing)
+	return o.PrepareFrom(start, engine.NewProbe(last.File, last.Site), pairing)
+}
+
+// PrepareFrom is Prepare for a start and an end, if Plan is nil.
+func (o *Operations) PrepareFrom(start, end *bpf.Probe, pairing query.Pairing) error {
+	plan, err := bpf.NewLatency(start, end, pairing)
 	if err != nil {
 		return err
 	}

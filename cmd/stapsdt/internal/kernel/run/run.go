@@ -5,6 +5,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,9 @@ type Options struct {
 	// Whole means that all probes are detached if they exceed the budget, instead of the most
 	// expensive ones.
 	Whole bool
+	// MaxFunctions is the maximum number of functions that a spec may select, or 0 for the usual
+	// number.
+	MaxFunctions int
 }
 
 // Run is a run of a command.
@@ -126,6 +130,7 @@ func (r *Run) open() (err error) {
 	}
 	r.finder = target.NewTracer()
 	r.finder.Debug = r.debug
+	r.finder.MaxFunctions = cmp.Or(r.MaxFunctions, r.finder.MaxFunctions)
 	r.finder.SelectFunctions(r.Selector.FunctionSpecs())
 	if r.All || len(r.Pods) > 0 {
 		r.finder.Limit()

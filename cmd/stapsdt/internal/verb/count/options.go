@@ -47,6 +47,8 @@ type Options struct {
 	Limit int
 	// Table selects a table in place of histograms, however few rows there are.
 	Table bool
+	// Histograms selects histograms in place of the table of functions.
+	Histograms bool
 	// Interval is the time between two reports, or 0 for only one at the end.
 	Interval time.Duration
 	// Sort is the column by which rows are sorted, the largest first, or "" for the number of

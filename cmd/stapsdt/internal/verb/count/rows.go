@@ -28,6 +28,9 @@ type Row[S Subject] struct {
 	// buckets to their counts.
 	Value   expr.Type
 	Buckets query.Tallies
+	// Own is the time of nested calls without the calls inside them, and Whole without those of the
+	// same function inside them, in nanoseconds.
+	Own, Whole uint64
 	// Detached is set if later events are not counted.
 	Detached *query.Detachment
 

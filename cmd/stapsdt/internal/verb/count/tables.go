@@ -23,7 +23,7 @@ type Tables[S Subject] struct {
 	Detached func(of S) *query.Detachment
 
 	tables   map[string]*layout.Tables // keyed by layout
-	counters []*counter[S]             // indexed by the IDs in rows
+	counters []*counter[S]             // indexed by the IDs in rows; nil for an ID without a program
 	stacks   map[*Row[S]]*symbol.Stack // of the last rows
 }
 
@@ -41,11 +41,16 @@ type counter[S Subject] struct {
 const (
 	maxBytes  = 64 << 20
 	maxPlaces = 4096
+	// maxNested is the maximum number of buckets of nested calls, which all processors share.
+	maxNested = 16 * maxRows
 )
 
 // limitsOf returns the bounds of a table. In a histogram with keys, each bucket takes a row.
 func limitsOf(a *bpf.Aggregate) layout.Limits {
 	l := layout.Limits{Rows: maxRows, Places: maxPlaces}
+	if a.Nested {
+		return layout.Limits{Rows: maxNested, Bytes: 1}
+	}
 	if a.KeyBuckets > 0 {
 		l.Rows = min(4*maxRows, max(maxRows/4, maxBytes/(a.Size()*ebpf.MustPossibleCPU())))
 	}
@@ -53,14 +58,24 @@ func limitsOf(a *bpf.Aggregate) layout.Limits {
 }
 
 // Add assigns a table to the program of a probe. section is called with the table and the program's
-// ID in its rows.
+// ID in its rows. Other programs have other IDs.
 func (t *Tables[S]) Add(
 	a *bpf.Aggregate,
 	of S,
 	probe string,
 	section func(rows *layout.Tables, id uint32) (*bpf.Section, error),
 ) (*bpf.Section, error) {
-	id := len(t.counters)
+	return t.Put(len(t.counters), a, of, probe, section)
+}
+
+// Put is Add with an ID. Programs can share an ID if they have the same subject and keys.
+func (t *Tables[S]) Put(
+	id int,
+	a *bpf.Aggregate,
+	of S,
+	probe string,
+	section func(rows *layout.Tables, id uint32) (*bpf.Section, error),
+) (*bpf.Section, error) {
 	if a.Places() && !a.Alone() && id >= maxPlaces {
 		return nil, fmt.Errorf("too many different probes: at most %d are counted at a time", maxPlaces)
 	}
@@ -81,7 +96,10 @@ func (t *Tables[S]) Add(
 	}
 	made, err := section(rows, uint32(id))
 	if err == nil {
-		t.counters = append(t.counters, &counter[S]{a, of, probe, rows})
+		for len(t.counters) <= id {
+			t.counters = append(t.counters, nil)
+		}
+		t.counters[id] = &counter[S]{a, of, probe, rows}
 	}
 	return made, err
 }
@@ -92,7 +110,7 @@ func (t *Tables[S]) Rows() ([]*Row[S], error) {
 	t.stacks = map[*Row[S]]*symbol.Stack{}
 	seen := map[*layout.Tables]bool{}
 	for _, c := range t.counters {
-		if seen[c.rows] {
+		if c == nil || seen[c.rows] {
 			continue
 		}
 		seen[c.rows] = true
@@ -133,6 +151,7 @@ func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r *layout.Ro
 		}
 	}
 	n.Count += r.Count
+	n.Own, n.Whole = n.Own+r.Own, n.Whole+r.Whole
 	n.Buckets.Of(r.Bucket).Merge(r.Tally)
 }
 
