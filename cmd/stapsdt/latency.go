@@ -35,6 +35,11 @@ A single go:PATTERN stands for the calls of functions and their returns.`,
 			if config.Specs, err = parseSpecs(args); err != nil {
 				return err
 			}
+			changed := c.Flags().Changed
+			options.Histograms = changed("linear") || changed("table") && !options.Table
+			if !changed("sort") {
+				options.Sort = ""
+			}
 			return latency.Run(c.Context(), to, config, key, options)
 		},
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/functions"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -58,13 +59,17 @@ func Run(
 	if l.pairs, err = newPairs(config.Specs, key); err != nil {
 		return err
 	}
+	if l.options.By, err = query.SplitExprs(o.By); err != nil {
+		return err
+	}
+	if l.tabulates() {
+		config.Specs = config.Specs[:1]
+		return functions.Run(ctx, to, config, l.options)
+	}
 	if err := l.pairs.keyless; err != nil && (config.All || config.Await || config.Command != nil) {
 		return err // the probes may come late, or never
 	}
 	if err := o.Check(); err != nil {
-		return err
-	}
-	if l.options.By, err = query.SplitExprs(o.By); err != nil {
 		return err
 	}
 	l.kinds.pairs = l.pairs
@@ -90,6 +95,20 @@ func Run(
 	}
 	defer route.Stream.Close()
 	return l.runStream(ctx, route.Stream)
+}
+
+// tabulates reports whether functions are shown in a table, which --by function selects, or a
+// pattern of functions. If so, it removes function from --by.
+func (l *latency) tabulates() bool {
+	if !l.pairs.functions {
+		return false
+	}
+	by, selected := functions.CutBy(l.options.By)
+	if !selected && (l.options.Histograms || !l.pairs.start.Pattern.IsGlob()) {
+		return false
+	}
+	l.options.By = by
+	return true
 }
 
 // tick shows the times if that is due.
