@@ -46,11 +46,11 @@ func countFlags(c *cobra.Command, config *query.Config, o *count.Options) {
 	outputFlag(c, &config.Format)
 	byFlag(c, &o.By)
 	limitFlag(c, &o.Limit, "rows")
-	c.Flags().StringVar(&o.Sort, "sort", "count", "the rows by `COLUMN`, the largest number first: count, sum with --sum, or for hist and latency average, p50, p99 or max")
+	c.Flags().StringVar(&o.Sort, "sort", "count", "the rows by `COLUMN`, the largest number first: count, sum with --sum, for hist and latency average, p50, p99 or max, and for functions total or own")
 	_ = c.RegisterFlagCompletionFunc(
 		"sort",
 		cobra.FixedCompletions(
-			[]string{"count", "sum", "average", "p50", "p99", "max"}, cobra.ShellCompDirectiveNoFileComp,
+			[]string{"count", "sum", "average", "p50", "p99", "max", "total", "own"}, cobra.ShellCompDirectiveNoFileComp,
 		),
 	)
 	sourceFlags(c, &o.From)

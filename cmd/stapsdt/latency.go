@@ -22,11 +22,16 @@ the operations that have been open longest.
 
 START and END are [FILE:]PROVIDER:PROBE. A single SPEC stands for SPEC__start and SPEC__end or SPEC__done.
 Such probes are paired by their first argument, which is the id of a span. Others need --key.
-A single go:PATTERN stands for the calls of functions and their returns.`,
+A single go:PATTERN stands for the calls of functions and their returns. For a pattern, or with
+--by function, it prints one table of the functions, those with the most time first. TOTAL is the
+time of the calls of a function, in which recursive calls count once. OWN is without the selected
+functions that it calls. Both include the time for which calls wait. The time of a call that a panic
+ends counts as OWN of its caller. --table=false prints histograms instead.`,
 		Example: `  stapsdt latency -p 1234 myapp:query
   stapsdt latency -p 1234 myapp:query__start myapp:query__end --by 'text,error != ""'
   stapsdt latency -p 1234 myapp:begin myapp:done --key goroutine
   stapsdt latency -p 1234 pool:linked pool:unlinked --key client,port
+  stapsdt latency -p 1234 'go:main.*' --sort own --budget 1%
   stapsdt latency postgres:postgresql:query__start postgres:postgresql:query__done --key thread`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if args = cutAddress(args, &options.From); len(args) != 1 && len(args) != 2 {

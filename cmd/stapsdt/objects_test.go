@@ -313,13 +313,18 @@ func (s objectsSeen) seeFunctions() {
 	}
 	pid, call := start()
 	s.seeNamed(s.run(nil, "list", "-p", pid, "go:main.*", "go:runtime.m*"))
-	for _, args := range []string{"trace go:main.*", "trace --stack go:main.part:return", "tree go:main.whole go:main.part"} {
+	for _, args := range []string{
+		"trace go:main.*", "trace --stack go:main.part:return", "tree go:main.whole go:main.part", "latency go:main.*", "top go:main.whole go:main.part",
+		"latency go:main.p* -w l==high", "top go:main.part -w l==high",
+		"latency go:main.part --by function --linear 0s:1ns:1ns", "latency go:main.part --by function --linear 1h:2h:1h",
+	} {
 		args := append(strings.Fields(args), "-p", pid, "-o", "json", "-v")
 		s.see(args[0], runSource(s.T, args, announced.MatchString, call))
 	}
 	busy, _ := start("busy")
 	for _, args := range []string{
 		"count go:main.part", "hist go:main.part l", "latency go:main.part", "stack go:main.part",
+		"latency go:main.part --by function", "top go:main.part",
 	} {
 		words := strings.Fields(args)
 		s.run(nil, words[0], append(words[1:], "-p", busy, "--budget", "0.1%", "-d", testenv.Patience.String())...)

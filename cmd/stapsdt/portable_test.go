@@ -20,7 +20,7 @@ var portable = []string{
 // portableVerbs are the packages of commands that read events of any source. On Linux, they may import what opens
 // processes; elsewhere they import nothing but portable packages.
 var portableVerbs = []string{
-	"kernel/source", "verb/list", "verb/count", "verb/latency", "verb/trace", "verb/tree",
+	"kernel/source", "verb/list", "verb/count", "verb/functions", "verb/latency", "verb/trace", "verb/tree",
 	"verb/timeline", "verb/top",
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/schema"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/functions"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/latency"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/list"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/top"
@@ -36,7 +37,10 @@ func objects() []schema.Kind {
 		schema.Of("histogram", "values of events of a probe", "hist", count.JSONHistogram{}),
 		schema.Of("times", "durations of operations", "latency", latency.JSONTimes{}),
 		schema.Of("unpaired", "events without a counterpart, after the times", "latency", latency.JSONUnpaired{}),
+		schema.Of("calls", "calls of a function", "latency", functions.JSONCalls{}),
+		schema.Of("rest", "functions and calls without a row, after the rows", "latency", functions.JSONRest{}),
 		schema.Of("screen", "a screen", "top", top.JSONScreen{}),
+		schema.Of("functions", "a screen of functions", "top", top.JSONFunctions{}),
 		schema.Of("tree", "an operation that has no parent", "tree", tree.JSONTree{}),
 	}, linuxObjects()...)
 }

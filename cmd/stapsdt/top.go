@@ -23,10 +23,14 @@ the arguments of their start.
 An operation has two probes, NAME__start and NAME__end or NAME__done, which are paired by their
 first argument, such as the id of a span. SPEC is [FILE:]PROVIDER:NAME; without one, it is all.
 
+go:PATTERN shows the functions of a Go program whose calls have returned in the last ten intervals,
+those with the most time first: see stapsdt help latency for TOTAL and OWN.
+
 On a terminal, keys sort, filter, pause, and open a row: ? lists them. With -n, and where the
 output is no terminal, one screen follows another.`,
 		Example: `  stapsdt top -p 1234
   stapsdt top -p shop 'shop:*' --by route
+  stapsdt top -p shop 'go:main.*' --budget 1%
   stapsdt top -a -n 1 -o json
   stapsdt top --from /dev/shm/shop.rec`,
 		RunE: func(c *cobra.Command, args []string) (err error) {

@@ -27,7 +27,7 @@ var (
 	strlen   = Flag{"strlen", "", "N", "at most N bytes of a text"}
 	by       = Flag{"by", "", "EXPR,...", "separately for each value of the Go expressions"}
 	interval = Flag{"interval", "i", "DURATION", "show the numbers at this interval too, such as 1s"}
-	sort     = Flag{"sort", "", "COLUMN", "the rows by a column, the largest number first: count, sum with --sum, or for hist and latency average, p50, p99 or max"}
+	sort     = Flag{"sort", "", "COLUMN", "the rows by a column, the largest number first: count, sum with --sum, for hist and latency average, p50, p99 or max, and for functions total or own"}
 	linear   = Flag{"linear", "", "LOW:HIGH:STEP", "buckets of one size"}
 	table    = Flag{"table", "", "", "a table with a row for each value of --by, even for few"}
 	key      = Flag{"key", "", "EXPR,...", "what a start and its end have in common: expressions, goroutine, or thread"}

@@ -3,6 +3,8 @@
 package bpf
 
 import (
+	"errors"
+
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 
 	"github.com/cilium/ebpf"
@@ -184,11 +186,21 @@ func (n *nested) count(b *builder, elapsed int16) {
 	})
 }
 
-// Hold stops the pairing of operations until Go, so that no program counts before all are attached.
-func (t *OperationTables) Hold() error { return t.Stop() }
-
-// Go lets the pairing begin.
+// Go lets the pairing go on after Stop.
 func (t *OperationTables) Go() error { return t.stopped.Put(uint32(0), uint64(0)) }
+
+// Clear removes all operations and totals after Stop.
+func (t *OperationTables) Clear() error {
+	err := errors.Join(layout.Clear(t.Open), layout.Clear(t.inner))
+	for kind := range t.Totals.MaxEntries() {
+		zeros := make([][]byte, ebpf.MustPossibleCPU())
+		for i := range zeros {
+			zeros[i] = make([]byte, t.Totals.ValueSize())
+		}
+		err = errors.Join(err, t.Totals.Put(kind, zeros))
+	}
+	return err
+}
 
 // Inner returns the map of the time inside calls, for layout.PurgeInner. It is nil unless the
 // Pairing is Nested.

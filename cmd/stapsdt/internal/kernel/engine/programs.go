@@ -124,9 +124,7 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 			g.sites = append(g.sites, s)
 		}
 	}
-	// The first spec of a pair selects the starts. Attach it last: an operation that starts before
-	// its end is attached to would stay open.
-	slices.SortStableFunc(a.groups, func(x, y *group) int { return y.order - x.order })
+	sortGroups(a.groups)
 	return nil
 }
 

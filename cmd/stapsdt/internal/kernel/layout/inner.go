@@ -18,14 +18,24 @@ const (
 
 // PurgeInner removes the time inside calls of processes that have ended.
 func PurgeInner(inner *ebpf.Map, lives func(pid int) bool) error {
-	var dead [][]byte
-	err := each(inner, func(key, _ []byte) {
-		if !lives(int(uint32(binary.NativeEndian.Uint64(key)))) {
-			dead = append(dead, bytes.Clone(key))
+	return remove(inner, func(key []byte) bool {
+		return !lives(int(uint32(binary.NativeEndian.Uint64(key))))
+	})
+}
+
+// Clear removes all entries of a map.
+func Clear(m *ebpf.Map) error { return remove(m, func([]byte) bool { return true }) }
+
+// remove removes the entries with some keys.
+func remove(m *ebpf.Map, which func(key []byte) bool) error {
+	var keys [][]byte
+	err := each(m, func(key, _ []byte) {
+		if which(key) {
+			keys = append(keys, bytes.Clone(key))
 		}
 	})
-	for _, key := range dead {
-		_ = inner.Delete(key) // a new process with the same PID may have removed it
+	for _, key := range keys {
+		_ = m.Delete(key) // a program may have removed it meanwhile
 	}
 	return err
 }

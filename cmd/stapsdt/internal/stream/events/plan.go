@@ -28,7 +28,7 @@ func NewPlan(config query.Config, by, key []string) (*Plan, error) {
 	}
 	for _, name := range names {
 		if name.Functions {
-			return nil, query.Usagef("%v selects functions, but top shows operations with two probes: stapsdt latency shows how long functions take", name)
+			return nil, query.Usagef("%v selects functions, but operations have two probes", name)
 		}
 	}
 	where, err := query.SplitWhere(config.Where), config.CheckWhere()

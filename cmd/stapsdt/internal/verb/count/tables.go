@@ -3,6 +3,7 @@
 package count
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/symbol"
@@ -153,6 +154,14 @@ func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r *layout.Ro
 	n.Count += r.Count
 	n.Own, n.Whole = n.Own+r.Own, n.Whole+r.Whole
 	n.Buckets.Of(r.Bucket).Merge(r.Tally)
+}
+
+// Clear removes all rows, which must not have fixed places.
+func (t *Tables[S]) Clear() (err error) {
+	for _, rows := range t.tables {
+		err = errors.Join(err, layout.Clear(rows.Rows))
+	}
+	return err
 }
 
 // Stack returns the stack of one of the last rows.

@@ -5,13 +5,13 @@ package functions
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/count"
 )
@@ -97,7 +97,7 @@ var columns = []string{"total", "own", "count", "p50", "p99", "max"}
 // check returns an error if an option is not valid.
 func check(o *count.Options) error {
 	if o.Sort != "" && !slices.Contains(columns, o.Sort) {
-		return query.Usagef("--sort takes %s for a table of functions, not %q", strings.Join(columns, " or "), o.Sort)
+		return query.Usagef("--sort takes %s for a table of functions, not %q", text.List(columns, "or"), o.Sort)
 	}
 	return count.CheckLimit(o.Limit)
 }

@@ -29,11 +29,12 @@ type JSONRow struct {
 
 // JSONNotes are the functions and calls that have no row, in JSON.
 type JSONNotes struct {
-	Idle    int      `json:"functions_without_calls" doc:"number of functions"`
-	Unseen  int      `json:"functions_without_returns" doc:"number of functions; the returns cannot be seen"`
-	Running []string `json:"not_returned" doc:"functions of which no call has returned"`
-	Calls   uint64   `json:"starts_without_end" doc:"number of events"`
-	Returns uint64   `json:"ends_without_start" doc:"number of events"`
+	Idle      int      `json:"functions_without_calls" doc:"number of functions"`
+	Unseen    int      `json:"functions_without_returns" doc:"number of functions; the returns cannot be seen"`
+	Uncounted int      `json:"functions_detached" doc:"number of functions; detached before a call returned"`
+	Running   []string `json:"not_returned" doc:"functions of which no call has returned"`
+	Calls     uint64   `json:"starts_without_end" doc:"number of events"`
+	Returns   uint64   `json:"ends_without_start" doc:"number of events"`
 }
 
 // JSONRest is what has no row, after the rows.
@@ -55,7 +56,7 @@ func (t *Table) JSON(r *Row) JSONRow {
 
 // JSONNotes returns what has no row.
 func (t *Table) JSONNotes() JSONNotes {
-	return JSONNotes{t.Idle, t.Unseen, append([]string{}, t.Running...), t.Calls, t.Returns}
+	return JSONNotes{t.Idle, t.Unseen, t.Uncounted, append([]string{}, t.Running...), t.Calls, t.Returns}
 }
 
 // encode writes an object for each row, and one for what has none.

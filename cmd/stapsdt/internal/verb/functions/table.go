@@ -22,12 +22,16 @@ type Table struct {
 	Idle    int
 	Running []string
 	Unseen  int
+	// Uncounted counts functions that the budget has detached before any of their calls returned.
+	Uncounted int
 	// Calls counts the calls without a return, and Returns the returns without a call.
 	Calls, Returns uint64
 	// Where means that a condition selects calls.
 	Where bool
 	// AtMost is the reason that the times without other functions are upper bounds, or "".
 	AtMost string
+
+	detached int // number of functions
 }
 
 // Row holds the calls of a function with the same values of --by.
@@ -149,6 +153,9 @@ func (t *Table) Notes() (all []string) {
 			calls = "no such calls"
 		}
 		note("%s had %s", render.Number(t.Idle, "function"), calls)
+	}
+	if t.Uncounted > 0 {
+		note("%s detached before a call returned", render.Number(t.Uncounted, "function"))
 	}
 	if t.Unseen > 0 {
 		note("%s not measured, because the returns cannot be seen", render.Number(t.Unseen, "function"))

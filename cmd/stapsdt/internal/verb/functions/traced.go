@@ -4,6 +4,7 @@ package functions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,14 +66,36 @@ func (t *traced) run(
 	ctx context.Context, tick func() (next time.Duration, more bool, err error),
 ) error {
 	t.tick = tick
-	if t.operations.Plan != nil {
-		if err := t.operations.Tables.Go(); err != nil {
-			return err
-		}
+	if err := t.begin(); err != nil {
+		return err
 	}
 	t.session.Announce()
 	return t.session.Wait(ctx, t)
 }
+
+// begin begins to count when all functions are attached to: what a function calls must not be
+// missing from its time. With a budget, calls were counted from the first function on, and are kept
+// if the budget has detached functions meanwhile, which have no others.
+func (t *traced) begin() error {
+	tables := t.operations.Tables
+	isDetached := func(f *Function) bool { return t.detached(f) != nil }
+	if tables == nil || slices.ContainsFunc(t.all, isDetached) {
+		return nil
+	}
+	if t.session.Budget > 0 {
+		if err := tables.Stop(); err != nil {
+			return err
+		}
+		time.Sleep(settling)
+		if err := errors.Join(t.Clear(), tables.Clear()); err != nil {
+			return err
+		}
+	}
+	return tables.Go()
+}
+
+// settling is the time after which no program runs that has begun before the tables were stopped.
+const settling = 10 * time.Millisecond
 
 func (t *traced) FDs() []int { return nil }
 
@@ -119,8 +142,7 @@ func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 	return section, err
 }
 
-// prepare creates the tables. Nothing is counted until all functions are attached to: what a
-// function calls must not be missing from its time.
+// prepare creates the tables. Without a budget, nothing is counted until begin.
 func (t *traced) prepare() error {
 	if t.operations.Plan != nil {
 		return nil
@@ -131,10 +153,10 @@ func (t *traced) prepare() error {
 		Key: []string{query.Call}, Where: query.SplitWhere(t.session.Where), By: t.options.By,
 		Nested: true,
 	})
-	if err != nil || t.session.Began() {
+	if err != nil || t.session.Began() || t.session.Budget > 0 {
 		return err
 	}
-	return t.operations.Tables.Hold()
+	return t.operations.Tables.Stop()
 }
 
 // section returns the code for the calls or the returns of a function. Without --by, it is the same
@@ -172,21 +194,19 @@ func (t *traced) table() (*Table, error) {
 		all.Rows = append(all.Rows, newRow(r, t.options.Buckets))
 	}
 	t.full = 0
-	detached := false
 	for kind, f := range t.all {
 		totals, err := layout.ReadTotals(t.operations.Tables.Totals, uint32(kind))
 		if err != nil {
 			return nil, err
 		}
 		t.full += totals.Full
-		detached = detached || t.detached(f) != nil
-		all.add(f, totals, has[f])
+		all.add(f, totals, has[f], t.detached(f) != nil)
 	}
 	slices.Sort(all.Running)
 	switch {
 	case t.full > 0:
 		all.AtMost = "some calls had no room"
-	case detached:
+	case all.detached > 0:
 		all.AtMost = "calls of detached functions are not seen"
 	case t.late:
 		all.AtMost = "functions were attached to later than their callers"
@@ -194,8 +214,8 @@ func (t *traced) table() (*Table, error) {
 	return all, nil
 }
 
-// add adds the totals of a function, which may have rows.
-func (t *Table) add(f *Function, totals query.Totals, hasRows bool) {
+// add adds the totals of a function, which may have rows, or be detached.
+func (t *Table) add(f *Function, totals query.Totals, hasRows, detached bool) {
 	if !f.fit[0] || !f.fit[1] {
 		if f.fit[0] {
 			t.Unseen++
@@ -204,8 +224,13 @@ func (t *Table) add(f *Function, totals query.Totals, hasRows bool) {
 	}
 	open := totals.Starts - min(totals.Starts, totals.Pairs) // a return may be counted meanwhile
 	t.Calls, t.Returns = t.Calls+open, t.Returns+totals.Ends
+	if detached {
+		t.detached++
+	}
 	switch {
 	case hasRows:
+	case detached:
+		t.Uncounted++
 	case open > 0:
 		t.Running = append(t.Running, f.name)
 	default:

@@ -45,6 +45,9 @@ type jsonOpen struct {
 
 // encode writes the snapshot as an object.
 func (s *snapshot) encode(w io.Writer) error {
+	if s.functions != nil {
+		return s.encodeFunctions(w)
+	}
 	j := JSONScreen{
 		Time: s.at.UTC(), Since: s.past.JSON(), Seconds: s.window.Seconds(),
 		Operations: []jsonLine{}, Open: s.allOpen, Unknown: s.unknown, Longest: []jsonOpen{},

@@ -15,13 +15,14 @@ import (
 
 // state holds the choices made with keys.
 type state struct {
-	sort   *column
-	filter string
-	typing bool // whether keys are added to the filter
-	paused bool
-	help   bool
-	lower  bool // whether the selected row is in the table of open operations
-	at     int  // the selected row
+	columns []column // by which rows can be sorted
+	sort    *column
+	filter  string
+	typing  bool // whether keys are added to the filter
+	paused  bool
+	help    bool
+	lower   bool // whether the selected row is in the table of open operations
+	at      int  // the selected row
 	// selected identifies the selected row even if the order changes.
 	selected string
 	opened   *subject // the row that is shown alone, or nil
@@ -80,6 +81,7 @@ func (st *state) key(e *tcell.EventKey, now *snapshot) (end bool) {
 }
 
 func (st *state) rune(r rune) (end bool) {
+	columns := st.columns
 	i := slices.IndexFunc(columns, func(c column) bool { return c.name == st.sort.name })
 	switch r {
 	case 'q':

@@ -77,7 +77,7 @@ func openScreen(to *console.Console, device string) *screen {
 	to.Restore(restore)
 	return &screen{
 		Screen: t, terminal: terminal, to: to, snapshots: make(chan *snapshot, 1),
-		state: state{sort: defaultColumn},
+		state: state{columns: columns, sort: defaultColumn},
 	}
 }
 

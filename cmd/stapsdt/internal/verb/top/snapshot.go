@@ -10,6 +10,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/functions"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/tree"
 )
 
@@ -34,6 +35,9 @@ type snapshot struct {
 	unknown int
 	parts   *tree.Parts // of the open operations, or nil
 	nested  bool        // open operations follow the operations that they are parts of
+	// functions is the table of the functions that the lines show, or nil if they show operations.
+	functions *functions.Table
+	last      bool // whether it is the last one of a run
 }
 
 // line is a row of a snapshot.
@@ -41,6 +45,8 @@ type line struct {
 	jsonLine
 	by        []evaluate.Shown // values in the order of --by
 	histogram *render.Histogram
+	row       *functions.Row // of a function, or nil
+	own       string         // its own time
 }
 
 // opened is an operation that is open.

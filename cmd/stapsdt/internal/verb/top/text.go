@@ -92,6 +92,9 @@ var defaultColumn = &columns[0]
 // head returns the first line. The most important part comes first, so that a narrow terminal does
 // not cut it.
 func (s *snapshot) head(width int) string {
+	if s.functions != nil {
+		return s.functionHead()
+	}
 	var rate, errors float64
 	for i := range s.lines {
 		rate += s.lines[i].Rate
@@ -136,6 +139,9 @@ func (s *snapshot) common(width int) string {
 
 // notes returns lines about events and operations that are not shown.
 func (s *snapshot) notes() (all []string) {
+	if s.functions != nil {
+		return s.functions.Notes()
+	}
 	if s.lost > 0 {
 		all = append(all, render.Number(s.lost, "event")+" lost")
 	}
@@ -159,7 +165,7 @@ func (s *snapshot) rows(all []line, width int) []string {
 	table := render.Table{Width: width}
 	var head []string
 	var shown []column
-	for _, c := range columns {
+	for _, c := range s.columns() {
 		if c.number != nil && width >= c.least {
 			shown, head = append(shown, c), append(head, c.name)
 		}
@@ -167,7 +173,7 @@ func (s *snapshot) rows(all []line, width int) []string {
 	table.Right = len(shown)
 	common := s.common(width)
 	if common == "" {
-		head = append(head, "OPERATION")
+		head = append(head, s.columns()[len(s.columns())-1].name)
 	}
 	table.Add(append(head, s.names...)...)
 	for i := range all {
@@ -255,7 +261,7 @@ func (s *snapshot) text(width int) []byte {
 	for _, note := range s.notes() {
 		fmt.Fprintln(&b, render.Cut(note, max(width, 1)))
 	}
-	for _, line := range s.rows(s.sorted(defaultColumn, ""), width) {
+	for _, line := range s.rows(s.sorted(s.defaultColumn(), ""), width) {
 		fmt.Fprintln(&b, line)
 	}
 	if len(s.open) > 0 {

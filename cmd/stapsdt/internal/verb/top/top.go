@@ -29,6 +29,8 @@ type Options struct {
 	Interval time.Duration
 	// From names the recordings or the page to read instead of processes.
 	From replay.From
+
+	functions bool // whether functions are shown in place of operations
 }
 
 // view makes snapshots of the operations. It is an events.Consumer.
@@ -55,7 +57,12 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	if o.By, err = query.SplitExprs(o.By); err != nil {
 		return err
 	}
-	if len(o.By) == 0 && !o.From.Given() && (config.All || len(config.Pods) > 0) && source.Pods() {
+	of, err := events.Functions(config.Specs)
+	if err != nil {
+		return err
+	}
+	o.functions = of
+	if len(o.By) == 0 && !of && !o.From.Given() && (config.All || len(config.Pods) > 0) && source.Pods() {
 		o.By = []string{"namespace", "pod"}
 	}
 	if len(o.From.Paths) > 0 || config.Format != query.Text || o.Screens > 0 {
@@ -64,6 +71,12 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	s := openScreen(to, "/dev/tty")
 	if s == nil {
 		return runPlain(ctx, to, config, &o)
+	}
+	if o.functions {
+		s.state.columns, s.state.sort = functionColumns, defaultFunctionColumn
+		return s.run(ctx, func(ctx context.Context, to *console.Console) error {
+			return runFunctions(ctx, to, config, &o, s.take)
+		})
 	}
 	return s.run(ctx, func(ctx context.Context, to *console.Console) error {
 		v, err := newView(to, config, &o)
@@ -158,6 +171,16 @@ func (v *view) snapshot() *snapshot {
 
 // runPlain shows one screen after another, without keys.
 func runPlain(ctx context.Context, to *console.Console, config query.Config, o *Options) error {
+	screen := console.Screen{Console: to}
+	show := func(s *snapshot, last bool) error {
+		if config.Format.IsJSON() {
+			return s.encode(to.Out)
+		}
+		return screen.Show(s.text(console.Columns(to.Out)), last)
+	}
+	if o.functions {
+		return runFunctions(ctx, to, config, o, func(s *snapshot) error { return show(s, s.last) })
+	}
 	v, err := newView(to, config, o)
 	if err != nil {
 		return err
@@ -165,13 +188,6 @@ func runPlain(ctx context.Context, to *console.Console, config query.Config, o *
 	defer v.stream.Close()
 	if v.left = o.Screens; v.left == 0 {
 		v.left = -1
-	}
-	screen := console.Screen{Console: to}
-	show := func(s *snapshot, last bool) error {
-		if config.Format.IsJSON() {
-			return s.encode(to.Out)
-		}
-		return screen.Show(s.text(console.Columns(to.Out)), last)
 	}
 	v.show = func(s *snapshot) error { return show(s, v.left == 1) }
 	v.stream.Announce()
