@@ -327,7 +327,7 @@ func (s objectsSeen) seeFunctions() {
 		"latency go:main.part --by function", "top go:main.part",
 	} {
 		words := strings.Fields(args)
-		s.run(nil, words[0], append(words[1:], "-p", busy, "--budget", "0.1%", "-d", testenv.Patience.String())...)
+		s.run(nil, words[0], append(words[1:], "-p", busy, "--budget", "1%", "-d", testenv.Patience.String())...)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,11 +32,9 @@ type timed struct {
 
 // untimed is what the table of functions has after its rows.
 type untimed struct {
-	Idle    *int     `json:"functions_without_calls"`
-	Unseen  int      `json:"functions_without_returns"`
-	Running []string `json:"not_returned"`
-	Calls   int      `json:"starts_without_end"`
-	Returns int      `json:"ends_without_start"`
+	Idle    *int `json:"functions_without_calls"`
+	Calls   int  `json:"starts_without_end"`
+	Returns int  `json:"ends_without_start"`
 }
 
 // functionTable reads the last table in JSON. The functions of the rows have no package.
@@ -216,4 +215,78 @@ $`, "--table=false": `(?s)^go:main.dive
 			assert.Regexp(t, regexp, strings.Join(stop(t, command), "\n")+"\n")
 		}
 	})
+}
+
+// TestTop: a screen has the functions whose calls have returned lately.
+func TestTop(t *testing.T) {
+	testenv.NeedsRoot(t)
+	s := launch(t, build(t, diving, nil))
+	command := tracetest.Command(t, exec.Command(stapsdt(t), "top", "-v", "-o", "json", "-i", "20ms", "-p", fmt.Sprint(s.PID()), "go:main.dive", "go:main.leaf"))
+	command.WaitSaid(regexp.MustCompile("Ctrl-C ends$"), testenv.Patience)
+	s.Say("")
+	s.Expect("done", testenv.Patience)
+	var last struct {
+		Seconds   float64
+		Functions []struct {
+			Function   string
+			Count      int
+			Total, Own time.Duration
+		}
+	}
+	screens := func() (counts []int) {
+		for _, line := range command.Lines() {
+			last.Functions = nil
+			objects.Decode(t, line, &last)
+			counts = append(counts, 0)
+			for _, f := range last.Functions {
+				counts[len(counts)-1] += f.Count
+			}
+		}
+		return counts
+	}
+	require.Eventually(t, func() bool {
+		counts := screens()
+		return slices.Max(append(counts, 0)) > 0 && counts[len(counts)-1] == 0
+	}, testenv.Patience, time.Millisecond, "the calls of the last ten screens, and then no more")
+	stop(t, command)
+	for i, line := range command.Lines() {
+		last.Functions = nil
+		objects.Decode(t, line, &last)
+		for _, f := range last.Functions {
+			assert.LessOrEqual(t, f.Own, f.Total, "screen %d: %v", i, f)
+			assert.LessOrEqual(t, f.Count, map[string]int{"go:main.dive": 20, "go:main.leaf": 22}[f.Function])
+		}
+	}
+}
+
+// TestTableWithBudget: what is detached from has a row, and the others' own times are only bounds.
+func TestTableWithBudget(t *testing.T) {
+	testenv.NeedsRoot(t)
+	s := launch(t, build(t, uneven, nil))
+	command := tracetest.Command(t, exec.Command(stapsdt(t), "latency", "-o", "json", "-i", "20ms", "-p", fmt.Sprint(s.PID()), "go:main.*", "--budget", "2%"))
+	table := func() []string {
+		lines := slices.DeleteFunc(command.Lines(), func(line string) bool { return strings.Contains(line, `"budget"`) })
+		end := 0
+		for i, line := range lines {
+			if strings.Contains(line, "functions_without_calls") {
+				end = i + 1
+			}
+		}
+		return lines[:end]
+	}
+	var rows map[string]timed
+	require.Eventually(t, func() bool {
+		if lines := table(); len(lines) > 0 {
+			rows, _ = functionTable(t, lines)
+		}
+		return rows["leaf"].DetachedAt != nil && rows["rare"].Count > 2
+	}, testenv.Patience, 10*time.Millisecond, "%s", command.Dump())
+	stop(t, command)
+	assert.Positive(t, rows["leaf"].Count)
+	assert.Nil(t, rows["rare"].DetachedAt)
+	for name, r := range rows {
+		assert.Zero(t, r.Own, name)
+		assert.Positive(t, r.OwnAtMost, name)
+	}
+	assert.Contains(t, command.Dump(), "detached from ")
 }

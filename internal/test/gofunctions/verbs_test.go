@@ -154,7 +154,12 @@ func TestRefusals(t *testing.T) {
 		args    []string
 		message string
 	}{
-		{[]string{"top", "-p", pid, handle}, "top shows operations with two probes: stapsdt latency shows how long functions take"},
+		{[]string{"top", "-p", pid, handle, "http:*"}, "http:* selects probes, but other SPECs select functions: give SPECs of one kind"},
+		{[]string{"top", "-p", pid, handle + ":return"}, "calls are paired with their returns: give " + handle},
+		{[]string{"top", "--from", "x.rec", handle}, "recordings do not have the depth of calls"},
+		{[]string{"latency", "--from", "x.rec", "go:main.*"}, "recordings do not have the depth of calls"},
+		{[]string{"latency", "-p", pid, "go:main.*", "--sort", "sum"}, "--sort takes total, own, count, p50, p99 or max for a table of functions"},
+		{[]string{"latency", "-p", pid, handle, "--sort", "own"}, "--sort takes count or average"},
 		{[]string{"script", "-p", pid, handle}, "selects functions, but scripts are written for probes"},
 		{[]string{"doctor", "-p", pid, handle}, "selects functions, but doctor checks probes only"},
 		{[]string{"export", "-c", rules}, "selects functions: name the program with executable"},

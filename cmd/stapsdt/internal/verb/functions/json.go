@@ -30,9 +30,9 @@ type JSONRow struct {
 // JSONNotes are the functions and calls that have no row, in JSON.
 type JSONNotes struct {
 	Idle      int      `json:"functions_without_calls" doc:"number of functions"`
-	Unseen    int      `json:"functions_without_returns" doc:"number of functions; the returns cannot be seen"`
+	Unseen    []string `json:"not_measured" doc:"functions whose returns cannot be seen"`
 	Uncounted int      `json:"functions_detached" doc:"number of functions; detached before a call returned"`
-	Running   []string `json:"not_returned" doc:"functions of which no call has returned"`
+	Running   []string `json:"not_returned" doc:"functions that were called; no call has returned"`
 	Calls     uint64   `json:"starts_without_end" doc:"number of events"`
 	Returns   uint64   `json:"ends_without_start" doc:"number of events"`
 }
@@ -56,7 +56,10 @@ func (t *Table) JSON(r *Row) JSONRow {
 
 // JSONNotes returns what has no row.
 func (t *Table) JSONNotes() JSONNotes {
-	return JSONNotes{t.Idle, t.Unseen, t.Uncounted, append([]string{}, t.Running...), t.Calls, t.Returns}
+	return JSONNotes{
+		Idle: t.Idle, Uncounted: t.Uncounted, Running: append([]string{}, t.Running...),
+		Unseen: append([]string{}, t.Unseen...), Calls: t.Calls, Returns: t.Returns,
+	}
 }
 
 // encode writes an object for each row, and one for what has none.

@@ -19,9 +19,8 @@ type Table struct {
 	By   []string // the expressions of --by
 	// Idle counts the functions that have no calls. Running are those of which calls, but no
 	// returns, were seen. Unseen counts those whose returns cannot be seen.
-	Idle    int
-	Running []string
-	Unseen  int
+	Idle            int
+	Running, Unseen []string
 	// Uncounted counts functions that the budget has detached before any of their calls returned.
 	Uncounted int
 	// Calls counts the calls without a return, and Returns the returns without a call.
@@ -157,11 +156,11 @@ func (t *Table) Notes() (all []string) {
 	if t.Uncounted > 0 {
 		note("%s detached before a call returned", render.Number(t.Uncounted, "function"))
 	}
-	if t.Unseen > 0 {
-		note("%s not measured, because the returns cannot be seen", render.Number(t.Unseen, "function"))
-	}
 	if len(t.Running) > 0 {
-		note("called, but not returned: %s", render.Printable(text.Some(t.Running, maxNamed)))
+		note("called, but not returned: %s", some(t.Running))
+	}
+	if len(t.Unseen) > 0 {
+		note("not measured, because their returns cannot be seen: %s", some(t.Unseen))
 	}
 	if t.Calls > 0 {
 		note("%s without a return: running, or ended by a panic", render.Number(t.Calls, "call"))
@@ -174,3 +173,6 @@ func (t *Table) Notes() (all []string) {
 	}
 	return all
 }
+
+// some names some functions.
+func some(names []string) string { return render.Printable(text.Some(names, maxNamed)) }

@@ -55,7 +55,7 @@ func TestText(t *testing.T) {
 	assert.Equal(t, []string{head, first, next}, text(all, "own", 0))
 	assert.Equal(t, []string{head, first, "and 3 calls in 1 other row (--number 0 shows all)"}, text(all, "total", 1))
 
-	all.Idle, all.Unseen, all.Uncounted, all.Calls, all.Returns = 412, 2, 3, 5, 1
+	all.Idle, all.Unseen, all.Uncounted, all.Calls, all.Returns = 412, []string{"go:main.loop"}, 3, 5, 1
 	all.Running, all.AtMost = []string{"go:main.main"}, "calls of detached functions are not seen"
 	all.Rows[0].Detached = &query.Detachment{After: time.Second}
 	assert.Equal(t, []string{
@@ -64,8 +64,8 @@ func TestText(t *testing.T) {
 		"    3  2µs  2µs  2µs    6µs  <=6µs  after 1s  go:main.fast",
 		"412 functions had no calls",
 		"3 functions detached before a call returned",
-		"2 functions not measured, because the returns cannot be seen",
 		"called, but not returned: go:main.main",
+		"not measured, because their returns cannot be seen: go:main.loop",
 		"5 calls without a return: running, or ended by a panic",
 		"1 return of calls that began earlier",
 		"OWN is an upper bound, because calls of detached functions are not seen",
@@ -139,7 +139,7 @@ func TestAdd(t *testing.T) {
 	add([2]bool{true, false}, query.Totals{Starts: 9}, false, false)
 	add([2]bool{}, query.Totals{}, false, false) // it lacks what an expression uses
 	assert.Equal(t, &Table{
-		Idle: 2, Running: []string{"go:main.f"}, Unseen: 1, Uncounted: 1, Calls: 3, Returns: 1, detached: 1,
+		Idle: 2, Running: []string{"go:main.f"}, Unseen: []string{"go:main.f"}, Uncounted: 1, Calls: 3, Returns: 1, detached: 1,
 	}, all)
 }
 

@@ -203,6 +203,7 @@ func (t *traced) table() (*Table, error) {
 		all.add(f, totals, has[f], t.detached(f) != nil)
 	}
 	slices.Sort(all.Running)
+	slices.Sort(all.Unseen)
 	switch {
 	case t.full > 0:
 		all.AtMost = "some calls had no room"
@@ -218,7 +219,7 @@ func (t *traced) table() (*Table, error) {
 func (t *Table) add(f *Function, totals query.Totals, hasRows, detached bool) {
 	if !f.fit[0] || !f.fit[1] {
 		if f.fit[0] {
-			t.Unseen++
+			t.Unseen = append(t.Unseen, f.name)
 		}
 		return
 	}
