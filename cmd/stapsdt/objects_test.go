@@ -314,7 +314,7 @@ func (s objectsSeen) seeFunctions() {
 	pid, call := start()
 	s.seeNamed(s.run(nil, "list", "-p", pid, "go:main.*", "go:runtime.m*"))
 	for _, args := range []string{
-		"trace go:main.*", "trace --stack go:main.part:return", "tree go:main.whole go:main.part", "latency go:main.*", "top go:main.whole go:main.part",
+		"trace go:main.*", "trace --stack go:main.part:return", "tree go:main.whole go:main.part", "latency go:main.*", "top go:main.*",
 		"latency go:main.p* -w l==high", "top go:main.part -w l==high",
 		"latency go:main.part --by function --linear 0s:1ns:1ns", "latency go:main.part --by function --linear 1h:2h:1h",
 	} {

@@ -95,6 +95,8 @@ type FunctionSite struct {
 	// Return means that the place is a return of the function. Push means that it is the push after
 	// the stack check.
 	Return, Push bool
+	// Endless means that no return of the function can be seen.
+	Endless bool
 	// Goid is the offset of goid in a g of the program, or 0 if it is unknown.
 	Goid uint32
 }
@@ -106,7 +108,7 @@ func (p *Probe) Key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %q %q %t", p.Instruction(), p.Provider, p.Name, p.Restarts)
 	if p.Function != nil {
-		fmt.Fprintf(&b, " %d", p.Function.Goid)
+		fmt.Fprintf(&b, " %d %t", p.Function.Goid, p.Function.Endless)
 	}
 	for i := range len(p.Args) + len(p.Fields) {
 		a := p.arg(i)

@@ -22,6 +22,7 @@ func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
 	}
 	p.Function = &bpf.FunctionSite{
 		Return: fn.Return, Push: fn.Place == function.AtPush && !fn.Return, Goid: fn.Goid,
+		Endless: fn.ReturnErr != nil,
 	}
 	p.ArgsErr, p.Restarts = fn.ArgsErr, fn.Place == function.AtBranch && !fn.Return
 	for i, a := range fn.Args {

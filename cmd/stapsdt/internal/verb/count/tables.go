@@ -23,8 +23,9 @@ type Tables[S Subject] struct {
 	// Detached returns the detachment of a subject, or nil.
 	Detached func(of S) *query.Detachment
 
-	tables   map[string]*layout.Tables // keyed by layout
-	counters []*counter[S]             // indexed by the IDs in rows; nil for an ID without a program
+	tables map[string]*layout.Tables // keyed by layout
+	// counters are indexed by the IDs in rows. An ID that has no program has nil.
+	counters []*counter[S]
 	stacks   map[*Row[S]]*symbol.Stack // of the last rows
 }
 

@@ -100,7 +100,8 @@ const settling = 10 * time.Millisecond
 func (t *traced) FDs() []int { return nil }
 
 func (t *traced) Tick() (next time.Duration, more bool, err error) {
-	if t.operations.Due() && t.session.Env.Namespace == nil { // the PIDs are of the initial namespace
+	// The PIDs in it are those of the initial namespace.
+	if t.operations.Due() && t.session.Env.Namespace == nil {
 		if err := layout.PurgeInner(t.operations.Tables.Inner(), proc.Lives{}.Has); err != nil {
 			return 0, false, err
 		}
@@ -134,8 +135,12 @@ func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if p.Function.Return {
 		side = 1
 	}
-	section, err := t.section(p, kind)
 	f := t.all[kind]
+	if p.Function.Endless { // its calls would cost, and have no time
+		f.fit[0] = true
+		return nil, nil
+	}
+	section, err := t.section(p, kind)
 	f.fit[side] = f.fit[side] || err == nil
 	// A COMMAND waits until it is attached to.
 	t.late = t.late || t.session.Began() && (t.session.Command == nil || t.session.Await)
@@ -148,7 +153,10 @@ func (t *traced) prepare() error {
 		return nil
 	}
 	specs := t.session.Selector.Specs
-	probe := func(i int) *bpf.Probe { return engine.NewProbe(specs[i].First.File, specs[i].First.Site) }
+	probe := func(i int) *bpf.Probe {
+		first := specs[i].First
+		return engine.NewProbe(first.File, first.Site)
+	}
 	err := t.operations.PrepareFrom(probe(0), probe(len(specs)/2), query.Pairing{
 		Key: []string{query.Call}, Where: query.SplitWhere(t.session.Where), By: t.options.By,
 		Nested: true,

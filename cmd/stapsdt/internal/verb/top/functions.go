@@ -88,7 +88,8 @@ func functionSnapshot(t *functions.Table, window time.Duration) *snapshot {
 			Rate: float64(r.Count) / seconds,
 		}}
 		for i, name := range t.By {
-			l.by = append(l.by, evaluate.Shown{Name: name, Text: r.Row.Text[i], JSON: r.Row.JSON[i]})
+			value := evaluate.Shown{Name: name, Text: r.Row.Text[i], JSON: r.Row.JSON[i]}
+			l.by = append(l.by, value)
 		}
 		p50, p99 := render.JSONFloat(r.Took.Quantile(0.5)), render.JSONFloat(r.Took.Quantile(0.99))
 		l.P50, l.P99 = &p50, &p99

@@ -57,12 +57,11 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	if o.By, err = query.SplitExprs(o.By); err != nil {
 		return err
 	}
-	of, err := events.Functions(config.Specs)
-	if err != nil {
+	if o.functions, err = events.Functions(config.Specs); err != nil {
 		return err
 	}
-	o.functions = of
-	if len(o.By) == 0 && !of && !o.From.Given() && (config.All || len(config.Pods) > 0) && source.Pods() {
+	ofPods := !o.functions && !o.From.Given() && (config.All || len(config.Pods) > 0)
+	if len(o.By) == 0 && ofPods && source.Pods() {
 		o.By = []string{"namespace", "pod"}
 	}
 	if len(o.From.Paths) > 0 || config.Format != query.Text || o.Screens > 0 {
