@@ -223,30 +223,6 @@ func (t *traced) table() (*Table, error) {
 	return all, nil
 }
 
-// add adds the totals of a function, which may have rows, or be detached.
-func (t *Table) add(f *Function, totals query.Totals, hasRows, detached bool) {
-	if !f.fit[0] || !f.fit[1] {
-		if f.fit[0] {
-			t.Unseen = append(t.Unseen, f.name)
-		}
-		return
-	}
-	open := totals.Starts - min(totals.Starts, totals.Pairs) // a return may be counted meanwhile
-	t.Calls, t.Returns = t.Calls+open, t.Returns+totals.Ends
-	if detached {
-		t.detached++
-	}
-	switch {
-	case hasRows:
-	case detached:
-		t.Uncounted++
-	case open > 0:
-		t.Running = append(t.Running, f.name)
-	default:
-		t.Idle++
-	}
-}
-
 // report warns of calls that are not in the table.
 func (t *traced) report() error {
 	stats, err := layout.ReadStats(t.session.Env.Stats)
