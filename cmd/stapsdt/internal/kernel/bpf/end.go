@@ -3,8 +3,11 @@
 package bpf
 
 import (
+	"slices"
+
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf/asm"
 )
@@ -12,6 +15,7 @@ import (
 // NewEnd returns the aggregate of an end probe. It uses only the buckets of its query.Counting. End
 // generates its code.
 func (l *Latency) NewEnd(probe *Probe, c query.Counting) (a *Aggregate, err error) {
+	probe = probe.withTime()
 	counting := query.Counting{Buckets: c.Buckets, Bounds: c.Bounds}
 	a = &Aggregate{counting: counting, probe: probe, Value: query.Elapsed, summed: true}
 	a.Nested = l.pairing.Nested
@@ -36,9 +40,8 @@ func (l *Latency) endItems(probe *Probe) (items []item, size int, err error) {
 
 // EndOnly generates the code of an end for operations that are counted only while they are open.
 func (l *Latency) EndOnly(env *Env, of Operations, probe *Probe) (*Section, error) {
-	return l.End(
-		env, of, &Aggregate{Rows: layout.Rows{KeySize: layout.KeyHeader}, probe: probe}, nil, 0,
-	)
+	a := &Aggregate{Rows: layout.Rows{KeySize: layout.KeyHeader}, probe: probe.withTime()}
+	return l.End(env, of, a, nil, 0)
 }
 
 // End generates the code of an end, which counts the elapsed time unless t is nil. id identifies
@@ -69,6 +72,7 @@ func (l *Latency) End(
 	if conditional {
 		b.add(asm.JEq.Imm(regStart, 0, labelRejected)) // the start was not selected
 	}
+	l.elapsed(b)
 	// All reads precede the removal of the operation, because the section may begin again until
 	// then.
 	b.fault = labelUnevaluated
@@ -96,6 +100,27 @@ func (l *Latency) End(
 	b.total(of, layout.TotalEnds)
 	b.end()
 	return b.section()
+}
+
+// withTime returns the probe of an end with a variable for the time since the start.
+func (p *Probe) withTime() *Probe {
+	end := *p
+	end.timed = true
+	return &end
+}
+
+// elapsed puts the time since the start on the stack, if an expression of the end uses it.
+func (l *Latency) elapsed(b *builder) {
+	exprs := append(slices.Clone(l.endWhere), l.pairing.By...)
+	if !slices.Contains(expr.Names(exprs...), query.ElapsedName) {
+		return
+	}
+	at := b.alloc(8)
+	b.add(
+		asm.Mov.Reg(asm.R1, regTime), asm.Sub.Reg(asm.R1, regStart),
+		asm.StoreMem(asm.RFP, at, asm.R1, asm.DWord),
+	)
+	b.nums[origin{kind: fromElapsed}] = at
 }
 
 // unlessStopped exits after OperationTables.Stop.

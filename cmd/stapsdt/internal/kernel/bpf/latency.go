@@ -39,6 +39,7 @@ type Latency struct {
 // NewLatency decides which expressions are evaluated at the start and which at the end, from one
 // probe of each. Other starts and ends must have equal keys.
 func NewLatency(start, end *Probe, pairing query.Pairing) (*Latency, error) {
+	end = end.withTime()
 	l := &Latency{pairing: pairing, atStart: map[string]int{}, valueSize: layout.OpenHeader}
 	key, size, err := keyItems(pairing.Key, start.pairItem)
 	if err != nil {

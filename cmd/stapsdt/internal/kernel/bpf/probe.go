@@ -88,6 +88,8 @@ type Probe struct {
 	// Started makes the time since the start, and arguments of it, variables of an end. It is nil
 	// for other probes, and for an end that needs none of them.
 	Started *Started
+	// timed makes the time since the start a variable of the end of a Latency.
+	timed bool
 }
 
 // FunctionSite is the place in a function where a probe is.

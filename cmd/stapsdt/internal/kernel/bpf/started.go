@@ -99,10 +99,12 @@ func (l *Latency) Sizes() (key, value int) { return l.keySize, l.valueSize }
 
 // addStarted adds the variables of an end that Started gives it. The end's own ones precede them.
 func (p *Probe) addStarted(v *variables) {
+	if p.Started != nil || p.timed {
+		v.add(query.ElapsedName, query.Elapsed, origin{kind: fromElapsed})
+	}
 	if p.Started == nil {
 		return
 	}
-	v.add(query.ElapsedName, query.Elapsed, origin{kind: fromElapsed})
 	for i, one := range p.Started.Plan.Open {
 		name := query.StartPrefix + one.Name
 		if inner, ok := strings.CutPrefix(one.Name, "str("); ok {

@@ -52,6 +52,8 @@ type Options struct {
 	Together bool
 	// Exprs are the expressions that are evaluated for the events, besides the condition.
 	Exprs []string
+	// Pairs means that the subscriber pairs starts with their ends itself.
+	Pairs bool
 	// Stacks means that the stacks of the events are counted.
 	Stacks bool
 	// Whole means that all probes are detached if they exceed the budget, instead of the most
@@ -169,6 +171,9 @@ func (r *Run) needStarts() (err error) {
 		if r.Table, err = layout.NewStackTable(); err != nil {
 			return bpf.MapError(err)
 		}
+	}
+	if r.Pairs {
+		return nil
 	}
 	stacks := r.Table
 	if !slices.ContainsFunc(r.Specs, func(c spec.Choice) bool { return c.Returns }) {

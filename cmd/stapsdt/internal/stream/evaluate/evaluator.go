@@ -4,6 +4,7 @@ package evaluate
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
@@ -18,6 +19,9 @@ type Evaluator struct {
 	vars  []expr.Var // see variables
 	event *recording.Event
 	get   func(i int) expr.Value
+	// Took is the value of the variable elapsed, if NewEnd made the evaluator.
+	Took time.Duration
+	end  bool
 }
 
 // NewEvaluator returns the evaluator of a probe.
@@ -32,11 +36,29 @@ func NewEvaluator(p *recording.Probe) *Evaluator {
 	return v
 }
 
+// NewEnd is NewEvaluator for the end of operations: it has the time since the start too, unless an
+// argument has its name.
+func NewEnd(p *recording.Probe) *Evaluator {
+	v := NewEvaluator(p)
+	v.end = true
+	own := v.get
+	v.get = func(i int) expr.Value {
+		if i == len(v.variables())-1 {
+			return expr.IntValue(int64(v.Took))
+		}
+		return own(i)
+	}
+	return v
+}
+
 // variables returns the variables of the probe. They are made for the first expression, because a
 // command may have thousands of probes and no expression.
 func (v *Evaluator) variables() []expr.Var {
 	if v.vars == nil {
 		v.vars = Variables(v.probe)
+		if v.end {
+			v.vars = append(v.vars, expr.Var{Name: query.ElapsedName, Type: query.Elapsed})
+		}
 	}
 	return v.vars
 }

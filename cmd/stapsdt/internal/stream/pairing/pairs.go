@@ -107,6 +107,9 @@ func (p *Pairs) kind(number int) *Kind {
 func (p *Pairs) newSide(of Side) *side {
 	k := p.kind(of.Kind)
 	s := &side{Evaluator: evaluate.NewEvaluator(of.Probe), Side: of, kind: k}
+	if !of.IsStart {
+		s.Evaluator = evaluate.NewEnd(of.Probe)
+	}
 	which := s.which()
 	k.first[which], p.first[which] = cmp.Or(k.first[which], s), cmp.Or(p.first[which], s)
 	return s
@@ -217,6 +220,7 @@ func (p *Pairs) end(s *side, e *recording.Event, open *Operation) (ended Ended, 
 		took = max(took, 0)
 	}
 	all := s.kind.plan.All
+	s.Took = took
 	ended = Ended{Start: open, Took: took, Selected: open.selected && p.matches(s)}
 	if !ended.Selected {
 		return ended, all

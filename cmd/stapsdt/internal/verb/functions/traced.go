@@ -44,7 +44,9 @@ func open(
 	defer func() { err = source.Refuse(err, &config) }()
 	t := &traced{options: o, kinds: map[string]uint32{}}
 	t.Detached = t.detached
-	options := run.Options{Machine: route.Machine, Together: true, MaxFunctions: maxFunctions}
+	options := run.Options{
+		Machine: route.Machine, Together: true, Pairs: true, MaxFunctions: maxFunctions,
+	}
 	if t.session, err = run.New(to, config, options); err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (l *latency) runTraced(
 	t.Detached = t.detached
 	t.seeds = seeds{t: t, kinds: map[uint32]uint64{}, files: map[int]*replay.File{}}
 	l.source = t
-	o := run.Options{Machine: route.Machine, Together: true, Whole: !l.pairs.named}
+	o := run.Options{Machine: route.Machine, Together: true, Pairs: true, Whole: !l.pairs.named}
 	if t.run, err = run.New(l.Console, config, o); err != nil {
 		return err
 	}
