@@ -217,7 +217,7 @@ func TestExportSpans(t *testing.T) {
 		}
 	}))
 	t.Cleanup(collector.Close)
-	e := startExporter(t, provider, "spans:\n  - {probe: 'PROVIDER:job', where: 'rows < 5'}\n"+
+	e := startExporter(t, provider, "spans:\n  - {probe: 'PROVIDER:job', where: 'rows < 5 && elapsed >= 1ms && start.priority > -5'}\n"+
 		"metrics:\n  - {name: job_seconds, probe: 'PROVIDER:job__end', histogram: nanoseconds, unit: seconds, where: 'rows < 5', labels: []}\n", "--otlp", collector.URL)
 	e.waitForSites(provider+":job", 2)
 	e.waitForSites("job_seconds", 1)

@@ -173,7 +173,7 @@ func TestExportSpansWhere(t *testing.T) {
 	e, spans := collectSpans(t, `
 budget: 100%
 spans:
-  - {probe: "go:main.handle", executable: nested, where: 'r.Path == "/b" && failed && r.N < 6'}
+  - {probe: "go:main.handle", executable: nested, where: 'r.Path == "/b" && failed && r.N < 6 && elapsed < 1h && start.r.N < 6'}
   - {probe: "go:main.pack", executable: nested, where: nothing == 1}
 `)
 	const handle = `stapsdt_attached_sites{metric="go:main.handle"}`

@@ -32,8 +32,8 @@ func (m *Traced) Read() (Reading, error) {
 	switch {
 	case m.pairs != nil && m.pairs.Plan != nil:
 		totals, totalsErr = m.totals()
-	case m.ends != nil:
-		totals, totalsErr = m.ends.Totals()
+	case m.Ends != nil:
+		totals, totalsErr = m.Ends.Totals()
 	}
 	c, err := m.collect(time.Now())
 	r := Reading{Family: m.family(m.found), Events: c.events, Full: totals.Full}

@@ -33,7 +33,6 @@ type Traced struct {
 	tables map[string]*layout.Tables // keyed by layout
 
 	pairs   *pairTables // nil for a metric of Probe
-	ends    *ends       // nil unless a metric of Probe uses something of the starts
 	kinds   []string    // the functions whose calls are paired, by the IDs of their kinds
 	removal removal
 
@@ -94,7 +93,9 @@ func (m *Traced) open(h *rule.Host) error {
 	if err := m.Base.Open(h, m.Name, &m.Select, m.Specs); err != nil {
 		return err
 	}
-	m.openEnds()
+	if m.pairs == nil {
+		m.NeedStarts(byProbe{m}, append(slices.Clone(m.by), m.Where, m.Value)...)
+	}
 	return nil
 }
 
@@ -105,11 +106,16 @@ func (m *Traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 	switch {
 	case m.pairs != nil:
 		return m.pairSection(p)
-	case m.ends != nil:
-		return m.ends.Section(p)
+	case m.Ends != nil:
+		return m.Ends.Section(p)
 	}
 	return m.probeSection(p)
 }
+
+// byProbe is the subscriber that counts the events of a probe.
+type byProbe struct{ *Traced }
+
+func (m byProbe) Section(p *bpf.Probe) (*bpf.Section, error) { return m.probeSection(p) }
 
 // probeSection generates the code that counts the events of a probe.
 func (m *Traced) probeSection(p *bpf.Probe) (*bpf.Section, error) {
@@ -202,8 +208,8 @@ func (m *Traced) Purge() error {
 	if err == nil && m.pairs != nil {
 		err = m.pairs.purge()
 	}
-	if err == nil && m.ends != nil {
-		err = m.ends.Purge()
+	if err == nil && m.Ends != nil {
+		err = m.Ends.Purge()
 	}
 	return err
 }
@@ -218,8 +224,5 @@ func (m *Traced) Close() {
 	}
 	if m.pairs != nil {
 		m.pairs.close()
-	}
-	if m.ends != nil {
-		m.ends.Close()
 	}
 }

@@ -78,6 +78,11 @@ func (m *Traced) kind(p *bpf.Probe) (uint32, error) {
 func (m *Traced) Unwatched(functions []string, pids map[int]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.Ends != nil {
+		if err := m.Ends.Unwatched(functions, pids); err != nil {
+			m.Problem(err)
+		}
+	}
 	if m.pairs == nil || m.pairs.Plan == nil {
 		return
 	}
@@ -129,8 +134,8 @@ func (m *Traced) Stop() error {
 	switch {
 	case m.pairs != nil:
 		return m.pairs.Tables.Stop()
-	case m.ends != nil:
-		return m.ends.Stop()
+	case m.Ends != nil:
+		return m.Ends.Stop()
 	}
 	return nil
 }

@@ -53,6 +53,9 @@ type Base struct {
 	// Lacks counts the files that have the name of the executable and lack a selected function.
 	Lacks atomic.Uint64
 
+	// Ends is nil unless NeedStarts has set it.
+	Ends *Ends
+
 	cgroups string // the pattern of the control groups that the rule selects
 }
 
@@ -113,6 +116,9 @@ func (b *Base) Close() {
 	if b.Env != nil {
 		b.Env.Stats.Close()
 		b.Env.Cgroups.Close()
+	}
+	if b.Ends != nil {
+		b.Ends.Close()
 	}
 }
 

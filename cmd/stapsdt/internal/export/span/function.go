@@ -178,6 +178,11 @@ func (s *Rule) unwind(at goroutine, id, depth uint64) []openCall {
 
 // Unwatched removes the open calls of functions in processes.
 func (s *Rule) Unwatched(functions []string, pids map[int]bool) {
+	if s.Ends != nil {
+		if err := s.Ends.Unwatched(functions, pids); err != nil {
+			s.Problem(err)
+		}
+	}
 	s.calls.EndAll(func(at goroutine, call openCall) bool {
 		name := spec.FunctionProvider + ":" + call.Name
 		ends := pids[int(at.Process)] && slices.Contains(functions, name)

@@ -72,6 +72,7 @@ func New(h *rule.Host, traces *Traces, text rules.Span) (*Rule, error) {
 	}
 	err := s.Open(h, s.Probe.String(), &s.Select, specs)
 	if err == nil {
+		s.NeedStarts(parts{s}, s.Where)
 		s.Ring, err = ring.NewRing(s.Env, "spans", spanRing)
 	}
 	if err != nil {
@@ -89,6 +90,19 @@ func (s *Rule) Follows(text rules.Span) bool { return s.Span == text }
 
 // Section implements engine.Subscriber.
 func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
+	if s.Ends != nil {
+		return s.Ends.Section(p)
+	}
+	return s.partSection(p)
+}
+
+// parts is the subscriber that reads the parts of spans.
+type parts struct{ *Rule }
+
+func (s parts) Section(p *bpf.Probe) (*bpf.Section, error) { return s.partSection(p) }
+
+// partSection generates the code that reads a part of a span.
+func (s *Rule) partSection(p *bpf.Probe) (*bpf.Section, error) {
 	if p.Function != nil {
 		return s.functionSection(p)
 	}
@@ -274,6 +288,9 @@ func attribute(v value.Value) any {
 func (s *Rule) Purge() error {
 	if s.open.purge() {
 		s.calls.purge()
+	}
+	if s.Ends != nil {
+		return s.Ends.Purge()
 	}
 	return nil
 }

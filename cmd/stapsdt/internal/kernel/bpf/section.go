@@ -121,6 +121,15 @@ func (k Kernel) program(name string, sections []*Section) *ebpf.ProgramSpec {
 	return spec
 }
 
+// Join returns a section that runs one section after another. Only the first can use its ID.
+func Join(first, second *Section) *Section {
+	return &Section{
+		ins:   join([]*Section{first, second}, nil),
+		sleep: first.sleep || second.sleep, awake: first.awake || second.awake,
+		numbered: first.numbered, id: first.id,
+	}
+}
+
 // join concatenates sections: each but the last continues with the next one instead of returning.
 // The ID of the section numbered, which may be nil, is the cookie.
 func join(sections []*Section, numbered *Section) (all asm.Instructions) {

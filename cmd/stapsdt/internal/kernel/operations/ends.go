@@ -4,6 +4,7 @@ package operations
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
@@ -153,18 +154,21 @@ func (e *ending) Section(p *bpf.Probe) (*bpf.Section, error) {
 	return e.Subscriber.Section(&end)
 }
 
-// start returns the section of a start. One that the user has named too, and that fits the
-// expressions, is an event of its own, and pairs nothing.
+// start returns the section of a start. One that the user has named too is an event of its own, if
+// it fits the expressions.
 func (e *ending) start(p *bpf.Probe, plan *plan) (*bpf.Section, error) {
+	var own *bpf.Section
 	if e.selector.Matches(p.Provider, p.Name) {
-		if section, err := e.Subscriber.Section(p); err == nil {
-			return section, nil
-		}
+		own, _ = e.Subscriber.Section(p)
 	}
 	if plan.err != nil {
-		return nil, nil // it is the error of the ends
+		return own, nil // it is the error of the ends
 	}
-	return plan.Start(e.env, plan.of, p)
+	section, err := plan.Start(e.env, plan.of, p)
+	if err != nil || own == nil {
+		return section, err
+	}
+	return bpf.Join(own, section), nil
 }
 
 // Totals returns the totals of all operations.
@@ -180,6 +184,22 @@ func (e *Ends) Totals() (all query.Totals, err error) {
 		all.Add(one)
 	}
 	return all, nil
+}
+
+// Unwatched removes the open calls of functions in processes: a later return at the same depth would
+// be taken for theirs.
+func (e *Ends) Unwatched(functions []string, pids map[int]bool) error {
+	gone := map[uint32]bool{}
+	for name, p := range e.plans {
+		gone[p.of.Kind] = p.err == nil && slices.Contains(functions, name)
+	}
+	for _, of := range e.tables {
+		err := of.Remove(func(o *layout.Open) bool { return pids[o.PID] && gone[o.Kind] })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Purge removes the operations of ended processes, now and then.
