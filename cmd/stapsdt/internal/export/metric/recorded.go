@@ -99,7 +99,7 @@ func (m *Recorded) Meet(p *recording.Probe) {
 func (m *Recorded) add(p *recording.Probe) (err error) {
 	r := &recordedProbe{open: m.openLabels(p.Provider, p.Name)}
 	if r.Measure, err = evaluate.NewMeasure(p, m.counting()); err != nil {
-		return err
+		return m.explain(err)
 	}
 	if m.Value != "" {
 		if r.value, err = m.valueOf(r.Type); err != nil {
@@ -108,6 +108,14 @@ func (m *Recorded) add(p *recording.Probe) (err error) {
 	}
 	m.probes[p] = r
 	return nil
+}
+
+// explain adds to the error of a probe that its events have nothing of their starts here.
+func (m *Recorded) explain(err error) error {
+	if !query.UsesStart(expr.Names(append(slices.Clone(m.by), m.Where, m.Value)...)) {
+		return err
+	}
+	return fmt.Errorf("only the kernel gives the events of a rule's probe something of their starts: give start and end in place of probe (%w)", err)
 }
 
 func (m *Recorded) valueOf(t expr.Type) (v *recordedValue, err error) {
