@@ -42,10 +42,13 @@ Its names are those of the arguments, arg0, arg1 and so on, and:
   namespace, pod, container    those of Kubernetes, or ""
   workload, node    the pod's workload, derived from its name, and its node, or ""
 
-In trace, count and hist, the end of an operation (NAME__end, NAME__done) also has:
+The end of an operation (NAME__end, NAME__done) and the return of a function also have:
 
-  elapsed         the time since its NAME__start, unless an argument has this name
-  start.path      the argument path of its start; path is enough if the end has none
+  elapsed         the time since the start or the call, unless an argument has this name
+  start.path      the argument path of the start or the call; in an expression or beside
+                  one with either of these, path is enough if the end has none
+
+latency, top and tree have elapsed only, and their other names are those of both ends.
 
 It consists of == != < <= > >=, && || !, + - * / %, & | ^ &^ << >>, len(text), strings.HasPrefix, strings.HasSuffix,
 strings.Contains, durations such as 10ms and 2.5s, and str(arg0), which is the text at an address.
