@@ -50,7 +50,7 @@ type Options struct {
 	Machine *bpf.Machine
 	// Together delays attaching until each spec has a probe.
 	Together bool
-	// Exprs are the expressions that are evaluated for the events, besides the condition.
+	// Exprs are the expressions that are evaluated for the events, in addition to the condition.
 	Exprs []string
 	// Pairs means that the subscriber pairs starts with their ends itself.
 	Pairs bool

@@ -5,7 +5,7 @@ import "strings"
 // Stack is the stack from which an event was fired: a line for each function, the innermost first.
 type Stack struct{ Lines []string }
 
-// maxNumbered bounds the stacks that have numbers. After that, they are numbered anew.
+// maxNumbered bounds the stacks that have numbers. After that, numbers begin again at 1.
 const maxNumbered = 1 << 14
 
 // stacks numbers the stacks that lines show.
