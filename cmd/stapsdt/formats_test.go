@@ -53,7 +53,7 @@ func TestFormats(t *testing.T) {
 	defer provider.Close()
 	args := map[string][]string{
 		"hist": {"*:*", "id", "--from", path}, "clean": {"-v", "--dry-run", dir},
-		"list": {"--from", path}, "doctor": {"-v", "-p", strconv.Itoa(os.Getpid())},
+		"list": {"--from", path}, "postmortem": {path}, "doctor": {"-v", "-p", strconv.Itoa(os.Getpid())},
 	}
 	for _, verb := range []string{"trace", "count", "latency", "top", "tree"} {
 		args[verb] = []string{"*:*", "--from", path}

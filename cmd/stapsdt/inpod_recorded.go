@@ -23,6 +23,7 @@ func recordedFlags(c *cobra.Command, r *inpod.Recorded) {
 	c.Flags().StringVar(&r.Variable, "record", "", "its `VALUE` of STAPSDT_RECORD")
 	c.Flags().StringVar(&r.From, "from", "", "the `PATH` or the name of a recording")
 	c.Flags().BoolVar(&r.Kept, "kept", false, "hold the recording of an earlier process, by default the latest")
+	c.Flags().BoolVar(&r.Newest, "newest", false, "read the recording that tells most of the end of a program")
 }
 
 // lookAt returns the answer of look.

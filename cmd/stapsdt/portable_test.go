@@ -21,7 +21,7 @@ var portable = []string{
 // processes; elsewhere they import nothing but portable packages.
 var portableVerbs = []string{
 	"kernel/source", "verb/list", "verb/count", "verb/functions", "verb/latency", "verb/trace", "verb/tree",
-	"verb/timeline", "verb/top",
+	"verb/timeline", "verb/top", "verb/postmortem",
 }
 
 const (
@@ -47,8 +47,8 @@ func imports(t *testing.T, system string, paths ...string) (all []string) {
 
 // TestPortable: the portable packages import the same of the command's packages on each system, so
 // none that attaches to probes or looks at other processes: those are for Linux. The command itself
-// has no others there, but for the plugin of kubectl, the language D, and the type that describes
-// a recording. That all of this compiles
+// has no others there, but for the plugin of kubectl, the language D, and the types that describe
+// a recording and the end of a process. That all of this compiles
 // is a test of internal/test/elsewhere.
 func TestPortable(t *testing.T) {
 	var paths []string
@@ -57,7 +57,7 @@ func TestPortable(t *testing.T) {
 	}
 	linux := imports(t, "linux", paths...)
 	require.Subset(t, linux, portable)
-	all := slices.Concat(linux, portableVerbs, []string{"kube", "kube/inpod", "tools/dlang", "find/recordings"})
+	all := slices.Concat(linux, portableVerbs, []string{"kube", "kube/inpod", "tools/dlang", "find/recordings", "find/ending"})
 	for _, system := range []string{"darwin", "windows"} {
 		require.ElementsMatch(t, linux, imports(t, system, paths...), system)
 		elsewhere := imports(t, system, command)

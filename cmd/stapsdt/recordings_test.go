@@ -107,6 +107,7 @@ func recordingVerbs(dir string) [][]string {
 		{"latency", "*:*"}, {"latency", "*:*", "--by", "a"}, {"latency", "*:*", "-o", "json"}, {"latency", "*:*__start", "*:*__end", "--key", "goroutine"}, {"latency", "*:*__start", "*:*__end", "--key", "a"},
 		{"top"}, {"top", "-n", "1"}, {"top", "--by", "a"}, {"top", "-o", "json"},
 		{"tree"}, {"tree", "-n", "1"}, {"tree", "-o", "json"}, {"tree", "--slowest", "3"},
+		{"postmortem"}, {"postmortem", "-o", "json"},
 	}
 }
 

@@ -129,7 +129,8 @@ func noCommand(root *cobra.Command, word string) error {
 var otherWords = map[string]string{
 	"list": "ls ps probes show", "trace": "tail attach events run", "count": "stat stats funccount",
 	"hist": "histogram argdist", "latency": "time funclatency", "top": "watch monitor", "tree": "spans traces",
-	"stack": "stacks profile flame flamegraph", "record": "dump capture", "export": "metrics serve exporter",
+	"postmortem": "crash autopsy blackbox flightrecorder",
+	"stack":      "stacks profile flame flamegraph", "record": "dump capture", "export": "metrics serve exporter",
 	"script": "bpftrace", "doctor": "check diagnose debug", "clean": "rm prune gc",
 }
 
@@ -179,7 +180,8 @@ describes what -w and --by take, and "stapsdt help json" what -o json prints.
 	}
 	root.AddCommand(
 		listCommand(to), traceCommand(to), countCommand(to), histCommand(to), latencyCommand(to),
-		topCommand(to), treeCommand(to), generateCommand(to), manCommand(), versionCommand(to),
+		topCommand(to), treeCommand(to), postmortemCommand(to), generateCommand(to), manCommand(),
+		versionCommand(to),
 	)
 	root.AddCommand(linuxCommands(to)...)
 	root.AddCommand(topics()...)

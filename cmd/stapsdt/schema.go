@@ -9,6 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/functions"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/latency"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/list"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/postmortem"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/top"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/verb/tree"
 )
@@ -42,6 +43,7 @@ func objects() []schema.Kind {
 		schema.Of("screen", "a screen", "top", top.JSONScreen{}),
 		schema.Of("functions", "a screen of functions", "top", top.JSONFunctions{}),
 		schema.Of("tree", "an operation that has no parent", "tree", tree.JSONTree{}),
+		schema.Of("report", "what a program was doing when it ended", "postmortem", postmortem.JSONReport{}),
 	}, linuxObjects()...)
 }
 

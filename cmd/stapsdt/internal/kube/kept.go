@@ -3,13 +3,16 @@
 package kube
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/ending"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -43,15 +46,39 @@ func (r *Request) isKept() bool { return r.values[keptFlag] == "true" }
 func (r *Request) waits() bool { return r.values[waitFlag] == "true" }
 
 // readsRecording reports whether the request is about a recording in the pod.
-func (r *Request) readsRecording() bool { return r.isKept() || r.values[fromFlag] != "" }
+func (r *Request) readsRecording() bool {
+	return r.isKept() || r.values[fromFlag] != "" || r.verb == postmortemVerb
+}
+
+// postmortemVerb is the verb that reads the newest recording unless another one is given.
+const postmortemVerb = "postmortem"
+
+// ended returns what Kubernetes tells about the container, for postmortem.
+func (s *subject) ended() string {
+	c := ending.Container{
+		Pod: s.Metadata.Namespace + "/" + s.Metadata.Name + "/" + s.container.Name,
+	}
+	if t := cmp.Or(s.status.State.Terminated, s.status.LastState.Terminated); t != nil {
+		c.Reason, c.ExitCode, c.Signal, c.Message = t.Reason, t.ExitCode, t.Signal, t.Message
+		c.StartedAt, c.FinishedAt = t.StartedAt, t.FinishedAt
+	}
+	b, err := json.Marshal(&c)
+	if err != nil {
+		panic(err) // impossible: all of it are texts and numbers
+	}
+	return string(b)
+}
 
 // recorded returns the flags with which the request selects a recording.
 func (r *Request) recorded() (flags []string) {
 	if from := r.values[fromFlag]; from != "" {
 		flags = append(flags, "--from="+from)
 	}
-	if r.verb == "record" && r.readsRecording() {
+	switch {
+	case r.verb == "record" && r.readsRecording():
 		flags = append(flags, "--kept")
+	case r.verb == postmortemVerb:
+		flags = append(flags, "--newest")
 	}
 	return flags
 }
@@ -62,7 +89,7 @@ type notRunning struct{ *subject }
 func (e *notRunning) Error() string {
 	text := fmt.Sprintf("the container %s of the pod %v is not running: %s", e.container.Name, e.pod, e.status.State.text())
 	if e.isBetween() {
-		text += fmt.Sprintf("; list -p %[1]v shows what its earlier lives have recorded, record --kept -p %[1]v -O FILE fetches it, and --wait waits for the next life", e.pod)
+		text += fmt.Sprintf("; list -p %[1]v shows what its earlier lives have recorded, record --kept -p %[1]v -O FILE fetches it, postmortem -p %[1]v shows what the last one was doing, and --wait waits for the next life", e.pod)
 	}
 	return text
 }

@@ -72,7 +72,7 @@ func TestNotKept(t *testing.T) {
 		args   string
 		said   string
 	}{
-		"other request": {func(*pod) {}, "trace shop:*", "is not running: CrashLoopBackOff; list -p default/shop shows what its earlier lives have recorded, record --kept -p default/shop -O FILE fetches it, and --wait waits for the next life"},
+		"other request": {func(*pod) {}, "trace shop:*", "is not running: CrashLoopBackOff; list -p default/shop shows what its earlier lives have recorded, record --kept -p default/shop -O FILE fetches it, postmortem -p default/shop shows what the last one was doing, and --wait waits for the next life"},
 		"finished":      {func(p *pod) { p.Status.Phase = "Failed" }, "list", "the pod default/shop has ended (Failed): no container can be added to it"},
 		"no volume":     {func(p *pod) { p.Spec.Containers[0].VolumeMounts = nil }, "list", "it has no volume that another container can mount"},
 		"no variable":   {func(p *pod) { p.Spec.Containers[0].Env = nil }, "list", "its specification does not set STAPSDT_RECORD to a path: give --from PATH"},

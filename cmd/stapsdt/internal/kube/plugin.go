@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/outfile"
@@ -144,6 +145,9 @@ func (a *execution) run(at *place) (status int, err error) {
 		return a.record(at)
 	}
 	var extra []string
+	if r.verb == postmortemVerb {
+		extra = append(extra, "--"+inpod.Container+"="+a.subject.ended())
+	}
 	if file := r.values[fileFlag]; file != "" { // a timeline
 		extra = append(extra, "--output-file=-")
 		if file != "-" {

@@ -73,6 +73,7 @@ type containerStatus struct {
 	ContainerID  string         `json:"containerID"`
 	RestartCount int            `json:"restartCount"`
 	State        containerState `json:"state"`
+	LastState    containerState `json:"lastState"`
 	User         *struct {
 		Linux *struct {
 			UID int64 `json:"uid"`
@@ -87,11 +88,17 @@ type containerState struct {
 		Reason  string `json:"reason"`
 		Message string `json:"message"`
 	} `json:"waiting"`
-	Terminated *struct {
-		Reason   string `json:"reason"`
-		Message  string `json:"message"`
-		ExitCode int    `json:"exitCode"`
-	} `json:"terminated"`
+	Terminated *lifeEnd `json:"terminated"`
+}
+
+// lifeEnd is the end of a life of a container.
+type lifeEnd struct {
+	Reason     string `json:"reason"`
+	Message    string `json:"message"`
+	ExitCode   int    `json:"exitCode"`
+	Signal     int    `json:"signal"`
+	StartedAt  string `json:"startedAt"`
+	FinishedAt string `json:"finishedAt"`
 }
 
 func (p *pod) String() string { return p.Metadata.Namespace + "/" + p.Metadata.Name }

@@ -168,6 +168,8 @@ func (r *Request) check() error {
 		return query.Usagef("no file: give -O FILE")
 	case file != "" && r.verb == "trace" && !isTimeline:
 		return query.Usagef("-O is for -o chrome and -o perfetto")
+	case r.verb == postmortemVerb && (r.selection.several() || len(r.args) > 0):
+		return query.Usagef("postmortem is for a recording of one pod: give POD, and --from to select the recording")
 	case r.selection.several() && r.readsRecording():
 		return query.Usagef("--from and --kept are for the recordings of one pod: give POD")
 	case r.selection.several() && r.waits():

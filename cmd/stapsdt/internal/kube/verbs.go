@@ -78,6 +78,7 @@ var Verbs = []Verb{
 		{"open", "", "", "also trees whose roots have not ended, when the command or their process ends"},
 		{"errors", "", "", "only trees in which an operation has failed"},
 	}},
+	{"postmortem", "postmortem", "Show what the container was doing when it ended, from its recording", []Flag{output, from}},
 	{"record", "record (SPEC... | --kept) -O FILE", "Record events in a file on this machine", []Flag{
 		where, duration, wait, via, budget, from, kept, verbose, file,
 		{sizeFlag, "", "BYTES", "how many bytes of events it has room for (default 16M, or less in a small pod)"}, number, strlen,

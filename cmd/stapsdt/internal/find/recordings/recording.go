@@ -21,9 +21,13 @@ type Recording struct {
 	Began  int64 `json:"began,omitempty" doc:"nanoseconds since 1970; of the beginning"`
 	Last   int64 `json:"last,omitempty" doc:"nanoseconds since 1970; of the last event"`
 
-	worth uint64 // see recordfile.Worth
-	id    fileID
+	worth      uint64 // see recordfile.Worth
+	id         fileID
+	executable string
 }
+
+// Executable returns the path of the program of the process that made the recording.
+func (r *Recording) Executable() string { return r.executable }
 
 // fileID identifies a file on the machine.
 type fileID struct{ device, inode uint64 }

@@ -22,7 +22,8 @@ import (
 const (
 	// maxNames is the maximum number of names in a directory that are compared.
 	maxNames = 16384
-	// maxOpened is the maximum number of files in a directory that are opened.
+	// maxOpened is the maximum number of files in a directory that are opened, or of those that are
+	// recordings if their names do not tell.
 	maxOpened = 256
 	// maxBytes is the size of the largest file of which the last event is looked for. No process
 	// makes a larger one of itself, and a hostile one could let that take hours.
@@ -36,7 +37,25 @@ const AnyUser = ^uint32(0)
 // began first first. Only files of the user are opened. It returns an error if the directory cannot
 // be read.
 func In(from root.Root, pattern string, user uint32) ([]Recording, error) {
-	dir, err := from.OpenDirectory(path.Dir(pattern))
+	prefix, _, _ := strings.Cut(path.Base(pattern), "%p")
+	return search(from, path.Dir(pattern), prefix, user, maxOpened, func(name, pid string) bool {
+		return recordfile.IsName(name, path.Base(pattern), pid)
+	})
+}
+
+// Within returns the recordings in a directory below a root, whatever their names are, as In does.
+func Within(from root.Root, directory string, user uint32) ([]Recording, error) {
+	is := func(string, string) bool { return true }
+	return search(from, directory, "", user, maxNames, is)
+}
+
+// search returns the recordings in a directory below a root whose names begin with prefix, and
+// which is reports for the PID of the recording. It opens at most the given number of files.
+func search(
+	from root.Root, directory, prefix string, user uint32, most int,
+	is func(name, pid string) bool,
+) ([]Recording, error) {
+	dir, err := from.OpenDirectory(directory)
 	if err != nil {
 		return nil, err
 	}
@@ -45,16 +64,15 @@ func In(from root.Root, pattern string, user uint32) ([]Recording, error) {
 	if len(names) == 0 && err != nil && !isEnd(err) {
 		return nil, err
 	}
-	prefix, _, _ := strings.Cut(path.Base(pattern), "%p")
 	var all []Recording
 	opened := 0
 	for _, name := range names {
-		if !strings.HasPrefix(name, prefix) || opened == maxOpened {
+		if !strings.HasPrefix(name, prefix) || opened == most || len(all) == maxOpened {
 			continue
 		}
 		opened++
-		if r, ok := lookAt(dir, name, path.Base(pattern), user); ok {
-			r.File = path.Join(path.Dir(pattern), name)
+		if r, ok := lookAt(dir, name, user, is); ok {
+			r.File = path.Join(directory, name)
 			all = append(all, r)
 		}
 	}
@@ -64,8 +82,10 @@ func In(from root.Root, pattern string, user uint32) ([]Recording, error) {
 	return all, nil
 }
 
-// lookAt looks at a file that may be a recording to a path.
-func lookAt(dir *os.File, name, pattern string, user uint32) (r Recording, ok bool) {
+// lookAt looks at a file that may be a recording whose name is one of is.
+func lookAt(
+	dir *os.File, name string, user uint32, is func(name, pid string) bool,
+) (r Recording, ok bool) {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return r, false
@@ -82,7 +102,7 @@ func lookAt(dir *os.File, name, pattern string, user uint32) (r Recording, ok bo
 	}
 	defer f.Close()
 	pid, ok := r.read(f)
-	if !ok || !recordfile.IsName(name, pattern, strconv.FormatUint(uint64(pid), 10)) {
+	if !ok || !is(name, strconv.FormatUint(uint64(pid), 10)) {
 		return r, false
 	}
 	return r, true
@@ -107,7 +127,7 @@ func (r *Recording) read(f *os.File) (pid uint32, ok bool) {
 		return 0, true // its process has not begun, or another version has made it
 	}
 	r.PID, r.Began, r.Closed = int(head.PID), head.Reading.Realtime, head.Ended
-	r.worth = recordfile.Worth(b)
+	r.worth, r.executable = recordfile.Worth(b), head.Executable
 	r.Kept = head.Ended || !recordfile.Written(f, head)
 	if info.Size() <= maxBytes {
 		r.Last, _ = recording.LastEvent(f, info.Size())
@@ -132,4 +152,19 @@ func Latest(all []Recording) (latest *Recording) {
 		}
 	}
 	return latest
+}
+
+// Newest returns the recording that tells most of the end of a program: that of the latest crash,
+// or else the newest one that a process writes, or else the newest one that was closed. It returns
+// nil if there is none.
+func Newest(all []Recording) (newest *Recording) {
+	for i := range all {
+		if r := &all[i]; !r.Kept && (newest == nil || r.Began > newest.Began) {
+			newest = r
+		}
+	}
+	if latest := Latest(all); latest != nil && (newest == nil || !latest.Closed) {
+		return latest
+	}
+	return newest
 }

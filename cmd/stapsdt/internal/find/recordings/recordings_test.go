@@ -92,13 +92,28 @@ func TestIn(t *testing.T) {
 		{PID: 7, File: "/rec/web.rec.7.2", Kept: true, Closed: true, Size: size, Began: 70e9, Last: 73e9},
 	}
 	for i := range all {
-		all[i].id, want[i].worth = fileID{}, all[i].worth
+		all[i].id, want[i].worth, want[i].executable = fileID{}, all[i].worth, "/bin/app"
 	}
 	require.Equal(t, want, all)
 	assert.Equal(t, "/rec/web.rec", Latest(all).File)
 	assert.Equal(t, "/rec/web.rec.7", Latest(all[2:]).File)
 	assert.Equal(t, "/rec/web.rec.7.2", Latest(all[3:]).File)
 	assert.Nil(t, Latest(nil))
+	assert.Equal(t, "/rec/web.rec", Newest(all).File)
+	writes := Recording{File: "/rec/living.rec", Began: 30e9}
+	assert.Equal(t, "/rec/web.rec", Newest(append([]Recording{writes}, all...)).File, "a crash tells more than a process that is alive")
+	assert.Equal(t, "/rec/living.rec", Newest([]Recording{writes, all[3]}).File)
+	assert.Equal(t, "/rec/web.rec.7.2", Newest(all[3:]).File)
+	assert.Nil(t, Newest(nil))
+	names := func(all []Recording, err error) (names []string) {
+		require.NoError(t, err)
+		for _, r := range all {
+			names = append(names, filepath.Base(r.File))
+		}
+		return names
+	}
+	assert.Equal(t, []string{"web.rec" + kept, "web.rec", "web.rec.7", "web.rec.7.2", "web.rec.8", "other.rec", "web.rec" + kept[1:], "web.recx"}, names(Within(root, "/rec", user)))
+	assert.Empty(t, names(Within(root, "/rec", user+1)))
 
 	at := time.Unix(53, 0).Format("2006-01-02 15:04:05.000000")
 	assert.Equal(t, "recorded in /rec/web.rec by an earlier process; last event "+at+"; "+strconv.FormatInt(size, 10)+" bytes", all[1].Text())

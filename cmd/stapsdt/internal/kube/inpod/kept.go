@@ -25,16 +25,20 @@ type Recorded struct {
 	// Variable is the value of STAPSDT_RECORD in the specification of such a container.
 	Variable string
 	// From is the path of a recording as the container sees it, or its name in the directory of
-	// Variable. Kept selects the latest recording of an earlier process if From is empty.
-	From string
-	Kept bool
+	// Variable. If it is empty, Kept selects the latest recording of an earlier process, and Newest
+	// that which tells most of the end of a program.
+	From         string
+	Kept, Newest bool
 }
 
 // Given reports whether a recording is selected.
-func (r *Recorded) Given() bool { return r.From != "" || r.Kept }
+func (r *Recorded) Given() bool { return r.From != "" || r.Kept || r.Newest }
 
 // errNone means that there is no recording of an earlier process.
 var errNone = fmt.Errorf("no earlier process has left a recording: %w", fs.ErrNotExist)
+
+// errNever means that there is no recording.
+var errNever = fmt.Errorf("no process has left a recording: start the program with %s=FILE, where FILE is in a volume: %w", recording.Variable, fs.ErrNotExist)
 
 // All returns the recordings of the container, whose processes are pids.
 func (r *Recorded) All(pids []int) ([]recordings.Recording, error) {
@@ -96,6 +100,12 @@ func (r *Recorded) withReason(err error, pids []int, all []recordings.Recording)
 
 // choose returns the path of the recording with the name of From, or of the latest kept one.
 func (r *Recorded) choose(all []recordings.Recording) (string, error) {
+	if r.From == "" && r.Newest {
+		if newest := recordings.Newest(all); newest != nil {
+			return newest.File, nil
+		}
+		return "", errNever
+	}
 	if r.From == "" {
 		if latest := recordings.Latest(all); latest != nil {
 			return latest.File, nil

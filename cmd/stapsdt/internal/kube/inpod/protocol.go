@@ -25,6 +25,10 @@ const (
 	Alternative = "alternative"
 )
 
+// Container is the flag of the verb postmortem for what Kubernetes tells about the container, as
+// ending.ParseContainer takes it.
+const Container = "container-status"
+
 // Resume is the command that takes up the stream of a request again after its connection was lost.
 // As a flag of a request, it is the time for which the request then records without a connection.
 // Such a request first reads a line with a random token, which no other user can see. The command

@@ -103,6 +103,11 @@ func openPath(path string) (*os.File, error) {
 		delete(opened, path)
 		return f, nil
 	}
+	return OpenPath(path)
+}
+
+// OpenPath opens the file at a path. It does not wait for a pipe.
+func OpenPath(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 

@@ -42,6 +42,12 @@ func (r *Reader) Follow(to *console.Console) (replaced []*File) {
 // written reports whether a process may write to the file.
 func (f *File) written() bool { return !f.Head().Ended && written(f.file, f.Head()) }
 
+// Alive reports whether a process may still write to the recording. On systems other than Linux, it
+// is not known whether the process lives.
+func (f *File) Alive() (alive, known bool) {
+	return !f.Head().Ended && (!knowsWriters || f.written()), knowsWriters || f.Head().Ended
+}
+
 // Reach records that all events until a time of CLOCK_MONOTONIC were read, of recordings that
 // are still written: what is open in them has been open until then. now and at are the same
 // moment by both clocks.

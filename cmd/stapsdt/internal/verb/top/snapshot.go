@@ -121,7 +121,7 @@ func (s *snapshot) take(t *table) {
 	pairing.SortOpen(all)
 	depths := make([]int, len(all))
 	if s.nested {
-		all, depths = nest(all)
+		all, depths = pairing.Nest(all)
 	}
 	for i, o := range all[:min(len(all), maxOpen)] {
 		s.open = append(s.open, t.opened(o))
@@ -132,48 +132,6 @@ func (s *snapshot) take(t *table) {
 			}
 		}
 	}
-}
-
-// nest orders operations so that each follows the operation that it is a part of, and returns their
-// nesting depths.
-func nest(all []*pairing.Operation) (nested []*pairing.Operation, depths []int) {
-	spans := map[pairing.ID]*pairing.Operation{}
-	for _, o := range all {
-		if o.Kind.IsSpan() {
-			spans[o.ID()] = o
-		}
-	}
-	// parts are keyed by the operation that contains them, or nil.
-	parts := map[*pairing.Operation][]*pairing.Operation{}
-	for _, o := range all {
-		var whole *pairing.Operation
-		if o.Parent != 0 {
-			whole = spans[o.ParentID()]
-		}
-		parts[whole] = append(parts[whole], o)
-	}
-	type step struct {
-		o     *pairing.Operation
-		depth int
-	}
-	seen := map[*pairing.Operation]bool{}
-	// A hostile program can make operations that are parts of each other, and nest them at any
-	// depth.
-	for _, root := range slices.Concat(parts[nil], all) {
-		for stack := []step{{root, 0}}; len(stack) > 0; {
-			s := stack[len(stack)-1]
-			stack = stack[:len(stack)-1]
-			if seen[s.o] {
-				continue
-			}
-			seen[s.o] = true
-			nested, depths = append(nested, s.o), append(depths, s.depth)
-			for _, part := range slices.Backward(parts[s.o]) {
-				stack = append(stack, step{part, s.depth + 1})
-			}
-		}
-	}
-	return nested, depths
 }
 
 // opened returns the row of an open operation.

@@ -66,14 +66,20 @@ func (t *tree) encode(w io.Writer, s *events.Stream) error {
 		root.at.UTC(), s.Past.JSON(), root.name, root.took, root.pid, of, t.failed, nil,
 		root.parent, t.dropped, t.lost, t.partial,
 	}
-	t.root.walk(func(n *node, depth int) {
+	j.Operations = root.list()
+	return render.NewEncoder(w).Encode(j)
+}
+
+// list returns an operation and those that it consists of, each after its parent.
+func (root *node) list() (all []jsonNode) {
+	root.walk(func(n *node, depth int) {
 		took := n.end(root) - n.since
-		j.Operations = append(j.Operations, jsonNode{
+		all = append(all, jsonNode{
 			n.id, n.key(), n.parent, depth, n.name, n.since - root.since, took, n.own(root),
 			float64(took) / float64(max(root.took, 1)),
 			n.tid, n.goroutine, n.ended, n.unwound, !n.ended && !n.unwound && !n.isOpen(), n.failed,
 			evaluate.Object(n.arguments()), evaluate.Object(n.results()),
 		})
 	})
-	return render.NewEncoder(w).Encode(j)
+	return all
 }

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 
@@ -55,13 +56,40 @@ func (p *Parts) Look() {
 func (p *Parts) Lines(o *pairing.Operation, width int) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	n := p.look(o)
+	if n == nil {
+		return nil
+	}
+	var b bytes.Buffer
+	w := writer{width: width}
+	w.operations(&b, n)
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
+
+// JSON describes an operation and the operations within it, as of the last Look. It returns nil
+// when Lines does.
+func (p *Parts) JSON(o *pairing.Operation) *JSONTree {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.look(o)
+	if n == nil {
+		return nil
+	}
+	all := n.list()
+	return &JSONTree{
+		Time: n.at.UTC(), Operation: n.name, Nanoseconds: n.took, PID: n.pid,
+		Failed:     slices.ContainsFunc(all, func(one jsonNode) bool { return one.Failed }),
+		Operations: all, Parent: n.parent, Dropped: n.tree.dropped, Partial: n.tree.partial,
+	}
+}
+
+// look returns the node of an operation that has others within it, with its time until the last
+// Look, or nil.
+func (p *Parts) look(o *pairing.Operation) *node {
 	n := nodeOf(o)
 	if n == nil || len(n.children) == 0 || n.tree.still == nil {
 		return nil
 	}
 	n.took = max(n.tree.still.Last()-n.since, 0)
-	var b bytes.Buffer
-	w := writer{width: width}
-	w.operations(&b, n)
-	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	return n
 }
