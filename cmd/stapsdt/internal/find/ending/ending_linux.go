@@ -2,6 +2,7 @@ package ending
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path"
@@ -10,8 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/proc"
+
 	"golang.org/x/sys/unix"
 )
+
+// skew exceeds the difference of the times that a recording and the system have of an instant.
+const skew = 100 * time.Millisecond
 
 // patience is the time that all programs that are asked may take together.
 const patience = 5 * time.Second
@@ -25,18 +31,22 @@ func Of(ctx context.Context, l *Life, unit string) (all []Ending) {
 	if l.Here { // otherwise another process can have had this PID
 		written = journalOf(ctx, l)
 	}
-	if unit == "" {
+	own, isStopPost := ofEnvironment(os.Getenv)
+	switch {
+	case isStopPost:
+		unit = own.unit
+	case unit == "":
 		unit = written.unit
 	}
 	var e *Ending
-	if service, ok := ofEnvironment(os.Getenv); ok {
-		service.unit = unit
-		own := service.ending(Systemd)
-		e = &own
-	} else if unit != "" && l.Here {
-		if e = ofUnit(ctx, l, unit); e == nil {
+	if unit != "" && l.Here {
+		if e = ofUnit(ctx, l, unit); e == nil && !isStopPost {
 			e = ofManager(ctx, l, unit)
 		}
+	}
+	if e == nil && isStopPost {
+		its := own.ending(Systemd)
+		e = &its
 	}
 	if e != nil {
 		all = append(all, *e)
@@ -104,7 +114,34 @@ func ofEnvironment(variable func(string) string) (s service, ok bool) {
 		result: variable("SERVICE_RESULT"), code: variable("EXIT_CODE"),
 		status: variable("EXIT_STATUS"),
 	}
-	return s, s.result != "" && variable("INVOCATION_ID") != ""
+	if s.result == "" || variable("INVOCATION_ID") == "" {
+		return s, false
+	}
+	s.unit = UnitOf(os.Getpid())
+	return s, true
+}
+
+// Stopping returns the unit of which this process is an ExecStopPost, or "".
+func Stopping() string {
+	s, _ := ofEnvironment(os.Getenv)
+	return s.unit
+}
+
+// UnitOf returns the service of a process by its control group, or "".
+func UnitOf(pid int) string {
+	groups := proc.Read(fmt.Sprintf("/proc/%d/cgroup", pid), 64<<10)
+	for line := range strings.Lines(string(groups)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 || parts[1] != "" && parts[1] != "name=systemd" {
+			continue
+		}
+		for name := range strings.SplitSeq(parts[2], "/") {
+			if IsUnit(name) && strings.HasSuffix(name, ".service") {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // codes are the words for the numbers of ExecMainCode, which are those of siginfo_t.
@@ -119,7 +156,7 @@ func ofUnit(ctx context.Context, l *Life, unit string) *Ending {
 		return nil
 	}
 	at := time.Unix(0, ended*int64(time.Microsecond)+int64(l.Ahead))
-	if at.Before(l.Last.Add(-slack)) {
+	if at.Before(l.Last.Add(-skew)) {
 		return nil // an earlier process has had this PID
 	}
 	s := service{unit, p["Result"], codes[p["ExecMainCode"]], p["ExecMainStatus"]}
@@ -148,7 +185,7 @@ const nearness = 10 * time.Second
 // was killed. In a container, it has another PID than for the kernel.
 func (l *Life) oom(message string, at time.Time) *Ending {
 	found := killed.FindStringSubmatch(message)
-	if found == nil || at.Before(l.Last.Add(-slack)) {
+	if found == nil || at.Before(l.Last.Add(-skew)) {
 		return nil
 	}
 	name := path.Base(l.Executable)

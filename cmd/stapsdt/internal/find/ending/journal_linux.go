@@ -102,8 +102,8 @@ func ofManager(ctx context.Context, l *Life, unit string) *Ending {
 	var at time.Time
 	for _, one := range journal(ctx, l, "_PID=1", "UNIT="+unit) {
 		switch {
-		case one.at().Before(l.Last.Add(-slack)):
-		case s.code == "" && one.ExitCode != "" && strings.HasPrefix(one.message(), "Main process"):
+		case one.at().Before(l.Last.Add(-skew)):
+		case s.code == "" && one.ExitCode != "" && strings.Contains(one.message(), ": Main process"):
 			s.code, s.status, at = one.ExitCode, one.ExitStatus, one.at().UTC()
 			number, err := strconv.Atoi(s.status)
 			if err == nil && s.code != "exited" {
@@ -114,7 +114,7 @@ func ofManager(ctx context.Context, l *Life, unit string) *Ending {
 		}
 	}
 	if s.code != "" {
-		found := s.ending(Journal)
+		found := s.ending(Systemd)
 		found.Time = &at
 		e = &found
 	}

@@ -1,6 +1,7 @@
 package postmortem
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -23,6 +24,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"golang.org/x/sys/unix"
 )
 
 // candidate is a recording that may be the one. Its path is that of a process, or of this one if pid
@@ -166,20 +169,23 @@ func below(parent string) (all []string) {
 // directory collects the recordings in a directory. Those of other users are among them, because
 // services have users of their own.
 func (s *search) directory(name string) {
-	s.collect(name, func(from root.Root) ([]recordings.Recording, error) {
-		return recordings.Within(from, name, recordings.AnyUser)
+	s.collect(name, func(from root.Root, at string) ([]recordings.Recording, error) {
+		return recordings.Within(from, at, recordings.AnyUser)
 	})
 }
 
 // pattern collects the recordings to a path, in which %p stands for a PID.
 func (s *search) pattern(pattern string) {
-	s.collect(path.Dir(pattern), func(from root.Root) ([]recordings.Recording, error) {
-		return recordings.In(from, pattern, recordings.AnyUser)
+	s.collect(path.Dir(pattern), func(from root.Root, at string) ([]recordings.Recording, error) {
+		return recordings.In(from, path.Join(at, path.Base(pattern)), recordings.AnyUser)
 	})
 }
 
-// collect collects the recordings that f finds in a directory.
-func (s *search) collect(name string, f func(root.Root) ([]recordings.Recording, error)) {
+// collect collects the recordings that f finds in a directory, whose path without links it gets:
+// the sandbox of a unit with DynamicUser=, whose directories in /run are links, lacks openat2.
+func (s *search) collect(
+	name string, f func(from root.Root, at string) ([]recordings.Recording, error),
+) {
 	s.looked = append(s.looked, name)
 	found, _ := stall.Do(name, func() ([]recordings.Recording, error) {
 		from, err := root.Of(0)
@@ -187,9 +193,14 @@ func (s *search) collect(name string, f func(root.Root) ([]recordings.Recording,
 			return nil, err
 		}
 		defer from.Close()
-		return f(from)
+		at, err := filepath.EvalSymlinks(name)
+		if err != nil {
+			return nil, err
+		}
+		return f(from, at)
 	}, nil)
 	for _, r := range found {
+		r.File = path.Join(name, path.Base(r.File))
 		s.all = append(s.all, candidate{Recording: r})
 	}
 }
@@ -209,16 +220,19 @@ func (s *search) service(unit string) bool {
 		return false
 	}
 	s.unit = unit
-	if pid, _ := strconv.Atoi(properties["MainPID"]); pid > 0 {
-		s.processes([]int{pid})
-	}
+	isNamed := false
 	if _, rest, ok := strings.Cut(properties["Environment"], recording.Variable+"="); ok {
 		value, _, _ := strings.Cut(rest, " ")
 		pattern, _, err := recording.ParseVariable(strings.Trim(value, `"'`))
-		if err == nil && path.IsAbs(pattern) {
+		if isNamed = err == nil && path.IsAbs(pattern); isNamed {
 			s.pattern(pattern)
-			return true
 		}
+	}
+	if pid, _ := strconv.Atoi(properties["MainPID"]); pid > 0 {
+		s.processes([]int{pid})
+	}
+	if isNamed {
+		return true
 	}
 	for name, parent := range directories {
 		for directory := range strings.FieldsSeq(properties[name]) {
@@ -277,6 +291,7 @@ func (s *search) choose() (*subject, error) {
 	found.unit = s.unit
 	for i := range s.all {
 		if c := &s.all[i]; !c.Kept && chosen.Kept && c.Executable() == chosen.Executable() {
+			found.unit = cmp.Or(found.unit, ending.UnitOf(c.PID))
 			found.notes = []string{fmt.Sprintf("process %d, which records to %[2]s, is alive: stapsdt postmortem %[2]s", c.PID, c.path())}
 		}
 	}
@@ -315,12 +330,7 @@ func (c *candidate) open() (*subject, error) {
 	if c.Deleted != "" {
 		return s, nil
 	}
-	from, err := root.Of(c.pid)
-	if err != nil {
-		return nil, err
-	}
-	defer from.Close()
-	found, err := from.Find(c.File, 0)
+	found, err := c.refer()
 	if err != nil {
 		return nil, err
 	}
@@ -335,6 +345,19 @@ func (c *candidate) open() (*subject, error) {
 		return nil, errors.Join(err, s.file.Close())
 	}
 	return s, nil
+}
+
+// refer opens the recording as a reference.
+func (c *candidate) refer() (*os.File, error) {
+	if c.pid == 0 {
+		return os.OpenFile(c.File, unix.O_PATH|unix.O_CLOEXEC, 0)
+	}
+	from, err := root.Of(c.pid)
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	return from.Find(c.File, 0)
 }
 
 // isEarlierBoot reports whether a recording is known to be of another boot or machine.

@@ -64,6 +64,7 @@ func newReport(s *subject, g *gatherer, reader *replay.Reader) *report {
 	if r.state != alive {
 		life := r.life()
 		r.endings = append(s.container.Ending(life), r.machine(life)...)
+		r.extend(life)
 	}
 	r.takeOpen()
 	return r
@@ -88,6 +89,20 @@ func (r *report) machine(l *ending.Life) []ending.Ending {
 		return nil
 	}
 	return ending.Of(context.Background(), l, r.unit)
+}
+
+// extend notes that what was open at the last event was open until the end of the process.
+func (r *report) extend(l *ending.Life) {
+	for _, e := range r.endings {
+		if e.Time == nil || e.Source == ending.Journal {
+			continue
+		}
+		if until := time.Duration(e.Time.UnixNano()) - l.Ahead; until > r.file.Last() && r.events > 0 {
+			r.file.Passed(until)
+			r.parts.Look()
+		}
+		return
+	}
 }
 
 // takeOpen takes the operations without an end.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/ending"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
@@ -99,6 +100,9 @@ func (r *report) heading() []string {
 	}
 	for _, e := range r.endings[:min(len(r.endings), endingLines)] {
 		lines = append(lines, r.endingText(e.Source, e.Text, e.Time))
+	}
+	if unit := ending.Stopping(); unit != "" && r.state == ended {
+		lines = append(lines, fmt.Sprintf("the next start renames the recording: stapsdt postmortem %s then shows this again", unit))
 	}
 	return append(lines, r.notes...)
 }
