@@ -76,6 +76,7 @@ func TestObjects(t *testing.T) {
 	s.seeRecordings()
 	s.seeLosses()
 	s.seeKeys()
+	s.seeReports()
 	s.seePods()
 	t.Setenv("STAPSDT_DIR", t.TempDir())
 	o := newOrders(t)
@@ -124,7 +125,7 @@ func (s objectsSeen) seeLosses() {
 	require.NoError(s, os.WriteFile(path, r.Bytes(), 0o600))
 	for _, args := range []string{
 		"list", "trace", "count p:* --sum id", "hist p:*start id --linear 2:3:1",
-		"latency p:op", "latency p:op --linear 0s:1s:1s", "latency p:op --linear 4s:5s:1s", "top", "tree --open",
+		"latency p:op", "latency p:op --linear 0s:1s:1s", "latency p:op --linear 4s:5s:1s", "top", "tree --open", "postmortem",
 	} {
 		words := strings.Fields(args)
 		s.run(nil, words[0], append(words[1:], "--from", path)...)
@@ -142,6 +143,45 @@ func (s objectsSeen) seeKeys() {
 	for _, verb := range []string{"latency", "top", "tree"} {
 		require.Contains(s, s.run(nil, verb, "p:op", "--key", "a,b", "--from", path), `"key":[1,2]`)
 	}
+	r = eventtest.Recording{}
+	start = r.Probe("p", "op__start", "id", "parent")
+	r.Probe("p", "op__end", "id")
+	part := r.Probe("p", "part__start", "textname", "parent")
+	r.Probe("p", "part__end", "textname")
+	r.Chunk(0, 0, eventtest.Fired{Probe: start, At: 1, Words: []uint64{1, 0}}, eventtest.Fired{Probe: part, At: 2, Texts: []string{"first"}, Words: []uint64{1}})
+	require.NoError(s, os.WriteFile(path, r.Bytes(), 0o600))
+	require.Contains(s, s.run(nil, "postmortem", path), `"key":"first"`)
+}
+
+// seeReports sees what a program with threads was doing when Kubernetes ended it, and one that has fired nothing.
+func (s objectsSeen) seeReports() {
+	const ended = `{"pod":"shop/web-0/app","reason":"OOMKilled","exitCode":137,"startedAt":"1970-01-01T00:00:00Z","finishedAt":"2100-01-01T00:00:00Z"}`
+	chunks := recorder.Chunks(1 << 20)
+	memory := make([]byte, recorder.Size(chunks))
+	w := recorder.New(memory, chunks, recorder.Options{Foreign: true})
+	path := filepath.Join(s.TempDir(), "recording")
+	show := func() {
+		require.NoError(s, os.WriteFile(path, memory, 0o600))
+		s.run(nil, "postmortem", path, "--container-status", ended)
+	}
+	show()
+	numbers := map[string]uint32{}
+	for name, other := range map[string]string{"op__start": "parent", "op__end": "error"} {
+		args := []recording.Arg{{Name: "id", Kind: kind.Uint64, Type: 8}, {Name: other, Kind: kind.Uint64, Type: 8}}
+		numbers[name], _ = w.AddProbe(&recording.Probe{Provider: "p", Name: name, Args: args})
+	}
+	began := w.Now()
+	for _, event := range []struct {
+		name  string
+		after uint64
+		words []uint64
+	}{
+		{"op__start", 0, []uint64{1, 0}}, {"op__start", 1e3, []uint64{2, 1}}, {"op__end", 2e3, []uint64{2, 5}},
+		{"op__start", 3e6, []uint64{3, 1}},
+	} {
+		w.AppendForeign(numbers[event.name], began+event.after, 7, 8, event.words, nil)
+	}
+	show()
 }
 
 // seeProbes sees the probes of this process from all sources, and what is said of its files.

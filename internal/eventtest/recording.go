@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,12 +59,14 @@ type Fired struct {
 	Texts []string
 }
 
-// Probe adds a probe whose arguments are of type uint64, or texts if their names begin with "text".
+// Probe adds a probe whose arguments are of type uint64, or texts if their names begin with "text", or
+// end in ":text", which is cut.
 func (r *Recording) Probe(provider, name string, args ...string) *recording.Probe {
 	p := &recording.Probe{Provider: provider, Name: name}
 	for _, arg := range args {
-		a := recording.Arg{Name: arg, Type: 8, Kind: kind.Uint64}
-		if len(arg) >= 4 && arg[:4] == "text" {
+		name, isText := strings.CutSuffix(arg, ":text")
+		a := recording.Arg{Name: name, Type: 8, Kind: kind.Uint64}
+		if isText || strings.HasPrefix(arg, "text") {
 			a.Type, a.Kind = kind.TypeString, kind.String
 		}
 		p.Args = append(p.Args, a)

@@ -54,6 +54,33 @@ func TestBetweenLives(t *testing.T) {
 	assert.Contains(t, out, "stapsdt: /rec/web.rec of the container is in kept.rec: 90000 bytes, SHA-256 ")
 }
 
+// TestPostmortem: the newest recording is read, and the command in the pod gets what Kubernetes tells about the last life.
+func TestPostmortem(t *testing.T) {
+	const terminated = `{"terminated": {"reason": "OOMKilled", "exitCode": 137, "startedAt": "2026-11-26T05:14:17Z", "finishedAt": "2026-11-26T05:14:23Z"}}`
+	const passed = `-- postmortem --container-status={"pod":"default/shop/app","reason":"OOMKilled","exitCode":137,"startedAt":"2026-11-26T05:14:17Z","finishedAt":"2026-11-26T05:14:23Z"} --`
+	c := crashed()
+	require.NoError(t, json.Unmarshal([]byte(terminated), &c.Pods[0].Status.ContainerStatuses[0].LastState))
+	r := newRun(t, c, "postmortem", "-p", "shop", "-o", "json")
+	require.Zero(t, r.wait(), r.err.String())
+	assert.Contains(t, r.calls(), "--mounted --record=/rec/web/web.rec,1M --newest --pod=default/shop/app --node=n1 ")
+	assert.Contains(t, r.calls(), strings.Replace(passed, "postmortem ", "postmortem --output=json ", 1))
+	out, status := r.again("postmortem", "-p", "shop", "--from", "web.rec-x")
+	require.Zero(t, status, out)
+	assert.Contains(t, r.calls(), "--from=web.rec-x --newest --pod=default/shop/app --node=n1 "+passed)
+
+	c = testCluster() // it runs
+	c.Listens, c.Pods = false, c.Pods[:1]
+	r = newRun(t, c, "postmortem", "-p", "shop", "--image", "i")
+	require.Zero(t, r.wait(), r.err.String())
+	assert.Contains(t, r.calls(), "--alone --newest --pod=default/shop/app --node=n1 -- postmortem --container-status={\"pod\":\"default/shop/app\",\"exitCode\":0} --")
+
+	for _, args := range []string{"-l app=shop", "-p shop shop:rec"} {
+		r = newRun(t, testCluster(), append([]string{"postmortem"}, strings.Fields(args)...)...)
+		require.Equal(t, 2, r.wait(), args)
+		require.Contains(t, r.err.String(), "postmortem is for a recording of one pod: give POD, and --from to select the recording", args)
+	}
+}
+
 // TestKeptRunning: a running container's recordings are read in a container with its PID namespace, whether or not it listens.
 func TestKeptRunning(t *testing.T) {
 	c := testCluster()

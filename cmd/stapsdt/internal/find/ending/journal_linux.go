@@ -91,8 +91,8 @@ func journalOf(ctx context.Context, l *Life) (w last) {
 	return w
 }
 
-// ofManager returns the end of the main process of a unit, as systemd has logged it: another process
-// may run now.
+// ofManager returns the end of the main process of a unit, as systemd has logged it: another
+// process may run now.
 func ofManager(ctx context.Context, l *Life, unit string) *Ending {
 	if !IsUnit(unit) {
 		return nil

@@ -28,8 +28,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// candidate is a recording that may be the one. Its path is that of a process, or of this one if pid
-// is 0.
+// candidate is a recording that may be the one. Its path is that of a process, or of this one if
+// pid is 0.
 type candidate struct {
 	recordings.Recording
 	pid int
@@ -283,7 +283,8 @@ func (s *search) choose() (*subject, error) {
 	if newest == nil {
 		return nil, s.none()
 	}
-	chosen := &s.all[slices.IndexFunc(all, func(r recordings.Recording) bool { return r == *newest })]
+	isIt := func(r recordings.Recording) bool { return r == *newest }
+	chosen := &s.all[slices.IndexFunc(all, isIt)]
 	found, err := chosen.open()
 	if err != nil {
 		return nil, err

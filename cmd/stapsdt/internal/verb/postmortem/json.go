@@ -13,27 +13,27 @@ import (
 
 // JSONReport is a report in JSON.
 type JSONReport struct {
-	File       string           `json:"file" doc:"path of the recording"`
-	PID        uint32           `json:"pid" doc:"process"`
-	Executable string           `json:"executable" doc:"path of the program"`
-	State      string           `json:"state" doc:"of the process" enum:"alive closed ended open"`
-	Endings    []ending.Ending  `json:"endings" doc:"what tells how the process ended"`
-	Events     uint64           `json:"events" doc:"number in the recording"`
-	First      *time.Time       `json:"first" doc:"of the first event, or null"`
-	Last       *time.Time       `json:"last" doc:"of the last event, or null"`
-	Silence    time.Duration    `json:"silence" doc:"without events, in nanoseconds; until now, of a process that is alive"`
-	Lost       uint64           `json:"lost" doc:"number of events"`
-	Open       int              `json:"open" doc:"number of operations"`
-	Unknown    int              `json:"end_may_be_lost" doc:"number of operations"`
-	Full       uint64           `json:"full" doc:"starts without room; too many operations are open"`
-	Longest    []jsonOpen       `json:"longest" doc:"operations without an end, the longest first"`
-	Trees      []*tree.JSONTree `json:"trees" doc:"of the three oldest operations that are open, if they have parts"`
-	Failed     uint64           `json:"failed" doc:"number of events with an error"`
-	Errors     []jsonFailure    `json:"errors" doc:"events with an error; the last first"`
-	Rates      jsonRates        `json:"rates" doc:"before the last minute, and in it"`
-	Trails     []jsonTrail      `json:"trails" doc:"last events of the goroutines with open operations"`
-	Recent     []jsonEvent      `json:"recent" doc:"last events"`
-	Commands   []string         `json:"commands" doc:"command lines that show more"`
+	File       string            `json:"file" doc:"path of the recording"`
+	PID        uint32            `json:"pid" doc:"process"`
+	Executable string            `json:"executable" doc:"path of the program"`
+	State      string            `json:"state" doc:"of the process" enum:"alive closed ended open"`
+	Endings    []ending.Ending   `json:"endings" doc:"what tells how the process ended"`
+	Events     uint64            `json:"events" doc:"number in the recording"`
+	First      *time.Time        `json:"first" doc:"of the first event, or null"`
+	Last       *time.Time        `json:"last" doc:"of the last event, or null"`
+	Silence    time.Duration     `json:"silence" doc:"without events, in nanoseconds; until now, of a process that is alive"`
+	Lost       uint64            `json:"lost" doc:"number of events"`
+	Open       int               `json:"open" doc:"number of operations"`
+	Unknown    int               `json:"end_may_be_lost" doc:"number of operations"`
+	Full       uint64            `json:"full" doc:"starts without room; too many operations are open"`
+	Longest    []jsonOpen        `json:"longest" doc:"operations without an end, the longest first"`
+	Trees      []*tree.JSONParts `json:"trees" doc:"of the three oldest operations that are open, if they have parts"`
+	Failed     uint64            `json:"failed" doc:"number of events with an error"`
+	Errors     []jsonFailure     `json:"errors" doc:"events with an error; the last first"`
+	Rates      jsonRates         `json:"rates" doc:"before the last minute, and in it"`
+	Trails     []jsonTrail       `json:"trails" doc:"last events of the goroutines with open operations"`
+	Recent     []jsonEvent       `json:"recent" doc:"last events"`
+	Commands   []string          `json:"commands" doc:"command lines that show more"`
 }
 
 // jsonOpen is an open operation in JSON.
@@ -93,8 +93,9 @@ func (r *report) json() *JSONReport {
 		File: r.path, PID: r.head.PID, Executable: r.head.Executable, State: r.state,
 		Endings: append([]ending.Ending{}, r.endings...), Events: r.events, Lost: r.file.Lost(),
 		Open: r.known, Unknown: r.unknown, Full: r.operations.Open.Full,
-		Longest: []jsonOpen{}, Trees: []*tree.JSONTree{}, Failed: r.failed, Errors: []jsonFailure{},
-		Rates: r.jsonRates(), Trails: []jsonTrail{}, Recent: r.jsonEvents(r.recent.all()),
+		Longest: []jsonOpen{}, Trees: []*tree.JSONParts{}, Failed: r.failed,
+		Errors: []jsonFailure{},
+		Rates:  r.jsonRates(), Trails: []jsonTrail{}, Recent: r.jsonEvents(r.recent.all()),
 		Commands: append([]string{}, r.commands()...),
 	}
 	if r.events > 0 {

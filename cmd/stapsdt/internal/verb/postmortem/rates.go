@@ -12,8 +12,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// rates counts operations and events in two parts of the time: the last minute, and the time before.
-// Of a recording of less than two minutes, each is a half.
+// rates counts operations and events in two parts of the time: the last minute, and the time
+// before. Of a recording of less than two minutes, each is a half.
 type rates struct {
 	first, edge, last int64 // by CLOCK_REALTIME
 	operations        map[*pairing.Kind]*rate

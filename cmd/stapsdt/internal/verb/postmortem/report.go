@@ -31,8 +31,8 @@ type report struct {
 	state   string
 	endings []ending.Ending
 	// open are the operations without an end, at most maxOpen, the longest first, each followed by
-	// those within it. depths are their depths, and roots are those of depth 0 with parts, which the
-	// three oldest have. known counts those that are known to be open, and unknown the others.
+	// those within it. depths are their depths, and roots are the three oldest of depth 0. known
+	// counts those that are known to be open, and unknown the others.
 	open           []*pairing.Operation
 	depths         []int
 	roots          []*pairing.Operation
@@ -48,7 +48,8 @@ const maxOpen = 1000
 func newReport(s *subject, g *gatherer, reader *replay.Reader) *report {
 	file := reader.Files()[0]
 	r := &report{
-		subject: s, gatherer: g, head: file.Head(), file: file, rows: g.rates.all(g.operations.Kinds()),
+		subject: s, gatherer: g, head: file.Head(), file: file,
+		rows: g.rates.all(g.operations.Kinds()),
 	}
 	r.boot = isEarlierBoot(r.head)
 	switch isAlive, known := file.Alive(); {
@@ -97,7 +98,8 @@ func (r *report) extend(l *ending.Life) {
 		if e.Time == nil || e.Source == ending.Journal {
 			continue
 		}
-		if until := time.Duration(e.Time.UnixNano()) - l.Ahead; until > r.file.Last() && r.events > 0 {
+		until := time.Duration(e.Time.UnixNano()) - l.Ahead
+		if until > r.file.Last() && r.events > 0 {
 			r.file.Passed(until)
 			r.parts.Look()
 		}

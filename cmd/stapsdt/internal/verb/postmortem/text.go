@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/ending"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
@@ -70,7 +71,10 @@ func (r *report) text(b *bytes.Buffer, width int) {
 	for _, line := range r.heading() {
 		p.line("%s", line)
 	}
-	p.part(r.openTable(width), 1+openLines, 1+len(r.open), r.reads("top"))
+	p.part(r.openTable(width), 1+openLines, 1+r.known+r.unknown, r.reads("top"))
+	if full := r.operations.Open.Full; full > 0 {
+		p.line("%d more had no room: more than %d were open", full, query.MaxOpen)
+	}
 	r.trees(p)
 	errors, kept := r.errorTable(width), min(int(r.failed), 1<<30)
 	p.part(errors, 1+errorLines, 1+kept, r.reads("tree", "--errors"))
@@ -222,7 +226,7 @@ func (r *report) errorTable(width int) []string {
 	t := &render.Table{Width: width}
 	t.Add("ERROR AT", fmt.Sprintf("%d FAILED", r.failed), "ARGUMENTS")
 	for _, f := range all[:min(len(all), errorLines)] {
-		t.Add(time.Unix(0, f.event.Realtime).Format(clockLayout), f.name(), evaluate.Join(f.arguments(r.values)))
+		t.Add(clockOf(&f.event), f.name(), evaluate.Join(f.arguments(r.values)))
 	}
 	return split(t)
 }
@@ -271,10 +275,12 @@ func (r *report) rateTable(width int) []string {
 	}
 	seconds := r.rates.seconds()
 	t := &render.Table{Width: width, Right: 6}
-	t.Add("LAST "+render.Duration(seconds[1]*1e9), "", "", render.Duration(seconds[0]*1e9)+" BEFORE", "", "", "")
+	last, before := render.Duration(seconds[1]*1e9), render.Duration(seconds[0]*1e9)
+	t.Add("LAST "+last, "", "", before+" BEFORE", "", "", "")
 	t.Add("RATE/S", "P99", "FAILED", "RATE/S", "P99", "FAILED", "OPERATION")
 	for _, one := range r.rows[:min(len(r.rows), rateLines)] {
-		t.Add(append(append(one.parts[1].cells(seconds[1]), one.parts[0].cells(seconds[0])...), one.name)...)
+		cells := append(one.parts[1].cells(seconds[1]), one.parts[0].cells(seconds[0])...)
+		t.Add(append(cells, one.name)...)
 	}
 	return split(t)
 }
@@ -292,8 +298,11 @@ func (p *part) cells(seconds float64) []string {
 func (p *part) rate(seconds float64) float64 { return float64(p.count) / max(seconds, 1e-9) }
 
 func perSecond(f float64) string {
-	if f == 0 || f >= 10 {
+	switch {
+	case f == 0 || f >= 10:
 		return fmt.Sprintf("%.0f", f)
+	case f < 0.1:
+		return fmt.Sprintf("%.2g", f)
 	}
 	return fmt.Sprintf("%.1f", f)
 }
@@ -306,13 +315,20 @@ func (r *report) eventTable(width int) []string {
 		return nil
 	}
 	t := &render.Table{Width: width}
-	t.Add("LAST EVENTS", "GOROUTINE", "PROBE", "ARGUMENTS")
+	head := "GOROUTINE"
+	if shown[0].Goroutine == 0 {
+		head = "TID"
+	}
+	t.Add("LAST EVENTS", head, "PROBE", "ARGUMENTS")
 	for _, e := range shown {
-		t.Add(time.Unix(0, e.Realtime).Format(clockLayout), threadText(e.Goroutine, e.TID), nameOf(e.Probe),
+		t.Add(clockOf(e), threadText(e.Goroutine, e.TID), nameOf(e.Probe),
 			evaluate.Join(evaluate.ShowAll(r.values.Of(e))))
 	}
 	return split(t)
 }
+
+// clockOf returns the time of day of an event.
+func clockOf(e *recording.Event) string { return time.Unix(0, e.Realtime).Format(clockLayout) }
 
 func nameOf(p *recording.Probe) string { return p.Provider + ":" + p.Name }
 

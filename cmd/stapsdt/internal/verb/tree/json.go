@@ -27,7 +27,24 @@ type JSONTree struct {
 	Partial    bool       `json:"partial" doc:"events are missing; the recording has lost them"`
 }
 
+// JSONParts is an operation and those within it in JSON, for Parts.
+type JSONParts struct {
+	Time        time.Time     `json:"time" doc:"of its start"`
+	Operation   string        `json:"operation" doc:"PROVIDER:NAME"`
+	Nanoseconds time.Duration `json:"nanoseconds" doc:"duration, in nanoseconds"`
+	Failed      bool          `json:"failed" doc:"whether any operation failed"`
+	Operations  []JSONPart    `json:"operations" doc:"root first; each after its parent"`
+	Dropped     int           `json:"dropped" doc:"operations without room; the tree is too large"`
+	Partial     bool          `json:"partial" doc:"events are missing; the recording has lost them"`
+}
+
 type jsonNode struct {
+	JSONPart
+	Unwound bool `json:"unwound,omitempty" doc:"without a return; it ended after nanoseconds at the latest"`
+}
+
+// JSONPart is an operation in a tree in JSON.
+type JSONPart struct {
 	ID          uint64            `json:"id" doc:"of a span, as its arguments have it"`
 	Key         json.RawMessage   `json:"key,omitempty" doc:"an array of several; what start and end have in common, unless it is the ID"`
 	Parent      uint64            `json:"parent" doc:"0 if none; ID of the operation that it is a part of"`
@@ -40,7 +57,6 @@ type jsonNode struct {
 	TID         uint32            `json:"tid,omitempty" doc:"thread"`
 	Goroutine   uint64            `json:"goroutine,omitempty" doc:"ID of the goroutine"`
 	Ended       bool              `json:"ended" doc:"whether its end was seen"`
-	Unwound     bool              `json:"unwound,omitempty" doc:"without a return; it ended after nanoseconds at the latest"`
 	Unknown     bool              `json:"end_may_be_lost,omitempty" doc:"whether it may have ended"`
 	Failed      bool              `json:"failed" doc:"whether it failed"`
 	Args        render.JSONObject `json:"args" doc:"arguments of the start"`
@@ -66,20 +82,19 @@ func (t *tree) encode(w io.Writer, s *events.Stream) error {
 		root.at.UTC(), s.Past.JSON(), root.name, root.took, root.pid, of, t.failed, nil,
 		root.parent, t.dropped, t.lost, t.partial,
 	}
-	j.Operations = root.list()
+	root.walk(func(n *node, depth int) {
+		j.Operations = append(j.Operations, jsonNode{n.json(root, depth), n.unwound})
+	})
 	return render.NewEncoder(w).Encode(j)
 }
 
-// list returns an operation and those that it consists of, each after its parent.
-func (root *node) list() (all []jsonNode) {
-	root.walk(func(n *node, depth int) {
-		took := n.end(root) - n.since
-		all = append(all, jsonNode{
-			n.id, n.key(), n.parent, depth, n.name, n.since - root.since, took, n.own(root),
-			float64(took) / float64(max(root.took, 1)),
-			n.tid, n.goroutine, n.ended, n.unwound, !n.ended && !n.unwound && !n.isOpen(), n.failed,
-			evaluate.Object(n.arguments()), evaluate.Object(n.results()),
-		})
-	})
-	return all
+// json converts an operation of a tree to JSON.
+func (n *node) json(root *node, depth int) JSONPart {
+	took := n.end(root) - n.since
+	return JSONPart{
+		n.id, n.key(), n.parent, depth, n.name, n.since - root.since, took, n.own(root),
+		float64(took) / float64(max(root.took, 1)),
+		n.tid, n.goroutine, n.ended, !n.ended && !n.unwound && !n.isOpen(), n.failed,
+		evaluate.Object(n.arguments()), evaluate.Object(n.results()),
+	}
 }

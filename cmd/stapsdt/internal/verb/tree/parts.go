@@ -2,7 +2,6 @@ package tree
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"sync"
 
@@ -68,19 +67,22 @@ func (p *Parts) Lines(o *pairing.Operation, width int) []string {
 
 // JSON describes an operation and the operations within it, as of the last Look. It returns nil
 // when Lines does.
-func (p *Parts) JSON(o *pairing.Operation) *JSONTree {
+func (p *Parts) JSON(o *pairing.Operation) *JSONParts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := p.look(o)
-	if n == nil {
+	root := p.look(o)
+	if root == nil {
 		return nil
 	}
-	all := n.list()
-	return &JSONTree{
-		Time: n.at.UTC(), Operation: n.name, Nanoseconds: n.took, PID: n.pid,
-		Failed:     slices.ContainsFunc(all, func(one jsonNode) bool { return one.Failed }),
-		Operations: all, Parent: n.parent, Dropped: n.tree.dropped, Partial: n.tree.partial,
+	j := &JSONParts{
+		Time: root.at.UTC(), Operation: root.name, Nanoseconds: root.took,
+		Dropped: root.tree.dropped, Partial: root.tree.partial,
 	}
+	root.walk(func(n *node, depth int) {
+		j.Failed = j.Failed || n.failed
+		j.Operations = append(j.Operations, n.json(root, depth))
+	})
+	return j
 }
 
 // look returns the node of an operation that has others within it, with its time until the last
