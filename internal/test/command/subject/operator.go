@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,12 +24,17 @@ type (
 // hostile clears a terminal, writes a line of its own, and is not UTF-8.
 const hostile = "/\x1b[2J\x1b[31mforged\r\n$ \u202e\xff\x07"
 
+// taken is the memory of hog.
+var taken [][]byte
+
 // operator starts and ends operations:
 //
 //	requests N   N requests, each with two queries; the second of every fifth request fails
 //	open N       N requests that stay open until close
 //	close        ends them
 //	hang N       N requests that never end, each with a query that fails
+//	panic        a request that ends the program by a panic
+//	hog          a request that takes memory until the program is killed
 //	hostile      a request whose texts try to control the terminal
 //	late         a request that ends before its query does, and then the query
 //	wide N       a request with N queries
@@ -86,6 +92,20 @@ func operator(file string) {
 			for i := range o.n {
 				ctx, _ := begin(fmt.Sprintf("/hang/%d", i))
 				ask(ctx, "SELECT 3", 0, errors.New("panic"))
+			}
+		},
+		"panic": func(order) {
+			go func() { // in main, a deferred Close would end the recording properly
+				ctx, _ := begin("/panic")
+				ask(ctx, "SELECT 4", 0, nil)
+				panic("boom")
+			}()
+			select {}
+		},
+		"hog": func(order) {
+			begin("/hog")
+			for {
+				taken = append(taken, bytes.Repeat([]byte{1}, 1<<20))
 			}
 		},
 		"hostile": func(order) {

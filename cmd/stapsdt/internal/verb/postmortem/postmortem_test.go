@@ -151,7 +151,7 @@ func TestStates(t *testing.T) {
 	r.Head.Ended = true
 	screen, _, j, err := run(t, r.Bytes(), "")
 	require.NoError(t, err)
-	require.Contains(t, screen, "\nclosed by the process after the last event: an orderly exit\n")
+	require.Contains(t, screen, "\nclosed by the process after the last event: an orderly exit, or a panic that ran Close\n")
 	require.Contains(t, screen, "  2 OPEN  ")
 	require.Equal(t, "closed", j.State)
 

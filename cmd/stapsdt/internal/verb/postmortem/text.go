@@ -120,7 +120,7 @@ func (r *report) stateText() string {
 		}
 		return "alive, and recording"
 	case closed:
-		return "closed by the process after the last event: an orderly exit"
+		return "closed by the process after the last event: an orderly exit, or a panic that ran Close"
 	case open:
 		return "not closed: the process was killed, crashed, ended without Close, or still runs"
 	}
