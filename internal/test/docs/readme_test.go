@@ -120,6 +120,11 @@ func TestReadme(t *testing.T) {
 		for _, source := range []string{"--via socket -p " + fmt.Sprint(p.PID()), "--from " + recording} {
 			require.Regexp(t, event, d.run(t, "stapsdt trace "+source+" myapp:request__done -n 1"))
 		}
+		p.Signal(syscall.SIGKILL)
+		_ = p.Wait(testenv.Patience)
+		screen := d.run(t, "stapsdt postmortem "+recording)
+		require.Contains(t, screen, "\nnot closed: the process was killed, crashed, or ended without Close\n")
+		require.Regexp(t, `(?m)^ +[0-9.]+ +\S+ +0 .* myapp:request$`, screen)
 	})
 }
 

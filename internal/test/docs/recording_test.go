@@ -69,6 +69,12 @@ func TestGuideRecording(t *testing.T) {
 		c, printed := ask(text, more...)
 		requirePrinted(t, c, printed)
 	}
+	screen := nonempty(strings.Split(g.run(t, "stapsdt postmortem "+file), "\n"))
+	shown := regexp.MustCompile("(?s)```\n# stapsdt postmortem shop\n(.*?)\n```").FindStringSubmatch(readFile(t, root+"README.md"))
+	own := strings.NewReplacer(replace...)
+	for i, line := range nonempty(strings.Split(shown[1], "\n")) {
+		require.Regexp(t, expected(own.Replace(line), shape), shape(screen[i]))
+	}
 	follow("stapsdt list")
 	top, printed := ask("stapsdt top")
 	_, open, found := strings.Cut(printed, "\n\n") // what is above depends on how much of the requests was in the last second

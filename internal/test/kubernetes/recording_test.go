@@ -105,6 +105,12 @@ func TestKilled(t *testing.T) {
 	latest := filepath.Join(t.TempDir(), "kept.rec")
 	output(t, user, "record -p work/killed --kept -O %s", latest)
 	requireSame(t, named, latest)
+
+	screen := strings.Join(output(t, user, "postmortem -p work/killed"), "\n")
+	require.Regexp(t, `(?m)^/run/stapsdt/rec/app\.rec-\S+: process 1, `, screen)
+	require.Regexp(t, `(?m)^kubernetes: the container ended with status 137 \(OOMKilled\) at `, screen)
+	require.Regexp(t, `(?m)^ *\S+ +\d+ +worker:life `, screen)
+	require.Regexp(t, `(?m)^kubectl stapsdt top work/killed/\S+ --from /run/stapsdt/rec/app\.rec-\S+$`, screen)
 }
 
 // awaitBackOff waits until the container of a pod is between two lives, with a message that

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/ending"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/pods"
@@ -41,12 +43,19 @@ type search struct {
 	unit   string
 	all    []candidate
 	looked []string // where
+	// end is the time at which it stops to look into directories, in which other users can have any
+	// number of files, and late means that it has stopped.
+	end  time.Time
+	late bool
 }
+
+// searchTime is the time that a search may take in directories.
+const searchTime = 10 * time.Second
 
 // find returns the recording that a word names: the path of one or of a directory, a PID, the name
 // of a program or of a unit, or a pod. For "", it is the newest one of the machine.
 func find(of string) (*subject, error) {
-	s := &search{of: of}
+	s := &search{of: of, end: time.Now().Add(searchTime)}
 	info, err := os.Stat(of)
 	isPath := strings.Contains(of, "/")
 	switch {
@@ -186,6 +195,9 @@ func (s *search) pattern(pattern string) {
 func (s *search) collect(
 	name string, f func(from root.Root, at string) ([]recordings.Recording, error),
 ) {
+	if s.late = s.late || time.Now().After(s.end); s.late {
+		return
+	}
 	s.looked = append(s.looked, name)
 	found, _ := stall.Do(name, func() ([]recordings.Recording, error) {
 		from, err := root.Of(0)
@@ -290,10 +302,14 @@ func (s *search) choose() (*subject, error) {
 		return nil, err
 	}
 	found.unit = s.unit
+	if s.late {
+		found.notes = append(found.notes, "there may be newer recordings: looking for them took too long; give FILE")
+	}
 	for i := range s.all {
 		if c := &s.all[i]; !c.Kept && chosen.Kept && c.Executable() == chosen.Executable() {
 			found.unit = cmp.Or(found.unit, ending.UnitOf(c.PID))
-			found.notes = []string{fmt.Sprintf("process %d, which records to %[2]s, is alive: stapsdt postmortem %[2]s", c.PID, c.path())}
+			found.notes = append(found.notes, fmt.Sprintf("process %d, which records to %[2]s, is alive: stapsdt postmortem %[2]s", c.PID, word(c.path())))
+			break
 		}
 	}
 	return found, nil
@@ -359,6 +375,19 @@ func (c *candidate) refer() (*os.File, error) {
 	}
 	defer from.Close()
 	return from.Find(c.File, 0)
+}
+
+// ownerOf returns the user who has made a file, unless it is the user of this process.
+func ownerOf(f *os.File) string {
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	uid := info.Sys().(*syscall.Stat_t).Uid
+	if uid == uint32(os.Geteuid()) {
+		return ""
+	}
+	return strconv.FormatUint(uint64(uid), 10)
 }
 
 // isEarlierBoot reports whether a recording is known to be of another boot or machine.

@@ -3,6 +3,8 @@
 package postmortem
 
 import (
+	"os"
+
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -14,6 +16,9 @@ func find(of string) (*subject, error) {
 	}
 	return &subject{path: of}, nil
 }
+
+// ownerOf returns "": the user is not known.
+func ownerOf(*os.File) string { return "" }
 
 // isEarlierBoot reports whether a recording is known to be of another boot or machine.
 func isEarlierBoot(*recording.Head) bool { return false }

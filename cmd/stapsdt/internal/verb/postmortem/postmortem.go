@@ -33,6 +33,9 @@ type Options struct {
 type subject struct {
 	path string
 	file *os.File // nil if path is not open yet
+	// owner is the user who has made the file, if it is another one than this process has: a
+	// recording tells what its user likes.
+	owner string
 	// unit is the systemd unit that ran the process, or "" if it is unknown.
 	unit string
 	// notes are lines about other recordings that the user may have meant.
@@ -52,6 +55,7 @@ func Run(ctx context.Context, to *console.Console, o Options) error {
 			return err
 		}
 	}
+	s.owner = ownerOf(s.file)
 	last, err := lastEvent(s.file)
 	if err != nil {
 		s.file.Close()

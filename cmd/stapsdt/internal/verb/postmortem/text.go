@@ -96,9 +96,11 @@ func (r *report) heading() []string {
 	if r.file.Lost() > 0 {
 		events += "; lost " + r.file.LossText()
 	}
-	lines := []string{
-		fmt.Sprintf("%s: process %d, %s", r.path, r.head.PID, r.head.Executable), events, r.stateText(),
+	first := fmt.Sprintf("%s: process %d, %s", r.path, r.head.PID, r.head.Executable)
+	if r.owner != "" {
+		first += ", of user " + r.owner
 	}
+	lines := []string{first, events, r.stateText()}
 	if r.boot {
 		lines = append(lines, "it ran before this machine was booted, or on another one")
 	}
