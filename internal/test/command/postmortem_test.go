@@ -76,7 +76,7 @@ func counts(t *testing.T, file, name string) (count, errors int) {
 	return 0, 0
 }
 
-// TestPostmortemKilled: a program that SIGKILL has ended, found by its file and its directory, and by its PID while it lives.
+// TestPostmortemKilled: a program that SIGKILL has ended, found by its file, its directory and its PID.
 func TestPostmortemKilled(t *testing.T) {
 	t.Parallel()
 	p, file := crash(t)
@@ -89,7 +89,15 @@ func TestPostmortemKilled(t *testing.T) {
 	p.Signal(syscall.SIGKILL)
 	endsBadly(t, p)
 	open := []string{`operator:request \d+ +path="/hang/0"`, `operator:request \d+ +path="/open/0"`, `operator:request \d+ +path="/open/1"`}
-	for _, of := range []string{file, filepath.Dir(file) + "/"} {
+	placed := filepath.Join("/dev/shm", filepath.Base(t.TempDir())+"-"+pid(p)) // where it is looked for
+	require.NoError(t, os.Mkdir(placed, 0o700))
+	t.Cleanup(func() { os.RemoveAll(placed) })
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(placed, "operator.rec"), content, 0o600))
+	require.NoError(t, os.Remove(file))
+	file = filepath.Join(placed, "operator.rec")
+	for _, of := range []string{file, filepath.Dir(file) + "/", pid(p)} {
 		r = runCommand(t, "postmortem", of)
 		r.ends(t, 0)
 		requireEnded(t, r.stdout, open...)

@@ -44,6 +44,8 @@ func TestRecordedMounts(t *testing.T) {
 		err  error
 	}{
 		{Recorded{Kept: true}, path, nil},
+		{Recorded{Newest: true}, path, nil},
+		{Recorded{From: kept, Newest: true}, kept, nil},
 		{Recorded{From: filepath.Base(kept)}, kept, nil},
 		{Recorded{From: kept, Kept: true}, kept, nil},
 		{Recorded{From: "other"}, "", fs.ErrNotExist},
@@ -82,6 +84,19 @@ func TestRecordedMounts(t *testing.T) {
 	require.NoError(t, err)
 	defer latest.Close()
 	require.Equal(t, kept, latest.Name(), "the other one is written")
+	r.Kept, r.Newest = false, true
+	newest, err := r.Open(nil)
+	require.NoError(t, err)
+	defer newest.Close()
+	require.Equal(t, kept, newest.Name(), "a crash tells more than a process that is alive")
+	require.NoError(t, os.Remove(kept))
+	living, err := r.Open(nil)
+	require.NoError(t, err)
+	defer living.Close()
+	require.Equal(t, path, living.Name())
+	require.NoError(t, os.Remove(path))
+	_, err = r.Open(nil)
+	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 // TestRecordedByOthers: the recording of another user, to which the path of a recording may lead, is refused.

@@ -103,12 +103,18 @@ func (s *search) named(name string) {
 			return // of the unit of which this is an ExecStopPost
 		}
 	}
-	pids, _ := proc.Processes()
+	is := func(c *candidate) bool { return name == "" || path.Base(c.Executable()) == name }
 	if pid, err := strconv.Atoi(name); err == nil {
 		s.processes([]int{pid})
-		return
+		s.keep(func(c *candidate) bool { return !c.Kept })
+		if len(s.all) > 0 {
+			return
+		}
+		is = func(c *candidate) bool { return c.Kept && c.PID == pid }
+	} else {
+		pids, _ := proc.Processes()
+		s.processes(pids)
 	}
-	s.processes(pids)
 	for _, place := range places() {
 		s.directory(place)
 		for _, directory := range below(place) {
@@ -116,15 +122,15 @@ func (s *search) named(name string) {
 		}
 	}
 	s.looked = append(places(), "the directories in them")
-	if name == "" {
-		return
-	}
-	s.all = slices.DeleteFunc(s.all, func(c candidate) bool {
-		return path.Base(c.Executable()) != name
-	})
+	s.keep(is)
 	if unit := name + ".service"; len(s.all) == 0 && ending.IsUnit(unit) {
 		s.service(unit)
 	}
+}
+
+// keep removes the recordings that is does not report.
+func (s *search) keep(is func(*candidate) bool) {
+	s.all = slices.DeleteFunc(s.all, func(c candidate) bool { return !is(&c) })
 }
 
 // processes collects the recordings of processes, and those beside them.
@@ -206,6 +212,9 @@ func (s *search) collect(
 		}
 		defer from.Close()
 		at, err := filepath.EvalSymlinks(name)
+		if err == nil {
+			at, err = filepath.Abs(at)
+		}
 		if err != nil {
 			return nil, err
 		}
