@@ -97,23 +97,19 @@ var opened = map[string]*os.File{}
 // of another container.
 func SetFile(f *os.File) { opened[f.Name()] = f }
 
-// openPath opens a recording for reading.
-func openPath(path string) (*os.File, error) {
+// OpenPath opens the file at a path for reading, or returns that of SetFile. It does not wait for a
+// pipe.
+func OpenPath(path string) (*os.File, error) {
 	if f := opened[path]; f != nil {
 		delete(opened, path)
 		return f, nil
 	}
-	return OpenPath(path)
-}
-
-// OpenPath opens the file at a path. It does not wait for a pipe.
-func OpenPath(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
 // openFile opens a recording and reads its probes.
 func openFile(path string) (*File, error) {
-	f, err := openPath(path)
+	f, err := OpenPath(path)
 	if err != nil {
 		return nil, err
 	}

@@ -223,6 +223,21 @@ func TestDamaged(t *testing.T) {
 	require.ErrorIs(t, err, recording.ErrCorrupt)
 }
 
+// TestOpened: a recording that is open already, because its path is one of another container, is read.
+func TestOpened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.rec")
+	require.NoError(t, os.WriteFile(path, shop().Bytes(), 0o600))
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	replay.SetFile(f)
+	require.NoError(t, os.Remove(path))
+	var out bytes.Buffer
+	err = Run(t.Context(), &console.Console{Out: &out, Err: &out}, Options{From: replay.From{Paths: []string{path}}})
+	require.NoError(t, err)
+	require.Contains(t, out.String(), " 2 OPEN ")
+	require.ErrorIs(t, f.Close(), os.ErrClosed)
+}
+
 // TestContainer: what Kubernetes tells about the life of the recording is shown, and its commands are those of the plugin. What
 // hung at the end was open until then.
 func TestContainer(t *testing.T) {
