@@ -186,8 +186,8 @@ func (e *Ends) Totals() (all query.Totals, err error) {
 	return all, nil
 }
 
-// Unwatched removes the open calls of functions in processes: a later return at the same depth would
-// be taken for theirs.
+// Unwatched removes the open calls of functions in processes: a later return at the same depth
+// would be taken for theirs.
 func (e *Ends) Unwatched(functions []string, pids map[int]bool) error {
 	gone := map[uint32]bool{}
 	for name, p := range e.plans {
