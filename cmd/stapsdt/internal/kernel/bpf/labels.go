@@ -13,6 +13,7 @@ package bpf
 //	rejected, unevaluated: jump take, which removes an operation    only an end has these two
 //	full:     count the start that had no room; jump exit
 //	unpaired: count the end that has no start; jump exit    only an end has this one
+//	take:     remove the operation of an event with Started, which goes there in place of exit
 //	fault:    count an event that could not be evaluated; jump exit
 //	lost:     count an event that had no room; jump exit
 //	foreign:  count an event that no goroutine has fired
