@@ -10,6 +10,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
 // callItems holds the indexes of a Call's values in the items of a source.
@@ -53,6 +54,9 @@ func checkCalls(c *events.Calls, all []*bpf.Probe) error {
 			if first == nil {
 				first = err
 			}
+		}
+		if !fits && first != nil && query.UsesStart(expr.Names(src)) {
+			return query.Usagef("%s: tree has --slowest N for slow calls; trace has elapsed at go:FUNCTION:return", src)
 		}
 		if !fits && first != nil {
 			return query.Usagef("%w (and no other function has everything that this uses)", first)
