@@ -28,9 +28,10 @@ type Selector struct {
 	Starts func(f *target.File, start, end *sdt.Site) bool
 
 	seen bool // whether a file with probes was seen
-	// last is the file for which starts were last determined, by PROVIDER:PROBE.
+	// last is the file for which starts were last determined: the start of each end that needs it,
+	// and of itself, by PROVIDER:PROBE.
 	last   *target.File
-	starts map[string]bool
+	starts map[string]*sdt.Site
 }
 
 // Spec is a spec, with its file if it names one.
@@ -123,7 +124,7 @@ func (s *Selector) index(f *target.File, site *sdt.Site) int {
 // Order returns the place of a selected site of a file, or -1 if it is not selected: starts that
 // only the ends need come first, and then those of the first spec.
 func (s *Selector) Order(f *target.File, site *sdt.Site) int {
-	if s.Starts != nil && s.startsOf(f)[site.Provider+":"+site.Name] {
+	if start := s.Start(f, site); start != nil && nameOf(start) == nameOf(site) {
 		return 0
 	}
 	if i := s.index(f, site); i >= 0 {
@@ -132,30 +133,50 @@ func (s *Selector) Order(f *target.File, site *sdt.Site) int {
 	return -1
 }
 
-// startsOf returns the probes of a file that start operations whose selected ends need them.
-func (s *Selector) startsOf(f *target.File) map[string]bool {
-	if s.last == f {
-		return s.starts
+// Start returns the start that a site of a file needs: that of the operation that it ends, or
+// itself if an end needs it. It returns nil if there is none.
+func (s *Selector) Start(f *target.File, site *sdt.Site) *sdt.Site {
+	if s.Starts == nil {
+		return nil
 	}
-	s.last, s.starts = f, map[string]bool{}
-	ends := map[string]*sdt.Site{}
+	if s.last != f {
+		s.last, s.starts = f, s.startsOf(f)
+	}
+	return s.starts[nameOf(site)]
+}
+
+func nameOf(site *sdt.Site) string { return site.Provider + ":" + site.Name }
+
+// startsOf returns what Start returns for the sites of a file, by their names.
+func (s *Selector) startsOf(f *target.File) map[string]*sdt.Site {
+	starts := map[string]*sdt.Site{}
+	ends := map[string][]*sdt.Site{} // by operation
 	of := func(site *sdt.Site) (operation string, isStart bool) {
 		name, isStart := spec.OperationOf(site.Provider, site.Name)
 		return site.Provider + ":" + name, isStart && name != ""
 	}
+	seen := map[string]bool{}
 	for i := range f.Probes {
-		if operation, isStart := of(&f.Probes[i]); !isStart && s.Names(f, &f.Probes[i]) {
-			ends[operation] = &f.Probes[i]
+		end := &f.Probes[i]
+		operation, isStart := of(end)
+		if !isStart && !seen[nameOf(end)] && s.Names(f, end) {
+			seen[nameOf(end)] = true
+			ends[operation] = append(ends[operation], end)
 		}
 	}
 	for i := range f.Probes {
 		start := &f.Probes[i]
 		operation, isStart := of(start)
-		if end := ends[operation]; isStart && end != nil && s.Starts(f, start, end) {
-			s.starts[start.Provider+":"+start.Name] = true
+		if !isStart || starts[nameOf(start)] != nil {
+			continue
+		}
+		for _, end := range ends[operation] {
+			if s.Starts(f, start, end) {
+				starts[nameOf(start)], starts[nameOf(end)] = start, start
+			}
 		}
 	}
-	return s.starts
+	return starts
 }
 
 // Find reports whether a site of a file is selected, and notes the first probe of each spec.
@@ -341,6 +362,7 @@ func (s *Selector) Reopen(open opening) (reopened bool, problems []error) {
 		f, err := open(spec.path)
 		switch {
 		case err == nil:
+			s.last = nil
 			if spec.file = f; spec.waits && !spec.in(f) {
 				spec.file, spec.wrong = nil, now
 				continue

@@ -13,6 +13,7 @@ package bpf
 //	rejected, unevaluated: jump take, which removes an operation    only an end has these two
 //	full:     count the start that had no room; jump exit
 //	unpaired: count the end that has no start; jump exit    only an end has this one
+//	stackless: remove the operation of the key; jump lost     only a start that keeps its stack
 //	take:     remove the operation of an event with Started, which goes there in place of exit
 //	fault:    count an event that could not be evaluated; jump exit
 //	lost:     count an event that had no room; jump exit
@@ -33,4 +34,5 @@ const (
 	labelRejected    = "rejected"
 	labelUnevaluated = "unevaluated"
 	labelUnpaired    = "unpaired"
+	labelStackless   = "stackless"
 )

@@ -135,6 +135,9 @@ type Operations struct {
 	// Numbered means that the kind is the ID of the sections, so that those of all kinds can be
 	// alike.
 	Numbered bool
+	// Summed means that the totals of all kinds are those of kind 0, so that a kind can be any
+	// number.
+	Summed bool
 }
 
 // NewTables creates the tables of operations. Shared tables have twice the room, which the users of

@@ -224,7 +224,11 @@ func (b *builder) ofKind(of Operations) {
 // total adds one to a total of the kind of the operations.
 func (b *builder) total(of Operations, offset int16) {
 	if !of.Numbered {
-		b.increment(of.Totals, of.Kind, offset)
+		kind := of.Kind
+		if of.Summed {
+			kind = 0
+		}
+		b.increment(of.Totals, kind, offset)
 		return
 	}
 	b.loadID(of.Kind)

@@ -82,11 +82,24 @@ func (b *builder) pairKey(items []item, key int16, of Operations) {
 	}
 }
 
+// wholeKey jumps to b.fault if a string in the key may have been cut: it would pair operations that
+// differ.
+func (b *builder) wholeKey(item *item) {
+	s, isText := item.text()
+	if isText && b.text(s).size == textSlot {
+		b.add(
+			asm.LoadMem(asm.R0, asm.RFP, b.text(s).length, asm.DWord),
+			asm.JSGE.Imm(asm.R0, textRead, b.fault),
+		)
+	}
+}
+
 // pairItem stores a part of the key.
 func (b *builder) pairItem(item *item, key int16) {
 	switch {
 	case item.expr != nil:
 		b.keyItem(item, key)
+		b.wholeKey(item)
 		return
 	case item.Name == query.Call:
 		b.call(key+int16(item.Offset), labelForeign)

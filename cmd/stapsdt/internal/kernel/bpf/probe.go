@@ -85,6 +85,9 @@ type Probe struct {
 	Restarts bool
 	// Nop is the name of the nop at the sites of a note, or "" if there is another instruction.
 	Nop string
+	// Start is the start of the operation that the probe ends, in the same file, if it is needed.
+	// A start that is needed has itself here.
+	Start *Probe
 	// Started makes the time since the start, and arguments of it, variables of an end. It is nil
 	// for other probes, and for an end that needs none of them.
 	Started *Started
@@ -108,6 +111,12 @@ type FunctionSite struct {
 // two versions of a program give one name to different structs.
 func (p *Probe) Key() string {
 	var b strings.Builder
+	switch {
+	case p.Start == p:
+		b.WriteString("start ")
+	case p.Start != nil:
+		fmt.Fprintf(&b, "after %s ", p.Start.Key())
+	}
 	fmt.Fprintf(&b, "%s %q %q %t", p.Instruction(), p.Provider, p.Name, p.Restarts)
 	if p.Function != nil {
 		fmt.Fprintf(&b, " %d %t", p.Function.Goid, p.Function.Endless)

@@ -50,13 +50,25 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 		b.openItem(l, &items[i], i, value)
 	}
 	if l.stacks != nil {
-		b.stackOf(l.stacks, value+l.stackAt(), labelLost)
+		b.stackOf(l.stacks, value+l.stackAt(), labelStackless)
 	}
 	b.see(l.seen, value)
 	b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, value+layout.OpenTime, asm.R0, asm.DWord))
 	b.put(l, of, key, value, n)
+	if l.stacks != nil {
+		b.forget(of, key)
+	}
 	b.end()
 	return b.section()
+}
+
+// forget emits labelStackless: the call is lost, and an open one with its key cannot return.
+func (b *builder) forget(of Operations, key int16) {
+	b.label(labelStackless)
+	b.add(asm.LoadMapPtr(asm.R1, of.Open.FD()))
+	b.stack(asm.R2, key)
+	b.add(asm.FnMapDeleteElem.Call())
+	b.jump(labelLost)
 }
 
 // put stores an open operation, at labelPut, and counts it unless its conditions are false.

@@ -85,6 +85,27 @@ func (p *Probe) Has(src string) bool {
 	return err == nil
 }
 
+// Layout is equal for starts that keep equal kinds of values of expressions: an end shows them as
+// those of its own file.
+func (p *Probe) Layout(exprs []string) string {
+	var b strings.Builder
+	for _, src := range exprs {
+		e, err := p.Parse(src)
+		if err != nil {
+			continue
+		}
+		one := p.item(e)
+		fmt.Fprintf(
+			&b, "%q %d %d %d %t %t %v ", src, one.Type.Kind, one.Type.Size, one.Type.Unit,
+			one.IsGo, one.IsBytes, one.Constants,
+		)
+		if one.Names != nil {
+			fmt.Fprintf(&b, "%p ", one.Names)
+		}
+	}
+	return b.String()
+}
+
 // HasArg reports whether an expression is an argument of the probe, or a field of one, or a text to
 // which one points.
 func (p *Probe) HasArg(src string) bool {
@@ -145,10 +166,11 @@ func (p *Probe) setStarted(one *item, i int) {
 }
 
 // textSize returns the number of bytes of an item's string that a record can show, if size are
-// asked for.
+// asked for. Of a string of the start, the record has no byte more, which would tell a longer one:
+// a string of all that was kept counts as cut.
 func (i *item) textSize(size int) int {
 	if i.source.kind == fromStart {
-		return min(size, value.TextSize)
+		return min(size, value.TextSize-1)
 	}
 	return size
 }
@@ -267,16 +289,15 @@ func (b *builder) endStarted() {
 	}
 	b.jump(labelExit)
 	b.label(labelUnpaired)
-	b.increment(s.Of.Totals, s.Of.Kind, layout.TotalEnds)
+	b.total(s.Of, layout.TotalEnds)
 	b.jump(labelExit)
 }
 
-// Kept returns the arguments among the names that Lacking has returned, by their names at the
-// start.
-func Kept(lacking []string) (exprs []string) {
-	for _, name := range lacking {
+// Kept returns the arguments of a start that names may mean, by their names at the start.
+func (p *Probe) Kept(names []string) (exprs []string) {
+	for _, name := range names {
 		arg, _ := query.OfStart(name)
-		if name != query.ElapsedName && !slices.Contains(exprs, arg) {
+		if !slices.Contains(exprs, arg) && p.HasArg(arg) {
 			exprs = append(exprs, arg)
 		}
 	}

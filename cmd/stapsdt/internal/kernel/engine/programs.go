@@ -98,7 +98,7 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 		if len(selecting) == 0 {
 			continue
 		}
-		c := newCandidate(f, *site, uses)
+		c := newCandidate(f, *site, uses, selecting)
 		c.alone = e.kernel.PerFile(c.Probe)
 		if f.Stalled() {
 			return stall.Err // the types are missing

@@ -27,13 +27,28 @@ type candidate struct {
 // name returns the name of the probe, and its place.
 func (c candidate) name() string { return fmt.Sprintf("%v in %s", c.Probe, c.place) }
 
-func newCandidate(f *file, site sdt.Site, uses []probes.Use) candidate {
+func newCandidate(
+	f *file, site sdt.Site, uses []probes.Use, selecting []*Subscription,
+) candidate {
 	c := candidate{Probe: NewProbe(f.File, site), place: f.Path, file: f}
+	for _, s := range selecting {
+		if start := s.Selector.Start(f.File, &site); start != nil {
+			c.setStart(f, start)
+			break
+		}
+	}
 	c.key = c.Key()
 	if len(uses) > 0 {
 		c.place += fmt.Sprintf(" (process %d)", uses[0].PID)
 	}
 	return c
+}
+
+// setStart sets the start that the probe needs, which may be the probe itself.
+func (c *candidate) setStart(f *file, start *sdt.Site) {
+	if c.Start = c.Probe; start.Name != c.Name {
+		c.Start = NewProbe(f.File, *start)
+	}
 }
 
 // verdict is the permanent error of a probe for a subscription: the expression does not fit the

@@ -5,9 +5,11 @@ package operations
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/engine"
@@ -21,24 +23,34 @@ import (
 // Ends gives the ends of operations, and the returns of functions, what expressions use of their
 // starts: see bpf.Started.
 type Ends struct {
+	// Paired is called when an end is first found to need its start. It may be nil.
+	Paired func()
+
 	names  []string
 	stacks *layout.StackTable // nil unless the stacks of events are asked for
 	shared bool
-	plans  map[string]*plan // by PROVIDER:NAME of the operations
-	wrong  map[string]error // likewise, for names of expressions that the start lacks
-	tables map[shape]*Operations
+	wanted map[string]bool // the starts that ends need, by bpf.Probe.Key
+
+	mu     sync.Mutex            // guards the following fields, which scrapes and the engine use
+	plans  map[string]*plan      // by PROVIDER:NAME of the operations, and what their starts keep
+	tables map[shape]*Operations // of the plans
+	kinds  uint32                // the number of kinds so far
 }
 
-// plan is the plan of the operations of one name.
+// plan is the plan of the operations of one name, whose starts keep values of the same types.
 type plan struct {
 	*bpf.Latency
-	start *bpf.Probe
-	of    bpf.Operations
-	err   error // the reason that the operations cannot be paired
+	name string // PROVIDER:NAME
+	of   bpf.Operations
+	err  error // the reason that the operations cannot be paired
 }
 
 // shape is what operations in one table have in common.
 type shape struct{ key, value int }
+
+// maxTables bounds the tables of an Ends, of which each has room for query.MaxOpen operations: the
+// types in a program choose their shapes.
+const maxTables = 8
 
 // NewEnds returns the Ends for expressions, or nil if none needs a start. If stacks is not nil, the
 // stack of a return is that of the call. shared divides the room for open operations among the
@@ -50,31 +62,22 @@ func NewEnds(exprs []string, stacks *layout.StackTable, shared bool) *Ends {
 	}
 	return &Ends{
 		names: names, stacks: stacks, shared: shared,
-		plans: map[string]*plan{}, wrong: map[string]error{}, tables: map[shape]*Operations{},
+		wanted: map[string]bool{}, plans: map[string]*plan{}, tables: map[shape]*Operations{},
 	}
 }
 
-// Needs reports whether the expressions use something of the start that the end lacks. It plans the
-// pairing of the two when it is first asked about an operation.
+// Needs reports whether the expressions use something of the start that the end lacks.
 func (e *Ends) Needs(f *target.File, start, end *sdt.Site) bool {
 	first, last := engine.NewProbe(f, *start), engine.NewProbe(f, *end)
-	name, _ := spec.OperationOf(start.Provider, start.Name)
-	name = start.Provider + ":" + name
-	err := query.StartError(e.names, func(src string) error {
-		_, err := first.Parse(src)
-		return err
-	})
-	if err != nil {
-		e.wrong[name] = fmt.Errorf("%v: %w", first, err)
+	needs := len(e.lacking(last, first)) > 0 || e.keepsStack(first) || e.misses(last, first) != nil
+	if !needs {
 		return false
 	}
-	lacking := e.lacking(last, first)
-	if len(lacking) == 0 && (e.stacks == nil || first.Function == nil) {
-		return false
+	if e.Paired != nil {
+		e.Paired()
+		e.Paired = nil
 	}
-	if e.plans[name] == nil {
-		e.plans[name] = e.plan(first, lacking)
-	}
+	e.wanted[first.Key()] = true
 	return true
 }
 
@@ -82,22 +85,52 @@ func (e *Ends) lacking(end, start *bpf.Probe) []string {
 	return query.Lacking(e.names, end.Has, start.HasArg)
 }
 
-// plan plans the operations of a start, which keeps what their ends lack.
-func (e *Ends) plan(start *bpf.Probe, lacking []string) *plan {
-	p := &plan{start: start}
-	if len(e.plans) >= query.MaxKinds {
-		p.err = fmt.Errorf("there are more than %d kinds of operations", query.MaxKinds)
-		return p
+// misses returns the error of a name that the start should have, and has not.
+func (e *Ends) misses(end, start *bpf.Probe) error {
+	names := slices.DeleteFunc(slices.Clone(e.names), end.Has)
+	err := query.StartError(names, func(src string) error {
+		_, err := start.Parse(src)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%v: %w", start, err)
 	}
-	key, stacks := "arg0", (*layout.StackTable)(nil)
+	return nil
+}
+
+// keepsStack reports whether a start keeps its stack.
+func (e *Ends) keepsStack(start *bpf.Probe) bool { return e.stacks != nil && start.Function != nil }
+
+// plan returns the plan of the operations of a start, which it makes for the first one.
+func (e *Ends) plan(start *bpf.Probe) *plan {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	name, _ := spec.OperationOf(start.Provider, start.Name)
+	name = start.Provider + ":" + name
+	kept := start.Kept(e.names)
+	id := name + " " + start.Layout(append(slices.Clone(kept), keyOf(start)))
+	if e.plans[id] == nil {
+		e.plans[id] = e.newPlan(start, kept)
+		e.plans[id].name = name
+	}
+	return e.plans[id]
+}
+
+// keyOf returns the key that pairs the operations of a start.
+func keyOf(start *bpf.Probe) string {
 	if start.Function != nil {
-		key, stacks = query.Call, e.stacks
+		return query.Call
 	}
-	if stacks != nil {
-		p.err = start.StackErr()
+	return "arg0"
+}
+
+func (e *Ends) newPlan(start *bpf.Probe, kept []string) *plan {
+	p, stacks := &plan{}, (*layout.StackTable)(nil)
+	if e.keepsStack(start) {
+		stacks, p.err = e.stacks, start.StackErr()
 	}
 	if p.err == nil {
-		p.Latency, p.err = bpf.NewKept(start, key, bpf.Kept(lacking), stacks)
+		p.Latency, p.err = bpf.NewKept(start, keyOf(start), kept, stacks)
 	}
 	if p.err != nil {
 		return p
@@ -105,6 +138,10 @@ func (e *Ends) plan(start *bpf.Probe, lacking []string) *plan {
 	var shape shape
 	shape.key, shape.value = p.Sizes()
 	of := e.tables[shape]
+	if of == nil && len(e.tables) == maxTables {
+		p.err = fmt.Errorf("the starts have arguments of too many different sizes: at most %d are paired", maxTables)
+		return p
+	}
 	if of == nil {
 		of = &Operations{Shared: e.shared, Plan: p.Latency, purged: time.Now()}
 		if of.Tables, p.err = p.NewTables(e.shared); p.err != nil {
@@ -113,7 +150,8 @@ func (e *Ends) plan(start *bpf.Probe, lacking []string) *plan {
 		}
 		e.tables[shape] = of
 	}
-	p.of = bpf.Operations{OperationTables: of.Tables, Kind: uint32(len(e.plans))}
+	e.kinds++
+	p.of = bpf.Operations{OperationTables: of.Tables, Kind: e.kinds, Summed: true}
 	return p
 }
 
@@ -134,20 +172,21 @@ type ending struct {
 }
 
 func (e *ending) Section(p *bpf.Probe) (*bpf.Section, error) {
-	name, isStart := spec.OperationOf(p.Provider, p.Name)
-	name = p.Provider + ":" + name
-	plan := e.plans[name]
 	switch {
-	case plan == nil && !isStart && e.wrong[name] != nil:
-		return nil, e.wrong[name]
-	case plan == nil:
+	case p.Start == nil:
 		return e.Subscriber.Section(p)
-	case isStart:
-		return e.start(p, plan)
-	case plan.err != nil:
+	case p.Start == p:
+		return e.start(p)
+	}
+	if err := e.misses(p, p.Start); err != nil {
+		return nil, err
+	}
+	if len(e.lacking(p, p.Start)) == 0 && !e.keepsStack(p.Start) {
+		return e.Subscriber.Section(p) // another rule needs the start
+	}
+	plan := e.plan(p.Start)
+	if plan.err != nil {
 		return nil, plan.err
-	case len(e.lacking(p, plan.start)) == 0 && !plan.KeepsStacks():
-		return e.Subscriber.Section(p)
 	}
 	end := *p
 	end.Started = &bpf.Started{Plan: plan.Latency, Of: plan.of}
@@ -156,11 +195,18 @@ func (e *ending) Section(p *bpf.Probe) (*bpf.Section, error) {
 
 // start returns the section of a start. One that the user has named too is an event of its own, if
 // it fits the expressions.
-func (e *ending) start(p *bpf.Probe, plan *plan) (*bpf.Section, error) {
-	var own *bpf.Section
+func (e *ending) start(p *bpf.Probe) (own *bpf.Section, err error) {
+	alone := *p
+	alone.Start = nil
 	if e.selector.Matches(p.Provider, p.Name) {
-		own, _ = e.Subscriber.Section(p)
+		if own, err = e.Subscriber.Section(p); stall.Passes(err) {
+			return nil, err
+		}
 	}
+	if !e.wanted[alone.Key()] { // another rule needs the start
+		return own, err
+	}
+	plan := e.plan(p)
 	if plan.err != nil {
 		return own, nil // it is the error of the ends
 	}
@@ -173,11 +219,10 @@ func (e *ending) start(p *bpf.Probe, plan *plan) (*bpf.Section, error) {
 
 // Totals returns the totals of all operations.
 func (e *Ends) Totals() (all query.Totals, err error) {
-	for _, p := range e.plans {
-		if p.err != nil {
-			continue
-		}
-		one, err := layout.ReadTotals(p.of.Totals, p.of.Kind)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, of := range e.tables {
+		one, err := layout.ReadTotals(of.Tables.Totals, 0)
 		if err != nil {
 			return all, err
 		}
@@ -189,13 +234,23 @@ func (e *Ends) Totals() (all query.Totals, err error) {
 // Unwatched removes the open calls of functions in processes: a later return at the same depth
 // would be taken for theirs.
 func (e *Ends) Unwatched(functions []string, pids map[int]bool) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	gone := map[uint32]bool{}
-	for name, p := range e.plans {
-		gone[p.of.Kind] = p.err == nil && slices.Contains(functions, name)
+	for _, p := range e.plans {
+		if p.err == nil && slices.Contains(functions, p.name) {
+			gone[p.of.Kind] = true
+		}
 	}
+	return e.each(func(of *Operations) error {
+		return of.Remove(func(o *layout.Open) bool { return pids[o.PID] && gone[o.Kind] })
+	})
+}
+
+// each calls f for the operations of each table. e.mu must be held.
+func (e *Ends) each(f func(*Operations) error) error {
 	for _, of := range e.tables {
-		err := of.Remove(func(o *layout.Open) bool { return pids[o.PID] && gone[o.Kind] })
-		if err != nil {
+		if err := f(of); err != nil {
 			return err
 		}
 	}
@@ -204,26 +259,22 @@ func (e *Ends) Unwatched(functions []string, pids map[int]bool) error {
 
 // Purge removes the operations of ended processes, now and then.
 func (e *Ends) Purge() error {
-	for _, of := range e.tables {
-		if err := of.Purge(); err != nil {
-			return err
-		}
-	}
-	return nil
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.each((*Operations).Purge)
 }
 
 // Stop ends the pairing of starts and ends at the same time.
 func (e *Ends) Stop() error {
-	for _, of := range e.tables {
-		if err := of.Tables.Stop(); err != nil {
-			return err
-		}
-	}
-	return nil
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.each(func(of *Operations) error { return of.Tables.Stop() })
 }
 
 // Close releases the tables.
 func (e *Ends) Close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, of := range e.tables {
 		of.Close()
 	}

@@ -181,7 +181,9 @@ func (r *Run) needStarts() (err error) {
 	}
 	r.ends = operations.NewEnds(append(slices.Clone(r.Exprs), r.Where), stacks, false)
 	if r.ends != nil {
-		r.Selector.Starts, r.Whole = r.ends.Needs, true
+		r.Selector.Starts = r.ends.Needs
+		// A start alone would be without use, and so would an end.
+		r.ends.Paired = func() { r.cost.account.Whole = true }
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func (p *Pairs) partOf(
 ) (v evaluate.Value, ok bool) {
 	if part.expr != nil {
 		v, fault := s.value(part)
-		if fault = fault || v.Missing; fault { // it would pair operations that differ
+		if fault = fault || v.Missing || v.Cut; fault { // it would pair operations that differ
 			p.Unevaluated++
 		}
 		return v, !fault

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
@@ -62,6 +63,10 @@ func TestKeyParts(t *testing.T) {
 		require.Equal(t, Outcome{}, p.Add(e, f), "a part that is missing pairs nothing")
 	}
 	require.EqualValues(t, 3, p.Unevaluated)
+	long := strings.Repeat("a", value.TextSize)
+	require.Equal(t, Outcome{}, p.Add(texts(3, start, long, "c", 7), f), "a text that is cut has the key of others")
+	require.NotNil(t, p.Add(texts(3, start, long[1:], "c", 7), f).Started)
+	require.EqualValues(t, 4, p.Unevaluated)
 }
 
 // TestFirers: goroutines and threads can be parts of a key. An event for which one is not known is counted.
