@@ -59,16 +59,18 @@ func ExplainStart(err error, provider, probe string) error {
 		return err
 	}
 	name := undefined(wrong)
-	_, prefixed := OfStart(name)
+	arg, prefixed := OfStart(name)
 	ofStart := prefixed || name == ElapsedName
 	operation, isStart := spec.OperationOf(provider, probe)
 	why := ""
 	switch {
 	case operation != "" && !isStart && !ofStart:
-		wrong.Msg += "; an argument of the start is " + StartPrefix + "NAME"
+		wrong.Msg += "; trace, count, hist and stack have those of the start as " + StartPrefix + "NAME"
 		return err
 	case !ofStart:
 		return err
+	case prefixed:
+		why = "in trace, count, hist, stack and rules, an end has it whose start is in the same file; latency, top and tree have " + arg
 	case operation == "":
 		why = "only the end of an operation has it, such as query__end"
 	case !isStart:

@@ -74,7 +74,7 @@ func TestExplain(t *testing.T) {
 	}{
 		{2, "elapsed > 1ms", "p:lone__end: undefined: elapsed; there is no start of p:lone beside this end (byte 0)"},
 		{0, "elapsed > 1ms", "p:op__start: undefined: elapsed; only the end of an operation has it, and this is the start (byte 0)"},
-		{3, "id == 1 && start.id == 1", "p:tick: undefined: start.id; only the end of an operation has it, such as query__end (byte 11)"},
+		{3, "id == 1 && start.id == 1", "p:tick: undefined: start.id; in trace, count, hist, stack and rules, an end has it whose start is in the same file; latency, top and tree have id (byte 11)"},
 		{1, "start.pth == 1", "p:op__end: undefined: start.pth; the arguments of the start are id, path (byte 0)"},
 		{5, "elapsed > 1ms", "p:bare__end: undefined: elapsed; the start and the end have no first argument that pairs them (byte 0)"},
 		{1, "status == 1", "p:op__end: undefined: status; the names are id, arg0"},
