@@ -217,6 +217,13 @@ func (b *builder) update(table *ebpf.Map, key, value int16, flags ebpf.MapUpdate
 	b.add(asm.Mov.Imm(asm.R4, int32(flags)), asm.FnMapUpdateElem.Call())
 }
 
+// remove removes the key at a stack offset. It leaves 0 or an error in R0.
+func (b *builder) remove(table *ebpf.Map, key int16) {
+	b.add(asm.LoadMapPtr(asm.R1, table.FD()))
+	b.stack(asm.R2, key)
+	b.add(asm.FnMapDeleteElem.Call())
+}
+
 // zero zeroes words of the stack. It changes R5.
 func (b *builder) zero(at, size int16) {
 	b.add(asm.Mov.Imm(asm.R5, 0))

@@ -184,9 +184,8 @@ func (b *builder) open(
 func (b *builder) take(of Operations, key, owner int16, conditional bool, n *nested) {
 	b.add(asm.Mov.Imm(regOutcome, counts))
 	b.label(labelTake)
-	b.add(asm.LoadMapPtr(asm.R1, of.Open.FD()))
-	b.stack(asm.R2, key)
-	b.add(asm.FnMapDeleteElem.Call(), asm.JNE.Imm(asm.R0, 0, labelUnpaired))
+	b.remove(of.Open, key)
+	b.add(asm.JNE.Imm(asm.R0, 0, labelUnpaired))
 	if of.Shares != nil {
 		b.leave(of.Shares, owner)
 	}

@@ -14,9 +14,9 @@ import (
 // A call whose Pairing is Nested is measured without the calls inside it: without all of them, and
 // without those of its own function, so that recursion does not count twice. The map inner has for
 // each goroutine, and for each goroutine and function, the time that was spent inside calls that
-// have returned, where a part of a call is no more than the call. A call keeps what it found there,
-// and at its return the difference is the time of the calls inside it. When it returns, it replaces
-// what was added since by its own time.
+// have returned. The time of a call includes the calls inside it, which do not count again. At its
+// start, a call keeps what it finds there, and at its return the difference is the time of the
+// calls inside it. It replaces that difference by its own time.
 //
 // No call needs to know its caller, so calls that a panic or Goexit ends leave nothing that is
 // wrong: they only lack a return, and what has returned inside them is inside their caller.
@@ -160,10 +160,8 @@ func (n *nested) leave(b *builder, conditional bool) {
 			asm.LoadMem(asm.R1, asm.R0, innerDepth, asm.DWord),
 			asm.LoadMem(asm.R2, asm.RFP, n.depth, asm.DWord),
 			asm.JGT.Reg(asm.R2, asm.R1, left),
-			asm.LoadMapPtr(asm.R1, n.inner.FD()),
 		)
-		b.stack(asm.R2, key)
-		b.add(asm.FnMapDeleteElem.Call())
+		b.remove(n.inner, key)
 		b.label(left)
 	})
 }

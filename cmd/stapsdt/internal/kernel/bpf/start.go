@@ -65,9 +65,7 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 // forget emits labelStackless: the call is lost, and an open one with its key cannot return.
 func (b *builder) forget(of Operations, key int16) {
 	b.label(labelStackless)
-	b.add(asm.LoadMapPtr(asm.R1, of.Open.FD()))
-	b.stack(asm.R2, key)
-	b.add(asm.FnMapDeleteElem.Call())
+	b.remove(of.Open, key)
 	b.jump(labelLost)
 }
 

@@ -59,9 +59,6 @@ func NewKept(
 // stackAt is the offset of the stack in the value of an operation.
 func (l *Latency) stackAt() int16 { return int16(l.valueSize) - layout.StackKey }
 
-// KeepsStacks reports whether the starts keep their stacks.
-func (l *Latency) KeepsStacks() bool { return l.stacks != nil }
-
 // keep makes room for the length of a string after its bytes.
 func (i *item) keep() {
 	if i.kept = i.Type.Kind == expr.String && i.Size == textSlot; i.kept {
@@ -280,9 +277,7 @@ func (b *builder) endStarted() {
 		return
 	}
 	b.label(labelTake)
-	b.add(asm.LoadMapPtr(asm.R1, s.Of.Open.FD()))
-	b.stack(asm.R2, s.key)
-	b.add(asm.FnMapDeleteElem.Call())
+	b.remove(s.Of.Open, s.key)
 	if s.Of.Shares != nil {
 		b.add(asm.JNE.Imm(asm.R0, 0, labelExit)) // another end has taken it meanwhile
 		b.leave(s.Of.Shares, s.owner)
