@@ -55,10 +55,10 @@ func OfStart(name string) (arg string, prefixed bool) {
 // have from a start, and returns it.
 func ExplainStart(err error, provider, probe string) error {
 	var wrong *expr.Error
-	if !errors.As(err, &wrong) || undefined(wrong) == "" {
+	if !errors.As(err, &wrong) || Undefined(wrong) == "" {
 		return err
 	}
-	name := undefined(wrong)
+	name := Undefined(wrong)
 	arg, prefixed := OfStart(name)
 	ofStart := prefixed || name == ElapsedName
 	operation, isStart := spec.OperationOf(provider, probe)

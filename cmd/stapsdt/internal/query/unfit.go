@@ -18,16 +18,16 @@ type Unfit struct {
 func (u *Unfit) Add(err error) {
 	u.Probes++
 	switch {
-	case u.err == nil || undefined(u.err) != "" && undefined(err) == "":
+	case u.err == nil || Undefined(u.err) != "" && Undefined(err) == "":
 		u.err = err
-	case undefined(u.err) != "":
+	case Undefined(u.err) != "":
 		u.err = expr.Nearer(u.err, err)
 	}
 }
 
-// undefined returns the name that the expression uses and the probe does not have, or "" if the
+// Undefined returns the name that the expression uses and the probe does not have, or "" if the
 // error is another one.
-func undefined(err error) string {
+func Undefined(err error) string {
 	var wrong *expr.Error
 	if !errors.As(err, &wrong) {
 		return ""
@@ -56,7 +56,7 @@ func (u *Unfit) Take(of int) string {
 		have, are = "has", "is"
 	}
 	line := fmt.Sprintf("%d of %d probes", n, of)
-	if name := undefined(err); name != "" {
+	if name := Undefined(err); name != "" {
 		return fmt.Sprintf("%s %s no %s and %s left out", line, have, name, are)
 	}
 	why, _, _ := strings.Cut(err.Error(), "\n")

@@ -387,9 +387,7 @@ func (r *Run) reportEnds() error {
 	if err != nil {
 		return err
 	}
-	if totals.Ends > 0 {
-		r.Warn("not included: %s that began earlier, or whose start was lost", text.Number(int(totals.Ends), "operation"))
-	}
+	pairing.WarnEarly(r.Console, totals.Ends)
 	pairing.WarnFull(r.Console, totals.Full)
 	return nil
 }

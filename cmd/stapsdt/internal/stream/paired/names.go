@@ -124,9 +124,8 @@ func (n names) Explain(err error, p *recording.Probe, all []*recording.Probe) er
 	if start == nil || !errors.As(err, &wrong) {
 		return err
 	}
-	name, isUndefined := strings.CutPrefix(wrong.Msg, "undefined: ")
-	name, _, _ = strings.Cut(name, ";")
-	if _, prefixed := query.OfStart(name); !isUndefined || !prefixed && name != query.ElapsedName {
+	name := query.Undefined(wrong)
+	if _, prefixed := query.OfStart(name); !prefixed && name != query.ElapsedName {
 		return err
 	}
 	with := *wrong

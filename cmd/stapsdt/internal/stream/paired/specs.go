@@ -24,7 +24,7 @@ func Starts(specs []spec.Spec) (starts []spec.Spec) {
 // startPattern returns a pattern of the starts of the operations whose ends a pattern matches, or
 // "" if the pattern matches these starts, or no ends.
 func startPattern(pattern string) string {
-	const suffix, wildcards = "__start", "*?[\\"
+	const suffix, wildcards = spec.StartSuffix, "*?[\\"
 	if operation, isStart := spec.NameOf(pattern); operation != "" {
 		if isStart {
 			return ""
@@ -44,7 +44,7 @@ func startPattern(pattern string) string {
 	if at < 0 {
 		return ""
 	}
-	for _, end := range []string{"__end", "__done"} {
+	for _, end := range spec.EndSuffixes {
 		if tail := prefix[at:]; len(tail) > 2 && strings.HasPrefix(end, tail) {
 			return prefix[:at] + suffix
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -246,9 +245,7 @@ func (o *Operations) Report(to *console.Console) {
 	if line := unfit.Take(2 * len(kinds)); line != "" {
 		to.Warn("%s", line)
 	}
-	if ends := o.Ends(); ends > 0 {
-		to.Warn("not included: %s that began earlier, or whose start was lost", render.Number(ends, "operation"))
-	}
+	WarnEarly(to, o.Ends())
 	WarnFull(to, o.Open.Full)
 	WarnUnknown(to, o.Unknown, o.Key)
 	if o.over > 0 {

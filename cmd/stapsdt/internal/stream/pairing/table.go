@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 )
 
 // Table holds operations that have started and not ended, at most query.MaxOpen. A key pairs a
@@ -49,6 +50,14 @@ func WarnUnknown(to *console.Console, events uint64, key []string) {
 	if events > 0 {
 		to.Warn("%d events are not included, because it is unknown which %s has fired them", events,
 			query.Firer(key))
+	}
+}
+
+// WarnEarly warns of the ends that are left out because their starts were not seen, if there are
+// any.
+func WarnEarly(to *console.Console, ends uint64) {
+	if ends > 0 {
+		to.Warn("not included: %s that began earlier, or whose start was lost", render.Number(ends, "operation"))
 	}
 }
 

@@ -142,8 +142,13 @@ func most[S Subject](rows []*Row[S], limit int) (shown []*Row[S], others string)
 	if limit == 0 || len(rows) <= limit {
 		return rows, ""
 	}
-	return rows[:limit], fmt.Sprintf("and %s in %s (--number 0 shows all)\n",
-		render.Number(total(rows[limit:]), "event"), render.Number(len(rows)-limit, "other row"))
+	return rows[:limit], Others(total(rows[limit:]), "event", len(rows)-limit)
+}
+
+// Others returns a line about rows that are not shown, with the number of their events, which what
+// names.
+func Others(events uint64, what string, rows int) string {
+	return fmt.Sprintf("and %s in %s (--number 0 shows all)\n", render.Number(events, what), render.Number(rows, "other row"))
 }
 
 // total returns the number of events of some rows.

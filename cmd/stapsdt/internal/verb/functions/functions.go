@@ -25,6 +25,9 @@ func CutBy(by []string) (rest []string, found bool) {
 	return rest, len(rest) < len(by)
 }
 
+// ErrRecorded is the error of a verb that pairs calls with their returns and is given a recording.
+var ErrRecorded = query.Usagef("recordings do not have the depth of calls, which is needed to pair calls of functions with their returns")
+
 // maxFunctions is the maximum number of functions that a pattern may select.
 const maxFunctions = 2000
 
@@ -73,7 +76,7 @@ func Open(to *console.Console, config query.Config, o *count.Options) (*Calls, e
 		returns = append(returns, spec.Choice{Spec: one.Suffixed(spec.ReturnSuffix)})
 	}
 	if o.From.Given() {
-		return nil, query.Usagef("recordings do not have the depth of calls, which is needed to pair calls of functions with their returns")
+		return nil, ErrRecorded
 	}
 	if err := config.CheckWhere(); err != nil {
 		return nil, err

@@ -125,8 +125,7 @@ func (t *Table) Text(column string, limit, width int) []byte {
 		for _, r := range rest {
 			calls += r.Count
 		}
-		fmt.Fprintf(&b, "and %s in %s (--number 0 shows all)\n",
-			render.Number(calls, "call"), render.Number(len(rest), "other row"))
+		b.WriteString(count.Others(calls, "call", len(rest)))
 	}
 	for _, note := range t.Notes() {
 		fmt.Fprintln(&b, note)

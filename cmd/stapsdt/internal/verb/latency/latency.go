@@ -74,7 +74,7 @@ func Run(
 	}
 	l.kinds.pairs = l.pairs
 	if o.From.Given() && l.pairs.functions {
-		return query.Usagef("recordings do not have the depth of calls, which is needed to pair calls of functions with their returns")
+		return functions.ErrRecorded
 	}
 	if slices.Contains(l.pairs.key, query.Goroutine) && !config.Given() && !o.From.Given() {
 		return query.Usagef("--key goroutine needs to know the processes: give -p PID, or -a for all")
