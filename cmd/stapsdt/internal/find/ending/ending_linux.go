@@ -160,18 +160,18 @@ func ofUnit(ctx context.Context, l *Life, unit string) *Ending {
 		return nil // an earlier process has had this PID
 	}
 	s := service{unit, p["Result"], codes[p["ExecMainCode"]], p["ExecMainStatus"]}
-	if number, err := strconv.Atoi(s.status); err == nil && s.code != "exited" {
-		s.status = signal(number)
-	}
+	s.nameSignal()
 	e := s.ending(Systemd)
 	at = at.UTC()
 	e.Time = &at
 	return &e
 }
 
-// signal returns the name of a signal without SIG.
-func signal(number int) string {
-	return strings.TrimPrefix(unix.SignalName(unix.Signal(number)), "SIG")
+// nameSignal replaces the number of a signal by its name without SIG.
+func (s *service) nameSignal() {
+	if number, err := strconv.Atoi(s.status); err == nil && s.code != "exited" {
+		s.status = strings.TrimPrefix(unix.SignalName(unix.Signal(number)), "SIG")
+	}
 }
 
 // killed matches a message of the kernel's OOM killer.

@@ -105,10 +105,7 @@ func ofManager(ctx context.Context, l *Life, unit string) *Ending {
 		case one.at().Before(l.Last.Add(-skew)):
 		case s.code == "" && one.ExitCode != "" && strings.Contains(one.message(), ": Main process"):
 			s.code, s.status, at = one.ExitCode, one.ExitStatus, one.at().UTC()
-			number, err := strconv.Atoi(s.status)
-			if err == nil && s.code != "exited" {
-				s.status = signal(number)
-			}
+			s.nameSignal()
 		case s.code != "" && s.result == "" && one.Result != "":
 			s.result = one.Result
 		}

@@ -87,6 +87,17 @@ func (s *Stack) Key() string {
 	return s.key
 }
 
+// Lines returns the Lines of all frames, and one that tells why callers are missing, if they are.
+func (s *Stack) Lines() (lines []string) {
+	for i := range s.Frames {
+		lines = append(lines, s.Frames[i].Lines()...)
+	}
+	if s.Cut != Whole {
+		lines = append(lines, fmt.Sprintf("[%v]", s.Cut))
+	}
+	return lines
+}
+
 // Names returns the names of the functions at an address, the inlined ones first. For an
 // address without a function, it returns the file and the offset, or the address.
 func (f *Frame) Names() (names []string) {

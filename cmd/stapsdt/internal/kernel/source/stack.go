@@ -3,8 +3,6 @@
 package source
 
 import (
-	"fmt"
-
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/symbol"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/run"
@@ -45,13 +43,7 @@ func (s *eventStacks) of(e *layout.Event, from *tracedProbe) *render.Stack {
 		clear(s.known)
 		s.Forget()
 	}
-	known = &render.Stack{}
-	for i := range found.Frames {
-		known.Lines = append(known.Lines, found.Frames[i].Lines()...)
-	}
-	if found.Cut != symbol.Whole {
-		known.Lines = append(known.Lines, fmt.Sprintf("[%v]", found.Cut))
-	}
+	known = &render.Stack{Lines: found.Lines()}
 	s.known[found] = known
 	return known
 }

@@ -1,7 +1,6 @@
 package postmortem
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -50,5 +49,5 @@ func (r *report) commands() (all []string) {
 
 // treeOf returns the command that shows the whole tree of an operation.
 func (r *report) treeOf(o *pairing.Operation) string {
-	return r.reads("tree", "--request", word(fmt.Sprint(o.Key.ForText())))
+	return r.reads("tree", "--request", word(o.Key.ForText()))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -254,20 +255,11 @@ func (f *failure) arguments(values evaluate.Arguments) []evaluate.Shown {
 		switch {
 		case one.Name == "error":
 			failed = append(failed, one)
-		case !isKey && !contains(all[:known], same):
+		case !isKey && !slices.ContainsFunc(all[:known], same):
 			all = append(all, one)
 		}
 	}
 	return append(failed, all...)
-}
-
-func contains(all []evaluate.Shown, is func(evaluate.Shown) bool) bool {
-	for _, one := range all {
-		if is(one) {
-			return true
-		}
-	}
-	return false
 }
 
 // rateTable returns the lines of the rates.

@@ -205,13 +205,8 @@ func (t *table) text() []byte {
 			title += fmt.Sprintf(" (detached %v)", r.Detached)
 		}
 		table.Add(fmt.Sprint(r.Count), percent(r.Count), title)
-		for i := range r.Stack.Frames {
-			for _, line := range r.Stack.Frames[i].Lines() {
-				table.Add("", "", "  "+line)
-			}
-		}
-		if r.Stack.Cut != symbol.Whole {
-			table.Add("", "", fmt.Sprintf("  [%v]", r.Stack.Cut))
+		for _, line := range r.Stack.Lines() {
+			table.Add("", "", "  "+line)
 		}
 	}
 	if rest := t.rows[len(shown):]; len(rest) > 0 {

@@ -101,30 +101,15 @@ func functionSnapshot(t *functions.Table, window time.Duration) *snapshot {
 
 // functionColumns are the columns of the table of functions.
 var functionColumns = []column{
-	{
-		"RATE/S",
-		func(l *line) float64 { return l.Rate },
-		func(l *line) string { return perSecond(l.Rate) },
-		40,
-	},
+	rateColumn,
 	{
 		"COUNT",
 		func(l *line) float64 { return float64(l.Count) },
 		func(l *line) string { return fmt.Sprint(l.Count) },
 		70,
 	},
-	{
-		"P50",
-		func(l *line) float64 { return number(l.P50) },
-		func(l *line) string { return duration(number(l.P50)) },
-		60,
-	},
-	{
-		"P99",
-		func(l *line) float64 { return number(l.P99) },
-		func(l *line) string { return duration(number(l.P99)) },
-		60,
-	},
+	p50Column,
+	p99Column,
 	{
 		"MAX",
 		func(l *line) float64 { return l.row.Took.Quantile(1) },

@@ -44,14 +44,31 @@ func duration(f float64) string {
 	return render.Duration(f)
 }
 
-// columns are the columns of the table of operations.
-var columns = []column{
-	{
+// The columns that both tables have.
+var (
+	rateColumn = column{
 		"RATE/S",
 		func(l *line) float64 { return l.Rate },
 		func(l *line) string { return perSecond(l.Rate) },
 		40,
-	},
+	}
+	p50Column = column{
+		"P50",
+		func(l *line) float64 { return number(l.P50) },
+		func(l *line) string { return duration(number(l.P50)) },
+		60,
+	}
+	p99Column = column{
+		"P99",
+		func(l *line) float64 { return number(l.P99) },
+		func(l *line) string { return duration(number(l.P99)) },
+		60,
+	}
+)
+
+// columns are the columns of the table of operations.
+var columns = []column{
+	rateColumn,
 	{
 		"OPEN",
 		func(l *line) float64 { return float64(l.Open) },
@@ -64,18 +81,8 @@ var columns = []column{
 		func(l *line) string { return perSecond(l.Errors) },
 		60,
 	},
-	{
-		"P50",
-		func(l *line) float64 { return number(l.P50) },
-		func(l *line) string { return duration(number(l.P50)) },
-		60,
-	},
-	{
-		"P99",
-		func(l *line) float64 { return number(l.P99) },
-		func(l *line) string { return duration(number(l.P99)) },
-		0,
-	},
+	p50Column,
+	p99Column,
 	{
 		"LONGEST",
 		func(l *line) float64 { return float64(l.Longest) },
