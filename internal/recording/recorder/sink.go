@@ -5,6 +5,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/kind"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/sink"
@@ -32,6 +33,10 @@ type plain struct{ probe }
 
 // checked is a probe whose fires need no time that is passed. The recording's memory can fail.
 type checked struct{ probe }
+
+// clocked is a probe whose fires need a time that is passed, because the processor's counter is no
+// clock.
+type clocked struct{ probe }
 
 // times is a probe with times, which it converts for one of the others.
 type times struct {
@@ -66,11 +71,13 @@ func (s *Sink) Probe(describe func() (p *recording.Probe, named bool)) sink.Prob
 // quickest returns what appends the fires of the probe in the shortest time.
 func (p *probe) quickest() sink.Probe {
 	w := p.writer
-	if !w.hasSlots || !w.clock.useCounter {
-		return p
-	}
 	// SAFETY: these types are structs of a probe alone.
-	if w.cannotFail {
+	switch {
+	case !w.hasSlots:
+		return p
+	case !w.clock.useCounter:
+		return (*clocked)(unsafe.Pointer(p))
+	case w.cannotFail:
 		return (*plain)(unsafe.Pointer(p))
 	}
 	return (*checked)(unsafe.Pointer(p))
@@ -116,6 +123,23 @@ func (p *checked) Append(args unsafe.Pointer) {
 		}
 	}()
 	if !write(&p.shape, args, &f) {
+		f.done = 1
+		p.probe.Append(args)
+	}
+}
+
+// Append implements sink.Probe.
+func (p *clocked) Append(args unsafe.Pointer) {
+	var f fire
+	f.done, f.fault = 0, 0
+	defer func() {
+		if f.done != 1 {
+			p.writer.faulted(&f, recover())
+		}
+	}()
+	now, real := clock.Read()
+	f.now = uint64(now)
+	if !real || !write(&p.shape, args, &f) {
 		f.done = 1
 		p.probe.Append(args)
 	}
