@@ -60,5 +60,6 @@ gcc -std=gnu11 -O2 -Wall -Wextra -I cstapsdt -o "$work/csubject" internal/test/b
 gcc -std=gnu11 -O2 -Wall -Wextra -I internal/test/bench/lttng -o "$work/lttngsubject" internal/test/bench/lttng/subject.c -llttng-ust -ldl -lpthread
 
 CGO_ENABLED=0 go build -o "$work/stapsdt" ./cmd/stapsdt
+CGO_ENABLED=0 go build -ldflags '-s -w' -o "$work/stapsdt-stripped" ./cmd/stapsdt
 CGO_ENABLED=0 go test -c -o "$work/table" ./internal/test/bench/table
 $sudo "$work/table" -test.run - -test.bench '^BenchmarkTable$' -test.benchtime 1x -test.timeout 0 -work "$work" -images "$images" "$@"

@@ -31,7 +31,7 @@ var commandParts = []commandPart{
 // commandClock is the reading of the clock in the same rounds.
 const commandClock = pureGo + " command " + clock
 
-// measureCommand measures all parts in a number of rounds.
+// measureCommand measures all parts in a number of rounds, each between two readings of the clock.
 func (r results) measureCommand(t testing.TB, rounds int) {
 	all := subjects{}
 	all.start(t, pureGo, exec.Command(filepath.Join(*work, "subject-"+pureGo)))
@@ -39,10 +39,23 @@ func (r results) measureCommand(t testing.TB, rounds int) {
 	for _, part := range commandParts {
 		measures = append(measures, part.start(t, r))
 	}
-	for range rounds {
+	clocked := func() float64 {
 		r.measure(t, all, fires(pureGo, "command", 100_000, clock), 1)
-		for _, measure := range measures {
-			measure()
+		list := r[commandClock]
+		return list[len(list)-1]
+	}
+	for range rounds {
+		before := clocked()
+		for i, part := range commandParts {
+			measures[i]()
+			after := clocked()
+			for _, one := range part.rows {
+				if list := r[one.key]; one.clock {
+					paired := pairedKey(one.key, commandClock)
+					r[paired] = append(r[paired], list[len(list)-1]/((before+after)/2))
+				}
+			}
+			before = after
 		}
 	}
 	all.end(t, pureGo)

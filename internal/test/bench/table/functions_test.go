@@ -36,6 +36,7 @@ const (
 	pushCalls     = "push"
 	returnCalls   = "return"
 	bpftraceCalls = "bpftrace"
+	trapCalls     = trap + " functions call"
 )
 
 func functionCases() []functionCase {
@@ -71,6 +72,8 @@ func (r results) measureFunctions(t testing.TB, rounds int) {
 	watchers := map[string]*tracetest.Process{}
 	var theirs *tracetest.Tracer
 	list := fires(pureGo, "functions", 100_000, clock)
+	trapped := subjects.startTrap(t)
+	list = append(list, fires(trap, "functions", 20_000, "call")...)
 	const first = 100 // the kernel prepares a site when it is hit for the first time
 	for _, c := range functionCases() {
 		path := copyProgram(t, "functions", c.name)
@@ -101,6 +104,8 @@ func (r results) measureFunctions(t testing.TB, rounds int) {
 		subjects.end(t, c.name)
 	}
 	subjects.end(t, pureGo)
+	subjects.end(t, trap)
+	trapped.Stop()
 }
 
 // serverLines are the rows of the table of the server.
@@ -115,6 +120,7 @@ var serverLines = []struct{ what, way string }{
 func (r results) functions() string {
 	var s strings.Builder
 	s.WriteString("| a call of a Go function | processor time | beside the push |\n|---|--:|--:|\n")
+	row(&s, "a trap alone: a one-byte nop in C, bpftrace's `count()`", r.cells(trapCalls, nanoseconds, functionKey(pushCalls)))
 	for _, c := range functionCases() {
 		row(&s, c.what, r.cells(c.key(), nanoseconds, functionKey(pushCalls)))
 	}

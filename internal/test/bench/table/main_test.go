@@ -6,16 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"regexp"
-	"runtime"
-	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/site"
-
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 )
 
 var (
@@ -38,6 +31,7 @@ func BenchmarkTable(t *testing.B) {
 	require.False(t, *write && !everything(), "-write needs all parts: what is published is of one run")
 	r, all := results{}, everything()
 	w := &report{machine: describeMachine(t)}
+	fmt.Printf("%s.\n", w.machine)
 	if all {
 		r.measureProbes(t)
 		w.section("Probes", r.probes())
@@ -52,6 +46,9 @@ func BenchmarkTable(t *testing.B) {
 		progress("command")
 		r.measureCommand(t, rounds(9))
 		w.section("The command", r.command())
+		progress("answers")
+		list := r.measureAnswers(t, rounds(9))
+		w.section("Answers of the command", r.answered(list))
 		progress("programs")
 		r.measurePrograms(t, 3)
 		w.section("Beside silent programs", r.programs())
@@ -99,32 +96,3 @@ func rounds(n int) int {
 
 // progress tells on standard error what the program is at.
 func progress(what string) { fmt.Fprintln(os.Stderr, "measuring:", what) }
-
-var modelLine = regexp.MustCompile(`(?m)^model name\s*:\s*(.*)$`)
-
-// describeMachine returns what the figures are of.
-func describeMachine(t testing.TB) string {
-	var uts unix.Utsname
-	require.NoError(t, unix.Uname(&uts))
-	says := func(words ...string) string {
-		out, err := exec.Command(words[0], words[1:]...).Output()
-		require.NoError(t, err, "%v", words)
-		return strings.TrimSpace(string(out))
-	}
-	cpu := runtime.GOARCH
-	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		if m := modelLine.FindSubmatch(info); m != nil {
-			cpu = string(m[1])
-		}
-	}
-	var fs unix.Statfs_t
-	require.NoError(t, unix.Statfs(*images, &fs))
-	place := "on a disk"
-	if fs.Type == unix.TMPFS_MAGIC {
-		place = "on tmpfs"
-	}
-	// What follows the version is the builder's.
-	kernel, _, _ := strings.Cut(unix.ByteSliceToString(uts.Release[:]), "-")
-	return fmt.Sprintf("Linux %s (sites: %s), %d × %s, %s, gcc %s, %s, images %s", kernel, site.Chosen().Name, runtime.NumCPU(), cpu,
-		strings.Replace(runtime.Version(), "go", "Go ", 1), says("gcc", "-dumpfullversion"), says("bpftrace", "--version"), place)
-}

@@ -62,6 +62,27 @@ func (r results) ratio(key, to string) float64 {
 // calls is ratio for a load, which is in microseconds, and a system call, which is in nanoseconds.
 func (r results) calls(key, call string) float64 { return 1000 * r.ratio(key, call) }
 
+// inTurn adds the median of some answers, and of their ratios to a unit that is asked before each: a virtual machine is faster at
+// one moment than at the next. Without a reference, there are no ratios.
+func (r results) inTurn(key, unit string, times int, reference, ask func() float64) {
+	var answers, ratios []float64
+	for range times {
+		beside := 0.0
+		if reference != nil {
+			beside = reference()
+		}
+		answers = append(answers, ask())
+		if beside > 0 {
+			ratios = append(ratios, answers[len(answers)-1]/beside)
+		}
+	}
+	r[key] = append(r[key], quantile(answers, 0.5))
+	if ratios != nil {
+		paired := pairedKey(key, unit)
+		r[paired] = append(r[paired], quantile(ratios, 0.5))
+	}
+}
+
 // pairedKey is the key of the ratios of what was asked in turn with its unit.
 func pairedKey(key, unit string) string { return key + " / " + unit }
 

@@ -5,9 +5,16 @@ package table
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,6 +24,9 @@ var showingPart = commandPart{
 	rows: []commandRow{
 		{"the line of an event by the socket: `trace`", "command trace", nanoseconds, true},
 		{"the line of an event by the socket: `trace -o json`", "command tracejson", nanoseconds, true},
+		{"the line of an event by the kernel: `trace`", "command kerneltrace", nanoseconds, true},
+		{"the line of an event by the kernel: `trace -o json`", "command kerneltracejson", nanoseconds, true},
+		{"the line of an event by the kernel: bpftrace's `printf`", "command bpftraceprintf", nanoseconds, true},
 	},
 	start: startShowing,
 }
@@ -25,6 +35,9 @@ func startShowing(t testing.TB, r results) func() {
 	return func() {
 		for key, format := range map[string]string{"trace": "text", "tracejson": "json"} {
 			r["command "+key] = append(r["command "+key], shownLive(t, format))
+		}
+		for key, start := range kernelShowers {
+			r["command "+key] = append(r["command "+key], shownByKernel(t, start))
 		}
 	}
 }
@@ -58,4 +71,42 @@ func shownLive(t testing.TB, format string) float64 {
 	}
 	require.Equal(t, fires, shown+lost, "%s", &warnings)
 	return used / float64(shown)
+}
+
+// kernelShowers start tracers that print a line for each event of a process, by the kernel. They return once they are attached.
+var kernelShowers = map[string]func(t testing.TB, pid string) *tracetest.Process{
+	"kerneltrace":     func(t testing.TB, pid string) *tracetest.Process { return traceByKernel(t, pid, "text") },
+	"kerneltracejson": func(t testing.TB, pid string) *tracetest.Process { return traceByKernel(t, pid, "json") },
+	"bpftraceprintf": func(t testing.TB, pid string) *tracetest.Process {
+		return tracetest.Bpftrace(t, `usdt:*:live:two { printf("%llu %d %s live:two id=%ld status=%d\n", nsecs, tid, comm, arg0, arg1) }`, "-p", pid).Process
+	},
+}
+
+func traceByKernel(t testing.TB, pid, format string) *tracetest.Process {
+	p := tracetest.Command(t, stapsdtCommand("trace", "-v", "--via", "kernel", "-o", format, "-p", pid, "live:two"))
+	p.WaitSaid(regexp.MustCompile("Ctrl-C ends"), testenv.Patience)
+	return p
+}
+
+// shownByKernel returns the processor time of a tracer for each event that it shows of a program that fires 100,000 events a
+// second, in nanoseconds. It must show nearly all of them.
+func shownByKernel(t testing.TB, start func(t testing.TB, pid string) *tracetest.Process) float64 {
+	const fires = 200_000
+	subject := exec.Command(filepath.Join(*work, "subject-live"), "pace")
+	subject.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir()) // other programs would be traced by the same file
+	p := tracetest.Command(t, subject)
+	p.Expect("ready", testenv.Patience)
+	tracer := start(t, strconv.Itoa(p.PID()))
+	before := processTime(t, tracer.PID())
+	p.Say(fmt.Sprint("fire 1 100 ", fires))
+	p.Expect("fired ", testenv.Patience)
+	time.Sleep(time.Second / 2) // until the last lines are printed
+	used := processTime(t, tracer.PID()) - before
+	tracer.Signal(os.Interrupt)
+	require.NoError(t, tracer.Wait(testenv.Patience))
+	shown := len(tracer.Lines())
+	require.Greater(t, shown, fires*9/10)
+	p.Hangup()
+	require.NoError(t, p.Wait(testenv.Patience))
+	return float64(used.Nanoseconds()) / float64(shown)
 }

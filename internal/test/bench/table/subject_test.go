@@ -114,29 +114,16 @@ func (all subjects) end(t testing.TB, name string) {
 	delete(all, name)
 }
 
-// measure takes the measurements of the list in a number of rounds. Each is asked in turn with its unit, because a virtual
-// machine is faster at one moment than at the next: the median of these ratios is the ratio of the round.
+// measure takes the measurements of the list in a number of rounds, each in turn with its unit.
 func (r results) measure(t testing.TB, all subjects, list []measurement, rounds int) {
 	for range rounds {
 		for _, m := range list {
-			var answers, ratios []float64
-			for range m.times {
-				reference := 0.0
-				if m.unit != "" {
-					row := m.unit[strings.LastIndexByte(m.unit, ' ')+1:]
-					reference = all.ask(t, pureGo, row, unitFires) / unitFires
-				}
-				answer := all.ask(t, m.subject, m.row, m.n) / m.per
-				answers = append(answers, answer)
-				if reference > 0 {
-					ratios = append(ratios, answer/reference)
-				}
+			var reference func() float64
+			if m.unit != "" {
+				row := m.unit[strings.LastIndexByte(m.unit, ' ')+1:]
+				reference = func() float64 { return all.ask(t, pureGo, row, unitFires) / unitFires }
 			}
-			r[m.key()] = append(r[m.key()], quantile(answers, 0.5))
-			if ratios != nil {
-				key := pairedKey(m.key(), m.unit)
-				r[key] = append(r[key], quantile(ratios, 0.5))
-			}
+			r.inTurn(m.key(), m.unit, m.times, reference, func() float64 { return all.ask(t, m.subject, m.row, m.n) / m.per })
 		}
 	}
 }

@@ -25,7 +25,7 @@ var limits string
 func (r results) targets() (list []target) {
 	all, counts := everything(), countsReliably()
 	for line := range strings.Lines(limits) {
-		measured := all || *onlyFunctions && strings.Contains(line, " functions ") || *onlyCommand && strings.Contains(line, "| command ") ||
+		measured := all || *onlyFunctions && strings.Contains(line, " functions ") || *onlyCommand && (strings.Contains(line, "| command ") || strings.Contains(line, "| answers ")) ||
 			*onlyRecorded && (strings.Contains(line, " inside ") || strings.Contains(line, " outside "))
 		byCounter, _, _ := strings.Cut(line, "|")
 		measured = measured && (counts || !strings.Contains(byCounter, "*"))

@@ -25,6 +25,7 @@ var waitingPart = commandPart{
 	rows: []commandRow{
 		{"waiting beside 25 starts a second: `trace -p`, kernel", "command waiting kernel", percent, false},
 		{"waiting beside 25 starts a second: `trace -p`, socket", "command waiting socket", percent, false},
+		{"waiting beside 25 starts a second: bpftrace", "command waiting bpftrace", percent, false},
 	},
 	start: startWaiting,
 }
@@ -36,7 +37,8 @@ func startWaiting(t testing.TB, r results) func() {
 	subject.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir()) // other programs would be traced by the same file
 	p := tracetest.Command(t, subject)
 	p.Expect("ready", testenv.Patience)
-	commands := map[string]*exec.Cmd{}
+	theirs := tracetest.Bpftrace(t, `usdt:*:live:* { printf("%d\n", arg0); }`, "-p", strconv.Itoa(p.PID()))
+	waiting := map[string]int{"bpftrace": theirs.PID()}
 	for _, via := range []string{"kernel", "socket"} {
 		cmd := stapsdtCommand("trace", "--via", via, "-p", strconv.Itoa(p.PID()), "live:*")
 		require.NoError(t, cmd.Start())
@@ -44,20 +46,20 @@ func startWaiting(t testing.TB, r results) func() {
 			require.NoError(t, cmd.Process.Signal(os.Interrupt))
 			require.NoError(t, cmd.Wait())
 		})
-		commands[via] = cmd
+		waiting[via] = cmd.Process.Pid
 	}
 	time.Sleep(6 * time.Second) // then they look less often
 	return func() {
 		before, start := map[string]time.Duration{}, time.Now()
-		for via, cmd := range commands {
-			before[via] = threadsTime(t, cmd.Process.Pid)
+		for via, pid := range waiting {
+			before[via] = threadsTime(t, pid)
 		}
 		for range 50 {
 			require.NoError(t, exec.Command("true").Run())
 			time.Sleep(40 * time.Millisecond)
 		}
-		for via, cmd := range commands {
-			took := threadsTime(t, cmd.Process.Pid) - before[via]
+		for via, pid := range waiting {
+			took := threadsTime(t, pid) - before[via]
 			key := "command waiting " + via
 			r[key] = append(r[key], 100*took.Seconds()/time.Since(start).Seconds())
 		}
