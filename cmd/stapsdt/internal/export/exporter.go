@@ -22,7 +22,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/meter"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/ring"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 )
@@ -226,7 +225,7 @@ func (e *exporter) group() {
 
 func (e *exporter) FDs() (fds []int) {
 	for _, s := range e.spans {
-		fds = append(fds, s.Ring.FD())
+		fds = append(fds, s.Ring.FDs()...)
 	}
 	return fds
 }
@@ -237,8 +236,8 @@ func (e *exporter) Tick() (next time.Duration, more bool, err error) {
 	if err := span.Read(e.spans, false); err != nil {
 		e.Complaints.Complain(console.Explain(err).Error())
 	}
-	if slices.ContainsFunc(e.spans, func(s *span.Rule) bool { return s.Ring.Waiting() }) {
-		next = ring.Slack
+	for _, s := range e.spans {
+		next = s.Ring.Next(next)
 	}
 	if e.state.due() {
 		e.reload()

@@ -153,7 +153,7 @@ func Read(all []*Rule, drain bool) error {
 		var errs []error
 		var batch []ruleEvent
 		for _, s := range all {
-			events, err := s.Ring.Read(0, drain)
+			events, err := s.Ring.Read(drain)
 			if errs = append(errs, err); err != nil {
 				continue
 			}

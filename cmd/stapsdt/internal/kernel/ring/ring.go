@@ -27,20 +27,28 @@ import (
 type Ring struct {
 	env     *bpf.Env
 	events  *ebpf.Map
-	traces  []*bpf.Trace // by program ID
+	rest    time.Duration // the time between two reads while there are events
+	traces  []*bpf.Trace  // by program ID
 	reader  *ringbuf.Reader
+	record  ringbuf.Record // a variable of next would be allocated for each event
+	emptied bool           // whether the last Read has left nothing
 	pending []*layout.Event
 	free    []*layout.Event
 	ready   []*layout.Event
 }
 
-// Slack is the maximum delay between an event's time and its appearance in the ring: the program
+// slack is the maximum delay between an event's time and its appearance in the ring: the program
 // takes the time just before it reserves the record, and can be interrupted in between.
-const Slack = 10 * time.Millisecond
+const slack = 10 * time.Millisecond
+
+// fillRate is the rate, in bytes a second, at which events fill no more than half of a ring between
+// two reads.
+const fillRate = 512 << 20
 
 // NewRing returns a ring of size bytes, a power of two.
 func NewRing(env *bpf.Env, name string, size uint32) (r *Ring, err error) {
-	r = &Ring{env: env}
+	half := time.Duration(size/2) * time.Second / fillRate
+	r = &Ring{env: env, rest: min(half, slack)}
 	spec := ebpf.MapSpec{Name: name, Type: ebpf.RingBuf, MaxEntries: size}
 	if r.events, err = ebpf.NewMap(&spec); err != nil {
 		return nil, bpf.MapError(err)
@@ -49,6 +57,7 @@ func NewRing(env *bpf.Env, name string, size uint32) (r *Ring, err error) {
 		r.events.Close()
 		return nil, bpf.Refused(bpf.CreateMap, "the events cannot be read", err)
 	}
+	r.reader.SetDeadline(time.Unix(1, 0)) // reads do not wait
 	return r, nil
 }
 
@@ -70,69 +79,87 @@ func (r *Ring) Add(tr *bpf.Trace) (*bpf.Section, error) {
 	return section, err
 }
 
-// FD returns a descriptor that is readable when the ring has events.
-func (r *Ring) FD() int { return r.events.FD() }
+// FDs returns the descriptors that are readable when it is time for a Read. While the order of
+// events is uncertain, there are none, and Next returns the time of the Read that delivers them.
+// Otherwise the kernel would wake the reader for each event that finds the ring empty, which takes
+// the reader far longer than reading it.
+func (r *Ring) FDs() []int {
+	if r.emptied && len(r.pending) > 0 {
+		return nil
+	}
+	return []int{r.events.FD()}
+}
 
 // Waiting reports whether there are events whose order is not certain yet.
 func (r *Ring) Waiting() bool { return len(r.pending) > 0 }
 
-// Read waits for events, at most for the time wait, and returns the events whose order is
-// certain. If drain is set, it does not wait, and returns no events only when the ring had none.
-func (r *Ring) Read(wait time.Duration, drain bool) ([]*layout.Event, error) {
+// Next returns the time after which to call Read although no descriptor is readable, at most the
+// time most.
+func (r *Ring) Next(most time.Duration) time.Duration {
+	if r.Waiting() {
+		return min(most, r.rest)
+	}
+	return most
+}
+
+// batch is the number of events after which a Read returns.
+const batch = 4096
+
+// Read returns the events whose order is certain. It does not wait for events. If drain is set, it
+// returns all events, and none only when the ring had none.
+func (r *Ring) Read(drain bool) ([]*layout.Event, error) {
 	r.free = append(r.free, r.ready...)
 	r.ready = r.ready[:0]
-	if len(r.pending) > 0 {
-		wait = min(wait, Slack)
-	}
-	if drain {
-		wait = 0
-	}
-	r.reader.SetDeadline(time.Now().Add(wait))
 	// Events that were written before now will have been read when the ring is empty.
-	certain := clock.Now() - Slack
-	const batch = 4096
-	emptied := false
-	for i := 0; ; i++ {
-		if i > 0 && i%batch == 0 {
+	certain := clock.Now() - slack
+	r.emptied = r.reader.AvailableBytes() == 0
+	for i := 1; !r.emptied; i++ {
+		if err := r.next(); err != nil {
+			return nil, err
+		}
+		if i%batch == 0 && !r.emptied {
 			// The ring is almost in order.
-			certain = r.pending[len(r.pending)-1].Time - Slack
+			certain = r.pending[len(r.pending)-1].Time - slack
 			isCertain := func(e *layout.Event) bool { return e.Time < certain }
 			if !drain || slices.ContainsFunc(r.pending, isCertain) {
 				break
 			}
 		}
-		var record ringbuf.Record
-		e := r.take()
-		record.RawSample = e.Raw
-		err := r.reader.ReadInto(&record)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			r.free = append(r.free, e)
-			emptied = true
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read events: %w", err)
-		}
-		e.Raw = record.RawSample
-		if err := r.decode(e); err != nil {
-			return nil, err
-		}
-		r.pending = append(r.pending, e)
-		if i == 0 { // wait only for the first event
-			r.reader.SetDeadline(time.Unix(1, 0))
-		}
 	}
-	slices.SortStableFunc(r.pending, func(a, b *layout.Event) int {
-		return cmp.Compare(a.Time, b.Time)
-	})
+	compare := func(a, b *layout.Event) int { return cmp.Compare(a.Time, b.Time) }
+	if !slices.IsSortedFunc(r.pending, compare) {
+		slices.SortStableFunc(r.pending, compare)
+	}
 	n := len(r.pending)
-	if !drain || !emptied {
+	if !drain || !r.emptied {
 		byTime := func(e *layout.Event, t time.Duration) int { return cmp.Compare(e.Time, t) }
 		n, _ = slices.BinarySearchFunc(r.pending, certain, byTime)
 	}
 	r.ready = append(r.ready, r.pending[:n]...)
 	r.pending = slices.Delete(r.pending, 0, n)
 	return r.ready, nil
+}
+
+// next reads an event of a ring that is not empty, unless the rest of it are records that programs
+// have discarded.
+func (r *Ring) next() error {
+	e := r.take()
+	r.record = ringbuf.Record{RawSample: e.Raw}
+	err := r.reader.ReadInto(&r.record)
+	e.Raw = r.record.RawSample
+	r.emptied = r.record.Remaining == 0
+	if err == nil {
+		err = r.decode(e)
+	}
+	if err != nil {
+		r.free = append(r.free, e)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		return fmt.Errorf("read events: %w", err)
+	}
+	r.pending = append(r.pending, e)
+	return nil
 }
 
 func (r *Ring) take() *layout.Event {
@@ -155,7 +182,7 @@ func (r *Ring) decode(e *layout.Event) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("read events: a record has %d bytes", len(e.Raw))
+	return fmt.Errorf("a record has %d bytes", len(e.Raw))
 }
 
 // fillIn adds the executable of the process to an event. It stays missing if the thread has ended

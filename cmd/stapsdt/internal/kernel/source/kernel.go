@@ -31,6 +31,9 @@ const ringSize = 32 << 20
 // checkInterval is the interval between checks for processes that have ended.
 const checkInterval = 2 * time.Second
 
+// lostInterval is the interval between looks for lost events while there are events.
+const lostInterval = 50 * time.Millisecond
+
 // kernel is a Source. It is an engine.Subscriber and an engine.Ticker too.
 type kernel struct {
 	ring       *ring.Ring
@@ -231,13 +234,17 @@ func (k *kernel) Run(ctx context.Context, c events.Consumer) error {
 
 // take delivers the events whose order is final, or all with drain.
 func (k *kernel) take(drain bool) (any bool, err error) {
-	events, err := k.ring.Read(0, drain)
+	events, err := k.ring.Read(drain)
 	if err == nil {
 		err = k.deliver(events)
 	}
 	// Events are lost while there are some. Asking the kernel wakes the monitor of the runtime.
-	if len(events) == 0 && !k.ring.Waiting() && time.Since(k.counted) < query.Rest {
-		return false, err
+	interval := lostInterval
+	if len(events) == 0 && !k.ring.Waiting() {
+		interval = query.Rest
+	}
+	if !drain && time.Since(k.counted) < interval {
+		return len(events) > 0, err
 	}
 	k.counted = time.Now()
 	if lost := k.Lost(); lost > k.lost { // the ends of operations may be among them
@@ -251,7 +258,7 @@ func (k *kernel) take(drain bool) (any bool, err error) {
 
 func (k *kernel) Problem(err error) { k.run.Problem(err) }
 
-func (k *kernel) FDs() []int { return []int{k.ring.FD()} }
+func (k *kernel) FDs() []int { return k.ring.FDs() }
 
 func (k *kernel) Tick() (next time.Duration, more bool, err error) {
 	_, err = k.take(false)
@@ -264,10 +271,8 @@ func (k *kernel) Tick() (next time.Duration, more bool, err error) {
 		return 0, false, err
 	}
 	k.purge()
-	if next, more, err = k.consumer.Tick(); k.ring.Waiting() {
-		next = min(next, ring.Slack)
-	}
-	return min(next, query.Rest), more, err
+	next, more, err = k.consumer.Tick()
+	return k.ring.Next(min(next, query.Rest)), more, err
 }
 
 // purge records that the events until now were delivered, and drops the processes that have ended.
