@@ -115,6 +115,10 @@ type Options struct {
 	// Found receives the processes that a look has found to use files with selected probes, before
 	// anything is attached for them. all means that the look was at all processes. It may be nil.
 	Found func(found *probes.Found, all bool)
+	// Patient makes the looks at new mappings rarer while only other processes map files. New
+	// files of the selected processes may then be noticed later, but a busy machine does not keep
+	// the engine busy.
+	Patient bool
 	// Used receives a process that has mapped a file that is attached to, perhaps more than once.
 	// It may be nil.
 	Used func(pid int)
@@ -149,6 +153,7 @@ type Engine struct {
 	pace          pace                        // limits scans of all processes
 	// whether the kernel has dropped reports of mappings since that scan
 	lost    bool
+	foreign int         // looks in succession that found mappings of other processes only
 	broken  atomic.Bool // whether others have begun to write to a file
 	short   bool        // whether a shortage kept the last scan from reading processes
 	putOff  bool        // whether the last scan put off a file

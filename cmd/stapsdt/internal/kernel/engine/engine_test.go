@@ -466,6 +466,28 @@ func TestForeignMappings(t *testing.T) {
 	require.Zero(t, w.asked)
 }
 
+// TestPatience: the pauses of a patient engine grow while only other processes map files.
+func TestPatience(t *testing.T) {
+	for _, patient := range []bool{true, false} {
+		w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a")}}, foreign: map[int]bool{2: true}}
+		e := newEngine(t, w, Options{Patient: patient})
+		e.add(subscribe(t, "app:a"))
+		require.NoError(t, e.scan())
+		var pauses []time.Duration
+		for _, pending := range [][]int{{2}, {2, 2}, {2}, {2}, {2}, {2, 1}, {2}, nil} {
+			w.pending = pending
+			_, err := e.look()
+			require.NoError(t, err)
+			pauses = append(pauses, e.pause()/time.Millisecond)
+		}
+		if patient {
+			require.Equal(t, []time.Duration{40, 80, 160, 250, 250, 20, 40, 20}, pauses)
+		} else {
+			require.Equal(t, []time.Duration{20, 20, 20, 20, 20, 20, 20, 20}, pauses)
+		}
+	}
+}
+
 // mapping is a watcher that always has mappings of process 2.
 type mapping struct {
 	Watcher

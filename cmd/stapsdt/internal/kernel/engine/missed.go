@@ -22,6 +22,16 @@ type mapper struct {
 // mappers are such processes, keyed by PID.
 type mappers map[int]*mapper
 
+// selected reports whether any of them is selected.
+func (all mappers) selected() bool {
+	for _, p := range all {
+		if p.selected {
+			return true
+		}
+	}
+	return false
+}
+
 // selected returns a process, or nil if it is not selected.
 func (e *Engine) selected(all mappers, pid int) *mapper {
 	p := all[pid]

@@ -31,6 +31,9 @@ const (
 	// pause is the shortest time between two looks at new mappings, because on a busy machine
 	// processes map files all the time.
 	pause = 20 * time.Millisecond
+	// maxPause is the longest such time while only other processes map files, if Options.Patient is
+	// set.
+	maxPause = Interval
 )
 
 // Run attaches to probes as they appear, and calls Tick, until ctx is done, no process is left,
@@ -61,8 +64,8 @@ func (e *Engine) Run(ctx context.Context, c Ticker) error {
 			if look, err = e.look(); err != nil {
 				return err
 			}
-			if look = look || e.watcher == nil; look || !rested {
-				pausing = time.Now().Add(pause)
+			if look = look || e.watcher == nil; look || !rested || e.foreign > 0 {
+				pausing = time.Now().Add(e.pause())
 			}
 		}
 		if checks {
@@ -120,11 +123,17 @@ func (e *Engine) rest(look bool, most, pause time.Duration) (_ bool, err error) 
 		}
 		most -= pause
 	}
+	e.foreign = 0
 	if err := e.poller.listen(e.watcher.FDs(), e.watcher.Pending); err != nil {
 		return false, err
 	}
 	_, err = e.poller.wait(most)
 	return e.watcher.Pending() || e.broken.Swap(false), errors.Join(err, e.poller.listen(nil, nil))
+}
+
+// pause returns the time until the next look at new mappings.
+func (e *Engine) pause() time.Duration {
+	return min(pause<<min(e.foreign, 8), maxPause)
 }
 
 // wakeWhenBroken wakes Run when others write to a file, until ctx is done. It may end after the

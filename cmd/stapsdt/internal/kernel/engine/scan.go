@@ -290,6 +290,10 @@ func (e *Engine) reported(mapped mappers) (pids []int) {
 		return known && !asks && !e.follows(m)
 	})
 	e.lost = e.lost || lost
+	e.foreign++
+	if len(mapped) == 0 || !e.options.Patient || mapped.selected() {
+		e.foreign = 0
+	}
 	return pids
 }
 

@@ -49,6 +49,15 @@ func ReadStats(m *ebpf.Map) (s Stats, err error) {
 	return s, nil
 }
 
+// ReadLost reads Stats.Lost alone.
+func ReadLost(m *ebpf.Map) (uint64, error) {
+	words, err := sumWords(m, StatLost)
+	if err != nil {
+		return 0, err
+	}
+	return words[0], nil
+}
+
 // The layout of a program's counts of its own runs, in 64-bit words.
 const (
 	HitsCount    = 0

@@ -157,7 +157,7 @@ func (r *Run) open() (err error) {
 		if o.Processes, err = r.followNamed(); err != nil {
 			return err
 		}
-		o.Scan, o.Named = true, r.PIDs
+		o.Scan, o.Named, o.Patient = true, r.PIDs, r.isPatient()
 	} else {
 		o.Used = r.exits.use
 	}
@@ -187,6 +187,10 @@ func (r *Run) needStarts() (err error) {
 	}
 	return nil
 }
+
+// isPatient reports whether the named processes were all attached to before Run, so that their new
+// files may wait while others map files.
+func (r *Run) isPatient() bool { return len(r.Names) == 0 && r.Command == nil && !r.Await }
 
 // followNamed begins to follow the processes that the user has named.
 func (r *Run) followNamed() (engine.Processes, error) {

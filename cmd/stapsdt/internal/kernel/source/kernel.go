@@ -372,7 +372,10 @@ func (k *kernel) pod(e *layout.Event, s *tracedProbe, f *replay.File) *recording
 	return f.Process.Pod
 }
 
-func (k *kernel) Lost() uint64 { return k.stats().Lost }
+func (k *kernel) Lost() uint64 {
+	lost, _ := layout.ReadLost(k.run.Env.Stats) // 0 after an error
+	return lost
+}
 
 func (k *kernel) Losses() replay.Losses { return replay.Losses{Lost: k.Lost()} }
 
