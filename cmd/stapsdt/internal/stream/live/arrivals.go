@@ -145,6 +145,7 @@ func (f *Feed) arrive(a arrival) {
 		a.close()
 		a.connection = nil
 	}
+	f.alarm.ring()
 	select {
 	case f.arrivals <- a:
 	case <-f.closed:
@@ -255,10 +256,7 @@ func (f *Feed) awaitEnd(p *program) {
 	_ = p.Gone()
 	close(p.gone)
 	f.ended.Store(true)
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
+	f.alarm.ring()
 }
 
 // family maps the PIDs of the processes of -p and of their descendants to their start times. A

@@ -98,9 +98,10 @@ type Feed struct {
 	newcomers socket.Newcomers
 	arrivals  chan arrival
 	scans     chan []*socket.Process
-	wake      chan struct{}
 	closed    chan struct{} // closed when the feed no longer takes arrivals
 	alarm     *alarm
+	scanned   time.Time     // when the last search for other processes began
+	scanWait  time.Duration // the time from then to the next one
 	took      time.Duration // duration of the last look at the memory
 	ended     atomic.Bool   // whether connections may have ended since purge looked
 	exited    bool          // whether the named processes have exited, which has ended the run
@@ -121,8 +122,8 @@ func newFeed(
 		programs: map[socket.Key]*program{}, refused: refusals{}, stale: refusals{},
 		named: family{}, family: family{},
 		arrivals: make(chan arrival),
-		scans:    make(chan []*socket.Process, 1), wake: make(chan struct{}, 1),
-		closed: make(chan struct{}), alarm: alarm,
+		scans:    make(chan []*socket.Process, 1),
+		closed:   make(chan struct{}), alarm: alarm,
 	}, err
 }
 
@@ -165,8 +166,10 @@ func (f *Feed) Run(ctx context.Context, c Receiver) error {
 
 // follow delivers events until there is a reason to end the run.
 func (f *Feed) follow(ctx context.Context, c Receiver) error {
-	wait, scanned, scanWait := minPause, time.Now(), scanInterval
-	for found := scanned; ctx.Err() == nil; {
+	defer context.AfterFunc(ctx, f.alarm.ring)()
+	f.scanned, f.scanWait = time.Now(), scanInterval
+	wait := minPause
+	for found := f.scanned; ctx.Err() == nil; {
 		if err := f.join(); err != nil {
 			return err
 		}
@@ -185,35 +188,38 @@ func (f *Feed) follow(ctx context.Context, c Receiver) error {
 		if err != nil || !left {
 			return err
 		}
-		if time.Since(scanned) >= scanWait && !f.scanning {
-			scanned = time.Now()
+		if time.Since(f.scanned) >= f.scanWait && !f.scanning {
+			f.scanned = time.Now()
 			f.scan()
-			scanWait = scanPause(time.Since(scanned))
+			f.scanWait = scanPause(time.Since(f.scanned))
 		}
 		if l.events > 0 || l.more {
 			found = time.Now()
 		}
 		l.last, l.ago = wait, time.Since(found)
 		wait = l.pause()
-		rang := over
-		if next = min(wait, next); l.events > 0 && next <= maxRoomyPause {
-			f.alarm.sleep(next)
-		} else {
-			f.alarm.set(next)
-			rang = f.alarm.rang
-		}
-		select {
-		case <-ctx.Done():
-		case <-f.wake:
-		case a := <-f.arrivals:
-			f.takeAll(a)
-		case all := <-f.scans:
-			f.scanning, scanWait = false, scanPause(time.Since(scanned))
-			f.dial(all)
-		case <-rang:
+		// The alarm is set before the last look at what it rings for.
+		f.alarm.set(min(wait, next))
+		if ctx.Err() == nil && !f.ended.Load() && !f.takeNews() {
+			_ = f.alarm.wait() // it is open
+			f.takeNews()
 		}
 	}
 	return nil
+}
+
+// takeNews takes what other goroutines have found, and reports whether there was anything.
+func (f *Feed) takeNews() bool {
+	select {
+	case a := <-f.arrivals:
+		f.takeAll(a)
+	case all := <-f.scans:
+		f.scanning, f.scanWait = false, scanPause(time.Since(f.scanned))
+		f.dial(all)
+	default:
+		return false
+	}
+	return true
 }
 
 // scan begins to search for other processes, if there may be some: all processes, or the named
@@ -234,6 +240,7 @@ func (f *Feed) scan() {
 		} else {
 			f.scans <- f.family.listening() // only scans use the family
 		}
+		f.alarm.ring()
 	}()
 }
 
@@ -434,7 +441,7 @@ func (f *Feed) Missing() uint64 { return f.missing.Load() }
 // closed when the answer comes.
 func (f *Feed) Close() {
 	close(f.closed)
-	f.alarm.close()
+	f.alarm.Close()
 	f.ends.Close()
 	for _, p := range f.programs {
 		if p.state == connected || p.state == watched {

@@ -94,14 +94,21 @@ func TestAlarm(t *testing.T) {
 	began := time.Now()
 	a.set(time.Hour)
 	a.set(20 * time.Millisecond)
-	<-a.rang
+	require.NoError(t, a.wait())
 	require.GreaterOrEqual(t, time.Since(began), 20*time.Millisecond)
 	a.set(0)
-	<-a.rang
-	began = time.Now()
-	a.sleep(20 * time.Millisecond)
-	require.GreaterOrEqual(t, time.Since(began), 20*time.Millisecond)
-	a.close()
+	require.NoError(t, a.wait())
+	a.set(time.Hour)
+	a.ring()
+	require.NoError(t, a.wait(), "it has rung before")
+	a.set(time.Hour)
+	rung := make(chan error)
+	go func() { rung <- a.wait() }()
+	a.ring()
+	require.NoError(t, <-rung)
+	require.NoError(t, a.Close())
+	a.ring() // another file may have the descriptor
+	require.Error(t, a.wait())
 }
 
 // TestFamily: descendants are found and stay in the family when their parent has ended, and a process that has the PID of
