@@ -86,7 +86,7 @@ func called(name string, is func(pid int) bool) (roots []int, err error) {
 // names returns the names of a process and of its program. The kernel cuts a process's name after
 // 15 bytes.
 func names(pid int) (all []string) {
-	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	comm, err := readFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
 		return nil
 	}

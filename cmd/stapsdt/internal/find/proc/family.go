@@ -5,7 +5,6 @@ package proc
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,9 +32,10 @@ func Family(pids []int) []int {
 		add(pid)
 	}
 	for i := 0; i < len(family); i++ {
-		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", family[i]))
-		for _, path := range threads {
-			text, _ := os.ReadFile(path) // fails if the thread has ended
+		tasks := fmt.Sprintf("/proc/%d/task", family[i])
+		threads, _ := numbers(tasks)
+		for _, tid := range threads {
+			text, _ := readFile(fmt.Sprintf("%s/%d/children", tasks, tid)) // it may have ended
 			for _, field := range strings.Fields(string(text)) {
 				if pid, err := strconv.Atoi(field); err == nil {
 					add(pid)

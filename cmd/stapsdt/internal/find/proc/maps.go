@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,11 +149,11 @@ func readMappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool
 	// This takes the lock of the memory map, for which a signal ends the wait. New kernels show the
 	// map without it, but take it to look up a name in map_files: a process that looks up a name
 	// that another process is looking up waits for that process, and no signal ends the wait.
-	if command, err := os.Open(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil {
+	if command, err := open(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil {
 		_, _ = command.Read(make([]byte, 1))
 		command.Close()
 	}
-	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+	f, err := open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
 		return nil, false, Wrap(pid, err)
 	}
@@ -230,23 +229,27 @@ func parseMapping(line []byte) (m Mapping, ok bool) {
 
 // Processes returns the PIDs of all processes, in order.
 func Processes() ([]int, error) {
-	proc, err := os.Open("/proc")
+	return numbers("/proc")
+}
+
+// numbers returns the numbers that are names in a directory, in order.
+func numbers(directory string) (all []int, err error) {
+	d, err := open(directory)
 	if err != nil {
 		return nil, err
 	}
-	defer proc.Close()
-	names, err := proc.Readdirnames(-1)
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
 	if err != nil {
 		return nil, err
 	}
-	var pids []int
 	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			pids = append(pids, pid)
+		if n, err := strconv.Atoi(name); err == nil {
+			all = append(all, n)
 		}
 	}
-	slices.Sort(pids)
-	return pids, nil
+	slices.Sort(all)
+	return all, nil
 }
 
 // Parent returns the PID of the parent of a process, or 0.

@@ -5,7 +5,6 @@ package proc
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +18,7 @@ import (
 type Status []byte
 
 // ReadStatus reads the status of a process or a thread.
-func ReadStatus(pid int) (Status, error) { return os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) }
+func ReadStatus(pid int) (Status, error) { return readFile(fmt.Sprintf("/proc/%d/status", pid)) }
 
 // Word returns the i-th word of a line other than the first, or the last word if i is -1, or "" if
 // there is none.
@@ -44,7 +43,7 @@ func Stat(pid, i int) string {
 
 // readStat returns /proc/PID/stat, beginning with the state.
 func readStat(pid int) ([]byte, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	stat, err := readFile(fmt.Sprintf("/proc/%d/stat", pid))
 	// The name, in parentheses, may contain anything.
 	return stat[bytes.LastIndexByte(stat, ')')+1:], err
 }

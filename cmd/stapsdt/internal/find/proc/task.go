@@ -48,7 +48,7 @@ func Executable(pid int) string {
 
 // Comm returns the name of a thread, or "" if it has ended.
 func Comm(pid, tid int) string {
-	comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
+	comm, _ := readFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
 	return strings.TrimSuffix(string(comm), "\n")
 }
 

@@ -286,9 +286,12 @@ func (f family) remember() []int {
 	return all
 }
 
-// listening returns the listening processes of the family.
-func (f family) listening() (all []*socket.Process) {
+// listening returns the listening processes of the family that are not known.
+func (f family) listening(known map[socket.Key]bool) (all []*socket.Process) {
 	for _, pid := range f.remember() {
+		if p := (&socket.Process{PID: pid, Start: f[pid]}); known[p.Key()] {
+			continue
+		}
 		if p, err := socket.Find(pid); err == nil && p.Start == f[pid] {
 			all = append(all, p)
 		}

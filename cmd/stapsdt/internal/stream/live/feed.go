@@ -234,11 +234,15 @@ func (f *Feed) scan() {
 	}
 	f.scanning = true
 	all := processes // read now, because it may have changed when the scan ends, after the run
+	known := map[socket.Key]bool{}
+	for k := range f.programs {
+		known[k] = true
+	}
 	go func() {
 		if f.config.All {
 			f.scans <- all(&f.newcomers) // which the feed does not use meanwhile
 		} else {
-			f.scans <- f.family.listening() // only scans use the family
+			f.scans <- f.family.listening(known) // only scans use the family
 		}
 		f.alarm.ring()
 	}()

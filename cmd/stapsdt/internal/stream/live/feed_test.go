@@ -129,7 +129,19 @@ func TestFamily(t *testing.T) {
 	}
 	require.Empty(t, f.remember())
 	require.Empty(t, f)
-	require.Empty(t, f.listening())
+	require.Empty(t, f.listening(nil))
+}
+
+// TestKnown: a process that is watched is not looked at again.
+func TestKnown(t *testing.T) {
+	pid, start := os.Getpid(), socket.Started(os.Getpid())
+	l, err := net.Listen("unix", filepath.Join(fakes(t), fmt.Sprintf("%d-%d.sock", pid, start)))
+	require.NoError(t, err)
+	defer l.Close()
+	f := family{pid: start}
+	found := f.listening(nil)
+	require.Len(t, found, 1)
+	require.Empty(t, f.listening(map[socket.Key]bool{found[0].Key(): true}))
 }
 
 // TestStranger: a run does not wait for a stranger with the PID of a process that has ended.
