@@ -14,6 +14,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/deputy/child"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/internal/fusetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -33,6 +34,24 @@ func memory(t *testing.T, text string) int {
 	_, err = unix.Write(fd, []byte(text))
 	require.NoError(t, err)
 	return fd
+}
+
+// TestEarly: a child begins its task before most packages of the program are initialized.
+func TestEarly(t *testing.T) {
+	ours, its, err := pair(unix.SOCK_SEQPACKET)
+	require.NoError(t, err)
+	defer its.Close()
+	ours.Close() // so that the child ends at once
+	c := &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{child.Name, child.Read},
+		Env: []string{"GODEBUG=inittrace=1"}, ExtraFiles: []*os.File{its},
+	}
+	said, err := c.CombinedOutput()
+	require.NoError(t, err)
+	require.Contains(t, string(said), "init os @")
+	for _, late := range []string{"net", "golang.org/x/sys/unix", "testing"} {
+		require.NotContains(t, string(said), "init "+late+" @")
+	}
 }
 
 // linked returns the ends of a connection of which the child relays one.
@@ -80,7 +99,7 @@ func TestRelay(t *testing.T) {
 		program, watcher := linked(t)
 		_, _, err := program.WriteMsgUnix([]byte(text), unix.UnixRights(fds...), nil)
 		require.NoError(t, err)
-		control := controlBuffer()
+		control := child.ControlBuffer()
 		n, filled, _, _, err := watcher.ReadMsgUnix(b, control)
 		require.NoError(t, err)
 		require.Equal(t, text, string(b[:n]))
@@ -263,7 +282,7 @@ func TestReadAt(t *testing.T) {
 	self, err := os.Open("/proc/self/mem")
 	require.NoError(t, err)
 	defer self.Close()
-	text := make([]byte, 3*maxBytes)
+	text := make([]byte, 3*child.MaxBytes)
 	for i := range text {
 		text[i] = byte(i * i)
 	}

@@ -3,7 +3,6 @@
 package deputy
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/deputy/child"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
-	"github.com/go-stapsdt/stapsdt/internal/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,9 +20,9 @@ import (
 // reader is a child that reads for this process, one request after another.
 type reader struct {
 	conn *net.UnixConn
-	pid  int
 	// used is held while a goroutine waits for an answer.
-	used sync.Mutex
+	used  sync.Mutex
+	began bool // the child has started
 }
 
 var (
@@ -56,11 +55,11 @@ func present() (*reader, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	if current == nil {
-		conn, pid, err := start("read")
+		conn, err := start(child.Read)
 		if err != nil {
 			return nil, err
 		}
-		current = &reader{conn: conn, pid: pid}
+		current = &reader{conn: conn}
 	}
 	return current, nil
 }
@@ -75,18 +74,14 @@ func (r *reader) leave() {
 	}
 }
 
-// A request reads from the descriptor that comes with it. An answer is an errno and the bytes
-// that were read.
-type request struct {
-	Offset int64
-	Size   uint32
+// receive waits for a message with at most size bytes.
+func (r *reader) receive(size int) ([]byte, error) {
+	b := make([]byte, size)
+	n, err := r.conn.Read(b)
+	return b[:max(n, 0)], err
 }
 
 const (
-	headBytes = 4
-	// maxBytes is the maximum number of bytes that a request reads.
-	maxBytes = 16 << 10
-
 	// patience is the time that a child may take to start and to answer.
 	patience = 5 * stall.Patience
 	// hurry is the patience with users whose memory has exhausted it before.
@@ -98,59 +93,41 @@ const (
 var errEnded = errors.New("the child process that reads files has ended")
 
 // read lets the reader read at an offset of a file. The error is stall.Err if the reader has not
-// answered and was abandoned.
-func read(file *os.File, b []byte, offset int64, patience time.Duration) (n int, err error) {
+// answered within a limit and was abandoned. Its start does not count.
+func read(file *os.File, b []byte, offset int64, limit time.Duration) (n int, err error) {
 	r, err := take()
 	if err != nil {
 		return 0, err
 	}
 	defer r.used.Unlock()
-	b = b[:min(len(b), maxBytes)]
-	out, _ := binary.Append(nil, binary.NativeEndian, request{offset, uint32(len(b))})
-	answer, err := stall.Within(patience, r, func() (answer []byte, err error) {
-		rights := unix.UnixRights(int(file.Fd()))
-		if _, _, err = r.conn.WriteMsgUnix(out, rights, nil); err != nil {
-			return nil, err
-		}
-		answer = make([]byte, headBytes+maxBytes)
-		n, err := r.conn.Read(answer)
-		return answer[:max(n, 0)], err
-	}, nil)
-	if err != nil || len(answer) < headBytes {
+	b = b[:min(len(b), child.MaxBytes)]
+	out := child.Request{Offset: offset, Size: len(b)}.Append(nil)
+	if !r.began {
+		_, err = stall.Within(patience, r, func() ([]byte, error) { return r.receive(1) }, nil)
+		r.began = err == nil
+	}
+	var answer []byte
+	if r.began {
+		answer, err = stall.Within(limit, r, func() ([]byte, error) {
+			rights := unix.UnixRights(int(file.Fd()))
+			if _, _, err := r.conn.WriteMsgUnix(out, rights, nil); err != nil {
+				return nil, err
+			}
+			return r.receive(child.HeadBytes + len(b))
+		}, nil)
+	}
+	if err != nil || len(answer) < child.HeadBytes {
 		r.leave()
-		if !errors.Is(err, stall.Err) {
+		if !r.began || !errors.Is(err, stall.Err) {
 			err = fmt.Errorf("%w: %v", errEnded, err)
 		}
 		return 0, err
 	}
-	n = copy(b, answer[headBytes:])
-	if errno := binary.NativeEndian.Uint32(answer); errno != 0 {
-		return n, unix.Errno(errno)
+	n = copy(b, answer[child.HeadBytes:])
+	if errno := child.Errno(answer); errno != 0 {
+		return n, errno
 	}
 	return n, nil
-}
-
-// serveReads answers requests until the connection ends.
-func serveReads(requests *net.UnixConn) {
-	in, control := make([]byte, binary.Size(request{})), controlBuffer()
-	for {
-		n, filled, _, _, err := requests.ReadMsgUnix(in, control)
-		fds := wire.Descriptors(control[:max(filled, 0)])
-		if err != nil || n < len(in) || len(fds) != 1 {
-			return
-		}
-		var r request
-		_, _ = binary.Decode(in, binary.NativeEndian, &r)
-		answer := make([]byte, headBytes+min(r.Size, maxBytes))
-		n, err = unix.Pread(fds[0], answer[headBytes:], r.Offset)
-		if errno, ok := err.(unix.Errno); ok {
-			binary.NativeEndian.PutUint32(answer, uint32(errno))
-		}
-		unix.Close(fds[0])
-		if _, err := requests.Write(answer[:headBytes+max(n, 0)]); err != nil {
-			return
-		}
-	}
 }
 
 // Reader reads the memory of a process, /proc/PID/mem.
