@@ -48,7 +48,7 @@ func (f *Facts) run(u target.Use, p sdt.Site, prog *ebpf.Program) {
 	memory, err := proc.OpenMemory(f.PID)
 	if err == nil {
 		defer memory.Close()
-		t.Before, t.Known = memory.Traced(u, u.Mappings, p.Offset)
+		t.Before, t.Known = isTraced(memory, u, p)
 	}
 	if prog == nil {
 		return
@@ -59,8 +59,15 @@ func (f *Facts) run(u target.Use, p sdt.Site, prog *ebpf.Program) {
 	}
 	defer attached.Close()
 	if t.Known {
-		t.During, t.Known = memory.Traced(u, u.Mappings, p.Offset)
+		t.During, t.Known = isTraced(memory, u, p)
 	}
+}
+
+// isTraced reports whether a tracer is attached to a site. known is false if the memory cannot be
+// read.
+func isTraced(memory *proc.Memory, u target.Use, p sdt.Site) (traced, known bool) {
+	traced, known = memory.Traced(u, u.Mappings, []uint64{p.Offset})[p.Offset]
+	return traced, known
 }
 
 // attach attaches by uprobe_multi, or else by a perf event. It tries no perf event if the kernel

@@ -251,15 +251,23 @@ func (l *lister) ofFile(
 // these can be read.
 func findTraced(uses []probes.Use, all []*probe) {
 	seen := map[*sdt.Site]bool{}
+	var offsets []uint64
+	for _, p := range all {
+		for i := range p.sites {
+			offsets = append(offsets, p.sites[i].Offset)
+		}
+	}
 	for _, u := range uses {
 		memory, err := proc.OpenMemory(u.PID)
 		if err != nil {
 			continue
 		}
+		traced := memory.Traced(u, u.Mappings, offsets)
+		memory.Close()
 		for _, p := range all {
 			for i := range p.sites {
 				at := &p.sites[i]
-				is, tells := memory.Traced(u, u.Mappings, at.Offset)
+				is, tells := traced[at.Offset]
 				if tells && p.Traced == nil {
 					p.Traced = new(bool)
 				}
@@ -269,7 +277,6 @@ func findTraced(uses []probes.Use, all []*probe) {
 				}
 			}
 		}
-		memory.Close()
 	}
 }
 
