@@ -4,7 +4,6 @@ package list
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -46,11 +45,15 @@ func (l *lister) listeners() (all []*listener) {
 // that are not loaded, and of processes whose files are not accessible. It returns an error for
 // each whose socket was deleted.
 func ask(all []*listener, found *probes.Found) (deleted []error) {
-	shown := map[string]bool{}
+	type place struct {
+		pid             int
+		provider, probe string
+	}
+	shown := map[place]bool{}
 	for _, f := range found.Files {
 		for _, u := range found.Uses[f] {
 			for _, p := range f.Probes {
-				shown[fmt.Sprintf("%d %s:%s", u.PID, p.Provider, p.Name)] = true
+				shown[place{u.PID, p.Provider, p.Name}] = true
 			}
 		}
 	}
@@ -72,7 +75,7 @@ func ask(all []*listener, found *probes.Found) (deleted []error) {
 					one.offers[p.Provider+":"+p.Name] = true
 				}
 				one.probes = slices.DeleteFunc(c.Probes, func(p *recording.Probe) bool {
-					return !one.Elsewhere && shown[fmt.Sprintf("%d %s:%s", one.PID, p.Provider, p.Name)]
+					return !one.Elsewhere && shown[place{one.PID, p.Provider, p.Name}]
 				})
 			}
 		})
