@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/replay"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
 
 	"github.com/spf13/cobra"
@@ -234,7 +234,7 @@ func checkStrayFile(path string) error {
 }
 
 // schemeless matches an address without http://. No probe has a name of digits.
-var schemeless = regexp.MustCompile(`^[A-Za-z0-9.-]+:[0-9]{1,5}(/.*)?$`)
+var schemeless = lazyregexp.New(`^[A-Za-z0-9.-]+:[0-9]{1,5}(/.*)?$`)
 
 // isReader reports whether a command takes recordings, and the address of a page.
 func isReader(c *cobra.Command) bool {
@@ -258,7 +258,7 @@ func readers(root *cobra.Command) string {
 func checkStrayAddress(c *cobra.Command, args []string) error {
 	for _, arg := range args {
 		switch {
-		case schemeless.MatchString(arg):
+		case schemeless().MatchString(arg):
 			return query.Usagef("%s is not a SPEC: the address of a page of probes begins with http://, as in http://%s", arg, arg)
 		case spec.IsAddress(arg) && !isReader(c):
 			return query.Usagef("%s does not read events from a page, such as the one at %s: %s do", c.Name(), arg, readers(c.Root()))
@@ -297,7 +297,7 @@ func flagError(c *cobra.Command, err error) error {
 }
 
 // singleDash matches a long flag with one dash.
-var singleDash = regexp.MustCompile(`^-([a-z][a-z-]+)(=|$)`)
+var singleDash = lazyregexp.New(`^-([a-z][a-z-]+)(=|$)`)
 
 // checkDashes returns an error if a long flag has one dash: -output would be -o with the value
 // utput.
@@ -310,7 +310,7 @@ func checkDashes(root *cobra.Command, args []string) error {
 		if arg == "--" {
 			break
 		}
-		found := singleDash.FindStringSubmatch(arg)
+		found := singleDash().FindStringSubmatch(arg)
 		if found != nil && c.Flags().Lookup(found[1]) != nil {
 			return query.Usagef("%s has one dash, but this flag has two: give -%s", arg, arg)
 		}

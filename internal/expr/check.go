@@ -5,12 +5,12 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/token"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/kind"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
 )
 
@@ -142,12 +142,14 @@ func (c *checker) unknown(pos int, src, asked, known string) error {
 // usable reports whether an expression can have a variable's name.
 func usable(name string) bool {
 	const longest = 64
-	bad := func(part string) bool { return !token.IsIdentifier(indexes.ReplaceAllString(part, "")) }
+	bad := func(part string) bool {
+		return !token.IsIdentifier(indexes().ReplaceAllString(part, ""))
+	}
 	return len(name) <= longest && !slices.ContainsFunc(strings.Split(name, "."), bad)
 }
 
 // indexes matches the indexes of an array at the end of a name.
-var indexes = regexp.MustCompile(`(\[\d+\])+$`)
+var indexes = lazyregexp.New(`(\[\d+\])+$`)
 
 // knownParts lists the parts of the value to which a path leads, or all names if the path leads to
 // no value.

@@ -14,7 +14,7 @@ func takesUnits(op Op) bool { return op >= Equal && op <= Sub }
 func (c *checker) unitless(d, number operand) error {
 	isDuration := d.typ.Unit == kind.Nanoseconds
 	if isDuration && number.val != nil && number.val.Kind() == constant.String {
-		if text := constant.StringVal(number.val); durationLiteral.MatchString(text) {
+		if text := constant.StringVal(number.val); durationLiteral().MatchString(text) {
 			return c.errorf(number.pos, "a duration has no quotes: %s instead of %s", text, number.text)
 		}
 	}

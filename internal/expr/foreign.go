@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
-	"regexp"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 )
 
 // connectives maps operators of other languages to Go's.
@@ -20,14 +21,14 @@ var matchers = map[string]string{
 }
 
 // foreignOperator matches an operator that Go does not have, with the text after it.
-var foreignOperator = regexp.MustCompile(`^(?i:===|!==|<>|[=!]?~|(?:in|between|like|contains|matches|startswith|endswith)\b)\s*(\S*)`)
+var foreignOperator = lazyregexp.New(`^(?i:===|!==|<>|[=!]?~|(?:in|between|like|contains|matches|startswith|endswith)\b)\s*(\S*)`)
 
 // foreign returns the message for an operator of another language that follows an operand, or "".
 func (w word) foreign(src string, before word) string {
 	if !before.ends() {
 		return ""
 	}
-	found := foreignOperator.FindStringSubmatch(src[w.pos:])
+	found := foreignOperator().FindStringSubmatch(src[w.pos:])
 	if found == nil {
 		return ""
 	}
@@ -54,11 +55,11 @@ func (w word) foreign(src string, before word) string {
 }
 
 // path matches a text that begins with a slash.
-var path = regexp.MustCompile(`^/[^\s"'()&|]+`)
+var path = lazyregexp.New(`^/[^\s"'()&|]+`)
 
 // quoteless returns the message for a text without quotes in place of an operand, or "".
 func (w word) quoteless(src string, before word) string {
-	if text := path.FindString(src[w.pos:]); text != "" && before.compares() {
+	if text := path().FindString(src[w.pos:]); text != "" && before.compares() {
 		return fmt.Sprintf("write a string in double quotes: %q instead of %[1]s", cut(text))
 	}
 	return ""
@@ -83,7 +84,7 @@ func (c *checker) conversion(e *ast.CallExpr) error {
 			return c.errorf(c.offset(e.Pos()), form, name, function, name[:at], c.source(e.Args[0]))
 		}
 	}
-	if len(e.Args) != 1 || !conversions.MatchString(name) {
+	if len(e.Args) != 1 || !conversions().MatchString(name) {
 		return nil
 	}
 	reason := "numbers of different types can be compared and combined"
@@ -95,7 +96,7 @@ func (c *checker) conversion(e *ast.CallExpr) error {
 }
 
 // conversions matches the types of Go to which a program converts.
-var conversions = regexp.MustCompile(`^(string|u?int(8|16|32|64)?|float(32|64))$`)
+var conversions = lazyregexp.New(`^(string|u?int(8|16|32|64)?|float(32|64))$`)
 
 // unquoted returns err, with a remark if err means that a name beside a text is undefined.
 func (c *checker) unquoted(e ast.Expr, beside operand, err error) error {

@@ -7,9 +7,10 @@ import (
 	"go/parser"
 	"go/scanner"
 	"go/token"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 )
 
 // Tree returns the Go syntax of an expression, in which each duration such as 1.5ms is an
@@ -76,8 +77,8 @@ func split(src string) (words []word) {
 
 var (
 	// durationLiteral is time.ParseDuration's format without a sign.
-	durationLiteral = regexp.MustCompile(`^(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+$`)
-	durationPart    = regexp.MustCompile(`([0-9.]+)([^0-9.]+)`)
+	durationLiteral = lazyregexp.New(`^(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+$`)
+	durationPart    = lazyregexp.New(`([0-9.]+)([^0-9.]+)`)
 )
 
 var durationUnits = map[string]time.Duration{
@@ -117,11 +118,11 @@ func isPart(t token.Token) bool { return t == token.IDENT || t == token.INT || t
 
 // duration returns the nanoseconds of a duration, or the reason why it is invalid.
 func duration(text string) (nanoseconds int64, problem string) {
-	if !durationLiteral.MatchString(text) {
+	if !durationLiteral().MatchString(text) {
 		return 0, fmt.Sprintf("%s is neither a number nor a duration such as 1ms or 2.5s; the units of durations are ns, us, ms, s, m and h", cut(text))
 	}
 	sum := constant.MakeInt64(0)
-	for _, part := range durationPart.FindAllStringSubmatch(text, -1) {
+	for _, part := range durationPart().FindAllStringSubmatch(text, -1) {
 		number, unit := constant.MakeFromLiteral(part[1], token.FLOAT, 0), constant.MakeInt64(
 			int64(durationUnits[part[2]]),
 		)

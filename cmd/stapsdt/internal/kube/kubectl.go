@@ -10,10 +10,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 )
 
 var (
@@ -76,7 +77,7 @@ func (k *kubectl) get(ctx context.Context, into any, args ...string) error {
 
 // klogLine matches a line of kubectl's log, such as "E1128 05:06:07.123456 17 memcache.go:265]
 // ...".
-var klogLine = regexp.MustCompile(`^[EWIF]\d{4} \d\d:\d\d:`)
+var klogLine = lazyregexp.New(`^[EWIF]\d{4} \d\d:\d\d:`)
 
 // kubectlError returns the error that was printed by kubectl or by the command that it has run in a
 // pod.
@@ -88,8 +89,8 @@ func kubectlError(printed string, err error) error {
 		}
 	}
 	// kubectl logs each attempt to reach the server, and then states the error.
-	if last := len(said) - 1; last > 0 && !klogLine.MatchString(said[last]) {
-		said = slices.DeleteFunc(said, klogLine.MatchString)
+	if last := len(said) - 1; last > 0 && !klogLine().MatchString(said[last]) {
+		said = slices.DeleteFunc(said, klogLine().MatchString)
 	}
 	if len(said) == 0 {
 		return fmt.Errorf("kubectl: %w", err)

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 )
 
 const (
@@ -167,11 +167,11 @@ func (s *session) onSignal(signals chan os.Signal) (done func()) {
 }
 
 // terminated is the line with which kubectl reports the exit status of the command.
-var terminated = regexp.MustCompile(`^command terminated with exit code (\d+)$`)
+var terminated = lazyregexp.New(`^command terminated with exit code (\d+)$`)
 
 // kubectlLine matches the beginning of a line that is printed by kubectl, not by the command in the
 // pod.
-var kubectlLine = regexp.MustCompile(`^(error: |Error from server|Unable to connect to the server|[EWIF]\d{4} |The connection to the server )`)
+var kubectlLine = lazyregexp.New(`^(error: |Error from server|Unable to connect to the server|[EWIF]\d{4} |The connection to the server )`)
 
 // filter forwards the lines that the command in the pod writes to standard error, and keeps the
 // lines of kubectl. Its methods may be called by one goroutine at a time.
@@ -196,11 +196,11 @@ func (f *filter) Write(b []byte) (int, error) {
 
 func (f *filter) line(line []byte) {
 	text := strings.TrimRight(string(line), "\r\n")
-	if match := terminated.FindStringSubmatch(text); match != nil {
+	if match := terminated().FindStringSubmatch(text); match != nil {
 		f.status, _ = strconv.Atoi(match[1])
 		return
 	}
-	if kubectlLine.MatchString(text) {
+	if kubectlLine().MatchString(text) {
 		f.said.WriteString(text + "\n")
 		return
 	}

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"go/ast"
 	"go/token"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 )
 
 // SplitExprs splits lists of expressions at the commas between them. It returns an error if an
@@ -62,7 +62,7 @@ func SplitWhere(condition string) []string {
 }
 
 // thread matches the variable with the thread that fires.
-var thread = regexp.MustCompile(`\btid\b`)
+var thread = lazyregexp.New(`\btid\b`)
 
 // KeyNeedsThread returns "--key thread" if a key has this part, or else UsesThread.
 func KeyNeedsThread(key []string, exprs ...string) string {
@@ -75,7 +75,7 @@ func KeyNeedsThread(key []string, exprs ...string) string {
 // UsesThread returns "tid" if one of the expressions uses this variable, or "". Only the kernel
 // knows the thread.
 func UsesThread(exprs ...string) string {
-	if slices.ContainsFunc(exprs, thread.MatchString) {
+	if slices.ContainsFunc(exprs, thread().MatchString) {
 		return "tid"
 	}
 	return ""

@@ -5,15 +5,15 @@ package rules
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 	"go.yaml.in/yaml/v3"
 )
 
 // identifier matches the names of metrics, labels and values.
-var identifier = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+var identifier = lazyregexp.New(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // own lists the prefixes of the names of metrics about the exporter.
 var own = []string{"stapsdt_", "go_", "process_", "promhttp_"}
@@ -33,7 +33,7 @@ func (r *reader) checkName(n *yaml.Node, m *Metric) {
 		foreign, func(suffix string) bool { return strings.HasSuffix(stem, suffix) },
 	)
 	switch better := m.suggestion(stem); {
-	case !identifier.MatchString(m.Name):
+	case !identifier().MatchString(m.Name):
 		r.errorf(n, "%q is not a valid metric name: use letters, digits and _, and no digit at the beginning", m.Name)
 	case prefix >= 0:
 		r.errorf(n, "names that begin with %s are those of the exporter's own metrics", own[prefix])
@@ -113,7 +113,7 @@ func (r *reader) label(n *yaml.Node, m *Metric) {
 		return
 	}
 	if why := m.badLabel(l.Name); why != "" {
-		if name == value && !identifier.MatchString(l.Name) {
+		if name == value && !identifier().MatchString(l.Name) {
 			why = fmt.Sprintf("an expression needs a name: {name: %q}", l.Name)
 		}
 		r.errorf(name, "%s", why)
@@ -129,7 +129,7 @@ func (r *reader) label(n *yaml.Node, m *Metric) {
 // badLabel returns the reason that a metric cannot have a label with a name, or "".
 func (m *Metric) badLabel(name string) string {
 	switch {
-	case !identifier.MatchString(name):
+	case !identifier().MatchString(name):
 		return fmt.Sprintf("%q is not a valid label name: use letters, digits and _, and no digit at the beginning", name)
 	case strings.HasPrefix(name, "__"):
 		return fmt.Sprintf("the label %s begins with __, which is left to Prometheus", name)

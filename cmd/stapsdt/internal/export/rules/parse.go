@@ -8,13 +8,13 @@ import (
 	"io"
 	"os"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
@@ -117,26 +117,26 @@ func (r *reader) unreadable(text string) bool {
 
 var (
 	// yamlError matches an error of package yaml, which may name a line.
-	yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?((?s:.*))$`)
+	yamlError = lazyregexp.New(`^yaml: (?:line (\d+): )?((?s:.*))$`)
 	// fromZero matches the errors in which package yaml counts lines from 0.
-	fromZero = regexp.MustCompile(`^did not find expected (',' or|node content|key|'-' indicator|<)`)
-	anchor   = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+	fromZero = lazyregexp.New(`^did not find expected (',' or|node content|key|'-' indicator|<)`)
+	anchor   = lazyregexp.New(`^unknown anchor '(.*)' referenced$`)
 )
 
 // syntax reports an error of package yaml, which names no column.
 func (r *reader) syntax(err error) {
 	line, message := 1, err.Error()
-	if found := yamlError.FindStringSubmatch(message); found != nil {
+	if found := yamlError().FindStringSubmatch(message); found != nil {
 		line, _ = strconv.Atoi(found[1])
 		message = found[2]
 	}
-	if fromZero.MatchString(message) {
+	if fromZero().MatchString(message) {
 		line++
 	}
 	line = min(max(line, 1), len(r.lines))
 	text := r.lines[line-1]
 	column := len(text) - len(strings.TrimLeft(text, " \t")) + 1
-	if unknown := anchor.FindStringSubmatch(message); unknown != nil {
+	if unknown := anchor().FindStringSubmatch(message); unknown != nil {
 		line, column = r.find("*" + unknown[1])
 	}
 	r.errorAt(line, column, "this is not valid YAML: %s", message)

@@ -4,11 +4,11 @@ package rules
 
 import (
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -26,7 +26,7 @@ var unitOf = map[string]map[string]float64{
 	},
 }
 
-var word = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+var word = lazyregexp.New(`^[a-z][a-z0-9_]*$`)
 
 // scale reads the unit of a metric, and the factor that converts a value to it.
 func (r *reader) scale(fields map[string]*yaml.Node, m *Metric) {
@@ -62,7 +62,7 @@ func (r *reader) scale(fields map[string]*yaml.Node, m *Metric) {
 // unit reads the name of a unit. A unit of time or size must be a base unit.
 func (r *reader) unit(n *yaml.Node) string {
 	unit := r.text(n)
-	if unit != "" && !word.MatchString(unit) {
+	if unit != "" && !word().MatchString(unit) {
 		r.errorf(n, "%q is not a valid unit: use a word of lower-case letters, such as seconds or bytes", unit)
 		return ""
 	}
@@ -78,7 +78,7 @@ func (r *reader) unit(n *yaml.Node) string {
 // inferred returns the factor that converts a value to a unit, by the last word of the value's
 // name. It returns 0 if that is not a unit of time, and 1 if the metric has another unit.
 func inferred(value, unit string) float64 {
-	if identifier.MatchString(value) {
+	if identifier().MatchString(value) {
 		last := strings.ToLower(value[strings.LastIndexByte(value, '_')+1:])
 		if factor, ok := unitOf[unit][last]; ok {
 			return factor

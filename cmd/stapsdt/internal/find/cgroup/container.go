@@ -5,10 +5,10 @@ package cgroup
 import (
 	"iter"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/workload"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -69,11 +69,11 @@ func Sidecar() Container {
 
 // Every runtime names the groups of a container by its ID: docker-ID.scope,
 // cri-containerd-ID.scope, crio-ID.scope, libpod-ID.scope, or just ID.
-var id = regexp.MustCompile(`(?:^|[-/.:])([0-9a-f]{64})(?:$|[-/.:])`)
+var id = lazyregexp.New(`(?:^|[-/.:])([0-9a-f]{64})(?:$|[-/.:])`)
 
 // podUID finds a pod's UID in the name of its group: podUID, or kubepods-burstable-podUID.slice, in
 // which systemd demands underscores. The UID of a static pod is a hash.
-var podUID = regexp.MustCompile(`(?:^|-)pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:$|[.:])`)
+var podUID = lazyregexp.New(`(?:^|-)pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:$|[.:])`)
 
 // place is a container's group in a path.
 type place struct{ id, uid string } // uid is the UID in the outermost pod's group before it, or ""
@@ -83,10 +83,11 @@ func places(path string) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		uid := ""
 		for part := range strings.SplitSeq(path, "/") {
-			if match := podUID.FindStringSubmatch(part); match != nil && uid == "" {
+			if match := podUID().FindStringSubmatch(part); match != nil && uid == "" {
 				uid = strings.ReplaceAll(match[1], "_", "-")
 			}
-			if match := id.FindStringSubmatch(part); match != nil && !yield(place{match[1], uid}) {
+			match := id().FindStringSubmatch(part)
+			if match != nil && !yield(place{match[1], uid}) {
 				return
 			}
 		}

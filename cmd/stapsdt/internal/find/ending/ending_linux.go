@@ -6,11 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 	"github.com/go-stapsdt/stapsdt/internal/proc"
 
 	"golang.org/x/sys/unix"
@@ -83,10 +83,10 @@ func (l *limited) Write(b []byte) (int, error) {
 }
 
 // unitName matches the name of a unit, which cannot be a flag.
-var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+$`)
+var unitName = lazyregexp.New(`^[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+$`)
 
 // IsUnit reports whether a word is the name of a unit, with its type.
-func IsUnit(word string) bool { return unitName.MatchString(word) }
+func IsUnit(word string) bool { return unitName().MatchString(word) }
 
 // Show returns properties of a unit by their names, or nil if there is no such unit.
 func Show(ctx context.Context, unit string, names ...string) map[string]string {
@@ -175,7 +175,7 @@ func (s *service) nameSignal() {
 }
 
 // killed matches a message of the kernel's OOM killer.
-var killed = regexp.MustCompile(`Killed process (\d+) \(([^)]*)\)`)
+var killed = lazyregexp.New(`Killed process (\d+) \(([^)]*)\)`)
 
 // nearness is the time after the last event in which the end of a process is looked for that can
 // only be told by its name.
@@ -184,7 +184,7 @@ const nearness = 10 * time.Second
 // oom returns the end that a message of the kernel at a time describes, if the process of this life
 // was killed. In a container, it has another PID than for the kernel.
 func (l *Life) oom(message string, at time.Time) *Ending {
-	found := killed.FindStringSubmatch(message)
+	found := killed().FindStringSubmatch(message)
 	if found == nil || at.Before(l.Last.Add(-skew)) {
 		return nil
 	}

@@ -5,10 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 )
 
 // entry is an entry of the journal. A message that is not text is an array.
@@ -59,7 +60,7 @@ type last struct {
 }
 
 // fatal matches the first line of what the runtime of Go prints before it ends a program.
-var fatal = regexp.MustCompile(`^(panic|fatal error|unexpected fault address|SIG[A-Z]+|runtime):? .`)
+var fatal = lazyregexp.New(`^(panic|fatal error|unexpected fault address|SIG[A-Z]+|runtime):? .`)
 
 // maxLine is the number of bytes of a line of a log that are shown.
 const maxLine = 160
@@ -73,7 +74,7 @@ func journalOf(ctx context.Context, l *Life) (w last) {
 	}
 	shown, what := &all[len(all)-1], "its last line was"
 	for i := range all {
-		if fatal.MatchString(all[i].message()) {
+		if fatal().MatchString(all[i].message()) {
 			shown, what = &all[i], "it printed"
 			break
 		}

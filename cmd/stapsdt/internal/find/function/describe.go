@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 )
 
 // Describe sets the arguments and results of functions.
@@ -65,7 +66,7 @@ func (p *Program) arguments(fn *Function, s *signature) error {
 	for _, q := range s.params {
 		params = append(params, q.typ)
 	}
-	if len(s.results) == 0 && rangeBody.MatchString(fn.Name) { // DWARF does not list it
+	if len(s.results) == 0 && rangeBody().MatchString(fn.Name) { // DWARF does not list it
 		s.results = []param{{typ: boolType}}
 	}
 	for _, q := range s.results {
@@ -146,11 +147,11 @@ func (s *signature) String() string {
 
 // closure matches the end of the name of a function literal, or of a function that the compiler
 // makes for go and defer.
-var closure = regexp.MustCompile(`[.-](func|gowrap|deferwrap|range)?\d+$`)
+var closure = lazyregexp.New(`[.-](func|gowrap|deferwrap|range)?\d+$`)
 
 // rangeBody matches the end of the name of the function that the compiler makes of the body of a
 // loop over a function. It returns whether the loop goes on.
-var rangeBody = regexp.MustCompile(`-range\d+$`)
+var rangeBody = lazyregexp.New(`-range\d+$`)
 
 var boolType = &goType{name: "bool", kind: reflect.Bool, size: 1, align: 1}
 
@@ -161,7 +162,8 @@ const dictName = ".dict"
 // for type arguments of one shape. A function literal in an instance uses the dictionary of the
 // instance. A function that compares values of a type needs none.
 func hasDictionary(name string) bool {
-	return strings.Contains(name, "[go.shape.") && !closure.MatchString(name) && !strings.HasPrefix(name, "type:")
+	return strings.Contains(name, "[go.shape.") && !strings.HasPrefix(name, "type:") &&
+		!closure().MatchString(name)
 }
 
 // isMethod reports whether an instance is a method, by its name.

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"golang.org/x/sys/unix"
@@ -184,8 +184,8 @@ func (f *File) readSegments() {
 const maxBoltInfo = 64 << 10
 
 var (
-	hugify        = regexp.MustCompile(`\s--?hugify(=true|=1)?[\s\x00]`)
-	hugifyAllText = regexp.MustCompile(`\s--?hugify-all-text(=true|=1)?[\s\x00]`)
+	hugify        = lazyregexp.New(`\s--?hugify(=true|=1)?[\s\x00]`)
+	hugifyAllText = lazyregexp.New(`\s--?hugify-all-text(=true|=1)?[\s\x00]`)
 )
 
 // hugifies reports whether a program of BOLT moves its code at its start, on a kernel of a release
@@ -196,5 +196,5 @@ func hugifies(info, setting, release string) bool {
 	var major, minor int
 	_, _ = fmt.Sscanf(release, "%d.%d", &major, &minor)
 	cached := enabled && (major > 5 || major == 5 && minor >= 10)
-	return enabled && hugifyAllText.MatchString(info) || !cached && hugify.MatchString(info)
+	return enabled && hugifyAllText().MatchString(info) || !cached && hugify().MatchString(info)
 }

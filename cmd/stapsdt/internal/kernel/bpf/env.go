@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"regexp"
 	"runtime"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/layout"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -89,7 +89,7 @@ func NewCgroups() (*ebpf.Map, error) {
 const license = "Dual MIT/GPL"
 
 // notInNames matches the characters that the kernel does not permit in an object's name.
-var notInNames = regexp.MustCompile(`[^A-Za-z0-9_]`)
+var notInNames = lazyregexp.New(`[^A-Za-z0-9_]`)
 
 // Detect detects the capabilities of the kernel, which takes 20 ms, because it loads some programs.
 // The error may be a *rights.Error.

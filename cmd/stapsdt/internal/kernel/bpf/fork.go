@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strconv"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 )
 
 // FollowForks adds the children of the processes in a set to the set, until the link is closed. It
@@ -102,7 +102,7 @@ func forks(
 	return b.start("forks", kind, attach)
 }
 
-var childField = regexp.MustCompile(`\bpid_t child_pid;\s*offset:(\d+);\s*size:4;`)
+var childField = lazyregexp.New(`\bpid_t child_pid;\s*offset:(\d+);\s*size:4;`)
 
 // childOffset returns the offset of the child's PID in the record of the tracepoint
 // sched_process_fork. It differs between kernels.
@@ -116,7 +116,7 @@ func childOffset() (int16, error) {
 			}
 			continue
 		}
-		match := childField.FindSubmatch(format)
+		match := childField().FindSubmatch(format)
 		if match == nil {
 			return 0, fmt.Errorf("sched_process_fork has no child_pid")
 		}

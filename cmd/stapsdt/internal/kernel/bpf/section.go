@@ -102,7 +102,7 @@ func (k Kernel) numbered(sections []*Section) (one *Section) {
 // program returns the program that Load loads.
 func (k Kernel) program(name string, sections []*Section) *ebpf.ProgramSpec {
 	spec := &ebpf.ProgramSpec{
-		Name: notInNames.ReplaceAllString(name, "_"), Type: ebpf.Kprobe, License: license,
+		Name: notInNames().ReplaceAllString(name, "_"), Type: ebpf.Kprobe, License: license,
 		Instructions: join(sections, k.numbered(sections)),
 	}
 	if k.Multi {

@@ -4,13 +4,13 @@ package engine
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 )
 
 // mapper is a process that has just mapped files.
@@ -58,7 +58,7 @@ func (e *Engine) see(p *mapper, pid int, m *proc.Mapping) {
 }
 
 // imageFile matches the name of a file that package region makes for a provider.
-var imageFile = regexp.MustCompile(`^(.+)-[0-9a-f]{32}\.so$`)
+var imageFile = lazyregexp.New(`^(.+)-[0-9a-f]{32}\.so$`)
 
 // imageProvider returns the provider of a probe image with a path, or "" if it is another file. The
 // name of memory does not tell whether it is an image.
@@ -73,7 +73,7 @@ func imageProvider(name string) string {
 	if !strings.HasSuffix(name, ".so") {
 		return ""
 	}
-	if match := imageFile.FindStringSubmatch(path.Base(name)); match != nil {
+	if match := imageFile().FindStringSubmatch(path.Base(name)); match != nil {
 		return match[1]
 	}
 	return ""

@@ -5,13 +5,13 @@ package inpod
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
 
@@ -77,7 +77,7 @@ func inside(container string, alone bool) (found []int) {
 
 // groupID finds the ID of a container in the name of a control group: cri-containerd-ID.scope,
 // crio-ID.scope, or ID.
-var groupID = regexp.MustCompile(`^(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?$`)
+var groupID = lazyregexp.New(`^(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?$`)
 
 // isOf reports whether groups, the content of /proc/PID/cgroup, belongs to a process of a
 // container. The outermost ID decides, because a container can create groups below its own and give
@@ -90,7 +90,7 @@ func isOf(groups, container string) bool {
 			continue
 		}
 		for name := range strings.SplitSeq(parts[2], "/") {
-			match := groupID.FindStringSubmatch(name)
+			match := groupID().FindStringSubmatch(name)
 			if match == nil {
 				continue
 			}

@@ -3,8 +3,9 @@ package spec
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 )
 
 // notations maps the words with which other tracers begin the names of probes to the tracers.
@@ -20,8 +21,8 @@ var notations = map[string]struct {
 }
 
 var (
-	markOfStap     = regexp.MustCompile(`\.mark\("([^"]+)"\)`)
-	providerOfStap = regexp.MustCompile(`\.provider\("([^"]+)"\)`)
+	markOfStap     = lazyregexp.New(`\.mark\("([^"]+)"\)`)
+	providerOfStap = lazyregexp.New(`\.provider\("([^"]+)"\)`)
 )
 
 // checkNotation returns an error if a text names a probe in the notation of another tracer.
@@ -40,12 +41,12 @@ func checkNotation(text string) error {
 		tracer, give = "DTrace", orAny(provider)+":"+strings.ReplaceAll(orAny(name), "-", "__")
 	case strings.HasPrefix(text, "%sdt_"):
 		tracer, give = "perf", strings.TrimPrefix(text, "%sdt_")
-	case markOfStap.MatchString(text):
+	case markOfStap().MatchString(text):
 		tracer, give = "SystemTap", "*"
-		if found := providerOfStap.FindStringSubmatch(text); found != nil {
+		if found := providerOfStap().FindStringSubmatch(text); found != nil {
 			give = found[1]
 		}
-		give += ":" + markOfStap.FindStringSubmatch(text)[1]
+		give += ":" + markOfStap().FindStringSubmatch(text)[1]
 	default:
 		return nil
 	}
@@ -118,7 +119,7 @@ func quoted(text string) string {
 }
 
 // operator matches what a shell makes of an expression without quotes.
-var operator = regexp.MustCompile(`^([=!<>~&|+/%-]+|[0-9.]+|"[^"]*")$`)
+var operator = lazyregexp.New(`^([=!<>~&|+/%-]+|[0-9.]+|"[^"]*")$`)
 
 // noColon returns the error for a text that has no colon.
 func noColon(text string) error {
@@ -127,7 +128,7 @@ func noColon(text string) error {
 		what += fmt.Sprintf(", or for all probes of a provider '%s:*'", text)
 	}
 	switch before, after, dotted := strings.Cut(text, "."); {
-	case operator.MatchString(text):
+	case operator().MatchString(text):
 		what = "an expression with spaces needs quotes, as in -w 'status == 404'"
 	case dotted && strings.Contains(text, "__"):
 		what = "give " + quoted(before+":"+after)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 )
 
 // Kind is a kind of object, which is printed on a line of its own.
@@ -79,7 +80,7 @@ func Document(title, doc, value string, kinds []Kind) []byte {
 	if err != nil {
 		panic(err) // impossible: all types can be encoded
 	}
-	for _, flat := range []*regexp.Regexp{list, member} {
+	for _, flat := range []*regexp.Regexp{list(), member()} {
 		b = flat.ReplaceAllFunc(b, func(found []byte) []byte {
 			return bytes.Join(bytes.Fields(found), []byte(" "))
 		})
@@ -90,8 +91,8 @@ func Document(title, doc, value string, kinds []Kind) []byte {
 // list matches an array of words, and member an object without other objects. Each has a line of
 // its own in a document.
 var (
-	list   = regexp.MustCompile(`\[[^\[\]{}]*\]`)
-	member = regexp.MustCompile(`\{[^{}]*\}`)
+	list   = lazyregexp.New(`\[[^\[\]{}]*\]`)
+	member = lazyregexp.New(`\{[^{}]*\}`)
 )
 
 func reference(name string) node { return node{Ref: "#/$defs/" + name} }

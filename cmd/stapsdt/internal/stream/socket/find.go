@@ -14,7 +14,6 @@ import (
 	"maps"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 	processes "github.com/go-stapsdt/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
@@ -88,7 +88,7 @@ func stallKey(pid int, system any) any {
 
 // names matches the names of sockets: the PID in the program's namespace, its start time, and a
 // number if processes of several PID namespaces have the same PID and start time.
-var names = regexp.MustCompile(`^((\d{1,10})-(\d{1,20}))(?:-\d)?\.sock$`)
+var names = lazyregexp.New(`^((\d{1,10})-(\d{1,20}))(?:-\d)?\.sock$`)
 
 // listens is the flag of listening sockets in /proc/net/unix.
 const listens = 0x10000
@@ -121,7 +121,7 @@ func listening(pid int) map[string][]string {
 		if err != nil || flags&listens == 0 || !strings.HasPrefix(at, "/") {
 			continue
 		}
-		if match := names.FindStringSubmatch(path.Base(at)); match != nil {
+		if match := names().FindStringSubmatch(path.Base(at)); match != nil {
 			all[match[1]] = append(all[match[1]], at)
 		}
 	}
@@ -318,7 +318,7 @@ func (n *Newcomers) Processes() []*Process {
 	for _, dir := range directories(own, os.Getenv) {
 		entries, _ := stall.Do(dir, func() ([]os.DirEntry, error) { return os.ReadDir(dir) }, nil)
 		for _, e := range entries {
-			match, at := names.FindStringSubmatch(e.Name()), path.Join(dir, e.Name())
+			match, at := names().FindStringSubmatch(e.Name()), path.Join(dir, e.Name())
 			if match == nil || e.Type() != os.ModeSocket || seen[e.Name()] {
 				continue
 			}

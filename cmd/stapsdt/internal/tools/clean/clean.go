@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 
 	"golang.org/x/sys/unix"
 )
@@ -62,10 +62,10 @@ type File struct {
 // The name of an image file has a hash of the content after the provider, or in the C library six
 // characters of mkstemp.
 var (
-	hashName   = regexp.MustCompile(`^.+-[0-9a-f]{32}\.so$`)
-	randomName = regexp.MustCompile(`^.+-[A-Za-z0-9]{6}\.so$`)
+	hashName   = lazyregexp.New(`^.+-[0-9a-f]{32}\.so$`)
+	randomName = lazyregexp.New(`^.+-[A-Za-z0-9]{6}\.so$`)
 	// ownerName matches a directory whose name contains the UID of its owner.
-	ownerName = regexp.MustCompile(`/stapsdt-([0-9]+)$|^/run/user/([0-9]+)/stapsdt$`)
+	ownerName = lazyregexp.New(`/stapsdt-([0-9]+)$|^/run/user/([0-9]+)/stapsdt$`)
 )
 
 // shared is the directory that the C library uses. It also has files of other programs, and of all
@@ -130,7 +130,7 @@ type cleaner struct {
 // expects reports whether a directory may belong to this owner: in /tmp, another user can create a
 // directory with the name.
 func (c *cleaner) expects(path string, owner int) bool {
-	number := ownerName.FindStringSubmatch(path)
+	number := ownerName().FindStringSubmatch(path)
 	return len(c.Named) > 0 || owner == os.Geteuid() ||
 		c.All && (number == nil || number[1]+number[2] == strconv.Itoa(owner))
 }
@@ -166,7 +166,7 @@ func (c *cleaner) directory(path string) error {
 	names, err := dir.Readdirnames(-1)
 	slices.Sort(names)
 	for _, name := range names {
-		if randomName.MatchString(name) || path != shared && hashName.MatchString(name) {
+		if randomName().MatchString(name) || path != shared && hashName().MatchString(name) {
 			c.file(dir, name, owner)
 		}
 	}

@@ -316,7 +316,7 @@ func (p *parser) typeName() ctype {
 	if typ, ok := p.types[t.text]; ok {
 		return typ
 	}
-	if typ, ok := named[t.text]; ok {
+	if typ, ok := named()[t.text]; ok {
 		return typ
 	}
 	return ctype{why: "the type " + t.text + " is not known: define it in the file by typedef or #define, or use a pointer to it"}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 )
 
 type kind int
@@ -74,11 +75,11 @@ func scan(file, text string, errors *Errors) []token {
 
 var (
 	// blank matches a space, a line that goes on, or a comment.
-	blank = regexp.MustCompile(`^(?:[ \t\r\n\f\v]|\\\n|//[^\n]*|(?s:/\*.*?\*/))`)
+	blank = lazyregexp.New(`^(?:[ \t\r\n\f\v]|\\\n|//[^\n]*|(?s:/\*.*?\*/))`)
 	// lexeme matches a token. If a quote has no end, it matches its first byte.
-	lexeme = regexp.MustCompile(`^(?:\w+|"(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*'|\.\.\.|[!-~])`)
+	lexeme = lazyregexp.New(`^(?:\w+|"(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*'|\.\.\.|[!-~])`)
 	// anything matches the rest of a line, and its continuation lines.
-	anything = regexp.MustCompile(`^(?:\\\n|[^\n])*`)
+	anything = lazyregexp.New(`^(?:\\\n|[^\n])*`)
 )
 
 // skip skips the text that matches here, and returns it.
@@ -95,7 +96,7 @@ func (s *scanner) skip(what *regexp.Regexp) string {
 }
 
 func (s *scanner) space() {
-	for skipped := s.skip(blank); skipped != ""; skipped = s.skip(blank) {
+	for skipped := s.skip(blank()); skipped != ""; skipped = s.skip(blank()) {
 		s.fresh = s.fresh || skipped == "\n"
 	}
 }
@@ -108,7 +109,7 @@ func (s *scanner) token() (t token, ok bool) {
 		return t, false
 	}
 	t = token{kind: mark, pos: s.pos}
-	t.text = s.skip(lexeme)
+	t.text = s.skip(lexeme())
 	switch {
 	case t.text == "":
 		add(s.errors, t.pos, "the byte %#x cannot be part of a name", rest[0])
@@ -132,7 +133,7 @@ func (s *scanner) directive(pos Pos) {
 	switch {
 	case !ok: // "#" alone does nothing
 	case name.text == "pragma" || name.text == "ident" || name.text == "!":
-		s.skip(anything) // the rest may not consist of tokens
+		s.skip(anything()) // the rest may not consist of tokens
 	case name.text == "define":
 		s.define(name, s.line())
 	case name.text == "undef":

@@ -3,6 +3,7 @@ package dlang
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 type ctype struct {
@@ -82,9 +83,8 @@ func basicType(words []string) (ctype, bool) {
 
 // named are the types of D and of C headers. A type that the file defines takes
 // precedence.
-var named = map[string]ctype{}
-
-func init() {
+var named = sync.OnceValue(func() map[string]ctype {
+	named := map[string]ctype{"caddr_t": str}
 	for goType, names := range map[string]string{
 		"int8":    "int8_t",
 		"int16":   "int16_t",
@@ -102,5 +102,5 @@ func init() {
 			named[name] = ctype{goType: goType}
 		}
 	}
-	named["caddr_t"] = str
-}
+	return named
+})

@@ -1,19 +1,19 @@
 package postmortem
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/pairing"
+	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 )
 
 // plain matches a word that a shell takes as it is.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,=-]+$`)
+var plain = lazyregexp.New(`^[A-Za-z0-9_./:@%+,=-]+$`)
 
 // word returns a word for a shell.
 func word(text string) string {
-	if plain.MatchString(text) {
+	if plain().MatchString(text) {
 		return text
 	}
 	return "'" + strings.ReplaceAll(render.Printable(text), "'", `'\''`) + "'"
