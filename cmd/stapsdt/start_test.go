@@ -37,3 +37,15 @@ func TestStart(t *testing.T) {
 		}
 	}
 }
+
+// TestDearPackages: packages that take long to be initialized, and that the command needs for little, are
+// not linked.
+func TestDearPackages(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	require.NoError(t, err)
+	linked := strings.Fields(string(out))
+	require.Contains(t, linked, "github.com/spf13/cobra")
+	for _, dear := range []string{"github.com/russross/blackfriday/v2"} {
+		require.NotContains(t, linked, dear)
+	}
+}
