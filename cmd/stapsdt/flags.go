@@ -243,9 +243,9 @@ func isReader(c *cobra.Command) bool {
 }
 
 // readers returns the names of the commands that isReader reports, for a message.
-func readers(root *cobra.Command) string {
+func readers() string {
 	var names []string
-	for _, c := range root.Commands() {
+	for _, c := range rootCommand(&console.Console{}).Commands() {
 		if isReader(c) {
 			names = append(names, c.Name())
 		}
@@ -261,7 +261,7 @@ func checkStrayAddress(c *cobra.Command, args []string) error {
 		case schemeless().MatchString(arg):
 			return query.Usagef("%s is not a SPEC: the address of a page of probes begins with http://, as in http://%s", arg, arg)
 		case spec.IsAddress(arg) && !isReader(c):
-			return query.Usagef("%s does not read events from a page, such as the one at %s: %s do", c.Name(), arg, readers(c.Root()))
+			return query.Usagef("%s does not read events from a page, such as the one at %s: %s do", c.Name(), arg, readers())
 		}
 	}
 	return nil

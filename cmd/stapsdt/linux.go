@@ -12,6 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube/inpod"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/schema"
@@ -26,11 +27,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// linuxCommands returns the commands that need Linux.
-func linuxCommands(to *console.Console) []*cobra.Command {
-	return []*cobra.Command{
-		recordCommand(to), stackCommand(to), scriptCommand(to), exportCommand(to),
-		doctorCommand(to), cleanCommand(to), inpodCommand(to),
+// linuxVerbs returns the functions that make the commands that need Linux, by their names.
+func linuxVerbs() map[string]func(*console.Console) *cobra.Command {
+	return map[string]func(*console.Console) *cobra.Command{
+		"record": recordCommand, "stack": stackCommand, "script": scriptCommand,
+		"export": exportCommand, "doctor": doctorCommand, "clean": cleanCommand,
+		inpod.Verb: inpodCommand,
 	}
 }
 

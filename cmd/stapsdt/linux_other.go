@@ -10,15 +10,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// linuxCommands returns commands that fail because they need Linux.
-func linuxCommands(*console.Console) (all []*cobra.Command) {
+// linuxVerbs returns functions that make commands which fail because they need Linux.
+func linuxVerbs() map[string]func(*console.Console) *cobra.Command {
+	all := map[string]func(*console.Console) *cobra.Command{}
 	for _, name := range onlyLinux {
-		all = append(all, &cobra.Command{
-			Use: name, Short: "(needs Linux)", DisableFlagParsing: true,
-			RunE: func(c *cobra.Command, _ []string) error {
-				return query.Usagef("%s works on Linux only", name)
-			},
-		})
+		all[name] = func(*console.Console) *cobra.Command {
+			return &cobra.Command{
+				Use: name, Short: "(needs Linux)", DisableFlagParsing: true,
+				RunE: func(c *cobra.Command, _ []string) error {
+					return query.Usagef("%s works on Linux only", name)
+				},
+			}
+		}
 	}
 	return all
 }

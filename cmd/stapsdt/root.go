@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -43,7 +44,7 @@ func executeFor(pods replay.Replicas, args []string, stdout, stderr io.Writer) i
 		stop() // so that a second signal kills the command
 		to.Abandon(grace, resultsGrace, func() { os.Exit(exitFailure) })
 	})()
-	root := rootCommand(to)
+	root := commandFor(to, args)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -137,7 +138,45 @@ var otherWords = map[string]string{
 // onlyLinux are the names of the commands that need Linux.
 var onlyLinux = []string{"record", "stack", "script", "export", "doctor", "clean"}
 
+// verbs returns the functions that make the commands which need no other, by their names.
+func verbs() map[string]func(*console.Console) *cobra.Command {
+	all := map[string]func(*console.Console) *cobra.Command{
+		"list": listCommand, "trace": traceCommand, "count": countCommand, "hist": histCommand,
+		"latency": latencyCommand, "top": topCommand, "tree": treeCommand,
+		"postmortem": postmortemCommand, "generate": generateCommand, "version": versionCommand,
+	}
+	maps.Copy(all, linuxVerbs())
+	return all
+}
+
+// commandFor returns the root with the command that the arguments name, or else with all: to make
+// all, with their flags, takes milliseconds.
+func commandFor(to *console.Console, args []string) *cobra.Command {
+	if len(args) > 0 {
+		if verb := verbs()[args[0]]; verb != nil {
+			root := emptyRoot()
+			root.CompletionOptions.DisableDefaultCmd = true
+			root.AddCommand(verb(to))
+			return root
+		}
+	}
+	return rootCommand(to)
+}
+
+// rootCommand returns the root with all commands.
 func rootCommand(to *console.Console) *cobra.Command {
+	root := emptyRoot()
+	for _, verb := range verbs() {
+		root.AddCommand(verb(to))
+	}
+	root.AddCommand(manCommand())
+	root.AddCommand(topics()...)
+	completeSpecs(root)
+	refuseOthers(root)
+	return root
+}
+
+func emptyRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "stapsdt",
 		Short: "List, trace and count the SDT probes of any program",
@@ -178,15 +217,6 @@ describes what -w and --by take, and "stapsdt help json" what -o json prints.
 		return errors.Join(checkStrayPID(c, args), checkStrayAddress(c, args),
 			checkWindow(c), checkDebugFile(c, args))
 	}
-	root.AddCommand(
-		listCommand(to), traceCommand(to), countCommand(to), histCommand(to), latencyCommand(to),
-		topCommand(to), treeCommand(to), postmortemCommand(to), generateCommand(to), manCommand(),
-		versionCommand(to),
-	)
-	root.AddCommand(linuxCommands(to)...)
-	root.AddCommand(topics()...)
-	completeSpecs(root)
-	refuseOthers(root)
 	return root
 }
 

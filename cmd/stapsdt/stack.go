@@ -28,7 +28,7 @@ which is started, and what it starts.`,
   stapsdt stack -p 1234 'myapp:*' --by status -o pprof -O fired.pb.gz && go tool pprof -top fired.pb.gz`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if from.Given() {
-				return query.Usagef("stack needs the kernel, because recordings have no stacks: %s take --from", readers(c.Root()))
+				return query.Usagef("stack needs the kernel, because recordings have no stacks: %s take --from", readers())
 			}
 			if config.Specs, err = parseSpecs(args); err != nil {
 				return err

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -8,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -47,5 +52,35 @@ func TestDearPackages(t *testing.T) {
 	require.Contains(t, linked, "github.com/spf13/cobra")
 	for _, dear := range []string{"github.com/russross/blackfriday/v2"} {
 		require.NotContains(t, linked, dear)
+	}
+}
+
+// TestOneCommand: a command that is made without the others prints the same.
+func TestOneCommand(t *testing.T) {
+	run := func(root *cobra.Command, args []string) (out, problem string) {
+		var text bytes.Buffer
+		root.SetArgs(args)
+		root.SetOut(&text)
+		root.SetErr(&text)
+		err := root.Execute()
+		return text.String(), fmt.Sprint(err)
+	}
+	for name := range verbs() {
+		for _, args := range [][]string{{name, "--help"}, {name, "--bogus"}, {name, "http://host/debug/probes/"}} {
+			to := &console.Console{Out: io.Discard, Err: io.Discard}
+			one := commandFor(to, args)
+			if args[1] == "http://host/debug/probes/" && isReader(one.Commands()[0]) {
+				continue // it would read
+			}
+			require.Len(t, one.Commands(), 1)
+			require.Equal(t, name, one.Commands()[0].Name())
+			gotOut, gotErr := run(one, args)
+			wantOut, wantErr := run(rootCommand(to), args)
+			require.Equal(t, wantOut, gotOut, "%q", args)
+			require.Equal(t, wantErr, gotErr, "%q", args)
+		}
+	}
+	for _, args := range [][]string{nil, {"help"}, {"--help"}, {"lst"}, {"man"}, {"completion"}, {"__complete", "list"}} {
+		require.Greater(t, len(commandFor(&console.Console{}, args).Commands()), len(verbs()), "%q", args)
 	}
 }
