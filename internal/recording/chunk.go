@@ -49,6 +49,7 @@ type source struct {
 	file io.ReaderAt
 	head *Head
 	size int64 // size of the file
+	live bool  // the file is memory to which a program appends
 	buf  [ChunkHeadBytes]byte
 }
 

@@ -78,7 +78,9 @@ const (
 	// OffLatest is the sequence number of the latest chunk that has become readable, or 0. A writer
 	// stores it before it commits the chunk's first record. If two shards begin chunks at the same
 	// time, it may be the number of either, but it never has an earlier value again. A recording of
-	// minor version 0 may have the end of a path there.
+	// minor version 0 may have the end of a path there. Writers use the chunks in their order, and
+	// none again before all were used: the chunk with a sequence number n that is at most OffChunks
+	// has the index n-1.
 	OffLatest = HeadBytes - 8
 )
 

@@ -61,6 +61,10 @@ func (r *Reader) findParts() error {
 	return nil
 }
 
+// maxBegun is the maximum number of chunks that are begun at the same time. If more are, look finds
+// those after them when they are readable, which changes OffLatest.
+const maxBegun = 16
+
 // look returns the parts of chunks that were not read yet and are not newer than the newest of
 // their shards.
 func (r *Reader) look() ([]place, error) {
@@ -71,7 +75,11 @@ func (r *Reader) look() ([]place, error) {
 	}
 	barrier.Load()
 	changed := r.readings == nil
+	unused := 0 // consecutive chunks
 	for i := range r.src.chunks() {
+		if r.src.live && i >= r.latest && unused >= min(len(r.shards), maxBegun) {
+			break
+		}
 		// only chunks in the file take memory, whatever the head claims
 		if i == uint64(len(r.chunks)) {
 			r.chunks = append(r.chunks, knownChunk{})
@@ -83,8 +91,10 @@ func (r *Reader) look() ([]place, error) {
 			return nil, err
 		}
 		if !ok {
+			unused++
 			continue
 		}
+		unused = 0
 		if !known.full {
 			r.current = append(r.current, i)
 		}

@@ -97,6 +97,16 @@ type place struct {
 // NewReader returns a Reader of a recording whose head and table of probes it has read.
 func NewReader(file io.ReaderAt) (*Reader, error) { return NewPart(file, math.MaxInt64) }
 
+// NewLive is NewReader for the memory to which a program appends. It does not look at chunks that
+// were never used: each look would allocate a page.
+func NewLive(memory io.ReaderAt) (*Reader, error) {
+	r, err := NewReader(memory)
+	if err == nil {
+		r.src.live = r.head.Minor >= latestMinor
+	}
+	return r, err
+}
+
 // NewPart is NewReader for a file of a size, which may lack the end of the recording: whole records
 // are read. See [Reader.Cut].
 func NewPart(file io.ReaderAt, size int64) (*Reader, error) {

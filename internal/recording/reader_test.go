@@ -473,6 +473,36 @@ func (c *counting) ReadAt(b []byte, offset int64) (int, error) {
 	return c.Reader.ReadAt(b, offset)
 }
 
+// TestLive: of the memory of a program, a reader looks at no chunks but those that were used, and as many more as can have been begun
+// before them. It finds chunks after a latest one.
+func TestLive(t *testing.T) {
+	const chunks = 100
+	b := newBuilder(Monotonic)
+	b.head.Minor = latestMinor
+	for range chunks {
+		b.chunk(chunkHead{})
+	}
+	data := b.bytes()
+	file := &counting{Reader: bytes.NewReader(data)}
+	r, err := NewLive(file)
+	require.NoError(t, err)
+	for i := range uint64(2 * chunks) {
+		one := newBuilder(Monotonic)
+		one.chunk(chunkHead{sequence: i + 1, process: 1, before: i}, newRecord(0, i, "", i))
+		copy(data[len(data)-int(chunks-i%chunks)*ChunkBytes:], one.chunks[0])
+		file.furthest = 0
+		if i%10 == 9 { // another shard has begun its chunk long before, and has stored its number later
+			binary.LittleEndian.PutUint64(data[OffLatest:], i/2)
+		} else {
+			binary.LittleEndian.PutUint64(data[OffLatest:], i+1)
+		}
+		list, _ := more(t, r)
+		require.Equal(t, []uint64{i}, list)
+		require.Less(t, file.furthest, r.head.ChunkOffset(i+1+uint64(len(r.shards))), "%d", i)
+	}
+	require.Zero(t, r.Lost())
+}
+
 // TestFull: the heads of full chunks are not read again, until one is reused.
 func TestFull(t *testing.T) {
 	const chunks = 100

@@ -92,7 +92,7 @@ func (r *Reader) HasSelected() bool { return r.selected > 0 }
 
 // Add adds the recording to which a process writes. close is called when it is removed.
 func (r *Reader) Add(memory io.ReaderAt, process *Process, close func()) (*File, error) {
-	reader, err := recording.NewReader(memory)
+	reader, err := recording.NewLive(memory)
 	if err != nil {
 		close()
 		return nil, err
