@@ -76,17 +76,33 @@ func (s *source) chunkHead(index uint64) (c chunkHead, ok bool, err error) {
 			// The head that was read first belongs to this sequence as a whole. The smaller size is
 			// right even if the kernel copied one of the sizes in two parts.
 			c.committed = min(c.committed, again.committed)
-			if err := c.check(s.head); err != nil {
-				return c, false, err
-			}
-			room := uint64(s.size-s.head.ChunkOffset(index)-ChunkHeadBytes) &^ 7
-			if c.committed > room {
-				c.committed, c.cut = room, true
-			}
-			return c, true, nil
+			err := s.fit(&c, index)
+			return c, err == nil, err
 		}
 	}
 	return c, false, nil
+}
+
+// headOnce is chunkHead with one read. If the chunk is reused meanwhile, the head may be a mixture
+// of two: records reports that. If records are appended meanwhile, the size may be one.
+func (s *source) headOnce(index uint64) (c chunkHead, ok bool, err error) {
+	if c, err = s.readHead(index); err != nil || c.sequence == 0 {
+		return c, false, err
+	}
+	err = s.fit(&c, index)
+	return c, err == nil, err
+}
+
+// fit checks the head of a chunk, and limits its size to what the file has.
+func (s *source) fit(c *chunkHead, index uint64) error {
+	if err := c.check(s.head); err != nil {
+		return err
+	}
+	room := uint64(s.size-s.head.ChunkOffset(index)-ChunkHeadBytes) &^ 7
+	if c.committed > room {
+		c.committed, c.cut = room, true
+	}
+	return nil
 }
 
 // has reports whether a word of the file has a value.

@@ -13,51 +13,36 @@ import (
 type knownChunk struct {
 	chunkHead
 	full bool // its shard had gone on to another chunk before the head was read
+	used bool // the last look has found the head
 }
 
 // findParts finds the parts of chunks that were not read yet. While it looks at the heads of all
 // chunks, a shard may go on from a chunk that findParts has looked at to a later one: the events
-// that are committed between the two looks would seem to be lost. Therefore, if there are new
-// chunks, findParts looks at all heads again, and takes no chunk that is newer than the chunks of
+// that are committed between the two looks would seem to be lost. OffLatest shows whether any did.
+// If so, findParts looks at all heads again, and takes no chunk that is newer than the chunks of
 // the first look: all older ones are then full.
 func (r *Reader) findParts() error {
-	for i := range r.shards {
-		r.shards[i].newest = math.MaxUint64
+	if err := r.look(r.src.headOnce); err != nil {
+		return err
 	}
-	found, err := r.look()
+	renewed := r.findNewest()
+	settled, err := r.confirm()
 	if err != nil {
 		return err
 	}
-	renewed := false
-	for i := range r.shards {
-		s := &r.shards[i]
-		s.newest = s.at.sequence
-	}
-	for _, p := range found {
-		s := &r.shards[p.shard]
-		renewed = renewed || p.sequence > s.at.sequence
-		s.newest = max(s.newest, p.sequence)
-	}
-	if renewed {
+	if renewed && !settled {
 		for i := range r.shards {
 			r.shards[i].begun = r.shards[i].newest
 		}
-		if found, err = r.look(); err != nil {
+		if err := r.look(r.src.chunkHead); err != nil {
 			return err
 		}
 	}
-	for i := range r.shards {
-		r.shards[i].pending = nil
+	for i := range r.chunks {
+		c := &r.chunks[i]
+		c.full = c.full || settled && c.used && c.sequence < r.shards[c.shard].newest
 	}
-	for _, p := range found {
-		r.shards[p.shard].pending = append(r.shards[p.shard].pending, p)
-	}
-	for i := range r.shards {
-		slices.SortFunc(
-			r.shards[i].pending,
-			func(a, b place) int { return cmp.Compare(a.sequence, b.sequence) },
-		)
-	}
+	r.collect()
 	return nil
 }
 
@@ -65,18 +50,20 @@ func (r *Reader) findParts() error {
 // those after them when they are readable, which changes OffLatest.
 const maxBegun = 16
 
-// look returns the parts of chunks that were not read yet and are not newer than the newest of
-// their shards.
-func (r *Reader) look() ([]place, error) {
-	r.found, r.behind, r.current = r.found[:0], false, r.current[:0]
+// look reads the heads of all chunks that can have changed.
+func (r *Reader) look(read func(uint64) (chunkHead, bool, error)) error {
 	var err error
 	if r.latest, err = r.src.word(OffLatest); err != nil {
-		return nil, err
+		return err
 	}
 	barrier.Load()
 	changed := r.readings == nil
+	chunks := r.src.chunks()
+	if r.chunks == nil && r.src.size < math.MaxInt64 {
+		r.chunks = make([]knownChunk, 0, chunks)
+	}
 	unused := 0 // consecutive chunks
-	for i := range r.src.chunks() {
+	for i := range chunks {
 		if r.src.live && i >= r.latest && unused >= min(len(r.shards), maxBegun) {
 			break
 		}
@@ -86,29 +73,13 @@ func (r *Reader) look() ([]place, error) {
 		}
 		known := &r.chunks[i]
 		before := known.sequence
-		ok, err := r.renew(known, i)
-		if err != nil {
-			return nil, err
+		if known.used, err = r.renew(known, i, read); err != nil {
+			return err
 		}
-		if !ok {
-			unused++
-			continue
-		}
-		unused = 0
-		if !known.full {
-			r.current = append(r.current, i)
+		if unused++; known.used {
+			unused = 0
 		}
 		changed = changed || known.sequence != before && r.isNew(known.reading)
-		s := &r.shards[known.shard]
-		switch p := (place{index: i, chunkHead: known.chunkHead}); {
-		case p.sequence > s.newest:
-			r.behind = true
-		case p.sequence > s.at.sequence:
-			r.found = append(r.found, p)
-		case p.sequence == s.at.sequence && p.committed > s.at.from:
-			p.from = s.at.from
-			r.found = append(r.found, p)
-		}
 	}
 	if r.readings == nil {
 		r.placeDrops()
@@ -116,25 +87,117 @@ func (r *Reader) look() ([]place, error) {
 	if changed {
 		r.learn()
 	}
-	return r.found, nil
+	return nil
 }
 
 // renew reads the head of a chunk, unless the chunk is full and has not been reused. It reports
 // false if the chunk is empty or being reused. No writer changes a full chunk, and if others do,
 // its records are checked when they are read.
-func (r *Reader) renew(known *knownChunk, index uint64) (ok bool, err error) {
+func (r *Reader) renew(
+	known *knownChunk, index uint64, read func(uint64) (chunkHead, bool, error),
+) (ok bool, err error) {
 	if known.full {
 		sequence, err := r.src.sequence(index)
 		if err != nil || sequence == known.sequence {
 			return err == nil, err
 		}
 	}
-	c, ok, err := r.src.chunkHead(index)
+	c, ok, err := read(index)
 	if err != nil || !ok {
 		return false, err
 	}
-	*known = knownChunk{c, c.sequence < r.shards[c.shard].begun}
+	*known = knownChunk{chunkHead: c, full: c.sequence < r.shards[c.shard].begun}
 	return true, nil
+}
+
+// findNewest finds each shard's newest chunk and the one before it, and reports whether there are
+// chunks that are newer than those that were read.
+func (r *Reader) findNewest() (renewed bool) {
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.newest, s.last, s.unread = s.at.sequence, [2]int{-1, -1}, 0
+	}
+	for i := range r.chunks {
+		c := &r.chunks[i]
+		if !c.used {
+			continue
+		}
+		s := &r.shards[c.shard]
+		if c.sequence > s.at.sequence {
+			renewed = true
+			s.unread++
+		}
+		s.newest = max(s.newest, c.sequence)
+		switch last := &s.last; {
+		case last[0] < 0 || c.sequence > r.chunks[last[0]].sequence:
+			last[0], last[1] = i, last[0]
+		case last[1] < 0 || c.sequence > r.chunks[last[1]].sequence:
+			last[1] = i
+		}
+	}
+	return renewed
+}
+
+// confirm reads the heads again of the chunks to which shards may have appended during the look:
+// each shard's newest chunk and, if that was begun meanwhile, the one before it, which is full now.
+// It reports whether all heads belong together: no chunk that has a record was begun during the
+// look.
+func (r *Reader) confirm() (settled bool, err error) {
+	settled = r.head.Minor >= latestMinor
+	for i := range r.shards {
+		for age, index := range r.shards[i].last {
+			if index < 0 || r.chunks[index].full {
+				continue
+			}
+			known := &r.chunks[index]
+			c, ok, err := r.src.headOnce(uint64(index))
+			switch {
+			case err != nil:
+				return false, err
+			case !ok || c.sequence != known.sequence:
+				settled = false
+			case age > 0 || c.committed < known.committed:
+				known.chunkHead = c
+			}
+		}
+	}
+	same, err := r.src.has(OffLatest, r.latest)
+	return settled && same, err
+}
+
+// collect makes the parts of chunks that were not read yet, and are not newer than the newest of
+// their shards, the pending ones of their shards.
+func (r *Reader) collect() {
+	r.behind, r.current = false, r.current[:0]
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.pending = make([]place, 0, s.unread)
+	}
+	for i := range r.chunks {
+		known := &r.chunks[i]
+		if !known.used {
+			continue
+		}
+		if !known.full {
+			r.current = append(r.current, uint64(i))
+		}
+		s := &r.shards[known.shard]
+		switch p := (place{index: uint64(i), chunkHead: known.chunkHead}); {
+		case p.sequence > s.newest:
+			r.behind = true
+		case p.sequence > s.at.sequence:
+			s.pending = append(s.pending, p)
+		case p.sequence == s.at.sequence && p.committed > s.at.from:
+			p.from = s.at.from
+			s.pending = append(s.pending, p)
+		}
+	}
+	for i := range r.shards {
+		slices.SortFunc(
+			r.shards[i].pending,
+			func(a, b place) int { return cmp.Compare(a.sequence, b.sequence) },
+		)
+	}
 }
 
 const (

@@ -33,10 +33,9 @@ type Reader struct {
 	takers []taker // by the numbers of the probes, for Each
 	// process is the process of all events, or nil if the recording states it.
 	process *Process
-	// chunks are the heads of all chunks as they were read last. found and readings are buffers of
-	// find, kept for the next call.
+	// chunks are the heads of all chunks as they were read last. readings is a buffer of find, kept
+	// for the next call.
 	chunks   []knownChunk
-	found    []place
 	quiet    int      // counts the calls of isQuiet
 	latest   uint64   // the word at OffLatest before the heads of all chunks were read last
 	current  []uint64 // the indexes of the chunks whose shards may append to them
@@ -78,6 +77,8 @@ type shard struct {
 	reading Reading // the latest Reading before the next record
 	until   Reading // the Reading after it, or zeros if there is none yet
 	newest  uint64  // the sequence number of its newest chunk, as far as findParts has to look
+	last    [2]int  // the indexes of its newest chunk and of the one before it, or -1
+	unread  int     // the number of chunks that are newer than at
 	begun   uint64  // the sequence number of its newest chunk before the heads are looked at
 	pending []place // the places that More has found, in their order
 	buf     []byte  // records that were read

@@ -269,7 +269,7 @@ func (s *swapped) ReadAt(b []byte, offset int64) (int, error) {
 	return bytes.NewReader(s.data).ReadAt(b, offset)
 }
 
-// growing is a recording to which a writer appends at the nth look at its first chunk.
+// growing is a recording to which a writer appends at the nth look at a chunk.
 type growing struct {
 	*bytes.Reader
 	n    int
@@ -288,14 +288,17 @@ func (g *growing) ReadAt(b []byte, offset int64) (int, error) {
 
 // TestGrowing: nothing is lost that a shard appends to one chunk and to the next while the Reader looks for both, in either order.
 func TestGrowing(t *testing.T) {
-	t.Run("all", func(t *testing.T) { testGrowing(t, math.MaxInt64) })
-	t.Run("until now", func(t *testing.T) { testGrowing(t, time.Hour) })
+	for minor := range uint16(latestMinor + 1) {
+		t.Run("all", func(t *testing.T) { testGrowing(t, math.MaxInt64, minor) })
+		t.Run("until now", func(t *testing.T) { testGrowing(t, time.Hour, minor) })
+	}
 }
 
-func testGrowing(t *testing.T, until time.Duration) {
-	for n := 1; n < 8; n++ {
+func testGrowing(t *testing.T, until time.Duration, minor uint16) {
+	for n := 3; n < 24; n++ {
 		for _, order := range [][3]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}} {
 			before, after := newBuilder(Monotonic), newBuilder(Monotonic)
+			before.head.Minor, after.head.Minor = minor, minor
 			full := [][]byte{newRecord(0, 1, "", 1), newRecord(0, 2, "", 2), newRecord(0, 3, "", 3)}
 			now := [3][][]byte{full[:1], nil, nil}
 			later := [3][][]byte{full, {newRecord(0, 4, "", 4)}, {newRecord(0, 5, "", 5), newRecord(0, 6, "", 6)}}
@@ -309,7 +312,9 @@ func testGrowing(t *testing.T, until time.Duration) {
 			}
 			data, grown := before.bytes(), after.bytes()
 			require.Len(t, grown, len(data))
-			file := &growing{Reader: bytes.NewReader(data), n: n, grow: func() { copy(data, grown) }, at: int64(len(data)) - 3*ChunkBytes}
+			file := &growing{
+				Reader: bytes.NewReader(data), n: n / 3, grow: func() { copy(data, grown) }, at: int64(len(data) - (1+n%3)*ChunkBytes),
+			}
 			r, err := NewReader(file)
 			require.NoError(t, err)
 			var seen []uint64
@@ -324,6 +329,28 @@ func testGrowing(t *testing.T, until time.Duration) {
 			require.Zero(t, r.Lost())
 		}
 	}
+}
+
+// TestBegun: nothing is lost that a shard appends to a chunk during the look, if it has also begun the next chunk, but has not
+// yet stored its number.
+func TestBegun(t *testing.T) {
+	before, after := newBuilder(Monotonic), newBuilder(Monotonic)
+	before.head.Minor, after.head.Minor = latestMinor, latestMinor
+	full := [][]byte{newRecord(0, 1, "", 1), newRecord(0, 2, "", 2)}
+	before.chunk(chunkHead{sequence: 1, process: 1}, full[0])
+	before.chunk(chunkHead{})
+	after.chunk(chunkHead{sequence: 1, process: 1}, full...)
+	after.chunk(chunkHead{sequence: 2, process: 1, before: 2})
+	data, grown := before.bytes(), after.bytes()
+	chunks := len(data) - 2*ChunkBytes
+	file := &growing{
+		Reader: bytes.NewReader(data), n: 1, grow: func() { copy(data[chunks:], grown[chunks:]) }, at: int64(chunks + ChunkBytes),
+	}
+	r, err := NewReader(file)
+	require.NoError(t, err)
+	list, _ := more(t, r)
+	require.Equal(t, []uint64{1, 2}, list)
+	require.Zero(t, r.Lost())
 }
 
 // TestQuiet: a reader that has found nothing reads a few words of a silent recording, and finds what is committed or dropped
@@ -457,18 +484,21 @@ func TestQuietFile(t *testing.T) {
 	require.Equal(t, []uint64{1}, list)
 }
 
-// counting counts the reads, and the heads of chunks that are read.
+// counting counts the reads, and the heads and the records of chunks that are read.
 type counting struct {
 	*bytes.Reader
-	reads, heads int
-	furthest     int64 // the largest offset that was read
+	reads, heads, records int
+	furthest              int64 // the largest offset that was read
 }
 
 func (c *counting) ReadAt(b []byte, offset int64) (int, error) {
 	c.reads++
 	c.furthest = max(c.furthest, offset)
-	if len(b) == ChunkHeadBytes {
+	switch {
+	case len(b) == ChunkHeadBytes:
 		c.heads++
+	case offset > HeadBytes+4096:
+		c.records++
 	}
 	return c.Reader.ReadAt(b, offset)
 }
