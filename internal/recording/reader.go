@@ -46,6 +46,7 @@ type Reader struct {
 	// the time by CLOCK_MONOTONIC of the latest reading from which the rate was learned
 	learned int64
 	until   time.Duration // a time by CLOCK_MONOTONIC: Next returns no later event
+	window  *window       // as Within has set it, or nil
 	// whole is the time from which on no event is missing, by CLOCK_MONOTONIC and CLOCK_REALTIME,
 	// and hole the number of events that are missing before it and were not counted in missing yet.
 	whole   time.Duration
@@ -385,6 +386,9 @@ func (r *Reader) fill(s *shard) (ok bool, err error) {
 		if len(s.pending) == 0 {
 			r.miss(s, s.reading.Ticks)
 			return false, nil
+		}
+		if r.window != nil {
+			r.passOver(s)
 		}
 		p := s.pending[0]
 		s.pending = s.pending[1:]

@@ -135,6 +135,11 @@ func (r *Reader) open(from From) (err error) {
 	if r.window, err = from.window(r.files); err != nil {
 		return err
 	}
+	if r.window != always && r.Pairing == nil { // it takes the starts before the window too
+		for _, f := range r.files {
+			f.Within(r.window.since, r.window.until)
+		}
+	}
 	return r.check()
 }
 

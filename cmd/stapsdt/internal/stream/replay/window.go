@@ -1,9 +1,7 @@
 package replay
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"sync"
 	"time"
@@ -51,16 +49,11 @@ func (f *From) window(files []*File) (w window, err error) {
 // lastOf returns the time of the last event of all recordings. It does not read on in the files.
 func lastOf(files []*File) (last int64, err error) {
 	for _, f := range files {
-		reader, err := read(f.file)
-		for err == nil {
-			e, next := reader.Next()
-			if err = next; err == nil {
-				last = max(last, e.Realtime)
-			}
-		}
-		if !errors.Is(err, io.EOF) {
+		at, err := f.LastRealtime()
+		if err != nil {
 			return 0, fmt.Errorf("%s: %w", f.Path, err)
 		}
+		last = max(last, at)
 	}
 	return last, nil
 }
