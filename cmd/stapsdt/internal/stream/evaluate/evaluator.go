@@ -186,8 +186,10 @@ func (v *Evaluator) Number(e *expr.Expr) (bits uint64, fault bool) {
 // Value is Eval for an expression whose values an item describes. If it is only an argument that
 // could not be read, there is no fault, but the value is Missing.
 func (v *Evaluator) Value(e *expr.Expr, item *value.Item) (value Value, fault bool) {
-	if v.isIn(v.event.Unreadable, e.Root) {
-		return v.Arg(item, v.argOf(e.Root)), false
+	i := v.argOf(e.Root)
+	if unreadable := i >= 0 && v.event.Unreadable>>i&1 != 0; unreadable ||
+		i >= 0 && item.Type.IsInteger() { // most values are
+		return v.Arg(item, i), false
 	}
 	one, fault := v.Eval(e)
 	if fault {
@@ -198,6 +200,10 @@ func (v *Evaluator) Value(e *expr.Expr, item *value.Item) (value Value, fault bo
 
 // Arg returns the i-th argument, which an item describes.
 func (v *Evaluator) Arg(item *value.Item, i int) Value { return argument(item, v.event, i) }
+
+// SetArg is Arg for a value that may have held another before. It keeps the memory of an equal
+// text.
+func (v *Evaluator) SetArg(to *Value, item *value.Item, i int) { to.setArgument(item, v.event, i) }
 
 // NewItem describes the values of an expression.
 func NewItem(src string, t expr.Type) *value.Item {

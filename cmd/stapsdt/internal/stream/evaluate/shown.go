@@ -74,8 +74,37 @@ func ArgItems(p *recording.Probe, textSize int) (items []value.Item) {
 	return items
 }
 
+// Args are the arguments of a probe that are shown.
+type Args []arg
+
+type arg struct {
+	index int
+	item  value.Item
+}
+
+// NewArgs returns the arguments of a probe, except for the arguments named in without.
+func NewArgs(p *recording.Probe, without ...string) (all Args) {
+	for i, item := range ArgItems(p, TextSize) {
+		if !slices.Contains(without, item.Name) {
+			all = append(all, arg{i, item})
+		}
+	}
+	return all
+}
+
+// Of returns the arguments of an event. It takes the memory of those of another.
+func (a Args) Of(e *recording.Event, memory []Named) []Named {
+	all := slices.Grow(memory[:0], len(a))[:len(a)]
+	for i := range a {
+		one := &a[i]
+		all[i].Name = one.item.Name
+		all[i].setArgument(&one.item, e, one.index)
+	}
+	return all
+}
+
 // Arguments describes the arguments of each probe that had events.
-type Arguments map[*recording.Probe][]value.Item
+type Arguments map[*recording.Probe]Args
 
 // Forget removes probes.
 func (a Arguments) Forget(all []*recording.Probe) {
@@ -85,16 +114,13 @@ func (a Arguments) Forget(all []*recording.Probe) {
 }
 
 // Of returns the arguments of an event, except for the arguments named in without.
-func (a Arguments) Of(e *recording.Event, without ...string) (all []Named) {
-	items, known := a[e.Probe]
+func (a Arguments) Of(e *recording.Event, without ...string) []Named {
+	args, known := a[e.Probe]
 	if !known {
-		items = ArgItems(e.Probe, TextSize)
-		a[e.Probe] = items
+		args = NewArgs(e.Probe)
+		a[e.Probe] = args
 	}
-	for i := range items {
-		if item := &items[i]; !slices.Contains(without, item.Name) {
-			all = append(all, Named{item.Name, argument(item, e, i)})
-		}
-	}
-	return all
+	return slices.DeleteFunc(args.Of(e, nil), func(one Named) bool {
+		return slices.Contains(without, one.Name)
+	})
 }

@@ -22,15 +22,28 @@ type Value struct {
 }
 
 // argument returns the i-th argument of an event, which an item describes.
-func argument(item *value.Item, e *recording.Event, i int) Value {
-	v := Value{Item: item, Missing: e.Unreadable>>i&1 != 0}
-	if item.Type.Kind != expr.String {
-		v.Bits = Bits(item.Type, Variable(e, i))
-		return v
-	}
-	text, cut := value.Cut(e.Text(i), item.TextSize)
-	v.Text, v.Cut = string(text), cut || e.Cut>>i&1 != 0
+func argument(item *value.Item, e *recording.Event, i int) (v Value) {
+	v.setArgument(item, e, i)
 	return v
+}
+
+// setArgument is argument for a value that may have held another before. It keeps the memory of an
+// equal text.
+func (v *Value) setArgument(item *value.Item, e *recording.Event, i int) {
+	before := v.Text
+	*v = Value{Item: item, Missing: e.Unreadable>>i&1 != 0}
+	switch {
+	case item.Type.IsInteger():
+		v.Bits = e.Integer(i)
+	case item.Type.Kind != expr.String:
+		v.Bits = Bits(item.Type, Variable(e, i))
+	default:
+		text, cut := value.Cut(e.Text(i), item.TextSize)
+		v.Cut = cut || e.Cut>>i&1 != 0
+		if v.Text = before; before != string(text) {
+			v.Text = string(text)
+		}
+	}
 }
 
 // newValue returns a value in a key. A text that has all of the room counts as cut, as in the

@@ -106,7 +106,7 @@ func (x *Ends) release(o *pairing.Operation) {
 	if kept, ok := o.Note.(*recording.Event); ok {
 		x.free = append(x.free, kept)
 	}
-	x.operations.Reuse(o)
+	o.Reuse()
 }
 
 // keep returns what ends need of a start. Texts are cut to the number of bytes that is shown.

@@ -25,6 +25,7 @@ type Kind struct {
 	columns  *Columns // see details
 	unfit    error    // names what a side lacks for the expressions, or nil
 	totals   query.Totals
+	free     []*Operation // see Operation.Reuse
 }
 
 // Columns names the values of Operation.Details. The first By of them belong to the pairing's By.

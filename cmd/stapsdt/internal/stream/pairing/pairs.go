@@ -26,7 +26,6 @@ type Pairs struct {
 	plan  Plan                       // of the kinds that AddSide finds
 	sides map[*recording.Probe]*side // nil for a probe that is ignored
 	kinds []*Kind                    // by their numbers, or nil
-	free  []*Operation               // see Reuse
 	first [2]*side                   // the first start and the first end
 	key   Key                        // see keyOf
 }
@@ -182,10 +181,11 @@ func (p *Pairs) take(s *side, e *recording.Event, f *replay.File) (o Outcome) {
 		open.past = false // a further start is another operation
 		return o
 	}
-	started := p.operation()
+	started := s.kind.operation()
 	*started = Operation{
 		File: f, Kind: s.kind, Since: e.Monotonic, PID: e.PID, TID: e.TID, Goroutine: e.Goroutine,
 		Key: append(started.Key[:0], key...), Columns: s.kind.columns, past: f.InPast(),
+		Details: started.Details[:0], By: started.By[:0],
 	}
 	if s.parent >= 0 {
 		started.Parent = e.Word(s.parent)
@@ -198,17 +198,17 @@ func (p *Pairs) take(s *side, e *recording.Event, f *replay.File) (o Outcome) {
 }
 
 // operation returns an operation to be set.
-func (p *Pairs) operation() *Operation {
-	if n := len(p.free) - 1; n >= 0 {
-		o := p.free[n]
-		p.free = p.free[:n]
+func (k *Kind) operation() *Operation {
+	if n := len(k.free) - 1; n >= 0 {
+		o := k.free[n]
+		k.free = k.free[:n]
 		return o
 	}
 	return new(Operation)
 }
 
-// Reuse lets a further operation take the memory of one that has ended or was replaced.
-func (p *Pairs) Reuse(o *Operation) { p.free = append(p.free, o) }
+// Reuse lets a further operation of the kind take the memory of one that has ended or was replaced.
+func (o *Operation) Reuse() { o.Kind.free = append(o.Kind.free, o) }
 
 // end ends an operation. ok reports whether the operation is returned.
 func (p *Pairs) end(s *side, e *recording.Event, open *Operation) (ended Ended, ok bool) {
@@ -263,12 +263,15 @@ func (p *Pairs) start(s *side, o *Operation) bool {
 		}
 		o.By = append(o.By, v)
 	}
+	o.Details = slices.Grow(o.Details, len(s.details))[:len(s.details)]
 	for i := range s.details {
-		v, fault := s.value(&s.details[i])
-		if fault {
-			v = evaluate.Value{}
+		if one := &s.details[i]; one.item != nil && one.expr == nil {
+			s.SetArg(&o.Details[i], one.item, one.arg)
+		} else if v, fault := s.value(one); !fault {
+			o.Details[i] = v
+		} else {
+			o.Details[i] = evaluate.Value{}
 		}
-		o.Details = append(o.Details, v)
 	}
 	if o.selected {
 		s.kind.totals.Starts++

@@ -66,7 +66,7 @@ type node struct {
 	failed    bool
 	start     *pairing.Operation // nil for a call, which has args instead
 	args      []evaluate.Named
-	result    []evaluate.Named // arguments of the end
+	result    []evaluate.Named // arguments of the end, if it has ended
 	process   *replay.File
 	pid, tid  uint32
 	goroutine uint64
@@ -87,6 +87,8 @@ type tree struct {
 	// meets states whether the root meets all conditions. It is Absent unless its start decides
 	// that.
 	meets events.Truth
+	// kept means that the tree is shown later.
+	kept bool
 	// partial means that the recording has lost events from the time when the root began.
 	partial bool
 	key     pairing.Key   // key of the root, or nil
@@ -103,14 +105,25 @@ type forest struct {
 	operations pairing.Operations
 	// spans has the operations that can be parents. The Note of an open operation is its node.
 	spans map[pairing.ID]*node
-	ends  evaluate.Arguments
+	ends  map[*recording.Probe]shownEnd
+	nodes []*node // see all
+	// freeNodes and freeTrees are the memory of trees that have ended and are not kept.
+	freeNodes []*node
+	freeTrees []*tree
 	growth
+}
+
+// shownEnd has the arguments of an end that are shown. columns are those of its kind when they were
+// found: they change if the key of its kind does.
+type shownEnd struct {
+	columns *pairing.Columns
+	args    evaluate.Args
 }
 
 func newForest(key, where []string, finished func(*tree, pairing.Ended) error) *forest {
 	return &forest{
 		operations: pairing.Operations{Key: key, Where: where, All: true},
-		spans:      map[pairing.ID]*node{}, ends: evaluate.Arguments{},
+		spans:      map[pairing.ID]*node{}, ends: map[*recording.Probe]shownEnd{},
 		growth: growth{finished: finished},
 	}
 }
@@ -147,8 +160,10 @@ func nodeOf(o *pairing.Operation) *node {
 
 // start adds an operation.
 func (f *forest) start(o *pairing.Operation, e *recording.Event) {
-	n := &node{
-		name: o.Kind.Name, id: o.Key.ID(), start: o, at: events.At(e), since: o.Since,
+	n := take(&f.freeNodes)
+	*n = node{
+		result: n.result[:0], children: n.children[:0], name: o.Kind.Name,
+		id: o.Key.ID(), start: o, at: events.At(e), since: o.Since,
 		process: o.File, pid: o.PID, tid: o.TID, goroutine: o.Goroutine, parent: o.Parent,
 	}
 	if parent := f.spans[o.ParentID()]; o.Parent != 0 && parent != nil {
@@ -159,7 +174,8 @@ func (f *forest) start(o *pairing.Operation, e *recording.Event) {
 		}
 		parent.children = append(parent.children, n)
 	} else {
-		n.tree = &tree{
+		n.tree = take(&f.freeTrees)
+		*n.tree = tree{
 			root: n, lost: f.lost, partial: o.File.Reader != nil && !o.File.Whole(e), key: o.Key,
 			meets: events.False,
 		}
@@ -191,18 +207,67 @@ func (f *forest) end(ended pairing.Ended, e *recording.Event) error {
 	n.tree.failed = n.tree.failed || n.failed
 	isRoot := n.tree.root == n
 	if !isRoot || f.finished != nil {
-		without := append(ended.Start.Kind.KeyArgs(e.Probe), "parent", "nanoseconds")
-		n.result = f.ends.Of(e, without...)
+		n.result = f.shown(ended.Start, e.Probe).Of(e, n.result)
 	}
 	if !isRoot {
 		return nil
 	}
 	f.remove(n.tree)
 	f.dropped += uint64(n.tree.dropped)
-	if f.finished == nil || n.process.InPast() {
+	if f.finished == nil {
 		return nil
 	}
-	return f.finished(n.tree, ended)
+	var err error
+	if !n.process.InPast() {
+		err = f.finished(n.tree, ended)
+	}
+	if !n.tree.kept {
+		f.release(n.tree)
+	}
+	return err
+}
+
+// shown returns the arguments of an end that are shown.
+func (f *forest) shown(start *pairing.Operation, p *recording.Probe) evaluate.Args {
+	known, ok := f.ends[p]
+	if !ok || known.columns != start.Columns {
+		without := append(start.Kind.KeyArgs(p), "parent", "nanoseconds")
+		known = shownEnd{start.Columns, evaluate.NewArgs(p, without...)}
+		f.ends[p] = known
+	}
+	return known.args
+}
+
+// release lets further trees take the memory of a tree that was removed, and that of its operations
+// that have ended.
+func (f *forest) release(t *tree) {
+	for _, n := range f.all(t) {
+		if n.ended {
+			n.start.Reuse()
+			f.freeNodes = append(f.freeNodes, n)
+		}
+	}
+	f.freeTrees = append(f.freeTrees, t)
+}
+
+// all returns the operations of a tree. They are valid until the next call.
+func (f *forest) all(t *tree) []*node {
+	f.nodes = append(f.nodes[:0], t.root)
+	for i := 0; i < len(f.nodes); i++ {
+		f.nodes = append(f.nodes, f.nodes[i].children...)
+	}
+	return f.nodes
+}
+
+// take takes an object from those that are free.
+func take[T any](free *[]*T) *T {
+	last := len(*free) - 1
+	if last < 0 {
+		return new(T)
+	}
+	one := (*free)[last]
+	*free = (*free)[:last]
+	return one
 }
 
 // isOpen reports whether an operation whose end was not seen is known to be open.
@@ -234,12 +299,12 @@ func (n *node) results() []evaluate.Shown {
 func (f *forest) remove(t *tree) {
 	f.trees.Remove(t.place)
 	t.place = nil
-	t.root.walk(func(n *node, _ int) {
+	for _, n := range f.all(t) {
 		n.start.Note = nil
 		if id := n.start.ID(); f.spans[id] == n {
 			delete(f.spans, id)
 		}
-	})
+	}
 	f.size -= t.nodes
 }
 
@@ -248,7 +313,9 @@ func (f *forest) gone(file *replay.File) {
 	for _, t := range f.of(file) {
 		f.remove(t)
 	}
-	f.ends.Forget(file.Recorded())
+	for _, p := range file.Recorded() {
+		delete(f.ends, p)
+	}
 	f.operations.Gone(file)
 }
 

@@ -219,3 +219,46 @@ func TestCalls(t *testing.T) {
 	open, _ := c.open.Unwind(goroutine{Process: file, G: 5}, 5, 1<<63)
 	require.Empty(t, open)
 }
+
+// TestMemory: a tree takes the memory of one that has ended, but not that of one that is kept, nor of an operation that is open.
+func TestMemory(t *testing.T) {
+	var kept *tree
+	s := newSource(t, func(done *tree) {
+		if done.kept = kept == nil; done.kept {
+			kept = done
+		}
+	})
+	var all []*events.Event
+	for _, fired := range []struct {
+		probe *recording.Probe
+		words []uint64
+	}{
+		{s.start, []uint64{1, 0}}, {s.start, []uint64{2, 1}}, {s.end, []uint64{2, 1, 0}}, {s.end, []uint64{1, 0, 0}},
+	} {
+		s.now++
+		all = append(all, &events.Event{Event: eventtest.Event(s.now, fired.probe, fired.words...), File: s.file})
+	}
+	add := func() {
+		for _, e := range all {
+			if err := s.forest.add(e); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	add()
+	add()
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, add), 1.0, "the place of the tree in the list")
+	require.Equal(t, []uint64{1, 2}, []uint64{kept.root.id, kept.root.children[0].id})
+	require.Equal(t, time.Duration(3), kept.root.took)
+
+	s.fire(s.start, 3, 0)
+	s.fire(s.start, 4, 3)
+	s.fire(s.end, 3, 0, 0) // its part is still open
+	open := s.forest.operations.Open.Len()
+	add()
+	require.Equal(t, 1, open)
+	require.Equal(t, open, s.forest.operations.Open.Len())
+	s.fire(s.end, 4, 3, 0)
+	require.Zero(t, s.forest.operations.Open.Len())
+	require.Zero(t, s.forest.size)
+}

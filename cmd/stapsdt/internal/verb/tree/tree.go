@@ -217,6 +217,7 @@ func (v *view) keep(t *tree) {
 	if at < v.options.Slowest {
 		v.slowest = slices.Insert(v.slowest, at, t)
 		v.kept += t.nodes
+		t.kept = true
 	}
 	for last := len(v.slowest) - 1; last >= v.options.Slowest || v.kept > maxNodes; last-- {
 		v.crowded = v.crowded || last < v.options.Slowest
