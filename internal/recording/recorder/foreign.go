@@ -82,9 +82,9 @@ func (s *Shard) Append(number uint32, at, origin uint64, list []uint64, texts []
 	s.w.appendForeign(s.shared, s.process, number, at, origin, list, texts)
 }
 
-// Fill passes the room that the shard's chunk has left to fill, which writes the records of events
-// to its beginning and returns their size and number. They become readable together. Fill does not
-// begin a chunk: Append does.
+// Fill passes room of the size that the shard's chunk has left to fill, which writes the records of
+// events to its beginning and returns their size and number. They become readable together. Fill
+// does not begin a chunk: Append does.
 func (s *Shard) Fill(fill func(room []byte) (size int, events uint64)) {
 	w, at := s.w, s.shared
 	at.mu.Lock()
@@ -93,8 +93,35 @@ func (s *Shard) Fill(fill func(room []byte) (size int, events uint64)) {
 		return
 	}
 	w.guard(func() {
-		size, events := fill(w.memory[w.offset(at.next):w.offset(at.end)])
-		at.events += events
-		w.commit(at.slot, uint64(size))
+		offset := w.offset(at.next)
+		room := w.memory[offset:w.offset(at.end)]
+		if w.file == nil {
+			size, events := fill(room)
+			w.commitSome(at.slot, size, events)
+			return
+		}
+		w.filling.Lock()
+		defer w.filling.Unlock()
+		if w.room == nil {
+			w.room = make([]byte, recording.ChunkBytes)
+		}
+		size, events := fill(w.room[:len(room)])
+		if records := w.room[:size]; size < filePiece {
+			copy(room, records)
+		} else if _, err := w.file.WriteAt(records, offset); err != nil {
+			w.Fail()
+			return
+		}
+		w.commitSome(at.slot, size, events)
 	})
+}
+
+// filePiece is the size of records from which on writing to the file costs less than storing to the
+// memory.
+const filePiece = 4096
+
+// commitSome makes the records of events readable.
+func (w *Writer) commitSome(s *slot, size int, events uint64) {
+	s.events += events
+	w.commit(s, uint64(size))
 }

@@ -1,6 +1,8 @@
 package recorder
 
 import (
+	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
@@ -96,5 +98,56 @@ func TestFill(t *testing.T) {
 	}
 	require.EqualValues(t, (recording.ChunkBytes-recording.ChunkHeadBytes)/len(record), seen)
 	require.Equal(t, seen, s.shared.events)
+	require.Zero(t, r.Lost())
+}
+
+// written is the file of a recording in memory. It counts the bytes that are written to it.
+type written struct {
+	memory []byte
+	bytes  int
+	err    error
+}
+
+func (f *written) WriteAt(b []byte, offset int64) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	f.bytes += len(b)
+	return copy(f.memory[offset:], b), nil
+}
+
+// TestFillFile: many records are written to the file, before they are readable, and few to the memory. If the file cannot be written, the
+// recording ends without them.
+func TestFillFile(t *testing.T) {
+	file := &written{}
+	w := newWriter(t, 1<<20, Options{Foreign: true, File: file})
+	file.memory = w.memory
+	number, ok := w.AddProbe(integers(1))
+	require.True(t, ok)
+	s := w.Shard(5)
+	s.Append(number, 1, 7, []uint64{1}, nil)
+	record := append([]byte(nil), w.memory[w.offset(s.shared.base):w.offset(s.shared.next)]...)
+	r := eventtest.Read(t, w)
+	_, err := r.Next()
+	require.NoError(t, err)
+	fill := func(n int) (seen int) {
+		s.Fill(func(room []byte) (size int, events uint64) {
+			return copy(room, bytes.Repeat(record, n)), uint64(n)
+		})
+		_, err := r.More()
+		require.NoError(t, err)
+		for e := range eventtest.Events(t, r) {
+			require.EqualValues(t, 1, e.Word(0))
+			seen++
+		}
+		return seen
+	}
+	require.Equal(t, 3, fill(3))
+	require.Zero(t, file.bytes)
+	require.Equal(t, 1000, fill(1000))
+	require.Equal(t, 1000*len(record), file.bytes)
+	file.err = errors.New("the disk failed")
+	require.Zero(t, fill(500))
+	require.True(t, w.Failed())
 	require.Zero(t, r.Lost())
 }

@@ -34,6 +34,9 @@ type Options struct {
 	// Foreign means that AppendForeign and Shards append the events of other processes. The clock
 	// is CLOCK_MONOTONIC.
 	Foreign bool
+	// File, if it is not nil, is the file of the memory. Shard.Fill writes to it, because the first
+	// store to each page of the memory costs a fault.
+	File io.WriterAt
 }
 
 // Writer appends events to a recording in memory.
@@ -63,6 +66,7 @@ type Writer struct {
 	// slots.
 	inAssembly, hasSlots bool
 	cannotFail           bool // as in Options
+	file                 io.WriterAt
 	memory               []byte
 	head                 recording.Head
 	// process is the PID in the heads of chunks, or 0 if each record has it.
@@ -79,6 +83,9 @@ type Writer struct {
 	dropped atomic.Uint64
 	stored  atomic.Uint64 // the value of dropped in the memory
 	storing sync.Mutex    // held while the value is stored
+
+	room    []byte // of a chunk, for Fill
+	filling sync.Mutex
 
 	failed     atomic.Bool
 	tookBack   atomic.Int64 // the time of the last takeBack, by CLOCK_MONOTONIC
@@ -132,7 +139,7 @@ func tableSize(chunks uint64) uint64 {
 // an empty recording, and returns its writer.
 func New(memory []byte, chunks uint64, o Options) *Writer {
 	Prepare()
-	w := &Writer{memory: memory, cannotFail: o.CannotFail, head: o.Head}
+	w := &Writer{memory: memory, cannotFail: o.CannotFail, file: o.File, head: o.Head}
 	w.probes = map[string]uint32{}
 	if w.process = w.head.PID; o.Foreign {
 		w.process = 0

@@ -40,7 +40,7 @@ func create(to *console.Console, options *Options, pids []int) (o *output, err e
 	if err != nil {
 		return nil, fmt.Errorf("-O %s: %w", options.Path, err)
 	}
-	w := recorder.Options{Foreign: true}
+	w := recorder.Options{Foreign: true, File: o.file}
 	recordfile.Describe(&w.Head)
 	w.Head.Executable, w.Head.Start = "", 0
 	if len(pids) == 1 {
