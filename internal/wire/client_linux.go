@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,9 +22,22 @@ var ErrVersion = errors.New("the program speaks another version of the protocol"
 // errors for this, so that no caller mistakes them for errors of its own output.
 var ErrGone = errors.New("the program has closed the connection")
 
-// maxProbes limits the bytes of a program's list of probes. It is at least the size of the table of
-// a recording.
-const maxProbes = 1 << 20
+// ErrProbes is the error for a program whose list of probes takes too much memory.
+var ErrProbes = errors.New("the program has too many probes for its socket")
+
+const (
+	// shortList is the number of bytes of a list that every program may have. It is at least the
+	// size of the table of a recording.
+	shortList = 1 << 20
+	// maxList limits the memory of a longer list: its bytes, and perProbe for each probe. There is
+	// room for more than 100,000 probes. maxLong limits that of the longer lists of all programs.
+	maxList  = 48 << 20
+	maxLong  = 128 << 20
+	perProbe = 200
+)
+
+// long is the memory of the longer lists of the open clients.
+var long atomic.Int64
 
 // Conn is a connection to a program's socket, such as a *net.UnixConn. The programs link this
 // package too, but not package net.
@@ -40,7 +54,8 @@ type Client struct {
 	conn     Conn
 	patience time.Duration
 	hello    Hello
-	unsent   error // the error from sending the last request, or nil
+	unsent   error        // the error from sending the last request, or nil
+	long     atomic.Int64 // its part of long
 }
 
 // NewClient exchanges the versions. Each request may take as long as patience.
@@ -64,10 +79,29 @@ func NewClient(conn Conn, patience time.Duration) (*Client, error) {
 // Hello returns the program's Hello.
 func (c *Client) Hello() Hello { return c.hello }
 
-// Close closes the connection.
-func (c *Client) Close() error { return c.conn.Close() }
+// Close closes the connection. The probes of List should be unreachable soon: other programs may
+// have their memory.
+func (c *Client) Close() error {
+	long.Add(-c.long.Swap(0))
+	return c.conn.Close()
+}
 
-// List returns the program's probes.
+// hold takes memory for a list of probes, or returns an ErrProbes.
+func (c *Client) hold(size, probes int) error {
+	if size <= shortList {
+		return nil
+	}
+	memory := int64(size + perProbe*probes)
+	if memory > maxList {
+		return fmt.Errorf("%w: they take more than %d MB of memory", ErrProbes, maxList>>20)
+	}
+	if long.Add(memory-c.long.Swap(memory)) > maxLong {
+		return fmt.Errorf("%w: those of all programs take more than %d MB of memory", ErrProbes, maxLong>>20)
+	}
+	return nil
+}
+
+// List returns the program's probes. Its error is an ErrProbes if there are too many.
 func (c *Client) List() (all []*recording.Probe, err error) {
 	c.request(KindList, nil)
 	for size := 0; ; {
@@ -80,14 +114,14 @@ func (c *Client) List() (all []*recording.Probe, err error) {
 		case kind != KindProbes:
 			continue // the message is of a later version
 		}
-		if size += len(body); size > maxProbes {
-			return nil, malformed("its list of probes has more than %d bytes", maxProbes)
-		}
 		probes, err := recording.DecodeProbes(body)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, probes...)
+		all, size = append(all, probes...), size+len(body)
+		if err := c.hold(size, len(all)); err != nil {
+			return nil, err
+		}
 	}
 }
 

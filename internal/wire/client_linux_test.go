@@ -1,13 +1,17 @@
 package wire
 
 import (
+	"bytes"
 	"io"
+	"math"
 	"net"
 	"os"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/kind"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -96,34 +100,78 @@ func TestHostileProgram(t *testing.T) {
 	}
 }
 
+// sendProbes answers as a program with a number of probes.
+func sendProbes(c *net.UnixConn, entry []byte, probes int) {
+	_, _, _ = Read(c)
+	_, _ = c.Write(Append(nil, KindHello, (&Hello{Major: Major}).Append(nil)))
+	_, _, _ = Read(c)
+	for probes > 0 {
+		n := min(probes, MaxBody/len(entry))
+		if _, err := c.Write(Append(nil, KindProbes, bytes.Repeat(entry, n))); err != nil {
+			return
+		}
+		probes -= n
+	}
+	_, _ = c.Write(Append(nil, KindDone, nil))
+}
+
+// listProbes lists the probes of such a program.
+func listProbes(t *testing.T, entry []byte, probes int) (c *Client, n int, err error) {
+	ours, theirs := testenv.SocketPair(t)
+	go sendProbes(theirs, entry, probes)
+	c, err = NewClient(ours, testenv.Patience)
+	require.NoError(t, err)
+	all, err := c.List()
+	return c, len(all), err
+}
+
 // TestEndlessList: a list without an end is cut.
 func TestEndlessList(t *testing.T) {
-	ours, theirs := testenv.SocketPair(t)
-	go func() {
-		_, _, _ = Read(theirs)
-		_, _ = theirs.Write(Append(nil, KindHello, (&Hello{Major: Major}).Append(nil)))
-		_, _, _ = Read(theirs)
-		entry := make([]byte, 16)
-		entry[0] = 16
-		var body []byte
-		for range MaxBody / len(entry) {
-			body = append(body, entry...)
-		}
-		for {
-			if _, err := theirs.Write(Append(nil, KindProbes, body)); err != nil {
-				return
-			}
-		}
-	}()
-	c, err := NewClient(ours, testenv.Patience)
-	require.NoError(t, err)
+	entry := make([]byte, 16)
+	entry[0] = 16
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err = c.List()
+	c, _, err := listProbes(t, entry, math.MaxInt)
 	runtime.ReadMemStats(&after)
-	require.ErrorIs(t, err, ErrMalformed)
-	require.ErrorContains(t, err, "more than")
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
+	require.ErrorIs(t, err, ErrProbes)
+	require.ErrorContains(t, err, "more than 48 MB")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2*maxList))
+	c.Close()
+	require.Zero(t, long.Load())
+}
+
+// TestLongList: a program may have 100,000 probes, but only a few programs at a time. A closed client leaves its memory to others, and a
+// program with few probes has its own.
+func TestLongList(t *testing.T) {
+	entry := (&recording.Probe{Provider: "provider", Name: "name_of_a_probe", Args: []recording.Arg{
+		{Name: "id", Type: 8, Kind: kind.Uint64}, {Name: "status", Type: 8, Kind: kind.Uint64},
+	}}).Append(nil)
+	var clients []*Client
+	for {
+		c, n, err := listProbes(t, entry, 100_000)
+		clients = append(clients, c)
+		if err != nil {
+			require.ErrorIs(t, err, ErrProbes)
+			require.ErrorContains(t, err, "of all programs")
+			break
+		}
+		require.Equal(t, 100_000, n)
+	}
+	require.Greater(t, len(clients), 3)
+	require.Less(t, len(clients), 8)
+	few, n, err := listProbes(t, entry, 10_000)
+	require.NoError(t, err)
+	require.Equal(t, 10_000, n)
+	few.Close()
+	for _, c := range clients {
+		c.Close()
+		c.Close()
+	}
+	require.Zero(t, long.Load())
+	c, n, err := listProbes(t, entry, 100_000)
+	require.NoError(t, err)
+	require.Equal(t, 100_000, n)
+	c.Close()
 }
 
 // TestRefusedAtOnce: a program that refuses a watcher before it has said anything, and closes the connection, is heard,

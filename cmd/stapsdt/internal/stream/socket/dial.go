@@ -263,7 +263,7 @@ func (p *Process) dial(at place) (*Connection, error) {
 	}
 	c := &Connection{Client: client, Process: p, at: at, known: known}
 	if c.Probes, err = client.List(); err != nil {
-		conn.Close()
+		client.Close()
 		return nil, fromPeer(err)
 	}
 	return c, nil
@@ -273,6 +273,9 @@ func (p *Process) dial(at place) (*Connection, error) {
 func fromPeer(err error) error {
 	if errors.As(err, new(*wire.Error)) || errors.Is(err, wire.ErrVersion) {
 		return err
+	}
+	if errors.Is(err, wire.ErrProbes) {
+		return fmt.Errorf("%w: give a narrower SPEC, and --via kernel", err)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("it has not answered within %v: %w", patience, err)
