@@ -83,3 +83,25 @@ func TestManySites(t *testing.T) {
 	require.Len(t, w.loaded, 2)
 	require.LessOrEqual(t, w.shaped, 2*2, "twice for each program")
 }
+
+// TestManyRefused: the reason why many probes are not included is given once.
+func TestManyRefused(t *testing.T) {
+	problems := func(n int) (all []string) {
+		var names []string
+		unfit := map[string]bool{}
+		for i := range n {
+			names = append(names, fmt.Sprintf("p%d", i))
+			unfit["app:"+names[i]] = true
+		}
+		w := &world{mapped: map[int][]*target.File{1: {newFile("/a", append(names, "fits")...)}}}
+		e := newEngine(t, w, Options{})
+		of := subscribe(t, "app:*")
+		of.unfit = unfit
+		subscription := e.add(of)
+		require.NoError(t, e.scan())
+		require.NoError(t, e.Settle(subscription))
+		return of.problems
+	}
+	require.Len(t, problems(10), 10)
+	require.Equal(t, []string{"app:p0 in /a (process 1) and 10 other probes are not included: undefined: x"}, problems(11))
+}

@@ -92,9 +92,29 @@ func (e *Engine) include(c candidate, subscriptions []*Subscription) {
 	}
 }
 
+// reportRefused reports each verdict as a problem, but if many have the same reason, only the first
+// and their number.
+func (s *Subscription) reportRefused(all []verdict) {
+	const most = 10
+	same := map[string]int{}
+	for _, v := range all {
+		same[v.err.Error()]++
+	}
+	for _, v := range all {
+		reason := v.err.Error()
+		switch n := same[reason]; {
+		case n > most:
+			s.Problem(fmt.Errorf("%v and %d other probes are not included: %w", v.name(), n-1, v.err))
+			same[reason] = 0
+		case n > 0:
+			s.Problem(v.problem())
+		}
+	}
+}
+
 // Settle decides, before Run, whether the excluded probes of a subscription are an error. They are
 // if a spec has no other probe, unless an expression has excluded them, another spec has probes,
-// and the specs are not needed together. Otherwise Settle reports each as a problem, with a single
+// and the specs are not needed together. Otherwise Settle reports them as problems, with a single
 // line for all that do not fit an expression: a file of another user that does not fit must not
 // keep the others from being traced.
 func (e *Engine) Settle(s *Subscription) error {
@@ -122,15 +142,17 @@ func (e *Engine) Settle(s *Subscription) error {
 		every[c.name()] = true
 	}
 	var unfit query.Unfit
+	var refused []verdict
 	for _, v := range excluded {
 		every[v.name()] = true
 		if !isUnfit(v.err) {
-			s.Problem(v.problem())
+			refused = append(refused, v)
 			continue
 		}
 		unfit.Add(v.err)
 		left[v.name()] = true
 	}
+	s.reportRefused(refused)
 	unfit.Probes = len(left)
 	if line := unfit.Take(len(every)); line != "" {
 		s.Problem(errors.New(line))

@@ -79,7 +79,7 @@ func (t *Tables[S]) Put(
 	section func(rows *layout.Tables, id uint32) (*bpf.Section, error),
 ) (*bpf.Section, error) {
 	if a.Places() && !a.Alone() && id >= maxPlaces {
-		return nil, fmt.Errorf("too many different probes: at most %d are counted at a time", maxPlaces)
+		return nil, fmt.Errorf("too many different probes: the kernel counts at most %d at a time: give a narrower SPEC, or --via socket if the program listens", maxPlaces)
 	}
 	key := a.String()
 	if a.Alone() {
