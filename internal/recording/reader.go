@@ -427,7 +427,12 @@ func (r *Reader) enter(s *shard, p place) error {
 }
 
 // lookAhead finds the Reading after the present one, in the rest or where the next chunk begins.
+// Times by CLOCK_MONOTONIC need only the present one.
 func (r *Reader) lookAhead(s *shard) {
+	if r.head.Clock != Counter {
+		s.after = 0
+		return
+	}
 	s.until = s.nextReading()
 	s.perTick = r.rate.between(s.reading, s.until)
 }
