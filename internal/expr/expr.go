@@ -73,7 +73,8 @@ type Expr struct {
 	// Root is the tree. Its parts must not be changed.
 	Root *Node
 
-	src string
+	src    string
+	single single
 }
 
 // String returns the source.
@@ -157,7 +158,7 @@ func Parse(src string, vars []Var) (*Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Expr{Root: root, src: src}, nil
+	return &Expr{Root: root, src: src, single: newSingle(root)}, nil
 }
 
 // ParseFilter is Parse for an expression that must be a bool.

@@ -112,10 +112,25 @@ func (v *Evaluator) Has(src string) bool {
 // Eval evaluates an expression of any type. fault means that it divides by zero, or depends on what
 // is unknown: an argument that could not be read, or the end of a text that was cut.
 func (v *Evaluator) Eval(e *expr.Expr) (value expr.Value, fault bool) {
+	if bits, ok := v.ofWord(e); ok {
+		return expr.UintValue(bits), false
+	}
 	if v.isUnknown(e) {
 		return value, true
 	}
 	return e.Eval(v.get)
+}
+
+// ofWord evaluates an expression whose only variable is an integer argument.
+func (v *Evaluator) ofWord(e *expr.Expr) (bits uint64, ok bool) {
+	i, args := e.Variable(), len(v.probe.Args)
+	if i < 0 || i >= 2*args || v.event.Cut|v.event.Unreadable != 0 {
+		return 0, false
+	}
+	if i >= args {
+		i -= args
+	}
+	return e.OfWord(v.event.Integer(i)), true
 }
 
 func (v *Evaluator) isUnknown(e *expr.Expr) bool {
@@ -162,6 +177,9 @@ func (v *Evaluator) isIn(set uint64, n *expr.Node) bool {
 
 // Bool is Eval for a condition. match is false after a fault.
 func (v *Evaluator) Bool(e *expr.Expr) (match, fault bool) {
+	if bits, ok := v.ofWord(e); ok {
+		return bits != 0, false
+	}
 	if v.isUnknown(e) {
 		return false, true
 	}

@@ -83,6 +83,10 @@ func (m *Measure) Take(e *recording.Event) (counts, fault bool) {
 
 // takeBy sets one of Values, and reports whether it could be evaluated.
 func (m *Measure) takeBy(by *expr.Expr, v *Value) bool {
+	if bits, ok := m.ofWord(by); ok {
+		v.Bits = bits // of an integer or a bool
+		return true
+	}
 	one, fault := m.Eval(by)
 	switch {
 	case fault:
