@@ -138,3 +138,27 @@ func TestVersions(t *testing.T) {
 		}
 	}
 }
+
+// TestReuse: an operation takes the memory of one of its kind that has ended, with the values of its details, and has none of its own.
+func TestReuse(t *testing.T) {
+	var o Operations
+	start, end := eventtest.Spans()
+	o.Know(start)
+	o.Know(end)
+	events := []*recording.Event{eventtest.Event(1, start, 7, 3), eventtest.Event(2, end, 7, 3, 0)}
+	f := replay.NewFile(&replay.Process{PID: 1})
+	run := func() {
+		first := o.Add(events[0], f)
+		last := o.Add(events[1], f)
+		if !last.HasEnded || last.Ended.Start != first.Started || first.Started.Parent != 3 || first.Started.Key.ID() != 7 {
+			t.Error("the start and the end are not paired")
+		}
+		last.Ended.Start.Reuse()
+	}
+	require.Zero(t, testing.AllocsPerRun(100, run))
+	one := o.Add(events[0], f).Started
+	require.Nil(t, one.Note)
+	other := o.Add(eventtest.Event(3, start, 8, 0), f).Started
+	require.NotSame(t, one, other)
+	require.Equal(t, []uint64{7, 8}, []uint64{one.Key.ID(), other.Key.ID()})
+}

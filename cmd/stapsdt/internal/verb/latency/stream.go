@@ -68,9 +68,16 @@ func (r *streamed) Event(event *events.Event) error {
 	if !r.pairs.Knows(e.Probe) {
 		r.meet(e.Probe)
 	}
-	if o := r.pairs.Add(e, event.File); o.HasEnded && !event.File.InPast() {
-		kind, buckets := o.Ended.Start.Kind.Number, r.latency.options.Buckets
-		r.Add(kind, o.Ended.By, buckets, query.Elapsed, uint64(o.Ended.Took))
+	o := r.pairs.Add(e, event.File)
+	if o.HasEnded {
+		if !event.File.InPast() {
+			kind, buckets := o.Ended.Start.Kind.Number, r.latency.options.Buckets
+			r.Add(kind, o.Ended.By, buckets, query.Elapsed, uint64(o.Ended.Took))
+		}
+		o.Ended.Start.Reuse()
+	}
+	if o.Replaced != nil {
+		o.Replaced.Reuse()
 	}
 	return nil
 }
