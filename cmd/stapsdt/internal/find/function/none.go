@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
@@ -22,21 +22,29 @@ var ErrMany = errors.New("too many functions")
 // maxNamed is the maximum number of names that an error lists.
 const maxNamed = 5
 
-// none returns the error for a pattern that no function matches.
-func (p *Program) none(pattern spec.Pattern, inlined map[string]map[string]bool) error {
-	var callers map[string]bool // of the matching function that is inlined most
-	for _, callee := range slices.Sorted(maps.Keys(inlined)) {
-		if len(inlined[callee]) > len(callers) {
-			callers = inlined[callee]
+// none returns the error for a pattern that no function matches. inlined has the functions that
+// have inlined others, by the names of the latter.
+func (p *Program) none(pattern spec.Pattern, inlined map[uint32][]uint32) error {
+	var callee string // the one that is inlined most
+	var callers []uint32
+	for at, by := range inlined {
+		name := p.table.Name(at)
+		if n := len(by) - len(callers); n > 0 || n == 0 && name < callee {
+			callee, callers = name, by
 		}
 	}
 	if n := len(callers); n > 0 {
+		var names []string
+		for _, at := range callers {
+			names = append(names, p.table.Name(at))
+		}
+		slices.Sort(names)
 		functions := "1 function"
 		if n > 1 {
 			functions = fmt.Sprintf("%d functions", n)
 		}
 		return fmt.Errorf("%s cannot be probed: %w, in %s at least: %s", pattern, ErrInlined,
-			functions, text.Some(slices.Sorted(maps.Keys(callers)), maxNamed))
+			functions, text.Some(names, maxNamed))
 	}
 	message := fmt.Sprintf("there is no function %s", pattern)
 	if pattern.IsGlob() {
@@ -62,7 +70,8 @@ func (p *Program) nearest(pattern spec.Pattern) (names []string) {
 	}
 	var all []candidate
 	most := 1 + len(last)/4
-	for _, f := range p.functions() {
+	// Without an error, there would be other names.
+	_ = p.table.Functions(p.release, nil, func(f gotable.Function) bool {
 		part := lastPart(f.Name)
 		n := most + 1
 		switch {
@@ -75,7 +84,8 @@ func (p *Program) nearest(pattern spec.Pattern) (names []string) {
 		if n <= most {
 			all = append(all, candidate{f.Name, n, common(string(pattern), f.Name)})
 		}
-	}
+		return true
+	})
 	slices.SortStableFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(b.common, a.common))
 	})

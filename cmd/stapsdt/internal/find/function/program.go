@@ -1,11 +1,13 @@
 package function
 
 import (
+	"bytes"
 	"debug/buildinfo"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 	"strings"
 
@@ -92,9 +94,6 @@ type Function struct {
 	// Call is the instruction at which a call is seen, and Place its kind.
 	Place Place
 	Call  Site
-	// Returns are the return instructions. If there are none, ReturnErr is the reason.
-	Returns   []Site
-	ReturnErr error
 	// Args are read at a call, and Results at a return. If they are unknown, ArgsErr is the reason.
 	Args, Results []Arg
 	ArgsErr       error
@@ -108,7 +107,20 @@ type Function struct {
 	Inlined int
 
 	info      gotable.Function
+	program   *Program
 	described bool
+	// returns and returnErr are the results of Returns, or nil.
+	returns   []Site
+	returnErr error
+}
+
+// Returns returns the return instructions, or the reason why there are none. The first call reads
+// the code of the function, and fails after the program was closed.
+func (f *Function) Returns() ([]Site, error) {
+	if f.returns == nil && f.returnErr == nil {
+		f.returns, f.returnErr = f.program.returns(&f.info)
+	}
+	return f.returns, f.returnErr
 }
 
 // Program is a Go program.
@@ -124,16 +136,20 @@ type Program struct {
 	names    map[uint64]string // the names of types, by address
 	errors   []uint64          // the result of errorTypes, or nil
 	found    map[uint64]*Function
-	// allFunctions and allInlined are nil until a pattern is compared with them.
-	allFunctions []gotable.Function
-	allInlined   []inlinedCall
+	near     stretch
 }
 
 // MaxMatches is the maximum number of functions that a pattern may select to be probed.
 const MaxMatches = 500
 
-// maxCode is the size of the largest function whose instructions are read.
-const maxCode = 8 << 20
+const (
+	// maxCode is the size of the largest function whose instructions are read.
+	maxCode = 8 << 20
+	// maxStart is the size of the instructions among which that of a call is.
+	maxStart = 256
+	// maxNear is the size of code that is read together.
+	maxNear = 64 << 10
+)
 
 // The supported releases of Go.
 const firstRelease, lastRelease = 22, 27
@@ -205,7 +221,7 @@ func (p *Program) NameOf(address uint64) string {
 
 // Forget releases the memory for finding functions, which Find reads again.
 func (p *Program) Forget() {
-	p.debug, p.found, p.allFunctions, p.allInlined = nil, map[uint64]*Function{}, nil, nil
+	p.debug, p.found, p.near = nil, map[uint64]*Function{}, stretch{}
 	p.table, p.forgot = p.table.OnlyTypes(), true
 }
 
@@ -252,13 +268,24 @@ func (p *Program) Find(pattern spec.Pattern, most int) ([]*Function, error) {
 		}
 		p.table, p.forgot = table, false
 	}
-	matches, err := p.matches(pattern, most)
+	exact, glob := []byte(pattern), pattern.Glob()
+	names, err := p.table.Names(func(name []byte) bool {
+		return bytes.Equal(name, exact) || glob.Match(name)
+	})
 	if err != nil {
 		return nil, err
 	}
-	inlined := p.inlined(pattern)
+	matches, err := p.matches(pattern, names, most)
+	if err != nil {
+		return nil, err
+	}
+	inlined, err := p.table.Inlined(names)
+	if err != nil {
+		return nil, err
+	}
+	callers := callersOf(inlined)
 	if len(matches) == 0 {
-		return nil, p.none(pattern, inlined)
+		return nil, p.none(pattern, callers)
 	}
 	var fns []*Function
 	for _, m := range matches {
@@ -267,7 +294,7 @@ func (p *Program) Find(pattern spec.Pattern, most int) ([]*Function, error) {
 			if fn, err = p.function(m); err != nil {
 				return nil, err
 			}
-			fn.Inlined = len(inlined[m.Name])
+			fn.Inlined = len(callers[m.NameAt])
 			p.found[m.Entry] = fn
 		}
 		fns = append(fns, fn)
@@ -276,22 +303,30 @@ func (p *Program) Find(pattern spec.Pattern, most int) ([]*Function, error) {
 }
 
 // matches returns the function whose name is the pattern or, if there is none, all functions in
-// source code whose names match it.
-func (p *Program) matches(pattern spec.Pattern, most int) (matches []gotable.Function, err error) {
+// source code whose names match it. It looks for them among those that have the names.
+func (p *Program) matches(
+	pattern spec.Pattern, names gotable.Names, most int,
+) (matches []gotable.Function, err error) {
 	equal := map[bool]*gotable.Function{} // the function, by whether it is a wrapper
-	glob, refused := pattern.Glob(), false
-	for i, f := range p.functions() {
+	refused, number := false, 0
+	err = p.table.Functions(p.release, names, func(f gotable.Function) bool {
 		switch {
 		case f.Name == string(pattern):
 			if equal[f.Wrapper] == nil {
-				equal[f.Wrapper] = &p.allFunctions[i]
+				equal[f.Wrapper] = &f
 			}
-		case f.Wrapper || !glob.MatchString(f.Name):
+		case f.Wrapper:
 		case isFIPS(f.Name):
 			refused = true
 		default:
-			matches = append(matches, f)
+			if number++; number <= most {
+				matches = append(matches, f)
+			}
 		}
+		return true
+	})
+	if err != nil {
+		return nil, err
 	}
 	for _, wrapper := range []bool{false, true} {
 		if f := equal[wrapper]; f != nil {
@@ -301,14 +336,14 @@ func (p *Program) matches(pattern spec.Pattern, most int) (matches []gotable.Fun
 			return []gotable.Function{*f}, nil
 		}
 	}
-	if len(matches) > most {
-		var names []string
-		for _, m := range matches[:8] {
-			names = append(names, m.Name)
+	if number > most {
+		var first []string
+		for _, m := range matches[:min(8, len(matches))] {
+			first = append(first, m.Name)
 		}
-		return nil, fmt.Errorf("%s matches %w: %d, but at most %d can be selected: %s, …", pattern, ErrMany, len(matches), most, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%s matches %w: %d, but at most %d can be selected: %s, …", pattern, ErrMany, number, most, strings.Join(first, ", "))
 	}
-	if len(matches) == 0 && refused {
+	if number == 0 && refused {
 		return nil, fmt.Errorf("%s: %w", pattern, errFIPS)
 	}
 	return matches, nil
@@ -319,56 +354,68 @@ func isFIPS(name string) bool {
 	return ok && (rest == "" || rest[0] == '/' || rest[0] == '.')
 }
 
-// inlined maps the names of functions that match a pattern to the functions that have inlined them.
-func (p *Program) inlined(pattern spec.Pattern) map[string]map[string]bool {
-	callers := map[string]map[string]bool{}
-	glob := pattern.Glob()
-	known := map[string]bool{}
-	for _, c := range p.inlinedCalls() {
-		matches, ok := known[c.callee]
-		if !ok {
-			matches = c.callee == string(pattern) || glob.MatchString(c.callee)
-			known[c.callee] = matches
+// callersOf returns the functions that have inlined others, by the names of the latter.
+func callersOf(calls []gotable.Inlined) map[uint32][]uint32 {
+	callers := map[uint32][]uint32{}
+	for _, c := range calls {
+		if c.Callee != c.Caller {
+			callers[c.Callee] = append(callers[c.Callee], c.Caller)
 		}
-		if !matches || c.callee == c.caller {
-			continue
-		}
-		if callers[c.callee] == nil {
-			callers[c.callee] = map[string]bool{}
-		}
-		callers[c.callee][c.caller] = true
 	}
 	return callers
 }
 
-// function returns a function with the instructions at which calls and returns are seen.
+// function returns a function with the instruction at which calls are seen.
 func (p *Program) function(info gotable.Function) (*Function, error) {
-	fn := &Function{Name: info.Name, Entry: info.Entry, Assembly: info.Assembly, info: info}
+	fn := &Function{
+		Name: info.Name, Entry: info.Entry, Assembly: info.Assembly, info: info, program: p,
+	}
 	fn.File, fn.Line = p.table.Line(&info)
-	code, offset, err := p.code(info.Entry, info.End)
+	code, offset, err := p.code(info.Entry, min(info.End, info.Entry+maxStart))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", info.Name, err)
 	}
-	call, returns := callX86, returnsX86
+	call := callX86
 	if p.file.Machine == elf.EM_AARCH64 {
-		call, returns = callARM64, returnsARM64
+		call = callARM64
 	}
 	at, place := call(code)
 	fn.Place, fn.Call = place, Site{info.Entry + at, offset + at}
-	if info.Assembly {
-		fn.ReturnErr = errors.New("it is written in assembly")
-		return fn, nil
-	}
-	offsets, err := returns(code)
-	fn.ReturnErr = err
-	for _, at := range offsets {
-		fn.Returns = append(fn.Returns, Site{info.Entry + at, offset + at})
-	}
 	return fn, nil
 }
 
+// returns returns the return instructions of a function.
+func (p *Program) returns(info *gotable.Function) (all []Site, err error) {
+	if info.Assembly {
+		return nil, errors.New("it is written in assembly")
+	}
+	if p.file == nil {
+		return nil, fs.ErrClosed
+	}
+	code, offset, err := p.code(info.Entry, info.End)
+	if err != nil {
+		return nil, err
+	}
+	find := returnsX86
+	if p.file.Machine == elf.EM_AARCH64 {
+		find = returnsARM64
+	}
+	offsets, err := find(code)
+	for _, at := range offsets {
+		all = append(all, Site{info.Entry + at, offset + at})
+	}
+	return all, err
+}
+
+// stretch is code that was read together, because functions are read in the order of their
+// addresses.
+type stretch struct {
+	start uint64
+	code  []byte
+}
+
 // code returns the instructions between two addresses, and their offset in the file. They must be
-// in a part of the file that is mapped as executable.
+// in a part of the file that is mapped as executable. They are valid until the next call.
 func (p *Program) code(start, end uint64) (code []byte, offset uint64, err error) {
 	s := elffile.Segment(p.file, start, elf.PF_X)
 	if s == nil {
@@ -379,9 +426,14 @@ func (p *Program) code(start, end uint64) (code []byte, offset uint64, err error
 	if size > maxCode {
 		return nil, 0, fmt.Errorf("its %d bytes exceed the limit of %d", size, maxCode)
 	}
-	code = make([]byte, size)
-	if _, err := s.ReadAt(code, int64(at)); err != nil {
-		return nil, 0, err
+	if start < p.near.start || start+size > p.near.start+uint64(len(p.near.code)) {
+		read := make([]byte, min(max(size, maxNear), s.Filesz-at))
+		n, err := s.ReadAt(read, int64(at))
+		if uint64(n) < size {
+			return nil, 0, err
+		}
+		p.near = stretch{start, read[:n]}
 	}
-	return code, s.Off + at, nil
+	from := start - p.near.start
+	return p.near.code[from : from+size], s.Off + at, nil
 }

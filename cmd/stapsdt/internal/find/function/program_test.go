@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,6 +104,14 @@ func one(t *testing.T, p *Program, pattern spec.Pattern) *Function {
 	return fns[0]
 }
 
+// returns returns the return instructions of a function.
+func returns(t *testing.T, fn *Function) []Site {
+	t.Helper()
+	all, err := fn.Returns()
+	require.NoError(t, err)
+	return all
+}
+
 func operands(args []Arg) string {
 	var all []string
 	for _, a := range args {
@@ -143,11 +152,12 @@ func TestSelect(t *testing.T) {
 			assert.Equal(t, "(p *main.pair, arg1 int, q main.pair, xs []string, err error, f float64) (n int, s string)", method.Signature)
 			assert.Equal(t, c.checked, method.Place)
 			assert.Greater(t, method.Call.Address, method.Entry)
-			assert.NotEmpty(t, method.Returns)
+			assert.Empty(t, method.returns, "the code is read when somebody asks")
+			assert.NotEmpty(t, returns(t, method))
 			leaf := one(t, p, "main.leaf")
 			assert.Equal(t, c.leaf, leaf.Place)
 			assert.Equal(t, leaf.Entry, leaf.Call.Address)
-			assert.Len(t, leaf.Returns, 1)
+			assert.Len(t, returns(t, leaf), 1)
 			instance := one(t, p, "main.generic[go.shape.string]")
 			assert.Equal(t, c.instance, operands(instance.Args))
 			assert.Equal(t, c.instant, operands(instance.Results))
@@ -258,7 +268,7 @@ func TestStripped(t *testing.T) {
 	p := built(t, "amd64", "-ldflags=-s -w", "-buildmode=pie")
 	method := one(t, p, "main.(*pair).method")
 	assert.Equal(t, AtPush, method.Place)
-	assert.NotEmpty(t, method.Returns)
+	assert.NotEmpty(t, returns(t, method))
 	assert.Empty(t, method.Args)
 	assert.ErrorIs(t, method.ArgsErr, errNoDWARF)
 }
@@ -374,6 +384,17 @@ func TestConstantsARM64(t *testing.T) {
 	offsets, err := returnsARM64(code)
 	require.NoError(t, err)
 	assert.Equal(t, []uint64{4}, offsets)
+}
+
+// TestClosed: what was not read before is not read after the program was closed.
+func TestClosed(t *testing.T) {
+	p := built(t, "amd64")
+	leaf, recursive := one(t, p, "main.leaf"), one(t, p, "main.recursive")
+	all := returns(t, leaf)
+	p.Close()
+	assert.Equal(t, all, returns(t, leaf))
+	_, err := recursive.Returns()
+	assert.ErrorIs(t, err, fs.ErrClosed)
 }
 
 // TestSparseFunctions: a file that claims large tables costs no more than some memory.

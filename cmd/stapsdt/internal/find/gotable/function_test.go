@@ -1,6 +1,7 @@
 package gotable
 
 import (
+	"bytes"
 	"debug/elf"
 	"errors"
 	"reflect"
@@ -53,7 +54,7 @@ func TestFunctions(t *testing.T) {
 	defer file.Close()
 	named := map[string]Function{}
 	last := uint64(0)
-	table.Functions(release(t), func(fn Function) bool {
+	_ = table.Functions(release(t), nil, func(fn Function) bool {
 		assert.GreaterOrEqual(t, fn.Entry, last)
 		last = fn.Entry
 		if old, ok := named[fn.Name]; !ok || old.Wrapper {
@@ -80,25 +81,29 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestInlined counts the calls whose code is in another function.
+// TestInlined: the functions that contain the code of another one.
 func TestInlined(t *testing.T) {
 	testenv.NeedsOptimization(t, "nothing is inlined then")
 	_, _ = caller(1), otherCaller(1)
 	callers := map[string]int{}
-	own(t).Inlined(func(callee, caller string) {
-		if strings.HasSuffix(callee, "/gotable.small") {
-			callers[caller[strings.LastIndexByte(caller, '.')+1:]]++
-		}
-	})
-	assert.Equal(t, 2, callers["caller"])
-	assert.Equal(t, 1, callers["otherCaller"])
+	table := own(t)
+	names, err := table.Names(func(name []byte) bool { return bytes.HasSuffix(name, []byte("/gotable.small")) })
+	require.NoError(t, err)
+	calls, err := table.Inlined(names)
+	require.NoError(t, err)
+	for _, c := range calls {
+		require.True(t, strings.HasSuffix(table.Name(c.Callee), "/gotable.small"), table.Name(c.Callee))
+		caller := table.Name(c.Caller)
+		callers[caller[strings.LastIndexByte(caller, '.')+1:]]++
+	}
+	assert.Equal(t, map[string]int{"caller": 1, "otherCaller": 1}, callers)
 }
 
 // TestTypeName compares the names of types with those of package reflect.
 func TestTypeName(t *testing.T) {
 	table := own(t)
 	image := uint64(reflect.ValueOf(otherCaller).Pointer())
-	table.Functions(release(t), func(fn Function) bool {
+	_ = table.Functions(release(t), nil, func(fn Function) bool {
 		if strings.HasSuffix(fn.Name, "/gotable.otherCaller") {
 			image -= fn.Entry
 		}

@@ -1,10 +1,9 @@
 package gotable
 
 import (
-	"cmp"
 	"debug/elf"
 	"errors"
-	"slices"
+	"iter"
 
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
 )
@@ -13,61 +12,82 @@ import (
 // relocations hold the pointers.
 type memory struct {
 	file *elf.File
-	// relocations are the pointers that the loader writes, in the order of their addresses.
-	relocations []relocation
+	// relocated are the pointers near a moduledata that the loader writes, by their addresses.
+	relocated map[uint64]uint64
 }
 
-// relocation is the address of a pointer, and its value before the load address is added.
-type relocation struct{ at, to uint64 }
-
-func newMemory(f *elf.File) *memory {
-	m := &memory{file: f}
-	section := elffile.Loaded(f, ".rela.dyn")
-	if section == nil || f.Class != elf.ELFCLASS64 {
-		return m
-	}
-	relative := uint32(elf.R_X86_64_RELATIVE)
-	if f.Machine == elf.EM_AARCH64 {
-		relative = uint32(elf.R_AARCH64_RELATIVE)
-	}
-	data, err := elffile.Data(section, MaxPart)
-	if err != nil {
-		return m
-	}
-	const size = 24 // the size of an Elf64_Rela
-	for ; len(data) >= size; data = data[size:] {
-		if uint32(f.ByteOrder.Uint64(data[8:])) == relative {
-			m.relocations = append(
-				m.relocations, relocation{f.ByteOrder.Uint64(data), f.ByteOrder.Uint64(data[16:])},
-			)
+// relocations yields the addresses of the pointers that the loader writes, and their values before
+// the load address is added.
+func (m *memory) relocations() iter.Seq2[uint64, uint64] {
+	return func(yield func(at, to uint64) bool) {
+		section := elffile.Loaded(m.file, ".rela.dyn")
+		if section == nil || section.Size > MaxPart || m.file.Class != elf.ELFCLASS64 {
+			return
+		}
+		relative := uint32(elf.R_X86_64_RELATIVE)
+		if m.file.Machine == elf.EM_AARCH64 {
+			relative = uint32(elf.R_AARCH64_RELATIVE)
+		}
+		const size = 24 // the size of an Elf64_Rela
+		order, all := m.file.ByteOrder, newPart(m.file.ByteOrder, section, 0, section.Size)
+		for offset := uint64(0); ; {
+			b := all.from(offset, size)
+			if len(b) < size {
+				return
+			}
+			for ; len(b) >= size; b, offset = b[size:], offset+size {
+				if uint32(order.Uint64(b[8:])) == relative &&
+					!yield(order.Uint64(b), order.Uint64(b[16:])) {
+					return
+				}
+			}
 		}
 	}
-	slices.SortFunc(m.relocations, func(a, b relocation) int { return cmp.Compare(a.at, b.at) })
-	return m
 }
 
-// pointersTo returns the addresses of the pointers to an address.
+// maxPointers is the maximum number of pointers to the table. A program has two or three.
+const maxPointers = 64
+
+// pointersTo returns the addresses of the pointers to an address. The moduledata is in memory that
+// the program can write.
 func (m *memory) pointersTo(address uint64) (all []uint64) {
-	for _, r := range m.relocations {
-		if r.to == address {
-			all = append(all, r.at)
+	for at, to := range m.relocations() {
+		if to == address && len(all) < maxPointers {
+			all = append(all, at)
 		}
 	}
 	if len(all) > 0 {
 		return all
 	}
 	for _, p := range m.file.Progs {
-		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X != 0 {
+		isData := p.Type == elf.PT_LOAD && p.Flags&(elf.PF_W|elf.PF_X) == elf.PF_W
+		if !isData || p.Filesz > MaxPart {
 			continue
 		}
-		data := read(p, p.Vaddr)
-		for i := -p.Vaddr & 7; i+8 <= uint64(len(data)); i += 8 {
-			if m.file.ByteOrder.Uint64(data[i:]) == address {
-				all = append(all, p.Vaddr+i)
+		data := newPart(m.file.ByteOrder, p, 0, p.Filesz)
+		for i := -p.Vaddr & 7; ; {
+			b := data.from(i, 8)
+			if len(b) < 8 {
+				break
+			}
+			for ; len(b) >= 8; b, i = b[8:], i+8 {
+				if m.file.ByteOrder.Uint64(b) == address && len(all) < maxPointers {
+					all = append(all, p.Vaddr+i)
+				}
 			}
 		}
 	}
 	return all
+}
+
+// relocate reads the pointers that the loader writes to a moduledata.
+func (m *memory) relocate(module uint64) {
+	m.relocated = map[uint64]uint64{}
+	for at, to := range m.relocations() {
+		if at >= module && at-module < moduleSize {
+			m.relocated[at] = to
+		}
+	}
 }
 
 // errNotLoaded means that the file does not load an address.
@@ -83,13 +103,10 @@ func (m *memory) load(b []byte, at uint64) error {
 	return err
 }
 
-// pointer returns the pointer at an address.
+// pointer returns the pointer at an address of a moduledata.
 func (m *memory) pointer(at uint64) (uint64, bool) {
-	i, found := slices.BinarySearchFunc(
-		m.relocations, at, func(r relocation, at uint64) int { return cmp.Compare(r.at, at) },
-	)
-	if found {
-		return m.relocations[i].to, true
+	if to, found := m.relocated[at]; found {
+		return to, true
 	}
 	var b [8]byte
 	err := m.load(b[:], at)
@@ -102,22 +119,18 @@ func (m *memory) contains(address uint64, flags elf.ProgFlag) bool {
 	return elffile.Segment(m.file, address, flags) != nil
 }
 
-// bytes returns the content from an address to the end of the part of the file that contains it.
-func (m *memory) bytes(address uint64) []byte {
-	if p := elffile.Segment(m.file, address, 0); p != nil {
-		return read(p, address)
-	}
-	return nil
-}
-
-// MaxPart is the maximum number of bytes that are read from one part of a file. The largest Go
-// programs have tables of some 100 MB.
-const MaxPart = 128 << 20
-
-func read(p *elf.Prog, from uint64) []byte {
-	size := p.Filesz - (from - p.Vaddr)
-	if size > MaxPart {
+// part returns the content from an address to the end of its section or, without one, of the part
+// of the file that contains it.
+func (m *memory) part(address uint64) *part {
+	p := elffile.Segment(m.file, address, 0)
+	if p == nil {
 		return nil
 	}
-	return elffile.ReadSome(p, int64(from-p.Vaddr), size)
+	offset, size := address-p.Vaddr, p.Filesz-(address-p.Vaddr)
+	for _, s := range m.file.Sections {
+		if s.Addr != 0 && address >= s.Addr && address-s.Addr < s.Size {
+			size = min(size, s.Size-(address-s.Addr))
+		}
+	}
+	return newPart(m.file.ByteOrder, p, offset, min(size, MaxPart))
 }

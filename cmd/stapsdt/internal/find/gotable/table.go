@@ -3,34 +3,38 @@
 package gotable
 
 import (
-	"bytes"
 	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
 	"iter"
 	"sort"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
 )
 
 // Table finds Go functions, and the functions that are inlined in them, in the runtime's pclntab,
 // in the format of Go 1.20 (runtime/symtab.go, symtabinl.go). debug/gosym reads the pclntab too,
 // but no inlined functions, and its caller must know the start of the text, which a stripped
-// program has only in the runtime's moduledata. A Table is immutable.
+// program has only in the runtime's moduledata.
+//
+// A Table reads the file when it is asked, and keeps little of it. It must be used by one goroutine
+// at a time, while the file is open.
 type Table struct {
 	order   binary.ByteOrder
 	quantum uint64 // the unit of differences between addresses
 	text    uint64 // the address of the first function
 	funcs   uint64 // the number of functions
-	names   []byte
-	units   []byte
-	files   []byte
-	pcs     []byte // tables of values by address
-	lines   []byte // a table of the functions, and their runtime._func structs
-	inlined []byte // the base of funcdata offsets, or nil if it was not found
+	names   *part
+	units   *part
+	files   *part
+	pcs     *part // tables of values by address
+	index   *part // a table of the functions
+	lines   *part // the same, and their runtime._func structs
+	inlined *part // the base of funcdata offsets, or nil if it was not found
 	memory  *memory
 	types   uint64 // the address of the first type, or 0
 }
@@ -48,6 +52,7 @@ const (
 	moduleText   = 176 // the offset of text
 	moduleTypes  = 296 // the offset of types
 	moduleGoFunc = 320 // the lowest offset of gofunc, since Go 1.20
+	moduleSize   = 512 // more than the offsets of all fields that are read
 )
 
 var (
@@ -68,50 +73,89 @@ func Has(f *elf.File) bool {
 	return s != nil && s.Size > 0
 }
 
-// New reads the table of a file. The error is ErrNoTable, ErrFormat, or a read error.
+// MaxPart is the maximum size of a part of a file. The largest Go programs have tables of some
+// 100 MB.
+const MaxPart = 128 << 20
+
+// New finds the table of a file. The error is ErrNoTable, ErrFormat, or a read error.
 func New(f *elf.File) (*Table, error) {
 	if !Has(f) {
 		return nil, ErrNoTable
 	}
 	s := section(f)
-	data, err := elffile.Data(s, MaxPart)
+	head, err := header(s)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("section %.32q: %w", s.Name, err)
 	}
-	if f.Class != elf.ELFCLASS64 || len(data) < goHeader || f.ByteOrder.Uint32(data) != goMagic ||
-		data[7] != 8 {
+	if f.Class != elf.ELFCLASS64 || s.Size < goHeader || f.ByteOrder.Uint32(head) != goMagic ||
+		head[7] != 8 {
 		return nil, ErrFormat
 	}
-	t := &Table{order: f.ByteOrder, quantum: uint64(data[6]), funcs: t64(f, data, 8)}
-	var parts [5][]byte
-	for i := range parts {
-		offset := t64(f, data, 32+8*uint64(i))
-		if offset > uint64(len(data)) {
+	word := func(at int) uint64 { return f.ByteOrder.Uint64(head[at:]) }
+	t := &Table{order: f.ByteOrder, quantum: uint64(head[6]), funcs: word(8)}
+	parts := []**part{&t.names, &t.units, &t.files, &t.pcs, &t.lines}
+	for i, to := range parts {
+		offset, end := word(32+8*i), s.Size
+		if offset > s.Size {
 			return nil, ErrFormat
 		}
-		parts[i] = data[offset:]
+		for other := range parts {
+			if o := word(32 + 8*other); o > offset {
+				end = min(end, o)
+			}
+		}
+		*to = newPart(t.order, s, offset, end-offset)
 	}
-	t.names, t.units, t.files, t.pcs, t.lines = parts[0], parts[1], parts[2], parts[3], parts[4]
-	if t.funcs == 0 || t.funcs > uint64(len(t.lines))/8 || !t.locate(f, s) {
+	t.index = newPart(t.order, s, word(64), t.lines.size)
+	if t.funcs == 0 || t.funcs > t.lines.size/8 || !t.locate(f, s) {
 		return nil, ErrFormat
 	}
 	return t, nil
 }
 
-func t64(f *elf.File, data []byte, at uint64) uint64 { return f.ByteOrder.Uint64(data[at:]) }
+// header returns the beginning of a section with a table. It fails unless the file has all of it.
+func header(s *elf.Section) (head []byte, err error) {
+	if s.Size > MaxPart || s.Type == elf.SHT_NOBITS {
+		return nil, fmt.Errorf("%d bytes exceed the limit of %d", s.Size, MaxPart)
+	}
+	head = make([]byte, goHeader)
+	if err = readFull(s, make([]byte, 1), s.Size-1); err == nil {
+		err = readFull(s, head[:min(s.Size, goHeader)], 0)
+	}
+	return head, err
+}
+
+func readFull(r io.ReaderAt, b []byte, at uint64) error {
+	n, err := r.ReadAt(b, int64(at))
+	switch {
+	case n == len(b):
+		return nil
+	case err == io.EOF:
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Memory returns the maximum number of bytes that the table keeps of the file.
+func (t *Table) Memory() (n int64) {
+	for _, p := range []*part{t.names, t.units, t.files, t.pcs, t.index, t.lines, t.inlined} {
+		n += p.memory()
+	}
+	return n
+}
 
 // locate finds the moduledata, which begins with the address of the table, and reads the start of
 // the text from it.
 func (t *Table) locate(f *elf.File, s *elf.Section) bool {
-	m := newMemory(f)
+	m := &memory{file: f}
 	t.memory = m
 	for _, at := range m.pointersTo(s.Addr) {
+		m.relocate(at)
 		text, ok := m.pointer(at + moduleText)
 		if !ok || !m.contains(text, elf.PF_X) {
 			continue
 		}
-		if first, ok := m.pointer(at + moduleFirst); !ok ||
-			first != text+uint64(t.u32(t.lines, 0)) {
+		if first, ok := m.pointer(at + moduleFirst); !ok || first != text+uint64(t.index.u32(0)) {
 			continue
 		}
 		t.text = text
@@ -119,7 +163,7 @@ func (t *Table) locate(f *elf.File, s *elf.Section) bool {
 			t.types = types
 		}
 		if at, ok := m.goFunc(at, s); ok {
-			t.inlined = m.bytes(at)
+			t.inlined = m.part(at)
 		}
 		return true
 	}
@@ -158,65 +202,46 @@ type Frame struct {
 	Top bool
 }
 
-// Lookup returns the functions at an address, the inlined ones first.
+// Lookup returns the functions at an address, the inlined ones first. There are none if the file
+// cannot be read.
 func (t *Table) Lookup(pc uint64) []Frame {
 	if pc < t.text {
 		return nil
 	}
 	offset := pc - t.text
 	i := sort.Search(
-		int(t.funcs)+1, func(i int) bool { return uint64(t.u32(t.lines, uint64(8*i))) > offset },
+		int(t.funcs)+1, func(i int) bool { return uint64(t.index.u32(uint64(8*i))) > offset },
 	)
 	if i == 0 || i > int(t.funcs) { // the last entry is the end of the text
 		return nil
 	}
-	f := t.function(uint64(i - 1))
-	if f == nil {
+	f := goFunction{Table: t}
+	if !f.read(uint64(i - 1)) {
 		return nil
 	}
 	return f.at(pc)
 }
 
-// function returns a function by its index, or nil if the table is damaged.
-func (t *Table) function(i uint64) *goFunction {
-	fn := uint64(t.u32(t.lines, 8*i+4))
-	if fn+goFunc > uint64(len(t.lines)) {
-		return nil
+// read reads a function by its index. It fails if the table is damaged.
+func (f *goFunction) read(i uint64) bool {
+	b := f.index.from(8*i, 12)
+	if len(b) < 12 {
+		return false
 	}
-	return &goFunction{t, t.lines[fn:], t.text + uint64(t.u32(t.lines, 8*i))}
+	f.entry, f.end = f.text+uint64(f.order.Uint32(b)), f.text+uint64(f.order.Uint32(b[8:]))
+	f.place = uint64(f.order.Uint32(b[4:]))
+	return copy(f.raw[:], f.lines.from(f.place, goFunc)) == goFunc
 }
-
-func (t *Table) u32(b []byte, at uint64) uint32 {
-	if at > uint64(len(b)) || uint64(len(b))-at < 4 {
-		return ^uint32(0)
-	}
-	return t.order.Uint32(b[at:])
-}
-
-// text returns the string before the first NUL.
-func text(b []byte, at uint64) string {
-	const maxLength = 4096
-	if at >= uint64(len(b)) {
-		return ""
-	}
-	b = b[at:min(uint64(len(b)), at+maxLength)]
-	if end := bytes.IndexByte(b, 0); end >= 0 {
-		b = b[:end]
-	}
-	return string(b)
-}
-
-// name returns the name of a function at an offset.
-func (t *Table) name(at uint32) string { return spec.Unescape(text(t.names, uint64(at))) }
 
 // goFunction is a runtime._func, and the data after it.
 type goFunction struct {
 	*Table
-	raw   []byte
-	entry uint64
+	raw        [goFunc]byte
+	place      uint64 // of raw in lines
+	entry, end uint64
 }
 
-func (f *goFunction) field(i uint64) uint32 { return f.u32(f.raw, 4*i) }
+func (f *goFunction) field(i uint64) uint32 { return f.order.Uint32(f.raw[4*i:]) }
 
 // The words of a runtime._func.
 const (
@@ -227,19 +252,24 @@ const (
 	wordUnit = 8
 	wordDecl = 9  // the line of the declaration
 	flagAt   = 41 // the byte with the flags
+	dataAt   = 43 // the byte with the number of funcdata offsets
 )
 
 // at returns the functions that are inlined at an address, and then the function itself.
 func (f *goFunction) at(pc uint64) (all []Frame) {
-	tree := f.tree()
-	for len(tree) > 0 && len(all) < maxInlined {
+	tree, hasTree := f.tree()
+	for hasTree && len(all) < maxInlined {
 		index := f.value(f.pcdata(pcInlined), pc)
-		if index < 0 || uint64(index) >= uint64(len(tree))/inlinedCall {
+		if index < 0 {
 			break
 		}
-		call := tree[uint64(index)*inlinedCall:]
-		all = append(all, f.frame(f.u32(call, 4), pc))
-		pc = f.entry + uint64(f.u32(call, 8))
+		call := f.inlined.from(tree+uint64(index)*inlinedCall, inlinedCall)
+		if len(call) < inlinedCall {
+			break
+		}
+		name, parent := f.order.Uint32(call[4:]), f.order.Uint32(call[8:])
+		all = append(all, f.frame(name, pc))
+		pc = f.entry + uint64(parent)
 	}
 	fn := f.frame(f.field(wordName), pc)
 	fn.Top = f.raw[flagAt]&flagTop != 0
@@ -247,11 +277,12 @@ func (f *goFunction) at(pc uint64) (all []Frame) {
 }
 
 func (f *goFunction) frame(name uint32, pc uint64) Frame {
-	fn := Frame{Name: short(f.name(name))}
+	fn := Frame{Name: short(f.Name(name))}
 	line, file := f.value(f.field(wordLine), pc), f.value(f.field(wordFile), pc)
 	if line > 0 && file >= 0 {
-		if at := f.u32(f.units, 4*(uint64(f.field(wordUnit))+uint64(file))); at != ^uint32(0) {
-			fn.File, fn.Line = text(f.files, uint64(at)), int(line)
+		at := f.units.u32(4 * (uint64(f.field(wordUnit)) + uint64(file)))
+		if at != ^uint32(0) {
+			fn.File, fn.Line = f.files.text(uint64(at)), int(line)
 		}
 	}
 	return fn
@@ -266,47 +297,56 @@ func short(name string) string {
 	return name[:i] + "[...]" + name[j+1:]
 }
 
+// maxTables is the maximum number of tables of values of a function. The compiler makes five.
+const maxTables = 64
+
 // pcdata returns the offset of a table of values by address, or 0 if there is none.
 func (f *goFunction) pcdata(i uint64) uint32 {
-	if i >= uint64(f.field(wordPCs)) {
+	if n := uint64(f.field(wordPCs)); i >= n || n > maxTables {
 		return 0
 	}
-	return f.u32(f.raw, goFunc+4*i)
+	return f.lines.u32(f.place + goFunc + 4*i)
 }
 
-// tree returns the table of calls that are inlined in the function.
-func (f *goFunction) tree() []byte {
-	count := uint64(f.raw[43])
-	if dataInlined >= count {
-		return nil
+// tree returns the place of the table of calls that are inlined in the function.
+func (f *goFunction) tree() (at uint64, ok bool) {
+	count, tables := uint64(f.raw[dataAt]), uint64(f.field(wordPCs))
+	if dataInlined >= count || tables > maxTables || f.inlined == nil {
+		return 0, false
 	}
-	offset := f.u32(f.raw, goFunc+4*uint64(f.field(wordPCs))+4*dataInlined)
-	if offset == ^uint32(0) || uint64(offset) >= uint64(len(f.inlined)) {
-		return nil
-	}
-	return f.inlined[offset:]
+	offset := f.lines.u32(f.place + goFunc + 4*tables + 4*dataInlined)
+	return uint64(offset), offset != ^uint32(0) && uint64(offset) < f.inlined.size
 }
+
+// maxValues is the maximum number of values of a table. A function can have one for each
+// instruction.
+const maxValues = 1 << 20
 
 // values yields the values of a table by address, with the address at which each ends.
 func (f *goFunction) values(table uint32) iter.Seq2[uint64, int32] {
 	return func(yield func(end uint64, value int32) bool) {
-		if table == 0 || uint64(table) >= uint64(len(f.pcs)) {
+		const pair = 2 * binary.MaxVarintLen32
+		if table == 0 {
 			return
 		}
-		b, end, value := f.pcs[table:], f.entry, int32(-1)
-		for first := true; ; first = false {
-			delta, n := binary.Uvarint(b)
-			if n <= 0 || delta == 0 && !first {
+		at, end, value := uint64(table), f.entry, int32(-1)
+		var b []byte
+		for n := range maxValues {
+			if len(b) < pair {
+				b = f.pcs.from(at, pair)
+			}
+			delta, i := binary.Uvarint(b)
+			if i <= 0 || delta == 0 && n > 0 {
 				return
 			}
-			step, m := binary.Uvarint(b[n:])
-			if m <= 0 {
+			step, j := binary.Uvarint(b[i:])
+			if j <= 0 {
 				return
 			}
-			b = b[n+m:]
+			at, b = at+uint64(i+j), b[i+j:]
 			value += int32(uint32(delta)>>1) ^ -int32(delta&1)
 			end += step * f.quantum
-			if !yield(end, value) {
+			if !yield(end, value) || end >= f.end {
 				return
 			}
 		}

@@ -33,6 +33,8 @@ type Module struct {
 	debug   func(*elf.File, debugfile.Content) (*debugfile.File, error)
 	sources *sources // nil if DWARF is not read
 	source  sourceTable
+	// known are the Go functions at addresses.
+	known map[uint64][]Function
 }
 
 // tables are the tables that map the addresses of a file.
@@ -93,6 +95,7 @@ func (m *Module) read() *tables {
 	if m.content != nil {
 		t.read(in, m.debug)
 	}
+	in.spent = true
 	if !in.stalled {
 		m.tables = t
 	}
@@ -109,7 +112,10 @@ func (t *tables) read(
 		return
 	}
 	t.file = f
-	t.go_, _ = gotable.New(f) // symbols are used instead
+	// without it, symbols are used
+	if t.go_, _ = gotable.New(f); t.go_ != nil && !in.spend(t.go_.Memory()) {
+		t.go_ = nil
+	}
 	t.isImage = f.Section(".symtab") == nil && f.Section(".init") == nil && f.Section(".plt") == nil
 	t.buildID = hex.EncodeToString(debugfile.BuildID(f))
 	files := []*elf.File{f}
@@ -128,14 +134,23 @@ func (t *tables) read(
 type budget struct {
 	io.ReaderAt
 	left    *int64
+	spent   bool // whether all that will be kept was counted, so that reading more is free
 	stalled bool // whether the file system did not answer
 }
 
+// spend takes bytes from the budget, and reports whether there were as many.
+func (b *budget) spend(n int64) bool {
+	if *b.left < n {
+		return false
+	}
+	*b.left -= n
+	return true
+}
+
 func (b *budget) ReadAt(p []byte, off int64) (n int, err error) {
-	if *b.left < int64(len(p)) {
+	if !b.spent && !b.spend(int64(len(p))) {
 		return 0, errors.New("the tables of the files are too large")
 	}
-	*b.left -= int64(len(p))
 	n, err = b.ReaderAt.ReadAt(p, off)
 	b.stalled = b.stalled || errors.Is(err, stall.Err)
 	return n, err
@@ -160,14 +175,8 @@ func (m *Module) address(offset uint64) (uint64, bool) {
 // lookup returns the functions at one of the file's addresses, the inlined ones first.
 func (m *Module) lookup(address uint64) []Function {
 	t := m.read()
-	if t.go_ != nil {
-		if frames := t.go_.Lookup(address); len(frames) > 0 && frames[len(frames)-1].Name != "" {
-			var fns []Function
-			for _, f := range frames {
-				fns = append(fns, Function{Name: f.Name, File: f.File, Line: f.Line, top: f.Top})
-			}
-			return fns
-		}
+	if fns := m.goFunctions(address); fns != nil {
+		return slices.Clone(fns)
 	}
 	fns := slices.Clone(m.described(t.file, address))
 	s := t.symbol(address)
@@ -179,6 +188,26 @@ func (m *Module) lookup(address uint64) []Function {
 	case n > 0 && fns[n-1].Name == "":
 		return nil
 	}
+	return fns
+}
+
+// goFunctions returns the Go functions at an address, or nil.
+func (m *Module) goFunctions(address uint64) []Function {
+	if fns := m.known[address]; fns != nil || m.read().go_ == nil {
+		return fns
+	}
+	var fns []Function
+	frames := m.read().go_.Lookup(address)
+	if n := len(frames); n == 0 || frames[n-1].Name == "" {
+		return nil
+	}
+	for _, f := range frames {
+		fns = append(fns, Function{Name: f.Name, File: f.File, Line: f.Line, top: f.Top})
+	}
+	if m.known == nil || len(m.known) == maxDescribed {
+		m.known = map[uint64][]Function{}
+	}
+	m.known[address] = fns
 	return fns
 }
 

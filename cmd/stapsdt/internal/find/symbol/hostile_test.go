@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/internal/elffile/sparse"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -156,4 +157,31 @@ func TestTablesLater(t *testing.T) {
 	require.Nil(t, m.read().go_)
 	require.NotNil(t, m.read().go_)
 	require.Same(t, m.read(), m.read())
+}
+
+// TestKnownFunctions: the functions at an address are read once, and reading them costs nothing of
+// what other files may need.
+func TestKnownFunctions(t *testing.T) {
+	exe, err := os.Open("/proc/self/exe")
+	require.NoError(t, err)
+	defer exe.Close()
+	left := int64(maxTables)
+	file := &faltering{ReaderAt: exe}
+	m := &Module{content: file, left: &left}
+	require.NotNil(t, m.read().go_)
+	assert.LessOrEqual(t, left, maxTables-m.read().go_.Memory())
+	spent := left
+	at := uint64(0)
+	require.NoError(t, m.read().go_.Functions(0, nil, func(f gotable.Function) bool {
+		at = f.Entry
+		return f.Name != "runtime.mallocgc"
+	}))
+	first := m.lookup(at)
+	require.Len(t, first, 1)
+	require.Equal(t, "runtime.mallocgc", first[0].Name)
+	reads := file.reads
+	first[0].Name = "the caller's own"
+	assert.Equal(t, "runtime.mallocgc", m.lookup(at)[0].Name)
+	assert.Equal(t, reads, file.reads)
+	assert.Equal(t, spent, left)
 }

@@ -204,10 +204,11 @@ func (f *File) TypeNames() value.Names { return f.functions.program }
 func (f *File) addFunction(found *functions, fn *function.Function, by spec.Spec) error {
 	name, at, args, fields := fn.Name, []function.Site{fn.Call}, fn.Args, fn.Fields
 	if by.Returns {
-		if fn.ReturnErr != nil {
-			return fn.ReturnErr
+		returns, err := fn.Returns()
+		if err != nil {
+			return err
 		}
-		name, at, args = fn.Name+spec.ReturnSuffix, fn.Returns, fn.Results
+		name, at, args = fn.Name+spec.ReturnSuffix, returns, fn.Results
 		fields = fn.ResultFields
 	}
 	for _, place := range at {
@@ -242,11 +243,4 @@ func inlinedProblem(callers map[string]int) error {
 		names = append(names, fmt.Sprintf("%s in %d", name, callers[name]))
 	}
 	return fmt.Errorf("not every call is seen, because the compiler has inlined functions in others, at least %s", text.Some(names, 5))
-}
-
-// notes returns the probes that are not functions.
-func (f *File) notes() []sdt.Site {
-	return slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool {
-		return f.Function(&p) != nil
-	})
 }

@@ -20,9 +20,10 @@ func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
 		p.Nop = f.Nop(&site)
 		return p
 	}
+	_, endless := fn.Returns()
 	p.Function = &bpf.FunctionSite{
 		Return: fn.Return, Push: fn.Place == function.AtPush && !fn.Return, Goid: fn.Goid,
-		Endless: fn.ReturnErr != nil,
+		Endless: endless != nil,
 	}
 	p.ArgsErr, p.Restarts = fn.ArgsErr, fn.Place == function.AtBranch && !fn.Return
 	for i, a := range fn.Args {

@@ -1,10 +1,13 @@
 package spec
 
 import (
+	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestPattern(t *testing.T) {
@@ -30,4 +33,37 @@ func TestPattern(t *testing.T) {
 // TestPatternTime: no pattern takes time that grows exponentially with its stars, which would not end.
 func TestPatternTime(t *testing.T) {
 	assert.False(t, Pattern(strings.Repeat("*a", 200)+"b").Match(strings.Repeat("a", 4000)))
+}
+
+// TestGlob compares globs with regular expressions, also for bytes that are not UTF-8.
+func TestGlob(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	word := func() string {
+		b := make([]byte, random.IntN(7))
+		for i := range b {
+			b[i] = "ab*?(\xc3\xa9\xff"[random.IntN(8)]
+		}
+		return string(b)
+	}
+	matches := 0
+	for range 200_000 {
+		p, name := Pattern(word()), word()
+		expression := `(?s)\A`
+		for i, r := range string(p) {
+			switch {
+			case p.isStar(i):
+				expression += ".*"
+			case r == '?':
+				expression += "."
+			default:
+				expression += regexp.QuoteMeta(string(r))
+			}
+		}
+		want := regexp.MustCompile(expression + `\z`).MatchString(name)
+		require.Equal(t, want, p.Glob().Match([]byte(name)), "%q %q", p, name)
+		if want {
+			matches++
+		}
+	}
+	assert.Greater(t, matches, 10_000)
 }

@@ -145,13 +145,13 @@ func (o *printer) functions(heading string, fns []*function.Function) {
 			continue
 		}
 		fmt.Fprintf(o, "      calls at %#x, %v\n", fn.Call.Offset, fn.Place)
-		switch n := len(fn.Returns); {
-		case fn.ReturnErr != nil:
-			fmt.Fprintf(o, "      returns are not seen: %v\n", fn.ReturnErr)
-		case n == 1:
-			fmt.Fprintf(o, "      returns at %#x\n", fn.Returns[0].Offset)
+		switch returns, err := fn.Returns(); {
+		case err != nil:
+			fmt.Fprintf(o, "      returns are not seen: %v\n", err)
+		case len(returns) == 1:
+			fmt.Fprintf(o, "      returns at %#x\n", returns[0].Offset)
 		default:
-			fmt.Fprintf(o, "      returns at %d instructions, the first at %#x\n", n, fn.Returns[0].Offset)
+			fmt.Fprintf(o, "      returns at %d instructions, the first at %#x\n", len(returns), returns[0].Offset)
 		}
 		if fn.ArgsErr != nil {
 			fmt.Fprintf(o, "      no arguments: %v\n", fn.ArgsErr)
@@ -198,11 +198,12 @@ func functionsJSON(out *printer, path string, pids []int, fns []*function.Functi
 			Place: places[fn.Place], Offset: fn.Call.Offset, Returns: []uint64{},
 			Inlined: fn.Inlined, PIDs: pids,
 		}
-		for _, r := range fn.Returns {
+		returns, err := fn.Returns()
+		for _, r := range returns {
 			j.Returns = append(j.Returns, r.Offset)
 		}
-		if fn.ReturnErr != nil {
-			j.ReturnsError = fn.ReturnErr.Error()
+		if err != nil {
+			j.ReturnsError = err.Error()
 		}
 		if fn.ArgsErr != nil {
 			j.ArgumentsError = fn.ArgsErr.Error()
