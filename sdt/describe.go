@@ -1,11 +1,11 @@
 package sdt
 
 import (
+	"cmp"
 	"debug/dwarf"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
@@ -39,12 +39,10 @@ func ReadTypes(r io.ReaderAt, sites []Site) error {
 	if err != nil {
 		return err
 	}
-	d := describer{sites: map[uint64][]*Site{}}
+	d := describer{sites: make([]located, 0, len(sites))}
 	for i := range sites {
-		p := &sites[i]
-		if len(p.Args) > 0 {
-			at := f.mask(p.Address + f.shift(p.base))
-			d.sites[at] = append(d.sites[at], p)
+		if p := &sites[i]; len(p.Args) > 0 {
+			d.sites = append(d.sites, located{f.mask(p.Address + f.shift(p.base)), p})
 		}
 	}
 	if len(d.sites) == 0 {
@@ -54,10 +52,15 @@ func ReadTypes(r io.ReaderAt, sites []Site) error {
 	if data == nil || err != nil {
 		return err
 	}
+	slices.SortStableFunc(d.sites, func(a, b located) int { return cmp.Compare(a.at, b.at) })
+	wanted := make([]uint64, len(d.sites))
+	for i := range d.sites {
+		wanted[i] = d.sites[i].at
+	}
 	d.types = newTypes(data.Data, int64(f.pick(4, 8)))
 	d.functions = debuginfo.Functions{
 		Entries: debuginfo.Entries{R: data.Reader(), Left: functionWork}, Data: data,
-		Wanted: slices.Sorted(maps.Keys(d.sites)), Ranges: rangeWork,
+		Wanted: slices.Compact(wanted), Ranges: rangeWork,
 	}
 	for _, u := range data.Units {
 		if err := d.functions.In(u, d.function); err != nil {
@@ -76,11 +79,17 @@ func ReadTypes(r io.ReaderAt, sites []Site) error {
 
 // describer looks for the functions at the sites of probes.
 type describer struct {
-	sites     map[uint64][]*Site
+	sites     []located // in the order of their addresses
 	functions debuginfo.Functions
 	types     *types
 	found     []description
 	errs      []error
+}
+
+// located is a site with its address in the file.
+type located struct {
+	at uint64
+	*Site
 }
 
 // description holds the arguments that DWARF has for a probe.
@@ -101,8 +110,11 @@ func (d *describer) function(at uint64, e *dwarf.Entry) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range d.sites[at] {
-		args := params
+	i, _ := slices.BinarySearchFunc(
+		d.sites, at, func(s located, at uint64) int { return cmp.Compare(s.at, at) },
+	)
+	for ; i < len(d.sites) && d.sites[i].at == at; i++ {
+		p, args := d.sites[i].Site, params
 		if len(params) == 6 && len(p.Args) > 6 {
 			args = slices.Concat(params, rest)
 		}

@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
 )
@@ -18,6 +19,10 @@ const (
 	maxArgs   = 1 << 18
 	maxErrors = 100
 
+	// maxKnown is the maximum number of spellings of arguments that are kept. A library for probes
+	// writes a few.
+	maxKnown = 64
+
 	// maxName is the maximum number of bytes of the name of a provider, a probe, an argument or
 	// a type, so that every line about it is short.
 	maxName = 1024
@@ -29,6 +34,9 @@ type walker struct {
 	sites []Site
 	errs  []error
 	left  int // number of arguments that may still be read
+	// known are the arguments that were read, by how the notes spell them, because many probes have
+	// the same.
+	known map[string][]Arg
 }
 
 var errTooMany = errors.New("too many errors")
@@ -92,6 +100,9 @@ func (w *walker) section(s *elf.Section) {
 			return
 		}
 		if kind == noteType && string(data[name:name+nameSize]) == noteOwner {
+			if w.sites == nil { // the notes of a file have similar sizes
+				w.sites = make([]Site, 0, size/(end-at))
+			}
 			if err := w.note(data[desc:end], desc); err != nil && err != errDiscarded {
 				fail(at, "%w", err)
 			}
@@ -128,6 +139,9 @@ func (w *walker) note(desc []byte, at uint64) error {
 		text[i], rest = string(s), after
 	}
 	p.Provider, p.Name = text[0], text[1]
+	if n := len(w.sites); n > 0 && w.sites[n-1].Provider == p.Provider {
+		p.Provider = w.sites[n-1].Provider // of the same memory
+	}
 	if p.Provider == "" || p.Name == "" {
 		return fmt.Errorf("names at %#x: %q:%q is incomplete", at+uint64(3*word), p.Provider, p.Name)
 	}
@@ -137,11 +151,9 @@ func (w *walker) note(desc []byte, at uint64) error {
 	if len(bytes.Trim(rest, "\x00")) != 0 {
 		return fmt.Errorf("%s:%s: %d bytes at %#x follow the arguments", p.Provider, p.Name, len(rest), at+uint64(len(desc)-len(rest)))
 	}
-	words := splitArgs(text[2])
-	if w.left -= len(words); w.left < 0 {
+	if p.Args = w.args(text[2]); w.left < 0 {
 		return fmt.Errorf("%s:%s: the file has more than %d arguments", p.Provider, p.Name, maxArgs)
 	}
-	p.Args = parseArgs(w.file.notation(), words)
 	if err := w.place(&p); err == errDiscarded {
 		return err
 	} else if err != nil {
@@ -149,6 +161,27 @@ func (w *walker) note(desc []byte, at uint64) error {
 	}
 	w.sites = append(w.sites, p)
 	return nil
+}
+
+// args returns the arguments of a note, or nil if the file has too many.
+func (w *walker) args(text string) []Arg {
+	known, ok := w.known[text]
+	if ok {
+		if w.left -= len(known); w.left < 0 {
+			return nil
+		}
+		return slices.Clone(known)
+	}
+	words := splitArgs(text)
+	if w.left -= len(words); w.left < 0 {
+		return nil
+	}
+	all := parseArgs(w.file.notation(), words)
+	if len(w.known) < maxKnown {
+		w.known[text] = all
+		all = slices.Clone(all)
+	}
+	return all
 }
 
 // place finds a probe's site and semaphore in the file.

@@ -60,7 +60,7 @@ func Read(r io.ReaderAt) ([]Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := walker{file: f, left: maxArgs}
+	w := walker{file: f, left: maxArgs, known: map[string][]Arg{}}
 	left := uint64(maxNotes)
 	for _, s := range f.Sections {
 		if s.Name != noteSection {

@@ -47,6 +47,18 @@ func TestRead(t *testing.T) {
 	})
 }
 
+// TestSameArguments: notes that spell their arguments the same have their own.
+func TestSameArguments(t *testing.T) {
+	eachFormat(t, func(t *testing.T, f format) {
+		section := notes(f.sdtNote(0x1010, 0, 0, "app\x00first\x004@1\x00"), f.sdtNote(0x1020, 0, 0, "app\x00second\x004@1\x00"))
+		got, err := read(f.file(f.machine(), 0, section))
+		require.NoError(t, err)
+		require.Equal(t, got[0].Args, got[1].Args)
+		got[0].Args[0].Name = "n"
+		require.Empty(t, got[1].Args[0].Name)
+	})
+}
+
 // Names that no program has would make every line about them as long.
 func TestLongNames(t *testing.T) {
 	f := formats[0]

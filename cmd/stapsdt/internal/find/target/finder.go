@@ -26,6 +26,7 @@ type Finder struct {
 	purged time.Time       // when expired entries were last removed
 	byID   map[ID]*File
 	named  map[ID]bool   // files that a user has named
+	frozen bool          // whether there are no files but those in byID
 	leases *lease.Leases // nil if nothing will be attached
 	owners *owners       // nil if there are no budgets
 	skips  Skips
@@ -240,6 +241,12 @@ func (f *Finder) readMapped(pid int, key proc.File, opened *Content, o *owner) (
 	return nil, nil
 }
 
+// errOther means that a file is not among those that are looked for.
+var errOther = errors.New("another file")
+
+// Freeze makes the finder ignore all files but those that are open. It finds no more functions.
+func (f *Finder) Freeze() { f.frozen, f.specs = true, nil }
+
 // errManyProbes means that the files of a user have too many probes.
 var errManyProbes = errors.New("too many probes")
 
@@ -263,6 +270,8 @@ func (f *Finder) read(
 			return same, nil
 		}
 		file.Lower = same
+	} else if f.frozen {
+		return file, errOther
 	}
 	err = file.read(f) // without a lease, because most files have no probes
 	if err == nil && !o.affords(file.size()+entrySize(path), skipProbes) {

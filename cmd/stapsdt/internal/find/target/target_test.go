@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -23,6 +24,26 @@ func TestOwnProcess(t *testing.T) {
 	_, skipped, err := finder.Process(os.Getpid())
 	assert.NoError(t, skipped)
 	assert.NoError(t, err)
+}
+
+// TestFreeze: a frozen finder finds the files that are open, and reads no others.
+func TestFreeze(t *testing.T) {
+	provider := stapsdt.NewProvider("frozen")
+	stapsdt.NewProbe0(provider, "p")
+	require.NoError(t, provider.Load())
+	defer provider.Close()
+	for _, open := range []bool{false, true} {
+		finder := NewFinder()
+		defer finder.Close()
+		if open {
+			_, err := finder.Open(provider.Path())
+			require.NoError(t, err)
+		}
+		finder.Freeze()
+		uses, _, err := finder.Process(os.Getpid())
+		require.NoError(t, err)
+		require.Equal(t, open, len(uses) == 1, uses)
+	}
 }
 
 // mapExecutable maps a file, and returns what unmaps it.

@@ -52,7 +52,12 @@ func (f *File) describeAll() {
 // readTypes reads the types of some probes. It writes to their Args, which copies of the sites
 // share.
 func (f *File) readTypes(of func(*sdt.Site) bool) {
-	sites := slices.DeleteFunc(f.notes(), func(p sdt.Site) bool { return !of(&p) })
+	sites := make([]sdt.Site, 0, len(f.Probes))
+	for i := range f.Probes {
+		if p := &f.Probes[i]; of(p) && f.Function(p) == nil {
+			sites = append(sites, *p)
+		}
+	}
 	f.Problem = errors.Join(f.Problem, f.readTypesOf(sites))
 }
 

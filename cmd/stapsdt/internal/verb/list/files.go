@@ -196,7 +196,7 @@ func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, err
 			files = append(files, f)
 		}
 	}
-	finder.SelectFunctions(nil) // only of the files that were named
+	finder.Freeze()
 	found, err := probes.LookAt(&query.Target{All: true}, finder)
 	if err != nil {
 		found = &probes.Found{}
@@ -211,16 +211,17 @@ func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, err
 func (l *lister) ofFile(
 	f *target.File, uses []probes.Use,
 ) (heading string, lines []string, all []*probe) {
-	byName := map[string]*probe{}
+	byName := make(map[string]*probe, len(f.Probes))
 	pids := pidsOf(uses)
 	var listening []int // those that show a probe of the file
-	for _, s := range f.Probes {
+	for i := range f.Probes {
+		s := &f.Probes[i]
 		name := s.Provider + ":" + s.Name
 		p := byName[name]
 		if p == nil {
-			p = &probe{JSONProbe: JSONProbe{
+			p = &probe{key: name, JSONProbe: JSONProbe{
 				File: f.Path, Provider: s.Provider, Probe: s.Name,
-				Args: arguments(&s), Semaphore: new(bool),
+				Args: arguments(s), Semaphore: new(bool),
 				PIDs: pids, Listening: l.listeningOf(pids, name),
 				Recordings: l.recordingOf(pids), Pods: l.podsOf(pids),
 			}}
@@ -228,12 +229,12 @@ func (l *lister) ofFile(
 			all = append(all, p)
 			listening = append(listening, p.Listening...)
 		}
-		p.sites, p.Sites = append(p.sites, s), append(p.Sites, newSite(&s))
+		if p.sites = append(p.sites, s); l.options.Format.IsJSON() {
+			p.Sites = append(p.Sites, newSite(s))
+		}
 		*p.Semaphore = *p.Semaphore || s.Semaphore != 0
 	}
-	slices.SortFunc(all, func(a, b *probe) int {
-		return cmp.Compare(a.Provider+":"+a.Probe, b.Provider+":"+b.Probe)
-	})
+	slices.SortFunc(all, func(a, b *probe) int { return cmp.Compare(a.key, b.key) })
 	lines = l.podLines(pids)
 	if len(listening) > 0 {
 		slices.Sort(listening)
@@ -253,8 +254,8 @@ func findTraced(uses []probes.Use, all []*probe) {
 	seen := map[*sdt.Site]bool{}
 	var offsets []uint64
 	for _, p := range all {
-		for i := range p.sites {
-			offsets = append(offsets, p.sites[i].Offset)
+		for _, at := range p.sites {
+			offsets = append(offsets, at.Offset)
 		}
 	}
 	for _, u := range uses {
@@ -265,8 +266,7 @@ func findTraced(uses []probes.Use, all []*probe) {
 		traced := memory.Traced(u, u.Mappings, offsets)
 		memory.Close()
 		for _, p := range all {
-			for i := range p.sites {
-				at := &p.sites[i]
+			for _, at := range p.sites {
 				is, tells := traced[at.Offset]
 				if tells && p.Traced == nil {
 					p.Traced = new(bool)

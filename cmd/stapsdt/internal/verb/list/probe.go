@@ -14,8 +14,9 @@ import (
 type probe struct {
 	JSONProbe
 
+	key    string   // the provider and the name
 	notes  []string // remarks of the text format
-	sites  []sdt.Site
+	sites  []*sdt.Site
 	traced int // the number of sites to which a tracer is attached
 }
 
