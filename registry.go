@@ -138,14 +138,16 @@ func (g *registry) forget(r *record) {
 // [Provider.Load].
 func LoadAll() error {
 	var errs []error
-	loads := false
+	var names []string
 	for _, p := range providers.reachable(true) {
 		loaded, err := p.loadFirst()
-		loads = loads || loaded
+		if loaded {
+			names = append(names, p.name)
+		}
 		errs = append(errs, err)
 	}
-	if loads {
-		tracer.Await()
+	if len(names) > 0 {
+		tracer.Await(names...)
 	}
 	return errors.Join(errs...)
 }

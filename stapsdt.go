@@ -233,17 +233,17 @@ func checkName(name string) error {
 //   - ErrPlace or ErrMap, with the reason for each place tried;
 //   - otherwise an *Error without a sentinel.
 //
-// If stapsdt has started the program (stapsdt trace SPEC -- COMMAND), Load waits until stapsdt has
-// attached to the probes, so that it sees the first event, for at most a second. stapsdt requests
-// this by the environment variable STAPSDT_TRACER. A program that gained rights when it was started
-// ignores it.
+// If stapsdt has started the program (stapsdt trace SPEC -- COMMAND) and SPEC may select probes of
+// the provider, Load waits until stapsdt has attached to them, so that it sees the first event, for
+// at most a second. stapsdt requests this by the environment variable STAPSDT_TRACER. A program
+// that gained rights when it was started ignores it.
 func (p *Provider) Load() error {
 	if p.zero() {
 		return p.fail("load", "", errZero)
 	}
 	err := p.lockAndLoad()
 	if err == nil {
-		tracer.Await()
+		tracer.Await(p.name)
 	}
 	return err
 }

@@ -160,8 +160,9 @@
  * STAPSDT_DEBUG, each load writes a line with the provider, the path and the nop, and each
  * function that fails writes the line of providerError. The command stapsdt sets
  * STAPSDT_TRACER for a program that it starts: each load waits until stapsdt has attached
- * to the probes, for at most a second. A program that runs with privileges of its own,
- * such as a set-user-ID program, ignores all variables.
+ * to the probes, for at most a second. If the name of the socket at PATH has commas, each is
+ * followed by the name of a provider, and loads of others do not wait. A program that runs
+ * with privileges of its own, such as a set-user-ID program, ignores all variables.
  *
  * Tracers. bcc, gdb, and bpftrace -p before version 0.25 find a loaded provider
  * both in memory and in a file. perf and later versions of bpftrace need a file:

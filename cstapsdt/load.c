@@ -90,7 +90,7 @@ void sdt_observe_unload(struct sdt_provider *provider)
 
 void sdt_program_prepare(void) {}
 
-void sdt_tracer_await(void) {}
+void sdt_tracer_await(const char *provider) { (void)provider; }
 #endif
 
 /* show_members copies the state of the provider to the public members that wrappers read. */
@@ -241,7 +241,7 @@ int providerLoad(SDTProvider_t *provider)
 	free(image.bytes);
 	if (status == 0) {
 		report_place(provider, image.nop);
-		sdt_tracer_await();
+		sdt_tracer_await(provider->name);
 	}
 	return status;
 }

@@ -370,7 +370,7 @@ int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites);
 void sdt_observe_unload(struct sdt_provider *provider);
 void sdt_append_fire(const SDTProbe_t *probe, uintptr_t entry, const uint64_t *values, int count);
 void sdt_program_prepare(void);
-void sdt_tracer_await(void);
+void sdt_tracer_await(const char *provider);
 
 #include "image.h"
 

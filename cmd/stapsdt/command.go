@@ -40,7 +40,11 @@ func launches(c *cobra.Command, to *console.Console, config *query.Config) {
 		if err := checkCommand(c, config, specs, command); err != nil {
 			return err
 		}
-		return runWith(to, config, command, func() error { return run(c, specs) })
+		selects := specs
+		if c.Name() == "hist" { // the second one is an expression
+			selects = specs[:min(1, len(specs))]
+		}
+		return runWith(to, config, command, selects, func() error { return run(c, specs) })
 	}
 }
 

@@ -19,12 +19,14 @@ const ending = time.Second
 var ignoresInterrupt = signal.Ignored(os.Interrupt)
 
 // runWith starts a COMMAND, runs a verb with it, and waits for its end. Unless the verb fails, the
-// error has the status of the COMMAND.
-func runWith(to *console.Console, config *query.Config, argv []string, verb func() error) error {
+// error has the status of the COMMAND. specs are those of the verb.
+func runWith(
+	to *console.Console, config *query.Config, argv, specs []string, verb func() error,
+) error {
 	if ignoresInterrupt {
 		signal.Ignore(os.Interrupt)
 	}
-	command, unheard, err := launch.Start(argv)
+	command, unheard, err := launch.Start(argv, specs)
 	var failed *launch.Error
 	if errors.As(err, &failed) {
 		to.Warn("%v", err)

@@ -53,6 +53,6 @@ func offeredByFiles(*query.Target, string) ([]completion, cobra.ShellCompDirecti
 
 func tracingStatus(*cobra.Command, error) (status int, hint string) { return 0, "" }
 
-func runWith(*console.Console, *query.Config, []string, func() error) error {
+func runWith(*console.Console, *query.Config, []string, []string, func() error) error {
 	return query.ErrLinux
 }

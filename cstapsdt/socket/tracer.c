@@ -42,17 +42,33 @@ static void call_tracer(const char *path)
 	close(fd);
 }
 
+/* is_asked reports whether the name of the socket lists no providers, or this one. */
+static bool is_asked(const char *path, const char *provider)
+{
+	const char *slash = strrchr(path, '/'), *comma = strchr(slash ? slash : path, ',');
+	size_t length = strlen(provider);
+
+	if (!comma)
+		return true;
+	for (; comma; comma = strchr(comma + 1, ','))
+		if (strncmp(comma + 1, provider, length) == 0 &&
+			(comma[1 + length] == ',' || comma[1 + length] == 0))
+			return true;
+	return false;
+}
+
 /*
- * sdt_tracer_await waits until the tracer has attached to the probes that the program has loaded,
- * for at most PATIENCE. It returns at once if no tracer has started the program, if the tracer has
- * ended, or if it failed to answer before. Package tracer does the same.
+ * sdt_tracer_await waits until the tracer has attached to the probes of a provider that the program
+ * has loaded, for at most PATIENCE. It returns at once if no tracer has started the program, if the
+ * tracer selects no probe of this provider, if it has ended, or if it failed to answer before.
+ * Package tracer does the same.
  */
-void sdt_tracer_await(void)
+void sdt_tracer_await(const char *provider)
 {
 	const char *path = secure_getenv("STAPSDT_TRACER");
 	int cancel;
 
-	if (!path || !*path || __atomic_load_n(&silent, __ATOMIC_RELAXED))
+	if (!path || !*path || __atomic_load_n(&silent, __ATOMIC_RELAXED) || !is_asked(path, provider))
 		return;
 	cancel = sdt_cancel_hold();
 	call_tracer(path);

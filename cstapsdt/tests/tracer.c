@@ -14,17 +14,19 @@
 
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-/* listen_here opens the socket that the variable names. */
-static int listen_here(int backlog)
+/* listen_for opens the socket that the variable names. The providers begin with a comma each. */
+static int listen_for(const char *providers, int backlog)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	snprintf(address.sun_path, sizeof address.sun_path, "/tmp/tracer%d", (int)getpid());
+	snprintf(address.sun_path, sizeof address.sun_path, "/tmp/tracer%d%s", (int)getpid(), providers);
 	CHECK(bind(fd, (const struct sockaddr *)&address, sizeof address) == 0);
 	CHECK(listen(fd, backlog) == 0);
 	CHECK(setenv("STAPSDT_TRACER", address.sun_path, 1) == 0);
 	return fd;
 }
+
+static int listen_here(int backlog) { return listen_for("", backlog); }
 
 static void stop_listening(int fd)
 {
@@ -162,6 +164,35 @@ static void unreachable(void)
 	stop_listening(listener);
 }
 
+static int load_tracer(void)
+{
+	SDTProvider_t *provider = providerInit("tracer");
+
+	CHECK(providerUseMemfd(provider, memfd_enabled) == 1);
+	CHECK(providerLoad(provider) == 0);
+	providerDestroy(provider);
+	return test_failures != 0;
+}
+
+/* A program waits for a tracer that lists its provider, and not for one of others. */
+static void listed(void)
+{
+	const struct {
+		const char *providers;
+		int waits;
+	} cases[] = {
+		{",trace", 0}, {",tracers,x", 0}, {",x,racer,,", 0}, {",tracer", 1}, {",x,tracer", 1}, {",tracer,x", 1},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		int listener = listen_for(cases[i].providers, 4);
+
+		test_in_child(load_tracer, "");
+		CHECK(count_pending(listener) == cases[i].waits);
+		stop_listening(listener);
+	}
+}
+
 static void *load_in_thread(void *unused)
 {
 	SDTProvider_t *provider = test_probes("cancelled", memfd_enabled, 1);
@@ -198,6 +229,7 @@ static const struct test tests[] = {
 	{"silent", silent},
 	{"ended", ended},
 	{"unreachable", unreachable},
+	{"listed", listed},
 	{"cancelled", cancelled},
 };
 

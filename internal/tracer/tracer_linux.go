@@ -13,12 +13,13 @@ import (
 // silent is whether the tracer has failed to answer.
 var silent atomic.Bool
 
-// Await waits until the tracer has attached to the probes that the program has loaded, for at most
-// Patience. It returns at once if no tracer has started the program, if the tracer has ended, or if
-// it failed to answer before. Await may be called concurrently.
-func Await() {
+// Await waits until the tracer has attached to the probes of the providers that the program has
+// loaded, for at most Patience. It returns at once if no tracer has started the program, if the
+// tracer selects no probe of these providers, if it has ended, or if it failed to answer before.
+// Await may be called concurrently.
+func Await(providers ...string) {
 	path := proc.Getenv(Variable)
-	if path == "" || silent.Load() {
+	if path == "" || silent.Load() || !isAsked(path, providers) {
 		return
 	}
 	fd, err := descriptor.Socket()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,13 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listen makes this process one that a tracer has started, and returns the tracer's socket.
-func listen(t *testing.T, backlog int) (fd int) {
+// listen makes this process one that a tracer of some providers, or of all, has started, and returns
+// the tracer's socket.
+func listen(t *testing.T, backlog int, providers ...string) (fd int) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tracer") // t.TempDir may be too long for an address
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	path := filepath.Join(dir, "socket")
+	path := filepath.Join(dir, strings.Join(append([]string{"socket"}, providers...), ","))
 	t.Setenv(Variable, path)
 	silent.Store(false)
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -65,7 +67,7 @@ func TestAwait(t *testing.T) {
 		returned := make(chan bool)
 		var answered atomic.Bool
 		go func() {
-			Await()
+			Await("p")
 			returned <- answered.Load()
 		}()
 		connection := accept(t, fd)
@@ -77,13 +79,35 @@ func TestAwait(t *testing.T) {
 	require.Equal(t, descriptors, testenv.Descriptors())
 }
 
+// TestAsked: a load waits only if the socket lists none or one of the providers.
+func TestAsked(t *testing.T) {
+	for _, c := range []struct {
+		name, loaded string
+		want         bool
+	}{
+		{"socket", "a", true}, {"socket,a,bc", "a", true}, {"socket,a,bc", "x bc", true}, {"socket,a", "a", true}, {"socket,", "a", false},
+		{"socket,a,bc", "b c ab socket", false}, {"socket,a,bc", "a,bc", false}, {"socket,a,bc", "", false},
+	} {
+		for _, path := range []string{c.name, "/tmp/" + c.name, "/tmp,b,c/" + c.name} {
+			require.Equal(t, c.want, isAsked(path, strings.Fields(c.loaded)), "%s: %s", path, c.loaded)
+		}
+	}
+	fd := listen(t, 10, "a", "bc")
+	defer unix.Close(fd)
+	Await("b", "c")
+	require.Zero(t, pending(t, fd))
+	require.False(t, silent.Load())
+	Await("b", "bc")
+	require.Equal(t, 1, pending(t, fd))
+}
+
 // TestSilent: a tracer that does not answer is waited for only once.
 func TestSilent(t *testing.T) {
 	fd := listen(t, 10)
 	defer unix.Close(fd)
 	descriptors := testenv.Descriptors()
 	for range 100 {
-		Await()
+		Await("p")
 	}
 	require.True(t, silent.Load())
 	require.Equal(t, descriptors, testenv.Descriptors())
@@ -95,7 +119,7 @@ func TestEnd(t *testing.T) {
 	fd := listen(t, 10)
 	var all sync.WaitGroup
 	for range 10 {
-		all.Go(Await)
+		all.Go(func() { Await("p") })
 	}
 	connection := accept(t, fd) // one waits, and others may wait to be accepted
 	unix.Close(fd)
@@ -113,15 +137,15 @@ func TestNoTracer(t *testing.T) {
 	other, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	require.NoError(t, unix.Connect(other, &unix.SockaddrUnix{Name: path}))
-	Await() // there is no room for another one
+	Await("p") // there is no room for another one
 	unix.Close(other)
 	require.Equal(t, 1, pending(t, fd))
 	for _, value := range []string{"", path + "/none", path + "none", filepath.Dir(path), "/proc/self/exe", "@none", fmt.Sprintf("/%0200d", 0)} {
 		os.Setenv(Variable, value)
-		Await()
+		Await("p")
 	}
 	require.NoError(t, os.Unsetenv(Variable))
-	Await()
+	Await("p")
 	require.False(t, silent.Load())
 	require.Zero(t, pending(t, fd))
 	require.Equal(t, descriptors, testenv.Descriptors())

@@ -3,4 +3,4 @@
 package tracer
 
 // Await does nothing: this system has no tracers.
-func Await() {}
+func Await(...string) {}

@@ -75,9 +75,9 @@ func isText(path string) bool {
 }
 
 // Start starts a command with the standard files of this process, and holds it. Programs that load
-// probes wait until proceed of Loaded is called, unless unheard is not nil: then there is no socket
-// by which to report a load.
-func Start(argv []string) (c *Command, unheard, err error) {
+// probes of providers that specs select wait until proceed of Loaded is called, unless unheard is
+// not nil: then there is no socket by which to report a load.
+func Start(argv, specs []string) (c *Command, unheard, err error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return nil, nil, &Error{argv[0], errors.Unwrap(err)}
@@ -86,7 +86,7 @@ func Start(argv []string) (c *Command, unheard, err error) {
 		release: make(chan struct{}), released: make(chan error, 1),
 		signals: make(chan os.Signal, 1), quits: make(chan os.Signal, 1),
 	}
-	c.socket, unheard = listen()
+	c.socket, unheard = listen(specs)
 	started := make(chan error)
 	go c.hold(path, argv, started)
 	if err := <-started; err != nil {

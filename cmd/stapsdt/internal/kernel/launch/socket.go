@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/internal/tracer"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +20,9 @@ const (
 	backlog = 1024
 	// maxAccepted is the number of processes that Loaded returns at a time.
 	maxAccepted = 64
+	// maxPath is the maximum length of the path of a socket. If it is too short for the providers,
+	// loads of all wait.
+	maxPath = 107
 )
 
 // socket is the socket by which the programs of a command report that they have loaded probes: see
@@ -28,12 +32,17 @@ type socket struct {
 	fd        int // -1 unless it is open
 }
 
-// listen opens a socket. Only the programs of the command know its path, which others cannot guess,
+// listen opens a socket for loads of the providers that specs select. It is not open if these are
+// functions alone. Only the programs of the command know its path, which others cannot guess,
 // so they may have changed their user. If listen fails, the socket is not open.
 // The sticky bit keeps programs that clean by age (tmpfiles.d(5)) from deleting the socket.
-func listen() (s *socket, err error) {
+func listen(specs []string) (s *socket, err error) {
 	tidy(os.TempDir())
 	s = &socket{fd: -1}
+	providers, some := spec.Providers(specs)
+	if some && len(providers) == 0 {
+		return s, nil
+	}
 	if s.dir, err = os.MkdirTemp("", prefix); err != nil {
 		return s, err
 	}
@@ -44,6 +53,9 @@ func listen() (s *socket, err error) {
 		}
 	}()
 	s.path = filepath.Join(s.dir, rand.Text())
+	if listed := strings.Join(append([]string{s.path}, providers...), ","); len(listed) <= maxPath {
+		s.path = listed
+	}
 	if err := os.Chmod(s.dir, 0o711); err != nil {
 		return s, err
 	}

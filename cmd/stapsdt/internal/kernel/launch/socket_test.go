@@ -37,7 +37,7 @@ func isOpen(t *testing.T, fd int) bool {
 func TestSocket(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
 	before := testenv.Descriptors()
-	s, err := listen()
+	s, err := listen(nil)
 	require.NoError(t, err)
 	dir := s.dir
 	const most = 2*maxAccepted + 10
@@ -80,7 +80,7 @@ func TestSocket(t *testing.T) {
 // TestLate: a process that has closed its connection before it may proceed has not waited.
 func TestLate(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
-	s, err := listen()
+	s, err := listen(nil)
 	require.NoError(t, err)
 	defer s.Leave()
 	for _, want := range [][]int{nil, {os.Getpid()}} {
@@ -104,7 +104,7 @@ func TestLate(t *testing.T) {
 // TestShortage: without a descriptor for a connection, the socket is closed.
 func TestShortage(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
-	s, err := listen()
+	s, err := listen(nil)
 	require.NoError(t, err)
 	dir := s.dir
 	fd, err := connect(t, s)
@@ -137,21 +137,47 @@ func TestEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(tracer.Variable, "/outer")
 	t.Setenv("TMPDIR", "/tmp")
-	s, err := listen()
+	s, err := listen(nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{s.path}, found(s))
 	s.Leave()
 	t.Setenv("TMPDIR", "/none")
-	s, err = listen()
+	s, err = listen(nil)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.Empty(t, found(s))
 	dir += "/" + strings.Repeat("x", 100) // too long for an address
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	t.Setenv("TMPDIR", dir)
-	s, err = listen()
+	s, err = listen(nil)
 	require.ErrorIs(t, err, unix.EINVAL)
 	require.Empty(t, found(s))
 	require.Zero(t, testenv.Entries(dir))
+}
+
+// TestListed: the path of the socket has the providers, as far as they are known and there is room. Nothing waits for a
+// tracer of functions.
+func TestListed(t *testing.T) {
+	t.Setenv("TMPDIR", "/tmp")
+	long := strings.Repeat("x", 60)
+	for _, c := range []struct{ specs, want string }{
+		{"app:p", ",app"}, {"b:p a:* b:q", ",a,b"}, {"/bin/x:b:p go:main.*", ",b"}, {"app*:p", ""}, {"*:p a:p", ""}, {"a:p wrong", ""},
+		{"a,b:p", ""}, {long + ":p", ""}, {"", ""},
+	} {
+		s, err := listen(strings.Fields(c.specs))
+		require.NoError(t, err)
+		_, listed, some := strings.Cut(filepath.Base(s.path), ",")
+		require.Equal(t, c.want != "", some, s.path)
+		require.Equal(t, strings.TrimPrefix(c.want, ","), listed)
+		require.NotEmpty(t, s.FDs())
+		s.Leave()
+	}
+	s, err := listen([]string{"go:main.*", "go:main.*:return"})
+	require.NoError(t, err)
+	require.Empty(t, s.FDs())
+	for _, v := range s.environment() {
+		require.False(t, strings.HasPrefix(v, tracer.Variable), v)
+	}
+	s.Leave()
 }
 
 // TestTidy: the directory of a command that was killed is removed, and neither that of one that listens, nor a young one,
@@ -160,7 +186,7 @@ func TestTidy(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var sockets []*socket
 	for range 4 {
-		s, err := listen()
+		s, err := listen(nil)
 		require.NoError(t, err)
 		defer s.Leave()
 		sockets = append(sockets, s)
@@ -180,7 +206,7 @@ func TestTidy(t *testing.T) {
 	for _, dir := range []string{killed.dir, alive.dir, other.dir, empty} {
 		require.NoError(t, os.Chtimes(dir, hour, hour))
 	}
-	s, err := listen()
+	s, err := listen(nil)
 	require.NoError(t, err)
 	defer s.Leave()
 	require.NoDirExists(t, killed.dir)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -121,6 +122,22 @@ func (s Spec) Match(provider, probe string) bool {
 // MatchProvider reports whether the spec selects probes of a provider.
 func (s Spec) MatchProvider(provider string) bool {
 	return !s.Functions && match(s.Provider, provider)
+}
+
+// Providers returns the providers of the probes that specs select, none for functions alone. ok is
+// false if they may select others, because they have wildcards or cannot be parsed.
+func Providers(specs []string) (names []string, ok bool) {
+	for _, text := range specs {
+		s, err := Parse(text)
+		if err != nil || strings.ContainsAny(s.Provider, `*?[\,/`) && !s.Functions {
+			return nil, false
+		}
+		if !s.Functions {
+			names = append(names, s.Provider)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), len(specs) > 0
 }
 
 // match is path.Match, but treats the slash like any other character.
