@@ -89,7 +89,7 @@ func (d *delivery) deliver(
 	e.time = clock.Now()
 	for at = first; at < len(d.list); at++ {
 		if o := d.list[at]; !o.stopped.Load() {
-			o.f(e)
+			o.f((*plainEvent)(e))
 		}
 	}
 	return at, false

@@ -23,10 +23,14 @@ type observers struct {
 
 // observer is a function that Observe was called with.
 type observer struct {
-	f       func(*Event)
+	f       func(*plainEvent)
 	only    map[*Probe]bool // the first probes of the names that it observes, or nil for all
 	stopped atomic.Bool
 }
+
+// plainEvent is an Event without its methods. The linker keeps the methods of the types to which a
+// Provider leads, and String would bring the text of all kinds of values to every program.
+type plainEvent Event
 
 // observes reports whether the observer wants a probe's events. Probes of one name are sites of one
 // event.
@@ -71,7 +75,7 @@ func (p *Provider) Observe(f func(*Event), probes ...*Probe) (stop func()) {
 		return func() {}
 	}
 	clock.Now() // sets the clock's origin, which takes longer than a later call
-	o := &observer{f: f}
+	o := &observer{f: func(e *plainEvent) { f((*Event)(e)) }}
 	for _, probe := range probes {
 		if o.only == nil {
 			o.only = make(map[*Probe]bool, len(probes))

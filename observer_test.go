@@ -1,6 +1,7 @@
 package stapsdt
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -248,22 +249,48 @@ func TestObserversAreLinkedForObserve(t *testing.T) {
 		`p1 = NewProbe1[int](p, "p1", "a")`:                                 false,
 		"p1 = NewProbe1[int](p, \"p1\")\nstop = p.Observe(func(*Event) {})": true,
 	} {
-		dir := t.TempDir()
-		source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-		program := "package main\nimport . \"github.com/go-stapsdt/stapsdt\"\nvar (\np = NewProvider(\"p\")\n" + definition +
-			"\n)\nfunc main() { println(p.Load(), len(p.Probes())); p1.Fire(1) }\n"
-		require.NoError(t, os.WriteFile(source, []byte(program), 0o600))
-		run := func(args ...string) string {
-			cmd := exec.Command("go", args...)
-			cmd.Env = append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0")
-			out, err := cmd.CombinedOutput()
-			require.NoError(t, err, "go %s\n%s", strings.Join(args, " "), out)
-			return string(out)
-		}
-		run("build", "-o", binary, source)
-		symbols := run("tool", "nm", binary)
+		symbols := symbolsOf(t, "var (\np = NewProvider(\"p\")\n"+definition+"\n)\nfunc main() { println(p.Load(), len(p.Probes())); p1.Fire(1) }\n")
 		require.Contains(t, symbols, "stapsdt.(*Provider).add\n")
 		require.Equal(t, linked, strings.Contains(symbols, "stapsdt.(*goroutines).add\n"))
 		require.Equal(t, linked, strings.Contains(symbols, "stapsdt.observerGoroutines\n"))
+		require.NotContains(t, symbols, "stapsdt.(*Event).String\n", "nothing prints an event")
+	}
+}
+
+// symbolsOf builds a program of package main that imports this package, and returns its symbols.
+func symbolsOf(t *testing.T, source string, imports ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	path, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
+	program := "package main\nimport . \"github.com/go-stapsdt/stapsdt\"\n"
+	for _, one := range imports {
+		program += fmt.Sprintf("import %q\n", one)
+	}
+	require.NoError(t, os.WriteFile(path, []byte(program+source), 0o600))
+	run := func(args ...string) string {
+		cmd := exec.Command("go", args...)
+		cmd.Env = append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "go %s\n%s", strings.Join(args, " "), out)
+		return string(out)
+	}
+	run("build", "-o", binary, path)
+	return run("tool", "nm", binary)
+}
+
+// TestLinkedForEnvironment: what is large and not needed for it is not in a program that obeys its environment. A single
+// reference can bring it: a time.Time in a struct that a method leads to has time zones and formats.
+func TestLinkedForEnvironment(t *testing.T) {
+	testenv.Long(t, "it builds a program")
+	testenv.NeedsTool(t, "go", "golang")
+	symbols := symbolsOf(t, `var p = NewProbe1[int](NewProvider("p"), "p1", "a")
+func main() { println(probeenv.Load()); p.Fire(1) }
+`, "github.com/go-stapsdt/stapsdt/probeenv")
+	require.Contains(t, symbols, "probesock.(*listener).tidy\n")
+	for _, unneeded := range []string{
+		"time.Time.Format", "time.LoadLocationFromTZData", "os.(*File).readdir", "os.(*fileStat).ModTime", "golang.org/x/sys/unix.anyToSockaddr",
+		"runtime.readmemstats_m", "github.com/go-stapsdt/stapsdt.(*Event).String", "net.init", "encoding/json.init",
+	} {
+		require.NotContains(t, symbols, " "+unneeded+"\n")
 	}
 }

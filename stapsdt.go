@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
-	"unicode"
 	"unicode/utf8"
 	"unsafe"
 	"weak"
@@ -212,7 +212,7 @@ func checkName(name string) error {
 		switch r {
 		case ' ', ':', '*', '?', '/', '"', ',', '{', '}':
 		default:
-			if unicode.IsPrint(r) {
+			if strconv.IsPrint(r) { // as unicode.IsPrint, without another table
 				continue
 			}
 		}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/clock"
+	"github.com/go-stapsdt/stapsdt/internal/descriptor"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
@@ -61,7 +63,9 @@ type listener struct {
 	served      sync.WaitGroup
 
 	resting sync.Mutex // guards ended
-	ended   time.Time  // when a watch ended last
+	// ended is when a watch ended last, by package clock. (A time.Time would bring time zones and
+	// formats to every program.)
+	ended time.Duration
 }
 
 // only is the listener of this process.
@@ -200,25 +204,27 @@ func (l *listener) tidy() {
 		return
 	}
 	defer unix.Close(fd)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		if e.Type() != os.ModeSocket || !strings.HasSuffix(e.Name(), ".sock") || l.isNew(e.Name()) {
+	for _, name := range descriptor.Names(fd) {
+		if !strings.HasSuffix(name, ".sock") || l.isNew(name) || !isStale(fd, name) {
 			continue
 		}
-		info, err := e.Info()
-		if err != nil || time.Since(info.ModTime()) < staleAge {
-			continue
-		}
-		if wire.Refuses(address(dir, fd, e.Name())) {
-			_ = os.Remove(path.Join(dir, e.Name()))
+		if wire.Refuses(address(dir, fd, name)) {
+			_ = unix.Unlinkat(fd, name, 0)
 		}
 		if l.isClosed() {
 			return
 		}
 	}
+}
+
+// isStale reports whether a name in a directory is that of a socket that is not young.
+func isStale(dir int, name string) bool {
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return false
+	}
+	isSocket := st.Mode&unix.S_IFMT == unix.S_IFSOCK
+	return isSocket && time.Since(time.Unix(st.Mtim.Unix())) >= staleAge
 }
 
 // isNew reports whether the name of a socket belongs to a process that began in the minute
@@ -325,8 +331,8 @@ func (l *listener) reserveIn(
 func (l *listener) rest() {
 	l.resting.Lock()
 	defer l.resting.Unlock()
-	time.Sleep(time.Until(l.ended.Add(endPause)))
-	l.ended = time.Now()
+	time.Sleep(l.ended + endPause - clock.Now())
+	l.ended = clock.Now()
 }
 
 // release releases the memory of a watcher.

@@ -41,8 +41,7 @@ func accept(socket *os.File) (*os.File, error) {
 	if waitErr := raw.Read(func(fd uintptr) (done bool) {
 		for err = unix.EINTR; err == unix.EINTR; {
 			connected, err = descriptor.New(func() (int, error) {
-				one, _, err := unix.Accept4(int(fd), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-				return one, err
+				return accept4(fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 			})
 		}
 		return err != unix.EAGAIN
@@ -78,4 +77,14 @@ func sendDescriptor(c *os.File, message []byte, descriptor int) error {
 func admitted(c *os.File) bool {
 	peer, err := wire.Peer(c)
 	return err == nil && isAdmitted(peer.Uid, uint32(os.Geteuid()), region.AllUsersMapped)
+}
+
+// accept4 is accept4(2) without an address. (unix.Accept4 would bring the addresses of all kinds of
+// sockets to every program.)
+func accept4(fd uintptr, flags uintptr) (int, error) {
+	one, _, errno := unix.Syscall6(unix.SYS_ACCEPT4, fd, 0, 0, flags, 0, 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(one), nil
 }

@@ -95,3 +95,24 @@ func child() {
 	check(closed() == 2, "a file of the program's own", closed())
 	fmt.Fprintln(out, "ended")
 }
+
+// TestNames: the names in a directory, also if they take several reads, and none of what is not one.
+func TestNames(t *testing.T) {
+	dir := t.TempDir()
+	var want []string
+	for i := range 300 {
+		name := fmt.Sprintf("%0100d", i)
+		require.NoError(t, os.WriteFile(dir+"/"+name, nil, 0o600))
+		want = append(want, name)
+	}
+	before := testenv.Descriptors()
+	names := func(path string) []string {
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		defer unix.Close(fd)
+		return Names(fd)
+	}
+	require.ElementsMatch(t, want, names(dir))
+	require.Empty(t, names(dir+"/"+want[0]))
+	require.Equal(t, before, testenv.Descriptors())
+}

@@ -4,8 +4,8 @@ package region
 
 import (
 	"fmt"
-	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/internal/image"
 	"github.com/go-stapsdt/stapsdt/internal/proc"
@@ -37,11 +37,12 @@ func debugging() bool { return proc.Getenv("STAPSDT_DEBUG") == "1" }
 // debug writes a line to standard error with one system call, so that the lines of several
 // threads and processes do not mix.
 func debug(im *image.Image, text string) {
-	line := strings.Map(func(r rune) rune {
+	var line []byte
+	for _, r := range "stapsdt: " + im.Provider + ": " + text {
 		if unicode.IsControl(r) {
-			return '?'
+			r = '?'
 		}
-		return r
-	}, "stapsdt: "+im.Provider+": "+text)
-	unix.Write(unix.Stderr, []byte(line+"\n"))
+		line = utf8.AppendRune(line, r)
+	}
+	unix.Write(unix.Stderr, append(line, '\n'))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -160,6 +159,22 @@ const OverflowUser = 65534
 // AllUsersMapped reports whether every user has a UID here, so that OverflowUser is a
 // single user.
 func AllUsersMapped() bool {
-	users := strings.Fields(string(proc.Read("/proc/self/uid_map", 80)))
-	return slices.Equal(users, []string{"0", "0", "4294967295"})
+	return allUsersMapped(proc.Read("/proc/self/uid_map", 80))
+}
+
+// allUsersMapped compares a map of users word by word. (strings.Fields would bring tables of
+// Unicode to every program.)
+func allUsersMapped(users []byte) bool {
+	rest := string(users)
+	for _, word := range []string{"0", "0", "4294967295"} {
+		for len(rest) > 0 && rest[0] == ' ' {
+			rest = rest[1:]
+		}
+		var ok bool
+		rest, ok = strings.CutPrefix(rest, word)
+		if !ok || rest == "" || rest[0] != ' ' && rest[0] != '\n' {
+			return false
+		}
+	}
+	return rest == "\n"
 }

@@ -17,6 +17,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TestUsersMapped: the map of a user namespace as the kernel writes it, of one that has all users and of those that have not.
+func TestUsersMapped(t *testing.T) {
+	for text, want := range map[string]bool{
+		"         0          0 4294967295\n": true, "0 0 4294967295\n": true,
+		"         0       1000          1\n": false, "         0          0      65536\n": false, "": false, "         0          0": false,
+		"         0          0 4294967295\n         1 2 3\n": false, "00 4294967295\n": false, "         0          0 42949672950\n": false,
+	} {
+		require.Equal(t, want, allUsersMapped([]byte(text)), text)
+	}
+}
+
 // TestDirectoriesThatAreNotOurs are passed over, or an error where they were demanded, and
 // nothing is put into them.
 func TestDirectoriesThatAreNotOurs(t *testing.T) {

@@ -149,10 +149,9 @@ func placeMemfd(im *image.Image) (*Home, error) {
 // itself would lead a tracer to the tracer.)
 func process() string {
 	var number [16]byte
-	n, err := unix.Readlink("/proc/self", number[:])
-	if err == nil {
-		if _, err = strconv.ParseUint(string(number[:n]), 10, 31); err == nil {
-			return "/proc/" + string(number[:n])
+	if n, err := unix.Readlink("/proc/self", number[:]); err == nil {
+		if pid := string(number[:n]); isNumber(pid) {
+			return "/proc/" + pid
 		}
 	}
 	var fs unix.Statfs_t
@@ -161,4 +160,15 @@ func process() string {
 	}
 	// There is no /proc here, but a tracer that shares the PID namespace has one.
 	return "/proc/" + strconv.Itoa(os.Getpid())
+}
+
+// isNumber reports whether a text is a PID.
+func isNumber(text string) bool {
+	const most = len("2147483647")
+	for _, c := range []byte(text) {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return text != "" && len(text) <= most
 }

@@ -4,7 +4,6 @@ package site
 
 import (
 	"runtime"
-	"strconv"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/internal/proc"
@@ -80,18 +79,25 @@ func release() (major, minor int) {
 }
 
 func parseRelease(s string) (major, minor int) {
-	first, rest, _ := strings.Cut(s, ".")
-	end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
-	if end < 0 {
-		end = len(rest)
-	}
-	major, err := strconv.Atoi(first)
-	if err != nil {
+	major, rest := leadingNumber(s)
+	if major < 0 || !strings.HasPrefix(rest, ".") {
 		return 0, 0
 	}
-	minor, err = strconv.Atoi(rest[:end])
-	if err != nil {
+	if minor, _ = leadingNumber(rest[1:]); minor < 0 {
 		return 0, 0
 	}
 	return major, minor
+}
+
+// leadingNumber returns the number with which a string begins, or -1, and what follows it.
+func leadingNumber(s string) (n int, rest string) {
+	const most = 1 << 20
+	digits := 0
+	for ; digits < len(s) && s[digits] >= '0' && s[digits] <= '9' && n < most; digits++ {
+		n = 10*n + int(s[digits]-'0')
+	}
+	if digits == 0 || n >= most {
+		return -1, s
+	}
+	return n, s[digits:]
 }

@@ -286,13 +286,4 @@ func (d *directory) unlink(path string) error {
 }
 
 // names returns the names of the files in the directory.
-func (d *directory) names() []string {
-	fd, err := descriptor.Openat(d.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return nil
-	}
-	again := os.NewFile(uintptr(fd), d.Name())
-	defer again.Close()
-	names, _ := again.Readdirnames(-1)
-	return names
-}
+func (d *directory) names() []string { return descriptor.Names(d.fd()) }
