@@ -24,6 +24,16 @@ const (
 // roles are what this program does in a pod.
 var roles = map[string]func(args []string) int{}
 
+// awaitReader waits until the plugin has read what was written to it.
+var awaitReader = func() {}
+
+// relayFrame relays a frame, and waits until the plugin has read it.
+func relayFrame(out io.Reader) (ok bool) {
+	_, err := mirror.Read(io.TeeReader(out, os.Stdout))
+	awaitReader()
+	return err == nil
+}
+
 // relay runs a command in a pod as kubectl exec does, until the server is down. The command may go on.
 func (f *fake) relay(role, pod string, args []string) int {
 	self, err := os.Executable()
@@ -50,7 +60,8 @@ func (f *fake) relay(role, pod string, args []string) int {
 	go func() {
 		said := make(chan struct{})
 		go func() { _, _ = io.Copy(os.Stderr, problems); close(said) }()
-		if _, err := mirror.Read(io.TeeReader(out, os.Stdout)); err == nil {
+		// The plugin reads on when it has taken the frame before.
+		if relayFrame(out) && relayFrame(out) {
 			f.log("relayed " + pod)
 		}
 		_, _ = io.Copy(os.Stdout, readerFunc(func(b []byte) (int, error) {

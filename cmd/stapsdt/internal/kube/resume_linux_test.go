@@ -22,9 +22,18 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func init() {
+	awaitReader = func() {
+		for {
+			if left, err := unix.IoctlGetInt(1, unix.TIOCINQ); err != nil || left == 0 {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
 	roles[asked] = recordShop
 	roles[resumer] = func([]string) int {
 		if inpod.ResumeStream(os.Stdin, os.Stdout, os.Stderr) != nil {
