@@ -107,6 +107,9 @@ func main() {
 		}()
 	}
 	all.Wait()
+	for runtime.NumGoroutine() > 1 { // each returns after Done
+		runtime.Gosched()
+	}
 	fmt.Println("done")
 	in.ReadString('\n')
 }
