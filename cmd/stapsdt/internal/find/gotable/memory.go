@@ -21,7 +21,7 @@ type memory struct {
 func (m *memory) relocations() iter.Seq2[uint64, uint64] {
 	return func(yield func(at, to uint64) bool) {
 		section := elffile.Loaded(m.file, ".rela.dyn")
-		if section == nil || section.Size > MaxPart || m.file.Class != elf.ELFCLASS64 {
+		if section == nil || section.Size > maxPart || m.file.Class != elf.ELFCLASS64 {
 			return
 		}
 		relative := uint32(elf.R_X86_64_RELATIVE)
@@ -61,7 +61,7 @@ func (m *memory) pointersTo(address uint64) (all []uint64) {
 	}
 	for _, p := range m.file.Progs {
 		isData := p.Type == elf.PT_LOAD && p.Flags&(elf.PF_W|elf.PF_X) == elf.PF_W
-		if !isData || p.Filesz > MaxPart {
+		if !isData || p.Filesz > maxPart {
 			continue
 		}
 		data := newPart(m.file.ByteOrder, p, 0, p.Filesz)
@@ -132,5 +132,5 @@ func (m *memory) part(address uint64) *part {
 			size = min(size, s.Size-(address-s.Addr))
 		}
 	}
-	return newPart(m.file.ByteOrder, p, offset, min(size, MaxPart))
+	return newPart(m.file.ByteOrder, p, offset, min(size, maxPart))
 }

@@ -73,9 +73,9 @@ func Has(f *elf.File) bool {
 	return s != nil && s.Size > 0
 }
 
-// MaxPart is the maximum size of a part of a file. The largest Go programs have tables of some
+// maxPart is the maximum size of a part of a file. The largest Go programs have tables of some
 // 100 MB.
-const MaxPart = 128 << 20
+const maxPart = 128 << 20
 
 // New finds the table of a file. The error is ErrNoTable, ErrFormat, or a read error.
 func New(f *elf.File) (*Table, error) {
@@ -115,8 +115,8 @@ func New(f *elf.File) (*Table, error) {
 
 // header returns the beginning of a section with a table. It fails unless the file has all of it.
 func header(s *elf.Section) (head []byte, err error) {
-	if s.Size > MaxPart || s.Type == elf.SHT_NOBITS {
-		return nil, fmt.Errorf("%d bytes exceed the limit of %d", s.Size, MaxPart)
+	if s.Size > maxPart || s.Type == elf.SHT_NOBITS {
+		return nil, fmt.Errorf("%d bytes exceed the limit of %d", s.Size, maxPart)
 	}
 	head = make([]byte, goHeader)
 	if err = readFull(s, make([]byte, 1), s.Size-1); err == nil {
