@@ -7,21 +7,19 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/go-stapsdt/stapsdt/internal/descriptor"
+
 	"golang.org/x/sys/unix"
 )
 
 // open opens a file in /proc. os.Open would ask in vain whether the runtime can wait for the file,
 // with five more system calls.
 func open(path string) (*os.File, error) {
-	for {
-		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err == nil {
-			return os.NewFile(uintptr(fd), path), nil
-		}
-		if err != unix.EINTR {
-			return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-		}
+	fd, err := descriptor.Openat(unix.AT_FDCWD, path, unix.O_RDONLY, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // readFile returns the content of a file in /proc.
