@@ -244,7 +244,7 @@ func (f *Finder) readMapped(pid int, key proc.File, opened *Content, o *owner) (
 // errOther means that a file is not among those that are looked for.
 var errOther = errors.New("another file")
 
-// Freeze makes the finder ignore all files but those that are open. It finds no more functions.
+// Freeze makes the finder ignore all files that are not open, and find no further functions.
 func (f *Finder) Freeze() { f.frozen, f.specs = true, nil }
 
 // errManyProbes means that the files of a user have too many probes.

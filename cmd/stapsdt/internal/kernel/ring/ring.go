@@ -41,8 +41,8 @@ type Ring struct {
 // takes the time just before it reserves the record, and can be interrupted in between.
 const slack = 10 * time.Millisecond
 
-// fillRate is the rate, in bytes a second, at which events fill no more than half of a ring between
-// two reads.
+// fillRate is the number of bytes a second that a ring can take: they fill half of it between two
+// reads.
 const fillRate = 512 << 20
 
 // NewRing returns a ring of size bytes, a power of two.
