@@ -147,7 +147,7 @@ func TestVerbs(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	testenv.NeedsRoot(t)
 	s := launch(t, build(t, served, nil))
-	pid := fmt.Sprint(s.PID())
+	pid, command := fmt.Sprint(s.PID()), stapsdt(t) // building it takes longer than it may take to refuse
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(rules, []byte("metrics:\n- name: calls_total\n  counter: 1\n  probe: go:main.work\n"), 0o600))
 	for _, c := range []struct {
@@ -182,7 +182,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
 			defer cancel()
-			out, err := exec.CommandContext(ctx, stapsdt(t), c.args...).CombinedOutput()
+			out, err := exec.CommandContext(ctx, command, c.args...).CombinedOutput()
 			assert.Error(t, err)
 			assert.NoError(t, ctx.Err(), "it does not refuse")
 			assert.Contains(t, string(out), c.message)
