@@ -18,7 +18,7 @@ import (
 const (
 	lookup, forget, getattr, mknod, mkdir, open, read = 1, 2, 3, 8, 9, 14, 15
 	statfs, release, start, opendir, releasedir       = 17, 18, 26, 27, 29
-	access, create, tmpfile                           = 34, 35, 51
+	access, create, poll, tmpfile                     = 34, 35, 40, 51
 )
 
 // FS is a file system with at most one file, which is called file. Its server may hang.
@@ -90,17 +90,20 @@ func MountAs(t testing.TB, user int) *FS {
 func (fs *FS) Abort() { _ = unix.Unmount(fs.Dir, unix.MNT_FORCE) }
 
 // Touched reports whether the server was asked for a file or for a new directory.
-func (fs *FS) Touched() bool {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	return slices.ContainsFunc(fs.asked, func(op uint32) bool { return slices.Contains([]uint32{mknod, mkdir, open, create, tmpfile}, op) })
-}
+func (fs *FS) Touched() bool { return fs.was(mknod, mkdir, open, create, tmpfile) }
 
 // Listed reports whether the server was asked for the directory.
-func (fs *FS) Listed() bool {
+func (fs *FS) Listed() bool { return fs.was(opendir) }
+
+// Polled reports whether the server was asked whether it is possible to wait for the file, as os.Open does. A test must not do that
+// itself: the thread that asks stops the garbage collector, which stops the server.
+func (fs *FS) Polled() bool { return fs.was(poll) }
+
+// was reports whether the server was asked for one of some operations.
+func (fs *FS) was(operations ...uint32) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	return slices.Contains(fs.asked, opendir)
+	return slices.ContainsFunc(fs.asked, func(op uint32) bool { return slices.Contains(operations, op) })
 }
 
 // serve answers until the file system is unmounted, or it hangs.

@@ -173,7 +173,7 @@ func TestUsage(t *testing.T) {
 		{"latency -p PID operator:request --linear 1:2", "is not LOW:HIGH:STEP", 2},
 		{"trace /proc/self/exe:a:b", "if it is a program that loads its probes at run time, use -p or -a", 3},
 		{"list " + text, text + ": not an ELF file", 1},
-		{"list /dev/zero", "/dev/zero: not a regular file", 1},
+		{"list /dev/zero", "/dev/zero: it is not a regular file", 1},
 		{"list " + text + "s", text + "s: no such file or directory", 3},
 		{"list /proc/self/exe", "no SDT probes", 3},
 		{"list -p 2147483647", "process 2147483647: no such process", 3},

@@ -185,10 +185,10 @@ func TestOfOthers(t *testing.T) {
 func TestWrittenUnknown(t *testing.T) {
 	fs := fusetest.Mount(t)
 	fs.Serve(make([]byte, 1<<16))
-	f, err := os.Open(filepath.Join(fs.Dir, "file"))
+	fd, err := unix.Open(filepath.Join(fs.Dir, "file"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
-	defer f.Close()
-	memory, err := unix.Mmap(int(f.Fd()), 0, 1<<16, unix.PROT_READ, unix.MAP_PRIVATE)
+	defer unix.Close(fd)
+	memory, err := unix.Mmap(fd, 0, 1<<16, unix.PROT_READ, unix.MAP_PRIVATE)
 	require.NoError(t, err)
 	defer unix.Munmap(memory)
 	l, err := Written(os.Getpid())

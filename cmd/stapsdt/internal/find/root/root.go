@@ -98,7 +98,26 @@ func Reopen(found *os.File, name string) (*os.File, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	return os.NewFile(uintptr(fd), name), nil
+	return NewFile(fd, name), nil
+}
+
+// NewFile is os.NewFile for a descriptor that was opened with O_NONBLOCK, which it clears.
+// Otherwise the runtime would ask the file system whether it can wait for the file. A FUSE server
+// that does not answer would stop the whole command, because the runtime takes that system call for
+// a short one, whose end the garbage collector waits for. os.Open asks, too.
+func NewFile(fd int, name string) *os.File {
+	_ = unix.SetNonblock(fd, false)
+	return os.NewFile(uintptr(fd), name)
+}
+
+// Open opens the regular file at a path that is not below a root, such as one in /proc.
+func Open(name string) (*os.File, error) {
+	found, err := os.OpenFile(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	return Reopen(found, name)
 }
 
 // OpenDirectory opens a directory below the root for reading.

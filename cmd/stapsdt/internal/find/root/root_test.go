@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/fusetest"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -54,4 +56,24 @@ func TestRootStays(t *testing.T) {
 			assert.Error(t, err, name)
 		}
 	}
+}
+
+// TestPoll: no file system is asked whether it is possible to wait for a file, which could stop the command.
+func TestPoll(t *testing.T) {
+	fs := fusetest.Mount(t)
+	fs.Serve([]byte("inside"))
+	name := filepath.Join(fs.Dir, "file")
+	all, err := Of(0)
+	require.NoError(t, err)
+	defer all.Close()
+	for _, open := range []func(name string) (*os.File, error){Open, all.Open} {
+		f, err := open(name)
+		require.NoError(t, err)
+		defer f.Close()
+		b := make([]byte, 6)
+		_, err = f.ReadAt(b, 0)
+		require.NoError(t, err)
+		require.Equal(t, "inside", string(b))
+	}
+	require.False(t, fs.Polled())
 }

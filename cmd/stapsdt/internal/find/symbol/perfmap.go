@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"sort"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/root"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,7 +71,7 @@ func (p *perfMap) refresh(uid uint32) {
 	if err != nil {
 		return
 	}
-	f := os.NewFile(uintptr(fd), p.path)
+	f := root.NewFile(fd, p.path)
 	defer f.Close()
 	var stat unix.Stat_t
 	if unix.Fstat(fd, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG ||

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/lease"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/root"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -268,30 +268,19 @@ func (e *leasedError) Error() string {
 	return e.path + ": another process has a write lease on the file"
 }
 
-// open opens a regular file. It checks the type first, because opening other files can have side
-// effects.
+// open opens a regular file, unless another process has a write lease on it.
 func open(path string) (*os.File, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	found, err := os.OpenFile(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		return nil, err
 	}
-	defer unix.Close(fd)
+	defer found.Close()
+	f, err := root.Reopen(found, path)
 	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
-		return nil, &fs.PathError{Op: "stat", Path: path, Err: err}
-	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, fmt.Errorf("%s: not a regular file", path)
-	}
-	opened, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err == unix.EWOULDBLOCK {
+	if errors.Is(err, unix.EWOULDBLOCK) && unix.Fstat(int(found.Fd()), &stat) == nil {
 		return nil, &leasedError{ID{stat.Dev, stat.Ino}, path}
 	}
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	_ = unix.SetNonblock(opened, false)
-	return os.NewFile(uintptr(opened), path), nil
+	return f, err
 }
 
 // guard keeps the file from being changed from now on, if that is possible. The error is

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/root"
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 
@@ -184,7 +185,7 @@ func (c *cleaner) file(dir *os.File, name string, owner int) {
 	if err != nil {
 		return // it is gone, a link, or an unreadable file of another user
 	}
-	file := os.NewFile(uintptr(fd), name)
+	file := root.NewFile(fd, name)
 	defer file.Close()
 	var stat unix.Stat_t
 	if unix.Fstat(fd, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG ||

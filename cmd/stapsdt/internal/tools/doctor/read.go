@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/recordings"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/root"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/socket"
@@ -103,7 +104,7 @@ func (f *Facts) machine(m elf.Machine) {
 
 // machine returns the machine of an ELF file that also satisfies a condition, or EM_NONE.
 func machine(path string, also func(io.ReaderAt) bool) elf.Machine {
-	file, err := os.Open(path)
+	file, err := root.Open(path)
 	if err != nil {
 		return elf.EM_NONE
 	}
