@@ -11,12 +11,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -79,42 +77,36 @@ func (r results) answers(t testing.TB) []answer {
 
 // runFor runs a command, and returns the milliseconds until it ends.
 func runFor(t testing.TB, words ...string) float64 {
-	elapsed, _ := ran(t, words...)
-	return elapsed
+	start := time.Now()
+	output(t, words...)
+	return milliseconds(time.Since(start))
 }
 
-// ran runs a command, and returns the milliseconds until it ends and the memory that it has had at most, in MB.
-func ran(t testing.TB, words ...string) (elapsed, peak float64) {
-	cmd := exec.Command(words[0], words[1:]...)
-	start := time.Now()
-	out, err := cmd.CombinedOutput()
-	elapsed = milliseconds(time.Since(start))
+func output(t testing.TB, words ...string) string {
+	out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
 	require.NoError(t, err, "%v: %s", words, out)
-	return elapsed, float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) / 1000
+	return string(out)
 }
 
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
 
 // functionOf finds a function of the command itself, whose symbols and debug information are left out.
 func (r results) functionOf(t testing.TB, command string) float64 {
-	elapsed, peak := ran(t, command, "list", "go:main.main", command+"-stripped")
-	r[functionPeak] = append(r[functionPeak], peak)
-	return elapsed
+	words := []string{command, "list", "go:main.main", command + "-stripped"}
+	peak := output(t, append([]string{filepath.Join(*work, "subject-live"), "peak"}, words...)...)
+	kibibytes, err := strconv.ParseFloat(strings.TrimSpace(peak), 64)
+	require.NoError(t, err)
+	r[functionPeak] = append(r[functionPeak], kibibytes*1024/1e6)
+	return runFor(t, words...)
 }
 
 // firstEvent returns how long a tracer takes, from its start, until it prints an event of a program that fires all the time.
 func firstEvent(t testing.TB, via, whose string) float64 {
-	dir, err := os.MkdirTemp(*images, "") // other programs would be traced by the same file
-	require.NoError(t, err)
-	defer os.RemoveAll(dir)
-	subject := exec.Command(filepath.Join(*work, "subject-live"), "pace")
-	subject.Env = append(os.Environ(), "STAPSDT_DIR="+dir)
-	p := tracetest.Command(t, subject)
+	p := startPace(t)
 	defer func() {
 		p.Signal(os.Kill)
 		_ = p.Wait(testenv.Patience)
 	}()
-	p.Expect("ready", testenv.Patience)
 	p.Say("fire 1 10 1000000000")
 	args := []string{"trace", "-n", "1", "--via", via, whose, strconv.Itoa(p.PID()), "live:two"}
 	if whose == "-a" {

@@ -29,12 +29,23 @@ var readingPart = commandPart{
 	start: startReading,
 }
 
+// startPace starts a program that fires when it is told to. Its images are in a directory of its own: other programs would be traced
+// by the same file.
+func startPace(t testing.TB) *tracetest.Process {
+	dir, err := os.MkdirTemp(*images, "")
+	require.NoError(t, err)
+	cmd := exec.Command(filepath.Join(*work, "subject-live"), "pace")
+	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+dir)
+	p := tracetest.Command(t, cmd)
+	p.Expect("ready", testenv.Patience)
+	return p
+}
+
 // watchedLive starts a program that fires, and a command that watches it by its socket until it has
 // fired. It returns the command's processor time in nanoseconds. The program fires for no second
 // command: it could begin while the first still ends.
 func watchedLive(t testing.TB, fire string, stdout, stderr io.Writer, args ...string) float64 {
-	p := tracetest.Command(t, exec.Command(filepath.Join(*work, "subject-live"), "pace"))
-	p.Expect("ready", testenv.Patience)
+	p := startPace(t)
 	cmd := stapsdtCommand(append(args, "--via", "socket", "-p", strconv.Itoa(p.PID()))...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	require.NoError(t, cmd.Start())

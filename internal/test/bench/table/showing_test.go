@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
@@ -73,37 +71,43 @@ func shownLive(t testing.TB, format string) float64 {
 	return used / float64(shown)
 }
 
-// kernelShowers start tracers that print a line for each event of a process, by the kernel. They return once they are attached.
-var kernelShowers = map[string]func(t testing.TB, pid string) *tracetest.Process{
-	"kerneltrace":     func(t testing.TB, pid string) *tracetest.Process { return traceByKernel(t, pid, "text") },
-	"kerneltracejson": func(t testing.TB, pid string) *tracetest.Process { return traceByKernel(t, pid, "json") },
-	"bpftraceprintf": func(t testing.TB, pid string) *tracetest.Process {
-		return tracetest.Bpftrace(t, `usdt:*:live:two { printf("%llu %d %s live:two id=%ld status=%d\n", nsecs, tid, comm, arg0, arg1) }`, "-p", pid).Process
+// shower is a tracer that is attached, and prints a line for each event.
+type shower struct {
+	*tracetest.Process
+	stop func()
+}
+
+// kernelShowers start tracers that show the events of a process by the kernel.
+var kernelShowers = map[string]func(t testing.TB, pid string) shower{
+	"kerneltrace":     func(t testing.TB, pid string) shower { return traceByKernel(t, pid, "text") },
+	"kerneltracejson": func(t testing.TB, pid string) shower { return traceByKernel(t, pid, "json") },
+	"bpftraceprintf": func(t testing.TB, pid string) shower {
+		tracer := tracetest.Bpftrace(t, `usdt:*:live:two { printf("%llu %d %s live:two id=%ld status=%d\n", nsecs, tid, comm, arg0, arg1) }`, "-p", pid)
+		return shower{tracer.Process, func() { tracer.Stop() }}
 	},
 }
 
-func traceByKernel(t testing.TB, pid, format string) *tracetest.Process {
+func traceByKernel(t testing.TB, pid, format string) shower {
 	p := tracetest.Command(t, stapsdtCommand("trace", "-v", "--via", "kernel", "-o", format, "-p", pid, "live:two"))
 	p.WaitSaid(regexp.MustCompile("Ctrl-C ends"), testenv.Patience)
-	return p
+	return shower{p, func() {
+		p.Signal(os.Interrupt)
+		require.NoError(t, p.Wait(testenv.Patience))
+	}}
 }
 
 // shownByKernel returns the processor time of a tracer for each event that it shows of a program that fires 100,000 events a
 // second, in nanoseconds. It must show nearly all of them.
-func shownByKernel(t testing.TB, start func(t testing.TB, pid string) *tracetest.Process) float64 {
+func shownByKernel(t testing.TB, start func(t testing.TB, pid string) shower) float64 {
 	const fires = 200_000
-	subject := exec.Command(filepath.Join(*work, "subject-live"), "pace")
-	subject.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir()) // other programs would be traced by the same file
-	p := tracetest.Command(t, subject)
-	p.Expect("ready", testenv.Patience)
+	p := startPace(t)
 	tracer := start(t, strconv.Itoa(p.PID()))
 	before := processTime(t, tracer.PID())
 	p.Say(fmt.Sprint("fire 1 100 ", fires))
 	p.Expect("fired ", testenv.Patience)
 	time.Sleep(time.Second / 2) // until the last lines are printed
 	used := processTime(t, tracer.PID()) - before
-	tracer.Signal(os.Interrupt)
-	require.NoError(t, tracer.Wait(testenv.Patience))
+	tracer.stop()
 	shown := len(tracer.Lines())
 	require.Greater(t, shown, fires*9/10)
 	p.Hangup()

@@ -15,7 +15,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -33,10 +32,7 @@ var waitingPart = commandPart{
 func percent(v float64) string { return fmt.Sprintf("%.2f %%", v) }
 
 func startWaiting(t testing.TB, r results) func() {
-	subject := exec.Command(filepath.Join(*work, "subject-live"), "pace")
-	subject.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir()) // other programs would be traced by the same file
-	p := tracetest.Command(t, subject)
-	p.Expect("ready", testenv.Patience)
+	p := startPace(t)
 	theirs := tracetest.Bpftrace(t, `usdt:*:live:* { printf("%d\n", arg0); }`, "-p", strconv.Itoa(p.PID()))
 	waiting := map[string]int{"bpftrace": theirs.PID()}
 	for _, via := range []string{"kernel", "socket"} {

@@ -11,10 +11,12 @@ import (
 	"log"
 	"net"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -29,9 +31,21 @@ func main() {
 		pace()
 	case len(os.Args) == 2 && os.Args[1] == "serve":
 		serve()
+	case len(os.Args) > 2 && os.Args[1] == "peak":
+		peak(os.Args[2:])
 	default:
-		log.Fatal("usage: subject pace|serve")
+		log.Fatal("usage: subject pace|serve|peak COMMAND...")
 	}
+}
+
+// peak runs a command, and prints the memory that it has had at most, in KiB. A test cannot ask for it itself: the kernel counts what
+// the parent has when it starts a program.
+func peak(words []string) {
+	cmd := exec.Command(words[0], words[1:]...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		log.Fatalf("%v: %s", err, out)
+	}
+	fmt.Println(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
 }
 
 // The probes of both programs.
