@@ -65,14 +65,6 @@ func pageTables() []pageTable {
 			{"waiting, `trace -p`, socket, beside 25 starts of processes a second", "command waiting socket", "", percent},
 			{"a series that `export` serves, of 10,000 counters", "command scrapecounter", commandClock, nanoseconds},
 		}},
-		{"answers", "| until the command has answered | starts of a hello | |", []pageRow{
-			{"`version`", answerKey("version"), helloStart, inMilliseconds},
-			{"the first event of `trace -p`, by the socket", answerKey("socket"), helloStart, inMilliseconds},
-			{"the first event of `trace -p`, by the kernel", answerKey("kernel"), helloStart, inMilliseconds},
-			{"the first event of `bpftrace -p`", answerKey("bpftrace"), helloStart, inMilliseconds},
-			{"`list -p` of 20,000 probes", answerKey("listprocess"), helloStart, inMilliseconds},
-			{"`list` of a function of its own binary, stripped", answerKey("function"), helloStart, inMilliseconds},
-		}},
 	}
 }
 
