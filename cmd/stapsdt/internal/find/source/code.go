@@ -170,7 +170,7 @@ const frameWork = 1 << 10
 func (t *Table) place(c *code, frames []Frame, position row) ([]Frame, error) {
 	f := Frame{}
 	if position.known() {
-		file, err := t.file(c, position.file)
+		file, err := t.file(c.unit, c.lines, position.file)
 		if err != nil && err != errDamaged {
 			return nil, err
 		}

@@ -31,13 +31,13 @@ func TestDirectoryNumber(t *testing.T) {
 			l.files = append(l.files, file{name: named("a.c"), directory: uint64(d)})
 		}
 		table := &Table{budget: NewBudget()}
-		c := &code{unit: &unit{directory: named("/unit")}, lines: l}
+		u := &unit{directory: named("/unit")}
 		for i := range want {
 			number := uint32(i)
 			if version < 5 {
 				number++
 			}
-			got, err := table.file(c, number)
+			got, err := table.file(u, l, number)
 			assert.NoError(t, err)
 			assert.Equal(t, want[i], got, "version %d, directory %d", version, i)
 		}

@@ -14,6 +14,7 @@ import (
 type row struct {
 	address    uint64
 	file, line uint32
+	begins     bool // a statement, at the address
 }
 
 func (r row) known() bool { return r != row{} }
@@ -35,7 +36,7 @@ type file struct {
 }
 
 const (
-	rowMemory = 16
+	rowMemory = 24
 	// maxRows is the maximum number of rows of a unit, and of its files and their directories.
 	maxRows  = 1 << 20
 	maxFiles = 1 << 16
@@ -64,8 +65,7 @@ func (l *lines) at(pc uint64) row {
 }
 
 // file returns the path of a file by its number.
-func (t *Table) file(c *code, number uint32) (string, error) {
-	l := c.lines
+func (t *Table) file(u *unit, l *lines, number uint32) (string, error) {
 	if l == nil {
 		return "", nil
 	}
@@ -77,7 +77,7 @@ func (t *Table) file(c *code, number uint32) (string, error) {
 		return "", nil
 	}
 	f := l.files[i]
-	name, err := t.text(c.unit, f.name)
+	name, err := t.text(u, f.name)
 	if err != nil || name == "" || path.IsAbs(name) {
 		return name, err
 	}
@@ -86,12 +86,12 @@ func (t *Table) file(c *code, number uint32) (string, error) {
 		d-- // 0 is the unit's directory
 	}
 	if d < uint64(len(l.directories)) {
-		if directory, err = t.text(c.unit, l.directories[d].name); err != nil {
+		if directory, err = t.text(u, l.directories[d].name); err != nil {
 			return "", err
 		}
 	}
-	if !path.IsAbs(directory) && c.unit.directory.form != 0 {
-		root, err := t.text(c.unit, c.unit.directory)
+	if !path.IsAbs(directory) && u.directory.form != 0 {
+		root, err := t.text(u, u.directory)
 		if err != nil {
 			return "", err
 		}
@@ -113,9 +113,19 @@ func (t *Table) readLines(u *unit) (*lines, error) {
 	if u.lines.form == 0 {
 		return nil, nil
 	}
-	b, err := t.line.from(u.lines.n, 12)
+	p, _, err := t.program(u.lines.n, u.address)
 	if err != nil {
 		return nil, err
+	}
+	return p.table, p.run(t.budget)
+}
+
+// program returns the program that makes the table of lines at an offset, and the offset of the
+// next one, with the size of an address before DWARF 5.
+func (t *Table) program(at uint64, address int) (p *program, next uint64, err error) {
+	b, err := t.line.from(at, 12)
+	if err != nil {
+		return nil, 0, err
 	}
 	c := cursor{b: b, order: t.order}
 	length, first, word := c.uint(4), uint64(4), 4
@@ -123,24 +133,16 @@ func (t *Table) readLines(u *unit) (*lines, error) {
 		length, first, word = c.uint(8), 12, 8
 	}
 	if c.short || length > maxLines {
-		return nil, errDamaged
+		return nil, 0, errDamaged
 	}
-	if b, err = t.line.bytes(u.lines.n+first, length); err != nil {
-		return nil, err
+	if b, err = t.line.bytes(at+first, length); err != nil {
+		return nil, 0, err
 	}
 	if err := t.budget.spend(len(b)); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	p := program{cursor: cursor{b: b, order: t.order}, table: &lines{size: len(b)}}
-	if err := p.header(u, word); err != nil {
-		return nil, err
-	}
-	err = p.run(t.budget)
-	p.table.sequences.sort()
-	if err == errDamaged { // the rows before it are right
-		err = nil
-	}
-	return p.table, err
+	p = &program{cursor: cursor{b: b, order: t.order}, table: &lines{size: len(b)}}
+	return p, at + first + length, p.header(address, word)
 }
 
 // add adds a sequence of rows that ends at an address. The rows begin with the one at first.

@@ -11,13 +11,14 @@ type program struct {
 	step, base, span, opcodes uint64 // base is the two's complement of a negative number
 	operands                  []byte // the number of operands of each standard opcode
 
-	row   row
-	first int // the first row of the sequence
+	begins bool // whether rows are the beginnings of statements at first
+	row    row
+	first  int // the first row of the sequence
 }
 
 // header reads the header, and moves to the first opcode.
-func (p *program) header(u *unit, word int) error {
-	p.encoding = encoding{version: int(p.uint(2)), address: u.address, word: word}
+func (p *program) header(address, word int) error {
+	p.encoding = encoding{version: int(p.uint(2)), address: address, word: word}
 	if p.version < 2 || p.version > 5 {
 		return errDamaged
 	}
@@ -35,7 +36,7 @@ func (p *program) header(u *unit, word int) error {
 	if p.version >= 4 {
 		p.skip(1) // the number of operations in an instruction, which is 1 except on VLIW machines
 	}
-	p.skip(1) // whether rows are statements at first
+	p.begins = p.uint(1) != 0
 	p.base = uint64(int64(int8(p.uint(1))))
 	p.span, p.opcodes = p.uint(1), p.uint(1)
 	if p.short || p.span == 0 || p.opcodes == 0 {
@@ -136,21 +137,35 @@ const (
 
 // start begins a sequence.
 func (p *program) start() {
-	p.row, p.first = row{file: 1, line: 1}, len(p.table.rows)
+	p.row, p.first = row{file: 1, line: 1, begins: p.begins}, len(p.table.rows)
 }
 
 // emit adds a row.
 func (p *program) emit() {
 	rows := p.table.rows
 	if n := len(rows); n > p.first && rows[n-1].address == p.row.address {
-		rows[n-1] = p.row // the last row at an address is right
+		// The last row at an address is right. The one before covers no instruction.
+		last := rows[n-1]
+		rows[n-1] = p.row
+		same := last.file == p.row.file && last.line == p.row.line
+		rows[n-1].begins = p.row.begins || last.begins && same
 		return
 	}
 	p.table.rows = append(rows, p.row)
 }
 
-// run runs the program until its end or an error.
+// run makes the table. The rows before a damage are right.
 func (p *program) run(budget *Budget) error {
+	err := p.rows(budget)
+	p.table.sequences.sort()
+	if err == errDamaged {
+		err = nil
+	}
+	return err
+}
+
+// rows runs the program until its end or an error.
+func (p *program) rows(budget *Budget) error {
 	for p.start(); p.at < len(p.b); {
 		if len(p.table.rows) == maxRows {
 			return errDamaged
@@ -184,6 +199,8 @@ func (p *program) standard(op uint64) {
 		p.row.address += p.uleb() * p.step
 	case opAdvanceLine:
 		p.row.line += uint32(p.sleb())
+	case opNegate:
+		p.row.begins = !p.row.begins
 	case opSetFile:
 		p.row.file = uint32(p.uleb())
 	case opConstAddPC:
