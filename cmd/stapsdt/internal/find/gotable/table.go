@@ -205,6 +205,14 @@ type Frame struct {
 // Lookup returns the functions at an address, the inlined ones first. There are none if the file
 // cannot be read.
 func (t *Table) Lookup(pc uint64) []Frame {
+	if f := t.find(pc); f != nil {
+		return f.at(pc)
+	}
+	return nil
+}
+
+// find returns the function that contains an address, or nil.
+func (t *Table) find(pc uint64) *goFunction {
 	if pc < t.text {
 		return nil
 	}
@@ -215,11 +223,11 @@ func (t *Table) Lookup(pc uint64) []Frame {
 	if i == 0 || i > int(t.funcs) { // the last entry is the end of the text
 		return nil
 	}
-	f := goFunction{Table: t}
+	f := &goFunction{Table: t}
 	if !f.read(uint64(i - 1)) {
 		return nil
 	}
-	return f.at(pc)
+	return f
 }
 
 // read reads a function by its index. It fails if the table is damaged.
@@ -257,27 +265,39 @@ const (
 
 // at returns the functions that are inlined at an address, and then the function itself.
 func (f *goFunction) at(pc uint64) (all []Frame) {
-	tree, hasTree := f.tree()
-	for hasTree && len(all) < maxInlined {
-		index := f.value(f.pcdata(pcInlined), pc)
-		if index < 0 {
-			break
-		}
-		call := f.inlined.from(tree+uint64(index)*inlinedCall, inlinedCall)
-		if len(call) < inlinedCall {
-			break
-		}
-		name, parent := f.order.Uint32(call[4:]), f.order.Uint32(call[8:])
-		all = append(all, f.frame(name, pc))
-		pc = f.entry + uint64(parent)
+	for name, at := range f.calls(pc) {
+		all = append(all, f.frame(name, at))
 	}
-	fn := f.frame(f.field(wordName), pc)
-	fn.Top = f.raw[flagAt]&flagTop != 0
-	return append(all, fn)
+	all[len(all)-1].Top = f.raw[flagAt]&flagTop != 0
+	return all
+}
+
+// calls yields the names of the functions that are inlined at an address, and the addresses of
+// their calls, and then those of the function itself.
+func (f *goFunction) calls(pc uint64) iter.Seq2[uint32, uint64] {
+	return func(yield func(name uint32, pc uint64) bool) {
+		tree, hasTree := f.tree()
+		for n := 0; hasTree && n < maxInlined; n++ {
+			index := f.value(f.pcdata(pcInlined), pc)
+			if index < 0 {
+				break
+			}
+			call := f.inlined.from(tree+uint64(index)*inlinedCall, inlinedCall)
+			if len(call) < inlinedCall {
+				break
+			}
+			name, parent := f.order.Uint32(call[4:]), f.order.Uint32(call[8:])
+			if !yield(name, pc) {
+				return
+			}
+			pc = f.entry + uint64(parent)
+		}
+		yield(f.field(wordName), pc)
+	}
 }
 
 func (f *goFunction) frame(name uint32, pc uint64) Frame {
-	fn := Frame{Name: short(f.Name(name))}
+	fn := Frame{Name: Short(f.Name(name))}
 	line, file := f.value(f.field(wordLine), pc), f.value(f.field(wordFile), pc)
 	if line > 0 && file >= 0 {
 		at := f.units.u32(4 * (uint64(f.field(wordUnit)) + uint64(file)))
@@ -288,8 +308,8 @@ func (f *goFunction) frame(name uint32, pc uint64) Frame {
 	return fn
 }
 
-// short replaces type arguments by [...], as the runtime does in traces: main.Map[...].
-func short(name string) string {
+// Short replaces type arguments by [...], as the runtime does in traces: main.Map[...].
+func Short(name string) string {
 	i, j := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']')
 	if i < 0 || j < i {
 		return name

@@ -1,0 +1,169 @@
+package gotable
+
+import "cmp"
+
+// Address is what the table knows of an address.
+type Address struct {
+	// Entry and End are those of the function that contains the address.
+	Entry, End uint64
+	// Names are the names of the functions at the address, the inlined ones first. The last one is
+	// the function that contains it.
+	Names []string
+	// Call is the number of the inlined call to which the address belongs, or -1.
+	Call int32
+	// Stack is the number of bytes that the function has put on the stack, and Frame whether it puts
+	// any there.
+	Stack int32
+	Frame bool
+	// Assembly means that the function was written in assembly.
+	Assembly bool
+}
+
+// wordStack is a word of a runtime._func.
+const wordStack = 4
+
+// At returns what is known of an address. ok is false if it is in no function.
+func (t *Table) At(pc uint64) (a Address, ok bool) {
+	f := t.find(pc)
+	if f == nil || pc >= f.end {
+		return a, false
+	}
+	a = Address{
+		Entry: f.entry, End: f.end, Assembly: f.raw[flagAt]&flagAssembly != 0,
+		Call: f.value(f.pcdata(pcInlined), pc), Stack: f.value(f.field(wordStack), pc),
+	}
+	for name := range f.calls(pc) {
+		a.Names = append(a.Names, t.Name(name))
+	}
+	for _, size := range f.values(f.field(wordStack)) {
+		a.Frame = a.Frame || size > 0
+	}
+	return a, true
+}
+
+// OnLine reports whether all code of a function is on one line.
+func (t *Table) OnLine(entry uint64, line int) bool {
+	f := t.find(entry)
+	if f == nil {
+		return false
+	}
+	for _, other := range f.values(f.field(wordLine)) {
+		if int(other) != line {
+			return false
+		}
+	}
+	return true
+}
+
+// Row is a part of the code of a line, with its first address and its end.
+type Row struct {
+	File         string
+	Line         int
+	Address, End uint64
+}
+
+// maxPaths is the maximum number of paths that are looked at. The largest programs have some ten
+// thousand.
+const maxPaths = 1 << 18
+
+// Rows calls yield with the code of each line of the files whose paths match. Code that belongs to
+// one line and continues behind that of another one has several rows. The error is a read error.
+func (t *Table) Rows(match func(path string) bool, yield func(Row)) error {
+	t.pcs.err, t.units.err, t.files.err = nil, nil, nil
+	r := rows{match: match, yield: yield, known: map[uint32]string{}}
+	reads := t.pcs.reads + pageCount + int(t.pcs.size/pageSize)*maxRereads
+	for f := range t.all() {
+		if t.pcs.reads > reads || r.steps > maxSteps || len(r.known) > maxPaths {
+			break
+		}
+		r.of(f)
+	}
+	return cmp.Or(t.index.err, t.lines.err, t.pcs.err, t.units.err, t.files.err)
+}
+
+// rows finds the rows of functions.
+type rows struct {
+	match func(path string) bool
+	yield func(Row)
+	known map[uint32]string // paths by their places in files, "" if they do not match
+	steps int
+}
+
+// of yields the rows of a function.
+func (r *rows) of(f *goFunction) {
+	type stretch struct {
+		start, end uint64
+		path       string
+	}
+	var in []stretch
+	start := f.entry
+	for end, number := range f.values(f.field(wordFile)) {
+		r.steps++
+		if path := r.path(f, number); path != "" {
+			in = append(in, stretch{start, end, path})
+		}
+		start = end
+	}
+	if len(in) == 0 {
+		return
+	}
+	start = f.entry
+	for end, line := range f.values(f.field(wordLine)) {
+		r.steps++
+		for len(in) > 0 && in[0].start < end {
+			if from, to := max(start, in[0].start), min(end, in[0].end); from < to {
+				r.yield(Row{in[0].path, int(line), from, to})
+			}
+			if in[0].end > end {
+				break
+			}
+			in = in[1:]
+		}
+		start = end
+	}
+}
+
+// path returns the path of a file of a function, or "" if it does not match.
+func (r *rows) path(f *goFunction, number int32) string {
+	at := f.units.u32(4 * (uint64(f.field(wordUnit)) + uint64(number)))
+	if number < 0 || at == ^uint32(0) {
+		return ""
+	}
+	path, ok := r.known[at]
+	if !ok {
+		if path = f.files.text(uint64(at)); !r.match(path) {
+			path = ""
+		}
+		r.known[at] = path
+	}
+	return path
+}
+
+// maxPointed is the maximum number of pointers in a jump table.
+const maxPointed = 1 << 12
+
+// Pointers returns the pointers at an address, before the first one that is not to an address from
+// low to high.
+func (t *Table) Pointers(at, low, high uint64) (all []uint64) {
+	relocated := map[uint64]uint64{}
+	for place, to := range t.memory.relocations() {
+		if place >= at && place-at < 8*maxPointed {
+			relocated[place] = to
+		}
+	}
+	for ; len(all) < maxPointed; at += 8 {
+		to, found := relocated[at]
+		if !found {
+			var b [8]byte
+			if t.memory.load(b[:], at) != nil {
+				break
+			}
+			to = t.order.Uint64(b[:])
+		}
+		if to < low || to >= high {
+			break
+		}
+		all = append(all, to)
+	}
+	return all
+}
