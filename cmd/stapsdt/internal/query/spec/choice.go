@@ -16,6 +16,9 @@ type Choice struct {
 func ParseChoices(specs []string) (all []Choice, err error) {
 	for _, text := range specs {
 		one, err := Parse(text)
+		if err == nil {
+			err = one.CheckOne()
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@
 package spec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -18,12 +19,18 @@ const (
 	ReturnSuffix = ":return"
 )
 
-// parseFunctions reads a spec of functions, [FILE:]go:PATTERN or [FILE:]go:PATTERN:return, and
-// reports whether the text is one. The names of functions have no colons and no escapes, and
-// neither has the pattern.
+// parseFunctions reads a spec of functions, [FILE:]go:PATTERN or [FILE:]go:PATTERN:return, or of
+// lines, [FILE:]go:PATTERN:LINE, and reports whether the text is one. The names of functions have
+// no colons and no escapes, and neither has the pattern.
 func (s *Spec) parseFunctions(text string) bool {
 	rest, returns := strings.CutSuffix(text, ReturnSuffix)
 	place, name, _ := cutLast(rest)
+	if before, what, ok := cutLast(place); ok {
+		_, provider, _ := cutLast(":" + before)
+		if lines, isLines := parseLines(name); isLines && provider == FunctionProvider {
+			s.Lines, place, name = lines, before, what
+		}
+	}
 	file, provider, named := cutLast(place)
 	if !named {
 		file, provider = "", place
@@ -31,21 +38,25 @@ func (s *Spec) parseFunctions(text string) bool {
 	if provider != FunctionProvider {
 		return false
 	}
-	s.File, s.Provider, s.Probe = file, provider, text[len(place)+1:]
+	if s.File, s.Provider, s.Probe = file, provider, text[len(place)+1:]; !s.Lines.IsZero() {
+		s.Probe = name + ":" + s.Lines.String()
+	}
 	s.Functions, s.Pattern, s.Returns = true, Pattern(Unescape(name)), returns
 	return true
 }
 
 // Spec selects probes: [FILE:]PROVIDER:PROBE. The provider and the probe may be globs, with *, ?
-// and [a-z]. As [FILE:]go:PATTERN it selects calls of functions of Go programs, and as
-// [FILE:]go:PATTERN:return their returns.
+// and [a-z]. As [FILE:]go:PATTERN it selects calls of functions of Go programs, as
+// [FILE:]go:PATTERN:return their returns, and as [FILE:]go:PATTERN:LINE the statements of a line.
 type Spec struct {
 	File            string // "" means the files of the selected processes
 	Provider, Probe string
-	// Functions means that the spec selects the functions of Pattern, or their returns.
+	// Functions means that the spec selects the functions of Pattern, their returns, or Lines of
+	// them or of the file of that name.
 	Functions bool
 	Pattern   Pattern
 	Returns   bool
+	Lines     Lines
 	// Executable is a pattern for the names, without directories, of the files in which the
 	// functions are looked for, or "" for all.
 	Executable string
@@ -69,7 +80,7 @@ func Parse(text string) (Spec, error) {
 		if s.Pattern == "" {
 			return s, fmt.Errorf("%q names no function: use go:PATTERN, such as 'go:main.*'", text)
 		}
-		return s, s.checkFile()
+		return s, cmp.Or(s.checkFile(), s.checkLines())
 	}
 	rest, probe, ok := cutLast(text)
 	if !ok {
@@ -102,6 +113,21 @@ func (s *Spec) checkFile() error {
 	return nil
 }
 
+// checkLines returns an error if the spec has lines that it cannot have.
+func (s *Spec) checkLines() error {
+	switch {
+	case s.Lines.IsZero() && s.Pattern.IsSource():
+		return fmt.Errorf("%q names a file of the source: add a line, as in 'go:%s:1'", s.text, s.Pattern)
+	case s.Lines.IsZero():
+		return nil
+	case s.Returns:
+		return fmt.Errorf("%q: lines have no returns: leave out %s", s.text, ReturnSuffix)
+	case s.Pattern.IsGlob():
+		return fmt.Errorf("%q: lines are those of one file or function: a name with * or ? has none", s.text)
+	}
+	return s.Lines.check(s.text)
+}
+
 func cutLast(s string) (before, after string, found bool) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 {
@@ -112,6 +138,9 @@ func cutLast(s string) (before, after string, found bool) {
 
 // Match reports whether the spec selects a probe, regardless of its file.
 func (s Spec) Match(provider, probe string) bool {
+	if !s.Lines.IsZero() {
+		return provider == FunctionProvider && probe == s.Probe
+	}
 	if s.Functions {
 		name, returns := strings.CutSuffix(probe, ReturnSuffix)
 		return provider == FunctionProvider && returns == s.Returns && s.Pattern.Match(name)
