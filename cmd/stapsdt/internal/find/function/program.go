@@ -1,3 +1,5 @@
+//go:build linux
+
 package function
 
 import (
@@ -31,6 +33,8 @@ const (
 	// AtBranch is the branch of the stack check on arm64, which the kernel simulates. If the branch
 	// is taken, the event is not a call.
 	AtBranch
+	// AtStatement is an instruction with which a statement begins.
+	AtStatement
 )
 
 // String describes the place for people.
@@ -40,6 +44,8 @@ func (p Place) String() string {
 		return "the push after the stack check"
 	case AtBranch:
 		return "the branch of the stack check"
+	case AtStatement:
+		return "the statement"
 	}
 	return "the entry"
 }
@@ -105,6 +111,8 @@ type Function struct {
 	// Inlined is the number of functions that are known to have inlined it. There may be more,
 	// because the compiler does not record every one.
 	Inlined int
+	// Statement is set if this is not a function, but a statement in one.
+	Statement *Statement
 
 	info      gotable.Function
 	program   *Program
@@ -137,6 +145,8 @@ type Program struct {
 	errors   []uint64          // the result of errorTypes, or nil
 	found    map[uint64]*Function
 	near     stretch
+	never    map[uint64]bool // functions that never return, by address, or nil
+	lines    map[spec.Pattern]*lineRows
 }
 
 // MaxMatches is the maximum number of functions that a pattern may select to be probed.
@@ -222,7 +232,20 @@ func (p *Program) NameOf(address uint64) string {
 // Forget releases the memory for finding functions, which Find reads again.
 func (p *Program) Forget() {
 	p.debug, p.found, p.near = nil, map[uint64]*Function{}, stretch{}
+	p.never, p.lines = nil, nil
 	p.table, p.forgot = p.table.OnlyTypes(), true
+}
+
+// remember opens the table of functions again.
+func (p *Program) remember() error {
+	if !p.forgot {
+		return nil
+	}
+	table, err := gotable.New(p.file)
+	if err == nil {
+		p.table, p.forgot = table, false
+	}
+	return err
 }
 
 // Close releases everything but the names of types that are known.
@@ -261,12 +284,8 @@ var errFIPS = errors.New("in FIPS mode, the program hashes the code of " + fips 
 // most. Describe adds their arguments. Call it once for all of them, because reading the DWARF of a
 // package takes the same time for one function as for many.
 func (p *Program) Find(pattern spec.Pattern, most int) ([]*Function, error) {
-	if p.forgot {
-		table, err := gotable.New(p.file)
-		if err != nil {
-			return nil, err
-		}
-		p.table, p.forgot = table, false
+	if err := p.remember(); err != nil {
+		return nil, err
 	}
 	exact, glob := []byte(pattern), pattern.Glob()
 	names, err := p.table.Names(func(name []byte) bool {

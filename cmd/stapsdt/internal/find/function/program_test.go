@@ -1,3 +1,5 @@
+//go:build linux
+
 package function
 
 import (
@@ -22,7 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const source = `package main
+const program = `package main
 
 import "os"
 
@@ -61,7 +63,7 @@ func main() {
 // built builds the source for a machine, and opens it.
 func built(t *testing.T, goarch string, flags ...string) *Program {
 	t.Helper()
-	return builtFrom(t, source, goarch, flags...)
+	return builtFrom(t, program, goarch, flags...)
 }
 
 func builtFrom(t *testing.T, source, goarch string, flags ...string) *Program {
@@ -165,7 +167,7 @@ func TestSelect(t *testing.T) {
 			require.NoError(t, err)
 			assert.Len(t, fns, 6)
 			for _, fn := range fns {
-				declared := strings.Split(source, "\n")[fn.Line-1]
+				declared := strings.Split(program, "\n")[fn.Line-1]
 				assert.Contains(t, declared, "func ", fn.Name)
 				assert.True(t, strings.HasSuffix(fn.File, "main.go"), "%s is in %s", fn.Name, fn.File)
 			}
@@ -301,7 +303,7 @@ func TestSeparate(t *testing.T) {
 			return debug.Close()
 		}
 	}
-	path := compile(t, source, "amd64")
+	path := compile(t, program, "amd64")
 	want := arguments(open(path, func(*elf.File, func(*elf.File)) error {
 		assert.Fail(t, "the program has its own DWARF")
 		return nil
@@ -312,7 +314,7 @@ func TestSeparate(t *testing.T) {
 	require.Contains(t, want["main.leaf"], "(n int) (ret0 int)")
 	require.Equal(t, want, arguments(open(stripped, lend(path))))
 
-	renamed := compile(t, strings.ReplaceAll(source, "leaf", "loaf"), "amd64")
+	renamed := compile(t, strings.ReplaceAll(program, "leaf", "loaf"), "amd64")
 	leaf := one(t, open(stripped, lend(renamed)), "main.leaf")
 	assert.ErrorIs(t, leaf.ArgsErr, errOther)
 	assert.Empty(t, leaf.Args)
@@ -334,7 +336,7 @@ func TestVersions(t *testing.T) {
 
 // TestUnknownFormat: a program with a table that is not read says which release has built it.
 func TestUnknownFormat(t *testing.T) {
-	content, err := os.ReadFile(compile(t, source, "amd64"))
+	content, err := os.ReadFile(compile(t, program, "amd64"))
 	require.NoError(t, err)
 	file, err := elf.NewFile(bytes.NewReader(content))
 	require.NoError(t, err)

@@ -6,13 +6,15 @@ import "cmp"
 type Address struct {
 	// Entry and End are those of the function that contains the address.
 	Entry, End uint64
+	// Declared is the line of its declaration.
+	Declared int
 	// Names are the names of the functions at the address, the inlined ones first. The last one is
 	// the function that contains it.
 	Names []string
 	// Call is the number of the inlined call to which the address belongs, or -1.
 	Call int32
-	// Stack is the number of bytes that the function has put on the stack, and Frame whether it puts
-	// any there.
+	// Stack is the number of bytes that the function has put on the stack, and Frame whether it
+	// puts any there.
 	Stack int32
 	Frame bool
 	// Assembly means that the function was written in assembly.
@@ -29,8 +31,9 @@ func (t *Table) At(pc uint64) (a Address, ok bool) {
 		return a, false
 	}
 	a = Address{
-		Entry: f.entry, End: f.end, Assembly: f.raw[flagAt]&flagAssembly != 0,
-		Call: f.value(f.pcdata(pcInlined), pc), Stack: f.value(f.field(wordStack), pc),
+		Entry: f.entry, End: f.end, Declared: int(f.field(wordDecl)),
+		Assembly: f.raw[flagAt]&flagAssembly != 0,
+		Call:     f.value(f.pcdata(pcInlined), pc), Stack: f.value(f.field(wordStack), pc),
 	}
 	for name := range f.calls(pc) {
 		a.Names = append(a.Names, t.Name(name))

@@ -14,8 +14,21 @@ type Statement struct {
 	Address, End uint64
 	// Begins means that a statement begins at the address.
 	Begins bool
-	// Before and Behind are what is before it and behind that code, the nearest first.
-	Before, Behind []Beside
+
+	rows        []row // of the sequence
+	first, next int   // the indexes of its rows, and of the one behind
+}
+
+// Before returns a few rows before the code, the nearest first.
+func (s *Statement) Before() []Beside {
+	all := beside(s.rows[max(s.first-maxBeside, 0):s.first])
+	slices.Reverse(all)
+	return all
+}
+
+// Behind returns a few rows behind the code.
+func (s *Statement) Behind() []Beside {
+	return beside(s.rows[s.next:min(s.next+maxBeside, len(s.rows))])
 }
 
 // Beside is code with which a statement of a line begins, or is continued.
@@ -31,10 +44,10 @@ const maxBeside = 8
 // ErrLines means that the tables of lines are damaged, or are more than may be read.
 var ErrLines = errors.New("its tables of lines are damaged or too large")
 
-// Statements calls yield with the code of each line, of the files that have a name, or any name if it
-// is "", and whose paths match. It reads the tables of lines one after the
-// other, without the units to which they belong: each package has a table, which also has the lines
-// of the functions that are inlined in it. addressSize is the size of the program's addresses.
+// Statements calls yield with the code of each line, of the files that have a name, or any name if
+// it is "", and whose paths match. It reads the tables of lines one after the other, without the
+// units to which they belong: each package has a table, which also has the lines of the functions
+// that are inlined in it. addressSize is the size of the program's addresses.
 func (t *Table) Statements(
 	addressSize int, name string, match func(path string) bool, yield func(Statement),
 ) error {
@@ -95,9 +108,7 @@ func (t *Table) statements(
 			if path == "" || continued && !r.begins {
 				continue
 			}
-			before, behind := beside(rows[max(i-maxBeside, 0):i]), beside(rows[next:min(next+maxBeside, len(rows))])
-			slices.Reverse(before)
-			yield(Statement{path, int(r.line), r.address, end, r.begins, before, behind})
+			yield(Statement{path, int(r.line), r.address, end, r.begins, rows, i, next})
 		}
 	}
 	return nil
