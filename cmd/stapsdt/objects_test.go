@@ -356,6 +356,7 @@ func (s objectsSeen) seeFunctions() {
 	}
 	pid, call := start()
 	s.seeNamed(s.run(nil, "list", "-p", pid, "go:main.*", "go:runtime.m*"))
+	s.seeNamed(s.run(nil, "list", "-p", pid, "go:calls.go:1-100"))
 	for _, args := range []string{
 		"trace go:main.*", "trace --stack go:main.part:return", "tree go:main.whole go:main.part", "latency go:main.*", "top go:main.*",
 		"latency go:main.p* -w l==high", "top go:main.part -w l==high",

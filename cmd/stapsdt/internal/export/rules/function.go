@@ -34,6 +34,9 @@ func (r *reader) calls(fields map[string]*yaml.Node, m *Metric) {
 			r.errorf(fields[key], "a call is paired with its return: leave out %s", key)
 		}
 	}
+	if !m.Probe.Lines.IsZero() {
+		r.errorf(fields["probe"], "a line has no duration: give start and end")
+	}
 	if m.Probe.Returns {
 		r.errorf(fields["probe"], "a duration pairs calls with their returns: give %s", m.Probe.Calls())
 	}

@@ -134,6 +134,10 @@ func (r *reader) key(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) {
 		r.errorf(n, "the start and the end are the calls and the returns of one function: give probe: %s in their place", m.Start)
 		return
 	}
+	if m.Start.Functions && m.End.Functions {
+		m.Key = []string{query.Goroutine}
+		return
+	}
 	start, ok1 := strings.CutSuffix(m.Start.String(), "_start")
 	end, ok2 := strings.CutSuffix(m.End.String(), "_end")
 	if !ok1 || !ok2 || start != end {
@@ -168,6 +172,9 @@ func (r *reader) probe(n *yaml.Node) (none spec.Spec) {
 		return none
 	}
 	one, err := spec.Parse(text)
+	if err == nil {
+		err = one.CheckOne()
+	}
 	switch {
 	case err != nil:
 		r.errorf(n, "%s", strings.Replace(err.Error(), "[FILE:]", "", 1))

@@ -213,6 +213,9 @@ func (r *reader) span(n *yaml.Node) (s Span, ok bool) {
 	s.Where = r.expr(fields["where"])
 	s.Select = r.selection(fields)
 	r.functions(fields, &s.Select, s.Probe)
+	if !s.Probe.Lines.IsZero() {
+		r.errorf(fields["probe"], "a line takes no time, so it has no span: give the function")
+	}
 	if s.Probe.Returns {
 		r.errorf(fields["probe"], "a span pairs calls with their returns: give %s", s.Probe.Calls())
 	}

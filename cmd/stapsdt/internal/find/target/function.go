@@ -157,7 +157,7 @@ func (f *File) addFunctions(finder *Finder, specs []spec.Spec) {
 	selected, reasons := make([][]*function.Function, len(specs)), make([]error, len(specs))
 	for i, one := range specs {
 		if reasons[i] = err; err == nil {
-			selected[i], reasons[i] = found.program.Find(one.Pattern, finder.MaxFunctions)
+			selected[i], reasons[i] = selects(found.program, one, finder.MaxFunctions)
 		}
 	}
 	if err == nil {
@@ -165,12 +165,15 @@ func (f *File) addFunctions(finder *Finder, specs []spec.Spec) {
 		found.goid = goidOffsets[found.program.Release()]
 		defer found.program.Forget()
 	}
-	inlined := map[string]int{}
+	inlined, guessed := map[string]int{}, error(nil)
 	for i, one := range specs {
 		has := false
 		for _, fn := range selected[i] {
 			if fn.Inlined > 0 {
 				inlined[fn.Name] = fn.Inlined
+			}
+			if fn.Statement != nil && fn.Statement.Guessed {
+				guessed = errGuessed
 			}
 			if err := f.addFunction(found, fn, one); err != nil {
 				reasons[i] = fmt.Errorf("the returns of %s are not seen: %w", fn.Name, err)
@@ -193,7 +196,15 @@ func (f *File) addFunctions(finder *Finder, specs []spec.Spec) {
 	if errors.Is(f.Problem, sdt.ErrNoProbes) {
 		f.Problem = nil
 	}
-	f.Problem = errors.Join(f.Problem, inlinedProblem(inlined))
+	f.Problem = errors.Join(f.Problem, inlinedProblem(inlined), guessed)
+}
+
+// selects returns the functions or the statements that a spec selects.
+func selects(program *function.Program, one spec.Spec, most int) ([]*function.Function, error) {
+	if !one.Lines.IsZero() {
+		return program.FindLines(one.Pattern, one.Lines, most)
+	}
+	return program.Find(one.Pattern, most)
 }
 
 // TypeNames returns the names of the file's Go types, by their addresses. The file must have
@@ -231,6 +242,9 @@ func (f *File) addFunction(found *functions, fn *function.Function, by spec.Spec
 	}
 	return nil
 }
+
+// errGuessed warns of lines of a program without DWARF.
+var errGuessed = errors.New("without DWARF it is unknown where a statement begins, so a line can have more or fewer events than executions")
 
 // inlinedProblem returns an error that names the functions with calls that are not seen, or nil
 // if there are none.

@@ -100,6 +100,9 @@ type FunctionSite struct {
 	// Return means that the place is a return of the function. Push means that it is the push after
 	// the stack check.
 	Return, Push bool
+	// Emulated means that the kernel emulates the instruction with which a statement begins. Framed
+	// means that the frame of its function exists.
+	Emulated, Framed bool
 	// Endless means that no return of the function can be seen.
 	Endless bool
 	// Goid is the offset of goid in a g of the program, or 0 if it is unknown.
@@ -119,7 +122,7 @@ func (p *Probe) Key() string {
 	}
 	fmt.Fprintf(&b, "%s %q %q %t", p.Instruction(), p.Provider, p.Name, p.Restarts)
 	if p.Function != nil {
-		fmt.Fprintf(&b, " %d %t", p.Function.Goid, p.Function.Endless)
+		fmt.Fprintf(&b, " %d %t %t", p.Function.Goid, p.Function.Endless, p.Function.Framed)
 	}
 	for i := range len(p.Args) + len(p.Fields) {
 		a := p.arg(i)
@@ -350,6 +353,9 @@ var stepped = map[string][]Instruction{
 	"arm64": {Entry},
 }
 
+// emulated stands for the other instructions that the kernel emulates.
+var emulated = map[string]Instruction{"amd64": Push, "arm64": Branch}
+
 // Stepped reports whether the kernel single-steps the instruction. It reports false for nops,
 // because that depends on the kernel.
 func (i Instruction) Stepped() bool { return slices.Contains(stepped[runtime.GOARCH], i) }
@@ -367,6 +373,8 @@ func (p *Probe) Instruction() Instruction {
 		return Push
 	case p.Restarts:
 		return Branch
+	case p.Function.Emulated:
+		return emulated[runtime.GOARCH]
 	}
 	return Entry
 }

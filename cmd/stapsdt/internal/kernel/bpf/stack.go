@@ -21,6 +21,8 @@ func (p *Probe) StackErr() error {
 	switch {
 	case p.Function == nil, p.Started != nil && p.Started.Plan.stacks != nil:
 		return nil
+	case p.Function.Framed:
+		return nil
 	case !p.Function.Push:
 		return errors.New("only calls that are seen at the push after the stack check have whole stacks, because its frame exists nowhere else: see stapsdt list -v")
 	}

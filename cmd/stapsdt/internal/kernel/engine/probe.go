@@ -25,6 +25,9 @@ func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
 		Return: fn.Return, Push: fn.Place == function.AtPush && !fn.Return, Goid: fn.Goid,
 		Endless: endless != nil,
 	}
+	if s := fn.Statement; s != nil {
+		p.Function.Emulated, p.Function.Framed = s.Emulated, s.Framed
+	}
 	p.ArgsErr, p.Restarts = fn.ArgsErr, fn.Place == function.AtBranch && !fn.Return
 	for i, a := range fn.Args {
 		p.Args[i] = functionArg(f, &site, a)

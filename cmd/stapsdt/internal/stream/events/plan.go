@@ -70,6 +70,9 @@ func NewCalls(config query.Config) (query.Config, Options, error) {
 	}
 	var both []spec.Choice
 	for _, calls := range config.Specs {
+		if !calls.Lines.IsZero() {
+			return config, o, query.Usagef("tree shows calls, and %v is a line: give the function", calls)
+		}
 		if calls.Returns {
 			return config, o, query.Usagef("tree pairs calls with their returns: give %s", calls.Calls())
 		}

@@ -173,6 +173,9 @@ func newPairs(specs []spec.Choice, key []string) (p *pairs, err error) {
 	if p.start, p.end = specs[0], specs[1]; p.start == p.end {
 		return nil, query.Usagef("the start and the end are the same probe: %v", p.start)
 	}
+	if p.start.Functions && p.end.Functions && len(p.key) == 0 {
+		p.key = []string{query.Goroutine}
+	}
 	if len(p.key) == 0 {
 		start, ok1 := strings.CutSuffix(p.start.String(), "_start")
 		end, ok2 := strings.CutSuffix(p.end.String(), "_end")
@@ -189,6 +192,9 @@ func newPairs(specs []spec.Choice, key []string) (p *pairs, err error) {
 
 // function pairs the calls of functions with their returns.
 func (p *pairs) function(calls spec.Choice) error {
+	if !calls.Lines.IsZero() {
+		return query.Usagef("a line has no end: give a second SPEC, such as that of a later line, to measure from %v to it", calls)
+	}
 	if calls.Returns {
 		return query.Usagef("latency pairs calls with their returns: give %s", calls.Calls())
 	}

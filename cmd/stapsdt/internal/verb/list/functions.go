@@ -117,7 +117,12 @@ func functionsOf(
 			fns = append(fns, fn.Function)
 		}
 	}
-	slices.SortFunc(fns, func(a, b *function.Function) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(fns, func(a, b *function.Function) int {
+		if a.Statement != nil && b.Statement != nil {
+			return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
 	return fns
 }
 
@@ -132,6 +137,10 @@ func pidsOf(uses []probes.Use) []int {
 func (o *printer) functions(heading string, fns []*function.Function) {
 	o.heading(heading)
 	for _, fn := range fns {
+		if fn.Statement != nil {
+			o.statement(fn)
+			continue
+		}
 		fmt.Fprintf(
 			o,
 			"  %s:%s%s  # %s:%d\n",
@@ -166,6 +175,27 @@ func (o *printer) functions(heading string, fns []*function.Function) {
 	}
 }
 
+// statement prints a statement of a line.
+func (o *printer) statement(fn *function.Function) {
+	s := fn.Statement
+	what := s.In[0]
+	if len(s.In) > 1 {
+		what += ", inlined in " + s.In[len(s.In)-1]
+	}
+	price := "single-stepped"
+	if s.Emulated {
+		price = "emulated"
+	}
+	if s.Loop {
+		price += ", in a loop"
+	}
+	fmt.Fprintf(o, "  %s:%s  # %s (%s)\n", spec.FunctionProvider,
+		render.Printable(fn.Name), render.Printable(what), price)
+	if o.Verbose {
+		fmt.Fprintf(o, "      %s:%d, at %#x, %v\n", render.Printable(fn.File), fn.Line, fn.Call.Offset, fn.Place)
+	}
+}
+
 // printOperands prints the places from which arguments are read.
 func printOperands(out *printer, kind string, args []function.Arg) {
 	for _, a := range args {
@@ -187,6 +217,8 @@ var places = map[function.Place]string{
 	function.AtEntry:  "entry",
 	function.AtPush:   "push",
 	function.AtBranch: "branch",
+
+	function.AtStatement: "statement",
 }
 
 func functionsJSON(out *printer, path string, pids []int, fns []*function.Function) {
@@ -197,6 +229,9 @@ func functionsJSON(out *printer, path string, pids []int, fns []*function.Functi
 			Source: fn.File, Line: fn.Line,
 			Place: places[fn.Place], Offset: fn.Call.Offset, Returns: []uint64{},
 			Inlined: fn.Inlined, PIDs: pids,
+		}
+		if s := fn.Statement; s != nil {
+			j.In, j.Loop, j.Stepped = s.In, s.Loop, !s.Emulated
 		}
 		returns, err := fn.Returns()
 		for _, r := range returns {

@@ -47,11 +47,15 @@ type JSONFunction struct {
 	Signature      string   `json:"signature,omitempty" doc:"arguments and results"`
 	Source         string   `json:"source" doc:"source file"`
 	Line           int      `json:"line" doc:"in the source file"`
-	Place          string   `json:"place" doc:"instruction of the probe" enum:"entry push branch"`
+	Place          string   `json:"place" doc:"instruction of the probe" enum:"entry push branch statement"`
 	Offset         uint64   `json:"offset" doc:"offset in the file; of the instruction"`
 	Returns        []uint64 `json:"returns" doc:"offsets in the file; of its return instructions"`
 	ReturnsError   string   `json:"returns_error,omitempty" doc:"why returns have no probe"`
 	ArgumentsError string   `json:"arguments_error,omitempty" doc:"why arguments are not shown"`
 	Inlined        int      `json:"inlined" doc:"number of functions that are known to have inlined it"`
-	PIDs           []int    `json:"pids" doc:"processes"`
+	// In, Loop and Stepped are those of a line.
+	In      []string `json:"in,omitempty" doc:"of a line: the function that has it, and those that have inlined that"`
+	Loop    bool     `json:"loop,omitempty" doc:"the line can be executed again before the function returns"`
+	Stepped bool     `json:"stepped,omitempty" doc:"the kernel single-steps the instruction of the line"`
+	PIDs    []int    `json:"pids" doc:"processes"`
 }
