@@ -20,7 +20,8 @@ argument are shown as a type of Go: int32, uint8.
 For a recording, it also shows the number of events of each probe.
 
 For go:PATTERN, it lists the functions of Go programs that can be traced like probes, where they are
-in the source, and with -v how each call is seen.
+in the source, and with -v how each call is seen. For go:FILE.go:LINE or LINE-LINE, it lists the
+statements that begin there.
 
 At an address, a Go program lists its probes itself, by package debugprobe.`,
 		Example: `  stapsdt list -p 1234

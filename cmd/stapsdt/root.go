@@ -184,7 +184,8 @@ func emptyRoot() *cobra.Command {
 them as metrics and spans.
 
 A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *, ? and [a-z].
-go:PATTERN names the calls of functions of any Go program, and go:PATTERN:return their returns.
+go:PATTERN names the calls of functions of any Go program, go:PATTERN:return their returns, and
+go:FILE.go:LINE a line.
 
 Tracing needs root, or the capabilities that "stapsdt help rights" lists. "stapsdt help expressions"
 describes what -w and --by take, and "stapsdt help json" what -o json prints.

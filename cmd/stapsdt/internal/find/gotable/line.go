@@ -1,6 +1,9 @@
 package gotable
 
-import "cmp"
+import (
+	"cmp"
+	"errors"
+)
 
 // Address is what the table knows of an address.
 type Address struct {
@@ -65,19 +68,25 @@ type Row struct {
 	Address, End uint64
 }
 
-// maxPaths is the maximum number of paths that are looked at. The largest programs have some ten
-// thousand.
-const maxPaths = 1 << 18
+const (
+	// maxPaths is the maximum number of paths that are looked at. The largest programs have some
+	// ten thousand.
+	maxPaths = 1 << 18
+	// maxRowReads is maxRereads for the rows of all functions, which share tables.
+	maxRowReads = 64
+)
+
+var errRows = errors.New("its table of functions takes too long to read")
 
 // Rows calls yield with the code of each line of the files whose paths match. Code that belongs to
 // one line and continues behind that of another one has several rows. The error is a read error.
 func (t *Table) Rows(match func(path string) bool, yield func(Row)) error {
 	t.pcs.err, t.units.err, t.files.err = nil, nil, nil
 	r := rows{match: match, yield: yield, known: map[uint32]string{}}
-	reads := t.pcs.reads + pageCount + int(t.pcs.size/pageSize)*maxRereads
+	reads := t.pcs.reads + pageCount + int(t.pcs.size/pageSize)*maxRowReads
 	for f := range t.all() {
 		if t.pcs.reads > reads || r.steps > maxSteps || len(r.known) > maxPaths {
-			break
+			return errRows
 		}
 		r.of(f)
 	}

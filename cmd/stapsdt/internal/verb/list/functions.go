@@ -189,6 +189,9 @@ func (o *printer) statement(fn *function.Function) {
 	if s.Loop {
 		price += ", in a loop"
 	}
+	if s.Guessed {
+		price += ", guessed: without DWARF"
+	}
 	fmt.Fprintf(o, "  %s:%s  # %s (%s)\n", spec.FunctionProvider,
 		render.Printable(fn.Name), render.Printable(what), price)
 	if o.Verbose {
