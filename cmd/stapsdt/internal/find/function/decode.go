@@ -78,8 +78,8 @@ func (p *Program) panics(at uint64) bool {
 	return never
 }
 
-// readTables reads the jump tables. One ends where another begins, or with an address that is not in
-// the function. Without its table, a jump can lead anywhere.
+// readTables reads the jump tables. One ends where another begins, or with an address that is not
+// in the function. Without its table, a jump can lead anywhere.
 func (d *decoder) readTables(t *gotable.Table, a *gotable.Address) {
 	starts := slices.Sorted(maps.Values(d.tables))
 	for i, at := range d.tables {

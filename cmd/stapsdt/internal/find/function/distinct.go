@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// judge notes what all instructions from one to an offset do. A jump does nothing, unless it leads to
-// other code of the line.
+// judge notes what all instructions from one to an offset do. A jump does nothing, unless it leads
+// to other code of the line.
 func (f *flow) judge(first int, end uint64, inLine func(offset uint64) bool) {
 	loads, computes := true, true
 	for i := first; i < len(f.steps) && f.offsets[i] < end; i++ {
@@ -70,8 +70,8 @@ func (f *flow) distinct(all, continued []int) (kept []int) {
 	return kept
 }
 
-// missed returns instructions that do something before any of a set: no statement is marked where the
-// execution of some loops begins.
+// missed returns instructions that do something before any of a set: no statement is marked where
+// the execution of some loops begins.
 func (f *flow) missed(set map[int]bool, continued []int) (all []int) {
 	for _, i := range continued {
 		if !f.steps[i].computes && f.reaches(entry, i, set) {
@@ -104,8 +104,8 @@ func (f *flow) moved(set, continued []int) (others []int) {
 	return slices.Compact(others)
 }
 
-// repeated returns those of some instructions that follow one that only computes a value, and can be
-// executed again without it.
+// repeated returns those of some instructions that follow one that only computes a value, and can
+// be executed again without it.
 func (f *flow) repeated(first int, others []int) (all []int) {
 	without := map[int]bool{first: true}
 	for _, i := range others {
@@ -137,7 +137,9 @@ func (f *flow) byDominance(all []int) []int {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(dominated[b], dominated[a]) })
+	slices.SortStableFunc(all, func(a, b int) int {
+		return cmp.Compare(dominated[b], dominated[a])
+	})
 	return all
 }
 

@@ -28,7 +28,8 @@ func kindX86(code []byte, at uint64) (emulated bool, err error) {
 		b = b[1:]
 	}
 	switch op := b[0]; {
-	case op >= 0x50 && op <= 0x57, op >= 0x70 && op <= 0x7f, op == 0x90, op == 0xe8, op == 0xe9, op == 0xeb:
+	case op >= 0x50 && op <= 0x57, op >= 0x70 && op <= 0x7f, // push, jumps
+		op == 0x90, op == 0xe8, op == 0xe9, op == 0xeb:
 		return true, nil
 	case op == 0x0f && len(b) > 1:
 		return b[1] == 0x1f || b[1]&0xf0 == 0x80, nil
@@ -56,6 +57,7 @@ func kindARM64(code []byte, at uint64) (emulated bool, err error) {
 		}
 	}
 	w := word(at)
-	branches := w&0x7c000000 == 0x14000000 || w&0xff000000 == 0x54000000 || w&0x7c000000 == 0x34000000
-	return branches || w&0xfffff01f == 0xd503201f, nil
+	isBranch := w&0x7c000000 == 0x14000000 || w&0xff000000 == 0x54000000 ||
+		w&0x7c000000 == 0x34000000
+	return isBranch || w&0xfffff01f == 0xd503201f, nil
 }

@@ -53,7 +53,9 @@ func (l *lineFinder) statements() (all []*Function, err error) {
 	}
 	// Each call that was inlined, and each line of it, is compared on its own.
 	order := func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Call, b.Call), cmp.Compare(a.Line, b.Line))
+		return cmp.Or(
+			cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Call, b.Call), cmp.Compare(a.Line, b.Line),
+		)
 	}
 	slices.SortStableFunc(places, order)
 	work := flowWork
