@@ -78,18 +78,13 @@ func (p *Program) panics(at uint64) bool {
 	return never
 }
 
-// readTables reads the jump tables. One ends where another begins, or with an address that is not
-// in the function. Without its table, a jump can lead anywhere.
+// readTables reads the jump tables. Without its table, a jump can lead anywhere.
 func (d *decoder) readTables(t *gotable.Table, a *gotable.Address) {
-	starts := slices.Sorted(maps.Values(d.tables))
+	starts := slices.Compact(slices.Sorted(maps.Values(d.tables)))
+	tables := t.JumpTables(starts, a.Entry, a.End)
 	for i, at := range d.tables {
-		all := t.Pointers(at, a.Entry, a.End)
-		next, _ := slices.BinarySearch(starts, at+1)
-		if next < len(starts) {
-			all = all[:min(uint64(len(all)), (starts[next]-at)/wordSize)]
-		}
-		d.steps[i].any = len(all) == 0
-		for _, to := range all {
+		d.steps[i].any = len(tables[at]) == 0
+		for _, to := range tables[at] {
 			d.jumps[i] = append(d.jumps[i], to-a.Entry)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 // errRefused means that the kernel attaches to no such instruction.
 var errRefused = errors.New("the kernel does not trace the instruction with which the statement begins: it has a lock, an exclusive access or a segment")
 
-// kindX86 reports whether the kernel emulates an instruction, as it does with pushes, jumps, calls
-// and nops (arch/x86/kernel/uprobes.c), or returns errRefused.
-func kindX86(code []byte, at uint64) (emulated bool, err error) {
+// isEmulatedX86 reports whether the kernel emulates an instruction, as it does with pushes, jumps,
+// calls and nops (arch/x86/kernel/uprobes.c), or returns errRefused.
+func isEmulatedX86(code []byte, at uint64) (emulated bool, err error) {
 	b := code[at:]
 	for len(b) > 1 {
 		switch b[0] {
@@ -40,9 +40,9 @@ func kindX86(code []byte, at uint64) (emulated bool, err error) {
 // maxExclusive is the maximum number of instructions between those of an exclusive access.
 const maxExclusive = 16
 
-// kindARM64 is kindX86 for arm64 (arch/arm64/kernel/probes/decode-insn.c). A stop between a load
-// and a store that are exclusive would repeat them for ever.
-func kindARM64(code []byte, at uint64) (emulated bool, err error) {
+// isEmulatedARM64 is isEmulatedX86 for arm64 (arch/arm64/kernel/probes/decode-insn.c). A stop
+// between a load and a store that are exclusive would repeat them for ever.
+func isEmulatedARM64(code []byte, at uint64) (emulated bool, err error) {
 	word := func(at uint64) uint32 { return binary.LittleEndian.Uint32(code[at:]) }
 	isExclusive := func(w uint32) bool { return w&0x3f800000 == 0x08000000 }
 	if at+4 > uint64(len(code)) || isExclusive(word(at)) {

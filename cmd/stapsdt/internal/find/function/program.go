@@ -394,13 +394,17 @@ func (p *Program) function(info gotable.Function) (*Function, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", info.Name, err)
 	}
-	call := callX86
-	if p.file.Machine == elf.EM_AARCH64 {
-		call = callARM64
-	}
-	at, place := call(code)
+	at, place := p.call(code)
 	fn.Place, fn.Call = place, Site{info.Entry + at, offset + at}
 	return fn, nil
+}
+
+// call returns the offset of the instruction at which a call is seen.
+func (p *Program) call(code []byte) (offset uint64, at Place) {
+	if p.file.Machine == elf.EM_AARCH64 {
+		return callARM64(code)
+	}
+	return callX86(code)
 }
 
 // returns returns the return instructions of a function.

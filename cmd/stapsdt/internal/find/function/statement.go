@@ -35,46 +35,78 @@ var (
 	errVariables = errors.New("variables at lines are not read")
 )
 
+// rowAt is a row, and what is at its address.
+type rowAt struct {
+	row source.Statement
+	in  gotable.Address
+}
+
+// body is the code of a function, and its offset in the file.
+type body struct {
+	*flow
+	entry  uint64
+	code   []byte
+	offset uint64
+}
+
 // statements returns the statements of the rows.
 func (l *lineFinder) statements() (all []*Function, err error) {
-	type place struct {
-		source.Statement
-		gotable.Address
-	}
-	var places []place
+	var places []rowAt
 	for _, row := range l.all {
 		if row.Line < l.lines.First || row.Line > l.lines.Last {
 			continue
 		}
-		a, ok := l.table.At(row.Address)
-		if ok && !a.Assembly && !l.isMade(&a, row) {
-			places = append(places, place{row, a})
+		in, ok := l.table.At(row.Address)
+		if ok && !in.Assembly && !l.isMade(&in, row) {
+			places = append(places, rowAt{row, in})
 		}
 	}
 	// Each call that was inlined, and each line of it, is compared on its own.
-	order := func(a, b place) int {
-		return cmp.Or(
-			cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Call, b.Call), cmp.Compare(a.Line, b.Line),
-		)
+	order := func(a, b rowAt) int {
+		return cmp.Or(cmp.Compare(a.in.Entry, b.in.Entry),
+			cmp.Compare(a.in.Call, b.in.Call), cmp.Compare(a.row.Line, b.row.Line))
 	}
 	slices.SortStableFunc(places, order)
-	work := flowWork
-	for i := 0; i < len(places); {
-		first := &places[i]
-		var rows []source.Statement
-		for ; i < len(places) && order(*first, places[i]) == 0; i++ {
-			rows = append(rows, places[i].Statement)
+	work, f := flowWork, &body{}
+	for len(places) > 0 {
+		n := 1
+		for n < len(places) && order(places[0], places[n]) == 0 {
+			n++
 		}
-		some, err := l.inFunction(&first.Address, rows, &work)
+		if in := &places[0].in; f.entry != in.Entry { // each function is decoded once
+			if f, err = l.body(in, &work); err != nil {
+				return nil, fmt.Errorf("%s: %w", in.Names[len(in.Names)-1], err)
+			}
+		}
+		some, err := l.inFunction(f, places[:n])
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, some...)
+		all, places = append(all, some...), places[n:]
 	}
 	slices.SortStableFunc(all, func(a, b *Function) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Entry, b.Entry))
 	})
 	return all, nil
+}
+
+// body decodes a function.
+func (l *lineFinder) body(a *gotable.Address, work *int) (*body, error) {
+	if isFIPS(a.Names[len(a.Names)-1]) {
+		return nil, errFIPS
+	}
+	code, offset, err := l.code(a.Entry, a.End)
+	if err != nil {
+		return nil, err
+	}
+	if len(code) > maxFlow {
+		return nil, fmt.Errorf("its %d bytes exceed the limit of %d for lines", len(code), maxFlow)
+	}
+	f, ok := l.newFlow(code, a, work)
+	if !ok {
+		return nil, errDecode
+	}
+	return &body{f, a.Entry, code, offset}, nil
 }
 
 // wrapper matches the end of the name of a function that the compiler makes of the call in a go or
@@ -95,71 +127,53 @@ func (l *lineFinder) isMade(a *gotable.Address, row source.Statement) bool {
 			!l.table.OnLine(a.Entry, row.Line)
 }
 
-// inFunction returns the statements in rows of one line in a function.
-func (l *lineFinder) inFunction(
-	a *gotable.Address, rows []source.Statement, work *int,
-) (all []*Function, err error) {
-	name := a.Names[len(a.Names)-1]
-	if isFIPS(name) {
-		return nil, fmt.Errorf("%s: %w", name, errFIPS)
-	}
-	code, offset, err := l.code(a.Entry, a.End)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(code) > maxFlow {
-		return nil, fmt.Errorf("%s: its %d bytes exceed the limit of %d for lines", name, len(code), maxFlow)
-	}
-	f, ok := l.newFlow(code, a, work)
-	if !ok {
-		return nil, fmt.Errorf("%s: %w", name, errDecode)
-	}
-	for _, i := range f.distinct(f.places(l.table, a, rows)) {
-		fn, err := l.statement(a, rows[0], code, offset, f, i)
+// inFunction returns the statements at the places of one line in a function.
+func (l *lineFinder) inFunction(f *body, places []rowAt) (all []*Function, err error) {
+	for _, i := range f.distinct(f.begun(l.table, places)) {
+		fn, err := l.statement(f, &places[0], i)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			names := places[0].in.Names
+			return nil, fmt.Errorf("%s: %w", names[len(names)-1], err)
 		}
 		all = append(all, fn)
 	}
 	return all, nil
 }
 
-// places returns the instructions of rows in a function with which statements begin, and those with
-// which they are continued. Those that compute a value early, in the code of another statement, are
-// left out if there are others.
-func (f *flow) places(
-	t *gotable.Table, a *gotable.Address, rows []source.Statement,
-) (places, continued []int) {
+// begun returns the instructions of places with which statements begin, and those with which they
+// are continued. Those that compute a value early, in the code of another statement, are left out
+// if there are others.
+func (f *body) begun(t *gotable.Table, places []rowAt) (begun, continued []int) {
 	var early []int
 	inLine := func(offset uint64) bool {
-		return slices.ContainsFunc(rows, func(row source.Statement) bool {
-			return row.Address <= a.Entry+offset && a.Entry+offset < row.End
+		return slices.ContainsFunc(places, func(p rowAt) bool {
+			return p.row.Address <= f.entry+offset && f.entry+offset < p.row.End
 		})
 	}
-	for _, row := range rows {
+	for _, p := range places {
+		row := &p.row
 		// A damaged file could lead into an instruction.
-		i, isInstruction := f.at(row.Address - a.Entry)
-		here, _ := t.At(row.Address)
-		growing := a.Frame && here.Stack <= 0 && row.Address != a.Entry
+		i, isInstruction := f.at(row.Address - f.entry)
+		growing := p.in.Frame && p.in.Stack <= 0 && row.Address != f.entry
 		if isInstruction {
-			f.judge(i, endOf(t, a, &row)-a.Entry, inLine)
+			f.judge(i, endOf(t, &p.in, row)-f.entry, inLine)
 		}
 		switch {
 		case !isInstruction || growing:
 		case !row.Begins:
 			continued = append(continued, i)
-		case f.steps[i].computes && isAmid(t, a, &row):
+		case f.steps[i].computes && isAmid(t, &p.in, row):
 			early = append(early, i)
 		default:
-			places = append(places, i)
-			places = append(places, f.entered(i, row.End-a.Entry)...)
+			begun = append(begun, i)
+			begun = append(begun, f.entered(i, row.End-f.entry)...)
 		}
 	}
-	if len(places) == 0 {
-		places = early
+	if len(begun) == 0 {
+		begun = early
 	}
-	slices.Sort(places)
-	return slices.Compact(places), continued
+	slices.Sort(begun)
+	return slices.Compact(begun), continued
 }
 
 // endOf returns the end of the code of a row, with that of functions that are inlined there.
@@ -190,32 +204,27 @@ func isAmid(t *gotable.Table, a *gotable.Address, row *source.Statement) bool {
 }
 
 // statement returns the statement at an instruction of a function.
-func (l *lineFinder) statement(
-	a *gotable.Address, row source.Statement, code []byte, offset uint64, f *flow, i int,
-) (*Function, error) {
-	at, place := f.offsets[i], AtStatement
+func (l *lineFinder) statement(f *body, p *rowAt, i int) (*Function, error) {
+	at, kind := f.offsets[i], AtStatement
 	// The beginning of a function is executed again when its stack has grown.
-	s := &Statement{In: a.Names, Loop: at > 0 && f.loops(i), Framed: a.Frame, Guessed: l.guessed}
-	isARM64 := l.file.Machine == elf.EM_AARCH64
+	s := &Statement{
+		In: p.in.Names, Loop: at > 0 && f.loops(i), Framed: p.in.Frame, Guessed: l.guessed,
+	}
 	if at == 0 { // a call counts once, even if the stack grows
-		call := callX86
-		if isARM64 {
-			call = callARM64
-		}
-		at, place = call(code[:min(len(code), maxStart)])
+		at, kind = l.call(f.code[:min(len(f.code), maxStart)])
 		s.Framed = false
 	}
-	kind := kindX86
-	if isARM64 {
-		kind = kindARM64
+	isEmulated := isEmulatedX86
+	if l.file.Machine == elf.EM_AARCH64 {
+		isEmulated = isEmulatedARM64
 	}
 	var err error
-	if s.Emulated, err = kind(code, at); err != nil {
+	if s.Emulated, err = isEmulated(f.code, at); err != nil {
 		return nil, err
 	}
 	return &Function{
-		Name: fmt.Sprintf("%s:%d", l.pattern, row.Line), File: row.File, Line: row.Line,
-		Entry: a.Entry + at, Place: place, Call: Site{a.Entry + at, offset + at},
+		Name: fmt.Sprintf("%s:%d", l.pattern, p.row.Line), File: p.row.File, Line: p.row.Line,
+		Entry: f.entry + at, Place: kind, Call: Site{f.entry + at, f.offset + at},
 		ArgsErr: errVariables, Statement: s, described: true, returnErr: errStatement,
 	}, nil
 }

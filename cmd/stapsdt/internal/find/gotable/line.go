@@ -137,8 +137,8 @@ func (r *rows) of(f *goFunction) {
 
 // path returns the path of a file of a function, or "" if it does not match.
 func (r *rows) path(f *goFunction, number int32) string {
-	at := f.units.u32(4 * (uint64(f.field(wordUnit)) + uint64(number)))
-	if number < 0 || at == ^uint32(0) {
+	at, ok := f.pathAt(number)
+	if !ok {
 		return ""
 	}
 	path, ok := r.known[at]
@@ -151,31 +151,37 @@ func (r *rows) path(f *goFunction, number int32) string {
 	return path
 }
 
-// maxPointed is the maximum number of pointers in a jump table.
-const maxPointed = 1 << 12
+// maxJumps is the maximum number of addresses in a jump table.
+const maxJumps = 1 << 12
 
-// Pointers returns the pointers at an address, before the first one that is not to an address from
+// JumpTables returns the addresses in the jump tables at some different addresses, which are in
+// order. A table ends where another one begins, or with an address that is not in the function from
 // low to high.
-func (t *Table) Pointers(at, low, high uint64) (all []uint64) {
-	relocated := map[uint64]uint64{}
-	for place, to := range t.memory.relocations() {
-		if place >= at && place-at < 8*maxPointed {
-			relocated[place] = to
+func (t *Table) JumpTables(tables []uint64, low, high uint64) map[uint64][]uint64 {
+	all := map[uint64][]uint64{}
+	if len(tables) == 0 {
+		return all
+	}
+	m := &memory{file: t.memory.file, relocated: map[uint64]uint64{}}
+	for at, to := range m.relocations() {
+		if at >= tables[0] && to >= low && to < high {
+			m.relocated[at] = to
 		}
 	}
-	for ; len(all) < maxPointed; at += 8 {
-		to, found := relocated[at]
-		if !found {
-			var b [8]byte
-			if t.memory.load(b[:], at) != nil {
+	for i, start := range tables {
+		end := start + 8*maxJumps
+		if i+1 < len(tables) {
+			end = min(end, tables[i+1])
+		}
+		var jumps []uint64
+		for at := start; at < end; at += 8 {
+			to, ok := m.pointer(at)
+			if !ok || to < low || to >= high {
 				break
 			}
-			to = t.order.Uint64(b[:])
+			jumps = append(jumps, to)
 		}
-		if to < low || to >= high {
-			break
-		}
-		all = append(all, to)
+		all[start] = jumps
 	}
 	return all
 }

@@ -299,13 +299,19 @@ func (f *goFunction) calls(pc uint64) iter.Seq2[uint32, uint64] {
 func (f *goFunction) frame(name uint32, pc uint64) Frame {
 	fn := Frame{Name: Short(f.Name(name))}
 	line, file := f.value(f.field(wordLine), pc), f.value(f.field(wordFile), pc)
-	if line > 0 && file >= 0 {
-		at := f.units.u32(4 * (uint64(f.field(wordUnit)) + uint64(file)))
-		if at != ^uint32(0) {
-			fn.File, fn.Line = f.files.text(uint64(at)), int(line)
-		}
+	if at, ok := f.pathAt(file); ok && line > 0 {
+		fn.File, fn.Line = f.files.text(uint64(at)), int(line)
 	}
 	return fn
+}
+
+// pathAt returns the place in files of the path of a file of the function's unit.
+func (f *goFunction) pathAt(number int32) (at uint32, ok bool) {
+	if number < 0 {
+		return 0, false
+	}
+	at = f.units.u32(4 * (uint64(f.field(wordUnit)) + uint64(number)))
+	return at, at != ^uint32(0)
 }
 
 // Short replaces type arguments by [...], as the runtime does in traces: main.Map[...].
