@@ -4,8 +4,11 @@ package source
 
 // Tags of entries.
 const (
+	tagParameter  = 0x05
+	tagBlock      = 0x0b
 	tagInlined    = 0x1d
 	tagSubprogram = 0x2e
+	tagVariable   = 0x34
 )
 
 // slot is the place of a wanted attribute in an entry.
@@ -27,12 +30,22 @@ const (
 	slotStringBase
 	slotAddressBase
 	slotRangeBase
+	slotLocation
+	slotLocationBase
+	slotType
+	slotLine
+	slotResult
+	slotCaptured
+	slotProducer
 	slots
 )
 
 // wanted are the attributes that are read.
 var wanted = map[uint64]slot{
+	0x02: slotLocation, 0x3b: slotLine, 0x49: slotType, 0x4b: slotResult,
+	0x8c: slotLocationBase, 0x2907: slotCaptured, // DW_AT_go_closure_offset
 	0x03: slotName, 0x10: slotLines, 0x11: slotLow, 0x12: slotHigh, 0x1b: slotDirectory,
+	0x25: slotProducer,
 	0x31: slotOrigin, 0x47: slotSpecification, 0x55: slotRanges,
 	0x58: slotCallFile, 0x59: slotCallLine, 0x6e: slotLinkage, 0x72: slotStringBase,
 	0x73: slotAddressBase, 0x74: slotRangeBase, 0x76: slotSplit,

@@ -89,3 +89,12 @@ func (c *cursor) text() []byte {
 	c.at += n + 1
 	return b[:n]
 }
+
+// block reads n bytes.
+func (c *cursor) block(n uint64) []byte {
+	b := c.b[c.at:]
+	if c.skip(n); c.short {
+		return nil
+	}
+	return b[:n]
+}

@@ -92,7 +92,7 @@ func (e encoding) size(f form) int {
 type value struct {
 	form form // 0 without the attribute
 	n    uint64
-	text []byte // of formString
+	text []byte // of formString, and of blocks
 }
 
 // read reads a value. size is the size of the form.
@@ -115,13 +115,13 @@ func (c *cursor) read(f form, size int, e encoding) value {
 		case formString:
 			v.text = c.text()
 		case formBlock, formExprloc:
-			c.skip(c.uleb())
+			v.text = c.block(c.uleb())
 		case formBlock1:
-			c.skip(c.uint(1))
+			v.text = c.block(c.uint(1))
 		case formBlock2:
-			c.skip(c.uint(2))
+			v.text = c.block(c.uint(2))
 		case formBlock4:
-			c.skip(c.uint(4))
+			v.text = c.block(c.uint(4))
 		case formIndirect:
 			// A form that cannot follow this one is refused, because it could go on forever.
 			if f = form(c.uleb()); f == formIndirect || f == formImplicitConst {

@@ -108,13 +108,23 @@ type rangeReader struct {
 
 // next reads an entry, and reports whether it was not the end.
 func (l *rangeReader) next(visit func(start, end uint64)) (more bool, err error) {
-	var start, end uint64
-	switch kind := l.uint(1); kind {
-	case rangeEnd:
-		if l.short {
-			return false, errDamaged
-		}
+	kind := l.uint(1)
+	start, end := l.span(kind)
+	switch {
+	case l.short:
+		return false, errDamaged
+	case kind == rangeEnd:
 		return false, nil
+	case l.err == nil && start < end:
+		visit(start, end)
+	}
+	return true, l.err
+}
+
+// span reads the range of an entry of a kind, which is empty if the entry changes the base.
+func (l *rangeReader) span(kind uint64) (start, end uint64) {
+	switch kind {
+	case rangeEnd:
 	case rangeBasex:
 		l.base = l.index()
 	case rangeBase:
@@ -132,15 +142,9 @@ func (l *rangeReader) next(visit func(start, end uint64)) (more bool, err error)
 		start = l.uint(l.unit.address)
 		end = start + l.uleb()
 	default:
-		return false, errDamaged
+		l.end()
 	}
-	if l.short {
-		return false, errDamaged
-	}
-	if l.err == nil && start < end {
-		visit(start, end)
-	}
-	return true, l.err
+	return start, end
 }
 
 // index reads an index in .debug_addr, and returns the address.

@@ -24,7 +24,7 @@ type Table struct {
 	order  binary.ByteOrder
 	budget *Budget
 
-	info, abbrev, str, lineStr, strOffsets, addr, ranges, rnglists, line section
+	info, abbrev, str, lineStr, strOffsets, addr, ranges, rnglists, line, loc, loclists section
 
 	indexed bool
 	units   []*unit
@@ -46,6 +46,7 @@ func New(f *elf.File, budget *Budget) *Table {
 		".debug_info": &t.info, ".debug_abbrev": &t.abbrev, ".debug_str": &t.str,
 		".debug_line_str": &t.lineStr, ".debug_str_offsets": &t.strOffsets, ".debug_addr": &t.addr,
 		".debug_ranges": &t.ranges, ".debug_rnglists": &t.rnglists, ".debug_line": &t.line,
+		".debug_loc": &t.loc, ".debug_loclists": &t.loclists,
 	} {
 		*s = section{elf: elffile.DebugSection(f, name), budget: budget}
 	}

@@ -15,7 +15,7 @@ type unit struct {
 	offset, end, entry, abbrev uint64
 	// low is the address to which ranges are relative, and the bases are where the unit's part of a
 	// section begins.
-	low, stringBase, addressBase, rangeBase uint64
+	low, stringBase, addressBase, rangeBase, locationBase uint64
 
 	// split means that the functions are described in another file.
 	split            bool
@@ -100,6 +100,7 @@ func (t *Table) readRoot(u *unit) error {
 	u.stringBase = uint64(header * u.word / 4)
 	for s, to := range map[slot]*uint64{
 		slotStringBase: &u.stringBase, slotAddressBase: &u.addressBase, slotRangeBase: &u.rangeBase,
+		slotLocationBase: &u.locationBase,
 	} {
 		if e.has(s) {
 			*to = e.values[s].n
