@@ -52,6 +52,7 @@ func recordingsOf(c *cobra.Command) *replay.From {
 func debugFlag(c *cobra.Command, t *query.Target) {
 	c.Flags().StringArrayVar(&t.DebugFiles, debugFile, nil, "a `FILE` with the debug information that was separated from a program or library; may be given several times")
 	_ = c.RegisterFlagCompletionFunc(debugFile, completeFile)
+	c.Flags().StringArrayVar(&t.Sources, "source", nil, "a `DIR` with the source of a Go program, for the variables at its lines; may be given several times")
 }
 
 const debugFile = "debug-file"

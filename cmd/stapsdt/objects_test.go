@@ -298,7 +298,7 @@ func (s objectsSeen) seeContainer(o *orders) {
 // calls is a program whose functions have constants, panic, and cost much if they are traced.
 const calls = `package main
 
-import ("bufio"; "fmt"; "os")
+import ("bufio"; "fmt"; "os"; "sync/atomic")
 
 type level int
 
@@ -316,9 +316,21 @@ func whole(l level) (n int) {
 	return part(l, "/items")
 }
 
+var bits uint32
+
+//go:noinline
+func lines(l level, p *uint32) int {
+	bits = 1
+	atomic.OrUint32(p, uint32(l)) // the kernel refuses its instruction
+	n := part(l, "c")
+	n += part(low, "d")
+	part(low, "e")
+	return n + part(l, "f")
+}
+
 func main() {
 	go func() {
-		for in := bufio.NewScanner(os.Stdin); in.Scan(); { fmt.Println(whole(low), whole(high)) }
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); { lines(low, &bits); fmt.Println(whole(low), whole(high)) }
 		os.Exit(0)
 	}()
 	if len(os.Args) > 1 { for { whole(low) } }
@@ -358,7 +370,7 @@ func (s objectsSeen) seeFunctions() {
 	s.seeNamed(s.run(nil, "list", "-p", pid, "go:main.*", "go:runtime.m*"))
 	s.seeNamed(s.run(nil, "list", "-p", pid, "go:calls.go:1-100"))
 	for _, args := range []string{
-		"trace go:main.*", "trace --stack go:main.part:return", "tree go:main.whole go:main.part", "latency go:main.*", "top go:main.*",
+		"trace go:main.*", "trace go:calls.go:29", "trace --stack go:main.part:return", "tree go:main.whole go:main.part", "latency go:main.*", "top go:main.*",
 		"latency go:main.p* -w l==high", "top go:main.part -w l==high",
 		"latency go:main.part --by function --linear 0s:1ns:1ns", "latency go:main.part --by function --linear 1h:2h:1h",
 	} {

@@ -311,6 +311,9 @@ func TestStrippedLines(t *testing.T) {
 	require.Len(t, all, 1)
 	require.Equal(t, said["small"], all[0].Count)
 	require.Contains(t, c.Dump(), "without DWARF it is unknown where a statement begins")
+	out, err := exec.Command(stapsdt(t), "count", spec, "-w", "i > 0", "-p", fmt.Sprint(s.PID())).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "has no arguments: without DWARF, variables at lines are not read")
 }
 
 // TestLineVerbs: the verbs take lines as they take functions, and say what they cannot do with them.
@@ -349,7 +352,7 @@ func TestLineVerbs(t *testing.T) {
 		"latency " + line("if"):                 "a line has no end: give a second SPEC",
 		"top " + line("if"):                     "is a line, which takes no time",
 		"tree " + line("if"):                    "is a line: give the function",
-		"trace " + line("if") + " --show i":     "variables at lines are not read",
+		"trace " + line("if") + " --show i":     "i may be old there (reassigned): unsure(i) accepts that",
 		"trace go:main.go:30-31":                "has several lines, which only list takes",
 		"count " + line("if") + ":return":       "lines have no returns",
 		"trace go:nothing.go:3":                 "the program has no file nothing.go with code",
@@ -359,7 +362,7 @@ func TestLineVerbs(t *testing.T) {
 		"trace go:main.brunches:1":              "there is main.branches",
 		"script " + line("if"):                  "selects functions",
 		"trace " + line("if") + " --via socket": "a function in a SPEC",
-		"count " + line("if") + " --where i>0":  "variables at lines are not read",
+		"count " + line("if") + " --where i>0":  "i may be old there (reassigned)",
 	} {
 		s := launch(t, path)
 		words := append(strings.Fields(args), "-p", fmt.Sprint(s.PID()))

@@ -70,6 +70,8 @@ func (c *Config) OnlyKernel() string {
 	switch {
 	case len(c.DebugFiles) > 0:
 		return "--debug-file"
+	case len(c.Sources) > 0:
+		return "--source"
 	case c.Command != nil:
 		return "a COMMAND"
 	case c.Await:

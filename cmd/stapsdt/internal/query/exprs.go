@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/lazyregexp"
 )
@@ -35,10 +36,13 @@ func SplitExprs(lists []string) (all []string, err error) {
 	return all, CheckSyntax(all...)
 }
 
+// Syntax is expr.Syntax with the functions whose meaning depends on the probe.
+func Syntax(src string) error { return expr.Syntax(src, "str", value.UnsureFunction) }
+
 // CheckSyntax returns an error if an expression is wrong regardless of the meaning of its names.
 func CheckSyntax(exprs ...string) error {
 	for _, src := range exprs {
-		if err := expr.Syntax(src, "str"); err != nil {
+		if err := Syntax(src); err != nil {
 			return err
 		}
 	}

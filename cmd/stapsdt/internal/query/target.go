@@ -12,6 +12,8 @@ type Target struct {
 	Names []string
 	// DebugFiles are files with the debug information of the processes' programs.
 	DebugFiles []string
+	// Sources are directories with the source of the processes' programs.
+	Sources []string
 }
 
 // Given reports whether the target selects any processes.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
 
@@ -127,7 +128,7 @@ func (r *reader) expr(n *yaml.Node) string {
 		return ""
 	}
 	var wrong *expr.Error
-	if err := expr.Syntax(src, "str"); errors.As(err, &wrong) {
+	if err := query.Syntax(src); errors.As(err, &wrong) {
 		line, column := r.within(n, wrong)
 		r.errorAt(line, column, "%s in the expression %s", wrong.Msg, src)
 		return ""

@@ -156,8 +156,12 @@ type reader struct {
 	place
 	// pointer is the operand of the pointer to the struct that is read, or nil for a parameter
 	// itself.
-	pointer      *sdt.Operand
+	pointer *sdt.Operand
+	// local is set for a local variable. If it is on the heap, it is read through the pointer.
+	local        *local
 	args, fields []Arg
+	lost         []string // the names of arguments of which a part is nowhere
+	unsure       bool     // whether the arguments may have old values
 	errors       []uint64 // the types of errors that begin with their text
 }
 
@@ -172,19 +176,33 @@ const (
 // word returns the operand of the next word of the value, which is at the given offset in the
 // value.
 func (r *reader) word(offset int64) sdt.Operand {
-	if r.pointer != nil {
+	switch {
+	case r.pointer != nil:
 		return r.inStruct(offset)
-	}
-	if !r.inRegisters {
-		at := wordSize + r.offset + offset
-		return sdt.Operand{
-			Kind: sdt.OperandMemory, Base: whole(r.stack), Displacement: at,
-			Text: fmt.Sprintf(r.memory, at),
-		}
+	case r.local != nil:
+		return r.local.operand(r.abi, offset)
+	case !r.inRegisters:
+		return r.onStack(wordSize + r.offset + offset)
 	}
 	register := r.integers[r.integer]
 	r.integer++
 	return sdt.Operand{Kind: sdt.OperandRegister, Base: whole(register), Text: register}
+}
+
+// onStack returns an operand in memory, by its offset from the stack pointer.
+func (a *abi) onStack(at int64) sdt.Operand {
+	return sdt.Operand{
+		Kind: sdt.OperandMemory, Base: whole(a.stack), Displacement: at,
+		Text: fmt.Sprintf(a.memory, at),
+	}
+}
+
+// vector returns the operand of a register of floats.
+func vector(register string) sdt.Operand {
+	return sdt.Operand{
+		Kind: sdt.OperandVector, Base: sdt.Register{Name: register, Full: register, Bits: 128},
+		Text: register,
+	}
 }
 
 // inStruct returns an operand in the struct to which the pointer points.
@@ -197,42 +215,57 @@ func (r *reader) inStruct(offset int64) sdt.Operand {
 
 // floatAt returns the operand of a float.
 func (r *reader) floatAt(offset int64) sdt.Operand {
-	if r.pointer != nil || !r.inRegisters {
+	if r.pointer != nil || r.local != nil || !r.inRegisters {
 		return r.word(offset)
 	}
-	register := fmt.Sprintf("%s%d", r.float, r.float_)
 	r.float_++
-	return sdt.Operand{
-		Kind: sdt.OperandVector, Base: sdt.Register{Name: register, Full: register, Bits: 128},
-		Text: register,
-	}
+	return vector(fmt.Sprintf("%s%d", r.float, r.float_-1))
 }
 
 func (r *reader) add(a Arg) {
+	if r.unsure {
+		a.Name = value.Unsure(a.Name)
+	}
 	switch a.Pointer = r.pointer; {
-	case r.pointer != nil && len(r.fields) < maxFields:
+	case a.Err == nil && a.isLost():
+		r.lost = append(r.lost, a.Name)
+	case r.pointer != nil && r.local == nil && len(r.fields) < maxFields:
 		r.fields = append(r.fields, a)
-	case r.pointer == nil && len(r.args) < maxLeaves:
+	case (r.pointer == nil || r.local != nil) && len(r.args) < maxLeaves:
 		r.args = append(r.args, a)
 	}
+}
+
+// isLost reports whether a part of a local variable is nowhere.
+func (a *Arg) isLost() bool {
+	lost := func(o *sdt.Operand) bool { return o != nil && o.Kind == sdt.OperandUnknown }
+	if lost(a.Data) { // the text of an error is missing then
+		a.Data, a.Texts = nil, nil
+	}
+	return lost(&a.Operand) || lost(a.Length) || lost(a.Ext)
 }
 
 // through adds the fields of the struct to which the pointer at an operand points. The value of a
 // field that is a pointer is the address.
 func (r *reader) through(name string, pointer sdt.Operand, t *goType) {
-	if t == nil || t.kind != reflect.Struct || r.pointer != nil {
+	isLost := pointer.Kind == sdt.OperandUnknown
+	if t == nil || t.kind != reflect.Struct || r.pointer != nil || isLost {
 		return
 	}
-	r.pointer = &pointer
+	of := r.local
+	r.pointer, r.local = &pointer, nil
 	r.read(name, t, 0)
-	r.pointer = nil
+	r.pointer, r.local = nil, of
 }
 
 // capacity adds the capacity of a slice to the fields, because few users ask for it. Those of
 // slices in the target of a pointer are left out.
 func (r *reader) capacity(name string, at sdt.Operand) {
-	if r.pointer == nil && len(r.fields) < maxFields {
+	if r.pointer == nil && at.Kind != sdt.OperandUnknown && len(r.fields) < maxFields {
 		one := sdt.Arg{Name: "cap(" + name + ")", Type: intType, Size: wordSize, Signed: true}
+		if r.unsure {
+			one.Name = value.Unsure(one.Name)
+		}
 		one.Operand = at
 		r.fields = append(r.fields, Arg{Arg: one, Capacity: true})
 	}
@@ -313,7 +346,8 @@ func (r *reader) structure(one sdt.Arg, t *goType, offset int64) {
 		return
 	}
 	for _, f := range t.fields {
-		if r.pointer != nil && f.name == "_" { // it has no name, and takes no register
+		// It has no name, and takes no register.
+		if (r.pointer != nil || r.local != nil) && f.name == "_" {
 			continue
 		}
 		r.read(one.Name+"."+f.name, f.typ, offset+f.offset)

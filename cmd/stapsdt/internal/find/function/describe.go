@@ -31,8 +31,14 @@ func (p *Program) Describe(fns []*Function) {
 	if p.debug == nil {
 		p.debug = newDebugging(p.file, p.separate)
 	}
-	var described []*Function
+	var described, statements []*Function
 	for _, fn := range fns {
+		if s := fn.Statement; s != nil {
+			if fn.ArgsErr = errVariables; !s.Guessed {
+				statements = append(statements, fn)
+			}
+			continue
+		}
 		if fn.ArgsErr = p.indescribable(fn); fn.ArgsErr == nil {
 			described = append(described, fn)
 		}
@@ -42,7 +48,10 @@ func (p *Program) Describe(fns []*Function) {
 			fn.ArgsErr = p.arguments(fn, s)
 		}
 	})
-	p.debug.readConstants(described)
+	if len(statements) > 0 {
+		p.describeStatements(statements)
+	}
+	p.debug.readConstants(slices.Concat(described, statements))
 }
 
 // indescribable returns the reason why the arguments of a function are not where the ABI puts them,

@@ -140,13 +140,15 @@ type Program struct {
 	release int // the minor number of the release, such as 26, or 0 if it is unknown
 	// separate finds the program's debug file, or is nil.
 	separate Separate
-	debug    *debugging
-	names    map[uint64]string // the names of types, by address
-	errors   []uint64          // the result of errorTypes, or nil
-	found    map[uint64]*Function
-	near     stretch
-	never    map[uint64]bool // functions that never return, by address, or nil
-	lines    map[spec.Pattern]*lineRows
+	// Source finds the source of variables at lines, or is nil.
+	Source Source
+	debug  *debugging
+	names  map[uint64]string // the names of types, by address
+	errors []uint64          // the result of errorTypes, or nil
+	found  map[uint64]*Function
+	near   stretch
+	never  map[uint64]bool // functions that never return, by address, or nil
+	lines  map[spec.Pattern]*lineRows
 }
 
 // MaxMatches is the maximum number of functions that a pattern may select to be probed.
@@ -253,6 +255,10 @@ func (p *Program) Close() {
 	p.Forget()
 	p.table, p.file, p.found = nil, nil, nil
 }
+
+// Version returns the version of Go that built the program, such as go1.26.8, or "" if it is
+// unknown.
+func (p *Program) Version() string { return p.version }
 
 // Release returns the minor number of the release that built the program, such as 26, or 0 if it is
 // unknown.

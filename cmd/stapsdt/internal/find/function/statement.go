@@ -27,12 +27,16 @@ type Statement struct {
 	Framed bool
 	// Guessed means that only the line of the code is known, and not where its statement begins.
 	Guessed bool
+	// Refused is the reason why the kernel does not trace the instruction, or nil.
+	Refused error
+	// Variables are those that the source can use, in the order of their declarations.
+	Variables []Variable
 }
 
 var (
 	errStatement = errors.New("it is a line and not a call")
-	// errVariables is why a line has no arguments.
-	errVariables = errors.New("variables at lines are not read")
+	// errVariables is why a line without DWARF has no arguments.
+	errVariables = errors.New("without DWARF, variables at lines are not read")
 )
 
 // rowAt is a row, and what is at its address.
@@ -47,6 +51,8 @@ type body struct {
 	entry  uint64
 	code   []byte
 	offset uint64
+	// stretches are its lines, for its variables.
+	stretches []gotable.Stretch
 }
 
 // statements returns the statements of the rows.
@@ -74,15 +80,11 @@ func (l *lineFinder) statements() (all []*Function, err error) {
 			n++
 		}
 		if in := &places[0].in; f.entry != in.Entry { // each function is decoded once
-			if f, err = l.body(in, &work); err != nil {
+			if f, err = l.bodyOf(in, &work); err != nil {
 				return nil, fmt.Errorf("%s: %w", in.Names[len(in.Names)-1], err)
 			}
 		}
-		some, err := l.inFunction(f, places[:n])
-		if err != nil {
-			return nil, err
-		}
-		all, places = append(all, some...), places[n:]
+		all, places = append(all, l.inFunction(f, places[:n])...), places[n:]
 	}
 	slices.SortStableFunc(all, func(a, b *Function) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Entry, b.Entry))
@@ -90,23 +92,23 @@ func (l *lineFinder) statements() (all []*Function, err error) {
 	return all, nil
 }
 
-// body decodes a function.
-func (l *lineFinder) body(a *gotable.Address, work *int) (*body, error) {
+// bodyOf decodes a function.
+func (p *Program) bodyOf(a *gotable.Address, work *int) (*body, error) {
 	if isFIPS(a.Names[len(a.Names)-1]) {
 		return nil, errFIPS
 	}
-	code, offset, err := l.code(a.Entry, a.End)
+	code, offset, err := p.code(a.Entry, a.End)
 	if err != nil {
 		return nil, err
 	}
 	if len(code) > maxFlow {
 		return nil, fmt.Errorf("its %d bytes exceed the limit of %d for lines", len(code), maxFlow)
 	}
-	f, ok := l.newFlow(code, a, work)
+	f, ok := p.newFlow(code, a, work)
 	if !ok {
 		return nil, errDecode
 	}
-	return &body{f, a.Entry, code, offset}, nil
+	return &body{flow: f, entry: a.Entry, code: code, offset: offset}, nil
 }
 
 // wrapper matches the end of the name of a function that the compiler makes of the call in a go or
@@ -128,16 +130,11 @@ func (l *lineFinder) isMade(a *gotable.Address, row source.Statement) bool {
 }
 
 // inFunction returns the statements at the places of one line in a function.
-func (l *lineFinder) inFunction(f *body, places []rowAt) (all []*Function, err error) {
+func (l *lineFinder) inFunction(f *body, places []rowAt) (all []*Function) {
 	for _, i := range f.distinct(f.begun(l.table, places)) {
-		fn, err := l.statement(f, &places[0], i)
-		if err != nil {
-			names := places[0].in.Names
-			return nil, fmt.Errorf("%s: %w", names[len(names)-1], err)
-		}
-		all = append(all, fn)
+		all = append(all, l.statement(f, &places[0], i))
 	}
-	return all, nil
+	return all
 }
 
 // begun returns the instructions of places with which statements begin, and those with which they
@@ -204,7 +201,7 @@ func isAmid(t *gotable.Table, a *gotable.Address, row *source.Statement) bool {
 }
 
 // statement returns the statement at an instruction of a function.
-func (l *lineFinder) statement(f *body, p *rowAt, i int) (*Function, error) {
+func (l *lineFinder) statement(f *body, p *rowAt, i int) *Function {
 	at, kind := f.offsets[i], AtStatement
 	// The beginning of a function is executed again when its stack has grown.
 	s := &Statement{
@@ -218,13 +215,10 @@ func (l *lineFinder) statement(f *body, p *rowAt, i int) (*Function, error) {
 	if l.file.Machine == elf.EM_AARCH64 {
 		isEmulated = isEmulatedARM64
 	}
-	var err error
-	if s.Emulated, err = isEmulated(f.code, at); err != nil {
-		return nil, err
-	}
+	s.Emulated, s.Refused = isEmulated(f.code, at)
 	return &Function{
 		Name: fmt.Sprintf("%s:%d", l.pattern, p.row.Line), File: p.row.File, Line: p.row.Line,
 		Entry: f.entry + at, Place: kind, Call: Site{f.entry + at, f.offset + at},
-		ArgsErr: errVariables, Statement: s, described: true, returnErr: errStatement,
-	}, nil
+		Statement: s, returnErr: errStatement,
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/debugfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gosource"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
@@ -37,6 +38,8 @@ type Finder struct {
 	MaxFunctions int
 	// Debug finds the files with the debug information of others.
 	Debug *debugfile.Finder
+	// Source finds the source of Go programs.
+	Source gosource.Finder
 	// specs select functions. reasons maps the string of a spec to the reason why it selects none.
 	specs   []spec.Spec
 	reasons map[string]error
@@ -77,6 +80,7 @@ func (f *Finder) Limit() {
 	if f.owners == nil {
 		f.owners = newOwners(&f.skips)
 		f.Debug.Limit()
+		f.Source.Limited = true
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gosource"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/stall"
@@ -150,6 +151,9 @@ func (f *File) addFunctions(finder *Finder, specs []spec.Spec) {
 	if found == nil {
 		found = &functions{sites: map[string]*FunctionSite{}}
 		found.program, err = function.Open(f.content, f.separate)
+		if err == nil {
+			found.program.Source = f.sources(&finder.Source, found.program)
+		}
 		if err == nil && finder.leases != nil {
 			err = found.program.Runs(machine)
 		}
@@ -165,12 +169,17 @@ func (f *File) addFunctions(finder *Finder, specs []spec.Spec) {
 		found.goid = goidOffsets[found.program.Release()]
 		defer found.program.Forget()
 	}
-	inlined, guessed := map[string]int{}, error(nil)
+	inlined, guessed, refused := map[string]int{}, error(nil), error(nil)
 	for i, one := range specs {
 		has := false
 		for _, fn := range selected[i] {
 			if fn.Inlined > 0 {
 				inlined[fn.Name] = fn.Inlined
+			}
+			if s := fn.Statement; s != nil && s.Refused != nil && finder.leases != nil {
+				refused = fmt.Errorf("%s is not seen in %s: %w", fn.Name, s.In[0], s.Refused)
+				reasons[i] = s.Refused
+				continue
 			}
 			if fn.Statement != nil && fn.Statement.Guessed {
 				guessed = errGuessed
@@ -196,7 +205,19 @@ func (f *File) addFunctions(finder *Finder, specs []spec.Spec) {
 	if errors.Is(f.Problem, sdt.ErrNoProbes) {
 		f.Problem = nil
 	}
-	f.Problem = errors.Join(f.Problem, inlinedProblem(inlined), guessed)
+	f.Problem = errors.Join(f.Problem, inlinedProblem(inlined), guessed, refused)
+}
+
+// sources returns how the source of the file is found.
+func (f *File) sources(in *gosource.Finder, program *function.Program) function.Source {
+	return func(path string) (*gosource.File, error) {
+		stat, err := f.content.stat()
+		if err != nil {
+			return nil, err
+		}
+		built := time.Unix(stat.Mtim.Unix())
+		return in.Find(gosource.Program{Version: program.Version(), Built: built}, path)
+	}
 }
 
 // selects returns the functions or the statements that a spec selects.

@@ -3,10 +3,12 @@
 package bpf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"go/ast"
 	"strings"
+	"unicode"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
@@ -52,10 +54,30 @@ func (p *Probe) parse(
 		wrong.Msg += fmt.Sprintf(" (%v has no arguments: %v)", p, p.ArgsErr)
 	}
 	if err != nil {
+		p.explainVariable(err)
 		return nil, query.ExplainStart(err, p.Provider, p.Name)
 	}
 	return &Expr{e, vars}, nil
 }
+
+// explainVariable adds to an error the reason why an expression cannot use a variable of a line.
+func (p *Probe) explainVariable(err error) {
+	var wrong *expr.Error
+	name := query.Undefined(err)
+	if p.Function == nil || name == "" || !errors.As(err, &wrong) {
+		return
+	}
+	root := name[:len(name)-len(strings.TrimLeftFunc(name, isWord))]
+	unread := cmp.Or(p.Function.Unread[name], p.Function.Unread[root])
+	switch unsure := p.Function.Unsure[root]; {
+	case unread != nil:
+		wrong.Msg = fmt.Sprintf("%s is not read there: %v", root, unread)
+	case unsure != nil:
+		wrong.Msg = fmt.Sprintf("%s may be old there (%v): %s accepts that", root, unsure, value.Unsure(name))
+	}
+}
+
+func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // addTexts adds a variable for each str(name) in an expression.
 func (p *Probe) addTexts(src string, vars *variables) error {

@@ -107,6 +107,9 @@ type FunctionSite struct {
 	Endless bool
 	// Goid is the offset of goid in a g of the program, or 0 if it is unknown.
 	Goid uint32
+	// Unread are the reasons why variables at a line are not read, and Unsure those why they may
+	// have old values, by their names.
+	Unread, Unsure map[string]error
 }
 
 // Key is equal for probes that differ only in their sites: a program that was generated for one of
@@ -261,6 +264,11 @@ func (p *Probe) variables() *variables {
 	for i, a := range p.Args {
 		if other := p.otherName(i); other != "" && other != a.Name {
 			v.addArg(other, a.Arg, i)
+		}
+		// In another copy of the line, the variable may be unsure.
+		_, isUnsure := value.CutUnsure(a.Name)
+		if p.Function != nil && p.Function.Unsure != nil && !isUnsure {
+			v.addArg(value.Unsure(a.Name), a.Arg, i)
 		}
 	}
 	v.addProcess()

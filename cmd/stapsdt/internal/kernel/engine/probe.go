@@ -27,6 +27,7 @@ func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
 	}
 	if s := fn.Statement; s != nil {
 		p.Function.Emulated, p.Function.Framed = s.Emulated, s.Framed
+		p.Function.Unread, p.Function.Unsure = reasons(s.Variables)
 	}
 	p.ArgsErr, p.Restarts = fn.ArgsErr, fn.Place == function.AtBranch && !fn.Return
 	for i, a := range fn.Args {
@@ -36,6 +37,20 @@ func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
 		p.Fields = append(p.Fields, functionArg(f, &site, a))
 	}
 	return p
+}
+
+// reasons returns why variables are not read, and why they may have old values, by their names.
+func reasons(all []function.Variable) (unread, unsure map[string]error) {
+	unread, unsure = map[string]error{}, map[string]error{}
+	for _, v := range all {
+		if v.Err != nil {
+			unread[v.Name] = v.Err
+		}
+		if v.Unsure != nil {
+			unsure[v.Name] = v.Unsure
+		}
+	}
+	return unread, unsure
 }
 
 // functionArg returns an argument of a function at a site.

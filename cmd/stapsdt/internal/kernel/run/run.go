@@ -131,7 +131,7 @@ func (r *Run) open() (err error) {
 		return err
 	}
 	r.finder = target.NewTracer()
-	r.finder.Debug = r.debug
+	r.finder.Debug, r.finder.Source.Directories = r.debug, r.Sources
 	r.finder.MaxFunctions = cmp.Or(r.MaxFunctions, r.finder.MaxFunctions)
 	r.finder.SelectFunctions(r.Selector.FunctionSpecs())
 	if r.All || len(r.Pods) > 0 {

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/proc"
@@ -63,6 +65,7 @@ type kernel struct {
 	pods      bool
 	found     []int // the processes that were found before Run
 	pasts     pasts
+	unsure    bool            // a warning of values that may be old was given
 	refused   map[string]bool // the reasons already reported for arguments that are not shown
 }
 
@@ -198,8 +201,14 @@ func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 	return section, nil
 }
 
-// argsMissing warns, once for each reason, that the arguments of probes are unknown.
+// argsMissing warns, once for each reason, that the arguments of probes are unknown, and once that
+// they may be old.
 func (k *kernel) argsMissing(p *bpf.Probe) {
+	if p.Function != nil && len(p.Function.Unsure) > 0 && !k.unsure {
+		k.unsure = true
+		name := slices.Min(slices.Collect(maps.Keys(p.Function.Unsure)))
+		k.Problem(fmt.Errorf("a value with ? may be old, because the compiler can keep a new one elsewhere: %s (%w); list names all", name, p.Function.Unsure[name]))
+	}
 	if p.ArgsErr == nil || k.refused[p.ArgsErr.Error()] {
 		return
 	}

@@ -41,6 +41,21 @@ type Item struct {
 	Constants Constants
 }
 
+// UnsureFunction is the function by which expressions name an argument that may have an old value.
+const UnsureFunction = "unsure"
+
+// Unsure returns the name of an argument that may have an old value: the call of UnsureFunction.
+func Unsure(name string) string { return UnsureFunction + "(" + name + ")" }
+
+// CutUnsure returns a name without the mark of Unsure, and whether it had one.
+func CutUnsure(name string) (inner string, isUnsure bool) {
+	inner, isUnsure = strings.CutPrefix(name, UnsureFunction+"(")
+	if !isUnsure {
+		return name, false
+	}
+	return strings.TrimSuffix(inner, ")"), true
+}
+
 // Constants maps numbers, with their signs extended, to the names of constants.
 type Constants map[uint64]string
 

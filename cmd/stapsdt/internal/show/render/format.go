@@ -37,6 +37,11 @@ type Probe struct {
 	head  []byte   // the part with the names of the provider and the probe
 	width int      // the width of these names in a line
 	names [][]byte // the parts before the values
+	// members are the names of the values as members of an object. unsure is the member with the
+	// names of those that may be old, or empty.
+	members [][]byte
+	unsure  []byte
+	marks   []bool // whether a mark follows a value, because it may be old
 	// columns are the indexes of the values by the columns of a table, or -1.
 	columns []int
 	cut     []byte // the names of the last event's values that were cut, with a comma after each

@@ -56,6 +56,9 @@ func (l *lines) Event(p *Probe, comm []byte, e *recording.Event) {
 	for i := range p.Items {
 		v.Set(&p.Items[i], e, i)
 		l.buf = AppendText(append(l.buf, p.names[i]...), &p.Items[i], &v)
+		if p.marks[i] {
+			l.buf = append(l.buf, '?')
+		}
 	}
 	if l.stack != nil {
 		l.appendStack()
@@ -155,7 +158,9 @@ func (l *lines) know(p *Probe, of *recording.Probe) {
 	name := Printable(of.Provider) + ":" + Printable(of.Name)
 	p.known, p.head, p.width = true, l.painted(bold, name), len(name)
 	for i := range p.Items {
-		name = Printable(p.Items[i].Name) + "="
+		inner, isUnsure := value.CutUnsure(p.Items[i].Name)
+		name = Printable(inner) + "="
+		p.marks = append(p.marks, isUnsure)
 		p.names = append(p.names, append([]byte{' '}, l.painted(cyan, name)...))
 	}
 }

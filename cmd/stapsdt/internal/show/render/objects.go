@@ -19,10 +19,11 @@ type JSONEvent struct {
 	Goroutine uint64    `json:"goroutine,omitempty" doc:"ID of the goroutine"`
 	Comm      string    `json:"comm" doc:"name of the thread or program; the program in recordings"`
 	*PodName
-	Args  JSONObject        `json:"args" doc:"arguments, or the values of --show"`
-	Cut   []string          `json:"cut,omitempty" doc:"names of strings; those that were cut"`
-	Stack []string          `json:"stack,omitempty" doc:"functions, the innermost first"`
-	Names map[string]string `json:"names,omitempty" doc:"constants; by the names of the arguments that equal them"`
+	Args   JSONObject        `json:"args" doc:"arguments, or the values of --show"`
+	Unsure []string          `json:"unsure,omitempty" doc:"names of variables; those whose values may be old"`
+	Cut    []string          `json:"cut,omitempty" doc:"names of strings; those that were cut"`
+	Stack  []string          `json:"stack,omitempty" doc:"functions, the innermost first"`
+	Names  map[string]string `json:"names,omitempty" doc:"constants; by the names of the arguments that equal them"`
 }
 
 // JSONLost describes the objects that Lost and End append. Those of End have no time.
@@ -60,7 +61,7 @@ func (l *objects) Event(p *Probe, comm []byte, e *recording.Event) {
 	}
 	l.buf = l.stamp.Append(append(l.buf, `{"time":"`...), time.Unix(0, e.Realtime).UTC())
 	l.buf = append(append(append(l.buf, p.head...), l.origin.text...), `,"args":`...)
-	l.buf = p.appendArgs(l.buf, e)
+	l.buf = append(p.appendArgs(l.buf, e), p.unsure...)
 	if n := len(p.cut); n > 0 {
 		l.buf = append(append(append(l.buf, `,"cut":[`...), p.cut[:n-1]...), ']')
 	}
@@ -111,15 +112,34 @@ func (p *Probe) know(of *recording.Probe) {
 	p.known = true
 	p.head = AppendJSONString([]byte(`Z","provider":`), of.Provider)
 	p.head = AppendJSONString(append(p.head, `,"probe":`...), of.Name)
-	p.knowArgs()
+	var unsure []string
+	p.knowArgs(func(name string) string {
+		inner, isUnsure := value.CutUnsure(name)
+		if isUnsure {
+			unsure = append(unsure, inner)
+		}
+		return inner
+	})
+	for i, name := range unsure {
+		before := ","
+		if i == 0 {
+			before = `,"unsure":[`
+		}
+		p.unsure = AppendJSONString(append(p.unsure, before...), name)
+	}
+	if len(unsure) > 0 {
+		p.unsure = append(p.unsure, ']')
+	}
 }
 
-// knowArgs sets the parts before the values of appendArgs.
-func (p *Probe) knowArgs() {
+// knowArgs sets the parts before the values of appendArgs. member returns the name of the member
+// for an argument.
+func (p *Probe) knowArgs(member func(name string) string) {
 	before := byte('{')
 	for i := range p.Items {
-		name := AppendJSONString([]byte{before}, p.Items[i].Name)
+		name := AppendJSONString([]byte{before}, member(p.Items[i].Name))
 		p.names, before = append(p.names, append(name, ':')), ','
+		p.members = append(p.members, name[1:])
 	}
 }
 
@@ -136,10 +156,10 @@ func (p *Probe) appendArgs(to []byte, e *recording.Event) []byte {
 		v.Set(item, e, i)
 		to = AppendJSON(append(to, p.names[i]...), item, &v)
 		if v.Cut {
-			p.cut = append(AppendJSONString(p.cut, item.Name), ',')
+			p.cut = append(append(p.cut, p.members[i]...), ',')
 		}
 		if name := item.Constants[v.Bits]; name != "" && !v.Missing {
-			p.constants = append(AppendJSONString(p.constants, item.Name), ':')
+			p.constants = append(append(p.constants, p.members[i]...), ':')
 			p.constants = append(AppendJSONString(p.constants, name), ',')
 		}
 	}

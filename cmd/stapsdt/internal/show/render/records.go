@@ -158,7 +158,7 @@ func (r *records) know(p *Probe, of *recording.Probe) {
 	p.head = append(r.quote([]byte("Z,"), []byte(of.Provider)), ',')
 	p.head = append(r.quote(p.head, []byte(of.Name)), ',')
 	if r.columns == nil {
-		p.knowArgs()
+		p.knowArgs(func(name string) string { return name })
 		return
 	}
 	for _, name := range r.columns {

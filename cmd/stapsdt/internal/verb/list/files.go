@@ -138,7 +138,7 @@ func newFinder(where *query.Target) (*target.Finder, error) {
 		return nil, err
 	}
 	finder := target.NewFinder()
-	finder.Debug = debug
+	finder.Debug, finder.Source.Directories = debug, where.Sources
 	return finder, nil
 }
 

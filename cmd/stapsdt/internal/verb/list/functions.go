@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/probes"
@@ -192,10 +193,33 @@ func (o *printer) statement(fn *function.Function) {
 	if s.Guessed {
 		price += ", guessed: without DWARF"
 	}
+	if s.Refused != nil {
+		price = fmt.Sprintf("not seen: %v", s.Refused)
+	}
 	fmt.Fprintf(o, "  %s:%s  # %s (%s)\n", spec.FunctionProvider,
 		render.Printable(fn.Name), render.Printable(what), price)
+	if fn.ArgsErr != nil {
+		fmt.Fprintf(o, "      no variables: %v\n", fn.ArgsErr)
+	}
+	var lost []string
+	for _, v := range s.Variables {
+		if v.Err != nil {
+			lost = append(lost, fmt.Sprintf("%s (%v)", v.Name, v.Err))
+			continue
+		}
+		old := ""
+		if v.Unsure != nil {
+			old = fmt.Sprintf("  # may be old: %v", v.Unsure)
+		}
+		fmt.Fprintf(o, "      %s %s%s\n", render.Printable(v.Name), render.Printable(v.Type), old)
+	}
+	if len(lost) > 0 {
+		fmt.Fprintf(o, "      not read: %s\n", render.Printable(strings.Join(lost, ", ")))
+	}
 	if o.Verbose {
 		fmt.Fprintf(o, "      %s:%d, at %#x, %v\n", render.Printable(fn.File), fn.Line, fn.Call.Offset, fn.Place)
+		printOperands(o, "argument", fn.Args)
+		printOperands(o, "field", fn.Fields)
 	}
 }
 
@@ -234,18 +258,26 @@ func functionsJSON(out *printer, path string, pids []int, fns []*function.Functi
 			Inlined: fn.Inlined, PIDs: pids,
 		}
 		if s := fn.Statement; s != nil {
-			j.In, j.Loop, j.Stepped = s.In, s.Loop, !s.Emulated
+			j.In, j.Loop, j.Stepped, j.Refused = s.In, s.Loop, !s.Emulated, message(s.Refused)
+			for _, v := range s.Variables {
+				j.Variables = append(j.Variables, variable{
+					argument{v.Name, v.Type}, message(v.Err), message(v.Unsure),
+				})
+			}
 		}
 		returns, err := fn.Returns()
 		for _, r := range returns {
 			j.Returns = append(j.Returns, r.Offset)
 		}
-		if err != nil {
-			j.ReturnsError = err.Error()
-		}
-		if fn.ArgsErr != nil {
-			j.ArgumentsError = fn.ArgsErr.Error()
-		}
+		j.ReturnsError, j.ArgumentsError = message(err), message(fn.ArgsErr)
 		_ = encoder.Encode(j) // Flush returns the error
 	}
+}
+
+// message returns the message of an error, or "".
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

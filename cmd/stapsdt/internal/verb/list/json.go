@@ -32,6 +32,11 @@ type (
 		Semaphore uint64   `json:"semaphore,omitempty" doc:"offset in the file; of the semaphore"`
 		Operands  []string `json:"operands" doc:"where the arguments are"`
 	}
+	variable struct {
+		argument
+		Error string `json:"error,omitempty" doc:"why it is not read"`
+		Old   string `json:"old,omitempty" doc:"why its value may be old"`
+	}
 	// jsonPod is the container of a process in a pod.
 	jsonPod struct {
 		PID int `json:"pid" doc:"process"`
@@ -57,5 +62,8 @@ type JSONFunction struct {
 	In      []string `json:"in,omitempty" doc:"of a line: the function that has it, and those that have inlined that"`
 	Loop    bool     `json:"loop,omitempty" doc:"the line can be executed again before the function returns"`
 	Stepped bool     `json:"stepped,omitempty" doc:"the kernel single-steps the instruction of the line"`
-	PIDs    []int    `json:"pids" doc:"processes"`
+	Refused string   `json:"refused,omitempty" doc:"why the kernel does not trace the instruction of the line"`
+	// Variables are those that a line can use.
+	Variables []variable `json:"variables,omitempty" doc:"of a line"`
+	PIDs      []int      `json:"pids" doc:"processes"`
 }

@@ -1,0 +1,168 @@
+//go:build linux
+
+package function
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+// dwarfX86 are DWARF's numbers of the registers, in the order of the processor.
+var dwarfX86 = [...]int{0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15}
+
+// numberX86 returns DWARF's number of the register that has an integer.
+func numberX86(r x86asm.Reg) (n int, ok bool) {
+	switch {
+	case r >= x86asm.RAX && r <= x86asm.R15:
+		n = int(r - x86asm.RAX)
+	case r >= x86asm.EAX && r <= x86asm.R15L:
+		n = int(r - x86asm.EAX)
+	case r >= x86asm.AX && r <= x86asm.R15W:
+		n = int(r - x86asm.AX)
+	case r >= x86asm.AH && r <= x86asm.BH:
+		n = int(r - x86asm.AH)
+	case r >= x86asm.SPB && r <= x86asm.R15B:
+		n = int(r-x86asm.SPB) + 4
+	case r >= x86asm.AL && r <= x86asm.BL:
+		n = int(r - x86asm.AL)
+	case r >= x86asm.X0 && r <= x86asm.X15:
+		return int(r-x86asm.X0) + 17, true
+	default:
+		return 0, false
+	}
+	return dwarfX86[n], true
+}
+
+// readsX86 are the instructions that only read their first operand.
+var readsX86 = map[x86asm.Op]bool{
+	x86asm.CMP: true, x86asm.TEST: true, x86asm.PUSH: true, x86asm.BT: true, x86asm.NOP: true,
+	x86asm.UCOMISD: true, x86asm.UCOMISS: true, x86asm.COMISD: true, x86asm.COMISS: true,
+	x86asm.JMP: true, x86asm.CALL: true, x86asm.RET: true, x86asm.UD2: true, x86asm.INT: true,
+	x86asm.PREFETCHNTA: true, x86asm.PREFETCHT0: true,
+}
+
+// impliedX86 are the registers that instructions write without naming them.
+var impliedX86 = map[x86asm.Op][]x86asm.Reg{
+	x86asm.MUL: {x86asm.RAX, x86asm.RDX}, x86asm.IMUL: {x86asm.RAX, x86asm.RDX},
+	x86asm.DIV: {x86asm.RAX, x86asm.RDX}, x86asm.IDIV: {x86asm.RAX, x86asm.RDX},
+	x86asm.CQO: {x86asm.RDX}, x86asm.CDQ: {x86asm.RDX}, x86asm.CWD: {x86asm.RDX},
+	x86asm.CDQE: {x86asm.RAX}, x86asm.CWDE: {x86asm.RAX}, x86asm.CBW: {x86asm.RAX},
+	x86asm.CMPXCHG: {x86asm.RAX}, x86asm.CMPXCHG16B: {x86asm.RAX, x86asm.RDX},
+	x86asm.CPUID: {x86asm.RAX, x86asm.RBX, x86asm.RCX, x86asm.RDX},
+	x86asm.RDTSC: {x86asm.RAX, x86asm.RDX}, x86asm.RDTSCP: {x86asm.RAX, x86asm.RCX, x86asm.RDX},
+	x86asm.XGETBV: {x86asm.RAX, x86asm.RDX},
+	x86asm.MOVSB:  {x86asm.RCX, x86asm.RSI, x86asm.RDI}, x86asm.MOVSQ: {x86asm.RCX, x86asm.RSI, x86asm.RDI},
+	x86asm.STOSB: {x86asm.RCX, x86asm.RDI}, x86asm.STOSQ: {x86asm.RCX, x86asm.RDI},
+}
+
+// effectX86 returns what an instruction does, or false if it cannot be decoded.
+func effectX86(code []byte) (e effect, ok bool) {
+	if vexLength(code) > 0 {
+		return e, false
+	}
+	inst, err := x86asm.Decode(code, 64)
+	if err != nil {
+		return e, false
+	}
+	e.calls = inst.Op == x86asm.CALL
+	write := func(r x86asm.Reg) {
+		if n, ok := numberX86(r); ok {
+			e.registers |= 1 << n
+		}
+	}
+	for _, r := range impliedX86[inst.Op] {
+		write(r)
+	}
+	operands := inst.Args[:1]
+	if inst.Op == x86asm.XCHG || inst.Op == x86asm.XADD {
+		operands = inst.Args[:2]
+	}
+	for _, o := range operands {
+		if readsX86[inst.Op] {
+			break
+		}
+		if r, ok := o.(x86asm.Reg); ok {
+			write(r)
+		}
+		if m, ok := o.(x86asm.Mem); ok && m.Base == x86asm.RSP {
+			e.stack, e.offset, e.size = true, m.Disp, int64(inst.MemBytes)
+			if m.Index != 0 || inst.MemBytes == 0 {
+				e.size = maxSize
+			}
+		}
+	}
+	if m, ok := inst.Args[1].(x86asm.Mem); ok && inst.Op == x86asm.LEA && m.Base == x86asm.RSP {
+		e.stack, e.offset, e.size = true, m.Disp, 0
+	}
+	return e, true
+}
+
+// effectARM64 is effectX86 for arm64.
+func effectARM64(code []byte) (e effect, ok bool) {
+	if len(code) < 4 {
+		return e, false
+	}
+	w := binary.LittleEndian.Uint32(code)
+	rd, rn := int(w&31), w>>5&31
+	switch {
+	case w&0x7c000000 == 0x14000000, w&0xfe000000 == 0xd6000000: // branches
+		e.calls = w&0xfc000000 == 0x94000000 || w&0xfffffc1f == 0xd63f0000
+		return e, true
+	case w&0x7c000000 == 0x34000000, w&0xff000000 == 0x54000000, w&0xff000000 == 0xd5000000:
+		return e, true
+	case w&0x0a000000 == 0x08000000: // loads and stores
+		isPair := w&0x3a000000 == 0x28000000
+		isLoad, isVector := w>>22&1 == 1, w>>26&1 == 1
+		if !isPair && !isVector && w>>23&1 == 1 {
+			isLoad = true
+		}
+		shift := 0
+		if isVector {
+			shift = 64
+		}
+		if isLoad && shift == 0 {
+			e.registers |= 1 << rd
+			if isPair {
+				e.registers |= 1 << (w >> 10 & 31)
+			}
+		}
+		indexed := w>>24&1 == 0 && w>>21&1 == 0 && w>>10&1 == 1
+		if isPair && w>>23&1 == 1 || !isPair && indexed { // it writes the base, too
+			e.registers |= 1 << rn
+		}
+		e.registers &^= 1 << 31 // the stack pointer, or none
+		if rn == 31 && !isLoad {
+			e.stack = true
+			e.offset, e.size = storeARM64(w, isPair)
+		}
+		return e, true
+	}
+	if w&0x1f000000 == 0x11000000 && rn == 31 && rd != 31 { // ADD to the stack pointer
+		e.stack, e.offset = true, int64(w>>10&0xfff)<<(w>>22&1*12)
+	}
+	e.registers |= 1 << rd
+	return e, true
+}
+
+// storeARM64 returns the offset from the stack pointer to which a store writes, and the number of
+// bytes.
+func storeARM64(w uint32, isPair bool) (offset, size int64) {
+	scale := w >> 30
+	if w>>26&1 == 1 {
+		scale |= w >> 23 & 1 << 2
+	}
+	switch {
+	case isPair:
+		scale = 2 + w>>31
+		if w>>26&1 == 1 {
+			scale = 2 + w>>30
+		}
+		return int64(int32(w<<10)>>25) << scale, 2 << scale
+	case w>>24&1 == 1:
+		return int64(w>>10&0xfff) << scale, 1 << scale
+	case w>>21&1 == 0:
+		return int64(int32(w<<11) >> 23), 1 << scale
+	}
+	return 0, 1 << 30 // a register is added
+}

@@ -1,0 +1,182 @@
+//go:build linux && (amd64 || arm64)
+
+package gofunctions
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// moment is an event of a line: the probe, and the number of the call of a random function in which it happens.
+type moment struct {
+	probe string
+	call  int
+}
+
+// variables are those of an event, with the names of those that may be old.
+type variables struct {
+	Probe  string
+	Args   map[string]any
+	Unsure []string
+}
+
+// atLines returns the variables at all lines of a program, in the order of the events of each.
+func atLines(t *testing.T, path string, args ...string) map[moment][]variables {
+	t.Helper()
+	s := launch(t, path)
+	specs := []string{"go:main.f?"}
+	for _, p := range s.list("go:main.go:1-100000") {
+		specs = append(specs, "go:"+p.Probe)
+	}
+	slices.Sort(specs)
+	specs = slices.Compact(specs)
+	c := s.command(specs, slices.Concat([]string{"trace", "-o", "json"}, args, specs)...)
+	s.Say("")
+	s.Expect("done", testenv.Patience)
+	all, call := map[moment][]variables{}, 0
+	for _, line := range stop(t, c) {
+		var v variables
+		d := json.NewDecoder(strings.NewReader(line))
+		d.UseNumber()
+		require.NoError(t, d.Decode(&v), line)
+		require.NotEmpty(t, v.Probe, line) // nothing is lost
+		if strings.HasPrefix(v.Probe, "main.f") {
+			call++
+			continue
+		}
+		at := moment{v.Probe, call}
+		all[at] = append(all[at], v)
+	}
+	return all
+}
+
+// isAddress reports whether a value differs between two runs.
+func isAddress(v any) bool {
+	n, isNumber := v.(json.Number)
+	if isNumber {
+		u, err := strconv.ParseUint(strings.TrimPrefix(n.String(), "-"), 10, 64)
+		return err == nil && u > 1<<36
+	}
+	text, ok := v.(string)
+	return ok && strings.HasPrefix(text, "0x")
+}
+
+// comparison counts values: those that are right and wrong, of variables without and with a mark, and those of which the truth is unknown.
+type comparison struct{ right, wrong, old, unsure, unknown int }
+
+func (c *comparison) add(o comparison) {
+	c.right, c.wrong, c.unknown = c.right+o.right, c.wrong+o.wrong, c.unknown+o.unknown
+	c.old, c.unsure = c.old+o.old, c.unsure+o.unsure
+}
+
+func (c *comparison) String() string {
+	return fmt.Sprintf("%d values are right and %d wrong; of those with a mark, %d are right and %d wrong; %d could not be compared",
+		c.right, c.wrong, c.unsure, c.old, c.unknown)
+}
+
+// compare compares the values at the lines of two builds of a program. If a line has different numbers of events in a call, a value must
+// be one that the variable has there.
+func compare(t *testing.T, source string, truth, got map[moment][]variables) (c comparison) {
+	lines, said := strings.Split(source, "\n"), map[string]bool{}
+	for at, events := range got {
+		same := len(events) == len(truth[at])
+		for i := range events {
+			for name, v := range events[i].Args {
+				if v == nil || isAddress(v) {
+					continue
+				}
+				var of []any
+				for j := range truth[at] {
+					if known := truth[at][j].Args[name]; known != nil && (!same || i == j) {
+						of = append(of, known)
+					}
+				}
+				isRight, isUnsure := slices.Contains(of, v), slices.Contains(events[i].Unsure, name)
+				switch {
+				case len(of) == 0:
+					c.unknown++
+				case isUnsure && isRight:
+					c.unsure++
+				case isUnsure:
+					c.old++
+				case isRight:
+					c.right++
+				default:
+					c.wrong++
+					if where := at.probe + " " + name; !said[where] {
+						said[where] = true
+						number, _ := strconv.Atoi(at.probe[strings.LastIndexByte(at.probe, ':')+1:])
+						t.Errorf("%s: %s is %v and not %v: %s", at.probe, name, v, of[:min(len(of), 4)], strings.TrimSpace(lines[number-1]))
+					}
+				}
+			}
+		}
+	}
+	return c
+}
+
+// valueBuild is a way to build a program.
+type valueBuild struct {
+	env, flags []string
+	profiled   bool
+}
+
+var valueBuilds = map[string]valueBuild{
+	"plain": {}, "PIE": {flags: []string{"-buildmode=pie"}}, "trimpath": {flags: []string{"-trimpath"}}, "race": {flags: []string{"-race"}},
+	"PGO": {profiled: true},
+	"1.24": {env: []string{"GOTOOLCHAIN=go1.24.13"}}, "1.25": {env: []string{"GOTOOLCHAIN=go1.25.5"}}, "1.27": {env: []string{"GOTOOLCHAIN=go1.27.0"}},
+}
+
+// profile returns the profile of a program, for the compiler.
+func profile(t *testing.T, path string) string {
+	file := filepath.Join(t.TempDir(), "cpu.pprof")
+	cmd := exec.Command(path)
+	cmd.Env = append(os.Environ(), "PROFILE="+file)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return file
+}
+
+// TestRandomVariables: no variable of a random program has a wrong value, unless it has a mark. The truth is what the same source does
+// without optimization.
+func TestRandomVariables(t *testing.T) {
+	testenv.NeedsRoot(t)
+	seeds, functions, builds := 1, 5, []string{"plain"}
+	if !testing.Short() {
+		seeds, functions, builds = 20, 10, slices.Sorted(maps.Keys(valueBuilds))
+	}
+	var total comparison
+	for seed := range seeds {
+		source, dir := randomValues(uint64(seed), functions), t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600))
+		truth := atLines(t, build(t, source, nil, "-gcflags=all=-N -l"))
+		for i := range max(1, len(builds)/3) {
+			name := builds[(seed+3*i)%len(builds)]
+			t.Run(fmt.Sprint(seed, " ", name), func(t *testing.T) {
+				b := valueBuilds[name]
+				flags := b.flags
+				if b.profiled {
+					flags = append(flags, "-pgo="+profile(t, build(t, source, nil)))
+				}
+				c := compare(t, source, truth, atLines(t, build(t, source, b.env, flags...), "--source", dir))
+				t.Log(c.String())
+				require.Positive(t, c.right)
+				total.add(c)
+			})
+		}
+	}
+	t.Log(total.String())
+	require.Positive(t, total.unsure)
+}
