@@ -135,7 +135,7 @@ type valueBuild struct {
 
 var valueBuilds = map[string]valueBuild{
 	"plain": {}, "PIE": {flags: []string{"-buildmode=pie"}}, "trimpath": {flags: []string{"-trimpath"}}, "race": {flags: []string{"-race"}},
-	"PGO": {profiled: true},
+	"PGO":  {profiled: true},
 	"1.24": {env: []string{"GOTOOLCHAIN=go1.24.13"}}, "1.25": {env: []string{"GOTOOLCHAIN=go1.25.5"}}, "1.27": {env: []string{"GOTOOLCHAIN=go1.27.0"}},
 }
 
