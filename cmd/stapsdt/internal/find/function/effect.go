@@ -56,16 +56,16 @@ var impliedX86 = map[x86asm.Op][]x86asm.Reg{
 	x86asm.STOSB: {x86asm.RCX, x86asm.RDI}, x86asm.STOSQ: {x86asm.RCX, x86asm.RDI},
 }
 
-// effectX86 returns what an instruction does, or false if it cannot be decoded.
-func effectX86(code []byte) (e effect, ok bool) {
-	if vexLength(code) > 0 {
-		return e, false
-	}
+// effectX86 returns what an instruction does.
+func effectX86(code []byte) (e effect) {
 	inst, err := x86asm.Decode(code, 64)
-	if err != nil {
-		return e, false
+	if err != nil || vexLength(code) > 0 {
+		return effect{unknown: true}
 	}
 	e.calls = inst.Op == x86asm.CALL
+	if rel, ok := inst.Args[0].(x86asm.Rel); ok && e.calls {
+		e.callee = uint64(int64(inst.Len) + int64(rel))
+	}
 	write := func(r x86asm.Reg) {
 		if n, ok := numberX86(r); ok {
 			e.registers |= 1 << n
@@ -95,22 +95,25 @@ func effectX86(code []byte) (e effect, ok bool) {
 	if m, ok := inst.Args[1].(x86asm.Mem); ok && inst.Op == x86asm.LEA && m.Base == x86asm.RSP {
 		e.stack, e.offset, e.size = true, m.Disp, 0
 	}
-	return e, true
+	return e
 }
 
 // effectARM64 is effectX86 for arm64.
-func effectARM64(code []byte) (e effect, ok bool) {
+func effectARM64(code []byte) (e effect) {
 	if len(code) < 4 {
-		return e, false
+		return effect{unknown: true}
 	}
 	w := binary.LittleEndian.Uint32(code)
 	rd, rn := int(w&31), w>>5&31
 	switch {
 	case w&0x7c000000 == 0x14000000, w&0xfe000000 == 0xd6000000: // branches
-		e.calls = w&0xfc000000 == 0x94000000 || w&0xfffffc1f == 0xd63f0000
-		return e, true
+		isDirect := w&0xfc000000 == 0x94000000
+		if e.calls = isDirect || w&0xfffffc1f == 0xd63f0000; isDirect {
+			e.callee = uint64(4 * int64(int32(w<<6)>>6))
+		}
+		return e
 	case w&0x7c000000 == 0x34000000, w&0xff000000 == 0x54000000, w&0xff000000 == 0xd5000000:
-		return e, true
+		return e
 	case w&0x0a000000 == 0x08000000: // loads and stores
 		isPair := w&0x3a000000 == 0x28000000
 		isLoad, isVector := w>>22&1 == 1, w>>26&1 == 1
@@ -136,13 +139,13 @@ func effectARM64(code []byte) (e effect, ok bool) {
 			e.stack = true
 			e.offset, e.size = storeARM64(w, isPair)
 		}
-		return e, true
+		return e
 	}
 	if w&0x1f000000 == 0x11000000 && rn == 31 && rd != 31 { // ADD to the stack pointer
 		e.stack, e.offset = true, int64(w>>10&0xfff)<<(w>>22&1*12)
 	}
 	e.registers |= 1 << rd
-	return e, true
+	return e
 }
 
 // storeARM64 returns the offset from the stack pointer to which a store writes, and the number of

@@ -51,8 +51,6 @@ type body struct {
 	entry  uint64
 	code   []byte
 	offset uint64
-	// stretches are its lines, for its variables.
-	stretches []gotable.Stretch
 }
 
 // statements returns the statements of the rows.
@@ -108,7 +106,7 @@ func (p *Program) bodyOf(a *gotable.Address, work *int) (*body, error) {
 	if !ok {
 		return nil, errDecode
 	}
-	return &body{flow: f, entry: a.Entry, code: code, offset: offset}, nil
+	return &body{f, a.Entry, code, offset}, nil
 }
 
 // wrapper matches the end of the name of a function that the compiler makes of the call in a go or

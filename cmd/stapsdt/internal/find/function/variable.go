@@ -7,6 +7,7 @@ import (
 	"debug/dwarf"
 	"debug/elf"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -68,7 +69,9 @@ type variableReader struct {
 	*Program
 	table *source.Table
 	work  int
-	body  *body // of the last statement
+	// body is that of the last statement, and actions are its instructions.
+	body    *body
+	actions []action
 	// methods are the names of methods, and whether they have receivers that are no pointers.
 	methods map[string]bool
 }
@@ -93,7 +96,7 @@ func (v *variableReader) read(fn *Function) error {
 		if v.body, err = v.bodyOf(&in, &v.work); err != nil {
 			return err
 		}
-		v.body.stretches = v.Program.table.Stretches(in.Entry)
+		v.actions = v.actionsOf(v.body, in.Frame)
 	}
 	s := &statementReader{
 		variableReader: v, fn: fn, in: &in, frame: v.frame(in.Stack), optimized: optimized,
@@ -138,7 +141,8 @@ type statementReader struct {
 	sourceErr error
 }
 
-// declarations finds the source. It fits if it declares all variables where the DWARF does.
+// declarations finds the source. It fits if it declares all variables where the DWARF does. Some are
+// foreign: those of functions that are inlined, but not described as such.
 func (s *statementReader) declarations(all []source.Variable) {
 	if s.Source == nil {
 		s.sourceErr = errNoSource
@@ -148,13 +152,17 @@ func (s *statementReader) declarations(all []source.Variable) {
 	if s.sourceErr != nil {
 		return
 	}
-	fits := s.fn.Line <= s.source.Lines()
+	if s.fn.Line > s.source.Lines() {
+		s.sourceErr = errUnfit
+		return
+	}
 	for i := range all {
 		name := shownName(&all[i])
-		fits = fits && (name == "" || s.declaration(&all[i], name) != nil)
-	}
-	if !fits {
-		s.sourceErr = errUnfit
+		isForeign := all[i].Line != 0 && !s.source.Contains(s.fn.Line, all[i].Line)
+		if name != "" && !isForeign && s.declaration(&all[i], name) == nil {
+			s.sourceErr = fmt.Errorf("%w: it declares no %s at line %d", errUnfit, name, all[i].Line)
+			return
+		}
 	}
 }
 
@@ -184,11 +192,11 @@ func (s *statementReader) variables(all []source.Variable) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-		if s.isLater(v, name) {
-			later[name] = true
+		if s.isHidden(v, name) {
 			continue
 		}
-		if s.isHidden(v, name) {
+		if s.isLater(v, name) {
+			later[name] = true
 			continue
 		}
 		twice[name] = last[name] != nil && last[name].Scope == v.Scope
@@ -236,7 +244,9 @@ func (s *statementReader) isLater(v *source.Variable, name string) bool {
 	}
 	end := v.Line
 	if s.sourceErr == nil {
-		end = s.declaration(v, name).Last
+		if d := s.declaration(v, name); d != nil {
+			end = d.Last
+		}
 	}
 	return s.fn.Line <= end
 }
@@ -247,7 +257,8 @@ func (s *statementReader) isHidden(v *source.Variable, name string) bool {
 	if s.sourceErr != nil || !s.optimized {
 		return false
 	}
-	return s.source.Visible(name, s.fn.Line) != s.declaration(v, name)
+	d := s.declaration(v, name)
+	return d == nil || d != s.source.Visible(name, s.fn.Line) && !s.isLater(v, name)
 }
 
 // variable adds the arguments of a variable, and describes it.

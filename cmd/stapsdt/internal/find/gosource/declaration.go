@@ -68,15 +68,24 @@ func Parse(src []byte) (*File, error) {
 		names: map[string][]*Declaration{}, functions: r.functions,
 	}
 	for object, d := range r.all {
-		key := named{object.Name, d.Line}
-		if other := f.variables[key]; other != nil {
-			other.merge(d)
-			continue
-		}
-		f.variables[key] = d
-		f.names[object.Name] = append(f.names[object.Name], d)
+		f.add(object.Name, d)
+	}
+	for _, c := range r.clauses {
+		d := *r.all[c.of]
+		d.Line, d.First, d.Last, d.Until = c.first, c.first, c.last, c.until
+		f.add(c.of.Name, &d)
 	}
 	return f, nil
+}
+
+func (f *File) add(name string, d *Declaration) {
+	key := named{name, d.Line}
+	if other := f.variables[key]; other != nil {
+		other.merge(d)
+		return
+	}
+	f.variables[key] = d
+	f.names[name] = append(f.names[name], d)
 }
 
 // Lines returns the number of lines.
@@ -110,6 +119,16 @@ func (f *File) Visible(name string, line int) (d *Declaration) {
 	return d
 }
 
+// Contains reports whether the outermost function at a line contains another line.
+func (f *File) Contains(line, other int) bool {
+	for _, lines := range f.functions {
+		if lines[0] <= line && line <= lines[1] {
+			return lines[0] <= other && other <= lines[1]
+		}
+	}
+	return false
+}
+
 // Names returns the names of the variables of the innermost function at a line that the line can
 // use, in the order of their declarations.
 func (f *File) Names(line int) (names []string) {
@@ -137,7 +156,15 @@ type reader struct {
 	all       map[*ast.Object]*Declaration
 	in        []ast.Node // those that contain the node that is visited
 	functions [][2]int
-	of        []int // the indexes of functions among those of in
+	of        []int    // the indexes of functions among those of in
+	clauses   []clause // of type switches with a variable
+}
+
+// clause is a clause of a type switch, which has a variable of its own for the compiler.
+type clause struct {
+	of          *ast.Object
+	first, last int // lines
+	until       int
 }
 
 // visit adds the variables that a node declares.
@@ -221,6 +248,8 @@ func (r *reader) declare(n ast.Node) {
 				r.add(e, n)
 			}
 		}
+	case *ast.CaseClause:
+		r.clause(n)
 	case *ast.RangeStmt:
 		for _, e := range []ast.Expr{n.Key, n.Value} {
 			if n.Tok != token.DEFINE {
@@ -230,6 +259,24 @@ func (r *reader) declare(n ast.Node) {
 				d.Loop, d.Until = true, r.line(n.End())
 			}
 		}
+	}
+}
+
+// clause adds a clause of a type switch with a variable.
+func (r *reader) clause(n *ast.CaseClause) {
+	if len(r.in) < 2 {
+		return
+	}
+	of, ok := r.in[len(r.in)-2].(*ast.TypeSwitchStmt)
+	if !ok {
+		return
+	}
+	assign, ok := of.Assign.(*ast.AssignStmt)
+	if !ok || len(assign.Lhs) != 1 {
+		return
+	}
+	if id, ok := assign.Lhs[0].(*ast.Ident); ok && r.all[id.Obj] != nil {
+		r.clauses = append(r.clauses, clause{id.Obj, r.line(n.Pos()), r.line(n.Colon), r.line(n.End())})
 	}
 }
 

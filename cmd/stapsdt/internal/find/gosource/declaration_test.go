@@ -139,6 +139,19 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestClauses: each clause of a type switch has a variable of its own, at its line.
+func TestClauses(t *testing.T) {
+	f, err := Parse([]byte("package p\nfunc f(a any) {\n\tswitch v := a.(type) {\n\tcase int,\n\t\tuint:\n\t\t_ = v\n\tcase string:\n\t\tv = \"\"\n\t}\n}\n"))
+	require.NoError(t, err)
+	for line, want := range map[int]int{4: 3, 6: 4, 8: 7} {
+		require.Equal(t, want, f.Visible("v", line).Line, line)
+	}
+	require.Equal(t, "assigned", state(f.Find("v", 4)))
+	require.True(t, f.Contains(3, 9))
+	require.False(t, f.Contains(3, 12))
+	require.False(t, f.Contains(12, 3))
+}
+
 // FuzzParse: no source makes it fail.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("package p\nfunc f(a int) (b int) {\n\tfor i, v := range x { a, c := v.f[i], &b; c++ }\n\tswitch v := a.(type) { case int: v.g() }\n}\n"))
