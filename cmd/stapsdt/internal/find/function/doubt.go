@@ -135,8 +135,8 @@ func (p *Program) actionsOf(b *body, framed bool) (all []action) {
 	return all
 }
 
-// overwrites reports whether the effect changes one of the pieces of a value of a size. Its offset is
-// that from the canonical frame address.
+// overwrites reports whether the effect changes one of the pieces of a value of a size. Its offset
+// is that from the canonical frame address.
 func (e *effect) overwrites(all []piece, size int64) bool {
 	for i := range all {
 		p := &all[i]

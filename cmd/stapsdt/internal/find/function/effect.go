@@ -52,8 +52,9 @@ var impliedX86 = map[x86asm.Op][]x86asm.Reg{
 	x86asm.CPUID: {x86asm.RAX, x86asm.RBX, x86asm.RCX, x86asm.RDX},
 	x86asm.RDTSC: {x86asm.RAX, x86asm.RDX}, x86asm.RDTSCP: {x86asm.RAX, x86asm.RCX, x86asm.RDX},
 	x86asm.XGETBV: {x86asm.RAX, x86asm.RDX},
-	x86asm.MOVSB:  {x86asm.RCX, x86asm.RSI, x86asm.RDI}, x86asm.MOVSQ: {x86asm.RCX, x86asm.RSI, x86asm.RDI},
-	x86asm.STOSB: {x86asm.RCX, x86asm.RDI}, x86asm.STOSQ: {x86asm.RCX, x86asm.RDI},
+	x86asm.MOVSB:  {x86asm.RCX, x86asm.RSI, x86asm.RDI},
+	x86asm.MOVSQ:  {x86asm.RCX, x86asm.RSI, x86asm.RDI},
+	x86asm.STOSB:  {x86asm.RCX, x86asm.RDI}, x86asm.STOSQ: {x86asm.RCX, x86asm.RDI},
 }
 
 // effectX86 returns what an instruction does.

@@ -117,7 +117,7 @@ func (t *goType) part(p gosource.Part) (of *goType, method string, inside bool) 
 				return t, name, true
 			}
 			t = field
-		case t.kind == reflect.Pointer || t.kind == reflect.Interface || "."+name == gosource.Element:
+		case t.kind == reflect.Pointer, t.kind == reflect.Interface, "."+name == gosource.Element:
 			return nil, "", false
 		default:
 			return t, name, true

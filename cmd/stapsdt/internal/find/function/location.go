@@ -46,10 +46,10 @@ func pieces(b []byte) (all []piece, err error) {
 	for len(b) > 0 {
 		op, n, ok := b[0], uint64(0), true
 		if b = b[1:]; op == opRegX || op == opFrameBase || op == opPiece {
-			from := b
+			length := len(b)
 			n, b, ok = debuginfo.ULEB(b)
-			if bits := 7 * (len(from) - len(b)); ok && op == opFrameBase && bits < 64 && from[len(from)-len(b)-1]&0x40 != 0 {
-				n |= ^uint64(0) << bits
+			if length -= len(b); op == opFrameBase {
+				n = signed(n, length)
 			}
 		}
 		if !ok || has && op != opPiece {
@@ -83,6 +83,14 @@ func pieces(b []byte) (all []piece, err error) {
 		}
 	}
 	return nil, errGone
+}
+
+// signed returns a number of a length in LEB128 as a signed one.
+func signed(n uint64, length int) uint64 {
+	if bits := 7 * length; bits > 0 && bits < 64 && n>>(bits-1) != 0 {
+		n |= ^uint64(0) << bits
+	}
+	return n
 }
 
 // maxRegisterNumber is larger than DWARF's number of every register.

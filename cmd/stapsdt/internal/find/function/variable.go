@@ -136,13 +136,14 @@ type statementReader struct {
 	// optimized is false if the place of each variable is in memory and its own, and has all that
 	// the statements before have assigned.
 	optimized bool
-	// source has the declarations of the variables, or sourceErr is the reason why they are unknown.
+	// source has the declarations of the variables, or sourceErr is the reason why they are
+	// unknown.
 	source    *gosource.File
 	sourceErr error
 }
 
-// declarations finds the source. It fits if it declares all variables where the DWARF does. Some are
-// foreign: those of functions that are inlined, but not described as such.
+// declarations finds the source. It fits if it declares all variables where the DWARF does. Some
+// are foreign: those of functions that are inlined, but not described as such.
 func (s *statementReader) declarations(all []source.Variable) {
 	if s.Source == nil {
 		s.sourceErr = errNoSource
@@ -166,8 +167,9 @@ func (s *statementReader) declarations(all []source.Variable) {
 	}
 }
 
-// declaration returns the declaration of a variable in the source. The parameters of a function that
-// is inlined have no lines, and a variable that a function literal captures has that of its use.
+// declaration returns the declaration of a variable in the source. The parameters of a function
+// that is inlined have no lines, and a variable that a function literal captures has that of its
+// use.
 func (s *statementReader) declaration(v *source.Variable, name string) *gosource.Declaration {
 	switch {
 	case v.Line == 0 && v.Parameter:

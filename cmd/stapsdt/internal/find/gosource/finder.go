@@ -93,7 +93,8 @@ func (f *Finder) places(p *Program, name string) (all []place) {
 	}
 	name = path.Clean(name)
 	for _, dir := range f.Directories {
-		for rest, more := strings.TrimPrefix(name, "/"), true; more; _, rest, more = strings.Cut(rest, "/") {
+		rest, more := strings.TrimPrefix(name, "/"), true
+		for ; more; _, rest, more = strings.Cut(rest, "/") {
 			all = append(all, place{path: filepath.Join(dir, rest)})
 		}
 	}

@@ -26,7 +26,9 @@ func (t *Table) Stretches(entry uint64) (all []Stretch) {
 }
 
 // split divides stretches where the values of a table change, and sets them.
-func (f *goFunction) split(all []Stretch, table uint32, set func(*Stretch, int32)) (parts []Stretch) {
+func (f *goFunction) split(
+	all []Stretch, table uint32, set func(*Stretch, int32),
+) (parts []Stretch) {
 	start := f.entry
 	for end, n := range f.values(table) {
 		for len(all) > 0 && all[0].Start < end {

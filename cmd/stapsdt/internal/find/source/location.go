@@ -23,8 +23,8 @@ const (
 	locationDefault = 5
 )
 
-// location returns the place of a variable at an address, or nil if it has none there. ever is false
-// if it has none anywhere.
+// location returns the place of a variable at an address, or nil if it has none there. ever is
+// false if it has none anywhere.
 func (t *Table) location(u *unit, v value, pc uint64) (at *Location, ever bool, err error) {
 	switch v.form {
 	case 0:
