@@ -12,8 +12,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/source"
 )
 
-// errShared means that the value at a place can be another one.
-var errShared = errors.New("its place is also used for something else")
+var (
+	// errShared means that the value at a place can be another one.
+	errShared = errors.New("its place is also used for something else")
+	errUnset  = errors.New("it may not have been set yet")
+)
 
 // effect is what an instruction does to the places of variables.
 type effect struct {
@@ -67,41 +70,48 @@ var scratch = map[elf.Machine]struct{ barrier, duff uint64 }{
 
 // doubt returns an error if something else may have been written to the place of a variable: to
 // that of a list while the list says that the variable is there, or to a fixed one after the
-// variable's own statement.
+// variable's own statement. It is also an error if the variable is described where its statement
+// has not been executed, or not to its end.
 func (s *statementReader) doubt(v *source.Variable, name string, t *goType, all []piece) error {
-	own, others := s.writers(v, name, t, all)
+	own := s.ownOf(v, name)
 	here, ok := s.body.at(s.fn.Entry - s.body.entry)
-	for _, i := range others {
-		if !ok || s.body.reaches(s.body.following(i), here, own) {
+	if !ok {
+		return errShared
+	}
+	if !v.Parameter && !v.Captured {
+		from := here
+		if !v.Location.Fixed {
+			from, ok = s.body.at(v.Location.From - s.body.entry)
+		}
+		if !ok || own.before[from] || own.before[here] || own.during[here] {
+			return errUnset
+		}
+	}
+	for _, i := range s.writers(v, own, t, all) {
+		if s.body.reaches(s.body.following(i), here, own.fixed(v)) {
 			return errShared
 		}
 	}
 	return nil
 }
 
-// writers returns the instructions of a variable's own statement, if its place is fixed, and others
-// that may write to the place.
+// writers returns the instructions that may write to the place of a variable. A fixed place is
+// written by its own statement.
 func (s *statementReader) writers(
-	v *source.Variable, name string, t *goType, all []piece,
-) (own map[int]bool, others []int) {
-	at, first, last := v.Location, v.Line, v.Line
-	if s.sourceErr == nil && !v.Captured {
-		d := s.declaration(v, name)
-		first, last = d.First, d.Last
-	}
-	own = map[int]bool{}
+	v *source.Variable, own *ownStatement, t *goType, all []piece,
+) (others []int) {
+	at := v.Location
 	for i := range s.actions {
 		a := &s.actions[i]
 		switch {
-		case at.Fixed && a.in.Call == s.in.Call && first <= a.in.Line && a.in.Line <= last:
-			own[i] = true
+		case at.Fixed && own.all[i]:
 		case !at.Fixed && (a.address < at.From || a.next >= at.To):
 			// What the last instruction of a list writes is no longer the variable.
 		case a.overwrites(all, t.size):
 			others = append(others, i)
 		}
 	}
-	return own, others
+	return others
 }
 
 // action is an instruction of a function.

@@ -11,6 +11,7 @@ type flow struct {
 	sources map[int][]int // the instructions that jump to one
 	work    *int          // what may still be done
 	all     []int         // the indexes of all instructions, or nil
+	before  [][]int       // the instructions after which one can be executed, or nil
 }
 
 // at returns the instruction at an offset. ok is false if there is none.
@@ -80,6 +81,32 @@ func (f *flow) reaches(from []int, to int, without map[int]bool) (ok bool) {
 		return !ok
 	})
 	return ok
+}
+
+// leading calls visit with some instructions, and with those after which they can be executed. visit
+// reports whether the search goes on behind an instruction.
+func (f *flow) leading(to []int, visit func(i int) (more bool)) {
+	if f.before == nil {
+		f.before = make([][]int, len(f.steps))
+		for i := range f.steps {
+			for _, next := range f.following(i) {
+				f.before[next] = append(f.before[next], i)
+			}
+		}
+	}
+	seen := make([]bool, len(f.steps))
+	queue := slices.Clone(to)
+	for len(queue) > 0 {
+		i := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if seen[i] {
+			continue
+		}
+		seen[i] = true
+		if *f.work--; visit(i) {
+			queue = append(queue, f.before[i]...)
+		}
+	}
 }
 
 // following returns the instructions that can be executed right after one.

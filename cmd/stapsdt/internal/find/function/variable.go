@@ -34,6 +34,7 @@ var (
 	errNoSource   = errors.New("its source was not found")
 	errLater      = errors.New("declared at this line or later")
 	errTwice      = errors.New("two variables of this name in an inlined function")
+	errMoved      = errors.New("the compiler may have moved the statement")
 	errReassigned = errors.New("reassigned")
 	errLoop       = errors.New("a variable of a loop")
 	errMethod     = errors.New("a method may change it")
@@ -72,6 +73,7 @@ type variableReader struct {
 	// body is that of the last statement, and actions are its instructions.
 	body    *body
 	actions []action
+	owns    map[lineRange]*ownStatement
 	// methods are the names of methods, and whether they have receivers that are no pointers.
 	methods map[string]bool
 }
@@ -96,7 +98,7 @@ func (v *variableReader) read(fn *Function) error {
 		if v.body, err = v.bodyOf(&in, &v.work); err != nil {
 			return err
 		}
-		v.actions = v.actionsOf(v.body, in.Frame)
+		v.actions, v.owns = v.actionsOf(v.body, in.Frame), map[lineRange]*ownStatement{}
 	}
 	s := &statementReader{
 		variableReader: v, fn: fn, in: &in, frame: v.frame(in.Stack), optimized: optimized,
@@ -294,7 +296,7 @@ func (s *statementReader) variable(v *source.Variable, one *Variable) error {
 		return err
 	}
 	if s.optimized {
-		one.Unsure = cmp.Or(s.isOld(v, one.Name, value), s.doubt(v, one.Name, t, all))
+		one.Unsure = cmp.Or(s.isOld(v, one.Name, value), s.doubt(v, one.Name, t, all), s.early())
 	}
 	if onHeap {
 		pointer := s.word(0)
@@ -303,6 +305,14 @@ func (s *statementReader) variable(v *source.Variable, one *Variable) error {
 	s.unsure = one.Unsure != nil
 	s.reader.read(one.Name, value, 0)
 	s.unsure, s.pointer = false, nil
+	return nil
+}
+
+// early returns an error if the compiler may have moved the statement.
+func (s *statementReader) early() error {
+	if s.fn.Statement.early {
+		return errMoved
+	}
 	return nil
 }
 
