@@ -50,6 +50,10 @@ The end of an operation (NAME__end, NAME__done) and the return of a function als
 
 latency, top and tree have elapsed only, and their other names are those of both ends.
 
+A line has the variables that list shows. One whose value may be old must be named so:
+
+  unsure(total)   the variable total, or an older value of it
+
 It consists of == != < <= > >=, && || !, + - * / %, & | ^ &^ << >>, len(text), strings.HasPrefix, strings.HasSuffix,
 strings.Contains, durations such as 10ms and 2.5s, and str(arg0), which is the text at an address.
 A duration is compared with durations only: 10 has no unit.

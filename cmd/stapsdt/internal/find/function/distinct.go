@@ -23,6 +23,16 @@ func (f *flow) judge(first int, end uint64, inLine func(offset uint64) bool) {
 	f.steps[first].loads, f.steps[first].computes = loads, computes
 }
 
+// acts reports whether an instruction from one to an offset does something.
+func (f *flow) acts(first int, end uint64) bool {
+	for i := first; i < len(f.steps) && f.offsets[i] < end; i++ {
+		if f.steps[i].acts {
+			return true
+		}
+	}
+	return false
+}
+
 // entered returns the instructions behind one and before an offset to which jumps from elsewhere
 // lead, unless they can be executed without that one before: the condition of a loop may be there,
 // and only its first evaluation begin at the instruction.

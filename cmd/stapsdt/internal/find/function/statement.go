@@ -7,7 +7,6 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
@@ -30,8 +29,8 @@ type Statement struct {
 	Guessed bool
 	// Refused is the reason why the kernel does not trace the instruction, or nil.
 	Refused error
-	// early means that the statement only computes a value, elsewhere than the rest of an inlined
-	// function.
+	// early means that the statement only computes a value, in an inlined function: it may be
+	// computed early, for a call that is not made.
 	early bool
 	// Variables are those that the source can use, in the order of their declarations.
 	Variables []Variable
@@ -134,7 +133,11 @@ func (l *lineFinder) isMade(a *gotable.Address, row source.Statement) bool {
 // inFunction returns the statements at the places of one line in a function.
 func (l *lineFinder) inFunction(f *body, places []rowAt) (all []*Function) {
 	for _, i := range f.distinct(f.begun(l.table, places)) {
-		all = append(all, l.statement(f, &places[0], i))
+		in := slices.IndexFunc(places, func(p rowAt) bool {
+			at := f.entry + f.offsets[i]
+			return p.row.Address <= at && at < p.row.End
+		})
+		all = append(all, l.statement(f, &places[max(in, 0)], i))
 	}
 	return all
 }
@@ -175,16 +178,6 @@ func (f *body) begun(t *gotable.Table, places []rowAt) (begun, continued []int) 
 	return slices.Compact(begun), continued
 }
 
-// continues reports whether the code behind a row belongs to the same inlined call.
-func (l *lineFinder) continues(p *rowAt) bool {
-	for _, s := range l.table.Stretches(p.in.Entry) {
-		if s.Start <= p.row.End && p.row.End < s.End {
-			return s.In(p.in.Call, 0, math.MaxInt)
-		}
-	}
-	return false
-}
-
 // endOf returns the end of the code of a row, with that of functions that are inlined there.
 func endOf(t *gotable.Table, a *gotable.Address, row *source.Statement) (end uint64) {
 	end = row.End
@@ -219,7 +212,7 @@ func (l *lineFinder) statement(f *body, p *rowAt, i int) *Function {
 	s := &Statement{
 		In: p.in.Names, Loop: at > 0 && f.loops(i), Framed: p.in.Frame, Guessed: l.guessed,
 	}
-	s.early = f.steps[i].computes && p.in.Call >= 0 && !l.continues(p)
+	s.early = p.in.Call >= 0 && !f.acts(i, p.row.End-f.entry)
 	if at == 0 { // a call counts once, even if the stack grows
 		at, kind = l.call(f.code[:min(len(f.code), maxStart)])
 		s.Framed = false

@@ -3,6 +3,7 @@
 package target
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -169,33 +170,15 @@ func (f *File) addFunctions(finder *Finder, specs []spec.Spec) {
 		found.goid = goidOffsets[found.program.Release()]
 		defer found.program.Forget()
 	}
-	inlined, guessed, refused := map[string]int{}, error(nil), error(nil)
+	said := remarks{inlined: map[string]int{}}
 	for i, one := range specs {
-		has := false
-		for _, fn := range selected[i] {
-			if fn.Inlined > 0 {
-				inlined[fn.Name] = fn.Inlined
-			}
-			if s := fn.Statement; s != nil && s.Refused != nil && finder.leases != nil {
-				refused = fmt.Errorf("%s is not seen in %s: %w", fn.Name, s.In[0], s.Refused)
-				reasons[i] = s.Refused
-				continue
-			}
-			if fn.Statement != nil && fn.Statement.Guessed {
-				guessed = errGuessed
-			}
-			if err := f.addFunction(found, fn, one); err != nil {
-				reasons[i] = fmt.Errorf("the returns of %s are not seen: %w", fn.Name, err)
-				continue
-			}
-			has = true
-		}
-		if reasons[i] == nil || f.Stalled() {
+		has, reason := f.addSelected(found, selected[i], one, finder.leases != nil, &said)
+		if reason = cmp.Or(reasons[i], reason); reason == nil || f.Stalled() {
 			continue
 		}
-		finder.explain(one, reasons[i])
+		finder.explain(one, reason)
 		if !has && finder.Lacks != nil {
-			finder.Lacks(f, one, reasons[i])
+			finder.Lacks(f, one, reason)
 		}
 	}
 	if len(found.sites) == 0 {
@@ -205,7 +188,38 @@ func (f *File) addFunctions(finder *Finder, specs []spec.Spec) {
 	if errors.Is(f.Problem, sdt.ErrNoProbes) {
 		f.Problem = nil
 	}
-	f.Problem = errors.Join(f.Problem, inlinedProblem(inlined), guessed, refused)
+	f.Problem = errors.Join(f.Problem, inlinedProblem(said.inlined), said.guessed, said.refused)
+}
+
+// remarks are what is to be said of the functions that specs select.
+type remarks struct {
+	inlined          map[string]int // the numbers of functions that have inlined one
+	guessed, refused error
+}
+
+// addSelected adds the functions that a spec selects to the probes of a file, and reports whether
+// there are any. reason is why one is left out, or nil. traced means that they will be attached to.
+func (f *File) addSelected(
+	found *functions, selected []*function.Function, by spec.Spec, traced bool, said *remarks,
+) (has bool, reason error) {
+	for _, fn := range selected {
+		if fn.Inlined > 0 {
+			said.inlined[fn.Name] = fn.Inlined
+		}
+		if s := fn.Statement; s != nil && s.Refused != nil && traced {
+			said.refused = fmt.Errorf("%s is not seen in %s: %w", fn.Name, s.In[0], s.Refused)
+			reason = s.Refused
+			continue
+		} else if s != nil && s.Guessed {
+			said.guessed = errGuessed
+		}
+		if err := f.addFunction(found, fn, by); err != nil {
+			reason = fmt.Errorf("the returns of %s are not seen: %w", fn.Name, err)
+			continue
+		}
+		has = true
+	}
+	return has, reason
 }
 
 // sources returns how the source of the file is found.
