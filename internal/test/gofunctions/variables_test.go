@@ -118,7 +118,11 @@ func compare(t *testing.T, source string, truth, got map[moment][]variables) (c 
 					if where := at.probe + " " + name; !said[where] {
 						said[where] = true
 						number, _ := strconv.Atoi(at.probe[strings.LastIndexByte(at.probe, ':')+1:])
-						t.Errorf("%s: %s is %v and not %v: %s", at.probe, name, v, of[:min(len(of), 4)], strings.TrimSpace(lines[number-1]))
+						text := ""
+						if number <= len(lines) {
+							text = strings.TrimSpace(lines[number-1])
+						}
+						t.Errorf("%s: %s is %v and not %v: %s", at.probe, name, v, of[:min(len(of), 4)], text)
 					}
 				}
 			}
