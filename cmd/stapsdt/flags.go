@@ -52,24 +52,33 @@ func recordingsOf(c *cobra.Command) *replay.From {
 func debugFlag(c *cobra.Command, t *query.Target) {
 	c.Flags().StringArrayVar(&t.DebugFiles, debugFile, nil, "a `FILE` with the debug information that was separated from a program or library; may be given several times")
 	_ = c.RegisterFlagCompletionFunc(debugFile, completeFile)
-	c.Flags().StringArrayVar(&t.Sources, "source", nil, "a `DIR` with the source of a Go program, for the variables at its lines; may be given several times")
+	c.Flags().StringArrayVar(&t.Sources, sources, nil, "a `DIR` with the source of a Go program, for the variables at its lines; may be given several times")
+	_ = c.RegisterFlagCompletionFunc(sources, completeDirectory)
 }
 
-const debugFile = "debug-file"
+const (
+	debugFile = "debug-file"
+	sources   = "source"
+)
+
+// completeDirectory completes the name of a directory.
+func completeDirectory(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
 
 // completeFile completes the name of a file.
 func completeFile(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// checkDebugFile returns an error if debug files are given for anything but programs of this
-// machine.
+// checkDebugFile returns an error if debug files or sources are given for anything but programs of
+// this machine.
 func checkDebugFile(c *cobra.Command, args []string) error {
-	if !c.Flags().Changed(debugFile) {
-		return nil
-	}
-	if c.Flags().Changed("from") || slices.ContainsFunc(args, spec.IsAddress) {
-		return query.Usagef("--debug-file is for the programs of processes, not for recordings and addresses")
+	for _, name := range []string{debugFile, sources} {
+		elsewhere := c.Flags().Changed("from") || slices.ContainsFunc(args, spec.IsAddress)
+		if elsewhere && c.Flags().Changed(name) {
+			return query.Usagef("--%s is for the programs of processes, not for recordings and addresses", name)
+		}
 	}
 	return nil
 }

@@ -239,3 +239,147 @@ func TestLocalsWithoutSource(t *testing.T) {
 	require.Contains(t, listed(path), "was written after the program: if it is right, name its directory with --source")
 	require.Contains(t, listed(trimmed), unknown)
 }
+
+// lies is a program about whose variables the compiler's description is wrong, or was in some release.
+const lies = `package main
+
+import "os"
+
+type user struct{ ID int }
+
+var sink int
+
+//go:noinline
+func use(all ...any) { sink += len(all) }
+
+//go:noinline
+func part(items []string) {
+	for _, item := range items {
+		use(1) //@ item
+		sink += len(item)
+	}
+}
+
+//go:noinline
+func unnamed(h, k int) int {
+	use(h)
+	h += k
+	use(1) //@ h
+	return h
+}
+
+//go:noinline
+func before(k int, text string, b bool) {
+	for i := 0; i < 1; i++ {
+		v := i%2 == 0
+		use(k, i, v) //@ v
+	}
+	use(text, b)
+}
+
+//go:noinline
+func hidden(u *user, n uint64) {
+	for i := range 3 {
+		if n > 30 {
+			use(i)
+		}
+		n := uint64(u.ID)
+		use(i, n) //@ n
+	}
+	use(n)
+}
+
+//go:noinline
+func during(all []int, k int) {
+	total := 0
+	for _, x := range all {
+		total += x * k
+		use(1) //@ total
+	}
+	use(total)
+}
+
+func small(s string, n int) string {
+	m := n & 3 //@ m
+	if m < len(s) {
+		return s[m:]
+	}
+	return s
+}
+
+//go:noinline
+func moved(all []int, s string, k int) {
+	for range all {
+		s = small(s, k)
+		use(1)
+	}
+	use(s)
+}
+
+func main() {
+	n := len(os.Args)
+	part(os.Args)
+	use(unnamed(n, n))
+	before(n, os.Args[0], true)
+	hidden(&user{n}, uint64(n))
+	during(make([]int, n), n)
+	moved(make([]int, n), os.Args[0], n)
+}
+`
+
+// TestLies: what the compiler may describe wrongly is not sure.
+func TestLies(t *testing.T) {
+	paths := map[string]string{"plain": build(t, lies, nil), "race": build(t, lies, nil, "-race")}
+	for name, line := range linesOf(lies) {
+		for kind, path := range paths {
+			if name == "n" && kind == "race" { // it is described, and right
+				continue
+			}
+			out, err := exec.Command(stapsdt(t), "list", "-o", "json", path, fmt.Sprintf("go:main.go:%d", line)).Output()
+			require.NoError(t, err)
+			found := false
+			for one := range strings.Lines(string(out)) {
+				var p struct {
+					Variables []struct{ Name, Type, Error, Old string }
+				}
+				require.NoError(t, json.Unmarshal([]byte(one), &p))
+				for _, v := range p.Variables {
+					if v.Name == name {
+						found = true
+						assert.NotEmpty(t, v.Error+v.Old, "%s, %s", name, kind)
+					}
+				}
+			}
+			assert.True(t, found, "%s, %s", name, kind)
+		}
+	}
+}
+
+// TestLineRules: a rule of an exporter counts by a variable. It has no source, so it must say that an old value will do.
+func TestLineRules(t *testing.T) {
+	testenv.NeedsRoot(t)
+	path := filepath.Join(t.TempDir(), "locals")
+	replace(t, build(t, locals, nil), path)
+	e := exportFunctions(t, fmt.Sprintf(`
+budget: 100%%
+metrics:
+  - {name: lines_total, probe: "go:main.go:%d", counter: 1, by: [{label: unsure(label)}], executable: locals, labels: []}
+`, linesOf(locals)["once"]))
+	s := launch(t, path)
+	e.waits(map[string]string{`stapsdt_attached_sites{metric="lines_total"}`: "1"})
+	s.Say("")
+	s.Expect("done", testenv.Patience)
+	e.waits(map[string]string{`lines_total{label="order0"}`: "1", `lines_total{label="order3"}`: "1"})
+}
+
+// TestLineBudget: a line in a loop is detached from if it takes more than its budget.
+func TestLineBudget(t *testing.T) {
+	testenv.NeedsRoot(t)
+	s := launch(t, build(t, uneven, nil))
+	line := 1 + strings.Count(uneven[:strings.Index(uneven, "sink += hot")], "\n")
+	spec := fmt.Sprintf("main.go:%d", line)
+	b := runBudgeted(t, s.PID(), func(b budgeted) bool { return len(b.detached) > 0 }, "count", "--budget", "2%", "-n", "0", "-i", "200ms", "go:"+spec)
+	require.Equal(t, []string{"go:" + spec}, b.detached)
+	require.Positive(t, b.counts[spec])
+	require.Contains(t, b.said, "detached from")
+}

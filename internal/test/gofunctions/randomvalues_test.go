@@ -314,7 +314,7 @@ func randomValues(seed uint64, functions int) string {
 	return m.String()
 }
 
-// valuesHeader is what the functions of random programs use. The work is done by a goroutine whose stack grows.
+// valuesHeader is what the functions of random programs use. The work is done by a goroutine whose stack grows, while garbage is collected.
 const valuesHeader = `package main
 
 import (
@@ -322,6 +322,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"runtime/pprof"
 	"time"
 )
@@ -440,6 +441,7 @@ func main() {
 		f.Close()
 		return
 	}
+	debug.SetGCPercent(2)
 	in := bufio.NewReader(os.Stdin)
 	_, _ = in.ReadString('\n')
 	done := make(chan bool)

@@ -223,12 +223,14 @@ func (r *reader) floatAt(offset int64) sdt.Operand {
 }
 
 func (r *reader) add(a Arg) {
+	if a.Err == nil && a.isLost() {
+		r.lost = append(r.lost, a.Name)
+		return
+	}
 	if r.unsure {
 		a.Name = value.Unsure(a.Name)
 	}
 	switch a.Pointer = r.pointer; {
-	case a.Err == nil && a.isLost():
-		r.lost = append(r.lost, a.Name)
 	case r.pointer != nil && r.local == nil && len(r.fields) < maxFields:
 		r.fields = append(r.fields, a)
 	case (r.pointer == nil || r.local != nil) && len(r.args) < maxLeaves:

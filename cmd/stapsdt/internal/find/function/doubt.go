@@ -49,11 +49,11 @@ func (p *Program) effect(code []byte, at uint64) (e effect) {
 // preserves returns the registers that a call of a function writes, or that it writes all.
 func (p *Program) preserves(callee uint64) (registers uint64, all bool) {
 	a, ok := p.table.At(callee)
-	if !ok {
+	if !ok || a.Entry != callee {
 		return 0, true
 	}
 	switch name := a.Names[len(a.Names)-1]; {
-	case strings.HasPrefix(name, "runtime.gcWriteBarrier") || strings.HasPrefix(name, "gcWriteBarrier"):
+	case strings.HasPrefix(name, "runtime.gcWriteBarrier"):
 		return scratch[p.file.Machine].barrier, false
 	case name == "runtime.duffzero" || name == "runtime.duffcopy":
 		return scratch[p.file.Machine].duff, false

@@ -217,9 +217,8 @@ func (s *statementReader) variables(all []source.Variable) {
 			one.Err = errTwice
 		default:
 			before := len(s.args)
-			if one.Err = s.variable(v, &one); one.Err != nil {
-				s.args = s.args[:before]
-			} else if len(s.args) == before && len(s.lost) > 0 {
+			one.Err = s.variable(v, &one)
+			if one.Err == nil && len(s.args) == before && len(s.lost) > 0 {
 				one.Err, s.lost = errGone, nil
 			}
 		}
