@@ -83,8 +83,8 @@ func (f *flow) reaches(from []int, to int, without map[int]bool) (ok bool) {
 	return ok
 }
 
-// leading calls visit with some instructions, and with those after which they can be executed. visit
-// reports whether the search goes on behind an instruction.
+// leading calls visit with some instructions, and with those after which they can be executed.
+// visit reports whether the search goes on behind an instruction.
 func (f *flow) leading(to []int, visit func(i int) (more bool)) {
 	if f.before == nil {
 		f.before = make([][]int, len(f.steps))

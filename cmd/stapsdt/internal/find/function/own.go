@@ -10,8 +10,8 @@ import (
 // it.
 type ownStatement struct {
 	all map[int]bool // its instructions
-	// before are the instructions that can be executed before any of it, and during those from which
-	// it can go on: it has not been executed to its end there.
+	// before are the instructions that can be executed before any of it, and during those from
+	// which it can go on: it has not been executed to its end there.
 	before, during []bool
 }
 
