@@ -21,7 +21,7 @@ import (
 // TestPodVerbs: kubectl stapsdt, which other systems have without these verbs, knows their flags.
 func TestPodVerbs(t *testing.T) {
 	// Those select processes, files and kernels of the machine.
-	local := []string{"pid", "all", "follow", debugFile, "single", "wait", "help", inpod.Increments, inpod.Alternative, inpod.Container}
+	local := []string{"pid", "all", "follow", debugFile, sources, "single", "wait", "help", inpod.Increments, inpod.Alternative, inpod.Container}
 	// The plugin fetches recordings, too, and --wait is for the next life of a container.
 	own := map[string][]string{"record": {"from", "kept"}}
 	root := rootCommand(&console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
