@@ -192,6 +192,16 @@ func abbrevTable(b []byte) ([]byte, error) {
 	return b, nil
 }
 
+// SLEB reads a signed LEB128 number.
+func SLEB(b []byte) (n int64, rest []byte, ok bool) {
+	u, rest, ok := ULEB(b)
+	size := len(b) - len(rest)
+	if bits := 7 * size; ok && bits < 64 && b[size-1]&0x40 != 0 {
+		u |= ^uint64(0) << bits
+	}
+	return int64(u), rest, ok
+}
+
 // ULEB reads an unsigned LEB128 number.
 func ULEB(b []byte) (n uint64, rest []byte, ok bool) {
 	for i, c := range b {

@@ -45,12 +45,11 @@ func pieces(b []byte) (all []piece, err error) {
 	at, has := piece{register: nowhere}, false
 	for len(b) > 0 {
 		op, n, ok := b[0], uint64(0), true
-		if b = b[1:]; op == opRegX || op == opFrameBase || op == opPiece {
-			length := len(b)
+		switch b = b[1:]; op {
+		case opRegX, opPiece:
 			n, b, ok = debuginfo.ULEB(b)
-			if length -= len(b); op == opFrameBase {
-				n = signed(n, length)
-			}
+		case opFrameBase:
+			at.offset, b, ok = debuginfo.SLEB(b)
 		}
 		if !ok || has && op != opPiece {
 			return nil, errMismatch
@@ -62,7 +61,7 @@ func pieces(b []byte) (all []piece, err error) {
 		case op == opRegX:
 			at.register = int(min(n, maxRegisterNumber))
 		case op == opFrameBase, op == opFrame:
-			at.memory, at.offset = true, int64(n)
+			at.memory = true
 		case op == opPiece:
 			at.size = int64(min(n, maxSize))
 			all = append(all, at)
@@ -83,14 +82,6 @@ func pieces(b []byte) (all []piece, err error) {
 		}
 	}
 	return nil, errGone
-}
-
-// signed returns a number of a length in LEB128 as a signed one.
-func signed(n uint64, length int) uint64 {
-	if bits := 7 * length; bits > 0 && bits < 64 && n>>(bits-1) != 0 {
-		n |= ^uint64(0) << bits
-	}
-	return n
 }
 
 // maxRegisterNumber is larger than DWARF's number of every register.

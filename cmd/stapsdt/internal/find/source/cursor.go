@@ -70,12 +70,13 @@ func (c *cursor) uleb() uint64 {
 }
 
 func (c *cursor) sleb() int64 {
-	from := c.at
-	n := c.uleb()
-	if bits := 7 * (c.at - from); !c.short && bits < 64 && c.b[c.at-1]&0x40 != 0 {
-		n |= ^uint64(0) << bits
+	n, rest, ok := debuginfo.SLEB(c.b[c.at:])
+	if !ok {
+		c.end()
+		return 0
 	}
-	return int64(n)
+	c.at = len(c.b) - len(rest)
+	return n
 }
 
 // text reads a string that ends with a zero.
