@@ -38,11 +38,17 @@ type Finder struct {
 	// of modules and of Go's distribution are used.
 	Limited bool
 
-	known map[place]*result
+	known map[wanted]*result
 	read  int64 // bytes
 }
 
-// result is the result of reading a file.
+// wanted is a file of a program.
+type wanted struct {
+	Program
+	name string
+}
+
+// result is the result of finding a file.
 type result struct {
 	file *File
 	err  error
@@ -70,17 +76,23 @@ var errNone = errors.New("its source was not found: --source DIR names a directo
 
 // Find returns the source of a program's file, by the path that its DWARF has.
 func (f *Finder) Find(p Program, name string) (*File, error) {
-	for _, at := range f.places(&p, name) {
-		r := f.known[at]
-		if r == nil {
-			r = &result{}
-			if r.file, r.err = f.open(at); f.known == nil {
-				f.known = map[place]*result{}
-			}
-			f.known[at] = r
+	key := wanted{p, name}
+	r := f.known[key]
+	if r == nil {
+		r = &result{}
+		if r.file, r.err = f.find(&p, name); f.known == nil {
+			f.known = map[wanted]*result{}
 		}
-		if !errors.Is(r.err, fs.ErrNotExist) && !errors.Is(r.err, unix.ENOTDIR) {
-			return r.file, r.err
+		f.known[key] = r
+	}
+	return r.file, r.err
+}
+
+func (f *Finder) find(p *Program, name string) (*File, error) {
+	for _, at := range f.places(p, name) {
+		file, err := f.open(at)
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+			return file, err
 		}
 	}
 	return nil, errNone

@@ -224,13 +224,13 @@ func (f *File) addSelected(
 
 // sources returns how the source of the file is found.
 func (f *File) sources(in *gosource.Finder, program *function.Program) function.Source {
+	stat, err := f.content.stat()
+	of := gosource.Program{Version: program.Version(), Built: time.Unix(stat.Mtim.Unix())}
 	return func(path string) (*gosource.File, error) {
-		stat, err := f.content.stat()
 		if err != nil {
 			return nil, err
 		}
-		built := time.Unix(stat.Mtim.Unix())
-		return in.Find(gosource.Program{Version: program.Version(), Built: built}, path)
+		return in.Find(of, path)
 	}
 }
 
