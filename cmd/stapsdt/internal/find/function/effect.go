@@ -3,10 +3,81 @@
 package function
 
 import (
+	"cmp"
+	"debug/elf"
 	"encoding/binary"
+	"strings"
 
 	"golang.org/x/arch/x86/x86asm"
 )
+
+// effect is what an instruction does to the places of variables.
+type effect struct {
+	unknown   bool   // it may do anything
+	registers uint64 // those that it writes, by DWARF's numbers
+	calls     bool   // it writes all registers, unless the function that it calls is known
+	callee    uint64 // the function, or 0
+	// stack means that it writes to memory at an offset from the stack pointer, or takes the
+	// address of it, if size is 0. Otherwise size is the number of bytes.
+	stack        bool
+	offset, size int64
+}
+
+// effect returns what an instruction at an address does.
+func (p *Program) effect(code []byte, at uint64) (e effect) {
+	if p.file.Machine == elf.EM_AARCH64 {
+		e = effectARM64(code)
+	} else {
+		e = effectX86(code)
+	}
+	if e.callee != 0 {
+		callee := e.callee + at
+		if e.registers, e.calls = p.preserves(callee); p.panics(callee) {
+			e.registers, e.calls = 0, false // the execution does not go on
+		}
+	}
+	return e
+}
+
+// preserves returns the registers that a call of a function writes, or that it writes all.
+func (p *Program) preserves(callee uint64) (registers uint64, all bool) {
+	a, ok := p.table.At(callee)
+	if !ok || a.Entry != callee {
+		return 0, true
+	}
+	switch name := a.Names[len(a.Names)-1]; {
+	case strings.HasPrefix(name, "runtime.gcWriteBarrier"):
+		return scratch[p.file.Machine].barrier, false
+	case name == "runtime.duffzero" || name == "runtime.duffcopy":
+		return scratch[p.file.Machine].duff, false
+	}
+	return 0, true
+}
+
+// scratch are the registers that functions write which preserve others: the write barrier, whose
+// result is the place in the buffer, and those that clear and copy memory.
+var scratch = map[elf.Machine]struct{ barrier, duff uint64 }{
+	elf.EM_X86_64:  {1 << 11, 1<<4 | 1<<5},                                         // R11; RSI, RDI
+	elf.EM_AARCH64: {1<<25 | 1<<27 | 1<<30, 1<<16 | 1<<17 | 3<<20 | 3<<26 | 1<<30}, // as REGTMP
+}
+
+// overwrites reports whether the effect changes one of the pieces of a value of a size. Its offset
+// is that from the canonical frame address.
+func (e *effect) overwrites(all []piece, size int64) bool {
+	for i := range all {
+		p := &all[i]
+		end := p.offset + cmp.Or(p.size, size)
+		switch {
+		case e.unknown:
+			return true
+		case p.register >= 0 && (e.calls || p.register < 64 && e.registers>>p.register&1 != 0):
+			return true
+		case p.memory && e.stack && e.offset < end && p.offset < e.offset+max(e.size, 1):
+			return true
+		}
+	}
+	return false
+}
 
 // dwarfX86 are DWARF's numbers of the registers, in the order of the processor.
 var dwarfX86 = [...]int{0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15}

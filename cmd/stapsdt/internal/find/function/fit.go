@@ -144,10 +144,10 @@ func (t *goType) field(name string, depth int) *goType {
 	return nil
 }
 
-// lastName returns the name of a type without its package and without type arguments.
+// lastName returns the last part of the name of a type or a function, without type arguments.
 func lastName(name string) string {
-	if i := strings.IndexByte(name, '['); i > 0 {
+	if i := strings.IndexByte(name, '['); i >= 0 {
 		name = name[:i]
 	}
-	return strings.TrimPrefix(name[strings.LastIndexByte(name, '.')+1:], "*")
+	return name[strings.LastIndexByte(name, '.')+1:]
 }

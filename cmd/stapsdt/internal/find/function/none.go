@@ -98,12 +98,7 @@ func (p *Program) nearest(pattern spec.Pattern) (names []string) {
 }
 
 // lastPart returns the last part of a name in lower case, without type arguments.
-func lastPart(name string) string {
-	if i := strings.IndexByte(name, '['); i >= 0 {
-		name = name[:i]
-	}
-	return strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
-}
+func lastPart(name string) string { return strings.ToLower(lastName(name)) }
 
 // common returns the length of the longest common prefix of two names.
 func common(a, b string) int {
