@@ -32,6 +32,16 @@ type variables struct {
 	Unsure []string
 }
 
+// variablesOf reads the variables of an event.
+func variablesOf(t *testing.T, line string) (v variables) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(line))
+	d.UseNumber()
+	require.NoError(t, d.Decode(&v), line)
+	require.NotEmpty(t, v.Probe, line) // nothing is lost
+	return v
+}
+
 // atLines returns the variables at all lines of a program, in the order of the events of each.
 func atLines(t *testing.T, path string, args ...string) map[moment][]variables {
 	t.Helper()
@@ -47,11 +57,7 @@ func atLines(t *testing.T, path string, args ...string) map[moment][]variables {
 	s.Expect("done", testenv.Patience)
 	all, call := map[moment][]variables{}, 0
 	for _, line := range stop(t, c) {
-		var v variables
-		d := json.NewDecoder(strings.NewReader(line))
-		d.UseNumber()
-		require.NoError(t, d.Decode(&v), line)
-		require.NotEmpty(t, v.Probe, line) // nothing is lost
+		v := variablesOf(t, line)
 		if strings.HasPrefix(v.Probe, "main.f") {
 			call++
 			continue
