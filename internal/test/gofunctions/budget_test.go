@@ -24,12 +24,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// uneven is a program that calls one function all the time, and another one now and then.
+// uneven is a program that calls one function now and then and, from the first line or the end of its input on, all the
+// time. It calls another one now and then.
 const uneven = `package main
 
-import "time"
+import (
+	"os"
+	"sync/atomic"
+	"time"
+)
 
-var sink int
+var (
+	storm atomic.Bool
+	sink  int
+)
 
 //go:noinline
 func leaf(n int) int { return n*3 + 1 }
@@ -41,8 +49,18 @@ func hot(n int) int { return leaf(n) + leaf(n+1) }
 func rare(d time.Duration) { time.Sleep(d) }
 
 func main() {
+	go func() {
+		os.Stdin.Read(make([]byte, 1))
+		storm.Store(true)
+	}()
 	for {
-		for n := range 1_000_000 {
+		calls := 1
+		if storm.Load() {
+			calls = 1_000_000
+		} else { // what a few calls cost is little of what the program uses
+			for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); { sink++ }
+		}
+		for n := range calls {
 			sink += hot(n)
 		}
 		rare(time.Millisecond)

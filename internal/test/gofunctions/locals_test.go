@@ -376,6 +376,7 @@ metrics:
 func TestLineBudget(t *testing.T) {
 	testenv.NeedsRoot(t)
 	s := launch(t, build(t, uneven, nil))
+	s.Say("")
 	line := 1 + strings.Count(uneven[:strings.Index(uneven, "sink += hot")], "\n")
 	spec := fmt.Sprintf("main.go:%d", line)
 	b := runBudgeted(t, s.PID(), func(b budgeted) bool { return len(b.detached) > 0 }, "count", "--budget", "2%", "-n", "0", "-i", "200ms", "go:"+spec)
