@@ -120,11 +120,14 @@ func (c *checker) variable(name string, pos int) (operand, bool) {
 	}, true
 }
 
+// undefined begins the message that a name is unknown.
+const undefined = "undefined: "
+
 // unknown returns the error that an expression src names no variable. known lists the variables.
 func (c *checker) unknown(pos int, src, asked, known string) error {
 	length := "len(" + asked + ")"
 	if slices.ContainsFunc(c.vars, func(v Var) bool { return v.Name == length }) {
-		err := c.errorf(pos, "undefined: %s; there is %s", src, cut(length))
+		err := c.errorf(pos, undefined+"%s; there is %s", src, cut(length))
 		err.Near = true
 		return err
 	}
@@ -134,7 +137,7 @@ func (c *checker) unknown(pos int, src, asked, known string) error {
 			near.See(v.Name)
 		}
 	}
-	err := c.errorf(pos, "undefined: %s%s%s", src, near.Hint(), known)
+	err := c.errorf(pos, undefined+"%s%s%s", src, near.Hint(), known)
 	err.Near = near.Hint() != ""
 	return err
 }
@@ -205,7 +208,7 @@ func (c *checker) selector(e ast.Expr, pos int) (operand, error) {
 	}
 	// A part of a value is a variable too. Its name has dots, or an index.
 	if !ok {
-		return operand{}, c.errorf(pos, "undefined: %s%s", c.source(e), c.known(""))
+		return operand{}, c.errorf(pos, undefined+"%s%s", c.source(e), c.known(""))
 	}
 	if v, ok := c.variable(path, pos); ok {
 		return v, nil

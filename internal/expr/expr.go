@@ -104,13 +104,27 @@ func With(err error, remark string) error {
 	return &with
 }
 
-// Nearer returns the error that names a variable resembling an undefined one, or else err.
+// Nearer returns that of two errors of an expression, for different variables, that says more: one
+// for variables that have all names, or else one that names a variable resembling an undefined one.
+// If both say as much, it returns err.
 func Nearer(err, other error) error {
-	var one, two *Error
-	if errors.As(other, &two) && two.Near && !(errors.As(err, &one) && one.Near) {
+	if nearness(other) > nearness(err) {
 		return other
 	}
 	return err
+}
+
+func nearness(err error) int {
+	var wrong *Error
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &wrong) && wrong.Near:
+		return 2
+	case wrong != nil && strings.HasPrefix(wrong.Msg, undefined):
+		return 1
+	}
+	return 3
 }
 
 // Error returns the message, and below it the line of the source with a caret under the

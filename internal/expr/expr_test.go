@@ -324,7 +324,7 @@ func TestErrorShowsThePlace(t *testing.T) {
 	}
 }
 
-// TestNearer: an error that suggests a name says more than one that does not.
+// TestNearer: an error that suggests a name says more than one that does not, and one about a name that exists most of all.
 func TestNearer(t *testing.T) {
 	vars := func(name string) []Var { return []Var{{Name: name, Type: Type{Kind: Int, Size: 8}}} }
 	_, far := Parse("statu > 1", vars("path"))
@@ -332,6 +332,9 @@ func TestNearer(t *testing.T) {
 	require.ErrorContains(t, Nearer(far, near), "the nearest name is status")
 	require.Equal(t, near, Nearer(near, far))
 	require.Equal(t, far, Nearer(far, nil))
+	_, known := Parse("statu == true", vars("statu"))
+	require.Equal(t, known, Nearer(near, known))
+	require.Equal(t, known, Nearer(known, near))
 	require.Equal(t, "m (here) (byte 0)\n\tab\n\t^", With(fmt.Errorf("p:n: %w", &Error{Src: "ab", Msg: "m"}), "here").Error())
 }
 

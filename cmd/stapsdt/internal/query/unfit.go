@@ -17,12 +17,7 @@ type Unfit struct {
 // Add adds a probe that is left out because of an error.
 func (u *Unfit) Add(err error) {
 	u.Probes++
-	switch {
-	case u.err == nil || Undefined(u.err) != "" && Undefined(err) == "":
-		u.err = err
-	case Undefined(u.err) != "":
-		u.err = expr.Nearer(u.err, err)
-	}
+	u.err = expr.Nearer(u.err, err)
 }
 
 // Undefined returns the name that the expression uses and the probe does not have, or "" if the
