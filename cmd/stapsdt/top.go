@@ -24,7 +24,8 @@ An operation has two probes, NAME__start and NAME__end or NAME__done, which are 
 first argument, such as the id of a span. SPEC is [FILE:]PROVIDER:NAME; without one, it is all.
 
 go:PATTERN shows the functions of a Go program whose calls have returned in the last ten intervals,
-those with the most time first: see stapsdt help latency for TOTAL and OWN.
+those with the most time first: see stapsdt help latency for TOTAL and OWN. Two lines, such as
+go:cart.go:21 go:cart.go:28, are an operation from the first to the second in a goroutine.
 
 On a terminal, keys sort, filter, pause, and open a row: ? lists them. With -n, and where the
 output is no terminal, one screen follows another.`,

@@ -21,7 +21,8 @@ the root's time, with the arguments of its start and end.
 Operations are the spans of package span and of the ready-made probes. SPEC is
 [FILE:]PROVIDER:NAME, where NAME__start and NAME__end are the probes; without one, it is all.
 With go:PATTERN, they are the calls of functions of Go programs, each within the last one that
-its goroutine has begun. -w applies to the root.
+its goroutine has begun. Two lines, such as go:cart.go:21 go:cart.go:28, are an operation from the
+first to the second in a goroutine. -w applies to the root.
 
 Operations that have not ended are counted, or with --open shown when the command or their
 process ends. With --from, they are always shown.`,

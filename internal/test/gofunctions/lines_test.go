@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -347,11 +348,15 @@ func TestLineVerbs(t *testing.T) {
 	counts := rows(t, run(pair, append([]string{"latency", "-o", "json"}, pair...)...))
 	require.NotEmpty(t, counts)
 	require.Equal(t, 4*200, counts[0].Count)
+	requireOperations(t, fmt.Sprintf("go:main.go:%d-%d", lines["grows"], lines["deeper"]), 4*200, pair, func(args ...string) []string {
+		return run(pair, append(args, pair...)...)
+	})
 
 	for args, message := range map[string]string{
 		"latency " + line("if"):                 "a line has no end: give a second SPEC",
-		"top " + line("if"):                     "is a line, which takes no time",
-		"tree " + line("if"):                    "is a line: give the function",
+		"top " + line("if"):                     "a line has no end: give a second SPEC",
+		"tree " + line("if"):                    "a line has no end: give a second SPEC",
+		"tree " + line("if") + " go:main.main":  "selects no functions, but other SPECs do",
 		"trace " + line("if") + " --show i":     "i may be old there (reassigned): unsure(i) accepts that",
 		"trace go:main.go:30-31":                "has several lines, which only list takes",
 		"count " + line("if") + ":return":       "lines have no returns",
@@ -370,5 +375,43 @@ func TestLineVerbs(t *testing.T) {
 		assert.Error(t, err, args)
 		assert.Contains(t, string(out), message, args)
 		assert.NotContains(t, string(out), "panic:", args)
+	}
+}
+
+// requireOperations requires that top and tree have count operations of a name between two lines, and that a recording is read by another key.
+func requireOperations(t *testing.T, name string, count int, pair []string, run func(args ...string) []string) {
+	t.Helper()
+	top := func(lines []string) {
+		var screen struct {
+			Operations []struct {
+				Operation string
+				Count     int
+			}
+		}
+		objects.Decode(t, lines[len(lines)-1], &screen)
+		require.Len(t, screen.Operations, 1)
+		require.Equal(t, name, screen.Operations[0].Operation)
+		require.Equal(t, count, screen.Operations[0].Count)
+	}
+	tree := func(lines []string) {
+		require.Len(t, lines, count)
+		for _, line := range lines {
+			require.Contains(t, line, fmt.Sprintf(`"operation":%q`, name))
+		}
+	}
+	top(run("top", "-o", "json", "-i", "1h"))
+	tree(run("tree", "-o", "json"))
+	require.Len(t, run("tree", "-o", "json", "--slowest", "3", "-w", "elapsed > 0s"), 3)
+
+	// A recording of the kernel's events has no goroutines.
+	recorded := filepath.Join(t.TempDir(), "recorded")
+	run("record", "-O", recorded)
+	for _, verb := range []string{"top", "tree"} {
+		out, err := exec.Command(stapsdt(t), append([]string{verb, "--from", recorded}, pair...)...).CombinedOutput()
+		require.NoError(t, err)
+		require.Contains(t, string(out), "it is unknown which goroutine has fired them", verb)
+		out, err = exec.Command(stapsdt(t), append([]string{verb, "--from", recorded, "--key", "thread"}, pair...)...).Output()
+		require.NoError(t, err)
+		require.Contains(t, string(out), name, verb)
 	}
 }

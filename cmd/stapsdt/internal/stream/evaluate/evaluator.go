@@ -2,7 +2,9 @@
 package evaluate
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,10 +99,22 @@ func (v *Evaluator) Item(src string) (*expr.Expr, *value.Item, error) {
 
 func (v *Evaluator) named(e *expr.Expr, err error) (*expr.Expr, error) {
 	if err != nil {
+		v.explainUnsure(err)
 		err = query.ExplainStart(err, v.probe.Provider, v.probe.Name)
 		return nil, fmt.Errorf("%s:%s: %w", v.probe.Provider, v.probe.Name, err)
 	}
 	return e, nil
+}
+
+// explainUnsure adds to an error that an expression uses a variable of a line that may be old.
+func (v *Evaluator) explainUnsure(err error) {
+	var wrong *expr.Error
+	if name := query.Undefined(err); name != "" && errors.As(err, &wrong) {
+		isIt := func(a recording.Arg) bool { return a.Name == value.Unsure(name) }
+		if slices.ContainsFunc(v.probe.Args, isIt) {
+			wrong.Msg = fmt.Sprintf("%s may be old there: %s accepts that", name, value.Unsure(name))
+		}
+	}
 }
 
 // Has reports whether the probe has all variables of an expression.

@@ -17,7 +17,12 @@ type Plan struct {
 	// Where are conditions, By are expressions, and Key has the parts of pairing.Operations.Key. At
 	// least one operation must have all the variables they use.
 	Where, By, Key []string
+	// Lines are the operations, or nil if probes are those of operations.
+	Lines []spec.LinePair
 }
+
+// IsLine reports whether a spec selects a line of a program.
+func IsLine(c spec.Choice) bool { return !c.Lines.IsZero() }
 
 // NewPlan returns the plan for the operations that the specs of a configuration name, or for all
 // operations if it has no specs. key is a list of lists of expressions.
@@ -26,9 +31,13 @@ func NewPlan(config query.Config, by, key []string) (*Plan, error) {
 	if len(names) == 0 {
 		names = []spec.Choice{{Spec: spec.Any}}
 	}
+	lines := slices.ContainsFunc(names, IsLine)
 	for _, name := range names {
-		if name.Functions {
+		if name.Functions && !lines {
 			return nil, query.Usagef("%v selects functions, but operations have two probes", name)
+		}
+		if lines && !IsLine(name) {
+			return nil, query.Usagef("%v is no line, but other SPECs are: give SPECs of one kind", name)
 		}
 	}
 	where, err := query.SplitWhere(config.Where), config.CheckWhere()
@@ -38,23 +47,35 @@ func NewPlan(config query.Config, by, key []string) (*Plan, error) {
 	if key, err = query.SplitExprs(key); err != nil {
 		return nil, err
 	}
-	config.Where, config.Kernel = "", query.KeyNeedsThread(key, slices.Concat(where, by)...)
-	config.Specs, err = pairing.OperationSpecs(names)
-	return &Plan{Config: config, Where: where, By: by, Key: key}, err
+	plan := &Plan{Where: where, By: by, Key: key}
+	if lines {
+		if plan.Lines, err = spec.LinePairs(names); err != nil {
+			return nil, query.Usagef("%w", err)
+		}
+		if len(key) == 0 {
+			plan.Key = []string{query.Goroutine}
+		}
+	} else if config.Specs, err = pairing.OperationSpecs(names); err != nil {
+		return nil, err
+	}
+	config.Where, config.Kernel = "", query.KeyNeedsThread(plan.Key, slices.Concat(where, by)...)
+	plan.Config = config
+	return plan, nil
 }
 
-// Functions reports whether specs select functions. It returns an error if only some of them do.
+// Functions reports whether specs select functions, and not lines of them. It returns an error if
+// only some of them do.
 func Functions(specs []spec.Choice) (bool, error) {
 	functions, other := 0, ""
 	for _, one := range specs {
-		if one.Functions {
+		if one.Functions && !IsLine(one) {
 			functions++
 		} else {
 			other = one.String()
 		}
 	}
 	if functions > 0 && other != "" {
-		return false, query.Usagef("%s selects probes, but other SPECs select functions: give SPECs of one kind", other)
+		return false, query.Usagef("%s selects no functions, but other SPECs do: give SPECs of one kind", other)
 	}
 	return functions > 0, nil
 }
@@ -70,9 +91,6 @@ func NewCalls(config query.Config) (query.Config, Options, error) {
 	}
 	var both []spec.Choice
 	for _, calls := range config.Specs {
-		if !calls.Lines.IsZero() {
-			return config, o, query.Usagef("tree shows calls, and %v is a line: give the function", calls)
-		}
 		if calls.Returns {
 			return config, o, query.Usagef("tree pairs calls with their returns: give %s", calls.Calls())
 		}
@@ -84,9 +102,16 @@ func NewCalls(config query.Config) (query.Config, Options, error) {
 
 // Options returns the options of the plan's stream.
 func (p *Plan) Options(from replay.From) Options {
-	return Options{From: from, Goroutines: true, Paired: true, Past: true, Needs: replay.Needs{
-		All: func(all []*recording.Probe) error {
-			return (&pairing.Operations{Key: p.Key, Where: p.Where, By: p.By}).Check(all)
-		},
-	}}
+	return Options{
+		From: from, Goroutines: true, Paired: true, Past: len(p.Lines) == 0,
+		Needs: replay.Needs{All: func(all []*recording.Probe) error {
+			o := p.Operations()
+			return o.Check(all)
+		}},
+	}
+}
+
+// Operations returns the operations of the plan.
+func (p *Plan) Operations() pairing.Operations {
+	return pairing.Operations{Key: p.Key, Lines: p.Lines, Where: p.Where, By: p.By}
 }

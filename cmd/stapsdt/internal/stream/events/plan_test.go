@@ -44,6 +44,29 @@ func TestNewPlan(t *testing.T) {
 	require.ErrorContains(t, o.Needs.All([]*recording.Probe{start, end}), "nothing")
 }
 
+// TestLinePlan: two lines are an operation of a goroutine.
+func TestLinePlan(t *testing.T) {
+	p, err := NewPlan(query.Config{Specs: querytest.Specs("go:a.go:1", "go:a.go:5", "go:main.f:7", "go:b/a.go:5")}, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{query.Goroutine}, p.Key)
+	var names []string
+	for _, line := range p.Operations().Lines {
+		names = append(names, line.String())
+	}
+	require.Equal(t, []string{"go:a.go:1-5", "go:main.f:7-b/a.go:5"}, names)
+	p, err = NewPlan(query.Config{Specs: querytest.Specs("go:a.go:1", "go:a.go:5")}, nil, []string{"id"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"id"}, p.Key)
+	for want, names := range map[string][]string{
+		"a line has no end: give a second SPEC after go:a.go:3": {"go:a.go:1", "go:a.go:2", "go:a.go:3"},
+		"go:a.go:2 is given twice":                              {"go:a.go:1", "go:a.go:2", "go:a.go:2", "go:a.go:3"},
+		"p:x is no line":                                        {"go:a.go:1", "p:x"},
+	} {
+		_, err := NewPlan(query.Config{Specs: querytest.Specs(names...)}, nil, nil)
+		require.ErrorContains(t, err, want)
+	}
+}
+
 // TestFunctions: functions are selected by all names or by none.
 func TestFunctions(t *testing.T) {
 	for _, c := range []struct {
@@ -52,7 +75,8 @@ func TestFunctions(t *testing.T) {
 		err   string
 	}{
 		{nil, false, ""}, {[]string{"p:x", "p:y"}, false, ""}, {[]string{"go:main.f", "go:main.*"}, true, ""},
-		{[]string{"go:main.f", "p:x"}, false, "p:x selects probes, but other SPECs select functions"}, {[]string{"p:x", "go:main.f"}, false, "p:x selects probes, but other SPECs select functions"},
+		{[]string{"go:a.go:1", "go:a.go:2"}, false, ""}, {[]string{"go:a.go:1", "go:main.f"}, false, "go:a.go:1 selects no functions"},
+		{[]string{"go:main.f", "p:x"}, false, "p:x selects no functions, but other SPECs do"}, {[]string{"p:x", "go:main.f"}, false, "p:x selects no functions, but other SPECs do"},
 	} {
 		got, err := Functions(querytest.Specs(c.names...))
 		require.Equal(t, c.want, got)

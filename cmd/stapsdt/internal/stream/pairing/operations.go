@@ -14,11 +14,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Operations pairs the events of all operations: NAME__start with NAME__end or NAME__done.
+// Operations pairs the events of all operations: NAME__start with NAME__end or NAME__done, and the
+// lines of Lines.
 type Operations struct {
 	// Key has the parts that pair the events of kinds that have them. Without it, the first
 	// argument pairs events.
 	Key []string
+	// Lines are operations that lines start and end. They need a Key.
+	Lines []spec.LinePair
 	// Where and By apply to each kind of operation that has their variables. All is as in Plan.
 	Where, By []string
 	All       bool
@@ -65,11 +68,10 @@ func (o *Operations) Know(p *recording.Probe) {
 		o.sides, o.named = map[*recording.Probe]*side{}, map[string]*Kind{}
 	}
 	o.Ignore(p)
-	name, isStart := spec.NameOf(p.Name)
+	name, isStart := o.nameOf(p)
 	if name == "" || len(p.Args) == 0 && len(o.Key) == 0 {
 		return
 	}
-	name = p.Provider + ":" + name
 	k := o.named[name]
 	if k == nil && len(o.kinds) == query.MaxKinds {
 		o.over++
@@ -92,6 +94,19 @@ func (o *Operations) Know(p *recording.Probe) {
 	case slices.Contains(k.first[:], s) && !slices.Contains(k.first[:], nil):
 		o.pair(k)
 	}
+}
+
+// nameOf returns the name of the operation that a probe starts or ends, or "".
+func (o *Operations) nameOf(p *recording.Probe) (name string, isStart bool) {
+	for i := range o.Lines {
+		if is, isStart := o.Lines[i].Is(p.Provider, p.Name); is {
+			return o.Lines[i].String(), isStart
+		}
+	}
+	if name, isStart = spec.NameOf(p.Name); name != "" {
+		name = p.Provider + ":" + name
+	}
+	return name, isStart
 }
 
 // join adds another start or end to a kind whose events are paired.

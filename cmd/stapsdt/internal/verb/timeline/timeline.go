@@ -70,6 +70,9 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	if functions, err := events.Functions(config.Specs); err != nil || functions {
 		return cmp.Or(err, query.Usagef("a timeline shows the operations of probes, not of functions: stapsdt tree shows those"))
 	}
+	if slices.ContainsFunc(config.Specs, events.IsLine) {
+		return query.Usagef("a timeline shows the operations of probes, not lines: stapsdt tree shows those from one line to another")
+	}
 	v := &view{
 		options: &o, args: evaluate.Arguments{},
 		filters:    map[*recording.Probe]*replay.Filter{},

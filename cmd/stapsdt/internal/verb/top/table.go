@@ -50,11 +50,8 @@ type slot struct {
 	took          query.Tallies // durations by the buckets of query.Powers
 }
 
-func newTable(key, where, by []string) *table {
-	return &table{
-		operations: pairing.Operations{Key: key, Where: where, By: by},
-		rows:       map[string]*row{},
-	}
+func newTable(operations pairing.Operations) *table {
+	return &table{operations: operations, rows: map[string]*row{}}
 }
 
 // add adds an event.

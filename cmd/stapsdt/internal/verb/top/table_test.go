@@ -22,7 +22,7 @@ import (
 
 // TestRows: a table that is full has room again when rows are idle, and until then an operation without a row does not search it.
 func TestRows(t *testing.T) {
-	table, kind, item := newTable(nil, nil, nil), &pairing.Kind{Name: "p:op"}, &value.Item{}
+	table, kind, item := newTable(pairing.Operations{}), &pairing.Kind{Name: "p:op"}, &value.Item{}
 	next := uint64(0)
 	add := func() bool {
 		next++
@@ -60,7 +60,7 @@ type death struct {
 }
 
 func newDeath() *death {
-	d := &death{table: newTable(nil, nil, nil), file: replay.NewFile(&replay.Process{PID: 1}), now: time.Second}
+	d := &death{table: newTable(pairing.Operations{}), file: replay.NewFile(&replay.Process{PID: 1}), now: time.Second}
 	d.start, d.end = eventtest.Spans()
 	d.table.operations.Know(d.start)
 	d.table.operations.Know(d.end)
@@ -184,7 +184,7 @@ func (silent) Lost() uint64     { return 0 }
 func TestSnapshotStays(t *testing.T) {
 	past := events.NewPast()
 	v := &view{
-		table: newTable(nil, nil, nil), stream: &events.Stream{Source: silent{}, Live: true, Past: past},
+		table: newTable(pairing.Operations{}), stream: &events.Stream{Source: silent{}, Live: true, Past: past},
 	}
 	recorded := time.Now().Add(-time.Hour)
 	past.Known(recorded)
@@ -198,7 +198,7 @@ func TestSnapshotStays(t *testing.T) {
 
 // TestUnreadableRow: what could not be read is not counted as 0.
 func TestUnreadableRow(t *testing.T) {
-	table, kind, item := newTable(nil, nil, nil), &pairing.Kind{Name: "p:op"}, &value.Item{}
+	table, kind, item := newTable(pairing.Operations{}), &pairing.Kind{Name: "p:op"}, &value.Item{}
 	zero := table.row(kind, []evaluate.Value{{Item: item}})
 	require.NotSame(t, zero, table.row(kind, []evaluate.Value{{Item: item, Missing: true}}))
 	require.Same(t, zero, table.row(kind, []evaluate.Value{{Item: item}}))

@@ -99,7 +99,7 @@ func newView(to *console.Console, config query.Config, o *Options) (v *view, err
 	if err != nil {
 		return nil, err
 	}
-	v = &view{table: newTable(plan.Key, plan.Where, plan.By), opened: time.Now()}
+	v = &view{table: newTable(plan.Operations()), opened: time.Now()}
 	if v.stream, err = source.Open(to, &plan.Config, plan.Options(o.From)); err != nil {
 		return nil, err
 	}

@@ -120,10 +120,10 @@ type shownEnd struct {
 	args    evaluate.Args
 }
 
-func newForest(key, where []string, finished func(*tree, pairing.Ended) error) *forest {
+func newForest(of pairing.Operations, finished func(*tree, pairing.Ended) error) *forest {
+	of.All = true
 	return &forest{
-		operations: pairing.Operations{Key: key, Where: where, All: true},
-		spans:      map[pairing.ID]*node{}, ends: map[*recording.Probe]shownEnd{},
+		operations: of, spans: map[pairing.ID]*node{}, ends: map[*recording.Probe]shownEnd{},
 		growth: growth{finished: finished},
 	}
 }

@@ -27,7 +27,7 @@ type spanSource struct {
 func newSource(t *testing.T, finished func(*tree)) *spanSource {
 	s := &spanSource{t: t, file: replay.NewFile(&replay.Process{PID: 1})}
 	s.start, s.end = eventtest.Spans()
-	s.forest = newForest(nil, nil, func(done *tree, _ pairing.Ended) error {
+	s.forest = newForest(pairing.Operations{}, func(done *tree, _ pairing.Ended) error {
 		finished(done)
 		return nil
 	})

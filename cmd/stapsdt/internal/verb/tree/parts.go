@@ -18,7 +18,7 @@ type Parts struct {
 }
 
 // NewParts returns a Parts without operations.
-func NewParts() *Parts { return &Parts{forest: newForest(nil, nil, nil)} }
+func NewParts() *Parts { return &Parts{forest: newForest(pairing.Operations{}, nil)} }
 
 // Add adds an event with its effect on operations.
 func (p *Parts) Add(o *pairing.Outcome, e *recording.Event) {

@@ -124,7 +124,7 @@ func (v *view) plan(config query.Config) (query.Config, events.Options, error) {
 	if err != nil {
 		return config, events.Options{}, err
 	}
-	f := newForest(plan.Key, plan.Where, v.finished)
+	f := newForest(plan.Operations(), v.finished)
 	v.builder, v.growth = f, &f.growth
 	return plan.Config, plan.Options(v.options.From), nil
 }
