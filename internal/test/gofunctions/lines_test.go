@@ -267,7 +267,7 @@ func requireExecutions(t *testing.T, path string, lines map[string]int, least in
 			specs = append(specs, spec)
 		}
 	}
-	c := s.command(specs, append([]string{"count", "-n", "0", "-o", "json"}, specs...)...)
+	c := s.command(specs, append([]string{"count", "-n", "0", "-o", "json", "--budget", "100%"}, specs...)...)
 	s.Say("")
 	said, got := map[string]int{}, map[string]int{}
 	require.NoError(t, json.Unmarshal([]byte("{"+s.Expect("{", testenv.Patience)), &said))
@@ -325,6 +325,9 @@ func TestLineVerbs(t *testing.T) {
 	line := func(name string) string { return fmt.Sprintf("go:main.go:%d", lines[name]) }
 	run := func(specs []string, args ...string) []string {
 		s := launch(t, path)
+		if args[0] != "record" {
+			args = append(args, "--budget", "100%") // the lines are in loops
+		}
 		c := s.command(specs, args...)
 		s.Say("")
 		s.Expect("{", testenv.Patience)

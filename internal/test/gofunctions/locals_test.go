@@ -134,7 +134,7 @@ func TestLocals(t *testing.T) {
 		spec := fmt.Sprintf("go:main.go:%d", line)
 		names[spec[len("go:"):]], specs = name, append(specs, spec)
 	}
-	c := s.command(specs, append([]string{"trace", "-o", "json"}, specs...)...)
+	c := s.command(specs, append([]string{"trace", "-o", "json", "--budget", "100%"}, specs...)...)
 	s.Say("")
 	s.Expect("done", testenv.Patience)
 	got := map[string][]variables{}
@@ -372,15 +372,25 @@ metrics:
 	e.waits(map[string]string{`lines_total{label="order0"}`: "1", `lines_total{label="order3"}`: "1"})
 }
 
-// TestLineBudget: a line in a loop is detached from if it takes more than its budget.
+// TestLineBudget: a line in a loop is detached from if it takes more than its budget, which it has without --budget, too.
 func TestLineBudget(t *testing.T) {
 	testenv.NeedsRoot(t)
 	s := launch(t, build(t, uneven, nil))
 	s.Say("")
 	line := 1 + strings.Count(uneven[:strings.Index(uneven, "sink += hot")], "\n")
 	spec := fmt.Sprintf("main.go:%d", line)
-	b := runBudgeted(t, s.PID(), func(b budgeted) bool { return len(b.detached) > 0 }, "count", "--budget", "2%", "-n", "0", "-i", "200ms", "go:"+spec)
-	require.Equal(t, []string{"go:" + spec}, b.detached)
-	require.Positive(t, b.counts[spec])
-	require.Contains(t, b.said, "detached from")
+	detached := func(b budgeted) bool { return len(b.detached) > 0 }
+	for limit, flags := range map[string][]string{
+		"but --budget allows 2 %":          {"--budget", "2%"},
+		"but lines in loops may take 25 %": nil,
+	} {
+		b := runBudgeted(t, s.PID(), detached, append([]string{"count", "-n", "0", "-i", "200ms", "go:" + spec}, flags...)...)
+		require.Equal(t, []string{"go:" + spec}, b.detached)
+		require.Positive(t, b.counts[spec])
+		require.Contains(t, b.said, "detached from go:"+spec)
+		require.Contains(t, b.said, limit)
+	}
+	out, err := exec.Command(stapsdt(t), "count", "go:"+spec, "-d", "1s", "--budget", "100%", "-p", fmt.Sprint(s.PID())).CombinedOutput()
+	require.NoError(t, err)
+	require.NotContains(t, string(out), "detached")
 }

@@ -111,7 +111,7 @@ func TestRealVariables(t *testing.T) {
 			random.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
 			lines = lines[:min(len(lines), 1000)]
 			run := func(path string) map[moment][]variables {
-				c := tracetest.Command(t, exec.Command(stapsdt(t), slices.Concat([]string{"trace", "-o", "json"}, lines, []string{"--", path}, p.args)...))
+				c := tracetest.Command(t, exec.Command(stapsdt(t), slices.Concat([]string{"trace", "-o", "json", "--budget", "100%"}, lines, []string{"--", path}, p.args)...))
 				require.NoError(t, c.Wait(testenv.Patience), "%s", c.Dump())
 				all := map[moment][]variables{}
 				for _, line := range c.Lines() {

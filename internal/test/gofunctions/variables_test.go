@@ -52,7 +52,7 @@ func atLines(t *testing.T, path string, args ...string) map[moment][]variables {
 	}
 	slices.Sort(specs)
 	specs = slices.Compact(specs)
-	c := s.command(specs, slices.Concat([]string{"trace", "-o", "json"}, args, specs)...)
+	c := s.command(specs, slices.Concat([]string{"trace", "-o", "json", "--budget", "100%"}, args, specs)...)
 	s.Say("")
 	s.Expect("done", testenv.Patience)
 	all, call := map[moment][]variables{}, 0

@@ -103,6 +103,8 @@ type FunctionSite struct {
 	// Emulated means that the kernel emulates the instruction with which a statement begins. Framed
 	// means that the frame of its function exists.
 	Emulated, Framed bool
+	// Loop means that the statement can be executed again before its function returns.
+	Loop bool
 	// Endless means that no return of the function can be seen.
 	Endless bool
 	// Goid is the offset of goid in a g of the program, or 0 if it is unknown.

@@ -26,7 +26,7 @@ func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
 		Endless: endless != nil,
 	}
 	if s := fn.Statement; s != nil {
-		p.Function.Emulated, p.Function.Framed = s.Emulated, s.Framed
+		p.Function.Emulated, p.Function.Framed, p.Function.Loop = s.Emulated, s.Framed, s.Loop
 		p.Function.Unread, p.Function.Unsure = reasons(s.Variables)
 	}
 	p.ArgsErr, p.Restarts = fn.ArgsErr, fn.Place == function.AtBranch && !fn.Return

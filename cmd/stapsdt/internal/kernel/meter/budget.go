@@ -25,8 +25,11 @@ type sample struct {
 	costs map[*Unit]time.Duration
 }
 
-// NewBudget returns a budget of a share of the processor time.
-func NewBudget(share float64) *Budget { return &Budget{share: share} }
+// NewBudget returns a budget of a share of the processor time, or of least in each second if that
+// is more. The whole processor time is no limit.
+func NewBudget(share float64, least time.Duration) *Budget {
+	return &Budget{share: share, least: least}
+}
 
 // Check compares the cost of units with the processor time that the programs, including their
 // probes, have used until now. If the cost exceeds the budget, the most expensive units are over,
@@ -45,7 +48,7 @@ func (b *Budget) Check(now time.Time, used time.Duration, units []*Unit) (v Verd
 	}
 	first := b.history[0]
 	elapsed := now.Sub(first.at)
-	if elapsed <= 0 {
+	if elapsed <= 0 || b.share >= 1 {
 		return v
 	}
 	cost := func(u *Unit) time.Duration { return u.Cost - first.costs[u] }

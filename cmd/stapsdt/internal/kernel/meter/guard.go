@@ -48,9 +48,7 @@ func NewGuard(share float64) *Guard {
 }
 
 func newGuardBudget(share float64) *Budget {
-	b := NewBudget(share)
-	b.least = time.Duration(negligible * float64(window))
-	return b
+	return NewBudget(share, time.Duration(negligible*float64(window)))
 }
 
 // Set changes the share.

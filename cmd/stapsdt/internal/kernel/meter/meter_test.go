@@ -27,7 +27,7 @@ type timeline struct {
 const step = 50 * time.Millisecond
 
 func newTimeline(share float64, names ...string) *timeline {
-	l := &timeline{budget: NewBudget(share), now: time.Unix(1000, 0)}
+	l := &timeline{budget: NewBudget(share, 0), now: time.Unix(1000, 0)}
 	for _, name := range names {
 		l.units = append(l.units, &Unit{Name: name})
 	}
@@ -69,6 +69,9 @@ func TestBudget(t *testing.T) {
 	over, after, _ = newTimeline(0.01, "a").steps(100, 0.011)
 	require.Equal(t, []string{"a"}, over)
 	require.LessOrEqual(t, after, time.Second)
+
+	over, _, _ = newTimeline(1, "a", "b").steps(100, 0.7, 0.9) // a price is an estimate
+	require.Empty(t, over)
 
 	l = newTimeline(0.01, "a", "b", "c", "d")
 	over, _, _ = l.steps(100, 0.006, 0.3, 0.4, 0.007)

@@ -5,6 +5,7 @@ package run
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/target"
@@ -13,9 +14,17 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/meter"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/price"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
+)
+
+// loopShare is the share of the programs' processor time that lines in loops may take in a run
+// without --budget, and loopLeast the processor time that they may take of each second anyway.
+const (
+	loopShare = 0.25
+	loopLeast = 50 * time.Millisecond
 )
 
 // maxStepped is the rate of events of single-stepped probes, per second, above which a warning is
@@ -23,10 +32,12 @@ import (
 const maxStepped = 100_000
 
 // cost watches how much the probes of a run cost the programs. With a budget it detaches from
-// probes that are too expensive. Without one it only warns, and measures nothing but the rate of
-// the probes that the kernel single-steps.
+// probes that are too expensive. Without one, it detaches only from lines in loops, and warns of
+// the rate of the probes that the kernel single-steps.
 type cost struct {
 	run       *Run
+	share     float64         // of the processor time, or 0 if nothing is limited
+	loops     map[string]bool // the names of the lines to which loopShare applies
 	keeper    *meter.Keeper
 	account   meter.Account
 	withdrawn map[string]*query.Detachment // the detached probes, by name
@@ -50,9 +61,19 @@ func newCost(r *Run, k bpf.Kernel) (c *cost, err error) {
 		Kernel: engine.BPF{Kernel: k}, Owner: c, Interval: time.Second, Share: 20,
 	}
 	var prices price.Table
-	c.account.Judge = &stepped{Console: r.Console}
-	if r.Budget > 0 {
-		c.account.Judge, c.keeper.Interval = meter.NewBudget(r.Budget), meter.Interval
+	warns := &stepped{Console: r.Console}
+	hasLoops := slices.ContainsFunc(r.Specs, func(s spec.Choice) bool { return !s.Lines.IsZero() })
+	switch {
+	case r.Budget > 0:
+		c.share, c.account.Judge = r.Budget, meter.NewBudget(r.Budget, 0)
+	case hasLoops && len(r.PIDs) > 0:
+		c.share, c.loops = loopShare, map[string]bool{}
+		c.account.Judge = &ofLoops{warns, meter.NewBudget(loopShare, loopLeast), c.loops}
+	default:
+		c.account.Judge = warns
+	}
+	if c.share > 0 {
+		c.keeper.Interval = meter.Interval
 		if prices, err = price.Measure(k); err != nil {
 			return nil, err
 		}
@@ -67,7 +88,15 @@ func newCost(r *Run, k bpf.Kernel) (c *cost, err error) {
 
 // Meters implements meter.Owner.
 func (c *cost) Meters(p *bpf.Probe) bool {
-	return c.run.Budget > 0 || p.Instruction().Stepped() && !c.account.Full()
+	if c.run.Budget > 0 {
+		return c.run.Budget < 1 || !c.account.Full()
+	}
+	inLoop := c.loops != nil && p.Function != nil && p.Function.Loop
+	meters := (inLoop || p.Instruction().Stepped()) && !c.account.Full()
+	if inLoop && meters {
+		c.loops[p.String()] = true
+	}
+	return meters
 }
 
 // Account implements meter.Owner.
@@ -76,7 +105,7 @@ func (c *cost) Account(*target.File) *meter.Account { return &c.account }
 // Accounts implements meter.Owner.
 func (c *cost) Accounts() []*meter.Account {
 	switch {
-	case c.run.Budget > 0:
+	case c.share > 0:
 		c.account.PIDs = c.run.processes.List()
 	case len(c.account.Units()) == 0:
 		return nil
@@ -108,6 +137,28 @@ func (s *stepped) Check(now time.Time, _ time.Duration, units []*meter.Unit) (v 
 	return v
 }
 
+// ofLoops is a meter.Judge that keeps the lines in loops within a budget, and warns of other probes
+// like stepped.
+type ofLoops struct {
+	*stepped
+	budget *meter.Budget
+	loops  map[string]bool
+}
+
+// Check implements meter.Judge.
+func (o *ofLoops) Check(now time.Time, used time.Duration, units []*meter.Unit) meter.Verdict {
+	var loops, others []*meter.Unit
+	for _, u := range units {
+		if slices.ContainsFunc(u.Probes, func(name string) bool { return o.loops[name] }) {
+			loops = append(loops, u)
+		} else {
+			others = append(others, u)
+		}
+	}
+	o.stepped.Check(now, used, others)
+	return o.budget.Check(now, used, loops)
+}
+
 // Obey implements meter.Owner: it detaches from probes that have taken too much of the processor
 // time.
 func (c *cost) Obey(_ *meter.Account, v meter.Verdict) error {
@@ -124,12 +175,16 @@ func (c *cost) Obey(_ *meter.Account, v meter.Verdict) error {
 		c.withdrawn[name] = &query.Detachment{At: now.UTC(), After: now.Sub(c.keeper.Began)}
 	}
 	err := c.run.engine.Withdraw(keys)
-	c.run.Warn("detached from %s, because the probes took %s of the program's processor time, but --budget allows %s",
-		text.Some(names, 5), percent(v.Taken), percent(c.run.Budget))
+	limit := "--budget allows " + percent(c.share)
+	if c.loops != nil {
+		limit = "lines in loops may take " + percent(c.share) + ": --budget 100% lifts this limit"
+	}
+	c.run.Warn("detached from %s, because the probes took %s of the program's processor time, but %s",
+		text.Some(names, 5), percent(v.Taken), limit)
 	if c.run.Format != query.JSON || err != nil {
 		return err
 	}
-	object := JSONDetached{now.UTC(), probes, part(v.Taken), part(c.run.Budget)}
+	object := JSONDetached{now.UTC(), probes, part(v.Taken), part(c.share)}
 	return render.NewEncoder(c.run.Out).Encode(object)
 }
 

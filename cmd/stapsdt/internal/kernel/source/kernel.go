@@ -84,6 +84,7 @@ func openKernel(
 	}()
 	if k.run, err = run.New(to, *config, run.Options{
 		Machine: machine, Exprs: k.show.Exprs, Stacks: o.Stacks,
+		Whole: o.Paired && slices.ContainsFunc(config.Specs, events.IsLine),
 	}); err != nil {
 		return k, err
 	}
