@@ -20,7 +20,7 @@ import (
 )
 
 // rows are the functions that are called. The sum of what they return is used, so that they are not left out.
-var rows = map[string]func(n int) int{"framed": framed, "leaf": leaf}
+var rows = map[string]func(n int) int{"framed": framed, "leaf": leaf, "lined": lined}
 
 // framed has a frame, because it calls another function.
 //

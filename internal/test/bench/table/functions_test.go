@@ -41,7 +41,7 @@ const (
 
 func functionCases() []functionCase {
 	const fast, slow = 20_000, 2_000
-	const framed, leaf = "go:main.framed", "go:main.leaf"
+	const framed, leaf, line = "go:main.framed", "go:main.leaf", "go:lined.go:14"
 	return []functionCase{
 		{untracedCalls, "not traced", "framed", 100 * fast, nil, nil},
 		{pushCalls, "**counted at the push** after the stack check, `stapsdt count`", "framed", fast, []string{"count", framed}, []string{"main.framed"}},
@@ -50,6 +50,7 @@ func functionCases() []functionCase {
 		{returnCalls, "call and return counted, `stapsdt count`", "framed", slow,
 			[]string{"count", framed, framed + ":return"}, []string{"main.framed", "main.framed:return"}},
 		{"latency", "call and return paired, `stapsdt latency`", "framed", slow, []string{"latency", framed}, []string{framed + ":return"}},
+		{"line", "**a line counted**, `stapsdt count`", "lined", slow, []string{"count", line}, []string{"lined.go:14"}},
 	}
 }
 
