@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -218,7 +220,7 @@ type node struct { next *node; text string }
 func work(n, what int, p *node) int {
 	var space [128]byte
 	space[n&127] = 1
-	calls.Add(1)
+	calls.Add(1) //@ work
 	if n == 0 {
 		switch what {
 		case 1: panic("unwound")
@@ -318,23 +320,28 @@ func churn%d(n int) int {
 	return strings.Replace(storm, "CHURNS\n", b.String(), 1)
 }
 
-// TestStorm attaches to functions and detaches from them again and again while their program does its worst.
-// It does not crash, and the calls and returns of a function that is traced all the time count once each.
+// TestStorm attaches to functions and lines and detaches from them again and again while their program does its worst.
+// It does not crash, the calls and returns of a function and a line that are traced all the time count once each, and the
+// variables at the line have values that they can have.
 func TestStorm(t *testing.T) {
 	bpf.Need(t)
 	testenv.Long(t, "it attaches hundreds of times")
 	for _, c := range []struct {
 		name  string
 		flags []string
-		share int // of the attachments
+		share int    // of the attachments
+		where string // what holds at the line; with -race, a variable there may be old
 	}{
-		{"plain", nil, 1},
-		{"race", []string{"-race"}, 4},
+		{"plain", nil, 1, "n >= 0 && n < 200 && what >= 0 && what < 5"},
+		{"race", []string{"-race"}, 4, "true"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := launch(t, build(t, stormSource(), nil, c.flags...))
-			specs := []string{"go:main.work", "go:main.work:return"}
-			count := s.command(specs, append([]string{"count", "-o", "json"}, specs...)...)
+			line := fmt.Sprintf("main.go:%d", linesOf(stormSource())["work"])
+			specs := []string{"go:main.work", "go:main.work:return", "go:" + line}
+			count := s.command(specs, append([]string{"count", "-o", "json", "--budget", "100%"}, specs...)...)
+			plausible := s.command(specs[2:], "count", "-v", "-o", "json", "--budget", "100%", specs[2], "-w", c.where)
+			plausible.WaitSaid(regexp.MustCompile("Ctrl-C ends$"), testenv.Patience) // the other command has put a breakpoint there, too
 			s.Say("")
 			begin := time.Now()
 			seen := s.churn(*attachments / c.share)
@@ -349,20 +356,21 @@ func TestStorm(t *testing.T) {
 			t.Logf("%d attachments in %v, which saw %d events; %d calls and %d returns were counted", *attachments/c.share, took, seen, calls, returns)
 			require.NotZero(t, seen)
 			require.Greater(t, calls, returns)
-			want := map[string]int{"main.work": calls, "main.work:return": returns}
+			want := map[string]int{"main.work": calls, "main.work:return": returns, line: calls}
 			got := map[string]int{}
 			for _, r := range rows(t, stop(t, count)) {
 				got[r.Probe] = r.Count
 			}
 			assert.Equal(t, want, got)
-			for _, p := range s.list("go:main.churn*") {
+			assert.Equal(t, calls, rows(t, stop(t, plausible))[0].Count)
+			for _, p := range s.list("go:main.churn*", "go:main.go:1-100000") {
 				assert.False(t, s.probed([]uint64{p.Offset}), "%s is attached to", p.Probe)
 			}
 		})
 	}
 }
 
-// churn attaches to the functions churn0 and so on, at their calls and their returns, n times in all and some
+// churn attaches to the functions churn0 and so on, at their calls, lines and returns, n times in all and some
 // at the same time. It returns how many events were seen.
 func (s *subject) churn(n int) (seen uint64) {
 	s.t.Helper()
@@ -373,14 +381,21 @@ func (s *subject) churn(n int) (seen uint64) {
 	var left atomic.Int64
 	left.Store(int64(n))
 	errs := make(chan error, churns)
+	lines := s.list("go:main.go:1-100000")
 	for i, p := range s.list("go:main.churn?", "go:main.churn1?") {
+		inside := []uint64{p.Offset}
+		for _, line := range lines {
+			if line.Offset > p.Offset && line.Offset < slices.Max(p.Returns) && !slices.Contains(p.Returns, line.Offset) {
+				inside = append(inside, line.Offset)
+			}
+		}
 		all.Add(1)
 		go func() {
 			defer all.Done()
 			for round := 0; left.Add(-1) >= 0; round++ {
 				var sites []bpf.Site
-				for k, at := range append([]uint64{p.Offset}, p.Returns...) {
-					if round%3 != 2 || k == 0 { // sometimes only calls
+				for k, at := range slices.Concat(inside, p.Returns) {
+					if round%3 != 2 || k == round%len(inside) { // sometimes only the calls, or a line
 						sites = append(sites, bpf.Site{Site: sdt.Site{Offset: at}, Cookie: uint64(i)})
 					}
 				}
