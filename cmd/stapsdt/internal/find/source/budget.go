@@ -33,6 +33,14 @@ func NewBudget() *Budget {
 	return &Budget{work: maxWork, held: maxHeld, kept: maxKept, forget: map[*Table]bool{}}
 }
 
+// NewBudgetFor returns an unused Budget for a program of which other sections are held: those that
+// are compressed, and the lists of units, take at most held bytes.
+func NewBudgetFor(held int64) *Budget {
+	b := NewBudget()
+	b.held = held
+	return b
+}
+
 // spend counts work.
 func (b *Budget) spend(n int) error {
 	if b.work -= int64(n); b.work < 0 {

@@ -218,6 +218,24 @@ func TestUnoptimized(t *testing.T) {
 	require.NotEmpty(t, all)
 }
 
+// TestHeldVariables: variables are read if the compressed sections that have them may be held.
+func TestHeldVariables(t *testing.T) {
+	path := scopedProgram(t, "")
+	f := opened(t, path)
+	var size int64
+	for _, name := range []string{".debug_info", ".debug_loclists", ".debug_rnglists", ".debug_addr"} {
+		if s := f.Section(name); s != nil {
+			size += int64(s.Size)
+		}
+	}
+	at := outer(t, path, 2)
+	_, _, err := New(opened(t, path), NewBudgetFor(size)).Variables(at)
+	require.ErrorIs(t, err, ErrVariables) // the lists of units have no room
+	all, _, err := New(opened(t, path), NewBudgetFor(2*size)).Variables(at)
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+}
+
 // TestHostileVariables: no damage of the DWARF makes the search fail, or cost much.
 func TestHostileVariables(t *testing.T) {
 	for _, env := range []string{"", "GOEXPERIMENT=nodwarf5"} {
