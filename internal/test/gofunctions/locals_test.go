@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -352,6 +354,84 @@ func TestLies(t *testing.T) {
 			}
 			assert.True(t, found, "%s, %s", name, kind)
 		}
+	}
+}
+
+// begins is a program whose functions have results and captured variables that are set after they have begun.
+const begins = `package main
+
+import "os"
+
+//go:noinline
+func dirty(a int) int {
+	var all [60]int
+	for i := range all {
+		all[i] = a + i
+	}
+	return all[a%60]
+}
+
+//go:noinline
+func call(f func() int) int { return f() }
+
+//go:noinline
+func literal(k int, s string) int {
+	return dirty(100*k) + call(func() int { return k + len(s) }) //@ captured
+}
+
+//go:noinline
+func named(k int) (sum int, name string, ok bool) { //@ named
+	sum += dirty(k)
+	return sum, name, ok
+}
+
+//go:noinline
+func short(k int) (sum int) { sum += dirty(k); return sum } //@ short
+
+func main() {
+	os.Stdin.Read(make([]byte, 1))
+	sum := 0
+	for k := range 4 {
+		n, _, _ := named(k)
+		sum += dirty(1000*k) + literal(k, "text") + n + dirty(100*k) + short(k)
+	}
+	println("done")
+	os.Stdin.Read(make([]byte, 1+sum&1))
+}
+`
+
+// TestBegins: where a function begins, it has not set its results and captured variables yet.
+func TestBegins(t *testing.T) {
+	testenv.NeedsRoot(t)
+	lines := linesOf(begins)
+	for name, flags := range map[string][]string{"plain": nil, "unoptimized": {"-gcflags=all=-N -l"}} {
+		t.Run(name, func(t *testing.T) {
+			s := launch(t, build(t, begins, nil, flags...))
+			var specs []string
+			for _, line := range lines {
+				specs = append(specs, fmt.Sprintf("go:main.go:%d", line))
+			}
+			c := s.command(specs, append([]string{"trace", "-o", "json"}, specs...)...)
+			s.Say("")
+			s.WaitSaid(regexp.MustCompile("^done$"), testenv.Patience)
+			events := map[int]int{}
+			for _, line := range stop(t, c) {
+				v := variablesOf(t, line)
+				number, _ := strconv.Atoi(v.Probe[strings.LastIndexByte(v.Probe, ':')+1:])
+				events[number]++
+				for name, value := range v.Args {
+					switch name {
+					case "k":
+						require.Contains(t, []any{json.Number("0"), json.Number("1"), json.Number("2"), json.Number("3")}, value, line)
+					case "s":
+						require.Equal(t, "text", value, line)
+					default:
+						t.Errorf("%s has not been set: %s", name, line)
+					}
+				}
+			}
+			require.Equal(t, map[int]int{lines["named"]: 4, lines["short"]: 4, lines["captured"]: 8}, events)
+		})
 	}
 }
 

@@ -33,6 +33,7 @@ type Source func(path string) (*gosource.File, error)
 var (
 	errNoSource   = errors.New("its source was not found")
 	errLater      = errors.New("declared at this line or later")
+	errBegins     = errors.New("the function has not set it yet")
 	errTwice      = errors.New("two variables of this name in an inlined function")
 	errMoved      = errors.New("the compiler may have moved the statement")
 	errReassigned = errors.New("reassigned")
@@ -289,6 +290,10 @@ func (s *statementReader) variable(v *source.Variable, one *Variable) error {
 	all, err := pieces(v.Location.Expression)
 	if err != nil {
 		return err
+	}
+	isOwn := func(p piece) bool { return p.memory && p.offset < 0 }
+	if s.fn.Place != AtStatement && slices.ContainsFunc(all, isOwn) {
+		return errBegins
 	}
 	s.local = &local{machine: s.file.Machine, frame: s.frame}
 	if err := s.local.fit(t, all, v.Location.Fixed || !s.optimized); err != nil {
