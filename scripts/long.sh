@@ -140,7 +140,7 @@ long_versions() {
 long_c() { make -C cstapsdt test; }
 long_architectures() { scripts/lib/architectures.sh; }
 long_lint() { scripts/lib/lint.sh; }
-long_kernels() { scripts/lib/kernels.sh --quick; }
+long_kernels() { steps "scripts/lib/kernels.sh --quick" scripts/lib/lines.sh; }
 long_lockdown() { scripts/lib/lockdown.sh; }
 long_packages() { steps "scripts/lib/deb.sh --quick" "scripts/lib/release_test.sh --quick" "scripts/lib/builders.sh"; }
 long_soak() { scripts/lib/soak.sh 20 5m; } # the time that a busy machine may take for it

@@ -325,10 +325,7 @@ func TestLineVerbs(t *testing.T) {
 	line := func(name string) string { return fmt.Sprintf("go:main.go:%d", lines[name]) }
 	run := func(specs []string, args ...string) []string {
 		s := launch(t, path)
-		if args[0] != "record" {
-			args = append(args, "--budget", "100%") // the lines are in loops
-		}
-		c := s.command(specs, args...)
+		c := s.command(specs, append(args, "--budget", "100%")...) // the lines are in loops
 		s.Say("")
 		s.Expect("{", testenv.Patience)
 		return stop(t, c)

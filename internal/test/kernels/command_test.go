@@ -103,15 +103,6 @@ func runServer([]string) {
 	})
 }
 
-// commandPath returns the path of the command. A guest has it in its $PATH, and this machine
-// builds it.
-func commandPath(t *testing.T) string {
-	if _, err := os.Stat("../../../cmd/stapsdt"); err == nil {
-		return tracetest.Stapsdt(t)
-	}
-	return testenv.NeedsTool(t, "stapsdt", "cmd/stapsdt")
-}
-
 // startServer starts the server, and skips the test where it cannot be traced.
 func startServer(t *testing.T) *tracetest.Process {
 	t.Helper()
@@ -142,7 +133,7 @@ func commandPrints(t *testing.T, verb string, args ...string) []string {
 	testedBy(t, "command")
 	server := startServer(t)
 	args = append([]string{verb, "-p", strconv.Itoa(server.PID())}, args...)
-	tracer := tracetest.Command(t, exec.Command(commandPath(t), args...))
+	tracer := tracetest.Command(t, exec.Command(tracetest.Stapsdt(t), args...))
 	await(t, "the first line", tracer, func() bool {
 		return enabled(server, "first") && verb == "stack" || len(tracer.Lines()) > 0
 	})
@@ -256,7 +247,7 @@ func TestCommandHist(t *testing.T) {
 func TestCommandBudget(t *testing.T) {
 	testedBy(t, "gofunctions")
 	server := startServer(t)
-	out, err := exec.Command(commandPath(t), "count", "-v", "--budget", "100%", "-d", "1s", "-p", strconv.Itoa(server.PID()), "guestserver:*").CombinedOutput()
+	out, err := exec.Command(tracetest.Stapsdt(t), "count", "-v", "--budget", "100%", "-d", "1s", "-p", strconv.Itoa(server.PID()), "guestserver:*").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	_, rest, found := strings.Cut(string(out), "in addition to the work of its BPF program: ")
 	require.True(t, found, "%s", out)

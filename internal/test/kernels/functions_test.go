@@ -42,7 +42,7 @@ func TestCommandFunctions(t *testing.T) {
 	testedBy(t, "gofunctions")
 	server := startServer(t)
 	const spec = "go:github.com/go-stapsdt/stapsdt/internal/test/kernels.descend"
-	tracer := tracetest.Command(t, exec.Command(commandPath(t), "trace", "-o", "json", "-p", strconv.Itoa(server.PID()), spec, spec+":return"))
+	tracer := tracetest.Command(t, exec.Command(tracetest.Stapsdt(t), "trace", "-o", "json", "-p", strconv.Itoa(server.PID()), spec, spec+":return"))
 	seen := func() (calls, returns int) {
 		out := strings.Join(tracer.Lines(), "\n")
 		return strings.Count(out, `descend"`), strings.Count(out, `descend:return"`)
@@ -103,7 +103,7 @@ func TestPairs(t *testing.T) {
 		} {
 			t.Run(args[0], func(t *testing.T) {
 				server := startServer(t)
-				command := tracetest.Command(t, exec.Command(commandPath(t), append(args, "-v", "-o", "json", "-p", strconv.Itoa(server.PID()))...))
+				command := tracetest.Command(t, exec.Command(tracetest.Stapsdt(t), append(args, "-v", "-o", "json", "-p", strconv.Itoa(server.PID()))...))
 				command.WaitSaid(regexp.MustCompile(`probes? of 1 process`), starting) // where each site is attached to on its own, one is enabled before the others
 				require.True(t, enabled(server, "pairs"))
 				command.Signal(os.Interrupt)

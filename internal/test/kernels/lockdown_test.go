@@ -173,7 +173,7 @@ const lockedDown = "the kernel is locked down (lockdown=confidentiality)"
 
 // doctor has the command find out whether the shop can be traced.
 func doctor(t *testing.T, mode string) {
-	out, err := exec.Command(commandPath(t), "doctor", "-v", "-p", strconv.Itoa(startShop(t).PID()), "guestshop:order").CombinedOutput()
+	out, err := exec.Command(tracetest.Stapsdt(t), "doctor", "-v", "-p", strconv.Itoa(startShop(t).PID()), "guestshop:order").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, mode == confidentiality, strings.Contains(string(out), "locked down (lockdown=confidentiality)"), "%s", out)
 }
@@ -208,7 +208,7 @@ func (q question) run(t *testing.T) ([]string, error) {
 	if i := slices.Index(args, "FILE"); i >= 0 {
 		args[i] = file
 	}
-	command := tracetest.Command(t, exec.Command(commandPath(t), args...))
+	command := tracetest.Command(t, exec.Command(tracetest.Stapsdt(t), args...))
 	if q.args[0] != "list" {
 		await(t, "the command to attach", command, func() bool {
 			return command.Ended() || strings.Contains(command.Dump(), "of 1 process") || q.args[0] == "stack" && enabled(shop, "enabled")
@@ -223,7 +223,7 @@ func (q question) run(t *testing.T) ([]string, error) {
 	printed := strings.Join(command.Lines(), "\n")
 	switch {
 	case q.args[0] == "record":
-		printed = string(tracetest.Must(exec.Command(commandPath(t), "trace", "-o", "json", "--from", file).Output())(t))
+		printed = string(tracetest.Must(exec.Command(tracetest.Stapsdt(t), "trace", "-o", "json", "--from", file).Output())(t))
 	case slices.Contains(args, file):
 		printed = string(tracetest.Must(os.ReadFile(file))(t))
 	}

@@ -31,7 +31,7 @@ func TestCommandRights(t *testing.T) {
 	testedBy(t, "command")
 	server := startServer(t)
 	command := filepath.Join(t.TempDir(), "stapsdt")
-	content := tracetest.Must(os.ReadFile(commandPath(t)))(t)
+	content := tracetest.Must(os.ReadFile(tracetest.Stapsdt(t)))(t)
 	require.NoError(t, os.WriteFile(command, content, 0o755))
 	for path := filepath.Dir(command); path != filepath.Clean(os.TempDir()); path = filepath.Dir(path) {
 		require.NoError(t, os.Chmod(path, 0o755))
@@ -79,7 +79,7 @@ func TestCommandWritten(t *testing.T) {
 	content, err := os.ReadFile(image)
 	require.NoError(t, err)
 
-	tracer := tracetest.Command(t, exec.Command(commandPath(t), "trace", "-o", "json", "-a", "guestserver:*"))
+	tracer := tracetest.Command(t, exec.Command(tracetest.Stapsdt(t), "trace", "-o", "json", "-a", "guestserver:*"))
 	for range 3 {
 		await(t, "the command to attach", tracer, func() bool { return enabled(server, "first") })
 		_, err = os.OpenFile(image, os.O_WRONLY|unix.O_NONBLOCK, 0)
@@ -162,7 +162,7 @@ func startExporter(t *testing.T, rules string, all int, flags ...string) *tracet
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(rules), 0o600))
-	exporter := tracetest.Command(t, exec.Command(commandPath(t), append([]string{"export", "-c", file, "--listen", "127.0.0.1:0"}, flags...)...))
+	exporter := tracetest.Command(t, exec.Command(tracetest.Stapsdt(t), append([]string{"export", "-c", file, "--listen", "127.0.0.1:0"}, flags...)...))
 	attached := regexp.MustCompile(`^stapsdt_attached_sites\{.*\} (\d)$`)
 	await(t, "the exporter", exporter, func() bool {
 		sites := 0

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -72,14 +74,15 @@ func Build(t testing.TB, directory string, env ...string) (program string) {
 	return buildOnce(t, fmt.Sprintf("%q %q", env, directory), func(program string) error { return build(program, directory, env) })
 }
 
-// Stapsdt builds the command as it is distributed, without cgo, and returns its path.
+// Stapsdt builds the command as it is distributed, without cgo, and returns its path. A guest has it in its $PATH.
 func Stapsdt(t testing.TB) (program string) {
 	t.Helper()
-	directory := "../../../cmd/stapsdt"
-	if _, err := os.Stat(directory); err != nil {
-		directory = "../" + directory // for a package of a package
+	for _, directory := range []string{"../../../cmd/stapsdt", "../../../../cmd/stapsdt"} { // the latter for a package of a package
+		if _, err := os.Stat(directory); err == nil {
+			return Build(t, directory, "CGO_ENABLED=0")
+		}
 	}
-	return Build(t, directory, "CGO_ENABLED=0")
+	return testenv.NeedsTool(t, "stapsdt", "cmd/stapsdt")
 }
 
 // BuildFiles builds the program of a module from its files, once for all tests of the binary, and returns a copy in a directory of the
