@@ -125,7 +125,7 @@ func (p *Program) readLines(pattern spec.Pattern) (*lineRows, error) {
 	}
 	err = errNoDWARF
 	use := func(f *elf.File) {
-		table, name := source.New(f, source.NewBudgetFor(maxDWARF)), ""
+		table, name := p.dwarfOf(f), ""
 		if pattern.IsSource() {
 			name = path.Base(string(pattern))
 		}
