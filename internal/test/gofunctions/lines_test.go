@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -295,6 +296,37 @@ func TestLines(t *testing.T) {
 			requireExecutions(t, build(t, counted, nil, flags...), lines, len(lines))
 		})
 	}
+}
+
+// TestLargeFile: a line of a file with a hundred thousand others, as generators write it, is found, and so are its neighbors.
+func TestLargeFile(t *testing.T) {
+	testenv.NeedsRoot(t)
+	testenv.Long(t, "it compiles 150,000 lines")
+	var source strings.Builder
+	source.WriteString("package main\n\nvar sink int\n\nfunc main() {\n\tfor i := range 3 {\n\t\tall[700](i)\n\t}\n}\n\nvar all = [...]func(int){\n")
+	for i := range 1500 {
+		fmt.Fprintf(&source, "\tf%d,\n", i)
+	}
+	source.WriteString("}\n")
+	for i := range 1500 {
+		fmt.Fprintf(&source, "\n//go:noinline\nfunc f%d(n int) {\n", i)
+		for j := range 100 {
+			fmt.Fprintf(&source, "\tsink += n * %d\n", i+j+3)
+		}
+		source.WriteString("}\n")
+	}
+	path := build(t, source.String(), nil)
+	out, err := exec.Command(stapsdt(t), "list", path, "go:main.go:1-200000").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "main.go:1-200000 has more than 131072 parts of code")
+	all := strings.Split(source.String(), "\n")
+	line := slices.Index(all, "func f700(n int) {") + 51
+	out, err = exec.Command(stapsdt(t), "count", "-o", "json", fmt.Sprintf("go:main.go:%d", line), "--", path).CombinedOutput()
+	require.NoError(t, err)
+	require.Contains(t, string(out), `"count":3`)
+	out, err = exec.Command(stapsdt(t), "list", path, fmt.Sprintf("go:main.go:%d", line+52)).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), fmt.Sprintf("the nearest lines with one are %d and ", line+51))
 }
 
 // TestStrippedLines: without DWARF there are lines, and a warning that their statements are not known.

@@ -16,14 +16,19 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/text"
 )
 
-// maxRows is the maximum number of rows of a file or a function.
-const maxRows = 1 << 17
+const (
+	// maxRows is the maximum number of rows of a file or a function. Of a larger one, only those of
+	// the selected lines are read, and of nearLines before and behind them.
+	maxRows   = 1 << 17
+	nearLines = 100
+)
 
 // lineRows are the rows of the files or of the functions that have a name.
 type lineRows struct {
 	files   map[string]bool // the paths
 	all     []source.Statement
 	guessed bool // there is no DWARF
+	large   bool // there are more than maxRows
 }
 
 // lineFinder finds the statements of lines.
@@ -43,17 +48,11 @@ func (p *Program) FindLines(
 	if err := p.remember(); err != nil {
 		return nil, err
 	}
-	if p.lines[pattern] == nil {
-		rows, err := p.readLines(pattern)
-		if err != nil {
-			return nil, err
-		}
-		if p.lines == nil {
-			p.lines = map[spec.Pattern]*lineRows{}
-		}
-		p.lines[pattern] = rows
+	rows, err := p.rowsOf(pattern, lines)
+	if err != nil {
+		return nil, err
 	}
-	l := &lineFinder{Program: p, lineRows: p.lines[pattern], pattern: pattern, lines: lines}
+	l := &lineFinder{Program: p, lineRows: rows, pattern: pattern, lines: lines}
 	if pattern.IsSource() && len(l.files) > 1 {
 		paths := slices.Sorted(maps.Keys(l.files))
 		return nil, fmt.Errorf("%s is %d files, give more of the path of one: %s", pattern, len(paths), text.Some(paths, maxNamed))
@@ -103,9 +102,30 @@ func isNamed(function string, name spec.Pattern) bool {
 	return function == string(name) || gotable.Short(function) == string(name)
 }
 
-// readLines reads the rows of a file or a function. Without DWARF, the program's table of functions
-// has the lines, but not where their statements begin.
-func (p *Program) readLines(pattern spec.Pattern) (*lineRows, error) {
+// rowsOf returns the rows of a file or a function, or at least those of some lines.
+func (p *Program) rowsOf(pattern spec.Pattern, lines spec.Lines) (rows *lineRows, err error) {
+	if rows = p.lines[pattern]; rows == nil {
+		if rows, err = p.readLines(pattern, spec.Lines{}); err != nil {
+			return nil, err
+		}
+		if p.lines == nil {
+			p.lines = map[spec.Pattern]*lineRows{}
+		}
+		p.lines[pattern] = rows
+	}
+	if !rows.large {
+		return rows, nil
+	}
+	rows, err = p.readLines(pattern, lines)
+	if err == nil && rows.large {
+		err = fmt.Errorf("%w: %s:%v has more than %d parts of code", ErrMany, pattern, lines, maxRows)
+	}
+	return rows, err
+}
+
+// readLines reads the rows of a file or a function, or only those near some lines. Without DWARF,
+// the program's table of functions has the lines, but not where their statements begin.
+func (p *Program) readLines(pattern spec.Pattern, near spec.Lines) (*lineRows, error) {
 	match, err := p.inFile(pattern)
 	if err != nil {
 		return nil, err
@@ -119,8 +139,12 @@ func (p *Program) readLines(pattern spec.Pattern) (*lineRows, error) {
 				return
 			}
 		}
-		if len(l.all) <= maxRows {
-			l.all = append(l.all, row)
+		isFar := row.Line < near.First-nearLines || row.Line > near.Last+nearLines
+		if !near.IsZero() && isFar || l.large {
+			return
+		}
+		if l.all = append(l.all, row); len(l.all) > maxRows {
+			l.all, l.large = nil, true
 		}
 	}
 	err = errNoDWARF
@@ -143,9 +167,6 @@ func (p *Program) readLines(pattern spec.Pattern) (*lineRows, error) {
 				File: row.File, Line: row.Line, Address: row.Address, End: row.End, Begins: true,
 			})
 		})
-	}
-	if err == nil && len(l.all) > maxRows {
-		err = fmt.Errorf("%w: %s has more than %d parts of code", ErrMany, pattern, maxRows)
 	}
 	return l, err
 }
