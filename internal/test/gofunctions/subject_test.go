@@ -52,7 +52,7 @@ func (s *subject) list(specs ...string) (all []place) {
 }
 
 // command starts the command with -p for the program, and returns when the kernel has put breakpoints at
-// all sites that specs select.
+// all sites that specs select. If two are at one address, one of them may still be missing.
 func (s *subject) command(specs []string, args ...string) *tracetest.Process {
 	s.t.Helper()
 	var offsets []uint64

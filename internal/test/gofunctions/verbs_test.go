@@ -154,7 +154,7 @@ func TestRefusals(t *testing.T) {
 		args    []string
 		message string
 	}{
-		{[]string{"top", "-p", pid, handle, "http:*"}, "http:* selects probes, but other SPECs select functions: give SPECs of one kind"},
+		{[]string{"top", "-p", pid, handle, "http:*"}, "http:* selects no functions, but other SPECs do: give SPECs of one kind"},
 		{[]string{"top", "-p", pid, handle + ":return"}, "calls are paired with their returns: give " + handle},
 		{[]string{"top", "--from", "x.rec", handle}, "recordings do not have the depth of calls"},
 		{[]string{"latency", "--from", "x.rec", "go:main.*"}, "recordings do not have the depth of calls"},
@@ -165,7 +165,7 @@ func TestRefusals(t *testing.T) {
 		{[]string{"export", "-c", rules}, "selects functions: name the program with executable"},
 		{[]string{"trace", "-a", handle}, "functions, which are looked for in the processes that -p names"},
 		{[]string{"trace", "-p", pid, "-o", "chrome", "-O", "-", handle}, "a timeline shows the operations of probes, not of functions"},
-		{[]string{"tree", "-p", pid, handle, "http:*"}, "http:* selects probes, but other SPECs select functions: give SPECs of one kind"},
+		{[]string{"tree", "-p", pid, handle, "http:*"}, "http:* selects no functions, but other SPECs do: give SPECs of one kind"},
 		{[]string{"tree", "-p", pid, handle + ":return"}, "tree pairs calls with their returns: give " + handle},
 		{[]string{"tree", "-p", pid, handle, "-w", "nope > 1"}, "undefined: nope"},
 		{[]string{"tree", "--from", "x.rec", handle}, "recordings do not have the depth of calls"},
