@@ -4,6 +4,7 @@ package function
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/source"
@@ -12,6 +13,7 @@ import (
 var (
 	// errShared means that the value at a place can be another one.
 	errShared = errors.New("its place is also used for something else")
+	errFirst  = errors.New("it may have no place of its own")
 	errUnset  = errors.New("it may not have been set yet")
 )
 
@@ -24,6 +26,9 @@ func (s *statementReader) doubt(v *source.Variable, name string, t *goType, all 
 	here, ok := s.body.at(s.fn.Entry - s.body.entry)
 	if !ok {
 		return errShared
+	}
+	if slices.ContainsFunc(all, isFirst) && !s.isPassed(v) {
+		return errFirst
 	}
 	if !v.Parameter && !v.Captured {
 		from := here
@@ -40,6 +45,15 @@ func (s *statementReader) doubt(v *source.Variable, name string, t *goType, all 
 		}
 	}
 	return nil
+}
+
+// isFirst reports whether a part is in the first register, which the compiler also gives where it
+// knows of no place: a value that is computed later, or a zero on arm64.
+func isFirst(p piece) bool { return p.register == 0 }
+
+// isPassed reports whether a variable is where the caller of the function has put it.
+func (s *statementReader) isPassed(v *source.Variable) bool {
+	return v.Parameter && s.in.Call < 0 && v.Location.From == s.body.entry
 }
 
 // writers returns the instructions that may write to the place of a variable. A fixed place is
