@@ -318,9 +318,23 @@ func moved(all []int, s string, k int) {
 	use(s)
 }
 
+type padded struct {
+	Flag bool
+	Name string
+}
+
+//go:noinline
+func nowhere(k int, text string) {
+	if k%2 == 0 {
+		zero := padded{false, text[k:]}
+		use(k, zero) //@ zero
+	}
+}
+
 func main() {
 	n := len(os.Args)
 	part(os.Args)
+	nowhere(n, os.Args[0])
 	use(unnamed(n, n))
 	before(n, os.Args[0], true)
 	hidden(&user{n}, uint64(n))
@@ -331,10 +345,12 @@ func main() {
 
 // TestLies: what the compiler may describe wrongly is not sure.
 func TestLies(t *testing.T) {
-	paths := map[string]string{"plain": build(t, lies, nil), "race": build(t, lies, nil, "-race")}
+	paths := map[string]string{
+		"plain": build(t, lies, nil), "race": build(t, lies, nil, "-race"), "arm64": build(t, lies, []string{"GOARCH=arm64", "CGO_ENABLED=0"}),
+	}
 	for name, line := range linesOf(lies) {
 		for kind, path := range paths {
-			if name == "n" && kind == "race" { // it is described, and right
+			if name == "n" && kind != "plain" || name == "zero" && kind != "arm64" { // it is described, and right
 				continue
 			}
 			out, err := exec.Command(stapsdt(t), "list", "-o", "json", path, fmt.Sprintf("go:main.go:%d", line)).Output()
