@@ -72,6 +72,7 @@ func folded(price int) int {
 
 func sumOf[T any](all []T, of func(T) int) int {
 	count := of(all[0])
+	use(1)
 	use(1) //@ generic
 	return of(all[0]) + count
 }

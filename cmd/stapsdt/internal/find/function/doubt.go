@@ -3,6 +3,7 @@
 package function
 
 import (
+	"debug/elf"
 	"errors"
 	"slices"
 
@@ -27,7 +28,7 @@ func (s *statementReader) doubt(v *source.Variable, name string, t *goType, all 
 	if !ok {
 		return errShared
 	}
-	if slices.ContainsFunc(all, isFirst) && !s.isPassed(v) {
+	if slices.ContainsFunc(all, isFirst) && !s.isPassed(v) && !s.setsFirst(own, here) {
 		return errFirst
 	}
 	if !v.Parameter && !v.Captured {
@@ -47,9 +48,25 @@ func (s *statementReader) doubt(v *source.Variable, name string, t *goType, all 
 	return nil
 }
 
-// isFirst reports whether a part is in the first register, which the compiler also gives where it
-// knows of no place: a value that is computed later, or a zero on arm64.
+// isFirst reports whether a part is in the first register. The compiler also names that where it
+// knows of no place, and for the zero register of arm64, which has no number in DWARF.
 func isFirst(p piece) bool { return p.register == 0 }
+
+// setsFirst reports whether a variable's own statement has written last to the first register. On
+// arm64 that does not help: the statement can write a zero and something else.
+func (s *statementReader) setsFirst(own *ownStatement, here int) bool {
+	first := []piece{{}}
+	if s.file.Machine == elf.EM_AARCH64 || s.actions[here].overwrites(first, wordSize) {
+		return false
+	}
+	sets := *s.body.work >= 0
+	s.body.leading([]int{here}, func(i int) (more bool) {
+		writes := s.actions[i].overwrites(first, wordSize)
+		sets = sets && (writes && own.all[i] || !writes && i > 0)
+		return !writes
+	})
+	return sets
+}
 
 // isPassed reports whether a variable is where the caller of the function has put it.
 func (s *statementReader) isPassed(v *source.Variable) bool {
