@@ -149,7 +149,7 @@ func (p *Program) readLines(pattern spec.Pattern, near spec.Lines) (*lineRows, e
 	}
 	err = errNoDWARF
 	use := func(f *elf.File) {
-		table, name := p.dwarfOf(f), ""
+		table, name := source.New(f, source.NewBudgetFor(maxDWARF)), ""
 		if pattern.IsSource() {
 			name = path.Base(string(pattern))
 		}

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/gotable"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/find/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/value"
 	"github.com/go-stapsdt/stapsdt/internal/elffile"
@@ -144,7 +143,6 @@ type Program struct {
 	// Source finds the source of variables at lines, or is nil.
 	Source Source
 	debug  *debugging
-	dwarf  *source.Table     // see dwarfOf, or nil
 	names  map[uint64]string // the names of types, by address
 	errors []uint64          // the result of errorTypes, or nil
 	found  map[uint64]*Function
@@ -233,21 +231,9 @@ func (p *Program) NameOf(address uint64) string {
 	return name
 }
 
-// dwarfOf returns the lines and the variables of the program, or of its debug file, or nil if the
-// file has none. Those of the program are kept: large sections are decompressed once.
-func (p *Program) dwarfOf(f *elf.File) *source.Table {
-	if f != p.file {
-		return source.New(f, source.NewBudgetFor(maxDWARF))
-	}
-	if p.dwarf == nil {
-		p.dwarf = source.New(f, source.NewBudgetFor(maxDWARF))
-	}
-	return p.dwarf
-}
-
 // Forget releases the memory for finding functions, which Find reads again.
 func (p *Program) Forget() {
-	p.debug, p.dwarf, p.found, p.near = nil, nil, map[uint64]*Function{}, stretch{}
+	p.debug, p.found, p.near = nil, map[uint64]*Function{}, stretch{}
 	p.never, p.lines = nil, nil
 	p.table, p.forgot = p.table.OnlyTypes(), true
 }

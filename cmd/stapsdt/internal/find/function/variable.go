@@ -47,7 +47,7 @@ var (
 func (p *Program) describeStatements(fns []*Function) {
 	v := &variableReader{Program: p, work: flowWork}
 	use := func(f *elf.File) {
-		if v.table = p.dwarfOf(f); v.table == nil {
+		if v.table = source.New(f, source.NewBudgetFor(maxDWARF)); v.table == nil {
 			return
 		}
 		for _, fn := range fns {
