@@ -34,7 +34,7 @@ func (r *reader) calls(fields map[string]*yaml.Node, m *Metric) {
 			r.errorf(fields[key], "a call is paired with its return: leave out %s", key)
 		}
 	}
-	if !m.Probe.Lines.IsZero() {
+	if m.Probe.IsLine() {
 		r.errorf(fields["probe"], "a line has no duration: give start and end")
 	}
 	if m.Probe.Returns {

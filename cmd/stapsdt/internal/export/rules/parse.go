@@ -213,7 +213,7 @@ func (r *reader) span(n *yaml.Node) (s Span, ok bool) {
 	s.Where = r.expr(fields["where"])
 	s.Select = r.selection(fields)
 	r.functions(fields, &s.Select, s.Probe)
-	if !s.Probe.Lines.IsZero() {
+	if s.Probe.IsLine() {
 		r.errorf(fields["probe"], "a line takes no time, so it has no span: give the function")
 	}
 	if s.Probe.Returns {

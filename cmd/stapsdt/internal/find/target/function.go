@@ -236,7 +236,7 @@ func (f *File) sources(in *gosource.Finder, program *function.Program) function.
 
 // selects returns the functions or the statements that a spec selects.
 func selects(program *function.Program, one spec.Spec, most int) ([]*function.Function, error) {
-	if !one.Lines.IsZero() {
+	if one.IsLine() {
 		return program.FindLines(one.Pattern, one.Lines, most)
 	}
 	return program.Find(one.Pattern, most)

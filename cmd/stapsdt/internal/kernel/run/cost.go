@@ -62,11 +62,11 @@ func newCost(r *Run, k bpf.Kernel) (c *cost, err error) {
 	}
 	var prices price.Table
 	warns := &stepped{Console: r.Console}
-	hasLoops := slices.ContainsFunc(r.Specs, func(s spec.Choice) bool { return !s.Lines.IsZero() })
+	hasLines := slices.ContainsFunc(r.Specs, spec.Choice.IsLine)
 	switch {
 	case r.Budget > 0:
 		c.share, c.account.Judge = r.Budget, meter.NewBudget(r.Budget, 0)
-	case hasLoops && len(r.PIDs) > 0:
+	case hasLines && len(r.PIDs) > 0:
 		c.share, c.loops = loopShare, map[string]bool{}
 		c.account.Judge = &ofLoops{warns, meter.NewBudget(loopShare, loopLeast), c.loops}
 	default:

@@ -18,6 +18,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/ring"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/events"
@@ -84,7 +85,7 @@ func openKernel(
 	}()
 	if k.run, err = run.New(to, *config, run.Options{
 		Machine: machine, Exprs: k.show.Exprs, Stacks: o.Stacks,
-		Whole: o.Paired && slices.ContainsFunc(config.Specs, events.IsLine),
+		Whole: o.Paired && slices.ContainsFunc(config.Specs, spec.Choice.IsLine),
 	}); err != nil {
 		return k, err
 	}

@@ -16,6 +16,9 @@ const maxLine = 1<<20 - 1
 // IsZero reports whether there are no lines.
 func (l Lines) IsZero() bool { return l == Lines{} }
 
+// IsLine reports whether the spec selects lines.
+func (s Spec) IsLine() bool { return !s.Lines.IsZero() }
+
 // String returns the lines as a spec has them: 120, or 120-125.
 func (l Lines) String() string {
 	if l.First == l.Last {

@@ -38,7 +38,7 @@ func (s *Spec) parseFunctions(text string) bool {
 	if provider != FunctionProvider {
 		return false
 	}
-	if s.File, s.Provider, s.Probe = file, provider, text[len(place)+1:]; !s.Lines.IsZero() {
+	if s.File, s.Provider, s.Probe = file, provider, text[len(place)+1:]; s.IsLine() {
 		s.Probe = name + ":" + s.Lines.String()
 	}
 	s.Functions, s.Pattern, s.Returns = true, Pattern(Unescape(name)), returns
@@ -116,9 +116,9 @@ func (s *Spec) checkFile() error {
 // checkLines returns an error if the spec has lines that it cannot have.
 func (s *Spec) checkLines() error {
 	switch {
-	case s.Lines.IsZero() && s.Pattern.IsSource():
+	case !s.IsLine() && s.Pattern.IsSource():
 		return fmt.Errorf("%q names a file of the source: add a line, as in 'go:%s:1'", s.text, s.Pattern)
-	case s.Lines.IsZero():
+	case !s.IsLine():
 		return nil
 	case s.Returns:
 		return fmt.Errorf("%q: lines have no returns: leave out %s", s.text, ReturnSuffix)
@@ -138,7 +138,7 @@ func cutLast(s string) (before, after string, found bool) {
 
 // Match reports whether the spec selects a probe, regardless of its file.
 func (s Spec) Match(provider, probe string) bool {
-	if !s.Lines.IsZero() {
+	if s.IsLine() {
 		return provider == FunctionProvider && probe == s.Probe
 	}
 	if s.Functions {

@@ -21,9 +21,6 @@ type Plan struct {
 	Lines []spec.LinePair
 }
 
-// IsLine reports whether a spec selects a line of a program.
-func IsLine(c spec.Choice) bool { return !c.Lines.IsZero() }
-
 // NewPlan returns the plan for the operations that the specs of a configuration name, or for all
 // operations if it has no specs. key is a list of lists of expressions.
 func NewPlan(config query.Config, by, key []string) (*Plan, error) {
@@ -31,13 +28,13 @@ func NewPlan(config query.Config, by, key []string) (*Plan, error) {
 	if len(names) == 0 {
 		names = []spec.Choice{{Spec: spec.Any}}
 	}
-	lines := slices.ContainsFunc(names, IsLine)
+	lines := slices.ContainsFunc(names, spec.Choice.IsLine)
 	for _, name := range names {
-		if name.Functions && !lines {
-			return nil, query.Usagef("%v selects functions, but operations have two probes", name)
-		}
-		if lines && !IsLine(name) {
+		switch {
+		case lines && !name.IsLine():
 			return nil, query.Usagef("%v is no line, but other SPECs are: give SPECs of one kind", name)
+		case !lines && name.Functions:
+			return nil, query.Usagef("%v selects functions, but operations have two probes", name)
 		}
 	}
 	where, err := query.SplitWhere(config.Where), config.CheckWhere()
@@ -68,7 +65,7 @@ func NewPlan(config query.Config, by, key []string) (*Plan, error) {
 func Functions(specs []spec.Choice) (bool, error) {
 	functions, other := 0, ""
 	for _, one := range specs {
-		if one.Functions && !IsLine(one) {
+		if one.Functions && !one.IsLine() {
 			functions++
 		} else {
 			other = one.String()

@@ -69,9 +69,6 @@ func Open(to *console.Console, config query.Config, o *count.Options) (*Calls, e
 	}
 	var calls, returns []spec.Choice
 	for _, one := range config.Specs {
-		if !one.Lines.IsZero() {
-			return nil, query.Usagef("%v is a line, which takes no time: give the function, or two lines to latency", one)
-		}
 		if one.Returns {
 			return nil, query.Usagef("calls are paired with their returns: give %s", one.Calls())
 		}

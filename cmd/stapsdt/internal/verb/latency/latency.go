@@ -192,7 +192,7 @@ func newPairs(specs []spec.Choice, key []string) (p *pairs, err error) {
 
 // function pairs the calls of functions with their returns.
 func (p *pairs) function(calls spec.Choice) error {
-	if !calls.Lines.IsZero() {
+	if calls.IsLine() {
 		return query.Usagef("a line has no end: give a second SPEC, such as that of a later line, to measure from %v to it", calls)
 	}
 	if calls.Returns {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kernel/source"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/query/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/show/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream/evaluate"
@@ -70,7 +71,7 @@ func Run(ctx context.Context, to *console.Console, config query.Config, o Option
 	if functions, err := events.Functions(config.Specs); err != nil || functions {
 		return cmp.Or(err, query.Usagef("a timeline shows the operations of probes, not of functions: stapsdt tree shows those"))
 	}
-	if slices.ContainsFunc(config.Specs, events.IsLine) {
+	if slices.ContainsFunc(config.Specs, spec.Choice.IsLine) {
 		return query.Usagef("a timeline shows the operations of probes, not lines: stapsdt tree shows those from one line to another")
 	}
 	v := &view{
