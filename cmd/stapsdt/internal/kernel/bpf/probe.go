@@ -114,6 +114,9 @@ type FunctionSite struct {
 	Unread, Unsure map[string]error
 }
 
+// InLoop reports whether the probe is a line in a loop.
+func (p *Probe) InLoop() bool { return p.Function != nil && p.Function.Loop }
+
 // Key is equal for probes that differ only in their sites: a program that was generated for one of
 // them reads the arguments of the others correctly. Types are compared by their layouts, because
 // two versions of a program give one name to different structs.

@@ -41,6 +41,8 @@ type Unit struct {
 	// Probes are the names of its probes, and Keys the results of bpf.Probe.Key.
 	Probes []string
 	Keys   map[string]bool
+	// Loop means that a probe is a line in a loop.
+	Loop bool
 	// Count is the number of its events so far, and Cost the processor time of the programs that
 	// they took.
 	Count uint64
@@ -116,6 +118,7 @@ func (m *Meter) unit(p *bpf.Probe) *Unit {
 	}
 	u := m.units[i]
 	u.Keys[p.Key()] = true
+	u.Loop = u.Loop || p.InLoop()
 	if !slices.Contains(u.Probes, p.String()) {
 		u.Probes = append(u.Probes, p.String())
 	}

@@ -36,8 +36,8 @@ const maxStepped = 100_000
 // the rate of the probes that the kernel single-steps.
 type cost struct {
 	run       *Run
-	share     float64         // of the processor time, or 0 if nothing is limited
-	loops     map[string]bool // the names of the lines to which loopShare applies
+	share     float64 // of the processor time, or 0 if nothing is limited
+	loops     bool    // whether only lines in loops are limited
 	keeper    *meter.Keeper
 	account   meter.Account
 	withdrawn map[string]*query.Detachment // the detached probes, by name
@@ -67,8 +67,8 @@ func newCost(r *Run, k bpf.Kernel) (c *cost, err error) {
 	case r.Budget > 0:
 		c.share, c.account.Judge = r.Budget, meter.NewBudget(r.Budget, 0)
 	case hasLines && len(r.PIDs) > 0:
-		c.share, c.loops = loopShare, map[string]bool{}
-		c.account.Judge = &ofLoops{warns, meter.NewBudget(loopShare, loopLeast), c.loops}
+		c.share, c.loops = loopShare, true
+		c.account.Judge = &ofLoops{warns, meter.NewBudget(loopShare, loopLeast)}
 	default:
 		c.account.Judge = warns
 	}
@@ -91,12 +91,8 @@ func (c *cost) Meters(p *bpf.Probe) bool {
 	if c.run.Budget > 0 {
 		return c.run.Budget < 1 || !c.account.Full()
 	}
-	inLoop := c.loops != nil && p.Function != nil && p.Function.Loop
-	meters := (inLoop || p.Instruction().Stepped()) && !c.account.Full()
-	if inLoop && meters {
-		c.loops[p.String()] = true
-	}
-	return meters
+	watched := c.loops && p.InLoop() || p.Instruction().Stepped()
+	return watched && !c.account.Full()
 }
 
 // Account implements meter.Owner.
@@ -142,14 +138,13 @@ func (s *stepped) Check(now time.Time, _ time.Duration, units []*meter.Unit) (v 
 type ofLoops struct {
 	*stepped
 	budget *meter.Budget
-	loops  map[string]bool
 }
 
 // Check implements meter.Judge.
 func (o *ofLoops) Check(now time.Time, used time.Duration, units []*meter.Unit) meter.Verdict {
 	var loops, others []*meter.Unit
 	for _, u := range units {
-		if slices.ContainsFunc(u.Probes, func(name string) bool { return o.loops[name] }) {
+		if u.Loop {
 			loops = append(loops, u)
 		} else {
 			others = append(others, u)
@@ -176,7 +171,7 @@ func (c *cost) Obey(_ *meter.Account, v meter.Verdict) error {
 	}
 	err := c.run.engine.Withdraw(keys)
 	limit := "--budget allows " + percent(c.share)
-	if c.loops != nil {
+	if c.loops {
 		limit = "lines in loops may take " + percent(c.share) + ": --budget 100% lifts this limit"
 	}
 	c.run.Warn("detached from %s, because the probes took %s of the program's processor time, but %s",
