@@ -4,6 +4,13 @@
 #	prints the Debian release that has the kernel NAME, such as amd64-6.12
 #   fetch_kernel NAME DIRECTORY
 #	downloads the kernel, unless the directory has it, to DIRECTORY/kernel-NAME
+#   kernel_cache
+#	makes the directory in which kernels are kept, and prints its path
+
+kernel_cache() {
+	local cache=${STAPSDT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/stapsdt}
+	mkdir -p "$cache" && (cd "$cache" && pwd)
+}
 
 suite_of() {
 	case ${1#*-} in

@@ -8,8 +8,13 @@
 #   boot ARCH KERNEL INITRAMFS MEGABYTES SECONDS FLAG...
 #	boots the kernel with the parameters in $parameters, if any, runs the tests with the
 #	flags, and prints the console
+#   guest_passed CONSOLE
+#	tells whether the tests came to their end and passed, and the kernel reported no fault
+#	of its own
 
 initramfs() { (cd "$1" && find . | cpio -o -H newc -R 0:0 --quiet); }
+
+guest_passed() { grep -qx 'guest: passed' "$1" && ! grep -qE '(BUG|Oops|WARNING): |Call Trace:' "$1"; }
 
 # The tests keep their DWARF, which describes the arguments of their functions.
 test_guest() {

@@ -44,8 +44,7 @@ need qemu-system-x86_64=qemu-system-x86 qemu-system-aarch64=qemu-system-arm cpio
 	"$debian_keyring"=debian-archive-keyring >&2
 command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
 
-mkdir -p "${cache:=${STAPSDT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/stapsdt}}"
-cache=$(cd "$cache" && pwd)
+cache=$(kernel_cache)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -76,10 +75,7 @@ check() {
 	good=$(count PASS) bad=$(count FAIL)
 	# Also wrong: a run that does not come to its end, one without tests, and a
 	# kernel that reports a fault of its own.
-	if [ "$bad" -eq 0 ] && { [ "$good" -eq 0 ] || ! grep -qx 'guest: passed' "$console" ||
-		grep -qE '(BUG|Oops|WARNING): |Call Trace:' "$console"; }; then
-		bad=1
-	fi
+	if [ "$bad" -eq 0 ] && { [ "$good" -eq 0 ] || ! guest_passed "$console"; }; then bad=1; fi
 	if [ "$bad" -ne 0 ]; then sed "s/^/$1: /" "$console" >&2; fi
 	passed=$((passed + good)) failed=$((failed + bad))
 }

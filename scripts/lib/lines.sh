@@ -14,9 +14,7 @@ cd "$(dirname "$0")/../.."
 
 name=arm64-6.12
 need qemu-system-aarch64=qemu-system-arm cpio=cpio "$debian_keyring"=debian-archive-keyring >&2
-cache=${STAPSDT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/stapsdt}
-mkdir -p "$cache"
-cache=$(cd "$cache" && pwd)
+cache=$(kernel_cache)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fetch_kernel $name "$cache"
@@ -31,5 +29,5 @@ GOARCH=arm64 CGO_ENABLED=0 go test -c -trimpath -ldflags='-s -w' -o "$root/tests
 initramfs "$root" >"$work/guest.cpio"
 
 boot arm64 "$cache/kernel-$name" "$work/guest.cpio" 2048 3600 "$run" -prebuilt=/programs >"$work/console"
-grep -qx 'guest: passed' "$work/console" || { cat "$work/console" >&2; exit 1; }
+guest_passed "$work/console" || { cat "$work/console" >&2; exit 1; }
 sed -n 's/.*_test\.go:[0-9]*: \(.* values are right\)/\1/p' "$work/console"

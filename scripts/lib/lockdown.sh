@@ -31,9 +31,7 @@ if [ -n "$write" ] && [ ${#names[@]} -gt 0 ]; then
 fi
 [ ${#names[@]} -gt 0 ] || read -ra names <<<"$all"
 need qemu-system-x86_64=qemu-system-x86 cpio=cpio "$debian_keyring"=debian-archive-keyring >&2
-cache=${STAPSDT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/stapsdt}
-mkdir -p "$cache"
-cache=$(cd "$cache" && pwd)
+cache=$(kernel_cache)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -45,7 +43,7 @@ guest() {
 	local parameters="lsm=lockdown,capability,yama,bpf" console=$work/console-$1-$2
 	[ "$2" = none ] || parameters+=" lockdown=$2"
 	boot "${1%%-*}" "$cache/kernel-$1" "$3" 1024 1500 "-test.run=^TestLockdown$" >"$console"
-	grep -qx 'guest: passed' "$console" && ! grep -qE '(BUG|Oops|WARNING): |Call Trace:' "$console" && return
+	guest_passed "$console" && return
 	sed "s/^/$1, $2: /" "$console" >&2
 	return 1
 }
