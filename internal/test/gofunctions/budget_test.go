@@ -320,7 +320,7 @@ func churn%d(n int) int {
 	return strings.Replace(storm, "CHURNS\n", b.String(), 1)
 }
 
-// TestStorm attaches to functions and lines and detaches from them again and again while their program does its worst.
+// TestStorm attaches to functions and lines, and detaches from them, while their program does its worst.
 // It does not crash, the calls and returns of a function and a line that are traced all the time count once each, and the
 // variables at the line have values that they can have.
 func TestStorm(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -434,8 +433,7 @@ func TestBegins(t *testing.T) {
 			events := map[int]int{}
 			for _, line := range stop(t, c) {
 				v := variablesOf(t, line)
-				number, _ := strconv.Atoi(v.Probe[strings.LastIndexByte(v.Probe, ':')+1:])
-				events[number]++
+				events[lineOf(v.Probe)]++
 				for name, value := range v.Args {
 					switch name {
 					case "k":

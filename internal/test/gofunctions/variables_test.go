@@ -43,6 +43,12 @@ func variablesOf(t *testing.T, line string) (v variables) {
 	return v
 }
 
+// lineOf returns the number in the name of the probe of a line.
+func lineOf(probe string) int {
+	number, _ := strconv.Atoi(probe[strings.LastIndexByte(probe, ':')+1:])
+	return number
+}
+
 // atLines returns the variables at all lines of a random program, in the order of the events of each. The line of a random function is
 // its call.
 func atLines(t *testing.T, source, path string, args ...string) map[moment][]variables {
@@ -139,8 +145,7 @@ func compare(t *testing.T, source string, truth, got map[moment][]variables) (c 
 					c.wrong++
 					if where := at.probe + " " + name; !said[where] {
 						said[where] = true
-						number, _ := strconv.Atoi(at.probe[strings.LastIndexByte(at.probe, ':')+1:])
-						text := ""
+						number, text := lineOf(at.probe), ""
 						if number <= len(lines) {
 							text = strings.TrimSpace(lines[number-1])
 						}
