@@ -249,7 +249,7 @@ func steady(printed string, timed bool) (lines []string) {
 
 // What differs from run to run: the values with these names, and the PIDs in the names of processes.
 var (
-	times     = regexp.MustCompile(`^(time|seconds|ts|dur|pid|tid|pids|cpu|rate|goroutine|id|parent|nanoseconds|own|part|start|file)$`)
+	times     = regexp.MustCompile(`^(time|since|seconds|ts|dur|pid|tid|pids|cpu|rate|goroutine|id|parent|nanoseconds|own|part|start|file)$`)
 	durations = regexp.MustCompile(`^(sum|average|min|max|p\d+|quantiles|buckets|longest|errors)$`)
 	named     = regexp.MustCompile(`^init \d+$`)
 )
